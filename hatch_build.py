@@ -3,7 +3,7 @@
 `pip install -e .` compiles into the checkout for this machine, `pip install .` into the wheel. With
 GPUPARSE_WHEEL=x86_64-linux (or another of TARGETS in native/build.py) a wheel is made for all
 machines of that kind, by zig. Without a compiler the package ziglang is asked for as a build
-requirement; GPUPARSE_WITHOUT_NATIVE=1 installs without native code.
+requirement; where neither is at hand, the installation fails.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import sys
 import sysconfig
 from pathlib import Path
 from typing import Any
@@ -43,7 +42,7 @@ class NativeBuildHook(BuildHookInterface):
 
     def dependencies(self) -> list[str]:
         """ziglang, where there is no compiler or one for another system is needed."""
-        if self.target_name != "wheel" or os.environ.get("GPUPARSE_WITHOUT_NATIVE"):
+        if self.target_name != "wheel":
             return []
         build = load_build()
         try:
@@ -56,7 +55,10 @@ class NativeBuildHook(BuildHookInterface):
             return ["ziglang>=0.15"] if machine in ZIG_MACHINES.get(system, set()) else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Take configs and pages along and compile; after a failure, say so and go on without."""
+        """Take configs and pages along, and compile.
+
+        Raises: SystemExit: the library cannot be compiled here; the text says what to install.
+        """
         if self.target_name != "wheel":
             return
         if version != "editable":  # a checkout has them beside the package
@@ -64,8 +66,6 @@ class NativeBuildHook(BuildHookInterface):
             for page in ROOT.glob("docs/*.md"):
                 build_data["force_include"][str(page)] = f"gpuparse/docs/{page.name}"
             build_data["force_include"][str(ROOT / "examples")] = "gpuparse/examples"
-        if os.environ.get("GPUPARSE_WITHOUT_NATIVE"):
-            return
         build = load_build()
         wheel_for = os.environ.get("GPUPARSE_WHEEL", "")
         try:
@@ -81,14 +81,9 @@ class NativeBuildHook(BuildHookInterface):
                 build.build(folder=folder, say=False)
                 platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         except build.BuildError as error:
-            if wheel_for:
-                raise  # a wheel for others is whole or not made
-            print(
-                "gpuparse: installed without native code: everything runs in Python, NumPy and"
-                f" torch, which is slow: {error}",
-                file=sys.stderr,
-            )
-            return
+            raise SystemExit(
+                f"gpuparse cannot be installed without compiled code: {error}"
+            ) from None
         build_data["force_include"][str(folder)] = "gpuparse/_native"
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{platform}"

@@ -60,17 +60,6 @@ H100 = Machine(
     programs=132 * 8,
 )
 
-# The same for word vectors: 1,979 tera-operations of its matrix units on bytes, two of them a
-# multiplication with its sum, and rows of a table that the second-level cache holds, as above.
-H100_BYTES = Machine(
-    "H100, on paper",
-    bandwidth=0.6 * 5.5e12,
-    operations=1979e12 / 2,
-    sectors=0.6 * 5.5e12 / SECTOR,
-    phase=0.3e-6,
-    programs=132 * 8,
-)
-
 
 def floor(work: Work, machine: Machine) -> tuple[float, str]:
     """Seconds that the work takes at least, and what sets them: a field of `Work`."""

@@ -1,12 +1,14 @@
-"""Record, and compare, the SHA-256 of models and parses over all decoders, rules and options.
+"""Record, and compare, the SHA-256 of models and outputs over decoders, rules, options and doors.
 
     python -m benchmarks.freeze record freeze.json              # with the code of this checkout
     python -m benchmarks.freeze compare freeze.json             # exit code 1 if anything differs
     python -m benchmarks.freeze record freeze.json --code OLD   # with the code of another checkout
 
 A change that must not change behaviour is compared with a record that the code before it made.
-Models and parses come from the commands alone, so the script does not depend on what the package
-looks like inside. What is hashed of a model: its tensors, not the texts that describe it.
+Models and parses come from the commands, and from what `import gpuparse` offers
+(benchmarks/freeze_doors.py), so the scripts do not depend on what the package looks like inside.
+What is hashed of a model: its tensors, not the texts that describe it. Where an output is an error,
+its text is recorded.
 """
 
 import argparse
@@ -47,7 +49,6 @@ CASES: dict[str, tuple[list[str], tuple[list[str], ...]]] = {
         ["decoder=eisner", "learning.rule=conditional", "learning.max_step=0.1"],
         (),
     ),
-    "eisner-shards": (["decoder=eisner", "learning.shards=2"], ()),
     "cle": (["decoder=chu_liu_edmonds", AUGMENTED], (*SUMS, ["--single-root"], ["--keep-heads"])),
     "cle-single-root": (["decoder=chu_liu_edmonds", "data.single_root=true"], SUMS),
     "cle-perceptron": (["decoder=chu_liu_edmonds", "learning.rule=perceptron"], ()),
@@ -115,6 +116,52 @@ CASES: dict[str, tuple[list[str], tuple[list[str], ...]]] = {
         (),
     ),
 }
+# Stages before the parser; models with these parse raw text.
+STAGES = [
+    f"{stage}.{key}"
+    for stage in ("tokenizer", "tagger", "lemmatizer")
+    for key in ("learn=true", "epochs=2", "rows=65536")
+]
+# Name -> overrides of BASE of models whose parses go through every format and door.
+PIPELINES = {
+    "pipeline": ["decoder=chu_liu_edmonds", *STAGES, "tagger.folds=2"],
+    "pipeline-vectors": [
+        "decoder=chu_liu_edmonds", "features=vectors", "labels.features=vectors", *FEW_EPOCHS,
+        *STAGES, "tagger.folds=0",
+    ],
+    "stages-alone": ["parser=false", *STAGES],
+}  # fmt: skip
+CONFIDENCE = (
+    [], ["--probabilities"], ["--mbr"], ["--kbest", "3"], ["--kbest", "2", "--probabilities"],
+    ["--single-root"], ["--deps", "tree"],
+)  # fmt: skip
+OF_TABLES = (
+    [], ["--probabilities"], ["--mbr"], ["--single-root"], ["--deps", "tree"], ["--keep", "tags"],
+    ["--keep-heads"], ["--on-error", "skip"], ["--on-error", "keep"],
+)  # fmt: skip
+# Input of a pipeline -> lists of options.
+RUNS: dict[str, tuple[list[str], ...]] = {
+    "text.txt": (*CONFIDENCE, ["--ranges"], ["--on-error", "skip"], ["--threads", "2"]),
+    "malformed.txt": ([], ["--on-error", "skip"], ["--on-error", "keep"]),
+    "words.vert": tuple(["--input", "vertical", *options] for options in CONFIDENCE),
+    "input.conllu": (
+        *CONFIDENCE, ["--keep", "tags"], ["--keep", "tags", "--probabilities"],
+        ["--max-cells", "100"], ["--max-cells", "30"], ["--batch-size", "3"],
+        ["--decoder", "eisner"], ["--decoder", "eisner", "--force-decoder"],
+        ["--backend", "torch"], ["--guide", "misc:X"], ["--at-most-one", "nsubj,obj"],
+        ["--ranges"],
+    ),
+    "known.conllu": (
+        ["--keep-heads"], ["--keep-heads", "--probabilities"], ["--keep-heads", "--mbr"],
+    ),
+    "malformed.conllu": (
+        [], ["--on-error", "skip"], ["--on-error", "keep"], ["--on-error", "keep", "--keep-heads"],
+        ["--on-error", "skip", "--max-line", "60"],
+    ),
+    "table.parquet": OF_TABLES,
+    "table.arrow": OF_TABLES,
+}  # fmt: skip
+SHARDED = ("text.txt", "words.vert", "input.conllu", "table.parquet")
 BASE = """\
 output: model
 features: mcdonald-2005
@@ -157,8 +204,16 @@ def prepare(folder: Path, code: Path) -> None:
     (folder / "base.yaml").write_text(BASE + CALIBRATION * has_key)
     (folder / "grandparents.yaml").write_text(GRANDPARENTS)
     lines = (folder / "input.conllu").read_text().splitlines(keepends=True)
-    known = [_with_some_heads(line, number) for number, line in enumerate(lines)]
-    (folder / "known.conllu").write_text("".join(known))
+    known = "".join(_with_some_heads(line, number) for number, line in enumerate(lines))
+    (folder / "known.conllu").write_text(known)
+    rows = [line.split("\t") if "\t" in line else [] for line in lines if line[0] != "#"]
+    words = [row[1] if row else "" for row in rows if not row or row[0].isdigit()]
+    (folder / "words.vert").write_text("\n".join([*words, ""]))
+    text = "\n".join(words).replace("\n\n", "\0").replace("\n", " ").replace("\0", "\n\n")
+    (folder / "text.txt").write_text(text + "\n")
+    (folder / "malformed.txt").write_bytes(text.encode().replace(b"\n\n", b"\xff\n\n", 3))
+    (folder / "malformed.conllu").write_text(known.replace("\n3\t", "\n5\t", 4))
+    _run(code, Path(__file__).with_name("freeze_doors.py"), ["--tables"], folder)
 
 
 def _with_some_heads(line: str, number: int) -> str:
@@ -173,33 +228,72 @@ def _environment(code: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(code), "PYTHONSAFEPATH": "1"}
 
 
-def run_case(name: str, folder: Path, code: Path) -> dict[str, Any]:
+def run_case(name: str, folder: Path, code: Path) -> dict[str, str]:
     """Train and parse one case; return the sums of its model and of each output."""
+    if name in PIPELINES:
+        return _run_pipeline(name, folder, code)
     overrides, parses = CASES[name]
-    model = folder / name
-    arguments = ["base.yaml", f"output={name}", *overrides, "--quiet"]
-    _run(code, "train.py", arguments, folder)
-    found: dict[str, Any] = {"model": sum_of_tensors(model)}
+    found = _trained(name, overrides, folder, code)
     for options in ([], *parses):
         file = "known.conllu" if "--keep-heads" in options else "input.conllu"
         arguments = [name, file, *options, "--threads", "1", "--device", "cpu", "--quiet"]
-        output = _run(code, "parse.py", arguments, folder)
+        output = _run(code, code / "parse.py", arguments, folder)
         found[" ".join(["parse", *options])] = hashlib.sha256(output).hexdigest()
     return found
 
 
-def _run(code: Path, script: str, arguments: list[str], folder: Path) -> bytes:
-    command = [sys.executable, str(code / script), *arguments]
+def _trained(name: str, overrides: list[str], folder: Path, code: Path) -> dict[str, str]:
+    """Train a model; return the sum of each of its files with tensors."""
+    arguments = ["base.yaml", f"output={name}", *overrides, "--quiet"]
+    _run(code, code / "train.py", arguments, folder)
+    files = sorted((folder / name).glob("*.safetensors"))
+    return {
+        "model" if file.stem == "weights" else f"model {file.stem}": sum_of_tensors(file)
+        for file in files
+    }
+
+
+def _run_pipeline(name: str, folder: Path, code: Path) -> dict[str, str]:
+    """Train a model with stages; parse every format with it through all doors."""
+    found = _trained(name, PIPELINES[name], folder, code)
+    for file, runs in RUNS.items():
+        for options in runs:
+            found[" ".join(["parse", file, *options])] = _parsed(name, file, options, folder, code)
+    for file in SHARDED:
+        options = ["--shard", "all/3"]
+        options += ["--input", "vertical"] if file.endswith(".vert") else []
+        found[" ".join(["parse", file, *options])] = _parsed(name, file, options, folder, code)
+    doors = _run(code, Path(__file__).with_name("freeze_doors.py"), [name], folder)
+    return found | {f"python: {door}": what for door, what in json.loads(doors).items()}
+
+
+def _parsed(model: str, file: str, options: list[str], folder: Path, code: Path) -> str:
+    """The SHA-256 of a parsed file with its exit code, or the error of the command."""
+    arguments = [model, file, "--device", "cpu", "--quiet", "--output", "out", "--force", *options]
+    arguments += [] if "--threads" in options else ["--threads", "1"]
+    command = [sys.executable, str(code / "parse.py"), *arguments]
+    done = subprocess.run(command, cwd=folder, env=_environment(code), capture_output=True)
+    written = [path for path in (folder / "out").glob("*") if path.is_file()]
+    contents = b"".join(path.read_bytes() for path in sorted(written) if "shard" not in path.name)
+    for path in written:
+        path.unlink()
+    if done.returncode > 1:
+        return f"exit {done.returncode}: {done.stderr.decode().strip()}"
+    return f"exit {done.returncode}, {hashlib.sha256(contents).hexdigest()}"
+
+
+def _run(code: Path, script: Path, arguments: list[str], folder: Path) -> bytes:
+    command = [sys.executable, str(script), *arguments]
     done = subprocess.run(command, cwd=folder, env=_environment(code), capture_output=True)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.decode()[-2000:]}")
     return done.stdout
 
 
-def sum_of_tensors(model: Path) -> str:
-    """SHA-256 of the names, types, shapes and contents of a model's tensors."""
+def sum_of_tensors(path: Path) -> str:
+    """SHA-256 of the names, types, shapes and contents of a file's tensors."""
     digest = hashlib.sha256()
-    with safe_open(model / "weights.safetensors", framework="numpy") as file:
+    with safe_open(path, framework="numpy") as file:
         for key in sorted(file.keys()):
             tensor = file.get_tensor(key)
             digest.update(f"{key} {tensor.dtype} {tensor.shape}\n".encode())
@@ -211,7 +305,7 @@ def differences(recorded: dict[str, Any], found: dict[str, Any]) -> Iterator[str
     """What differs, a line each."""
     for what, expected in recorded.items():
         if found.get(what) != expected:
-            yield f"{what}: {found.get(what, 'missing')[:16]}, recorded {expected[:16]}"
+            yield f"{what}: {found.get(what, 'missing')[:80]}, recorded {expected[:80]}"
 
 
 def main() -> int:
@@ -226,7 +320,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         prepare(folder, options.code.resolve())
-        for name in options.cases or CASES:
+        for name in options.cases or [*CASES, *PIPELINES]:
             start = time.monotonic()
             try:
                 found = run_case(name, folder, options.code.resolve())

@@ -17,11 +17,11 @@ from gpuparse.data.conll import read_treebank
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
 from gpuparse.inference import chu_liu_edmonds, eisner, eisner_sibling, hill_climb
-from gpuparse.inference.integer_program import integer_program
 from gpuparse.model_folder import load_parser
 from gpuparse.parser import Parser
 from gpuparse.scoring.arcs import arc_scores
 from gpuparse.scoring.siblings import sibling_scores
+from tests.oracles.integer_program import integer_program
 
 GATE = (
     "tests/inference/test_integer_program.py",

@@ -88,7 +88,7 @@ def _file_to_file(model: Parser, treebank: Treebank, copies: int) -> float:
 
 def parse_file(model: Path, text: Path, output: Path, threads: int = 1) -> None:
     """Parse a file by the command, on the CPU."""
-    options = ["--output", str(output), "--threads", str(threads), "--device", "cpu", "--quiet"]
+    options = ["--output", f"{output}/", "--threads", str(threads), "--device", "cpu", "--quiet"]
     parse.main([str(model), str(text), *options, "--force"])
 
 

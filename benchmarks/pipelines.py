@@ -93,8 +93,7 @@ def run(options: argparse.Namespace) -> Report:
         scores = {}
         for name, run in runs.items():
             run(text=once, output=folder / name)
-            found = folder / name / once.name
-            system = read_treebank(found.with_suffix(".conllu") if not found.exists() else found)
+            system = read_treebank((folder / name / once.name).with_suffix(".conllu"))
             scores[name] = score_words(gold, system)
     rows: list[list[object]] = []
     for label, measure in WORD_MEASURES:
@@ -227,7 +226,7 @@ def _input(path: Path, gold: Treebank, start: str) -> bytes:
 
 def _gpuparse(model: Path, text: Path, output: Path, start: str) -> None:
     with redirect_stdout(io.StringIO()):
-        words = [str(model), str(text), "--output", str(output), "--force", "--quiet"]
+        words = [str(model), str(text), "--output", f"{output}/", "--force", "--quiet"]
         parse.main([*words, "--threads", "1"])
 
 

@@ -11,7 +11,6 @@ GATHERS = 36_400  # weights of a sentence of 25 words under the templates of 200
 PAIRS = 8 * WORDS**2  # four templates of sibling pairs, each also with direction and distance
 TRIPLES = 2 * WORDS**3 / 3  # of parts of speech, likewise
 FIELDS = 8
-ROWS = 29  # of the table of word vectors that a word of Danish has
 
 
 def run(options: argparse.Namespace) -> Report:
@@ -26,38 +25,20 @@ def run(options: argparse.Namespace) -> Report:
         "eisner, from ids": ids + floors.eisner(BATCH, WORDS),
         "eisner_sibling, from ids": ids + siblings + floors.eisner_sibling(BATCH, WORDS),
     }
-    rows = [_row(task, work, floors.H100) for task, work in tasks.items()]
-    nodes, words = BATCH * (WORDS + 1), BATCH * WORDS
-    vectors = floors.VectorWork(
-        nodes, words, words * WORDS, ROWS, 512, 256, 128, 128, 64, 4
-    ).stages()
-    ids = floors.Work(4.0 * FIELDS * nodes)
-    parts = {"ids": ids, **vectors, "chu_liu_edmonds": floors.chu_liu_edmonds(BATCH, WORDS)}
-    for stage, work in vectors.items():
-        rows.append(_row(f"word vectors, {stage}", work, floors.H100_BYTES))
-    times = [
-        floors.floor(work, floors.H100 if stage == "chu_liu_edmonds" else floors.H100_BYTES)[0]
-        for stage, work in parts.items()
-    ]
-    waiting = floors.latency(parts["chu_liu_edmonds"], floors.H100, BATCH)
-    rows.append(
-        ["word vectors, from ids", 1e6 * sum(times), "sum", 1e6 * waiting]
-        + [BATCH / (sum(times) + waiting)]
-    )
+    rows = [_row(task, work) for task, work in tasks.items()]
     copied = floors.host_copy(BATCH, WORDS, fields=FIELDS)
     notes = [
         f"{floors.H100.name}; {BATCH:,} sentences of {WORDS} words, float32.",
         f"arc scores: {GATHERS:,} gathers a sentence, from a table that the second-level cache "
         "holds.",
         f"Ids in and heads out over the bus: {copied / 1e6:.1f} MB a batch, beside these.",
-        f"word vectors: {ROWS} rows of 512 bytes a word, four networks, 64 labels; stage by stage.",
         "waiting: barriers between the steps of a sentence, all sentences side by side.",
     ]
     columns = ["task", "floor us", "set by", "waiting us", "sentences/s at best"]
     return Report("Roofline", columns, rows, notes)
 
 
-def _row(task: str, work: floors.Work, machine: floors.Machine) -> list[object]:
-    seconds, bound = floors.floor(work, machine)
-    waiting = floors.latency(work, machine, BATCH)
+def _row(task: str, work: floors.Work) -> list[object]:
+    seconds, bound = floors.floor(work, floors.H100)
+    waiting = floors.latency(work, floors.H100, BATCH)
     return [task, 1e6 * seconds, bound, 1e6 * waiting, BATCH / (seconds + waiting)]

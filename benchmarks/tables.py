@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.registry import Report
 from gpuparse.commands import parse
 from gpuparse.data.conll import read_treebank
-from gpuparse.data.table_files import check_arrow
+from gpuparse.extras import require
 
 GATE = ("tests/commands/test_parse_tables.py",)
 _COLUMNS = {"form": "forms", "lemma": "lemmas", "upos": "cpos", "xpos": "pos", "feats": "feats"}
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check(options: argparse.Namespace) -> None:
-    check_arrow("this benchmark")
+    require("this benchmark", "pyarrow.parquet")
 
 
 def run(options: argparse.Namespace) -> Report:
@@ -38,7 +38,14 @@ def run(options: argparse.Namespace) -> Report:
         with ipc.new_file(str(folder / "in.arrow"), table.schema) as writer:
             writer.write_table(table, 10_000)
         files = [folder / f"in.{suffix}" for suffix in ("conllu", "parquet", "arrow")]
-        words = ["--output", name + "/out", "--quiet", "--force", "--threads", str(options.threads)]
+        words = [
+            "--output",
+            name + "/out/",
+            "--quiet",
+            "--force",
+            "--threads",
+            str(options.threads),
+        ]
         seconds = {file: float("inf") for file in files}
         for _ in range(options.repeats):
             for file in files:

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from gpuparse.commands.console import program, run_and_exit
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, did_you_mean, near_names
 
 COMMANDS = {
     "train": ("gpuparse.commands.train", "train a parser from a config file"),
@@ -33,15 +33,14 @@ COMMANDS = {
         "write a page about a run, or two: scores, curves, errors, drawn sentences",
     ),
     "text": ("gpuparse.commands.text", "print the raw text of a CoNLL-U file"),
-    "draw": ("gpuparse.commands.draw", "draw trees and graphs as HTML, SVG or TikZ"),
+    "draw": ("gpuparse.commands.draw", "draw trees and graphs as HTML, SVG, TikZ or text"),
     "explain": ("gpuparse.commands.explain", "say why a word has its head, template by template"),
     "blend": ("gpuparse.commands.blend", "make one model of several, whose scores are summed"),
-    "tables": ("gpuparse.commands.tables", "train and score the systems of a paper's tables"),
     "jackknife": ("gpuparse.commands.jackknife", "make guides (stacking features) for training"),
     "crossval": ("gpuparse.commands.crossval", "train and score a config on folds of its treebank"),
     "tune": ("gpuparse.commands.tune", "score a config with several values of its keys or sizes"),
     "doctor": ("gpuparse.commands.doctor", "test this installation, and print it for bug reports"),
-    "config": ("gpuparse.commands.config", "check a config, or print all keys"),
+    "config": ("gpuparse.commands.config", "check a config, list all keys, or explain one"),
     "configs": ("gpuparse.commands.configs", "list and copy the configs that come with gpuparse"),
 }
 ALIASES = {"calibration": "reliability"}  # earlier names, not listed
@@ -54,20 +53,23 @@ def main(arguments: Sequence[str]) -> int:
     Returns: The command's exit code.
     Raises: ConfigError: no such command.
     """
-    name = arguments[0] if arguments else ""
-    name = ALIASES.get(name, name)
-    if name in ("-h", "--help"):
+    name, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
+    if name == "help" and rest:
+        name, rest = rest[0], ["--help"]
+    if name in ("-h", "--help", "help"):
         print(_usage())
         return 0
-    if name == "--version":
+    if name in ("-V", "--version", "version"):
         from gpuparse.commands.version import described_version
 
         print(f"gpuparse {described_version()}")
         return 0
+    name = ALIASES.get(name, name)
     if name not in COMMANDS:
         wrong = f"no command {name!r}" if name else "a command is missing"
-        raise ConfigError(f"{wrong}; expected one of {', '.join(COMMANDS)}")
-    return import_module(COMMANDS[name][0]).main(arguments[1:])
+        hint = did_you_mean(near_names(name, COMMANDS))
+        raise ConfigError(f"{wrong}; {hint or 'expected one of ' + ', '.join(COMMANDS)}")
+    return import_module(COMMANDS[name][0]).main(rest)
 
 
 def console() -> NoReturn:
@@ -83,7 +85,7 @@ def _pages() -> str:
 
 
 def _usage() -> str:
-    lines = [f"usage: {program('')} COMMAND ... (each has --help)"]
+    lines = [f"usage: {program('')} COMMAND ...", f"       {program('help')} COMMAND"]
     lines += [f"  {name:<11} {what}" for name, (_, what) in COMMANDS.items()]
     lines.append(f"docs/: {_pages()}")
     return "\n".join(lines)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import nonprojective_arcs
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, plural
 from gpuparse.features.plan import compile_higher
 from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decoders import DECODERS, Decoder
@@ -130,7 +130,9 @@ def limit_labels(parser: Parser, limits: Sequence[Sequence[str]]) -> Parser:
             + ("" if joint else ", and its labels are not joint: train with labels.kind=joint")
         )
     if not 0 < len(limits) <= MOST_LIMITS:
-        raise ConfigError(f"{len(limits)} limits on relations: expected 1 to {MOST_LIMITS}")
+        raise ConfigError(
+            f"{plural(len(limits), 'limit')} on relations: expected 1 to {MOST_LIMITS}"
+        )
     labels = list(parser.labels)
     for name in (name for limit in limits for name in limit):
         if name not in labels:

@@ -1,4 +1,6 @@
-"""Errors of the package, each with the exit code of commands."""
+"""Errors of the package, each with the exit code of commands, and parts of their texts."""
+
+from collections.abc import Iterable, Sequence
 
 
 class GpuparseError(Exception):
@@ -11,6 +13,10 @@ class ConfigError(GpuparseError):
     """A wrong command line or configuration."""
 
     exit_code = 2
+
+
+class MissingPackageError(ConfigError, ImportError):
+    """A package is missing that an extra installs."""
 
 
 class DataError(GpuparseError):
@@ -53,6 +59,29 @@ class NativeError(GpuparseError):
     """The compiled library is missing, older than its sources, or made for another processor."""
 
     exit_code = 6
+
+
+def plural(count: int, noun: str, nouns: str | None = None) -> str:
+    """A number and what is counted, as `1 sentence` and `4,000 sentences`.
+
+    nouns: for any other number than 1; the noun with an s if None.
+    """
+    return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"
+
+
+def near_names(word: str, names: Iterable[str], *, n: int = 1, cutoff: float = 0.6) -> list[str]:
+    """The names that a word was probably meant to be, at most n, the most similar one first.
+
+    cutoff: how similar a name must be, as of `difflib`.
+    """
+    import difflib  # for an error only
+
+    return difflib.get_close_matches(word, list(names), n=n, cutoff=cutoff)
+
+
+def did_you_mean(names: Sequence[str]) -> str:
+    """The question about the names of `near_names`; "" without any."""
+    return f"did you mean {' or '.join(names)}?" if names else ""
 
 
 def one_line(message: object) -> str:

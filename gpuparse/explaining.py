@@ -13,46 +13,49 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
+from gpuparse import native
 from gpuparse.cached import cached_property
-from gpuparse.data.batch import AFTER, BEFORE, FIRST_VALUE, ROOT, Batch
+from gpuparse.data.batch import AFTER, BEFORE, FIRST_VALUE, MARGIN, ROOT, Batch
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, NoTreeError, ResourceError, ScoreError
 from gpuparse.features.atoms import Atom
 from gpuparse.features.plan import (
     NO_NODE,
-    NO_NODE_VALUE,
+    LabelPlan,
     RowTemplates,
     templates_of_end_rows,
     templates_of_rows,
     templates_of_sibling_rows,
 )
 from gpuparse.features.templates import Template
-from gpuparse.inference.approximate.hill_climb import primary_heads
+from gpuparse.features.word_vectors import FURTHER
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.inference.scores import Scores
+from gpuparse.inference.search import ChangeLimits
 from gpuparse.inference.textbook.spanning_trees import has_cycle, sibling_graph_score
-from gpuparse.inference.tree_parts import find_parts, part_tree_scores
 from gpuparse.parser import Parser
 from gpuparse.parts import BY_NAME, CHILDREN
 from gpuparse.scoring.admission import CHAIN, OWN
 from gpuparse.scoring.engines import Found
-from gpuparse.scoring.higher_order import higher_rows
-from gpuparse.scoring.labels import LABEL_ROLES, arc_label_scores, arc_positions, label_lines
-from gpuparse.scoring.native import Scorer
-from gpuparse.scoring.plain import TreeScores, score_batch
-from gpuparse.scoring.rows import PartRows
-from gpuparse.scoring.tensors import TensorBatch, as_tensors
-from gpuparse.scoring.vector_scores import NodeVectors, nodes_of
-from gpuparse.scoring.weights import label_map
+from gpuparse.scoring.native import GraphHeads, make_scorer, make_search, require_all, sentences_of
+from gpuparse.scoring.part_rows import (
+    ABSENT_WORD,
+    ListedPart,
+    higher_part,
+    list_part_rows,
+    listed_number,
+)
+from gpuparse.scoring.word_vectors import MOST_POINTS, WordVectors
 
-MAX_CELLS = 1 << 26  # of a dense table of scores, with which sums are checked
+MAX_CELLS = 1 << 26  # of the scores of all siblings, for graphs
 Graph = frozenset[tuple[int, int]]  # arcs (h, m)
 VECTORS = "word vectors"  # in the place of a template
 NO_MODIFIER = "no modifier"  # value of an end
 _SPECIAL = {BEFORE: "before the sentence", ROOT: "root", AFTER: "after the sentence"}
 _LABELLED = frozenset(CHILDREN)
+_NO_TEMPLATES = LabelPlan(
+    *np.zeros((2, 1), np.int64), *np.zeros((3, 0), np.int64), *np.zeros((2, 0), np.bool_)
+)
 
 
 class Part(NamedTuple):
@@ -186,8 +189,9 @@ def explain(
     Raises:
         ConfigError: no such sentence, word or head; the head that the word has already in a tree.
             NoTreeError: no tree or graph has the other head. ResourceError: the sentence is too
-            long. ScoreError: the weights do not add up to the scores.
-    Cost: two searches, or one for each possible head; dense scores of the sentence.
+            long. ScoreError: the weights do not add up to the scores. NativeError: there is no
+            native code, which lists the features.
+    Cost: two searches, or one for each possible head; for graphs the scores of all siblings.
     """
     if not 1 <= sentence <= len(treebank):
         raise ConfigError(f"sentence {sentence}: the file has sentences 1 to {len(treebank)}")
@@ -199,7 +203,7 @@ def explain(
             f"head {instead} of word {word}: expected 0 (the root) to {len(forms)}, another word"
         )
     batch = parser.encode(treebank, guides).select(np.array([sentence - 1]))
-    explained = _Sentence(_searching(parser, batch), batch)
+    explained = _Sentence(_searching(parser, batch), _alone(batch))
     chosen = explained.search()
     if chosen.arcs is None and instead == chosen.heads[word]:
         raise ConfigError(f"word {word} has the head {instead} already: name another head")
@@ -216,6 +220,13 @@ def _searching(parser: Parser, batch: Batch) -> Parser:
     if order == CHAIN:
         raise ResourceError("the sentence is too long for any search, so that no tree has a score")
     return parser if order == OWN else parser.lower_order()
+
+
+def _alone(batch: Batch) -> Batch:
+    """A batch of one sentence over a copy of its own values."""
+    low = int(batch.starts[0]) - MARGIN
+    values = batch.values[:, low : low + int(batch.lengths[0]) + 1 + 2 * MARGIN].copy()
+    return Batch(values, batch.starts - low, batch.lengths)
 
 
 class _Tree(NamedTuple):
@@ -240,36 +251,24 @@ class _Sentence:
         self._parser, self._batch = parser, batch
         self._n = int(batch.lengths[0])
         self._start = int(batch.starts[0])
-        start = self._start
-        # Tensors of the sentence alone
-        self._tensors: TensorBatch = as_tensors(batch)
-        self._places = slice(start, start + self._n + 1)
-        self._rows = PartRows(self._tensors, parser.plan, parser.features)
-        self._nodes: NodeVectors | None = nodes_of(self._tensors, parser.vectors)
-        self._vector_scores: dict[str, torch.Tensor] = {}
-        self._open: torch.Tensor | None = None  # arcs that vectors leave open to templates
-        if self._nodes and parser.vectors:
-            self._vector_scores["arc"] = self._nodes.arcs()
-            self._open = self._nodes.are_open(self._vector_scores["arc"])
-            for kind in ("sibling", "grandparent"):
-                if parser.vectors.scores(kind):
-                    self._vector_scores[kind] = self._nodes.pairs(kind)
+        self._places = slice(self._start, self._start + self._n + 1)
+        self._sentences = sentences_of(batch)
+        joint = parser.plans.joint
+        self._scorer = make_scorer(
+            parser.plan, parser.arcs, parser.features.rows, joint, parser.vectors
+        )
+        self._pairs = _pair_scores(self._sentences, self._n + 1, parser.vectors)
         self._of_part: dict[Part, list[Feature]] = {}
         templates = parser.templates
         self._arc_templates = templates_of_rows(templates.arc)
-        self._guide_templates = templates_of_rows(templates.guide)
+        self._guide_templates = templates_of_rows(templates.guide).of_words
         self._sibling_templates = templates_of_sibling_rows(templates.sibling)
         self._end_templates = templates_of_end_rows(templates.end)
-        joint = parser.plans.joint
         if joint:
             assert parser.label_templates is not None
-            lines = label_map(len(joint.table.array))
-            self._lines = PartRows(self._tensors, parser.plan._replace(
-                arcs=joint.plan, siblings=None, guide=None, higher=None
-            ), lines)  # fmt: skip
             self._label_templates = templates_of_rows(
                 parser.label_templates.label, pairs_of_distance=True
-            )
+            ).of_words
 
     def search(self, known: dict[int, int] | None = None) -> _Tree:
         """The best tree with some known heads."""
@@ -295,26 +294,25 @@ class _Sentence:
         if not graphs:
             raise NoTreeError(f"no other graph has, or leaves out, the arc from {h} to {m}")
         arcs = max(graphs, key=self._graph_score)
-        matrix = torch.zeros(1, self._n + 1, self._n + 1, dtype=torch.bool)
-        matrix[0][tuple(zip(*arcs, strict=True))] = True
-        return _Tree(
-            primary_heads(matrix)[0].tolist(), [-1] * (self._n + 1), dict.fromkeys(arcs, -1)
-        )
+        return _Tree(_primary_heads(arcs, self._n), [-1] * (self._n + 1), dict.fromkeys(arcs, -1))
 
     def _searched(self, drawn: Collection[tuple[int, int]], m: int, h: int) -> Iterator[Graph]:
         """The graph that the decoder finds if an arc must be there, or away if it was drawn."""
-        is_wanted = (h, m) not in drawn
-        arcs, siblings, ends = (each[None] for each in self._graph_parts)
+        is_wanted, single_root = (h, m) not in drawn, self._parser.single_root
+        arcs, siblings, ends = self._graph_parts
         # More than any change can gain, so that the search keeps to it; float64 adds it exactly.
-        most = sum(float(each.abs().max()) for each in (arcs, siblings, ends)) * arcs.numel()
-        arcs = arcs.clone()
-        arcs[0, h, m] += (2 * most + 1) * (1 if is_wanted else -1)
-        graphs, _ = DECODERS[self._parser.search_decoder].function()(
-            arcs, siblings, self._tensors.lengths, end_scores=ends,
-            min_gain=self._parser.min_gain, single_root=self._parser.single_root,
-        )  # fmt: skip
-        if bool(graphs[0, h, m]) == is_wanted:
-            yield frozenset(map(tuple, graphs[0].nonzero().tolist()))
+        most = sum(float(np.abs(part).max()) for part in (arcs, siblings, ends)) * arcs.size
+        arcs = arcs.copy()
+        arcs[h, m] += (2 * most + 1) * (1 if is_wanted else -1)
+        given = arcs[None], siblings, ends[None], self._batch.lengths
+        start, score = np.zeros((1, 1, len(arcs)), np.int64), np.zeros((1, 1))
+        number = DECODERS["eisner_sibling"].number
+        require_all(native.call("find_trees_batch", number, *given, single_root, start, score))
+        graph = np.zeros((1, *arcs.shape), np.bool_)
+        limits = ChangeLimits(single_root, -1, self._parser.min_gain)
+        native.call("multi_parent_batch", *given, limits, start[0], graph, score[0])
+        if graph[0, h, m] == is_wanted:
+            yield frozenset((k, c) for k, c in np.argwhere(graph[0]).tolist())
 
     def _single_changes(self, chosen: _Tree, m: int, h: int) -> Iterator[Graph]:
         """Graphs that differ from a graph in heads of one word, with an arc or without it.
@@ -355,14 +353,10 @@ class _Sentence:
             return _parts_of_graph(tree.arcs)
         parser = self._parser
         decoder = DECODERS[parser.search_decoder]
-        nodes = find_parts(torch.tensor([[tree.heads]]), torch.tensor([self._n]))
         plan, joint, found = parser.plan, parser.plans.joint, []
+        relatives = _relatives(tree.heads)
         for m in range(1, self._n + 1):
-            h, s, t, g, inner, outer = (
-                int(x[0, 0, m])
-                for x in (nodes.h, nodes.s, nodes.t, nodes.g, nodes.inner, nodes.outer)
-            )
-            is_outermost = bool(nodes.is_outermost[0, 0, m])
+            h, s, t, g, inner, outer, is_outermost = relatives[m]
             label = tree.labels[m] if joint else -1
             found.append(Part("arc", (h, m), label))
             if plan.siblings and "sibling" in decoder.parts:
@@ -390,108 +384,134 @@ class _Sentence:
             }.get(part.kind, self._of_higher)(part)  # fmt: skip
         return self._of_part[part]
 
+    def _rows_of(self, part: ListedPart) -> list[int]:
+        """The rows of a part, -1 for a template that does not fire."""
+        rows: list[int] = list_part_rows(self._batch, self._scorer, [part])[0].tolist()
+        return rows
+
     def _of_arc(self, part: Part) -> list[Feature]:
-        b, h, m = (torch.tensor([x]) for x in (0, *part.words))
-        at = {"h": part.words[0], "m": part.words[1]}
-        weights = self._parser.arcs.array[:, 0]
-        rows = self._rows.of_arcs(b, h, m)[0].tolist()
-        if self._open is not None and not self._open[0, h, m]:
-            rows = [self._rows.silent] * len(rows)
+        h, m = part.words
+        at = {"h": h, "m": m}
+        rows = self._rows_of(ListedPart(listed_number("arc"), h, m))
+        if self._pairs and not self._pairs["open"][h, m]:
+            rows = [-1] * len(rows)
         first = self._arc_like(self._arc_templates, at, rows)
-        guides = self._guide_templates.word + self._guide_templates.pair
-        first += list(zip((f"guide: {t}" for t in guides), (self._values(t, at) for t in guides),
-                          rows[len(first) :], strict=True))  # fmt: skip
-        found = _weighed(first, weights)
-        self._add_vectors(found, "arc", *part.words)
+        guides = [(f"guide: {t}", self._values(t, at)) for t in self._guide_templates]
+        of_guides = rows[len(first) : len(first) + len(guides)]
+        first += [(*named, row) for named, row in zip(guides, of_guides, strict=True)]
+        found = self._weighed(first)
+        self._add_vectors(found, "arc", h, m)
         if part.label < 0:
             return found
-        joint = self._parser.plans.joint
-        assert joint is not None
-        lines = self._lines.of_arcs(b, h, m)[0].tolist()
-        name = self._parser.labels[part.label]
-        of_label = _weighed(
-            self._arc_like(self._label_templates, at, lines), joint.table.array[:, part.label]
+        name, templates = self._parser.labels[part.label], self._label_templates
+        rows = self._rows_of(ListedPart(listed_number("label"), h, m, label=part.label))
+        of_label = self._weighed(
+            [(str(t), self._values(t, at), row) for t, row in zip(templates, rows, strict=False)]
         )
         found += [
             Feature(f"label: {x.template}", f"{name}: {x.values}", x.weight) for x in of_label
         ]
-        if self._nodes and self._nodes.of.has_labels:
-            score = int(self._nodes.labels(b, h, m)[0, part.label])
-            found.append(Feature(f"label: {VECTORS}", name, score))
+        of_vectors = self._vector_labels(h, m)
+        if of_vectors is not None:
+            found.append(Feature(f"label: {VECTORS}", name, int(of_vectors[part.label])))
         return found
+
+    def _weighed(self, named: Iterable[tuple[str, str, int]]) -> list[Feature]:
+        """Features that fire, with their weights."""
+        return [Feature(t, v, self._weight(row)) for t, v, row in named if row >= 0]
+
+    def _weight(self, row: int) -> int:
+        """The weight of a row; those of labels come after the others."""
+        weights, joint = self._parser.arcs.array[:, 0], self._parser.plans.joint
+        if joint is None or row < len(weights):
+            return int(weights[row])
+        return int(joint.weights[row - len(weights)])
 
     def _arc_like(
         self, templates: RowTemplates, at: dict[str, int], rows: Sequence[int]
     ) -> list[tuple[str, str, int]]:
-        """Templates, values and rows of an arc: of words and pairs, then of words in between."""
-        named: list[tuple[Template, int | None]]
-        named = [(t, None) for t in templates.word + templates.pair]
-        named += [
-            (t, k)
-            for k in range(self._n + 1 if templates.between else 0)
-            for t in templates.between
-        ]
+        """Templates, values and rows of an arc, words in between from left to right."""
+        named: list[tuple[Template, int | None]] = [(t, None) for t in templates.of_words]
+        between = range(min(at.values()) + 1, max(at.values()))
+        named += [(t, k) for family in templates.between for k in between for t in family]
         return [
             (str(t), self._values(t, at, k), row) for (t, k), row in zip(named, rows, strict=False)
         ]
 
     def _of_sibling(self, part: Part) -> list[Feature]:
         h, s, m = part.words
-        rows = self._rows.of_siblings(*(torch.tensor([x]) for x in (0, h, m, s)))[0].tolist()
-        at = {"h": h, "s": 0 if s == h else s, "m": m}
-        named = [
-            (str(t), self._values(t, at), row)
-            for t, row in zip(self._sibling_templates, rows, strict=True)
-        ]
-        found = _weighed(named, self._parser.arcs.array[:, 0])
+        rows = self._rows_of(ListedPart(listed_number("sibling"), h, m, s))
+        at = {"h": h, "s": ABSENT_WORD if s == h else s, "m": m}
+        templates = self._sibling_templates
+        found = self._weighed(
+            [(str(t), self._values(t, at), row) for t, row in zip(templates, rows, strict=False)]
+        )
         if s != h:
             self._add_vectors(found, "sibling", s, m)
         return found
 
     def _of_end(self, part: Part) -> list[Feature]:
         (h, m), found = part.words, []
+        kind = listed_number("right_end" if h < m else "left_end")
         for e, sign in ((m, 1), (h, -1)):  # ends count from those of no modifier
-            given = (torch.tensor([x]) for x in (0, h, e, int(h < m)))
-            rows = self._rows.of_ends(*given)[0].tolist()
-            at = {"h": h, "e": 0 if e == h else e}
-            for t, row in zip(self._end_templates, rows, strict=True):
+            rows = self._rows_of(ListedPart(kind, h, e))
+            at = {"h": h, "e": ABSENT_WORD if e == h else e}
+            for t, row in zip(self._end_templates, rows, strict=False):
                 values = self._values(t, at) if sign > 0 else f"less {NO_MODIFIER}"
-                for each in _weighed([(str(t), values, row)], self._parser.arcs.array[:, 0]):
+                for each in self._weighed([(str(t), values, row)]):
                     found.append(each._replace(weight=sign * each.weight))
         return found
 
     def _of_higher(self, part: Part) -> list[Feature]:
         parser, kind = self._parser, BY_NAME[part.kind]
-        at = dict(zip(kind.roles, part.words, strict=True))
-        for role, stand_in in kind.absent:
-            if at[role] == dict(zip(kind.roles, part.words, strict=True))[stand_in]:
-                at[role] = 0
-        words = torch.tensor([[0, *at.values()]])
-        assert parser.plan.higher is not None  # there are such parts
-        given = [
-            (parser.plan.higher, parser.features, parser.arcs.array[:, 0], parser.templates, "")
-        ]
-        joint = parser.plans.joint
-        if part.label >= 0 and joint and joint.higher and parser.label_templates:
-            lines, column = label_map(len(joint.table.array)), joint.table.array[:, part.label]
-            name = f"label {parser.labels[part.label]}: "
-            given.append((joint.higher, lines, column, parser.label_templates, name))
+        words = dict(zip(kind.roles, part.words, strict=True))
+        absent = {role for role, stand_in in kind.absent if words[role] == words[stand_in]}
+        at = {role: ABSENT_WORD if role in absent else word for role, word in words.items()}
+        given = [(parser.templates, -1, "")]
+        if part.label >= 0 and parser.label_templates:
+            given.append(
+                (parser.label_templates, part.label, f"label {parser.labels[part.label]}: ")
+            )
         found: list[Feature] = []
-        for plan, features, weights, templates, name in given:
-            rows = higher_rows(part.kind, words, self._tensors, plan, features, len(weights))
-            named = [
+        for of_set, label, name in given:
+            rows = self._rows_of(higher_part(part.kind, at, label))
+            found += self._weighed(
                 (f"{name}{t}", self._values(t, at), row)
-                for t, row in zip(getattr(templates, part.kind), rows[0].tolist(), strict=True)
-            ]
-            found += _weighed(named, weights)
+                for t, row in zip(getattr(of_set, part.kind), rows, strict=False)
+            )
         if part.kind == "grandparent" and at["h"] != 0:
             self._add_vectors(found, "grandparent", at["g"], at["m"])
         return found
 
     def _add_vectors(self, found: list[Feature], kind: str, first: int, m: int) -> None:
-        scores = self._vector_scores.get(kind)
-        if scores is not None:
-            found.append(Feature(VECTORS, "", int(scores[0, first, m])))
+        if kind in self._pairs:
+            found.append(Feature(VECTORS, "", int(self._pairs[kind][first, m])))
+
+    def _vector_labels(self, h: int, m: int) -> np.ndarray | None:
+        """(labels,) what word vectors score the labels of an arc with; None: they do not."""
+        vectors = self._parser.vectors
+        if vectors is None or not vectors.scores("label"):
+            return None
+        no_weights = np.zeros((1, len(self._parser.labels)), np.int8)
+        return self._label_scores([-1] * (self._n + 1), h, m, _NO_TEMPLATES, no_weights)
+
+    def _label_scores(
+        self, heads: Sequence[int], h: int, m: int, plan: LabelPlan, weights: np.ndarray
+    ) -> np.ndarray:
+        """(labels,) what all labels of the arc h -> m score. heads: of the tree, by node."""
+        scores = np.zeros((1, weights.shape[1]))
+        starts = (np.arange(self._batch.values.shape[1] + 1) > self._start + m).astype(np.int64)
+        graph = GraphHeads(starts, np.array([h]), np.ones(weights.shape[1], np.bool_))
+        native.call(
+            "score_tree_labels_batch", self._sentences, plan, weights, self._parser.vectors,
+            self._by_token(heads), graph, scores,
+        )  # fmt: skip
+        return scores[0]
+
+    def _by_token(self, heads: Sequence[int]) -> np.ndarray:
+        by_token = np.full(self._batch.values.shape[1], -1, np.int64)
+        by_token[self._places] = heads
+        return by_token
 
     def _values(self, template: Template, at: dict[str, int], between: int | None = None) -> str:
         """The values that a template reads, with direction and distance."""
@@ -510,7 +530,9 @@ class _Sentence:
         fields = self._parser.vocabularies.fields
         row = fields.index(atom.field)
         place = min(max(self._start + node + atom.offset, 0), self._batch.values.shape[1] - 1)
-        value = NO_NODE_VALUE if node == NO_NODE else int(self._batch.values[row, place])
+        if node == NO_NODE:  # its value is that of a place after the sentence
+            return "(none)"
+        value = int(self._batch.values[row, place])
         if value in _SPECIAL:
             return f"({_SPECIAL[value]})"
         known = self._parser.vocabularies.values[atom.field]
@@ -552,31 +574,28 @@ class _Sentence:
             self._label_choice(chosen, head, word),
         )  # fmt: skip
 
-    def _dense(self, trees: Sequence[_Tree] = ()) -> TreeScores:
-        """The scores of all parts of the sentence, those of a higher order for arcs of trees."""
-        parser, joint = self._parser, self._parser.plans.joint
-        decoder, n_nodes = DECODERS[parser.search_decoder], self._n + 1
-        axes = 4 if parser.plan.higher else 2 + (parser.plan.siblings is not None)
-        width = joint.stride if joint else 1
-        if n_nodes**axes * (width if decoder.reads_children or axes < 4 else 1) > MAX_CELLS:
-            raise ResourceError(
-                f"the sentence has {self._n} words, too many for its scores to be checked; explain"
-                " a shorter one"
-            )
-        is_arc = torch.zeros(1, n_nodes, n_nodes, dtype=torch.bool)
-        for tree in trees:
-            is_arc[0, tree.heads[1:], torch.arange(1, n_nodes)] = True
-        scorer = Scorer(
-            parser.plan, parser.arcs.array.reshape(-1), parser.features.rows, joint,
-            parser.vectors, parser.arcs,
-        )  # fmt: skip
-        return score_batch(self._tensors, scorer, is_arc if trees else None)
-
     @cached_property
-    def _graph_parts(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """(N, N), (N, N, N), (N, N) scores of all arcs, siblings and ends."""
-        parts = self._dense().parts
-        return parts["arc"][0], parts["sibling"][0], parts["end"][0]
+    def _graph_parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(N, N), (N, N, N), (N, N) scores of all arcs, siblings and ends; cells of no part too."""
+        n_nodes, plan = self._n + 1, self._parser.plan
+        if n_nodes**3 > MAX_CELLS:
+            raise ResourceError(
+                f"the sentence has {self._n} words, too many for the scores of graphs; explain a"
+                " shorter one"
+            )
+        arcs, guides, ends = np.zeros((3, 1, n_nodes, n_nodes))
+        siblings = np.zeros((1, n_nodes, n_nodes, n_nodes))
+        native.call("score_arcs_batch", self._sentences, self._scorer, arcs)
+        native.call("score_siblings_batch", self._sentences, self._scorer, siblings, ends)
+        if plan.guide:
+            native.call("score_guides_batch", self._sentences, self._scorer, guides)
+        if self._pairs:
+            arcs = np.where(self._pairs["open"], arcs, 0.0) + self._pairs["arc"]
+        if "sibling" in self._pairs:  # [s, m] of any head; s == h: no sibling
+            nodes = np.arange(n_nodes)
+            of_pairs = np.where(nodes == nodes[:, None, None], 0.0, self._pairs["sibling"].T)
+            siblings = siblings + of_pairs
+        return (arcs + guides)[0], siblings[0], ends[0]
 
     @cached_property
     def _part_lists(self) -> list[list[Any]]:
@@ -587,24 +606,22 @@ class _Sentence:
         return int(sibling_graph_score(scores, siblings, set(arcs), ends))
 
     def _scores(self, trees: Sequence[_Tree]) -> list[int]:
-        """What trees or graphs score, by the dense scores and not by lists of features."""
+        """What trees or graphs score as decoders add it, and not by lists of features."""
         if trees[0].arcs is not None:
             return [self._graph_score(tree.arcs or ()) for tree in trees]
-        joint, decoder = self._parser.plans.joint, DECODERS[self._parser.search_decoder]
-        found = self._dense(trees)
-        parts = {name: x for name, x in found.parts.items() if name in ("arc", *decoder.reads)}
-        if joint and not joint.higher:
-            assert found.labels is not None
-            parts["arc"] = parts["arc"] - found.labels.amax(-1)
-        scores, lengths = [], self._tensors.lengths
-        for tree in trees:
-            heads, labels = torch.tensor([tree.heads]), torch.tensor([tree.labels])
-            score = part_tree_scores(Scores(lengths=lengths, **parts), heads)
-            if joint:
-                of_labels = Scores(found.labels, lengths, **found.of_labels)
-                score = score + part_tree_scores(of_labels, heads, labels)
-            scores.append(int(score))
-        return scores
+        parser, scores = self._parser, np.zeros((len(trees), 1))
+        search = make_search(
+            parser.search_decoder, single_root=parser.single_root, min_gain=parser.min_gain,
+            granularity=1.0,
+        )  # fmt: skip
+        for tree, score in zip(trees, scores, strict=True):
+            heads = self._by_token(tree.heads)
+            require_all(
+                native.call(
+                    "score_trees_batch", self._sentences, self._scorer, search, heads, score
+                )
+            )
+        return [int(score) for score in scores[:, 0]]
 
     def _label_choice(self, tree: _Tree, head: int, word: int) -> Choice | None:
         """The best label of an arc of a finished tree or graph, and the next."""
@@ -612,9 +629,7 @@ class _Sentence:
         plan, weights, templates = parser.label_plan, parser.label_weights, parser.label_templates
         if plan is None or weights is None or templates is None:
             return None
-        heads = torch.tensor([tree.heads])
-        arc = tuple(torch.tensor([x]) for x in (0, head, word))
-        scores = arc_label_scores(self._tensors, heads, arc, plan, weights, self._nodes)[0]
+        scores = self._label_scores(tree.heads, head, word, plan, weights.array)
         best = tree.labels[word] if tree.arcs is None else tree.arcs[head, word]
         permitted = parser.may_be_primary if head == tree.heads[word] else None
         others = [
@@ -625,22 +640,22 @@ class _Sentence:
         if not others:
             return None
         other = max(others, key=lambda k: (float(scores[k]), -k))
-        positions = arc_positions(heads, *arc)
-        at = {role: int(x[0]) for role, x in zip(LABEL_ROLES, positions, strict=True)}
-        rows = label_lines(
-            self._tensors, self._tensors.starts, positions, torch.ones(1, dtype=torch.bool), plan,
-            len(weights.array),
-        )[0].tolist()  # fmt: skip
-        by_vectors = None
-        if self._nodes and self._nodes.of.has_labels:
-            by_vectors = self._nodes.labels(*arc)[0, : len(parser.labels)]
-            if not self._nodes.have_open_labels(by_vectors):  # templates do not score them
-                rows = [len(weights.array)] * len(rows)
+        positions = _label_positions(tree.heads, head, word)
+        lines = np.full((1, len(plan.direction)), -1, np.int64)
+        native.call(
+            "list_label_lines", self._sentences, plan, len(weights.array),
+            self._by_token(tree.heads), np.array([[head, word]]), lines,
+        )  # fmt: skip
+        by_vectors = self._vector_labels(head, word)
+        if by_vectors is not None and not _leave_open(by_vectors, parser.vectors):
+            lines[:] = -1  # templates do not score them
         part, found = Part("arc", (head, word)), []
         for label in (best, other):
-            named = [(str(t), self._values(t, at), row)
-                     for t, row in zip(templates.label, rows, strict=True)]  # fmt: skip
-            features = _weighed(named, weights.array[:, label])
+            features = [
+                Feature(str(t), self._values(t, positions), int(weights.array[line, label]))
+                for t, line in zip(templates.label, lines[0].tolist(), strict=True)
+                if line >= 0
+            ]
             if by_vectors is not None:
                 features.append(Feature(VECTORS, "", int(by_vectors[label])))
             found.append([(part, each) for each in features])
@@ -650,6 +665,112 @@ class _Sentence:
         )  # fmt: skip
         choice.require_exact()
         return choice
+
+
+class _Relatives(NamedTuple):
+    """The words around a word m of a tree, as scores of parts count them (`gpuparse.parts`).
+
+    head. sibling: the inner sibling, the head for none; next_sibling: that of the sibling.
+    grandparent: the head's head, 0 for none. inner, outer: the modifier of m furthest from it
+    between m and its head, and on its other side; m for none. is_outermost: whether its head has no
+    modifier beyond it.
+    """
+
+    head: int
+    sibling: int
+    next_sibling: int
+    grandparent: int
+    inner: int
+    outer: int
+    is_outermost: bool
+
+
+def _relatives(heads: Sequence[int]) -> list[_Relatives]:
+    """Of every word of a tree by node; nothing of use at the root."""
+    nodes, found = range(len(heads)), [_Relatives(-1, 0, 0, 0, 0, 0, False)]
+    for m in nodes[1:]:
+        h = heads[m]
+        side = [c for c in nodes[1:] if heads[c] == h and (c < h) == (m < h)]
+        side.sort(key=lambda c: abs(c - h))
+        place = side.index(m)
+        inside = [h, h, *side][place : place + 2]  # the two before m
+        children = [c for c in nodes[1:] if heads[c] == m]
+        between = [c for c in children if min(h, m) < c < max(h, m)]
+        beyond = [c for c in children if c not in between]
+        inner, outer = (
+            max(each, key=lambda c: abs(c - m), default=m) for each in (between, beyond)
+        )
+        grandparent = max(heads[h], 0) if h else 0
+        found.append(_Relatives(h, inside[1], inside[0], grandparent, inner, outer, m == side[-1]))
+    return found
+
+
+def _primary_heads(arcs: Iterable[tuple[int, int]], n: int) -> list[int]:
+    """The nearest head of every word of a graph, the left one of two as near; -1 at the root."""
+    nearest: dict[int, tuple[int, bool, int]] = {}
+    for h, m in arcs:
+        nearest[m] = min(nearest.get(m, (n + 1, True, h)), (abs(h - m), h > m, h))
+    return [-1, *(nearest[m][2] for m in range(1, n + 1))]
+
+
+def _label_positions(heads: Sequence[int], h: int, m: int) -> dict[str, int]:
+    """The nodes that the label templates of an arc read, by role; NO_NODE for none.
+
+    heads: the tree of primary heads, by node.
+    """
+    words = range(1, len(heads))
+    sisters, children = ([c for c in words if heads[c] == node] for node in (h, m))
+    return {
+        "h": h,
+        "m": m,
+        "g": heads[h] if h else NO_NODE,
+        "p": max((c for c in sisters if c < m), default=NO_NODE),
+        "q": min((c for c in sisters if c > m), default=NO_NODE),
+        "l": min(children, default=NO_NODE),
+        "r": max(children, default=NO_NODE),
+        "o": heads[m] if heads[m] != h else NO_NODE,
+    }
+
+
+def _pair_scores(
+    sentences: native.Struct, n_nodes: int, vectors: WordVectors | None
+) -> dict[str, np.ndarray]:
+    """(N, N) what word vectors score, by kind of pairs; "open": the arcs left to templates."""
+    found = {}
+    for number, kind in enumerate(("arc", *FURTHER)):
+        if vectors is not None and vectors.scores(kind):
+            scores = np.zeros((1, n_nodes, n_nodes))
+            native.call("score_vectors_batch", sentences, vectors, number, scores)
+            found[kind] = scores[0]
+    if vectors is not None:
+        found["open"] = _open_arcs(found["arc"], vectors)
+    return found
+
+
+def _open_arcs(scores: np.ndarray, vectors: WordVectors) -> np.ndarray:
+    """(N, N) bool: the arcs whose vectors score about as much as those of the best head."""
+    is_arc = ~np.eye(len(scores), dtype=np.bool_)
+    is_arc[:, 0] = False
+    if vectors.arc_margin < 0:
+        return is_arc
+    scores = np.where(is_arc, scores, -np.inf)
+    is_close = is_arc & (scores >= scores.max(0) - _points(vectors, "arc"))
+    return is_close & (is_close.sum(0) > 1)
+
+
+def _leave_open(scores: np.ndarray, vectors: WordVectors | None) -> bool:
+    """Whether vectors leave the label of an arc to templates; scores: (labels,), the best 0."""
+    if vectors is None or vectors.label_margin < 0:
+        return True
+    return int((scores >= -_points(vectors, "label")).sum()) > 1
+
+
+def _points(vectors: WordVectors, kind: str) -> int:
+    """The margin of a kind as a score."""
+    margin, multiplier, shift = (
+        int(getattr(vectors, f"{kind}_{name}")) for name in ("margin", "multiplier", "shift")
+    )
+    return min((margin * multiplier + ((1 << shift) >> 1)) >> shift, MOST_POINTS)
 
 
 def _parts_of_graph(arcs: Iterable[tuple[int, int]]) -> list[Part]:
@@ -671,11 +792,6 @@ def _acyclic(arcs: Graph) -> Iterator[Graph]:
     """The graph, unless it has a cycle."""
     if not has_cycle(set(arcs)):
         yield arcs
-
-
-def _weighed(named: Sequence[tuple[str, str, int]], weights: np.ndarray) -> list[Feature]:
-    """Features with their weights; a row beyond the weights is that of a silent template."""
-    return [Feature(t, v, int(weights[row])) for t, v, row in named if row < len(weights)]
 
 
 def _lines(

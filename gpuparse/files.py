@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import os
+import shutil
 import stat
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,13 @@ from gpuparse.errors import ConfigError, DataError
 _WHOLE_NAME = 200  # bytes of a file's name that its hidden names have
 _BEGINNING = 40  # characters of a longer name that they have, each of at most 4 bytes
 _TEMPORARY = "gpuparse.part"  # how the hidden name of an unfinished file ends
+COMPRESSED = "the file is compressed; decompress it first"
+_BEGINNINGS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")  # gzip, bzip2, xz, zstd
+
+
+def is_compressed(begin: bytes) -> bool:
+    """Whether a file is compressed, by its first bytes."""
+    return begin.startswith(_BEGINNINGS)
 
 
 def standard_input() -> BinaryIO:
@@ -81,6 +89,21 @@ def _is_endless(file: BinaryIO) -> bool:
     return stat.S_ISCHR(status.st_mode) and not is_null and not file.isatty()
 
 
+def check_new_file(path: str | Path, *, force: bool = False) -> None:
+    """Make sure that a file may be written, before the work whose result it gets.
+
+    Args: force: whether an existing file may be replaced.
+    Raises: ConfigError: it is a folder, its folder is missing, or it exists and `force` is false.
+    """
+    target = os.path.realpath(path)
+    if os.path.isdir(target):
+        raise ConfigError(f"{path}: is a folder; name a file")
+    if not os.path.exists(os.path.dirname(target)):
+        raise ConfigError(f"{path}: the folder is missing; make it first")
+    if os.path.isfile(target) and not force:
+        raise ConfigError(f"{path}: exists; give --force to replace it")
+
+
 @contextmanager
 def replace_file(path: str | Path, *, force: bool = False) -> Iterator[BinaryIO]:
     """Open a file for writing that appears under its name only when it is complete.
@@ -94,14 +117,13 @@ def replace_file(path: str | Path, *, force: bool = False) -> Iterator[BinaryIO]
         force: whether an existing file may be replaced.
     Yields: The binary file to write to.
     Raises:
-        ConfigError: the file exists and `force` is false, it is a folder, or another process is
-            writing it.
-        OSError: the folder is missing or not writable, or the disk is full.
+        ConfigError: the file exists and `force` is false, it is a folder, its folder is missing, or
+            another process is writing it.
+        OSError: the folder is not writable, or the disk is full.
     Cost: one fsync of the file and one of its folder.
     """
+    check_new_file(path, force=force)
     target = os.path.realpath(path)
-    if os.path.isdir(target):
-        raise ConfigError(f"{path}: is a folder; name a file")
     if os.path.exists(target) and not os.path.isfile(target):
         with open(target, "wb") as stream:
             yield stream
@@ -110,8 +132,7 @@ def replace_file(path: str | Path, *, force: bool = False) -> Iterator[BinaryIO]
     temporary = _hidden(folder, name, _TEMPORARY)
     with os.fdopen(_new_file(temporary, path), "wb") as file:
         try:
-            if os.path.exists(target) and not force:
-                raise ConfigError(f"{path}: exists; give --force to replace it")
+            check_new_file(path, force=force)  # another process may have written it
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -143,19 +164,63 @@ def _sync_folder(folder: str) -> None:
 def lock_folder(folder: str | Path) -> Iterator[None]:
     """Be the only process that writes into a folder, which is made if necessary.
 
-    The lock is that of the operating system (flock on `.lock`): it ends with the process.
+    The lock is that of the operating system (flock on `.lock`): it ends with the process. Folders
+    that were made and are empty at the end are removed.
 
     Args: folder: the folder.
     Raises:
-        ConfigError: another process holds the lock, or the folder's name belongs to a file.
-        OSError: the folder cannot be made or written to.
+        ConfigError: another process holds the lock, or the folder cannot be made.
+        OSError: the folder cannot be written to.
     """
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise ConfigError(f"{folder}: is not a folder; name another output") from None
-    with _locked(os.path.join(folder, ".lock"), folder):
+    with _made_folders(folder), _locked(os.path.join(folder, ".lock"), folder):
         yield
+
+
+def check_folder(folder: str | Path) -> None:
+    """Make sure that a folder can be made, or written to; nothing is left of the trial.
+
+    Raises: ConfigError: it cannot.
+    """
+    with _made_folders(folder):
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise ConfigError(f"{folder}: cannot be written to; name another output")
+
+
+@contextmanager
+def _made_folders(folder: str | Path) -> Iterator[None]:
+    """Make a folder and those that it is in; at the end those that were made go, if empty."""
+    missing = []
+    path = os.path.abspath(folder)
+    while not os.path.lexists(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    try:
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise ConfigError(f"{folder}: is not a folder; name another output") from None
+        except OSError as error:
+            raise ConfigError(
+                f"{folder}: cannot be made: {error.strerror}; name another output"
+            ) from error
+        yield
+    finally:
+        for made in missing:
+            with suppress(OSError):
+                os.rmdir(made)
+
+
+def remove_folder(folder: Path) -> None:
+    """Take a folder with its files away at once: a kill leaves it whole or under a temporary name.
+
+    Raises: OSError: it cannot be removed.
+    """
+    gone = Path(_hidden(str(folder.parent), folder.name, _TEMPORARY))
+    if gone.exists():  # a kill has left it
+        shutil.rmtree(gone)
+    if folder.exists():
+        os.replace(folder, gone)
+        shutil.rmtree(gone)
 
 
 @contextmanager

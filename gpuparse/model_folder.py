@@ -7,6 +7,7 @@ ranges and sizes, whoever made the sums.
 
 import io
 import re
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from gpuparse.array_file import as_json, check_names, from_json, read_text, sha2
 from gpuparse.data.columns import is_value
 from gpuparse.data.lexicon import Lexicon
 from gpuparse.data.vocabulary import Vocabularies, check_size
-from gpuparse.errors import ConfigError, DataError, ModelError, one_line
+from gpuparse.errors import ConfigError, DataError, ModelError, did_you_mean, one_line
 from gpuparse.features.plan import LINE
 from gpuparse.features.templates import PARTS, TemplateSet, dump_set, fields_read, parse_set
 from gpuparse.features.word_vectors import FURTHER, compile_vectors
@@ -57,6 +58,7 @@ CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS = (
     "vocabulary.json",
     "weights.safetensors",
 )
+UNFINISHED = "last"  # the folder of the state of a run that is not finished
 LEXICON = "lexicon.tsv"  # of models whose templates read one
 _TEXTS = (CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY)
 _MOST_BYTES = {VOCABULARY: MAX_VOCABULARY_BYTES, LEXICON: MAX_LEXICON_BYTES}
@@ -141,11 +143,33 @@ def pack_parser(parser: Parser) -> dict[str, bytes]:
     return {name: text.encode() for name, text in texts.items()} | {WEIGHTS: packed}
 
 
+def check_folder(folder: Path) -> None:
+    """Make sure that there is a folder, and no unfinished run in it.
+
+    Raises: ModelError: there is none; a similar one is named. What is in it is not read.
+    """
+    try:
+        is_file = stat.S_ISREG(folder.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        near = "runs" / folder
+        hint = did_you_mean([str(near)] if (near / WEIGHTS).is_file() else [])
+        raise ModelError(
+            f"{folder}: no such folder; {hint or 'a model is a folder that `gpuparse train` wrote'}"
+        ) from None
+    except (OSError, ValueError):
+        return  # reading it says what is wrong
+    if is_file:
+        raise ModelError(f"{folder}: a file; a model is a folder that `gpuparse train` wrote")
+    if (folder / UNFINISHED).is_dir() and not (folder / WEIGHTS).exists():
+        raise ModelError(f"{folder}: an unfinished run; `gpuparse train` with --resume finishes it")
+
+
 def load_parser(folder: Path) -> Parser:
     """Read a model folder. Nothing in it is executed, whoever made it.
 
     Raises: ModelError: a file is missing, damaged, of another format or of another program.
     """
+    check_folder(folder)
     facts, tensors = array_file.read(folder / WEIGHTS, **_AS_MODEL)
     return _checked(folder, facts, tensors, lambda name, most: read_text(folder / name, most))
 

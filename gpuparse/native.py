@@ -16,16 +16,10 @@ second table exists. A call checks each argument against its declaration:
 - `int64_t`, `double` and `bool` take numbers of Python and NumPy.
 
 A call takes about a microsecond and one more an array. Other threads of Python run meanwhile.
-
-Where there is no library, `call` runs the plain form of a function, in Python, NumPy and torch: it
-has the same name and arguments, and is in the table `FUNCTIONS` of the module `plain` of its room.
-Plain forms take the objects themselves instead of structs, and check nothing.
 """
 
 import ctypes
-import functools
 import hashlib
-import importlib
 import os
 import re
 import sys
@@ -247,80 +241,37 @@ class Library:
 
 
 def call(name: str, *values: Any) -> Any:
-    """Call a function of the library, or its plain form where there is no library that fits.
+    """Call a function of the library.
 
     Args:
         name: as native/api declares it.
         values: its arguments; arrays are used as they are, never copied.
     Returns: What the function returns: an int, a float or None.
     Raises:
-        NativeError: there is no library, and the function has no plain form.
+        NativeError: as `library`.
         TypeError, ValueError: an argument is not what the declaration says, or the function
             refuses a type or sizes that do not agree.
         MemoryError: the function had no memory left for its work.
     """
-    if is_available():
-        return getattr(_loaded[0], name)(*values)
-    return _plain_form(name)(*values)
+    return getattr(library(), name)(*values)
 
 
-def struct(name: str, value: Any) -> Any:
-    """Convert an object with the attributes of a struct once, to be passed again and again.
-
-    Returns: A `Struct`, or the object itself where there is no library that fits.
-    """
-    return library().struct(name, value) if is_available() else value
+def struct(name: str, value: Any) -> Struct:
+    """Convert an object with the attributes of a struct once, to be passed again and again."""
+    return library().struct(name, value)
 
 
-_PLAIN_FORMS = (
-    "data.plain",
-    "inference.plain",
-    "inference.textbook.chains",
-    "scoring.plain",
-    "sequences.plain",
-    "text.plain",
-    "learning.plain",
-)
-
-
-@functools.cache
-def _plain_form(name: str) -> Callable[..., Any]:
-    """The plain form of a function; modules of higher rooms are imported where they are needed."""
-    for module in _PLAIN_FORMS:
-        functions = importlib.import_module(f"gpuparse.{module}").FUNCTIONS
-        if name in functions:
-            found: Callable[..., Any] = functions[name]
-            return found
-    raise NativeError(f"{name} runs in native code alone: {_MISSING}")
-
-
-def is_available() -> bool:
-    """Whether there is a library that fits this machine and these sources."""
-    try:
-        library()
-    except NativeError:
-        return False
-    return True
-
-
-def library(*, again: bool = False) -> Library:
+def library() -> Library:
     """The library, looked for and loaded at the first call.
 
-    Args: again: look for a library that was not found before.
     Raises:
         NativeError: it is missing, older than its sources, or made for another processor; the text
             says what to do.
     """
     if _loaded:
         return _loaded[0]
-    if _failures and not again:
-        raise NativeError(_failures[0])
     # Without a lock, which a fork could leave held: threads that load it at once get one library.
-    try:
-        _loaded.append(_load())
-    except NativeError as error:
-        _failures[:] = [str(error)]
-        raise
+    _loaded.append(_load())
     return _loaded[0]
 
 
@@ -358,7 +309,6 @@ _MISSING = (
     " compiler or the package ziglang is at hand"
 )
 _loaded: list[Library] = []  # the first is used
-_failures: list[str] = []  # why there is none
 
 
 def _load() -> Library:

@@ -127,7 +127,10 @@ def parse_yaml(text: str, source: str) -> PlainYaml:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = "" if mark is None else f":{mark.line + 1}"
-        raise ConfigError(f"{source}{line}: {error.problem or error.context}") from None
+        problem = error.problem or error.context
+        if problem and r"'\t'" in problem:
+            problem = "a tab, where YAML needs spaces"
+        raise ConfigError(f"{source}{line}: {problem}") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{source}: {' '.join(str(error).split())}") from None
     return PlainYaml(value, {} if node is None else _lines(node, ()))

@@ -151,18 +151,27 @@ inline uint32_t word_base(const WordFamily& family, int64_t i, const ArcKeys& ke
     return find_base(mix(key, 2 * (uint32_t)family.seed) & (uint32_t)rows.mask, rows);
 }
 
-// Call visit(family, base) for each family of two words that fires at h and m.
-template<class Visit>
+// Call visit(family, base) for each family of two words that fires at h and m, and skip(family) for
+// each that does not.
+template<class Visit, class Skip>
 inline void visit_pairs(int64_t h, int64_t m, const ArcPlan& plan, const RowMap& rows,
-                        const ArcKeys& keys, Visit visit) {
+                        const ArcKeys& keys, Visit visit, Skip skip) {
     const int64_t stride = keys.stride;
     for (int64_t f = 0; f < plan.pair.n0; ++f) {
         const PairFamily& family = pairs_of(plan)[f];
-        if (!keys.side_on[family.head_side * stride + h]) continue;
-        if (!keys.side_on[family.modifier_side * stride + m]) continue;
+        if (!keys.side_on[family.head_side * stride + h] ||
+            !keys.side_on[family.modifier_side * stride + m]) {
+            skip(family);
+            continue;
+        }
         visit(family, find_base(keys.head_part[f * stride + h] ^ keys.modifier_part[f * stride + m],
                                 rows));
     }
+}
+template<class Visit>
+inline void visit_pairs(int64_t h, int64_t m, const ArcPlan& plan, const RowMap& rows,
+                        const ArcKeys& keys, Visit visit) {
+    visit_pairs(h, m, plan, rows, keys, visit, [](const PairFamily&) {});
 }
 
 // First row of the dense line of three values, in a family's region of the dense rows.
@@ -198,25 +207,53 @@ struct RowList {
     void add(const ArcPlan& plan, const Family& family, int64_t base, int64_t c) {
         visit_codes(plan, family, [&](const uint32_t* codes) { *end++ = base ^ (int64_t)codes[c]; });
     }
+
+    // What a family, or one feature, that does not fire leaves: nothing.
+    template<class Family>
+    void skip(const ArcPlan&, const Family&, int64_t = 1) {}
+    void skip_one() {}
+};
+
+// The same with -1 in the place of each feature that does not fire, so that a row's place says of
+// which template it is.
+struct PlacedRows : RowList {
+    template<class Family>
+    void skip(const ArcPlan& plan, const Family& family, int64_t times = 1) {
+        for (; times > 0; --times) visit_codes(plan, family, [&](const uint32_t*) { skip_one(); });
+    }
+    void skip_one() { *end++ = -1; }
 };
 
 // Append the rows of all features of two words but those of words in between, for the combination c
-// of direction and distance.
+// of direction and distance. Rows, here and below: RowList, or PlacedRows.
+template<class Rows>
 inline void add_pair_rows(int64_t h, int64_t m, int64_t c, const ArcPlan& plan, const RowMap& rows,
-                          const ArcKeys& keys, RowList& found) {
+                          const ArcKeys& keys, Rows& found) {
     for (int64_t f = 0; f < plan.word.n0; ++f) {
         const WordFamily& family = words_of(plan)[f];
         const int64_t i = family.role ? m : h;
-        if (has_word(family, i, keys)) found.add(plan, family, word_base(family, i, keys, rows), c);
+        if (has_word(family, i, keys))
+            found.add(plan, family, word_base(family, i, keys, rows), c);
+        else
+            found.skip(plan, family);
     }
-    visit_pairs(h, m, plan, rows, keys, [&](const PairFamily& family, uint32_t base) {
-        found.add(plan, family, base, c);
-    });
+    visit_pairs(
+        h, m, plan, rows, keys,
+        [&](const PairFamily& family, uint32_t base) { found.add(plan, family, base, c); },
+        [&](const PairFamily& family) { found.skip(plan, family); });
 }
 
-// Append the rows of every feature of the arc h -> m.
+// The same where none fires.
+template<class Rows>
+inline void skip_pair_rows(const ArcPlan& plan, Rows& found) {
+    for (int64_t f = 0; f < plan.word.n0; ++f) found.skip(plan, words_of(plan)[f]);
+    for (int64_t f = 0; f < plan.pair.n0; ++f) found.skip(plan, pairs_of(plan)[f]);
+}
+
+// Append the rows of every feature of the arc h -> m; those of words in between from left to right.
+template<class Rows>
 inline void add_arc_rows(const Sentence& sentence, int64_t h, int64_t m, const ArcPlan& plan,
-                         const RowMap& rows, const ArcKeys& keys, RowList& found) {
+                         const RowMap& rows, const ArcKeys& keys, Rows& found) {
     const int64_t c = keys.combination(h, m);
     add_pair_rows(h, m, c, plan, rows, keys, found);
     const int64_t low = h < m ? h : m, high = h < m ? m : h;
@@ -224,12 +261,18 @@ inline void add_arc_rows(const Sentence& sentence, int64_t h, int64_t m, const A
         const BetweenFamily& family = betweens_of(plan)[f];
         const int64_t head = between_value(sentence, h, family.head_side, plan);
         const int64_t modifier = between_value(sentence, m, family.modifier_side, plan);
-        if (head < 0 || modifier < 0) continue;
+        if (head < 0 || modifier < 0) {
+            found.skip(plan, family, high - low - 1);
+            continue;
+        }
         const int32_t* middle = sentence.row(family.row);
-        for (int64_t k = low + 1; k < high; ++k)
+        for (int64_t k = low + 1; k < high; ++k) {
             if (middle[k] != 0)
                 found.add(plan, family,
                           between_row(family, head, middle[k], modifier, rows.dense), c);
+            else
+                found.skip(plan, family);
+        }
     }
 }
 

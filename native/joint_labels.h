@@ -208,11 +208,13 @@ BestLabel find_label(int64_t h, int64_t m, const LabelSums<W>& labels, int64_t r
 }
 
 // Append the weight rows of the label of an arc, counted in single weights from `first` on.
+template<class Rows>
 inline void add_label_rows(int64_t h, int64_t m, int64_t label, const JointLabels& joint,
-                           const ArcKeys& keys, int64_t first, RowList& found) {
+                           const ArcKeys& keys, int64_t first, Rows& found) {
     int64_t* row = found.end;
     add_pair_rows(h, m, keys.combination(h, m), *joint.plan, *joint.rows, keys, found);
-    for (; row < found.end; ++row) *row = first + *row * joint.stride + label;
+    for (; row < found.end; ++row)
+        if (*row >= 0) *row = first + *row * joint.stride + label;
 }
 
 }  // namespace gpuparse

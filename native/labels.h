@@ -207,7 +207,7 @@ struct LabelScorer {
         next_vectors = arena.take_zeros<Sum<W>>(from->label_constants.n0);
         vectors = ArcLabelVectors::make(nodes, ARCS_SCORED + all.most_heads(), arena);
         has_margin = from->label_margin >= 0;
-        if (has_margin) label_unit(*from).convert((int32_t)from->label_margin, margin);
+        if (has_margin) margin = (Sum<W>)label_unit(*from).points((int32_t)from->label_margin);
     }
 
     // Find the lines of an arc and prefetch them, to be summed after `turn`.

@@ -54,6 +54,33 @@ GPUPARSE(int64_t) parse_graphs_batch(const Sentences* sentences, const Scorer* s
     });
 }
 
+GPUPARSE(int64_t) score_trees_batch(const Sentences* sentences, const Scorer* scorer,
+                                    const Search* search, i64_1 heads, out_f64_1 scores) {
+    const int64_t status = check_search(*sentences, *scorer, *search, heads.n0);
+    if (status != OK) return status;
+    if (search->decoder == BY_MULTI_PARENT || scores.n0 != sentences->starts.n0) return BAD_SHAPE;
+    if (!are_heads(*sentences, heads, false)) return BAD_SHAPE;
+    Sentences given = *sentences;
+    given.known = heads;
+    return for_scored(given, *scorer, nullptr,
+                      [&](auto& found, const Sentence& sentence, Arena& arena) {
+        const int64_t* const tree = heads.data + sentence.start;
+        double& score = scores.data[sentence.b];
+        if (!is_higher_order(search->decoder)) {
+            score = search->decoder == BY_EISNER || search->decoder == BY_CHU_LIU_EDMONDS
+                        ? tree_score<double>(found.arcs, sentence.n, tree)
+                        : score_sibling_tree<double>(found.arcs, found.siblings, sentence.n, tree);
+            return true;
+        }
+        int64_t* searched = arena.take<int64_t>(sentence.n + 1);
+        if (!searched) return false;
+        const Certificate result =
+            find_tree(found.arcs, found, *search, arena, searched, nullptr, nullptr);
+        score = result.score;
+        return result.found;
+    });
+}
+
 GPUPARSE(int64_t) label_batch(const Sentences* sentences, const LabelPlan* plan, any_2 weights,
                               const WordVectors* vectors, i64_1 heads, const GraphHeads* graphs,
                               out_i64_1 labels) {
@@ -70,6 +97,26 @@ GPUPARSE(int64_t) label_batch(const Sentences* sentences, const LabelPlan* plan,
             labels.data[a] = graphs && !is_second
                                  ? best_permitted(scorer.sums, width, graphs->may_be_primary.data, -1)
                                  : first_best(scorer.sums, width);
+        });
+    });
+}
+
+GPUPARSE(int64_t) score_tree_labels_batch(const Sentences* sentences, const LabelPlan* plan,
+                                          any_2 weights, const WordVectors* vectors, i64_1 heads,
+                                          const GraphHeads* graphs, out_f64_2 scores) {
+    const int64_t width = weights.n1;
+    if (!arcs_fit(*sentences, *plan, weights, vectors, heads, graphs, scores.n0) || scores.n1 != width)
+        return BAD_SHAPE;
+    return with_weights(weights.dtype, [&](auto weight) {
+        using W = decltype(weight);
+        Arena arena;
+        LabelScorer<W> scorer(*plan, (const W*)weights.data, weights.n0, width, arena);
+        const TreeArcs arcs{heads, graphs};
+        scorer.add_vectors(vectors, *sentences, arcs, arena);
+        if (arena.failed()) return (int64_t)NO_MEMORY;
+        return for_scored_arcs(*sentences, arcs, scorer, [&](int64_t a, bool) {
+            for (int64_t label = 0; label < width; ++label)
+                scores.data[a * width + label] = (double)scorer.sums[label];
         });
     });
 }

@@ -51,8 +51,9 @@ inline PartKeys fill_part_keys(const Sentence& sentence, const HigherPlan& plan,
 
 // Append the weight rows of every feature of a part. words: PART_WORDS words in the order of the kind's
 // roles, ABSENT_WORD for absent ones and beyond the last role.
+template<class Rows>
 inline void add_part_rows(int64_t kind, const int64_t* words, const PartKeys& keys, int64_t cells,
-                          RowList& found) {
+                          Rows& found) {
     const int64_t h = words[HEAD_POSITION[kind]], m = words[MODIFIER_POSITION[kind]];
     const bool is_right = h < m, is_below = HEAD_POSITION[kind] == 1 && words[0] < h;
     for (int64_t term = keys.first[kind]; term < keys.first[kind + 1]; ++term) {
@@ -62,7 +63,10 @@ inline void add_part_rows(int64_t kind, const int64_t* words, const PartKeys& ke
             on &= keys.is_on(term, position)[words[position]] != 0;
             key ^= keys.word(term, position)[words[position]];
         }
-        if (!on) continue;
+        if (!on) {
+            found.skip_one();
+            continue;
+        }
         if (is_right) key ^= keys.right[term];
         if (is_below) key ^= keys.below[term];
         *found.end++ = (int64_t)cell_of(key, cells);

@@ -12,8 +12,9 @@ inline Part arc_part(int64_t h, int64_t m) {
 // Append the weight rows of a part; a row is repeated as often as it fires. Rows of labels found with
 // the trees follow those of the other weights, label by label in each line.
 // found: room for `max_rows_of_part`. keys: of the sentence.
+template<class Rows>
 inline void add_rows_of_part(const Sentence& sentence, const Part& part, const Scorer& scorer,
-                             const SentenceKeys& keys, RowList& found) {
+                             const SentenceKeys& keys, Rows& found) {
     const Plan& plan = *scorer.plan;
     const RowMap& rows = *scorer.rows;
     const JointLabels* joint = scorer.joint;
@@ -24,6 +25,8 @@ inline void add_rows_of_part(const Sentence& sentence, const Part& part, const S
             if (plan.guide && guide_of(sentence, m, *plan.guide) == h)
                 add_pair_rows(h, m, keys.guide.combination(h, m), *plan.guide->arcs, rows,
                               keys.guide, found);
+            else if (plan.guide)
+                skip_pair_rows(*plan.guide->arcs, found);
             return;
         case LABEL_PART:
             if (joint)
@@ -51,7 +54,7 @@ inline void add_rows_of_part(const Sentence& sentence, const Part& part, const S
         int64_t* row = found.end;
         add_part_rows(kind, words, keys.children, joint->weights.n0 / joint->stride, found);
         for (; row < found.end; ++row)
-            *row = scorer.weights.n0 + *row * joint->stride + part.label;
+            if (*row >= 0) *row = scorer.weights.n0 + *row * joint->stride + part.label;
     }
 }
 

@@ -97,30 +97,24 @@ GPUPARSE(int64_t) score_guides_batch(const Sentences* sentences, const Scorer* s
 }
 
 GPUPARSE(int64_t) score_vectors_batch(const Sentences* sentences, const WordVectors* vectors,
-                                      int64_t kind, out_any_3 pairs) {
-    if (pairs.dtype != DT_F64 && pairs.dtype != DT_F32) return BAD_TYPE;
+                                      int64_t kind, out_f64_3 pairs) {
     if (!fits(*vectors, *sentences) || !is_between(0, kind, PAIR_KINDS) || !has_pairs(vectors, kind) ||
         pairs.n0 != sentences->starts.n0 || pairs.n1 != pairs.n2)
         return BAD_SHAPE;
     for (int64_t b = 0; b < sentences->lengths.n0; ++b)
         if (sentences->lengths.data[b] >= pairs.n1) return BAD_SHAPE;
-    const auto score = [&](auto sum, auto* scores) {
-        using S = decltype(sum);
-        return for_sentences(*sentences, [&](const Sentence& sentence, Arena& arena) {
-            const int64_t n = sentence.n, nodes = n + 1;
-            const View2<S> sums{arena.take_zeros<S>(nodes * nodes), nodes};
-            const SentenceVectors* found = find_vectors(sentence, vectors, arena);
-            if (arena.failed()) return false;
-            add_vector_pairs(*found, kind, arena, sums);
-            auto* out = scores + sentence.b * pairs.n1 * pairs.n2;
-            for (int64_t h = 0; h <= n; ++h)
-                for (int64_t m = 1; m <= n; ++m)
-                    if (h != m) out[h * pairs.n2 + m] = sums(h, m);
-            return true;
-        });
-    };
-    const int64_t result = pairs.dtype == DT_F64 ? score((int32_t)0, (double*)pairs.data)
-                                                : score((float)0, (float*)pairs.data);
+    const int64_t result = for_sentences(*sentences, [&](const Sentence& sentence, Arena& arena) {
+        const int64_t n = sentence.n, nodes = n + 1;
+        const View2<int32_t> sums{arena.take_zeros<int32_t>(nodes * nodes), nodes};
+        const SentenceVectors* found = find_vectors(sentence, vectors, arena);
+        if (arena.failed()) return false;
+        add_vector_pairs(*found, kind, arena, sums);
+        double* out = pairs.data + sentence.b * pairs.n1 * pairs.n2;
+        for (int64_t h = 0; h <= n; ++h)
+            for (int64_t m = 1; m <= n; ++m)
+                if (h != m) out[h * pairs.n2 + m] = sums(h, m);
+        return true;
+    });
     return result == NO_FAILURE ? (int64_t)OK : result;
 }
 
@@ -251,7 +245,7 @@ GPUPARSE(int64_t) list_part_rows(const Sentences* sentences, const Scorer* score
         if (of[0] < 0 || of[0] >= LABELLED_PART + HIGHER_KINDS || of[5] < 0) return BAD_SHAPE;
         const Part part{(int32_t)of[0], (int32_t)of[1], (int32_t)of[2], (int32_t)of[3],
                         (int32_t)of[4], (int32_t)of[5], -1};
-        RowList found{rows.data + p * rows.n1};
+        PlacedRows found{{rows.data + p * rows.n1}};
         add_rows_of_part(sentence, part, *scorer, keys, found);
         while (found.count() < rows.n1) *found.end++ = -1;
     }

@@ -141,8 +141,8 @@ void score_sentence_arcs(const Sentence& sentence, const Scorer& scorer, const S
     if (vectors && vectors->of->arc_margin >= 0) {
         for (int64_t k = 0; k < (sentence.n + 1) * scores.stride; ++k) scores.data[k] = 0;
         add_vector_pairs(*vectors, ARC_PAIRS, arena, scores);
-        Sum<W> margin;
-        vector_pairs(*vectors->of, ARC_PAIRS).unit.convert((int32_t)vectors->of->arc_margin, margin);
+        const ScoreUnit unit = vector_pairs(*vectors->of, ARC_PAIRS).unit;
+        const Sum<W> margin = (Sum<W>)unit.points((int32_t)vectors->of->arc_margin);
         if (!arena.failed())
             add_open_arcs(sentence, *plan.arcs, weights, *scorer.rows, keys.arcs, margin, arena, scores);
     } else {

@@ -44,9 +44,10 @@ inline SiblingKeys fill_sibling_keys(const Sentence& sentence, const SiblingPlan
 }
 
 // Append the rows of the part (h, s, m), s == h where there is no inner sibling.
+template<class Rows>
 inline void add_sibling_rows(const Sentence& sentence, int64_t h, int64_t m, int64_t s,
                              const SiblingPlan& plan, const RowMap& rows, const ArcKeys& keys,
-                             RowList& found) {
+                             Rows& found) {
     const int64_t inner = s == h ? NO_SIBLING : s, c = keys.combination(s, m);
     add_pair_rows(inner, m, c, *plan.pairs, rows, keys, found);
     const int64_t words[] = {h, inner, m};
@@ -62,6 +63,8 @@ inline void add_sibling_rows(const Sentence& sentence, int64_t h, int64_t m, int
         // Words without a value lead to the first line, which stays zero.
         if (on && cell >= LINE)
             found.add(*plan.pairs, family, rows.dense + family.line * LINE + cell, c);
+        else
+            found.skip(*plan.pairs, family);
     }
 }
 
@@ -69,8 +72,9 @@ inline void add_sibling_rows(const Sentence& sentence, int64_t h, int64_t m, int
 inline int64_t empty_side(bool is_right, const ArcPlan& ends) { return is_right ? 0 : ends.n_buckets; }
 
 // Append the rows of the end (h, m), m == h where h has no modifier on that side. keys: of the ends.
+template<class Rows>
 inline void add_end_rows(int64_t h, int64_t m, bool is_right, const ArcPlan& plan,
-                         const RowMap& rows, const ArcKeys& keys, RowList& found) {
+                         const RowMap& rows, const ArcKeys& keys, Rows& found) {
     const int64_t c = m == h ? empty_side(is_right, plan) : keys.combination(h, m);
     add_pair_rows(h, m == h ? NO_SIBLING : m, c, plan, rows, keys, found);
 }

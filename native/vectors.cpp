@@ -139,21 +139,6 @@ GPUPARSE(double) measure_vector_rows(i64_1 occurrences, f32_2 gradients, double 
     return for_occurring_rows(occurrences, gradients, scale, add) ? squares : NAN;
 }
 
-// Call use(vectors, sentence, arena) with the vectors of each sentence. Returns OK or an error.
-template <class Use>
-static int64_t for_vectors(const VectorScorer& scorer, Use use) {
-    const int64_t failed = for_sentences(scorer.sentences, [&](const Sentence& sentence, Arena& arena) {
-        const int64_t nodes = sentence.n + 1, width = scorer.layout.width;
-        NodeVectors vectors;
-        vectors.sums = arena.take<float>(nodes * width);
-        if (!vectors.sums) return false;
-        for (int64_t i = 0; i < nodes; i++)
-            scorer.sum_rows(sentence.start + i, nullptr, 1.0f, vectors.sums + i * width);
-        return scorer.project(nodes, vectors, arena) && use(vectors, sentence, arena);
-    });
-    return failed == NO_FAILURE ? (int64_t)OK : (int64_t)NO_MEMORY;
-}
-
 GPUPARSE(int64_t) score_vector_arcs(const Sentences* sentences, const VectorPlan* plan,
                                     const VectorSizes* sizes, const VectorTables* tables,
                                     out_f32_3 arcs) {
@@ -162,25 +147,16 @@ GPUPARSE(int64_t) score_vector_arcs(const Sentences* sentences, const VectorPlan
     if (!fits(scorer, *sizes) || arcs.n0 != sentences->starts.n0 || arcs.n1 != arcs.n2) return BAD_SHAPE;
     for (int64_t b = 0; b < sentences->lengths.n0; b++)
         if (sentences->lengths.data[b] >= arcs.n1) return BAD_SHAPE;
-    return for_vectors(scorer, [&](const NodeVectors& vectors, const Sentence& sentence, Arena& arena) {
+    const int64_t failed = for_sentences(*sentences, [&](const Sentence& sentence, Arena& arena) {
+        const int64_t nodes = sentence.n + 1, width = scorer.layout.width;
+        NodeVectors vectors;
+        vectors.sums = arena.take<float>(nodes * width);
+        if (!vectors.sums) return false;
+        for (int64_t i = 0; i < nodes; i++)
+            scorer.sum_rows(sentence.start + i, nullptr, 1.0f, vectors.sums + i * width);
         const View2<float> scores{arcs.data + sentence.b * arcs.n1 * arcs.n1, arcs.n1};
-        return scorer.score_arcs(vectors, 0, sentence, arena, scores);
+        return scorer.project(nodes, vectors, arena) &&
+               scorer.score_arcs(vectors, 0, sentence, arena, scores);
     });
-}
-
-GPUPARSE(int64_t) score_vector_labels(const Sentences* sentences, const VectorPlan* plan,
-                                      const VectorSizes* sizes, const VectorTables* tables, i64_1 heads,
-                                      out_f32_2 labels) {
-    if (!fit_tables(*plan, *sizes, *tables)) return BAD_SHAPE;
-    const VectorScorer scorer{*sentences, *plan, {*sizes, plan->n_buckets}, *tables};
-    if (!fits(scorer, *sizes) || !are_heads(*sentences, heads, false) ||
-        labels.n0 != sentences->values.n1 || (labels.n0 > 0 && labels.n1 != sizes->n_labels))
-        return BAD_SHAPE;
-    return for_vectors(scorer, [&](const NodeVectors& vectors, const Sentence& sentence, Arena&) {
-        for (int64_t m = 1; m <= sentence.n; m++) {
-            const int64_t token = sentence.start + m;
-            scorer.score_labels(vectors, heads.data[token], m, labels.data + token * labels.n1);
-        }
-        return true;
-    });
+    return failed == NO_FAILURE ? (int64_t)OK : (int64_t)NO_MEMORY;
 }

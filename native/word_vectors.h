@@ -27,18 +27,15 @@ inline int64_t half_of(int64_t shift) { return shift > 0 && shift < 63 ? (int64_
 // From scores of vectors to what they add to other scores.
 struct ScoreUnit {
     int64_t multiplier, shift, half;
-    double unit;
 
-    ScoreUnit(int64_t multiplier_of, int64_t shift_of, double unit_of)
-        : multiplier(multiplier_of), shift(shift_of), half(half_of(shift_of)), unit(unit_of) {}
+    ScoreUnit(int64_t multiplier_of, int64_t shift_of)
+        : multiplier(multiplier_of), shift(shift_of), half(half_of(shift_of)) {}
 
     int32_t points(int32_t score) const {
         const int64_t found = ((int64_t)score * multiplier + half) >> shift;
         const int64_t high = found < MOST_POINTS ? found : MOST_POINTS;
         return (int32_t)(high > -MOST_POINTS ? high : -MOST_POINTS);
     }
-    void convert(int32_t score, int32_t& points_of) const { points_of = points(score); }
-    void convert(int32_t score, float& cost) const { cost = (float)((double)score * unit); }
 
     template<class S>
     void convert_all(const int32_t* __restrict scores, int64_t count, S* __restrict converted) const {
@@ -46,7 +43,7 @@ struct ScoreUnit {
         if constexpr (sizeof(converted[0]) == sizeof(int32_t) && (S)0.5 == 0)
             for (; k + Lanes<int32_t>::count <= count; k += Lanes<int32_t>::count)
                 store(converted + k, scaled(load(scores + k), (int32_t)multiplier, half, shift, MOST_POINTS));
-        for (; k < count; ++k) convert(scores[k], converted[k]);
+        for (; k < count; ++k) converted[k] = (S)points(scores[k]);
     }
 };
 // What scores pairs of words by their vectors: numbers of each combination of direction and distance, of
@@ -66,13 +63,13 @@ enum PairKind : int64_t { ARC_PAIRS, SIBLING_PAIRS, GRANDPARENT_PAIRS, PAIR_KIND
 inline VectorPairs vector_pairs(const WordVectors& of, int64_t kind) {
     if (kind == SIBLING_PAIRS)
         return {of.arcs.n1, of.siblings, of.sibling_heads, of.sibling_modifiers, of.sibling_constants,
-                {of.sibling_multiplier, of.sibling_shift, of.sibling_unit}, false};
+                {of.sibling_multiplier, of.sibling_shift}, false};
     if (kind == GRANDPARENT_PAIRS)
         return {of.arcs.n1 + of.siblings.n1, of.grandparents, of.grandparent_heads,
                 of.grandparent_modifiers, of.grandparent_constants,
-                {of.grandparent_multiplier, of.grandparent_shift, of.grandparent_unit}, false};
+                {of.grandparent_multiplier, of.grandparent_shift}, false};
     return {0, of.arcs, of.arc_heads, of.arc_modifiers, of.arc_constants,
-            {of.arc_multiplier, of.arc_shift, of.arc_unit}, of.plan->n_between > 0};
+            {of.arc_multiplier, of.arc_shift}, of.plan->n_between > 0};
 }
 // Whether vectors score pairs of a kind.
 inline bool has_pairs(const WordVectors* vectors, int64_t kind) {
@@ -142,7 +139,7 @@ inline bool kept_fit(const WordVectors* vectors, const Sentences& sentences) {
 }
 
 inline ScoreUnit label_unit(const WordVectors& of) {
-    return {of.label_multiplier, of.label_shift, of.label_unit};
+    return {of.label_multiplier, of.label_shift};
 }
 
 // The vectors of the nodes of one sentence, and room for those of any with as many nodes.
@@ -614,11 +611,7 @@ struct LabelVectors {
         }
         subtract_best(scores, labels);
         const ScoreUnit unit = label_unit(of);
-        for (int64_t l = 0; l < count; ++l) {
-            S points;
-            unit.convert(scores[l], points);
-            sums[l] += points;
-        }
+        for (int64_t l = 0; l < count; ++l) sums[l] += (S)unit.points(scores[l]);
     }
 
 private:

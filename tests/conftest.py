@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -30,16 +31,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def build_native() -> None:
     """Compile the library where it is missing or older than its sources."""
-    if native.is_available():
+    with suppress(NativeError):
+        native.library()
         return
     script = Path(__file__).parents[1] / "native" / "build.py"
-    if subprocess.run([sys.executable, script], check=False).returncode == 0:
-        try:
-            native.library(again=True)
-            return
-        except NativeError as error:
-            pytest.exit(f"the compiled library does not load: {error}", returncode=3)
-    pytest.exit("native/build.py failed; its output stands above", returncode=3)
+    if subprocess.run([sys.executable, script], check=False).returncode:
+        pytest.exit("native/build.py failed; its output stands above", returncode=3)
+    try:
+        native.library()
+    except NativeError as error:
+        pytest.exit(f"the compiled library does not load: {error}", returncode=3)
 
 
 @pytest.fixture(autouse=True)

@@ -376,6 +376,7 @@ def of_batch(name: str, random: np.random.Generator) -> dict[str, Any]:
     dense = np.float32 if is_float else np.float64
     firsts, n_cells = model.squares()
     one = name in ("list_part_rows", "list_label_lines")
+    keep_vectors = ("parse_batch", "label_batch", "score_tree_labels_batch")
     of_trees = [name for name, decoder in DECODERS.items() if not decoder.gives_graphs]
     if name in ("prune_batch", "find_marginals_batch", "find_k_best_batch"):
         of_trees = list(with_quantity("k_best"))
@@ -386,7 +387,7 @@ def of_batch(name: str, random: np.random.Generator) -> dict[str, Any]:
             starts=batch.starts[:1] if one else batch.starts,
             lengths=batch.lengths[:1] if one else batch.lengths,
             known=model.heads(-1) if random.random() < 0.3 else None,
-            vectors=model.kept_vectors() if name in ("parse_batch", "label_batch") else None,
+            vectors=model.kept_vectors() if name in keep_vectors else None,
         ),
         "scorer": model.scorer,
         "search": SimpleNamespace(
@@ -437,6 +438,10 @@ def of_batch(name: str, random: np.random.Generator) -> dict[str, Any]:
         by_name["weights"] = by_name["weights"].astype(np.float32)
     if name == "list_label_lines":
         by_name["arcs"] = np.array([[0, 1], [0, 1]])
+    if name == "score_trees_batch":
+        by_name["scores"] = np.zeros(n_sentences)
+    if name == "score_tree_labels_batch":
+        by_name["scores"] = np.zeros((tokens, N_LABELS))
     if name == "score_labels_batch":
         by_name["labels"] = np.zeros((n_sentences, nodes, nodes, N_LABELS), dense)
     if name in LEARNING:
@@ -446,7 +451,9 @@ def of_batch(name: str, random: np.random.Generator) -> dict[str, Any]:
         by_name["graphs"] = SimpleNamespace(
             gold=random.random(n_cells) < 0.2, found=np.zeros(n_cells, bool), firsts=firsts
         )
-    elif name in ("label_batch", "learn_labels") and random.random() < 0.5:
+    elif (
+        name in ("label_batch", "learn_labels", "score_tree_labels_batch") and random.random() < 0.5
+    ):
         by_name["graphs"] = SimpleNamespace(
             starts=np.arange(tokens + 1), heads=np.zeros(tokens, np.int64),
             may_be_primary=np.ones(N_LABELS, bool),

@@ -5,23 +5,11 @@ import numpy as np
 from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.features.plan import LINE, ArcPlan, LabelPlan, Plan
-from gpuparse.parts import HIGHER_ORDER
 from gpuparse.scoring.native import make_scorer, sentences_of
+from gpuparse.scoring.part_rows import ListedPart, list_part_rows, listed_number
 from gpuparse.scoring.weights import FeatureMap, JointLabels, Weights, hashed_map
 
 WIDE = 1 << 32  # rows of a table in which the features of a few sentences do not collide
-
-# Numbers of listed parts in native code: arcs, arcs with a label, siblings, ends on either side,
-# then the higher-order kinds, then these with a label.
-LISTED_KINDS = ("arc", "label", "sibling", "right_end", "left_end")
-
-
-def listed_number(name: str, *, has_label: bool = False) -> int:
-    """The number of a kind of listed parts; `name`: of `LISTED_KINDS` or of a higher-order kind."""
-    if name in LISTED_KINDS:
-        return LISTED_KINDS.index(name)
-    number = [kind.name for kind in HIGHER_ORDER].index(name)
-    return len(LISTED_KINDS) + number + (len(HIGHER_ORDER) if has_label else 0)
 
 
 def rows_of_parts(
@@ -37,10 +25,9 @@ def rows_of_parts(
     parts: of each the kind, h, m, third, fourth and label, as `Part` in native/part_list.h.
     """
     scorer = make_scorer(plan, Weights(np.zeros((1, 1), np.float32)), features.rows, joint)
-    listed = np.array(parts, np.int64).reshape(len(parts), 6)
-    call = "list_part_rows", sentences_of(batch.select(np.array([b]))), scorer, listed
-    rows = np.zeros((len(parts), native.call(*call, np.zeros((len(parts), 0), np.int64))), np.int64)
-    native.call(*call, rows)
+    rows = list_part_rows(
+        batch.select(np.array([b])), scorer, [ListedPart(*part) for part in parts]
+    )
     return [row[row >= 0].tolist() for row in rows]
 
 

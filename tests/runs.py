@@ -6,6 +6,7 @@ from typing import Any
 
 from gpuparse.commands.records import METRICS, SCORES
 from gpuparse.config import DataConfig, RunConfig
+from gpuparse.files import is_temporary
 
 # Keys whose last word is not theirs alone, and keys of other sections than that of learning.
 _SECTIONS = {
@@ -24,14 +25,15 @@ _TOP = ("decoder", "min_gain", "seed", "device", "pruning")
 
 
 def model_files(folder: Path) -> dict[str, bytes]:
-    """The files of a model's folder by path, without the times of its training and a lock.
-
-    A training that is killed after the model is written leaves its lock file, which locks nothing.
+    """The files of a model's folder by path, without the times of its training, and without what a
+    kill may leave: a lock file that locks nothing, and files under temporary names.
     """
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name not in (METRICS, SCORES, ".lock")
+        if path.is_file()
+        and path.name not in (METRICS, SCORES, ".lock")
+        and not any(is_temporary(name) for name in path.relative_to(folder).parts)
     }
 
 

@@ -110,16 +110,35 @@ def test_the_hook_asks_for_zig_only_without_a_compiler(monkeypatch):
     if sys.platform == "linux" and os.uname().machine == "x86_64":
         [needed] = hook.dependencies()
         assert needed.startswith("ziglang")
-    monkeypatch.setenv("GPUPARSE_WITHOUT_NATIVE", "1")
-    assert hook.dependencies() == []
 
 
-def test_a_wheel_contains_configs_and_pages_and_an_editable_install_does_not(monkeypatch):
-    monkeypatch.setenv("GPUPARSE_WITHOUT_NATIVE", "1")
-    hook = hook_of(monkeypatch).NativeBuildHook()
+@pytest.mark.parametrize("version", ["standard", "editable"])
+def test_without_a_compiler_nothing_is_installed(monkeypatch, version, tmp_path):
+    hatch_build = hook_of(monkeypatch)
+    monkeypatch.setattr(hatch_build, "load_build", lambda: build)
+    monkeypatch.setattr(build, "OUTPUT", tmp_path)
+    monkeypatch.setattr(build, "find_spec", lambda name: None)
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(SystemExit, match=r"no C\+\+ compiler: install g\+\+ or clang\+\+, or `pip"):
+        hatch_build.NativeBuildHook().initialize(version, {"force_include": {}})
+
+
+def test_a_wheel_contains_library_configs_and_pages_and_an_editable_install_does_not(
+    monkeypatch, tmp_path
+):
+    hatch_build = hook_of(monkeypatch)
+    hook = hatch_build.NativeBuildHook()
+    monkeypatch.setattr(hatch_build, "load_build", lambda: build)
+    monkeypatch.setattr(build, "OUTPUT", tmp_path)
+    monkeypatch.setattr(build, "build", lambda **how: None)
+    monkeypatch.delenv("GPUPARSE_WHEEL", raising=False)
     made = {"standard": {"force_include": {}}, "editable": {"force_include": {}}}
     for version, build_data in made.items():
         hook.initialize(version, build_data)
+    assert made["standard"]["tag"].startswith("py3-none-")
+    assert made["standard"]["tag"] != "py3-none-any"
+    assert made["standard"]["force_include"].pop(str(tmp_path / "wheel")) == "gpuparse/_native"
     pages = {str(page): f"gpuparse/docs/{page.name}" for page in ROOT.glob("docs/*.md")}
     assert len(pages) > 20
     folders = {str(ROOT / name): f"gpuparse/{name}" for name in ("configs", "examples")}

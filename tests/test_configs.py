@@ -10,17 +10,14 @@ import pytest
 from gpuparse import inference
 from gpuparse.commands import train
 from gpuparse.commands.console import run
-from gpuparse.commands.paper_tables import load_tables
 from gpuparse.config import RunConfig, load_config
 from gpuparse.decoder_choice import AUTO, fitting_decoders
 from gpuparse.features.templates import TemplateSet, load_templates
-from gpuparse.learning.updates import check_learning
 from gpuparse.model_folder import load_parser
 from gpuparse.plain_yaml import read_yaml
 
 ROOT = Path(__file__).parents[1]
-PAPERS = sorted((ROOT / "configs" / "papers").rglob("*.y*ml"))
-CONFIGS = sorted(set((ROOT / "configs").rglob("*.y*ml")) - set(PAPERS))
+CONFIGS = sorted((ROOT / "configs").rglob("*.y*ml"))
 MAX_LINES = 15
 TRAINING = ["data.train=train.conllu"]
 
@@ -132,35 +129,8 @@ def test_the_head_comment_shows_commands_that_are_right(path, monkeypatch):
     assert shlex.split(command.removeprefix("#"))[2] == config.output
 
 
-@pytest.mark.parametrize("path", PAPERS, ids=name)
-def test_the_commands_of_a_paper_are_right(path, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    assert {"systems", "tables"} <= set(read_yaml(path).value)
-    commands = [line for line in head_comment(path).splitlines() if "gpuparse tables" in line]
-    assert commands
-    for command in commands:
-        words = shlex.split(command.removeprefix("#"))
-        assert words[:3] == ["gpuparse", "tables", named(path)]
-        paper = load_tables(path, [word for word in words[3:] if "=" in word])
-        for config in paper.systems.values():
-            templates = load_templates(config.features)
-            assert has_what_it_needs(templates, config.decoder)
-            check_learning(config)
-
-
-@pytest.mark.parametrize("path", PAPERS, ids=name)
-def test_every_system_of_a_paper_is_in_a_table_and_no_two_are_the_same(path):
-    paper = load_tables(path, [*TRAINING, "data.test=test.conllu"])
-    assert set(paper.systems) == set().union(*(table.systems for table in paper.tables.values()))
-    configs = [dataclasses.replace(config, output="") for config in paper.systems.values()]
-    assert all(config not in configs[:i] for i, config in enumerate(configs))
-
-
 def test_no_two_write_into_the_same_folder():
-    data = [*TRAINING, "data.test=test.conllu"]
     outputs = [loaded(path).output for path in CONFIGS]
-    for path in PAPERS:
-        outputs += [config.output for config in load_tables(path, data).systems.values()]
     assert len(set(outputs)) == len(outputs)
 
 

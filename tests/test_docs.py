@@ -109,6 +109,13 @@ def assert_options_known(command: str, words: list[str], capsys) -> None:
     assert all(word in text for word in words if word.startswith("--"))
 
 
+def test_the_page_of_the_api_lists_all_errors():
+    page = (ROOT / "docs" / "api.md").read_text()
+    named = {name for name, each in vars(errors).items() if isinstance(each, type)}
+    listed = set(re.findall(r"^\| `gpuparse\.errors\.(\w+)` \| \w", page, re.MULTILINE))
+    assert listed == {name for name in named if issubclass(getattr(errors, name), Exception)}
+
+
 def test_the_generated_tables_are_up_to_date():
     run = runpy.run_path(str(ROOT / "docs" / "update.py"))
     for path, text in run["updated"]().items():
@@ -119,7 +126,8 @@ def test_the_exit_codes_are_those_of_the_errors():
     text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+) \| (.*) \|$", text, re.MULTILINE)
     said = {int(code) for code, _ in rows}
-    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    things = vars(errors).values()
+    kinds = [kind for kind in things if hasattr(kind, "exit_code")]
     assert said == {0, INTERRUPTED, *(kind.exit_code for kind in kinds)} == set(MEANINGS)
 
 

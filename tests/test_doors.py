@@ -50,6 +50,7 @@ OPTIONS = {
 }  # fmt: skip
 OF_COLUMNS = ("kept heads", "kept tags", "kept tags, probabilities")
 KINDS = ("tagged.conllu", "words.conllu", "some.conllu", "text.txt", "words.vert")
+NAMES = {"text.txt": "text.conllu", "words.vert": "words.vert.conllu"}  # of outputs
 TABLES = ("table.parquet", "table.arrow")
 OF_FILES = {"probabilities", "mbr", "keep_heads", "keep", "on_error", "single_root"}
 
@@ -104,7 +105,7 @@ def parts_of(options: dict) -> tuple[dict, dict]:
 
 
 def by_command(made, name: str, words: list[str], folder) -> bytes:
-    arguments = [made.model, made.folder / "in" / name, *words, "--output", folder, "--quiet"]
+    arguments = [made.model, made.folder / "in" / name, *words, "--output", f"{folder}/", "--quiet"]
     if name.endswith(".vert"):
         arguments += ["--input", "vertical"]
     assert parse.main([str(word) for word in arguments]) == 0
@@ -121,6 +122,7 @@ def test_all_doors_give_the_same_bytes(made, tmp_path, name, what):
     kind = {"input": "vertical"} if name.endswith(".vert") else {}
     source = made.folder / "in" / name
     expected = by_command(made, name, words, tmp_path / "out")
+    [output] = (tmp_path / "out").iterdir()
     found = {"shards": by_command(made, name, [*words, "--shard", "all/3"], tmp_path / "shards")}
     of_load, of_parse = parts_of(options)
     parser = gpuparse.load(made.model, threads=1, **of_load)
@@ -135,7 +137,9 @@ def test_all_doors_give_the_same_bytes(made, tmp_path, name, what):
     if options.keys() <= OF_FILES:
         files = FileParser(made.model, made.folder / "in", tmp_path / "files", **options, **kind)
         files(name)
-        found["FileParser"] = (tmp_path / "files" / name).read_bytes()
+        [written] = (tmp_path / "files").iterdir()
+        assert written.name == output.name == NAMES.get(name, name)
+        found["FileParser"] = written.read_bytes()
     assert {door: content == expected for door, content in found.items()} == dict.fromkeys(
         found, True
     )

@@ -20,8 +20,7 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.trainer import Trainer
 from gpuparse.model_folder import save_parser
 from gpuparse.parser import Parser
-from gpuparse.scoring.native import Scorer
-from gpuparse.scoring.plain import score_batch
+from gpuparse.scoring.device import DeviceParser
 from gpuparse.scoring.tensors import as_tensors
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.learning.literal import (
@@ -242,10 +241,8 @@ def dense_scores(model: Parser, sentence: int) -> list[np.ndarray]:
     """Scores of all arcs, siblings and ends of a sentence."""
     guides = TEST.heads if model.templates.guide else None
     batch = as_tensors(model.encode(TEST, guides).select(np.array([sentence - 1])))
-    table = model.arcs.array.reshape(-1)
-    scorer = Scorer(model.plan, table, model.features.rows, None, None, model.arcs)
-    parts = score_batch(batch, scorer).parts
-    return [parts[name][0].numpy() for name in ("arc", "sibling", "end")]
+    parts = DeviceParser(model.scored, "cpu", "torch").scores(batch)
+    return [part[0].numpy() for part in parts]
 
 
 @pytest.mark.parametrize("case", OF_GRAPHS)

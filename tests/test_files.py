@@ -146,9 +146,11 @@ def test_of_many_writers_at_once_each_writes_or_is_refused(tmp_path):
             (tmp_path / "out").unlink()
 
 
-def test_a_missing_folder_is_an_error_of_the_system(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        write(tmp_path / "none" / "out")
+def test_a_missing_folder_is_an_error_that_says_so(tmp_path):
+    target = tmp_path / "none" / "out"
+    with pytest.raises(ConfigError, match=f"^{target}: the folder is missing; make it first$"):
+        write(target)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_locked_folder_has_one_writer(tmp_path):
@@ -159,7 +161,11 @@ def test_a_locked_folder_has_one_writer(tmp_path):
         assert "ConfigError" in other.stderr
         assert "another process is writing there" in other.stderr
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
-    assert os.listdir(folder) == []
+    assert not folder.exists()  # it was made for the lock alone
+    (tmp_path / "other").mkdir()
+    with lock_folder(tmp_path / "other"), lock_folder(folder / "below"):
+        (folder / "file").write_text("kept")
+    assert [path.name for path in sorted(tmp_path.rglob("*"))] == ["model", "file", "other"]
 
 
 def test_a_killed_writer_leaves_no_lock(tmp_path):

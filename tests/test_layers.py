@@ -14,6 +14,7 @@ LEVELS = {
     "errors": -1,  # below all others of level 0, which may raise them
     "limits": -1,
     "parts": 0,
+    "extras": 0,
     "native": 0,
     "files": 0,
     "array_file": 0,

@@ -26,6 +26,7 @@ from gpuparse.model_folder import (
     CONFIG,
     FEATURES,
     LABEL_FEATURES,
+    UNFINISHED,
     VOCABULARY,
     WEIGHTS,
     load_parser,
@@ -88,7 +89,7 @@ def trained(
         "decoder": "eisner", "min_gain": 0.5, "single_root": "auto", "pos": "auto",
         "map_rows": 1 << 16, "rule": "mira", "epochs": 2,
         "batch_size": 1, "cost_augmented": False, "max_step": None, "shuffle": True,
-        "unreachable": "oracle", "seed": 1, "label_rows": 1 << 12, "label_epochs": 1,
+        "unreachable": "projectivise", "seed": 1, "label_rows": 1 << 12, "label_epochs": 1,
     } | change  # fmt: skip
     second_stage = label_templates if labels else None
     if options["single_root"]:
@@ -216,7 +217,31 @@ def test_a_missing_file(folder: Path, name: str) -> None:
 
 
 def test_a_missing_folder(tmp_path: Path) -> None:
-    assert "no such file: give the folder that training wrote" in refused(tmp_path / "nowhere")
+    said = refused(tmp_path / "nowhere")
+    assert said == (
+        f"{tmp_path}/nowhere: no such folder; a model is a folder that `gpuparse train` wrote"
+    )
+
+
+def test_a_file_in_the_place_of_a_folder(folder: Path) -> None:
+    file = folder / FILES[0]
+    assert refused(file) == f"{file}: a file; a model is a folder that `gpuparse train` wrote"
+    assert "no such folder" in refused(file / "x")
+
+
+def test_an_unfinished_run(folder: Path) -> None:
+    (folder / UNFINISHED).mkdir()
+    parses(folder)  # a finished model is one
+    (folder / WEIGHTS).unlink()
+    assert "an unfinished run; `gpuparse train` with --resume finishes it" in refused(folder)
+
+
+def test_a_model_in_runs_is_suggested(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder.parent / "runs").mkdir()
+    folder.rename(folder.parent / "runs" / "en")
+    monkeypatch.chdir(folder.parent)
+    assert refused(Path("en")) == "en: no such folder; did you mean runs/en?"
+    assert "did you mean" not in refused(Path("de"))
 
 
 @pytest.mark.parametrize("name", FILES)

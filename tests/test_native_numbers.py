@@ -11,9 +11,9 @@ from gpuparse.data import columns, scanner
 from gpuparse.data.faults import DepsFault, TreeFault
 from gpuparse.features import plan
 from gpuparse.inference import DECODERS, native_trees
-from gpuparse.learning import plain, updates
+from gpuparse.learning import updates
 from gpuparse.parts import BY_NAME, HIGHER_ORDER, MOST_WORDS
-from gpuparse.scoring import higher_order, weights
+from gpuparse.scoring import part_rows, weights
 
 NATIVE = Path(__file__).parents[1] / "native"
 LINE_FAULTS = (
@@ -54,15 +54,10 @@ CONSTANTS = {
     ("conll_writer.h", "MAX_KEYS"): columns.MAX_KEYS,
     ("feature_rows.h", "LINE"): plan.LINE,
     ("feature_rows.h", "NO_SIBLING"): plan.NO_SIBLING,
-    ("hildreth.h", "HILDRETH_TOLERANCE"): updates.HILDRETH_TOLERANCE,
-    ("hildreth.h", "MAX_HILDRETH_STEPS"): updates.MAX_HILDRETH_STEPS,
     ("joint_labels.h", "LABEL_LANES"): weights.LANES,
     ("labels.h", "NO_NODE"): plan.NO_NODE,
     ("labels.h", "NO_NODE_VALUE"): plan.NO_NODE_VALUE,
-    ("learn_conditional.h", "LEAST_COEFFICIENT"): plain.LEAST_COEFFICIENT,
-    ("learn_factored.h", "MARGIN_TOLERANCE"): plain.MARGIN_TOLERANCE,
-    ("part_keys.h", "PART_SEED"): plan.PART_SEED,
-    ("part_kinds.h", "ABSENT_WORD"): higher_order.ABSENT_WORD,
+    ("part_kinds.h", "ABSENT_WORD"): part_rows.ABSENT_WORD,
     ("part_kinds.h", "PART_WORDS"): MOST_WORDS,
 }
 

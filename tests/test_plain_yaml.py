@@ -70,6 +70,7 @@ def test_keys_are_words_and_have_lines():
         ("a: !mine {b: 1}\n", "is refused"),
         ("a: 1\n--- \nb: 2\n", "run.yaml:2"),
         ("a: [1\n", "run.yaml:2"),
+        ("a:\n\tb: 1\n", "run.yaml:2: a tab, where YAML needs spaces"),
         ("a: \x01\n", "run.yaml: unacceptable character"),
         ("[" * 100_000, "nested more than"),
         ("[" + "1," * 30_000 + "1]", "more than 30,000 values"),

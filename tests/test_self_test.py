@@ -51,7 +51,7 @@ def fake(monkeypatch, request):
         )
 
     monkeypatch.setattr(Parser, "engine", faked)
-    monkeypatch.setattr("gpuparse.commands.resources._cuda_trouble", lambda: "")
+    monkeypatch.setattr("gpuparse.commands.resources.cuda_trouble", lambda: "")
     return request.param
 
 

@@ -10,7 +10,6 @@ from tests.inference.decoders import HAS_GPU
 from tests.samples import random_sentences, treebank_of
 from tests.strategies import integer_scores, integer_siblings
 from tests.test_model import trained
-from tests.test_vector_models import ALONE, learned, trainer_of
 
 pytestmark = [
     pytest.mark.skipif(not has_triton(), reason="Triton is not installed"),
@@ -35,14 +34,6 @@ def test_search(name: str, single_root: bool) -> None:
 @pytest.mark.parametrize("decoder", ["eisner", "eisner_sibling"])
 def test_parsing(decoder: str) -> None:
     model = trained(decoder=decoder)
-    treebank = treebank_of([random_sentences(n, 1, n)[0] for n in (2, 4)])
-    found, expected = model.parse(treebank, backend="gpu"), model.parse(treebank)
-    np.testing.assert_array_equal(found.heads, expected.heads)
-    np.testing.assert_array_equal(found.labels, expected.labels)
-
-
-def test_parsing_with_word_vectors() -> None:
-    model = learned(trainer_of(ALONE, ALONE)).model(16)
     treebank = treebank_of([random_sentences(n, 1, n)[0] for n in (2, 4)])
     found, expected = model.parse(treebank, backend="gpu"), model.parse(treebank)
     np.testing.assert_array_equal(found.heads, expected.heads)

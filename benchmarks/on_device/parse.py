@@ -81,7 +81,7 @@ def _one_system(
 
 def _parse(folder: Path, text: str, words: list[str], size: int) -> bytes:
     out = folder / "out"
-    options = ["--output", str(out), "--force", "--batch-size", str(size), "--quiet"]
+    options = ["--output", f"{out}/", "--force", "--batch-size", str(size), "--quiet"]
     code = parse.main([str(folder / "model"), str(folder / text), *options, *words])
     if code != 0:
         raise AssertionError(f"parsing {text} ended with exit code {code}")

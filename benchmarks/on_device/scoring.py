@@ -38,11 +38,12 @@ WORDS, SMALL_WORDS = (8, 16, 25, 30), (4, 6)
 BATCHES, SMALL_BATCHES = (256, 1024, 4096), (1, 3)
 ROWS, SMALL_ROWS = 1 << 22, 1 << 12
 LARGEST = 1 << 33  # bytes of dense sibling scores
+SCORES = "torch"  # the backend that scores, whichever searches
 SETS = 4  # batches of different sentences that take turns
 
 
 def run(options: argparse.Namespace, contest: Contest) -> None:
-    """Time both backends of each stage, after checking that they find the same trees."""
+    """Time each stage, and search on both backends after checking that they find the same."""
     systems = SYSTEMS[1:3] if options.small else SYSTEMS
     for features, decoder in systems:
         if not contest.is_over(f"{features}, {decoder}"):
@@ -120,6 +121,8 @@ def _one_batch(contest: Contest, system: str, model: Parser, sets: list[Batch]) 
         if not np.array_equal(heads, whole):
             raise AssertionError(f"{system}: Model.search differs with backend {backend}")
         for stage, call in stages.items():
+            if stage != "trees" and backend != SCORES:
+                continue  # it would be timed twice
             contestants[stage][backend] = partial(
                 _ready, [partial(call, parser, each) for each in on_device], count
             )
@@ -142,7 +145,7 @@ def _ready(
 
 def scores_of(parser: DeviceParser, batch: TensorBatch) -> tuple[Tensor, ...]:
     """Scores that the model's decoder reads, where the batch is."""
-    return parser.scores(batch, parser.sums(batch.values), parser.vectors(batch))
+    return parser.scores(batch, parser.vectors(batch))
 
 
 def trees_of(parser: DeviceParser, batch: TensorBatch) -> Tensor:

@@ -49,9 +49,10 @@ from gpuparse.data.sentences import (
     table_rows,
     tags_in,
 )
-from gpuparse.data.table_files import AUTO, TableFile, check_arrow, format_of, is_table
+from gpuparse.data.table_files import AUTO, TableFile, check_output_name, format_of, is_table
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError, DataError
+from gpuparse.errors import ConfigError, DataError, plural
+from gpuparse.extras import require
 from gpuparse.files import replace_file, unchanged
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.limits import MAX_K_BEST
@@ -61,6 +62,8 @@ from gpuparse.pipeline import NO_STAGES, Pipeline, load_stages, unpack_stages
 from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
 from gpuparse.text.reader import text_chunk
 
+# What to do about columns that are missing.
+GIVE_COLUMNS = "give it, or load the model with allow_missing=True to parse without"
 BATCH = 1000  # sentences of an iterable that `stream` parses at a time
 TAGS = "tags"  # what `keep` may keep
 _TEXT = "text"  # the name of CoNLL-U text in messages
@@ -164,7 +167,10 @@ class SentenceParser:
         return self._model.config
 
     def __repr__(self) -> str:
-        return f"<SentenceParser: {self._name}, {self.decoder}, {len(self.labels)} relations>"
+        return (
+            f"<SentenceParser: {self._name}, {self.decoder},"
+            f" {plural(len(self.labels), 'relation')}>"
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         options = self._asked | {"allow_missing": self._allow_missing}
@@ -225,7 +231,7 @@ class SentenceParser:
         """
         job = self._job(probabilities, mbr, kbest, keep_heads, guide, keep, deps)
         if isinstance(sentences, (str, bytes)):
-            treebank = treebank_from_bytes(_as_text(sentences), _TEXT)
+            treebank = treebank_from_bytes(_as_text(sentences, "parse()"), _TEXT)
             return self._parsed(job, treebank, np.diff(treebank.word_starts))
         if is_arrow(sentences):
             return self._parsed_table(job, sentences)
@@ -260,6 +266,11 @@ class SentenceParser:
             )
         if not isinstance(text, str):
             raise DataError(f"parse_text() takes a str, and not {type(text).__name__}")
+        if text.endswith(".txt") and os.path.isfile(text):
+            warnings.warn(
+                f"parse_text() parses the words {text!r}; stream({text!r}) parses that file",
+                stacklevel=2,
+            )
         try:
             chunk = text_chunk(text.encode(), _TEXT)
         except UnicodeEncodeError as error:
@@ -330,7 +341,7 @@ class SentenceParser:
             target: the path of the output: a table for a table, CoNLL-U for other formats. It
                 appears when it is complete.
             input: the format of the source: "conllu" (CoNLL-X too), "text" for models with a
-                tokeniser, "vertical" (a word a line), "parquet" or "arrow"; "auto": by the suffix
+                tokeniser, "vertical" (one word per line), "parquet", "arrow"; "auto": by the suffix
                 (.txt, .parquet, .arrow, ...), conllu for others.
             on_error: what is done about a malformed sentence: "fail": an error; "skip": it is left
                 out; "keep": it is passed through, in a table with nulls.
@@ -353,11 +364,12 @@ class SentenceParser:
         name = os.fspath(source)
         kind = format_of(name, input)
         if is_table(kind):
-            check_arrow(name)
+            require(f"{name}: a table", "pyarrow.parquet")
             if kbest is not None:
                 raise ConfigError("kbest: a table has one tree per row; give CoNLL-U, or use parse")
         else:
             self._check_input(job, kind, name)
+        check_output_name(os.fspath(target), kind)
         output, progress = Path(target), Progress("parsing", quiet=True)
         with _opened(name) as file, unchanged(file, name):
             if output.exists() and output.samefile(name):
@@ -388,7 +400,7 @@ class SentenceParser:
         Returns: the reasons; their weights add up to the scores of both trees exactly.
         Raises: as `parse`; ConfigError: no such word or head. NoTreeError:
             no tree or graph has the other head. ResourceError: the sentence is too long.
-        Cost: two searches, or one for each possible head; torch is imported.
+        Cost: two searches, or one for each possible head.
 
         >>> she = {"form": ["She", "sings"], "upos": ["PRON", "VERB"], "xpos": ["PRP", "VBZ"]}
         >>> reasons = parser.explain(she, 1)
@@ -398,10 +410,10 @@ class SentenceParser:
         >>> sum(line["difference"] for line in tree["lines"]) == tree["difference"]
         True
         """
-        from gpuparse.explaining import explain  # imports torch
+        from gpuparse.explaining import explain
 
         if isinstance(sentence, (str, bytes)):
-            treebank = treebank_from_bytes(_as_text(sentence), _TEXT)
+            treebank = treebank_from_bytes(_as_text(sentence, "explain()"), _TEXT)
         else:
             read = read_sentences([sentence], keep_heads=False)
             text = as_conllu(read, self._tag_field(read), 0)
@@ -453,7 +465,7 @@ class SentenceParser:
             yield from parsed
 
     def _stream_table_file(self, job: Job, name: str, kind: str) -> Iterator[ParsedSentence]:
-        check_arrow(name)
+        require(f"{name}: a table", "pyarrow.parquet")
         is_checked = False
         with _opened(name) as file, unchanged(file, name):
             source = TableFile(file, name, kind, threads=self._threads > 1)
@@ -583,8 +595,8 @@ class SentenceParser:
             raise DataError(
                 "\n".join(
                     f"{treebank.source}: {_FIELDS[column]} is missing in all of the"
-                    f" {treebank.n_words:,} words, but the model reads {fields} there: give it, or"
-                    " load the model with allow_missing=True to parse without"
+                    f" {plural(treebank.n_words, 'word')}, but the model reads {fields} there:"
+                    f" {GIVE_COLUMNS}"
                     for column, fields in missing.items()
                 )
             )
@@ -647,15 +659,21 @@ def _engine(model: Parser, device: str, backend: str) -> tuple[str, bool]:
     return device, is_native_on(backend, device)
 
 
-def _as_text(sentences: str | bytes) -> bytes:
-    """CoNLL-U as bytes; DataError for text that is none."""
+_TAKEN = {  # besides CoNLL-U text
+    "parse()": f"a list of sentences, each {GIVEN}, as in {EXAMPLE}",
+    "explain()": f"a sentence, which is {GIVEN}",
+}
+
+
+def _as_text(sentences: str | bytes, method: str) -> bytes:
+    """CoNLL-U as bytes; DataError for text that is none. method: of the class, in messages."""
     try:
         text = sentences.encode() if isinstance(sentences, str) else sentences
     except UnicodeEncodeError as error:
-        raise DataError(f"parse(): an unpaired surrogate at {error.start}") from error
+        raise DataError(f"{method}: an unpaired surrogate at {error.start}") from error
     if b"\t" not in text and text.strip():
         raise DataError(
-            f"parse() takes a list of sentences, each {GIVEN}, as in {EXAMPLE}, or CoNLL-U text"
+            f"{method} takes {_TAKEN[method]}, or CoNLL-U text"
             f" with ten columns between tabs, and not {text[:40].decode(errors='replace')!r}."
             " Plain text is for parse_text(), of a model with a tokeniser;"
             " for a file there is stream(path)"

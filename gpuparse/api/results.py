@@ -19,12 +19,14 @@ from gpuparse.data.sentences import is_pandas
 from gpuparse.data.svg import svg_graph
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
+from gpuparse.errors import DataError, plural
+from gpuparse.extras import require
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-    from gpuparse.explaining import Explanation  # imports torch
+    from gpuparse.explaining import Explanation
 
 SHOWN = 10  # sentences that a notebook or `str` shows
 _OF_INPUT = range(1, 6)  # FORM to FEATS
@@ -85,6 +87,8 @@ class Parsed(Sequence["ParsedSentence"]):
         """A sentence, or a list of several."""
         if isinstance(index, slice):
             return [ParsedSentence(self, s) for s in range(*index.indices(len(self)))]
+        if not hasattr(index, "__index__"):
+            raise DataError(f"parsed[...]: expected the number of a sentence, not {index!r}")
         if not -len(self) <= index < len(self):
             raise IndexError(f"sentence {index} of {len(self)}")
         return ParsedSentence(self, index % len(self))
@@ -119,8 +123,7 @@ class Parsed(Sequence["ParsedSentence"]):
         >>> table.column_names, table.column("head").to_pylist()
         (['form', 'upos', 'xpos', 'head', 'deprel'], [[2, 0]])
         """
-        import pyarrow  # noqa: F401 (the error, where it is missing, comes before the work)
-
+        require("to_arrow()", "pyarrow")
         table = self._table if is_arrow(self._table) else None
         return with_lists(table, np.diff(self._starts), self._columns(of_input=table is not None))
 
@@ -129,6 +132,7 @@ class Parsed(Sequence["ParsedSentence"]):
 
         If the input was a frame, its index and all its columns are kept.
         """
+        require("to_pandas()", "pandas")
         import pandas
 
         new = {}
@@ -145,7 +149,7 @@ class Parsed(Sequence["ParsedSentence"]):
         return kept
 
     def __repr__(self) -> str:
-        return f"<Parsed: {len(self):,} sentences, {self._starts[-1]:,} words>"
+        return f"<Parsed: {plural(len(self), 'sentence')}, {plural(int(self._starts[-1]), 'word')}>"
 
     def __str__(self) -> str:
         """The first trees, drawn."""
@@ -157,7 +161,7 @@ class Parsed(Sequence["ParsedSentence"]):
         return "".join([*shown, *(f"<p>{line}</p>" for line in self._more())])
 
     def _more(self) -> list[str]:
-        return [f"… and {len(self) - SHOWN:,} more sentences"] if len(self) > SHOWN else []
+        return [f"… and {plural(len(self) - SHOWN, 'more sentence')}"] if len(self) > SHOWN else []
 
     def _columns(self, *, of_input: bool) -> dict[str, tuple[np.ndarray, list[str] | None]]:
         """As `Found.columns`, after those of the input unless they are there already."""

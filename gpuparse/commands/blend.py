@@ -8,7 +8,7 @@ from pathlib import Path
 from gpuparse.blending import Share, blend
 from gpuparse.commands.calibrate import check_new_folder
 from gpuparse.commands.console import exit_codes, program, say, silent
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, plural
 from gpuparse.files import lock_folder
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.model_folder import load_parser, save_parser, sum_of_folder
@@ -87,7 +87,10 @@ def _weights(option: str, given: list[float] | None, models: list[str]) -> list[
     if given is None:
         return [1.0 / len(models)] * len(models)
     if len(given) != len(models):
-        raise ConfigError(f"{option}: {len(given)} weights for {len(models)} models: give as many")
+        raise ConfigError(
+            f"{option}: {plural(len(given), 'weight')} for"
+            f" {plural(len(models), 'model')}: give as many"
+        )
     return given
 
 
@@ -106,7 +109,7 @@ def _content(parser: Parser) -> str:
     bits, vectors = 8 * parser.arcs.array.dtype.itemsize, parser.vectors
     parts = [f"templates of {bits} bits"] if parser.templates.arc else []
     if vectors is not None:
-        parts.append(f"word vectors of {vectors.networks} networks")
+        parts.append(f"word vectors of {plural(vectors.networks, 'network')}")
     return f"{parser.decoder}, {' and '.join(parts)}"
 
 

@@ -127,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("model", metavar="MODEL", help="the folder that train wrote")
     parser.add_argument("gold", metavar="GOLD", help="CoNLL-X or CoNLL-U file with the right trees")
-    parser.add_argument("--output", metavar="DIR", help="write the model there, not to MODEL")
+    parser.add_argument("-o", "--output", metavar="DIR", help="write the model there, not to MODEL")
     parser.add_argument("--force", action="store_true", help="replace an existing model")
     parser.add_argument(
         "--guide",

@@ -1,9 +1,10 @@
 """The output folder of training: what may be replaced, and checkpoints to resume from."""
 
-import hashlib
-import json
-import shutil
-from collections.abc import Callable
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import NamedTuple
@@ -11,16 +12,20 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuparse import array_file
+from gpuparse.commands.console import program
 from gpuparse.commands.records import EVENTS, METRICS
-from gpuparse.errors import ConfigError, ModelError, one_line
-from gpuparse.files import is_temporary, replace_file
-from gpuparse.model_folder import WEIGHTS
+from gpuparse.errors import ConfigError, ModelError, one_line, plural
+from gpuparse.files import check_folder, is_temporary, remove_folder, replace_file
+from gpuparse.model_folder import UNFINISHED, WEIGHTS
 from gpuparse.pipeline import FILES
 from gpuparse.plain_yaml import parse_yaml
 
-FOLDER, STATE = "last", "state.safetensors"
+FOLDER = UNFINISHED  # in the output of an unfinished run, from its beginning to its end
+STATE = "state.safetensors"  # in FOLDER: the state of the parser's trainer
+CALIBRATION = "calibration.safetensors"  # that of the trainer of the second parser
 STAGES = "stages"  # the folder in FOLDER of what was learned before the parser
-FORMAT = 4
+FORMAT = 5
+SHARE = 0.02  # of the time of learning that writing states may take
 _SHOWN = 20  # keys of another config that are named
 
 
@@ -38,11 +43,6 @@ class Origin:
     treebank: str
     templates: str
 
-    @property
-    def sha256(self) -> str:
-        """One SHA-256 of all of it, in hexadecimal."""
-        return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()
-
 
 @dataclass(frozen=True)
 class Checkpoint:
@@ -53,8 +53,13 @@ class Checkpoint:
 
 
 def is_unfinished(folder: Path) -> bool:
-    """Whether a folder has something of a run that can be resumed."""
-    return (folder / FOLDER / STATE).exists() or any((folder / FOLDER / STAGES).glob("*"))
+    """Whether a folder has a run that has begun and not ended."""
+    return (folder / FOLDER).exists()
+
+
+def is_kept(folder: Path) -> bool:
+    """Whether anything is kept of an unfinished run."""
+    return any(path.is_file() for path in (folder / FOLDER).rglob("*.safetensors"))
 
 
 def check_output(folder: Path, *, resume: bool, force: bool) -> None:
@@ -62,23 +67,21 @@ def check_output(folder: Path, *, resume: bool, force: bool) -> None:
 
     Args:
         folder: the folder of the model.
-        resume: continue an unfinished run, which must exist.
+        resume: continue an unfinished run; where there is none, and no model, begin one.
         force: start again whatever the folder contains.
-    Raises: ConfigError: the run may not write there, or there is nothing to resume.
+    Raises: ConfigError: the run may not write there, or there is a model and nothing to resume.
     """
+    check_folder(folder)
     unfinished = is_unfinished(folder)
     files = (WEIGHTS, *FILES.values())
     finished = any((folder / name).exists() for name in files) and not unfinished
-    if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"{folder}: is not a folder; name another output")
     if (folder / FOLDER).is_symlink():
         raise ConfigError(
             f"{folder / FOLDER}: is a link, which training does not follow; remove it"
         )
-    if resume and not unfinished:
-        what = "a finished model" if finished else "no unfinished run"
-        raise ConfigError(f"{folder}: holds {what}; there is nothing to resume")
-    if resume or force:
+    if resume and finished:
+        raise ConfigError(f"{folder}: holds a finished model; there is nothing to resume")
+    if force or (resume and unfinished):
         return
     if unfinished:
         raise ConfigError(
@@ -87,7 +90,8 @@ def check_output(folder: Path, *, resume: bool, force: bool) -> None:
         )
     if finished:
         raise ConfigError(
-            f"{folder}: holds a finished model; give --force to replace it, or name another output"
+            f"{folder}: holds a finished model; give --force to replace it, or name another output;"
+            f" to parse with it: {program('parse')} {folder} FILE"
         )
     if folder.exists() and any(
         file.name not in (".lock", FOLDER, METRICS, EVENTS) and not is_temporary(file.name)
@@ -98,25 +102,73 @@ def check_output(folder: Path, *, resume: bool, force: bool) -> None:
         )
 
 
-def write_checkpoint(output: Path, origin: Origin, checkpoint: Checkpoint) -> None:
-    """Write the state of a run in place of an earlier one.
+@contextmanager
+def unfinished_run(output: Path, *, resume: bool) -> Iterator[None]:
+    """Mark the output of a run as that of an unfinished one until the run ends.
+
+    Args: resume: whether what is kept of an earlier run stays.
+    Raises: OSError: the folder cannot be written to.
+    """
+    if not resume:
+        remove_folder(output / FOLDER)
+    (output / FOLDER).mkdir(exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # unless something is kept
+            (output / FOLDER).rmdir()
+        raise
+    remove_folder(output / FOLDER)
+
+
+def write_checkpoint(
+    output: Path, origin: Origin, checkpoint: Checkpoint, name: str = STATE
+) -> None:
+    """Write the state of a trainer in place of an earlier one.
 
     Raises: OSError: the folder cannot be written to, or the disk is full.
     Cost: one copy of the weights to the disk.
     """
     (output / FOLDER).mkdir(exist_ok=True)
-    _write(output / FOLDER / STATE, origin, checkpoint.learning_seconds, checkpoint.state)
+    _write(output / FOLDER / name, origin, checkpoint.learning_seconds, checkpoint.state)
 
 
-def read_checkpoint(output: Path, origin: Origin) -> Checkpoint | None:
+class States:
+    """The state of a trainer on the disk.
+
+    After an epoch it is written, unless that would take more than SHARE of the time. So what a kill
+    loses was learned in 1 / SHARE times the time that writing takes, and in the epoch at hand.
+
+    Args: name: of the file.
+    """
+
+    def __init__(self, output: Path, origin: Origin, name: str = STATE) -> None:
+        self._file = output, origin, name
+        self._written, self._seconds = -math.inf, 0.0
+
+    def read(self) -> Checkpoint | None:
+        """As `read_checkpoint`."""
+        return read_checkpoint(*self._file)
+
+    def after_epoch(self, make: Callable[[], Checkpoint], *, is_last: bool) -> None:
+        """Write the state that `make` returns if it is time, and after the last epoch."""
+        began = time.monotonic()
+        if is_last or began - self._written >= self._seconds / SHARE:
+            output, origin, name = self._file
+            write_checkpoint(output, origin, make(), name)
+            self._written = time.monotonic()
+            self._seconds = self._written - began
+
+
+def read_checkpoint(output: Path, origin: Origin, name: str = STATE) -> Checkpoint | None:
     """What `write_checkpoint` kept, if it is of the same origin; None if nothing was kept.
 
     Raises:
         ModelError: a file is damaged, no file, or of another version.
         ConfigError: it is the state of another run; says what differs.
     """
-    path = output / FOLDER / STATE
-    if not path.exists():
+    path = output / FOLDER / name
+    if not os.path.lexists(path):
         for stage in sorted((output / FOLDER / STAGES).glob("*")):
             _read(stage, output, origin)
         return None
@@ -130,6 +182,13 @@ class KeptStages(NamedTuple):
     output: Path
     origin: Origin
 
+    def _path(self, name: str) -> Path:
+        return self.output / FOLDER / STAGES / f"{name}.safetensors"
+
+    def has(self, name: str) -> bool:
+        """Whether something is kept under a name."""
+        return self._path(name).exists()
+
     def arrays(
         self, name: str, learn: Callable[[], dict[str, np.ndarray]]
     ) -> dict[str, np.ndarray]:
@@ -137,7 +196,7 @@ class KeptStages(NamedTuple):
 
         Raises: ModelError, ConfigError: as `read_checkpoint`. OSError: it cannot be written.
         """
-        path = self.output / FOLDER / STAGES / f"{name}.safetensors"
+        path = self._path(name)
         if path.exists():
             return _read(path, self.output, self.origin)[1]
         learned = learn()
@@ -172,13 +231,6 @@ def _read(path: Path, output: Path, origin: Origin) -> tuple[float, dict[str, np
     return seconds, state
 
 
-def remove_checkpoint(output: Path) -> None:
-    """Take the state away, if there is one."""
-    if (output / FOLDER).exists():
-        (output / FOLDER / STATE).unlink(missing_ok=True)
-        shutil.rmtree(output / FOLDER)
-
-
 def differences(before: Origin, now: Origin) -> list[str]:
     """What differs between two origins, a line each, such as "seed was 1 and is now 2"."""
     old, new = (
@@ -190,7 +242,7 @@ def differences(before: Origin, now: Origin) -> list[str]:
         for key in changed[:_SHOWN]
     ]
     if len(changed) > _SHOWN:
-        lines.append(f"{len(changed) - _SHOWN:,} more keys differ")
+        lines.append(plural(len(changed) - _SHOWN, "more key differs", "more keys differ"))
     if before.treebank != now.treebank:
         lines.append(
             "the training treebank (data.train) has other content, or its guides or lexicon have,"

@@ -25,7 +25,7 @@ from gpuparse.commands.evaluate import (
     whole_number,
 )
 from gpuparse.data.conll import read_treebank
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, plural
 from gpuparse.evaluation.metrics import ArcCounts, TreeScores
 from gpuparse.evaluation.significance import Comparison
 from gpuparse.evaluation.treebanks import compare_treebanks, score_treebanks
@@ -50,7 +50,12 @@ def main(arguments: Sequence[str]) -> int:
         DataError: a file cannot be used, or differs from gold in its text.
     """
     options = _parser().parse_args(arguments)
-    names = [options.first, options.second, *options.others]
+    names = options.systems
+    if len(names) < 2:
+        raise ConfigError(
+            f"expected the gold file and two parsed files or more: {program('compare')} GOLD A B;"
+            f" one is scored by {program('evaluate')} GOLD A"
+        )
     check_standard_input([options.gold, *names])
     if len(names) > len(ascii_uppercase):
         raise ConfigError(f"{len(names)} systems; at most {len(ascii_uppercase)} can be compared")
@@ -67,7 +72,10 @@ def main(arguments: Sequence[str]) -> int:
         refuse_punctuation_options(options, obstacle)
         hits = [score_words(gold, system) for system in systems]
         say(f"{obstacle}: {OVER_ALIGNED}")
-        lines = [f"{gold.n_words} gold words, {len(gold)} gold sentences", *_letters(names)]
+        lines = [
+            f"{plural(gold.n_words, 'gold word')}, {plural(len(gold), 'gold sentence')}",
+            *_letters(names),
+        ]
     else:
         ignored = ignored_words(gold, options)
         scores = [score_treebanks(gold, system, ignored=ignored) for system in systems]
@@ -94,6 +102,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program("compare"),
+        usage=f"{program('compare')} [options] GOLD A B [C ...]",
         description="Score parsed files of the same text, and test each against the first:"
         " McNemar's test on the words that only one of the two has right, and a paired bootstrap"
         " over sentences. The measures are those of evaluate: of trees where all files have the"
@@ -101,10 +110,15 @@ def _parser() -> argparse.ArgumentParser:
         " measures and tests.",
         epilog=exit_codes(0, 2, 3),
     )
-    parser.add_argument("gold", help="CoNLL-X or CoNLL-U file with the right trees, or -")
-    parser.add_argument("first", metavar="A", help="the same text, parsed, or -")
-    parser.add_argument("second", metavar="B", help="the same, by another system, or -")
-    parser.add_argument("others", metavar="C", nargs="*", help="further systems")
+    parser.add_argument(
+        "gold", metavar="GOLD", nargs="?", help="CoNLL-X or CoNLL-U file with the right trees, or -"
+    )
+    parser.add_argument(
+        "systems",
+        metavar="A B",
+        nargs="*",
+        help="the same text, parsed by two or more systems, or -; all are tested against A",
+    )
     parser.add_argument("--json", action="store_true", help="write JSON instead of tables")
     add_punctuation_options(parser)
     parser.add_argument(
@@ -174,7 +188,9 @@ def _words_as_text(
 def _as_text(
     names: list[str], scores: list[TreeScores], comparisons: list[Comparison], drawn: str
 ) -> list[str]:
-    lines = [f"{scores[0].uas.total} words, {scores[0].complete.total} sentences"]
+    lines = [
+        f"{plural(scores[0].uas.total, 'word')}, {plural(scores[0].complete.total, 'sentence')}"
+    ]
     lines += [*_letters(names), "", *_side_by_side(scores)]
     for k, comparison in enumerate(comparisons, 1):
         letter = ascii_uppercase[k]

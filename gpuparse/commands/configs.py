@@ -15,7 +15,6 @@ from gpuparse.files import replace_file
 from gpuparse.plain_yaml import read_yaml
 
 _SETS = "sets/"  # before the name of a template set, which may also be that of a config
-_PAPERS = "papers/"
 _FIRST_SENTENCE = re.compile(r"(.*?)\.(?: [A-Z]|$)")
 
 
@@ -61,13 +60,11 @@ def _template_sets() -> dict[str, Path]:
 
 def _list() -> str:
     configs = shipped_configs()
-    papers = {name: configs[name] for name in configs if name.startswith(_PAPERS)}
     general = {name: configs[name] for name in configs if "/" not in name}
-    others = {name: configs[name] for name in configs if name not in papers | general}
+    others = {name: configs[name] for name in configs if name not in general}
     sections = [
         _section("Configs", general),
         _section("Configs for treebanks", others),
-        _section("Papers, for `tables`", papers),
         _section(f"Template sets: values of `features` without `{_SETS}`", _template_sets()),
     ]
     return "\n\n".join(sections)

@@ -17,7 +17,7 @@ from types import FrameType, TracebackType
 from typing import Any, NoReturn, TextIO
 
 # Nothing that takes long to import: an interruption is an exit code from `run` on.
-from gpuparse.errors import DataError, GpuparseError, NativeError, ResourceError
+from gpuparse.errors import DataError, GpuparseError, ResourceError, plural
 
 INTERRUPTED = 130
 MEANINGS = {
@@ -58,8 +58,25 @@ def run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
         except BaseException as error:
             # Imports and native code may make another error of an interruption.
             if stopped_by or isinstance(error, KeyboardInterrupt):
-                return _stopped(stopped_by[0] if stopped_by else signal.SIGINT)
+                advice = str(error) if isinstance(error, _Interrupted) else ""
+                return _stopped(stopped_by[0] if stopped_by else signal.SIGINT, advice)
             raise
+
+
+GIVE_AGAIN = "run the same command again"
+
+
+class _Interrupted(KeyboardInterrupt):
+    """An interruption; the text says how to go on."""
+
+
+@contextmanager
+def goes_on_by(advice: str) -> Iterator[None]:
+    """Let an interruption of this work end with a line that says how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise _Interrupted(advice) from error
 
 
 def run_and_exit(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> NoReturn:
@@ -71,7 +88,6 @@ def run_and_exit(main: Callable[[Sequence[str]], int], arguments: Sequence[str])
 
 def _code_of(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
     try:
-        _say_without_native()
         try:
             code = main(arguments)
         except SystemExit:  # argparse has written help or a usage error
@@ -104,10 +120,7 @@ def _stopping_signals() -> Iterator[list[int]]:
 
     Yields: The signals that have come.
     """
-    numbers = [signal.SIGINT]
-    # Among several processes a wait for another one in native code would not end.
-    if os.environ.get("WORLD_SIZE", "1") == "1":
-        numbers += [signal.SIGTERM, signal.SIGHUP]
+    numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
     if threading.current_thread() is not threading.main_thread():
         numbers = []  # where handlers cannot be set
     before: dict[int, Any] = {}
@@ -184,16 +197,6 @@ class _WholeWrites(io.RawIOBase):
         return n_bytes
 
 
-def _say_without_native() -> None:
-    """Say once, at start, why native code will not be used."""
-    from gpuparse import native
-
-    try:
-        native.library()
-    except NativeError as error:
-        say(f"no native code, so all work is much slower: {error}")
-
-
 def program(command: str) -> str:
     """How a command was called, for its usage line: `gpuparse parse`, `parse.py` in a checkout."""
     called = os.path.basename(sys.argv[0])
@@ -237,12 +240,15 @@ def _fail(text: str, code: int) -> int:
     return code
 
 
-def _stopped(number: int) -> int:
+def _stopped(number: int, advice: str) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # `run` sets it back
+    said = f"interrupted; to continue, {advice}" if advice else "interrupted"
     if number != signal.SIGINT:
+        if advice:
+            say(said)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)  # whoever waits for the process sees which signal it was
-    say("interrupted")
+    say(said)
     return INTERRUPTED
 
 
@@ -256,6 +262,16 @@ def _is_of_torch(error: Exception, name: str) -> bool:
     return torch is not None and isinstance(error, getattr(torch, name))
 
 
+def on_terminal() -> bool:
+    """Whether stderr is a terminal."""
+    return sys.stderr.isatty()
+
+
+def redraw(text: str) -> None:
+    """Write a line on a terminal in place of the one there, without its end."""
+    _tell(sys.stderr, f"\r\x1b[K{text}")
+
+
 class Progress:
     """Shows the progress, speed and remaining time of some work on stderr.
 
@@ -267,7 +283,6 @@ class Progress:
         what: str,
         *,
         total: int | None = None,
-        unit: str = "sentences",
         quiet: bool = False,
         stream: TextIO | None = None,
         interval: float = 10.0,
@@ -277,15 +292,14 @@ class Progress:
         """
         Args:
             what: the work, such as "parsing".
-            total: total number of units, if known.
-            unit: name of the units.
+            total: total number of sentences, if known.
             quiet: write nothing.
             stream: where to write; stderr if None.
             interval: seconds between two lines without a terminal.
             clock: returns seconds from any start.
             since: when the work began, by the clock; now if None.
         """
-        self._what, self._total, self._unit, self._quiet = what, total, unit, quiet
+        self._what, self._total, self._quiet = what, total, quiet
         self._stream = sys.stderr if stream is None else stream
         self._on_terminal = self._stream.isatty()
         self._interval = 0.1 if self._on_terminal else interval
@@ -304,20 +318,21 @@ class Progress:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close()
+        if kind is None or self._done or self._on_terminal:
+            self.close()  # an error before the first sentence is told alone
 
     def advance(
-        self, units: int, *, fraction: float | None = None, note: str | None = None
+        self, sentences: int, *, fraction: float | None = None, note: str | None = None
     ) -> None:
-        """Count more units as done.
+        """Count more sentences as done.
 
         Args:
-            units: number of further units.
+            sentences: number of further sentences.
             fraction: share of the work that is done, 0..1, if the caller knows it (such as the
                 share of bytes read); otherwise it is the share of `total`.
             note: text to show after the figures from now on, such as a score.
         """
-        self._done += units
+        self._done += sentences
         if fraction is not None:
             self._fraction = min(1.0, fraction)
         elif self._total:
@@ -330,7 +345,7 @@ class Progress:
             self._write(now, last=False)
 
     def close(self) -> None:
-        """Write the last line: units, seconds and rate."""
+        """Write the last line: sentences, seconds and rate."""
         self._write(self._clock(), last=True)
 
     def _write(self, now: float, *, last: bool) -> None:
@@ -344,7 +359,7 @@ class Progress:
 
     def _figures(self, seconds: float, *, last: bool) -> str:
         rate = self._done / seconds if seconds > 0 else 0.0
-        count = f"{self._done:,} {self._unit}"
+        count = plural(self._done, "sentence")
         speed = f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.2f}/s"
         note = f", {self._note}" if self._note else ""
         if last:
@@ -352,11 +367,17 @@ class Progress:
         if not self._fraction:
             return f"{count}, {speed}{note}"
         left = seconds * (1.0 - self._fraction) / self._fraction
-        bar = f" [{'#' * int(20 * self._fraction):<20}]" if self._on_terminal else ""
-        return f"{100 * self._fraction:3.0f}%{bar} {count}, {speed}, {_clock_time(left)} left{note}"
+        share = bar(self._fraction) if self._on_terminal else f"{100 * self._fraction:3.0f}%"
+        return f"{share} {count}, {speed}, {clock_time(left)} left{note}"
 
 
-def _clock_time(seconds: float) -> str:
+def bar(fraction: float) -> str:
+    """A share of some work as percent and a bar."""
+    return f"{100 * fraction:3.0f}% [{'#' * int(20 * fraction):<20}]"
+
+
+def clock_time(seconds: float) -> str:
+    """A time as `1:30`, or with hours `2:01:30`."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpuparse.commands.config import add_overrides
+from gpuparse.commands.config import add_overrides, parse_with_overrides
 from gpuparse.commands.console import exit_codes, print_json, program, say, silent
 from gpuparse.commands.crossval_scores import scores_as_table
 from gpuparse.commands.fold_runs import Folds, learn_folds, read_split
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
         ModelError: the state of an unfinished fold is damaged.
     Cost: a training run per fold, one per thread at a time.
     """
-    options = _parser().parse_intermixed_args(arguments)
+    options = parse_with_overrides(_parser(), arguments)
     tell = silent if options.quiet else say
     config = load_config(options.config, options.overrides)
     data = replace(config.data, dev=None, test=None, dev_guide=None, test_guide=None)
@@ -69,7 +69,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("config", metavar="CONFIG", help="YAML file or name, as for train")
     add_overrides(parser, "overrides a key of the config")
     parser.add_argument(
-        "--output", required=True, metavar="FOLDER", help="for the parsed treebank and the scores"
+        "-o",
+        "--output",
+        required=True,
+        metavar="FOLDER",
+        help="for the parsed treebank and the scores",
     )
     add_folds(parser)
     parser.add_argument(

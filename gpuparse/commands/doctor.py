@@ -14,12 +14,13 @@ from pathlib import Path
 
 from gpuparse import native
 from gpuparse.commands.console import exit_codes, program
-from gpuparse.commands.resources import available_processors, choose_device
+from gpuparse.commands.resources import available_processors, cuda_trouble
 from gpuparse.commands.version import described_version
 from gpuparse.config.schema import DataConfig, FeatureMapConfig, RunConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
-from gpuparse.errors import NativeError, SelfTestError
+from gpuparse.errors import MissingPackageError, NativeError, SelfTestError, plural
+from gpuparse.extras import require
 from gpuparse.features.templates import load_templates
 from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
@@ -59,15 +60,17 @@ def main(arguments: Sequence[str]) -> int:
     parser.parse_args(arguments)
     for name, value in _facts():
         print(f"{name:<12} {value}", flush=True)
-    said: list[str] = []
-    device = choose_device("auto", said.append)
-    for line in [*said, *(_gpus() if device != "cpu" else [])]:
-        print(f"{'device':<12} {line.removeprefix('device: ')}", flush=True)
-    if not native.is_available():
+    trouble = cuda_trouble()
+    device = "cpu" if trouble else "cuda"
+    for line in [f"cpu ({trouble})"] if trouble else [device, *_gpus()]:
+        print(f"{'device':<12} {line}", flush=True)
+    try:
+        native.library()
+    except NativeError:
         print(f"{'self-tests':<12} not run: they compare with native code")
         return NativeError.exit_code
     failed = sum([_is_wrong(what, test) for what, test in _self_tests(device)])
-    print("all is well" if not failed else f"{failed} self-tests fail")
+    print("all is well" if not failed else plural(failed, "self-test fails", "self-tests fail"))
     return SelfTestError.exit_code if failed else 0
 
 
@@ -158,6 +161,11 @@ def _self_tests(device: str) -> Iterator[tuple[str, Callable[[], str]]]:
     for decoder in TESTED_DECODERS:
         yield f"{decoder}: native, textbook", partial(native_difference, decoder)
     places = [("cpu", "torch")] + [(device, "auto")] * (device != "cpu")
+    try:
+        require("the comparison with torch operations", "torch")
+    except MissingPackageError as error:
+        print(f"{'self-tests':<12} left out: {error}")
+        places = []
     for templates, labels, decoder in SYSTEMS:
         model = _generated_parser(templates, labels, decoder)
         for place, backend in places:

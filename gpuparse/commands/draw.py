@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
@@ -14,7 +15,7 @@ from gpuparse.commands.console import exit_codes, program, say
 from gpuparse.commands.evaluate import check_standard_input
 from gpuparse.data.arc_layout import MARGIN, SMALL, Arc, Layout, lay_out
 from gpuparse.data.conll import read_treebank
-from gpuparse.data.draw import printable
+from gpuparse.data.draw import draw_tree, printable
 from gpuparse.data.graphs import check_graphs, missing_graphs, read_graphs
 from gpuparse.data.svg import FACES, svg_of_layout
 from gpuparse.data.tikz import escaped, tikz_of_layout
@@ -30,9 +31,18 @@ KINDS = {  # name: meaning, colours on light and dark paper
     WRONG_LABEL: ("wrong relation, ≠ gold", "#8a5a00", "#f0b955"),
     MISSING: ("missing: gold, below the words", "#0b6b3a", "#7cd39c"),
 }
-_SUFFIXES = {".svg": "svg", ".html": "html", ".htm": "html", ".tex": "tikz", ".tikz": "tikz"}
+TEXT, HTML = "text", "html"
+_SUFFIXES = {
+    ".txt": TEXT,
+    ".svg": "svg",
+    ".html": "html",
+    ".htm": "html",
+    ".tex": "tikz",
+    ".tikz": "tikz",
+}
 _TAGS = {"upos": 3, "xpos": 4, "none": None}
 _PALEST, _PALEST_LABEL = 0.4, 0.65  # shades of the probability 0: relations can still be read
+_WIDTH = 100  # characters of a line of text that is not for a terminal
 _HEADING = 24  # pixels of a heading in an SVG of several sentences
 _RANGE = re.compile(r"([0-9]+)(?:(-)([0-9]*))?")
 
@@ -41,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
     """Draw the sentences of a file.
 
     Args:
-        arguments: `FILE [--against GOLD] [--sentences LIST] [--format {html,svg,tikz}]
+        arguments: `FILE [--against GOLD] [--sentences LIST] [--format {html,svg,tikz,text}]
             [--output FILE [--force]] [--graphs {deps,heads}] [--tags {upos,xpos,none}]`.
     Returns: 0.
     Raises:
@@ -56,11 +66,18 @@ def main(arguments: Sequence[str]) -> int:
     if gold is not None:
         check_same_words(gold, treebank)
     chosen = chosen_sentences(options.sentences, len(treebank), treebank.source)
-    with_graphs = _with_graphs(treebank, gold, options.graphs)
-    pictures = drawn_sentences(
-        treebank, gold, chosen, with_graphs=with_graphs, tags=_TAGS[options.tags]
-    )
-    text = _WRITERS[form](pictures, treebank.source)
+    if form == TEXT:
+        if options.graphs == "deps":
+            raise ConfigError("--graphs deps: text has trees alone; choose --format html")
+        in_terminal = not options.output and sys.stdout.isatty()
+        width = shutil.get_terminal_size().columns if in_terminal else _WIDTH
+        text = _text(treebank, gold, chosen, width)
+    else:
+        with_graphs = _with_graphs(treebank, gold, options.graphs)
+        pictures = drawn_sentences(
+            treebank, gold, chosen, with_graphs=with_graphs, tags=_TAGS[options.tags]
+        )
+        text = _WRITERS[form](pictures, treebank.source)
     if options.output:
         with replace_file(options.output, force=options.force) as file:
             for piece in text:
@@ -77,7 +94,8 @@ def _parser() -> argparse.ArgumentParser:
         prog=program("draw"),
         description="Draw the trees of a CoNLL-X or CoNLL-U file as HTML, SVG or TikZ: arcs above"
         " the words, further arcs of graphs (DEPS) below. Probabilities in MISC (HeadProb,"
-        " LabelProb) are shown as shade. docs/draw-and-explain.md shows examples.",
+        " LabelProb) are shown as shade. As text, one word per line, draw the trees alone."
+        " docs/draw-and-explain.md shows examples.",
         epilog=exit_codes(0, 2, 3),
     )
     parser.add_argument("file", help="CoNLL-X or CoNLL-U file, or -")
@@ -89,10 +107,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--format",
-        choices=tuple(_WRITERS),
-        help="default: that of the suffix of --output (.html, .svg, .tex, .tikz), else html",
+        choices=(*_WRITERS, TEXT),
+        help="default: that of the suffix of --output (.html, .svg, .tex, .tikz, .txt); without it,"
+        " text in a terminal, else html",
     )
-    parser.add_argument("--output", metavar="FILE", help="write a file instead of standard output")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write a file instead of standard output"
+    )
     parser.add_argument("--force", action="store_true", help="replace that file if it exists")
     parser.add_argument(
         "--graphs",
@@ -109,7 +130,7 @@ def _format(name: str | None, output: str | None) -> str:
     if name:
         return name
     if not output:
-        return "html"
+        return TEXT if sys.stdout.isatty() else HTML
     suffix = Path(output).suffix
     if suffix not in _SUFFIXES:
         raise ConfigError(
@@ -366,8 +387,54 @@ def _tikz(pictures: Iterable[Picture], source: str) -> Iterator[str]:
         yield f"\n% sentence {picture.number}{name}\n{tikz_of_layout(picture.layout)}"
 
 
+def _text(
+    treebank: Treebank, gold: Treebank | None, chosen: Sequence[int], width: int
+) -> Iterator[str]:
+    """Trees for a terminal, one after the other; of several, each with its number.
+
+    width: characters of a line.
+    """
+    for i, s in enumerate(chosen):
+        start, stop = int(treebank.word_starts[s]), int(treebank.word_starts[s + 1])
+        _check_heads(treebank, start, stop)
+        if gold:
+            _check_heads(gold, start, stop)
+        name = printable(treebank.sent_id(s))
+        heading = f"{s + 1} · {name}\n" if name else f"{s + 1}\n"
+        if len(chosen) > 1:
+            yield ("\n" if i else "") + heading
+        forms = [treebank.column(w, 1) for w in range(start, stop)]
+        heads = treebank.heads[start:stop].tolist()
+        labels = _notes(treebank, gold, start, stop, forms)
+        try:
+            drawn = draw_tree(forms, heads, labels, width=width)
+        except ValueError:  # a cycle
+            rows = zip(forms, heads, labels, strict=True)
+            drawn = "\n".join(
+                printable(f"{m} {form}{f' ← {h}' if h >= 0 else ''} {label}").rstrip()
+                for m, (form, h, label) in enumerate(rows, 1)
+            )
+        yield f"{drawn}\n"
+
+
+def _notes(
+    treebank: Treebank, gold: Treebank | None, start: int, stop: int, forms: Sequence[str]
+) -> list[str]:
+    """The relation of each word, and the gold relation and head where these are others."""
+    notes = []
+    for w in range(start, stop):
+        note = treebank.column(w, 7).removeprefix("_")
+        if gold and (right := gold.column(w, 7).removeprefix("_")) != note:
+            note = f"{note} ≠ {right}"
+        if gold and (h := int(gold.heads[w])) != treebank.heads[w]:
+            head = "no head" if h < 0 else f"{h} {forms[h - 1]}" if h else "the root"
+            note = f"{note}, gold head: {head}"
+        notes.append(note)
+    return notes
+
+
 _WRITERS: dict[str, Callable[[Iterable[Picture], str], Iterator[str]]] = {
-    "html": _html,
+    HTML: _html,
     "svg": _svg,
     "tikz": _tikz,
 }

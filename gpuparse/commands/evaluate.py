@@ -10,7 +10,7 @@ import numpy as np
 from gpuparse.commands.console import exit_codes, print_json, program, say
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, plural
 from gpuparse.evaluation.graphs import GraphScores
 from gpuparse.evaluation.metrics import (
     ArcCounts,
@@ -112,7 +112,9 @@ def main(arguments: Sequence[str]) -> int:
             as_text += f"\n{OF_TAGS_TITLE}\n" + hits_as_text(hits)
     for treebank in [gold] if options.graphs else [gold, system]:
         if several := count_of_several_roots(treebank):
-            say(f"{treebank.source}: {several:,} of {len(treebank):,} sentences have several roots")
+            have = "has" if several == 1 else "have"
+            of_all = f"{several:,} of {plural(len(treebank), 'sentence')}"
+            say(f"{treebank.source}: {of_all} {have} several roots")
     if options.json:
         print_json(as_json)
     else:
@@ -234,7 +236,7 @@ def scores_as_text(scores: TreeScores, *, labelled: bool = True) -> str:
         labelled: whether to show measures of relations.
     Returns: The table; "-" where there is nothing to count.
     """
-    lines = [f"{scores.uas.total} words, {scores.complete.total} sentences", ""]
+    lines = [f"{plural(scores.uas.total, 'word')}, {plural(scores.complete.total, 'sentence')}", ""]
     for title, name, meaning in SHARES:
         if labelled or "relation" not in meaning:
             lines.append(_share_line(title, getattr(scores, name), meaning))
@@ -247,7 +249,7 @@ def scores_as_text(scores: TreeScores, *, labelled: bool = True) -> str:
 
 def graph_scores_as_text(scores: GraphScores, *, labelled: bool = True) -> str:
     """The scores of graphs as a table, as `scores_as_text` of trees."""
-    lines = [f"{scores.words} words, {scores.complete.total} sentences", ""]
+    lines = [f"{plural(scores.words, 'word')}, {plural(scores.complete.total, 'sentence')}", ""]
     for title, name, meaning in GRAPH_SHARES:
         if labelled or "relation" not in meaning:
             lines.append(_share_line(title, getattr(scores, name), meaning))

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import choose_pos_column, column, is_empty_column
+from gpuparse.errors import plural
 from gpuparse.features.templates import PARTS, TemplateSet
 
 FEW_SENTENCES = 500  # with which scores depend on the config and are far below those of treebanks
@@ -47,7 +48,8 @@ def expectations(
         silent = [template for template in templates if template.columns & set(empty)]
         names = ", ".join(f"{_NAMES[source]} (column {source + 1})" for source in empty)
         yield (
-            f"train: {names}: `_` in every word: {len(silent):,} of {len(templates):,} templates"
+            f"train: {names}: `_` in every word: {len(silent):,} of"
+            f" {plural(len(templates), 'template')}"
             f" read {'this column' if len(empty) == 1 else 'these columns'} and have no effect,"
             f" such as '{silent[0].text}'"
         )
@@ -56,12 +58,15 @@ def expectations(
             yield "train: no template is left to learn from: choose other `features`"
     if len(treebank) < FEW_SENTENCES:
         few = (
-            f"train: {len(treebank):,} sentences are few: models of 50 sentences score 10 to 20"
-            " points lower than models of some thousand sentences"
+            f"train: {plural(len(treebank), 'sentence is', 'sentences are')} few: models of 50"
+            " sentences score 10 to 20 points lower than models of some thousand sentences"
         )
         if arcs.word_vectors and not arcs.arc:
-            few += ", and word vectors alone are then worse than templates"
-        yield f"{few}; choose `default` or templates alone, and score it by `crossval` ({SECTION})"
+            few += (
+                ", and word vectors alone are then worse than templates; choose `default` or"
+                " templates alone"
+            )
+        yield f"{few}; score the config by `crossval` ({SECTION})"
 
 
 def _losses(treebank: Treebank, empty: Sequence[int]) -> Iterator[str]:

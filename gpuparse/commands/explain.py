@@ -2,23 +2,29 @@
 
 import argparse
 import html
+import io
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gpuparse.commands.console import exit_codes, print_json, program
 from gpuparse.commands.evaluate import whole_number
-from gpuparse.data.conll import read_treebank
+from gpuparse.commands.parse import named
+from gpuparse.commands.parse_job import STANDARD, beginning, check_input
+from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.draw import display_width, printable
 from gpuparse.data.guides import read_guides
-from gpuparse.files import replace_file
+from gpuparse.data.table_files import AUTO, CONLLU, TEXT, VERTICAL, format_of, is_raw_text
+from gpuparse.data.treebank import Treebank
+from gpuparse.errors import ConfigError
+from gpuparse.explaining import Choice, Explanation, Line, explain
+from gpuparse.files import check_new_file, read_input, replace_file
 from gpuparse.model_folder import load_parser
-from gpuparse.pipeline import load_stages
+from gpuparse.pipeline import Pipeline, load_stages
+from gpuparse.text.reader import text_chunk
+from gpuparse.text.vertical import stream_vertical
 
-if TYPE_CHECKING:
-    from gpuparse.explaining import Choice, Explanation, Line  # imports torch
-
+_INPUTS = (TEXT, VERTICAL, CONLLU)
 _HEADINGS = ("difference", "part", "template")
 
 
@@ -27,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
 
     Args:
         arguments: `MODEL FILE --sentence K --word M [--instead H] [--all] [--json]
-            [--html FILE [--force]] [--guides SOURCE] [--keep tags]`.
+            [--html FILE [--force]] [--input FORMAT] [--guides SOURCE] [--keep tags]`.
     Returns: 0.
     Raises:
         ConfigError: no such sentence, word or head; the HTML file exists.
@@ -35,11 +41,12 @@ def main(arguments: Sequence[str]) -> int:
         NoTreeError: no tree or graph has the other head. ResourceError: the sentence is too long.
     """
     options = _parser().parse_args(arguments)
-    from gpuparse.explaining import explain  # imports torch: not for an error of the command line
-
-    model, treebank = load_parser(Path(options.model)), read_treebank(options.file)
+    if options.html:
+        check_new_file(options.html, force=options.force)
+    model, stages = load_parser(Path(options.model)), load_stages(Path(options.model))
+    treebank = _read(options, stages)
     guides = read_guides(treebank, options.guides) if options.guides else None
-    treebank = load_stages(Path(options.model)).annotate(treebank, keep=options.keep == "tags")
+    treebank = stages.annotate(treebank, keep=options.keep == "tags")
     found = explain(
         model, treebank, options.sentence, options.word, instead=options.instead, guides=guides
     )
@@ -53,6 +60,26 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _read(options: argparse.Namespace, stages: Pipeline) -> Treebank:
+    """The sentences of the file, which is raw text where `parse` would take it for such."""
+    file, name = options.file, named(options.file)
+    content = read_input(file)
+    kind = format_of(file, options.input_format)
+    is_unknown = file == STANDARD and options.input_format == AUTO
+    if is_unknown and stages.tokenizer and is_raw_text(beginning(io.BytesIO(content))):
+        kind = TEXT
+    if kind not in _INPUTS:
+        raise ConfigError(f"{name}: a table: explain reads {', '.join(_INPUTS)}")
+    of_columns = {"--guides": options.guides, "--keep": options.keep}
+    check_input(kind, name, options.model, stages, of_columns, "fail")
+    if kind == TEXT:
+        assert stages.tokenizer
+        content = stages.tokenizer.split(text_chunk(content, name))
+    if kind == VERTICAL:
+        content = b"".join(stream_vertical(io.BytesIO(content), name))
+    return treebank_from_bytes(content, name)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program("explain"),
@@ -63,7 +90,18 @@ def _parser() -> argparse.ArgumentParser:
         epilog=exit_codes(0, 2, 3, 4, 5),
     )
     parser.add_argument("model", help="folder of a trained model")
-    parser.add_argument("file", help="CoNLL-X or CoNLL-U file, or -; its trees are not read")
+    parser.add_argument(
+        "file",
+        help="CoNLL-X or CoNLL-U file, or -; its trees are not read; with a tokeniser also text"
+        " (.txt)",
+    )
+    parser.add_argument(
+        "--input",
+        dest="input_format",
+        choices=(AUTO, *_INPUTS),
+        default=AUTO,
+        help="the format of the file, as for parse",
+    )
     parser.add_argument(
         "--sentence", type=whole_number(1), required=True, metavar="K", help="counted from 1"
     )
@@ -88,7 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def as_dict(found: "Explanation") -> dict[str, object]:
+def as_dict(found: Explanation) -> dict[str, object]:
     """The explanation for JSON; lines have their differences."""
     made = asdict(found)
     for name, choice in (("tree", found.tree), ("label", found.label)):
@@ -99,7 +137,7 @@ def as_dict(found: "Explanation") -> dict[str, object]:
     return made
 
 
-def as_text(found: "Explanation", *, show_all: bool = False) -> str:
+def as_text(found: Explanation, *, show_all: bool = False) -> str:
     """The explanation as tables; show_all: with templates of weight 0."""
     texts = [printable(line) for line in _introduction(found)]
     for title, choice in _choices(found):
@@ -108,7 +146,7 @@ def as_text(found: "Explanation", *, show_all: bool = False) -> str:
     return "\n".join(texts)
 
 
-def _introduction(found: "Explanation") -> list[str]:
+def _introduction(found: Explanation) -> list[str]:
     lines = [" ".join(found.forms), ""]
     relation = f", relation {found.labels[found.word - 1]}" if found.labels else ""
     word, head, other = (_named(found, i) for i in (found.word, found.head, found.other_head))
@@ -123,7 +161,7 @@ def _introduction(found: "Explanation") -> list[str]:
         else:
             lines.append("The other graph is the best one found in which the word has other heads.")
     else:
-        lines.append(f"The head of {word} is {head}{relation}. Compared with the head {other}.")
+        lines.append(f"The head of {word} is {head}{relation}. Compared with {other} as its head.")
         if found.is_asked:
             lines.append(
                 f"The other tree is the best tree that was found with that head ({other})."
@@ -136,16 +174,16 @@ def _introduction(found: "Explanation") -> list[str]:
     return lines
 
 
-def _heads(found: "Explanation", heads: Sequence[int]) -> str:
+def _heads(found: Explanation, heads: Sequence[int]) -> str:
     names = [_named(found, head) for head in heads]
     return f"the head {names[0]}" if len(names) == 1 else f"the heads {', '.join(names)}"
 
 
-def _named(found: "Explanation", node: int) -> str:
+def _named(found: Explanation, node: int) -> str:
     return f"{found.forms[node - 1]} ({node})" if node else "the root (0)"
 
 
-def _choices(found: "Explanation") -> list[tuple[str, "Choice"]]:
+def _choices(found: Explanation) -> list[tuple[str, Choice]]:
     choices = [("Why these heads" if found.graph else "Why this head", found.tree)]
     if found.label and found.graph:
         choices.append(
@@ -156,7 +194,7 @@ def _choices(found: "Explanation") -> list[tuple[str, "Choice"]]:
     return choices
 
 
-def _summary(choice: "Choice") -> list[list[str]]:
+def _summary(choice: Choice) -> list[list[str]]:
     difference = choice.score - choice.other_score
     rows = [["score", choice.name, choice.other_name, "difference"]]
     if choice.shared_parts:
@@ -167,7 +205,7 @@ def _summary(choice: "Choice") -> list[list[str]]:
     return [*rows, ["sum", str(choice.score), str(choice.other_score), f"{difference:+d}"]]
 
 
-def _rows(choice: "Choice", found: "Explanation", *, show_all: bool) -> list[list[str]]:
+def _rows(choice: Choice, found: Explanation, *, show_all: bool) -> list[list[str]]:
     """A table of the templates, those without weight in one row."""
     rows = [[*_HEADINGS, choice.name, choice.other_name]]
     silent = 0
@@ -182,7 +220,7 @@ def _rows(choice: "Choice", found: "Explanation", *, show_all: bool) -> list[lis
     return rows
 
 
-def _sides(line: "Line") -> tuple[tuple[tuple[str, ...], int], tuple[tuple[str, ...], int]]:
+def _sides(line: Line) -> tuple[tuple[tuple[str, ...], int], tuple[tuple[str, ...], int]]:
     return (line.values, line.weight), (line.other_values, line.other_weight)
 
 
@@ -225,7 +263,7 @@ _STYLE = """
 """
 
 
-def as_html(found: "Explanation", *, show_all: bool = False) -> str:
+def as_html(found: Explanation, *, show_all: bool = False) -> str:
     """The explanation as a page that needs no other file, for light and dark screens."""
     title = html.escape(
         printable(f"{'Heads' if found.graph else 'The head'} of {_named(found, found.word)}")
@@ -238,7 +276,7 @@ def as_html(found: "Explanation", *, show_all: bool = False) -> str:
     )
 
 
-def as_fragment(found: "Explanation", *, show_all: bool = False) -> str:
+def as_fragment(found: Explanation, *, show_all: bool = False) -> str:
     """The explanation as an element of a page or notebook, with its style."""
     body = [f"<p>{html.escape(printable(line))}</p>" for line in _introduction(found) if line]
     for heading, choice in _choices(found):

@@ -15,7 +15,7 @@ import numpy as np
 
 from gpuparse import __version__
 from gpuparse.commands.checkpoint import Origin, differences, is_unfinished
-from gpuparse.commands.console import Progress
+from gpuparse.commands.console import GIVE_AGAIN, Progress, goes_on_by
 from gpuparse.commands.crossval_scores import spread
 from gpuparse.commands.evaluate import Measures, treebank_scores
 from gpuparse.commands.folds import consecutive_folds
@@ -27,13 +27,13 @@ from gpuparse.commands.gold import (
     with_fitting_decoder,
 )
 from gpuparse.commands.resources import choose_device, thread_count
-from gpuparse.commands.train import Run, origin_of, templates_of
+from gpuparse.commands.train import Run, check_no_best, origin_of, templates_of
 from gpuparse.commands.version import described_version
 from gpuparse.config import RunConfig
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import treebank_from_bytes, with_misc
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError, DataError
+from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.files import lock_file, replace_file
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning import events
@@ -146,6 +146,7 @@ def read_split(config: RunConfig, n_folds: int | None, *, tell: Callable[[str], 
 
 def _check_config(config: RunConfig, *, cuts_train: bool) -> None:
     """ConfigError for what cannot be learned from folds or scored."""
+    check_no_best(config, "the parsers of folds")
     if config.data.partial and cuts_train:
         raise ConfigError("data.partial: cross-validation scores need whole trees; set it to false")
     if config.data.guide is not None and is_guide_file(config.data.guide):
@@ -469,11 +470,12 @@ def learn_folds(
                 done(folds, fold)
 
         try:
-            futures = [pool.submit(learn, *each) for each in work]
-            for n_done, future in enumerate(as_completed(futures), 1):
-                future.result()
-                with lock:
-                    progress.advance(0, note=f"{n_done} of {len(work)} folds parsed")
+            with goes_on_by(GIVE_AGAIN):
+                futures = [pool.submit(learn, *each) for each in work]
+                for n_done, future in enumerate(as_completed(futures), 1):
+                    future.result()
+                    with lock:
+                        progress.advance(0, note=f"{n_done} of {plural(len(work), 'fold')} parsed")
         finally:
             stopped.set()
             pool.shutdown(cancel_futures=True)

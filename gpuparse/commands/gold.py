@@ -19,7 +19,7 @@ from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import check_sentences
 from gpuparse.decoder_choice import AUTO, fitting_decoder
-from gpuparse.errors import ConfigError, DataError
+from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.features.templates import load_templates
 from gpuparse.files import read_input
 from gpuparse.model_folder import load_parser
@@ -88,7 +88,7 @@ def read_gold(
     if graphs:
         faults += check_graphs(treebank)
     if faults and on_error == "fail":
-        more = f" (and {len(faults) - 1} more such sentences)" if len(faults) > 1 else ""
+        more = f" (and {plural(len(faults) - 1, 'more such sentence')})" if len(faults) > 1 else ""
         ways = "data.on_error=skip skips such sentences"
         if partial is False and _lacks_heads_alone(treebank, faults[0]):
             ways += ", data.partial=true learns from the words with a head"
@@ -96,7 +96,7 @@ def read_gold(
     for fault in faults[:SHOWN]:
         tell(f"skipped: {fault}")
     if faults:
-        tell(f"{path}: {len(faults)} malformed sentences skipped")
+        tell(f"{path}: {plural(len(faults), 'malformed sentence')} skipped")
         treebank = _well_formed(treebank, single_root, graphs, bool(partial))
     return Gold(treebank, hashlib.sha256(text).hexdigest(), len(faults))
 

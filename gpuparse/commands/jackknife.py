@@ -9,19 +9,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from gpuparse.commands.config import add_overrides
+from gpuparse.commands.config import add_overrides, parse_with_overrides
 from gpuparse.commands.console import Progress, exit_codes, program, say, silent
 from gpuparse.commands.folds import add_folds, consecutive_folds
 from gpuparse.commands.gold import check_treebanks, guides_of, read_gold, with_fitting_decoder
 from gpuparse.commands.resources import limit_torch_threads, thread_count
-from gpuparse.commands.train import templates_of
+from gpuparse.commands.train import check_no_best, templates_of
 from gpuparse.config import RunConfig, load_config
 from gpuparse.data.columns import is_key
 from gpuparse.data.conll import with_misc
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import TemplateSet
-from gpuparse.files import replace_file
+from gpuparse.files import check_new_file, replace_file
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.trainer import Trainer
 
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         DataError: the treebank cannot be used.
     Cost: for N folds, N trainings without second-stage labels, one per thread at a time.
     """
-    options = _parser().parse_intermixed_args(arguments)
+    options = parse_with_overrides(_parser(), arguments)
     tell = silent if options.quiet else say
     config = with_fitting_decoder(_training_alone(load_config(options.config, options.overrides)))
     templates, labels = templates_of(config)
@@ -75,7 +75,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("config", metavar="CONFIG", help="YAML file or name, as for train")
     add_overrides(parser, "overrides a key of the config")
-    parser.add_argument("--output", required=True, metavar="FILE", help="the treebank to write")
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help="the treebank to write"
+    )
     add_folds(parser)
     parser.add_argument("--key", default="Guide", metavar="KEY", help="the key in MISC (Guide)")
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
@@ -93,6 +95,7 @@ def _training_alone(config: RunConfig) -> RunConfig:
             "tagger, lemmatizer: guides are predicted from the tags of data.train; leave them out,"
             " or learn them in a run of their own"
         )
+    check_no_best(config, "the parsers of folds")
     data = dataclasses.replace(config.data, dev=None, test=None, dev_guide=None, test_guide=None)
     # Folds are learned at the same time, one thread each, in native code.
     learning = dataclasses.replace(config.learning, backend="cpu")
@@ -103,15 +106,10 @@ def _check_output(output: str, key: str, treebank: str, *, force: bool) -> None:
     """Report errors of the output before the work begins."""
     if not is_key(key):
         raise ConfigError(f"--key: {key!r}: expected a key without blanks, '=' and '|'")
-    if os.path.isdir(output):
-        raise ConfigError(f"{output}: is a folder; name a file")
-    if not os.path.isdir(os.path.dirname(output) or "."):
-        raise ConfigError(f"{output}: the folder is missing; make it first")
-    if os.path.exists(output):
-        if os.path.exists(treebank) and os.path.samefile(output, treebank):
-            raise ConfigError(f"{output}: is data.train itself; name another --output")
-        if not force:
-            raise ConfigError(f"{output}: exists; give --force to replace it")
+    is_there = os.path.exists(output) and os.path.exists(treebank)
+    if is_there and os.path.samefile(output, treebank):
+        raise ConfigError(f"{output}: is data.train itself; name another --output")
+    check_new_file(output, force=force)
 
 
 class _Parser:

@@ -2,15 +2,24 @@
 
 import argparse
 import os
+import re
+import shlex
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from gpuparse.commands.console import Progress, exit_codes, program, say, silent
-from gpuparse.commands.parse_job import STANDARD, Job, Share, check_input
+from gpuparse.commands.parse_job import (
+    STANDARD,
+    Begun,
+    Job,
+    Share,
+    beginning,
+    check_input,
+)
 from gpuparse.commands.parse_tables import ShardedTable, TableJob
 from gpuparse.commands.predictions import DEPS_OF_TREES, EMPTY, TREE, check_deps
 from gpuparse.commands.resources import (
@@ -26,6 +35,7 @@ from gpuparse.commands.shards import (
     check_regular,
     wanted_shards,
 )
+from gpuparse.commands.toy import TOY, is_toy
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import MAX_LINE
 from gpuparse.data.table_files import (
@@ -35,22 +45,26 @@ from gpuparse.data.table_files import (
     TEXT,
     VERTICAL,
     TableFile,
-    check_arrow,
+    check_output_name,
     format_of,
+    is_raw_text,
     is_table,
+    output_name,
 )
 from gpuparse.decoder_choice import limit_labels, with_decoder
-from gpuparse.errors import ConfigError, DataError, ScoreError
-from gpuparse.files import replace_file, standard_input, unchanged
+from gpuparse.errors import ConfigError, DataError, ModelError, ScoreError, plural
+from gpuparse.extras import require
+from gpuparse.files import check_new_file, replace_file, standard_input, unchanged
 from gpuparse.inference.decoders import DECODERS, ENGINES, with_quantity
 from gpuparse.limits import MAX_K_BEST
-from gpuparse.model_folder import load_parser
+from gpuparse.model_folder import check_folder, load_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import Pipeline, has_parser, load_stages, sum_of_stages
 from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
 from gpuparse.self_test import device_difference
 from gpuparse.text.reader import OnTextError
 
+BACKENDS = ("auto", *ENGINES)
 TAGS_NOT_CALIBRATED = (
     "its probabilities of tags are not calibrated and may be far too high or too low; gpuparse"
     " calibrate MODEL GOLD fits them to gold tags"
@@ -73,12 +87,13 @@ def main(arguments: Sequence[str]) -> int:
     """
     options = read_options(arguments)
     files = options.files
-    # Existing outputs of shards are checked later: they may be of this job, unfinished.
-    outputs = output_paths(files, options.output, force=options.force or options.shard is not None)
+    outputs = _output_paths(options)
     check_shard(options)
     tell = silent if options.quiet else say
+    _check_model(options.model)
     threads, stages = thread_count(options.threads), load_stages(Path(options.model))
-    _check_stages(options, stages)
+    kinds, begin = _formats(options, stages, tell)
+    _check_stages(options, kinds, stages)
     if options.probabilities and stages.tagger and not stages.tagger.is_calibrated:
         tell(f"{options.model}: {TAGS_NOT_CALIBRATED}")
     if has_parser(Path(options.model)):
@@ -86,6 +101,8 @@ def main(arguments: Sequence[str]) -> int:
         device = _working_device(options, model, tell)
         is_native = is_native_on(options.backend, device)
         limit_torch_threads(threads, is_native=is_native)
+        if is_toy(model.config):
+            tell(f"{options.model}: {TOY}")
     else:
         _refuse_parsing(options, stages)
         model, device, is_native = None, "cpu", True
@@ -111,18 +128,21 @@ def main(arguments: Sequence[str]) -> int:
         allow_missing=options.allow_missing,
         tell=tell,
     )
-    if options.output:
+    if _names_folder(options):
         os.makedirs(options.output, exist_ok=True)
     failed = 0
     doing = "parsing" if model else "annotating"
-    with Progress(doing, quiet=options.quiet) as progress, ExitStack() as stack:
+    with (
+        _advice_if_stopped(options, tell),
+        Progress(doing, quiet=options.quiet) as progress,
+        ExitStack() as stack,
+    ):
         if options.shard:
-            failed = _parse_shards(_sharded(options, job, outputs, stack), job, progress)
+            failed = _parse_shards(_sharded(options, kinds, job, outputs, stack), job, progress)
         else:
             share = Share(_total(files))
-            for file, output in zip(files, outputs, strict=True):
-                kind = format_of(file, options.input_format)
-                with _writer(output, options.force) as target, _opened(file) as source:
+            for file, kind, output in zip(files, kinds, outputs, strict=True):
+                with _writer(output, options.force) as target, _opened(file, begin) as source:
                     if not is_table(kind):
                         found = job.parse(source, file, target, progress, share, kind=kind)
                         failed += found.faults
@@ -133,17 +153,62 @@ def main(arguments: Sequence[str]) -> int:
     if failed:
         # Not silenced by --quiet: it explains the exit code.
         kept = ", or their heads cannot be kept," if options.keep_heads else ""
-        say(f"{failed:,} sentences are malformed{kept} and were {_FATE[options.on_error]}")
+        are, were = ("is", "was") if failed == 1 else ("are", "were")
+        fate = f"{were} {_FATE[options.on_error]}"
+        say(f"{plural(failed, 'sentence')} {are} malformed{kept} and {fate}")
     return 1 if failed else 0
 
 
-def _check_stages(options: argparse.Namespace, stages: Pipeline) -> None:
+@contextmanager
+def _advice_if_stopped(options: argparse.Namespace, tell: Callable[[str], None]) -> Iterator[None]:
+    """Say how to go on if the user stops the work."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if options.shard:
+            tell("the same command again parses the shards that are not finished")
+        elif _names_folder(options):
+            tell(f"finished files are in {options.output}: give the missing ones, or --force")
+        elif options.output:
+            tell(f"{options.output}: not written; with --shard all/N finished parts are kept")
+        raise
+
+
+def _check_model(model: str) -> None:
+    """ModelError where there is no such folder, with the form of the command."""
+    try:
+        check_folder(Path(model))
+    except ModelError as error:
+        if os.path.isdir(model):
+            raise
+        raise ModelError(f"{error}; write: {program('parse')} MODEL [FILE ...]") from None
+
+
+def _formats(
+    options: argparse.Namespace, stages: Pipeline, tell: Callable[[str], None]
+) -> tuple[list[str], bytes]:
+    """The format of each input, and what was read of standard input to find out its format.
+
+    Standard input has no suffix: with a tokeniser, what begins like raw text is raw text.
+    """
+    kinds, begin = [], b""
+    for file in options.files:
+        kind = format_of(file, options.input_format)
+        if file == STANDARD and options.input_format == AUTO and stages.tokenizer:
+            begin = beginning(standard_input())
+            if is_raw_text(begin):
+                kind = TEXT
+                tell("<stdin>: the first line has no tab: read as raw text, as by --input text")
+        kinds.append(kind)
+    return kinds, begin
+
+
+def _check_stages(options: argparse.Namespace, kinds: Sequence[str], stages: Pipeline) -> None:
     """ConfigError where the model lacks stages that the options or the inputs need."""
     of_columns = {
         "--guide": options.guide, "--keep-heads": options.keep_heads, "--keep": options.keep,
     }  # fmt: skip
-    for file in options.files:
-        kind = format_of(file, options.input_format)
+    for file, kind in zip(options.files, kinds, strict=True):
         check_input(kind, named(file), options.model, stages, of_columns, options.on_error)
         if kind != TEXT and options.ranges:
             raise ConfigError(f"{named(file)}: no text, and --ranges are places in a text")
@@ -231,16 +296,19 @@ def _parse_shards(inputs: Sequence[Sharded], job: Job, progress: Progress) -> in
 
 
 def _sharded(
-    options: argparse.Namespace, job: Job, outputs: Sequence[Path | None], stack: ExitStack
+    options: argparse.Namespace,
+    kinds: Sequence[str],
+    job: Job,
+    outputs: Sequence[Path | None],
+    stack: ExitStack,
 ) -> list[Sharded]:
     """The inputs to parse in shards, checked before the work begins; tables stay open."""
     model = job.model
     model_sum = sum_of_stages(Path(options.model))
     common = {"force": options.force, "tell": job.tell}
     inputs: list[Sharded] = []
-    for file, output in zip(options.files, outputs, strict=True):
+    for file, kind, output in zip(options.files, kinds, outputs, strict=True):
         assert output is not None
-        kind = format_of(file, options.input_format)
         recipe = Recipe(
             model_sum,
             ({"decoder": model.search_decoder, "single_root": model.single_root} if model else {})
@@ -313,8 +381,10 @@ def is_native_on(backend: str, device: str) -> bool:
     """Whether native code parses; ConfigError if the backend cannot run on the device."""
     if device == "cpu" and backend in ("auto", "cpu"):
         return True
-    # Here, because native code needs no torch.
-    import torch
+    if backend not in BACKENDS:
+        raise ConfigError(f"backend: expected {', '.join(BACKENDS)}, and not {backend!r}")
+    require(f"device {device}" if device != "cpu" else f"backend {backend}", "torch")
+    import torch  # native code needs none of it
 
     from gpuparse.inference.backends import choose_engine
 
@@ -331,11 +401,12 @@ def _total(files: list[str]) -> int:
 
 
 @contextmanager
-def _opened(file: str) -> Iterator[BinaryIO]:
+def _opened(file: str, begin: bytes = b"") -> Iterator[BinaryIO]:
+    """An input for reading; begin: what was read of standard input."""
     if file == STANDARD:
         source = standard_input()
         with unchanged(source, "<stdin>"):
-            yield source
+            yield cast(BinaryIO, Begun(begin, source)) if begin else source
         return
     with open(file, "rb") as source, unchanged(source, file):
         yield source
@@ -372,7 +443,7 @@ def _check_tables(options: argparse.Namespace) -> None:
     tables = [file for file, kind in formats.items() if is_table(kind)]
     if not tables:
         return
-    check_arrow(named(tables[0]))
+    require(f"{named(tables[0])}: a table", "pyarrow.parquet")
     if options.kbest:
         raise ConfigError(
             "--kbest: a table has one tree per row; give CoNLL-U, or use parse of Python"
@@ -384,7 +455,6 @@ def _check_tables(options: argparse.Namespace) -> None:
     if options.output is None and (len(options.files) > 1 or sys.stdout.isatty()):
         raise ConfigError(
             f"{named(tables[0])}: a table cannot be shown, and not follow another; give --output"
-            " DIR"
         )
 
 
@@ -396,8 +466,10 @@ def named(file: str) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program("parse"),
-        description="Parse CoNLL-X or CoNLL-U files; only HEAD and DEPREL are changed, and MISC"
-        " with --probabilities, in very long sentences and in trees without a certificate. Tables"
+        description="Parse raw text, one word per line, CoNLL-U or CoNLL-X, or tables. Raw text"
+        " needs a model with a tokeniser; its output is CoNLL-U. In CoNLL-U, HEAD, DEPREL and DEPS"
+        " change; a tagger changes UPOS, XPOS and FEATS, a lemmatiser LEMMA; MISC changes with"
+        " --probabilities, in very long sentences and in trees without a certificate. Tables"
         " get columns with the trees. Threads, batch size, device and backend change no byte of the"
         " output.",
         epilog=exit_codes(0, 1, 2, 3, 4, 5, 6),
@@ -411,7 +483,11 @@ def _parser() -> argparse.ArgumentParser:
         help="input; - or none: standard input",
     )
     parser.add_argument(
-        "--output", metavar="DIR", help="write each file into DIR under its own name, not to stdout"
+        "-o",
+        "--output",
+        metavar="PATH",
+        help="write there, not to stdout: a file, for one input; a folder, for several inputs, or"
+        " if PATH is one or ends in /, with the names of the inputs, .conllu in place of .txt",
     )
     parser.add_argument(
         "--input",
@@ -474,7 +550,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--backend",
-        choices=("auto", *ENGINES),
+        choices=BACKENDS,
         default="auto",
         help="cpu: native code; torch: torch operations on any device; gpu: Triton kernels; the"
         " output is the same",
@@ -523,10 +599,10 @@ def _parser() -> argparse.ArgumentParser:
         type=wanted_shards,
         metavar="I/N",
         help="cut each file into N shards of whole sentences and parse only shard I, into"
-        " DIR/NAME.shard-I-of-N; all/N: parse all shards and join them, continuing after a kill;"
+        " OUTPUT.shard-I-of-N; all/N: parse all shards and join them, continuing after a kill;"
         " join/N: join existing shards",
     )
-    parser.add_argument("--force", action="store_true", help="replace files in DIR")
+    parser.add_argument("--force", action="store_true", help="replace existing files")
     parser.add_argument("--quiet", action="store_true", help="no progress and warnings on stderr")
     return parser
 
@@ -585,37 +661,68 @@ def check_shard(options: argparse.Namespace) -> None:
     if options.shard is None:
         return
     if options.output is None:
-        raise ConfigError("--shard needs --output DIR")
+        raise ConfigError("--shard needs --output")
     if options.guide is not None and is_guide_file(options.guide):
         raise ConfigError("--shard cannot be combined with --guide FILE; give --guide misc:KEY")
 
 
-def output_paths(files: list[str], folder: str | None, *, force: bool) -> list[Path | None]:
+def _names_folder(options: argparse.Namespace) -> bool:
+    """Whether `--output` is a folder: of several inputs, an existing one, or one that ends in /."""
+    output = options.output
+    return output is not None and (
+        len(options.files) > 1 or output.endswith(os.sep) or os.path.isdir(output)
+    )
+
+
+def _output_paths(options: argparse.Namespace) -> list[Path | None]:
     """The output of each input, None for stdout, checked before the work begins."""
+    files, output = options.files, options.output
     for file in files:
         if file != STANDARD and not os.path.exists(file):
-            raise DataError(f"{file}: no such file")
+            raise DataError(f"{file}: no such file{_if_sentence(file, options.model)}")
         if os.path.isdir(file):
             raise DataError(f"{file}: is a folder; name the files in it")
     if files.count(STANDARD) > 1:
         raise ConfigError("standard input (-) can be read once only")
-    if folder is None:
+    if output is None:
         _check_stdout(files)
         return [None] * len(files)
+    if not _names_folder(options):
+        _check_output(files[0], output, options)
+        check_new_file(output, force=True)
+        if files[0] != STANDARD or options.input_format != AUTO:
+            check_output_name(output, format_of(files[0], options.input_format))
+        return [Path(output)]
     if STANDARD in files:
-        raise ConfigError("standard input has no name in --output; name a file, or write to stdout")
-    names: dict[str, str] = {}
+        raise ConfigError(f"standard input has no name in the folder {output}; name a file")
+    if os.path.exists(output.rstrip(os.sep) or os.sep) and not os.path.isdir(output):
+        raise ConfigError(f"{output}: is not a folder; name another, or a file for one input")
+    inputs: dict[str, str] = {}
     for file in files:
-        name = os.path.basename(file)
-        if name in names:
-            raise ConfigError(f"{names[name]} and {file} would both be written as {name}")
-        names[name] = file
-        target = os.path.join(folder, name)
-        if os.path.exists(target) and os.path.samefile(target, file):
-            raise ConfigError(f"{file}: would be replaced by its own output; name another --output")
-        if os.path.exists(target) and not force:
-            raise ConfigError(f"{target}: exists; give --force to replace it")
-    return [Path(folder) / name for name in names]
+        name = output_name(os.path.basename(file), format_of(file, options.input_format))
+        if name in inputs:
+            raise ConfigError(f"{inputs[name]} and {file} would both be written as {name}")
+        inputs[name] = file
+        _check_output(file, os.path.join(output, name), options)
+    return [Path(output) / name for name in inputs]
+
+
+def _check_output(file: str, target: str, options: argparse.Namespace) -> None:
+    """ConfigError if an output is its input, or exists already; shards are checked later."""
+    if not os.path.isfile(target):
+        return
+    if file != STANDARD and os.path.samefile(target, file):
+        raise ConfigError(f"{file}: would be replaced by its own output; name another --output")
+    # An output of shards may be of the same job.
+    if not options.force and options.shard is None:
+        raise ConfigError(f"{target}: exists; give --force to replace it")
+
+
+def _if_sentence(file: str, model: str) -> str:
+    """What to do if a missing file was meant as a sentence, where it looks like one."""
+    if not re.search(r"\s", file) or re.search(r"\.\w+$", file):
+        return ""
+    return f"; to parse a sentence: echo {shlex.quote(file)} | {program('parse')} {model}"
 
 
 def _check_stdout(files: list[str]) -> None:

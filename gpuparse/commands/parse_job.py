@@ -38,7 +38,7 @@ from gpuparse.data.table_files import CONLLU, TEXT, VERTICAL
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.trees import check_sentences
 from gpuparse.data.vocabulary import empty_columns
-from gpuparse.errors import ConfigError, DataError
+from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.gold import unkeepable
 from gpuparse.parser import Parser, Predictions
@@ -55,6 +55,7 @@ Item = TypeVar("Item")
 STANDARD = "-"
 GPU_CHUNK = 16 << 20  # bytes of input per piece on a GPU
 TEXT_CHUNK = 1 << 20  # bytes of raw text that are split into words at a time
+_MAX_BEGINNING = 1 << 20  # bytes that say of a stream whether it is raw text
 SHOWN = 20  # malformed sentences that are reported one by one
 COLUMNS = ("ID", "FORM", "LEMMA", "coarse tags", "fine tags", "FEATS")
 SHORT = 30  # words; a shorter text may have neither lemmas nor features
@@ -124,6 +125,34 @@ class _Counted:
     def read(self, size: int = -1) -> bytes:
         block = self._source.read(size)
         self.n_bytes += len(block)
+        return block
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+
+def beginning(source: BinaryIO) -> bytes:
+    """The first line of a stream that is not blank, and the blank ones before it."""
+    begin = b""
+    while line := source.readline(_MAX_BEGINNING - len(begin)):
+        begin += line
+        if line.strip():
+            break
+    return begin
+
+
+class Begun:
+    """A stream whose beginning was read, which is read again."""
+
+    def __init__(self, begin: bytes, source: BinaryIO) -> None:
+        self._begin, self._source = begin, source
+
+    def read(self, size: int = -1) -> bytes:
+        if size < 0 or size > len(self._begin):
+            block = self._begin + self._source.read(size if size < 0 else size - len(self._begin))
+            self._begin = b""
+            return block
+        block, self._begin = self._begin[:size], self._begin[size:]
         return block
 
     def __getattr__(self, name: str) -> Any:
@@ -251,7 +280,7 @@ class Job:
                 unkept, sound = self.unkept(chunk)
                 if unkept and self.on_error == "fail":
                     n_more = len(unkept) - 1
-                    more = f" (and {n_more} more such sentences)" if n_more else ""
+                    more = f" (and {plural(n_more, 'more such sentence')})" if n_more else ""
                     raise DataError(f"{unkept[0]}{more}; --on-error skip or keep passes over them")
                 faults += unkept
             for fault in faults[: max(0, SHOWN - failed)]:
@@ -344,7 +373,7 @@ class Job:
         """Refuse an input without a column that the model reads: its trees would be far worse."""
         missing = [
             f"{chunk.source}: column {column + 1} ({COLUMNS[column]}) is _ in all of the first"
-            f" {chunk.n_words:,} words, but the model reads {fields} there"
+            f" {plural(chunk.n_words, 'word')}, but the model reads {fields} there"
             for column, fields in missing_columns(chunk, self.model, self.stages).items()
         ]
         self.miss(missing, "fill it in")

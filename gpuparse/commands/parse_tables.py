@@ -28,7 +28,7 @@ from gpuparse.data.guides import Guides
 from gpuparse.data.sentences import FIELDS
 from gpuparse.data.table_files import TableFile, table_writer
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError, DataError
+from gpuparse.errors import ConfigError, DataError, plural
 
 
 class _ParsedRun(NamedTuple):
@@ -120,7 +120,7 @@ class TableJob:
         if not is_checked:
             self._check_columns(chunk)
         if faults and job.on_error == "fail":
-            more = f" (and {len(faults) - 1} more such rows)" if len(faults) > 1 else ""
+            more = f" (and {plural(len(faults) - 1, 'more such row')})" if len(faults) > 1 else ""
             raise DataError(f"{faults[0]}{more}; --on-error skip or keep passes over them")
         columns = word_columns(chunk, job.stages.columns)
         orders, certified = np.zeros(len(chunk), np.int64), None
@@ -167,7 +167,7 @@ class TableJob:
         """Refuse a table without a column that the model reads: its trees would be far worse."""
         missing = [
             f"{self.source.name}: column {FIELDS[column - 1]} is missing, null or _ in all of the"
-            f" first {chunk.n_words:,} words, but the model reads {fields} there"
+            f" first {plural(chunk.n_words, 'word')}, but the model reads {fields} there"
             for column, fields in missing_columns(chunk, self.job.model, self.job.stages).items()
         ]
         self.job.miss(missing, "fill it in")

@@ -16,7 +16,7 @@ from gpuparse.data.sentences import FIELDS
 from gpuparse.data.tag_columns import without_deps
 from gpuparse.data.treebank import Treebank, repeated
 from gpuparse.data.vocabulary import column_ids
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, plural
 from gpuparse.evaluation.reliability import HEAD, LABEL, TAG
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser, Predictions
@@ -260,7 +260,8 @@ def uncertified(n_certified: int, n_sentences: int, *, in_misc: bool = True) -> 
     """The message about the number of certified trees; in_misc: whether MISC marks the others."""
     share = 100 * n_certified / max(1, n_sentences)
     said = (
-        f"{n_certified:,} of {n_sentences:,} trees ({share:.1f}%) are certified to be the best ones"
+        f"{n_certified:,} of {plural(n_sentences, 'tree')} ({share:.1f}%)"
+        " are certified to be the best ones"
     )
     if n_certified < n_sentences and in_misc:
         said += f"; the words of other trees have {CERTIFIED}=No in MISC"
@@ -279,14 +280,16 @@ def long_sentences(model: Parser | None, orders: np.ndarray, *, in_misc: bool = 
     said = []
     if n_lower:
         lower = model.lower_order().search_decoder
+        where = f" ({PARSED_WITH} in MISC)" if in_misc else ""
         said.append(
-            f"{n_lower:,} sentences were too long for decoder {name} and were parsed with {lower}"
-            f"{f' ({PARSED_WITH} in MISC)' if in_misc else ''}; --max-cells permits longer ones"
+            f"{plural(n_lower, 'sentence was', 'sentences were')} too long for decoder {name} and"
+            f" parsed with {lower}{where}; --max-cells permits longer ones"
         )
     if n_chain:
+        where = f" ({PARSED_WITH}={_IN_CHAIN} in MISC)" if in_misc else ""
         said.append(
-            f"{n_chain:,} sentences were too long for any decoder: the head of each word is the"
-            f" preceding word{f' ({PARSED_WITH}={_IN_CHAIN} in MISC)' if in_misc else ''}"
+            f"{plural(n_chain, 'sentence was', 'sentences were')} too long for any decoder: the"
+            f" head of each word is the preceding word{where}"
         )
     return said
 

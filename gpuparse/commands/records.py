@@ -4,19 +4,17 @@ Times differ between two runs that learn the same model, so they are in these fi
 """
 
 import json
-import math
 import os
 import platform
 import resource
 import sys
 from collections.abc import Mapping
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from gpuparse.commands.version import described_version
-from gpuparse.errors import ConfigError
+from gpuparse.extras import require
 from gpuparse.files import replace_file
 from gpuparse.learning.events import STAGES, Progress
 
@@ -33,8 +31,8 @@ class MetricsFile:
 
     Args:
         folder: of the model.
-        done: epochs of each stage that the run has behind it; None for a run that begins.
-        keeps_pruning: whether it has the pruning parser behind it.
+        done: epochs of each stage that the run has behind it, and parsers of pruning; None for a
+            run that begins.
         has_events: whether to write the same numbers as event files of TensorBoard.
     Raises: OSError: the folder cannot be written to.
     """
@@ -44,14 +42,12 @@ class MetricsFile:
         folder: Path,
         done: Mapping[str, int] | None,
         *,
-        keeps_pruning: bool = False,
         has_events: bool = False,
     ) -> None:
         self._path = folder / METRICS
         kept = []
         if done is not None:
-            limits = {**done, "pruning": math.inf if keeps_pruning else 0}
-            kept = [line for line in read_metrics(folder) if line["epoch"] <= limits[line["stage"]]]
+            kept = [line for line in read_metrics(folder) if line["epoch"] <= done[line["stage"]]]
         with replace_file(self._path, force=True) as file:
             file.write("".join(map(_as_line, kept)).encode())
         self._events = _event_writer(folder) if has_events else None
@@ -82,11 +78,8 @@ class MetricsFile:
 
 
 def check_events() -> None:
-    """ConfigError unless event files can be written."""
-    if find_spec("tensorboard") is None:
-        raise ConfigError(
-            "--tensorboard: the package tensorboard is missing: pip install 'gpuparse[tensorboard]'"
-        )
+    """MissingPackageError unless event files can be written."""
+    require("--tensorboard", "tensorboard", "torch")
 
 
 def _event_writer(folder: Path) -> Any:
@@ -152,12 +145,20 @@ def write_scores(folder: Path, about: dict[str, Any]) -> None:
     result = {
         "version": described_version(),
         "python": platform.python_version(),
-        "torch": metadata.version("torch"),
+        "torch": _version("torch"),
         **about,
         "peak_memory_bytes": peak_memory(),
     }
     with replace_file(folder / SCORES, force=True) as file:
         file.write((json.dumps(result, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def _version(package: str) -> str | None:
+    """The version of a package, None where it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def peak_memory() -> int:

@@ -12,6 +12,7 @@ from gpuparse.commands.evaluate import (
     whole_number,
 )
 from gpuparse.data.conll import read_treebank
+from gpuparse.errors import plural
 from gpuparse.evaluation.reliability import HEAD, Reliability, reliability_svg
 from gpuparse.evaluation.treebanks import measure_reliability_of_treebanks
 from gpuparse.files import replace_file
@@ -43,7 +44,10 @@ def main(arguments: Sequence[str]) -> int:
     )
     without = gold.n_words - found["heads"].count - (0 if ignored is None else int(ignored.sum()))
     if without:
-        say(f"{options.system}: {without} words without {HEAD} are not counted")
+        say(
+            f"{options.system}: {plural(without, 'word')} without {HEAD}"
+            f" {'is' if without == 1 else 'are'} not counted"
+        )
     if options.plot:
         drawing = reliability_svg({_TITLES[name]: part for name, part in found.items()})
         with replace_file(options.plot, force=options.force) as file:
@@ -88,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
 def _as_text(title: str, found: Reliability) -> list[str]:
     expected, right = 100 * found.mean, 100 * found.right
     lines = [
-        f"{title}: {found.count} words, {right:.2f} % right, {expected:.2f} % expected",
+        f"{title}: {plural(found.count, 'word')}, {right:.2f} % right, {expected:.2f} % expected",
         "",
         "probability            words  expected   right    right - expected",
     ]

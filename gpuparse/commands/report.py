@@ -1,6 +1,7 @@
 """`report`: one HTML page about what a parser gets right and wrong, or two of them."""
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.graphs import missing_graphs
 from gpuparse.data.guides import read_guides
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, DataError
 from gpuparse.evaluation.errors import find_errors
 from gpuparse.evaluation.graphs import GraphScores
 from gpuparse.evaluation.reliability import HEAD, misc_probabilities
@@ -31,7 +32,7 @@ from gpuparse.evaluation.treebanks import (
     score_treebank_graphs,
     score_treebanks,
 )
-from gpuparse.files import replace_file
+from gpuparse.files import check_new_file, replace_file
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.model_folder import load_parser
 from gpuparse.parser import Parser
@@ -55,10 +56,12 @@ def main(arguments: Sequence[str]) -> int:
     Cost: parsing the gold file by each model.
     """
     options = _parser().parse_args(arguments)
-    output = options.output or (Path(options.run) / PAGE if _is_folder(options.run) else PAGE)
-    if Path(output).exists() and not options.force:
-        raise ConfigError(f"{output}: exists; give --force to replace it")
     runs = [options.run] if options.other is None else [options.run, options.other]
+    for run in runs:
+        if run != "-" and not os.path.exists(run):
+            raise DataError(f"{run}: no such folder of a model, and no such file")
+    output = options.output or (Path(options.run) / PAGE if _is_folder(options.run) else PAGE)
+    check_new_file(output, force=options.force)
     gold, part = _gold_of(runs, options.gold)
     ignored = ignored_words(gold, options)
     systems = [_system(run, gold, part, ignored=ignored, threads=options.threads) for run in runs]
@@ -92,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
         " data.dev without it",
     )
     parser.add_argument(
+        "-o",
         "--output",
         metavar="FILE",
         help=f"the page; the default is {PAGE} in the folder RUN, or in the working directory",

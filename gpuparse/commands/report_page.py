@@ -22,6 +22,7 @@ from gpuparse.data.arc_layout import Arc
 from gpuparse.data.draw import printable
 from gpuparse.data.svg import svg_graph
 from gpuparse.data.treebank import Sentence, Treebank
+from gpuparse.errors import plural
 from gpuparse.evaluation.errors import Errors, Group
 from gpuparse.evaluation.graphs import GraphScores
 from gpuparse.evaluation.metrics import ArcCounts, Share, TreeScores
@@ -222,7 +223,7 @@ def _letters(systems: Sequence[System]) -> list[str]:
 def _about(report: Report) -> str:
     systems = report.systems
     gold = report.gold
-    said = f"{gold.source}: {len(gold):,} sentences, {gold.n_words:,} words"
+    said = f"{gold.source}: {plural(len(gold), 'sentence')}, {plural(gold.n_words, 'word')}"
     scored = systems[0].scores.uas.total
     if scored < gold.n_words:
         said += f", of which {scored:,} are scored"

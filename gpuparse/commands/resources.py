@@ -8,10 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpuparse.commands.console import say
-from gpuparse.errors import ConfigError, SelfTestError
+from gpuparse.errors import ConfigError, MissingPackageError, SelfTestError
+from gpuparse.extras import require
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 OWN_CGROUPS = Path("/proc/self/cgroup")
+_NO_CUDA = "CUDA is not available"
 
 
 def available_processors(
@@ -62,8 +64,8 @@ def thread_count(wanted: int) -> int:
     Returns: At least 1.
     Raises: ConfigError: a negative number.
     """
-    if wanted < 0:
-        raise ConfigError(f"threads: expected 0 (all available) or more, not {wanted}")
+    if not isinstance(wanted, int) or wanted < 0:
+        raise ConfigError(f"threads: expected 0 (all available) or more, not {wanted!r}")
     return wanted or available_processors()
 
 
@@ -72,20 +74,24 @@ def choose_device(wanted: str, say: Callable[[str], None]) -> str:
 
     Args:
         wanted: `auto` is CUDA if it works, else the CPU.
-        say: writes the choice made for `auto` and its reason.
+        say: writes what a user of `auto` with a GPU should know: that it is used, or why not.
     Returns: "cpu" or "cuda".
-    Raises: ConfigError: `cuda` does not work; or another word.
+    Raises: ConfigError: `cuda` does not work; or another word. MissingPackageError: `cuda` was
+        asked for, and torch is not installed.
     Cost: with a CUDA driver, imports torch; the first use of CUDA takes seconds.
     """
     if wanted not in ("auto", "cpu", "cuda"):
         raise ConfigError(f"device: expected auto, cpu or cuda, not {wanted!r}")
     if wanted == "cpu":
         return "cpu"
-    trouble = _cuda_trouble()
+    if wanted == "cuda":
+        require("device cuda", "torch")
+    trouble = cuda_trouble()
     if wanted == "cuda" and trouble:
         raise ConfigError(f"device cuda: {trouble}; use cpu or auto")
     if trouble:
-        say(f"device: cpu ({trouble})")
+        if trouble != _NO_CUDA:  # without a GPU there is nothing to say
+            say(f"device: cpu ({trouble})")
         return "cpu"
     if wanted == "auto":
         say("device: cuda")
@@ -113,14 +119,18 @@ def working_device(
     return "cpu"
 
 
-def _cuda_trouble() -> str:
+def cuda_trouble() -> str:
     """Why CUDA cannot be used; empty if it can."""
     if not _has_cuda_driver():
-        return "CUDA is not available"
-    import torch  # here, because a machine without a driver does not need it
+        return _NO_CUDA
+    try:
+        require("CUDA", "torch")
+    except MissingPackageError as error:
+        return str(error)
+    import torch  # a machine without a driver does not need it
 
     if not torch.cuda.is_available():
-        return "CUDA is not available"
+        return _NO_CUDA
     try:
         torch.ones(1, device="cuda").sum().item()
     except RuntimeError as error:
@@ -149,7 +159,7 @@ def limit_torch_threads(threads: int, *, is_native: bool) -> None:
         threads: number of threads of the command.
         is_native: whether native code does the work; torch then gets one thread.
     """
-    if is_native and "torch" not in sys.modules:
+    if is_native and sys.modules.get("torch") is None:
         return  # native code needs no torch
     import torch
 

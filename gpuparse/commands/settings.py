@@ -9,7 +9,7 @@ from random import Random
 
 from gpuparse.config.load import unknown_key
 from gpuparse.config.schema import known_keys
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, plural
 
 SENTENCES = "sentences"
 ALL = "all"  # sentences
@@ -120,7 +120,9 @@ def drawn_settings(axes: Sequence[Axis], n: int, seed: int) -> list[Setting]:
         key = tuple(setting.values())
         misses = misses + 1 if key in found else 0
         if misses > _MISSES:
-            raise ConfigError(f"--random {n}: there are no more than {len(found)} settings")
+            raise ConfigError(
+                f"--random {n}: no more than {plural(len(found), 'setting')} can be drawn"
+            )
         found[key] = setting
     return list(found.values())
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from gpuparse import __version__
-from gpuparse.errors import ConfigError, DataError
+from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.files import lock_file, replace_file
 from gpuparse.text.reader import OnTextError, TextPlace, paragraph_cuts, pass_text
 
@@ -363,8 +363,9 @@ class Sharded:
         ]  # fmt: skip
         if others:
             self._tell(
-                f"{self._output}: {len(others)} shards of another number than {self._wanted.n}"
-                " exist and are not used"
+                f"{self._output}:"
+                f" {plural(len(others), 'shard')} of another number than {self._wanted.n}"
+                " were found and are not used"
             )
 
     def _path(self, i: int) -> Path:

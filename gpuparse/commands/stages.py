@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 
 from gpuparse.array_file import facts_text, sha256
+from gpuparse.commands import training_log
 from gpuparse.commands.checkpoint import KeptStages
-from gpuparse.commands.console import Progress
+from gpuparse.commands.evaluate import WORD_MEASURES
+from gpuparse.commands.gold import parsed
+from gpuparse.commands.parse_job import missing_columns
+from gpuparse.commands.training_log import TrainingLog
 from gpuparse.config import RunConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.tag_columns import (
@@ -22,10 +26,11 @@ from gpuparse.data.tag_columns import (
     with_columns,
 )
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError, DataError, one_line
-from gpuparse.evaluation.words import score_words
+from gpuparse.errors import ConfigError, DataError, one_line, plural
+from gpuparse.evaluation.words import Hits, score_words
 from gpuparse.learning.tag_folds import Watch, gold_tags, jackknifed
 from gpuparse.learning.temperatures import calibration_parts, fit_tag_temperature
+from gpuparse.parser import Parser
 from gpuparse.pipeline import (
     FILES,
     LEMMATIZER,
@@ -92,13 +97,14 @@ def learn_stages(
     *,
     threads: int,
     tell: Callable[[str], None],
-    quiet: bool,
+    log: TrainingLog,
 ) -> tuple[Pipeline, Treebank]:
     """The stages of a run, and the training treebank as the parser is to learn from it.
 
     Args:
         dev: what probabilities of tags are fitted to.
         kept: where stages are kept as soon as they are learned, and taken from.
+        tell: writes warnings and losses. log: says what is learned.
     A tagger or lemmatiser whose columns are empty in the treebank is left out, and `tell` told.
 
     Raises: ConfigError: templates that cannot be used. ModelError: a model to take a stage from
@@ -106,7 +112,9 @@ def learn_stages(
     """
     config, seed = _with_gold(config, treebank, tell), config.seed
 
-    def stage(name: str, title: str, learn: Callable[[Watch], Any]) -> Any:
+    def stage(
+        name: str, part: str, learn: Callable[[Watch], Any], about: Callable[[Any], str]
+    ) -> Any:
         given = getattr(config, name)
         if given.model is not None:
             return load_stage(Path(given.model), name)
@@ -114,38 +122,38 @@ def learn_stages(
             return None
 
         def learned() -> dict[str, np.ndarray]:
-            with _progress(title, quiet) as progress:
-                return {"file": np.frombuffer(learn(_shown(progress)).pack(), np.uint8)}
+            return {"file": np.frombuffer(learn(log.begin(part)).pack(), np.uint8)}
 
-        return unpack_stage(kept.arrays(name, learned)["file"].tobytes(), kept.output, name)
+        file = kept.arrays(name, learned)["file"].tobytes()
+        found = unpack_stage(file, kept.output, name)
+        log.end(part, about(found))
+        return found
 
     tokenizer = stage(
-        TOKENIZER, "tokeniser",
+        TOKENIZER, training_log.TOKENIZER,
         lambda watch: learn_tokenizer(treebank, config.tokenizer, seed=seed, watch=watch),
+        lambda found: plural(len(found.rules.rules), "rule") + " of multiword tokens",
     )  # fmt: skip
     tagger = stage(
-        TAGGER, "tagger",
+        TAGGER, training_log.TAGGER,
         lambda watch: learn_tagger(treebank, config.tagger, seed=seed, watch=watch),
+        lambda found: plural(len(found.pairs.table), "pair") + " of UPOS and XPOS",
     )  # fmt: skip
     if config.tagger.learn:
-        tell(f"tagger: {len(tagger.pairs.table):,} pairs of UPOS and XPOS")
-        tagger = _calibrated(tagger, config, treebank, dev, threads, tell)
+        tagger = _calibrated(tagger, config, treebank, dev, kept, threads, tell)
     lemmatizer = stage(
-        LEMMATIZER, "lemmatiser",
+        LEMMATIZER, training_log.LEMMATIZER,
         lambda watch: learn_lemmatizer(
             treebank, gold_tags(treebank), config.lemmatizer, seed=seed, watch=watch
         ),
+        lambda found: plural(len(found.rules), "rule"),
     )  # fmt: skip
-    if config.lemmatizer.learn:
-        tell(f"lemmatiser: {len(lemmatizer.rules):,} rules")
     pipeline = Pipeline(tokenizer, tagger, lemmatizer)
     if not config.parser or not config.tagger.learn or config.tagger.folds == 1:
         return pipeline, treebank
-    predicted = _jackknifed(config, treebank, kept, threads, quiet)
-    tell(
-        f"tags of data.train, by jackknifing in {config.tagger.folds} folds:"
-        f" {accuracies_as_text(accuracies(treebank, predicted))}"
-    )
+    predicted = _jackknifed(config, treebank, kept, threads, log)
+    found = accuracies_as_text(accuracies(treebank, predicted))
+    log.end(training_log.TAGS, f"by jackknifing in {config.tagger.folds} folds: {found}")
     return pipeline, predicted
 
 
@@ -164,33 +172,39 @@ def _with_gold(config: RunConfig, treebank: Treebank, tell: Callable[[str], None
 
 
 def _jackknifed(
-    config: RunConfig, treebank: Treebank, kept: KeptStages, threads: int, quiet: bool
+    config: RunConfig, treebank: Treebank, kept: KeptStages, threads: int, log: TrainingLog
 ) -> Treebank:
     """The training treebank with predicted tags, and lemmas if they are predicted."""
 
-    def tagged() -> dict[str, np.ndarray]:
-        with _progress("tags of data.train", quiet) as progress:
-            columns = jackknifed(
-                treebank,
-                config.tagger,
-                config.lemmatizer if config.lemmatizer.learn else None,
-                seed=config.seed,
-                threads=threads,
-                watch=_shown(progress),
-            )
-        arrays = {}
-        for number, column in columns.items():
-            arrays[f"{number}.ids"] = column.ids
-            arrays[f"{number}.names"] = np.frombuffer("\n".join(column.names).encode(), np.uint8)
-        return arrays
+    def keep(fold: int, learn: Callable[[], dict[int, Column]]) -> dict[int, Column]:
+        arrays = kept.arrays(f"tags-{fold}", lambda: _as_arrays(learn()))
+        return {
+            number: Column(arrays[f"{number}.names"].tobytes().decode().split("\n"), array)
+            for number in (LEMMA, UPOS, XPOS, FEATS)
+            if (array := arrays.get(f"{number}.ids")) is not None
+        }
 
-    arrays = kept.arrays("tags", tagged)
-    columns = {
-        number: Column(arrays[f"{number}.names"].tobytes().decode().split("\n"), array)
-        for number in (LEMMA, UPOS, XPOS, FEATS)
-        if (array := arrays.get(f"{number}.ids")) is not None
-    }
+    folds = range(1, config.tagger.folds + 1)
+    n_kept = sum(kept.has(f"tags-{fold}") for fold in folds)
+    log.left.skip(training_log.TAGS, n_kept / len(folds))
+    columns = jackknifed(
+        treebank,
+        config.tagger,
+        config.lemmatizer if config.lemmatizer.learn else None,
+        seed=config.seed,
+        threads=threads,
+        watch=log.begin(training_log.TAGS) if n_kept < len(folds) else lambda done, note: None,
+        keep=keep,
+    )
     return with_columns(treebank, columns)
+
+
+def _as_arrays(columns: dict[int, Column]) -> dict[str, np.ndarray]:
+    arrays = {}
+    for number, column in columns.items():
+        arrays[f"{number}.ids"] = column.ids
+        arrays[f"{number}.names"] = np.frombuffer("\n".join(column.names).encode(), np.uint8)
+    return arrays
 
 
 def _calibrated(
@@ -198,6 +212,7 @@ def _calibrated(
     config: RunConfig,
     treebank: Treebank,
     dev: Treebank | None,
+    kept: KeptStages,
     threads: int,
     tell: Callable[[str], None],
 ) -> Tagger:
@@ -211,13 +226,21 @@ def _calibrated(
         if config.calibration != "held-out" or parts is None:
             return tagger
         learned, held_out = (treebank.only(part) for part in parts)
-        other = learn_tagger(learned, config.tagger, seed=config.seed)
-        fitted, before, after = fit_tag_temperature(other, held_out, threads=threads)
+
+        def fit() -> dict[str, np.ndarray]:
+            other = learn_tagger(learned, config.tagger, seed=config.seed)
+            fitted, *losses = fit_tag_temperature(other, held_out, threads=threads)
+            scales = [fitted.pairs.scale, other.pairs.scale]
+            return {"scales": np.array(scales), "losses": np.array(losses)}
+
+        arrays = kept.arrays("tagger-scale", fit)
     except DataError as error:
         tell(f"probabilities of tags are not calibrated: {one_line(error)}")
         return tagger
+    before, after = arrays["losses"].tolist()
+    fitted, first = arrays["scales"].tolist()
     tell(f"calibration: {_LOSS} {before:.4f} -> {after:.4f} nats per word")
-    return tagger.with_scale(tagger.pairs.scale * fitted.pairs.scale / other.pairs.scale)
+    return tagger.with_scale(tagger.pairs.scale * fitted / first)
 
 
 def accuracies(gold: Treebank, system: Treebank) -> dict[str, float]:
@@ -233,42 +256,42 @@ def accuracies(gold: Treebank, system: Treebank) -> dict[str, float]:
     return found
 
 
-def scores_from_text(gold: Treebank, pipeline: Pipeline, *, threads: int) -> dict[str, float]:
-    """F of what a pipeline with a tokeniser, without a parser, makes of a treebank's raw text.
+def hits_from_text(
+    gold: Treebank, pipeline: Pipeline, parser: Parser | None, *, threads: int, device: str
+) -> dict[str, Hits]:
+    """What a pipeline with a tokeniser makes of a treebank's raw text.
 
-    Returns: Tokens, Sentences and Words, and of columns that it predicts and gold has, UPOS, XPOS,
-        UFeats and Lemmas, in percent.
+    Args: parser: None for none.
+    Returns: The measures of `score_words` for what is predicted and gold has. Trees are left out if
+        `parse` would refuse the text, since the parser reads a column that no stage predicts.
     """
     assert pipeline.tokenizer is not None
     text = text_chunk("".join(text_pieces([gold])).encode(), gold.source)
     tokens = pipeline.tokenizer.split(text, threads=threads)
     system = pipeline.annotate(treebank_from_bytes(tokens, gold.source), threads=threads)
-    hits = score_words(gold, system)
-    names = ["Tokens", "Sentences", "Words"]
+    names = {"tokens", "sentences", "words"}
     for name, number in _MEASURES.items():
         has_stage = pipeline.lemmatizer if number == LEMMA else pipeline.tagger
         if has_stage and not set(read_column(gold, number).names) <= {"_"}:
-            names.append(name)
-    found = {name: hits[name.lower()].counts.f for name in names}
-    return {name: f for name, f in found.items() if f is not None}
+            names.add(name.lower())
+    if "upos" in names:
+        names.add("alltags")
+    if parser is not None and not missing_columns(system, parser, pipeline):
+        system = parsed(parser, system, threads=threads, device=device)
+        names.add("uas")
+        if parser.labels:
+            names |= {"las", "clas"}
+            names |= {"mlas"} if {"upos", "ufeats"} <= names else set()
+            names |= {"blex"} if "lemmas" in names else set()
+    return {name: hits for name, hits in score_words(gold, system).items() if name in names}
+
+
+def as_scores(hits: dict[str, Hits]) -> dict[str, float]:
+    """F of measures by their titles, in percent; without those that nothing counts for."""
+    found = {title: hits[name].counts.f for title, name in WORD_MEASURES if name in hits}
+    return {title: f for title, f in found.items() if f is not None}
 
 
 def accuracies_as_text(found: dict[str, float]) -> str:
     """As `UPOS 95.30, XPOS 94.60`."""
     return ", ".join(f"{name} {percent:.2f}" for name, percent in found.items())
-
-
-def _progress(what: str, quiet: bool) -> Progress:
-    return Progress(what, total=100, unit="%", quiet=quiet)
-
-
-def _shown(progress: Progress) -> Callable[[float, str], None]:
-    shown = 0
-
-    def watch(done: float, note: str) -> None:
-        nonlocal shown
-        percent = max(shown, int(100 * done))
-        progress.advance(percent - shown, note=note)
-        shown = percent
-
-    return watch

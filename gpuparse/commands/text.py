@@ -27,7 +27,9 @@ def main(arguments: Sequence[str]) -> int:
         epilog=exit_codes(0, 2, 3),
     )
     parser.add_argument("file", help="CoNLL-U file, or -")
-    parser.add_argument("--output", metavar="FILE", help="write a file instead of standard output")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write a file instead of standard output"
+    )
     parser.add_argument("--force", action="store_true", help="replace that file if it exists")
     options = parser.parse_args(arguments)
     with _opened(options.file) as file, unchanged(file, file.name):

@@ -12,23 +12,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuparse.array_file import sha256
+from gpuparse.commands import training_log
 from gpuparse.commands.calibrate import fits_as_text
 from gpuparse.commands.checkpoint import (
+    CALIBRATION,
     FOLDER,
     STATE,
     Checkpoint,
     KeptStages,
     Origin,
+    States,
     check_output,
-    read_checkpoint,
-    remove_checkpoint,
-    write_checkpoint,
+    is_kept,
+    unfinished_run,
 )
-from gpuparse.commands.config import add_overrides
-from gpuparse.commands.console import Progress, exit_codes, program, say, silent
+from gpuparse.commands.config import add_overrides, parse_with_overrides
+from gpuparse.commands.console import exit_codes, goes_on_by, program, say, silent
 from gpuparse.commands.evaluate import (
     Measures,
     graph_scores_as_text,
+    hits_as_text,
     scores_as_text,
     treebank_scores,
 )
@@ -58,27 +61,33 @@ from gpuparse.commands.resources import (
 from gpuparse.commands.stages import (
     accuracies,
     accuracies_as_text,
+    as_scores,
     check_stages,
     has_stages,
+    hits_from_text,
     learn_stages,
-    scores_from_text,
     sum_of_models,
 )
+from gpuparse.commands.toy import TOY, is_same_toy
+from gpuparse.commands.training_log import TimeLeft, TrainingLog, expected_costs
 from gpuparse.config import SYNTHETIC, RunConfig, load_config
 from gpuparse.data.columns import IN_MISC, is_guide_file
 from gpuparse.data.draw import draw_tree
 from gpuparse.data.lexicon import read_lexicon
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError, DataError, ModelError, NoTreeError, one_line
+from gpuparse.data.vocabulary import is_empty_column
+from gpuparse.errors import ConfigError, DataError, ModelError, NoTreeError, one_line, plural
 from gpuparse.evaluation.graphs import GraphScores
 from gpuparse.evaluation.metrics import TreeScores
 from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks
+from gpuparse.evaluation.words import Hits
+from gpuparse.extras import require
 from gpuparse.features.plan import check_joint_templates
 from gpuparse.features.templates import TemplateSet, dump_set, load_templates
 from gpuparse.files import lock_folder
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning import events
-from gpuparse.learning.mixing import ALONE, Processes, check_same, joined_processes
+from gpuparse.learning.events import STAGES
 from gpuparse.learning.stages.pruning import Pruned
 from gpuparse.learning.temperatures import (
     PIECES,
@@ -93,10 +102,10 @@ from gpuparse.parser import Parser
 from gpuparse.pipeline import NO_STAGES, Pipeline, write_stages
 from gpuparse.self_test import device_difference, with_random_weights
 
-VECTOR_SECONDS = 30  # of learning word vectors between two states, which are large
 MAX_LOSS = 0.05  # points of UAS and LAS that 8-bit weights may lose
+_DEPREL = 7
 _UNREACHABLE = {
-    "oracle": "replaced by the nearest projective ones",
+    "projectivise": "the nearest projective tree is learned from",
     "reorder": "learned from with their words in a projective order",
     "none": "learned from, although the decoder cannot build them",
 }
@@ -113,20 +122,20 @@ def main(arguments: Sequence[str]) -> int:
         DataError: a treebank cannot be used.
         ModelError: with --resume, a state that is damaged.
     """
-    options = _parser().parse_intermixed_args(arguments)
+    options = parse_with_overrides(_parser(), arguments)
     asked = [f"device={options.device}"] if options.device else []
-    config = with_fitting_decoder(load_config(options.config, [*options.overrides, *asked]))
-    with joined_processes() as processes:
-        quiet = options.quiet or not processes.is_first
+    config = load_config(options.config, [*options.overrides, *asked])
+    resume, force = options.resume, options.force
+    advice = "run the same command with --resume" + (" in place of --force" if force else "")
+    with goes_on_by(advice):
+        check_output_of(config, resume=resume, force=force)
         run = Run(
-            config,
-            silent if quiet else say,
-            quiet=quiet,
-            processes=processes,
+            with_fitting_decoder(config),
+            silent if options.quiet else say,
+            quiet=options.quiet,
             tensorboard=options.tensorboard,
         )
-        run.train(resume=options.resume, force=options.force)
-        if (tested := run.test()) is not None:
+        if (tested := run.train(resume=resume, force=force)) is not None:
             _print_tested(run, tested)
     return 0
 
@@ -163,11 +172,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 class Tested(NamedTuple):
-    """What a new model makes of data.test; graphs: of decoders of graphs."""
+    """What a new model makes of data.test.
+
+    graphs: of decoders of graphs. from_text: of models that read raw text.
+    """
 
     system: Treebank
     scores: TreeScores
     graphs: GraphScores | None
+    from_text: dict[str, Hits] | None
 
 
 class Run:
@@ -181,7 +194,6 @@ class Run:
         config: the config, valid.
         tell: writes a line for the user.
         quiet: whether to show no progress.
-        processes: those that learn together; the first one does everything else.
         watch: called with each event of learning; what it raises ends the run, which can be
             resumed.
         tensorboard: whether to write event files too.
@@ -194,14 +206,14 @@ class Run:
         tell: Callable[[str], None],
         *,
         quiet: bool,
-        processes: Processes = ALONE,
         watch: Callable[[events.Progress], None] = lambda event: None,
         tensorboard: bool = False,
     ) -> None:
         if tensorboard:
             check_events()
         self._has_events = tensorboard
-        self.config, self.tell, self.quiet, self.processes = config, tell, quiet, processes
+        self._given = config  # what the run depends on, whatever the treebank lacks
+        self.config, self.tell, self.quiet = config, tell, quiet
         self._watch = watch
         self.output = Path(config.output)
         self.learning_seconds = 0.0
@@ -209,13 +221,18 @@ class Run:
         self._parsed_devs: dict[int, Treebank] = {}  # by the model with weights of so many bits
         self._about: dict[str, Any] = {}  # what scores.json says
         self._tag_scores: dict[str, dict[str, float]] = {}
-        self._from_text: dict[str, dict[str, float]] = {}
+        self._gold: dict[str, Treebank | None] = {}  # dev and test without predicted tags
+        self._from_text: dict[str, dict[str, Hits]] = {}
         self.arcs, self.labels = templates_of(config)
+        _check_keep(config)
         check_stages(config)
         self.stages: Pipeline | None = None
         self._start = None if config.init_from is None else load_parser(Path(config.init_from))
         self.graphs = DECODERS[config.decoder].gives_graphs
         self.threads = thread_count(config.threads)
+        if config.backend == "torch":
+            what = "device cuda" if config.device == "cuda" else "learning.backend torch"
+            require(what, "torch")
         limit_torch_threads(self.threads, is_native=config.backend == "cpu")
         is_higher_order = DECODERS[config.decoder].is_higher_order  # native code on the CPU
         if is_higher_order and config.device == "cuda":
@@ -236,122 +253,144 @@ class Run:
                 " learning.backend=torch learns there"
             )
 
-    def train(self, *, resume: bool, force: bool) -> None:
-        """Learn from data.train and write the model: stages before the parser, and the parser."""
-        if not self.config.parser:
-            self._train_stages(resume=resume, force=force)
-            return
-        if self.processes.is_first:
-            check_output(self.output, resume=resume, force=force)
+    def train(self, *, resume: bool, force: bool) -> Tested | None:
+        """Learn from data.train and write the model: stages before the parser, and the parser.
+
+        Returns: What the written parser makes of data.test; None without either.
+        """
+        check_output_of(self.config, resume=resume, force=force)
         start = self.config.init_from
         if start is not None and os.path.realpath(start) == os.path.realpath(self.output):
             raise ConfigError(f"output: {self.output} is init_from too: name another output")
         check_treebanks(self.config)
         started = time.monotonic()
-        data = self.config.data
-        gold = self._read("train", single_root=data.single_root is True, partial=data.partial)
-        scored = data if self.processes.is_first else replace(data, dev=None, test=None)
-        self.dev = self._read("dev").treebank if scored.dev else None
-        self.tested = self._read("test").treebank if scored.test else None
-        treebank, origin = gold.treebank, self.origin(gold.sha256)
-        if has_stages(self.config):
-            treebank = self._learn_stages(gold, origin, resume=resume, force=force)
-        self.guides = {
-            part: None if treebank is None else guides_of(self.config, part, treebank)
-            for part, treebank in (
-                ("train", treebank), ("dev", self.dev), ("test", self.tested),
-            )
-        }  # fmt: skip
-        trainer = self._trainer(treebank)
-        read = self.arcs.only(DECODERS[self.config.decoder].parts)
-        for line in expectations(treebank, read, self.labels, data.pos):
-            self.tell(line)
-        if not self.processes.is_first:
-            self._learn_along(trainer, origin, resume=resume)
+        gold = self._read_all()
+        origin = self.origin(gold.sha256)
+        with lock_folder(self.output):
+            check_output_of(self.config, resume=resume, force=force)
+            if resume and not is_kept(self.output):
+                resume = False
+                self.tell(f"{self.output}: nothing is kept of an earlier run: this one begins anew")
+            self.log = self._new_log()
+            with unfinished_run(self.output, resume=resume):
+                try:
+                    return self._learn_all(gold.treebank, origin, started, resume=resume)
+                finally:
+                    self.log.clear()
+
+    def _read_all(self) -> Gold:
+        """Read the treebanks; returns data.train."""
+        data, has_parser = self.config.data, self.config.parser
+        partial = data.partial if has_parser else True
+        gold = self._read("train", single_root=data.single_root is True, partial=partial)
+        if has_parser and self.labels is not None and not self.graphs:
+            self._check_relations(gold.treebank)
+        of_others = None if has_parser else True
+        self.dev = self._read("dev", partial=of_others).treebank if data.dev else None
+        self.tested = self._read("test", partial=of_others).treebank if data.test else None
+        return gold
+
+    def _check_relations(self, treebank: Treebank) -> None:
+        """Let heads alone be learned from a treebank without relations."""
+        if not is_empty_column(treebank, _DEPREL):
             return
-        with lock_folder(self.output):
-            if self.stages is None:  # else it was done before they were learned
-                check_output(self.output, resume=resume, force=force)
-            check_same(origin.sha256, self.processes)
-            checkpoint = read_checkpoint(self.output, origin) if resume else None
-            if checkpoint:
-                self._restore(trainer, checkpoint)
-                self.learning_seconds = checkpoint.learning_seconds
-                self._share_state(trainer)
-            else:
-                if self.stages is None:
-                    remove_checkpoint(self.output)
-                remove_records(self.output)
-                self.learning_seconds = 0.0
-            with MetricsFile(
-                self.output, trainer.epochs_done if checkpoint else None,
-                keeps_pruning=trainer.pruned is not None, has_events=self._has_events,
-            ) as metrics:  # fmt: skip
-                self._learn(trainer, origin, metrics)
-            bits = self._bits(trainer)
-            model = self._calibrated(trainer.model(bits, origin.config), treebank)
-            write_stages(self.stages or NO_STAGES, self.output)
-            save_parser(model, self.output)
-            seconds = time.monotonic() - started
-            self._write_scores(trainer, bits, seconds)
-            remove_checkpoint(self.output)
+        what = f"{treebank.source}: DEPREL (column 8) is `_` in every word"
+        if self._start is not None:
+            raise DataError(f"{what}, but the model of init_from has relations: annotate them")
+        self.tell(f"{what}: heads only are learned")
+        self.config = replace(self.config, labels=replace(self.config.labels, kind="none"))
+        self.arcs, self.labels = templates_of(self.config)
+
+    def _new_log(self) -> TrainingLog:
+        read = self.arcs.only(DECODERS[self.config.decoder].parts)
+        left = TimeLeft(expected_costs(self.config, read, self.threads))
+        return TrainingLog(lambda text: self.tell(text), quiet=self.quiet, left=left)
+
+    def _learn_all(
+        self, treebank: Treebank, origin: Origin, started: float, *, resume: bool
+    ) -> Tested | None:
+        if has_stages(self.config):
+            treebank = self._learn_stages(treebank, KeptStages(self.output, origin))
+        if not self.config.parser:
+            self._write_stages(started)
+            return None
+        trainer = self._trainer(treebank)
+        states = States(self.output, origin)
+        checkpoint = states.read() if resume else None
+        if checkpoint:
+            self._restore(trainer, checkpoint, STATE)
+        else:
+            remove_records(self.output)
+        self.learning_seconds = checkpoint.learning_seconds if checkpoint else 0.0
+        with MetricsFile(
+            self.output, trainer.epochs_done if checkpoint else None, has_events=self._has_events
+        ) as metrics:
+            self._learn(trainer, states, metrics)
+        bits = self._bits(trainer)
+        model = trainer.model(bits, self.config.recorded().to_yaml())
+        model = self._calibrated(model, treebank, origin)
+        write_stages(self.stages or NO_STAGES, self.output)
+        save_parser(model, self.output)
+        self._write_scores(trainer, model, bits, time.monotonic() - started)
+        tested = self._test()
+        seconds = time.monotonic() - started
         self.tell(f"{self.output}: model of {bits}-bit weights written, {seconds:.1f} s in all")
+        if self.config.data.train.startswith(SYNTHETIC):
+            self.tell(f"{self.output}: {TOY}")
+        return tested
 
-    def _train_stages(self, *, resume: bool, force: bool) -> None:
-        """Learn the stages before the parser alone, and write them."""
-        check_output(self.output, resume=resume, force=force)
-        check_treebanks(self.config)
-        started = time.monotonic()
-        gold = self._read("train", partial=True)
-        self.dev = self._read("dev", partial=True).treebank if self.config.data.dev else None
-        self.tested = self._read("test", partial=True).treebank if self.config.data.test else None
-        self._learn_stages(gold, self.origin(gold.sha256), resume=resume, force=force)
-        assert self.stages
-        with lock_folder(self.output):
-            write_stages(self.stages, self.output)
-            about: dict[str, Any] = {
-                "seed": self.config.seed, "threads": self.threads,
-                "seconds": time.monotonic() - started,
-            }  # fmt: skip
-            about |= {("test" if k == "tested" else k): v for k, v in self._tag_scores.items()}
-            about |= {"from_text": self._from_text} if self._from_text else {}
-            write_scores(self.output, about)
-            remove_checkpoint(self.output)
-        self.tell(f"{self.output}: stages written, {time.monotonic() - started:.1f} s in all")
+    def _write_stages(self, started: float) -> None:
+        """Write the stages before the parser, where there is no parser."""
+        assert self.stages is not None
+        write_stages(self.stages, self.output)
+        self._say_from_text("dev", None)
+        self._say_from_text("test", None)
+        seconds = time.monotonic() - started
+        about = {"seed": self.config.seed, "threads": self.threads, "seconds": seconds}
+        write_scores(self.output, about | self._tag_scores | self._scores_from_text())
+        self.tell(f"{self.output}: stages written, {seconds:.1f} s in all")
 
-    def _learn_stages(self, gold: Gold, origin: Origin, *, resume: bool, force: bool) -> Treebank:
+    def _learn_stages(self, treebank: Treebank, kept: KeptStages) -> Treebank:
         """Learn the stages before the parser; returns what the parser learns from.
 
         Afterwards data.dev and data.test have predicted tags, too.
         """
-        if not self.processes.is_first or self.processes.count > 1:
-            raise ConfigError(
-                "tagger and lemmatiser are learned by one process: start a single one, or learn"
-                " them in a run of their own with parser=false"
-            )
-        with lock_folder(self.output):
-            check_output(self.output, resume=resume, force=force)
-            if not resume:
-                remove_checkpoint(self.output)
-            self.stages, treebank = learn_stages(
-                self.config, gold.treebank, self.dev, KeptStages(self.output, origin),
-                threads=self.threads, tell=self.tell, quiet=self.quiet,
-            )  # fmt: skip
-        pipeline = self.stages
-        for name in ("dev", "tested"):
-            part, shown = getattr(self, name), "test" if name == "tested" else name
-            if part is not None:
-                predicted = pipeline.annotate(part, threads=self.threads)
-                found = self._tag_scores[name] = accuracies(part, predicted)
-                self.tell(f"{shown}: {accuracies_as_text(found)}")
-                if pipeline.tokenizer and part.n_words:
-                    found = scores_from_text(part, pipeline, threads=self.threads)
-                    self._from_text[shown] = found
-                    self.tell(f"{shown}, from raw text: {accuracies_as_text(found)}")
-                setattr(self, name, predicted)
+        self._gold = {"dev": self.dev, "test": self.tested}
+        self.stages, treebank = learn_stages(
+            self.config, treebank, self.dev, kept, threads=self.threads, tell=self.tell,
+            log=self.log,
+        )  # fmt: skip
+        self.dev, self.tested = (self._annotated(*part) for part in self._gold.items())
         return treebank
 
-    def _write_scores(self, trainer: Trainer, bits: int, seconds: float) -> None:
+    def _annotated(self, name: str, part: Treebank | None) -> Treebank | None:
+        """data.dev or data.test with predicted tags, whose scores are kept."""
+        if part is None:
+            return None
+        assert self.stages is not None
+        predicted = self.stages.annotate(part, threads=self.threads)
+        self._tag_scores[name] = accuracies(part, predicted)
+        self.tell(f"{name}: {accuracies_as_text(self._tag_scores[name])}")
+        return predicted
+
+    def _say_from_text(self, name: str, parser: Parser | None) -> None:
+        """Score what the model makes of the raw text of data.dev or data.test, if it reads it."""
+        gold = self._gold.get(name)
+        if self.stages is None or not self.stages.tokenizer or gold is None or not gold.n_words:
+            return
+        found = self._from_text[name] = hits_from_text(
+            gold, self.stages, parser, threads=self.threads, device=self.device
+        )
+        text = f"{name}, from raw text: {accuracies_as_text(as_scores(found))}"
+        if parser is not None and "uas" not in found:
+            text += "; trees are not scored: the parser reads columns that no stage fills in"
+        self.tell(text)
+
+    def _scores_from_text(self) -> dict[str, Any]:
+        found = {name: as_scores(hits) for name, hits in self._from_text.items()}
+        return {"from_text": found} if found else {}
+
+    def _write_scores(self, trainer: Trainer, model: Parser, bits: int, seconds: float) -> None:
         """Write scores.json, without scores on data.test so far."""
         data = self.config.data
         files = {part: getattr(data, part) for part in ("train", "dev", "test")}
@@ -377,42 +416,28 @@ class Run:
             system = self._parsed_dev(trainer, bits)
             self._about["dev"] = treebank_scores(self.dev, system, self._measures)
             self._about["dev"] |= self._tag_scores.get("dev", {})
-        self._about |= {"from_text": self._from_text} if self._from_text else {}
+        self._say_from_text("dev", model)
+        self._about |= self._scores_from_text()
         write_scores(self.output, self._about)
 
     @property
     def _measures(self) -> Measures:
         return Measures(labelled=self.labels is not None, graphs=self.graphs)
 
-    def _restore(self, trainer: Trainer, checkpoint: Checkpoint) -> None:
+    def _restore(self, trainer: Trainer, checkpoint: Checkpoint, name: str) -> None:
         try:
             trainer.restore(checkpoint.state)
         except ModelError as error:
             raise ModelError(
-                f"{self.output / FOLDER / STATE}: {error}; give --force to start again"
+                f"{self.output / FOLDER / name}: {error}; give --force to start again"
             ) from error
-
-    def _learn_along(self, trainer: Trainer, origin: Origin, *, resume: bool) -> None:
-        """Learn in a process that is not the first."""
-        check_same(origin.sha256, self.processes)
-        if resume:
-            self._share_state(trainer)
-        for _ in trainer.learn():
-            pass
-
-    def _share_state(self, trainer: Trainer) -> None:
-        """Let all processes continue from the state of the first one."""
-        state = trainer.state()
-        for array in state.values():
-            self.processes.share(array, 0)
-        trainer.restore(state)
 
     def origin(self, treebank: str) -> Origin:
         """What the model depends on; `treebank` is the SHA-256 of the training treebank."""
-        guide = self.config.data.guide
+        guide = self._given.data.guide
         if guide is not None and is_guide_file(guide):
             treebank += hashlib.sha256(Path(guide).read_bytes()).hexdigest()
-        return origin_of(self.config, treebank, self.arcs, self.labels)
+        return origin_of(self._given, treebank, *templates_of(self._given))
 
     def _read(self, name: str, *, single_root: bool = False, partial: bool | None = None) -> Gold:
         gold = read_gold(
@@ -423,16 +448,23 @@ class Run:
             tell=self.tell,
             partial=partial,
         )
-        missing = int((gold.treebank.heads < 0).sum())
+        missing, skipped = int((gold.treebank.heads < 0).sum()), "malformed sentence"
         self.tell(
-            f"{name}: {len(gold.treebank):,} sentences, {gold.treebank.n_words:,} words"
+            f"{name}: {plural(len(gold.treebank), 'sentence')},"
+            f" {plural(gold.treebank.n_words, 'word')}"
             + (f", {missing:,} of them without a head" if missing else "")
-            + (f", {gold.left_out:,} malformed sentences skipped" if gold.left_out else "")
+            + (f", {plural(gold.left_out, skipped)} skipped" if gold.left_out else "")
         )
         return gold
 
     def _trainer(self, treebank: Treebank) -> Trainer:
+        """The trainer on data.train, with what the user should know of it."""
         config = self.config
+        treebanks = {"train": treebank, "dev": self.dev, "test": self.tested}
+        self.guides = {
+            part: None if each is None else guides_of(config, part, each)
+            for part, each in treebanks.items()
+        }
         trainer = self._trainer_on(self.device, treebank)
         device = working_device(self.device, config.device, lambda: self._difference(trainer))
         if device != self.device:
@@ -440,13 +472,21 @@ class Run:
             trainer = self._trainer_on(device, treebank)
         if self._start is not None:
             self._say_start(trainer, self._start)
+        threads = plural(self.threads, "thread")
         roots = "one root a tree" if trainer.single_root else "any number of roots"
-        self.tell(f"{config.decoder}, {roots}, {self.threads} threads, parsing on {self.device}")
+        self.tell(f"{config.decoder}, {roots}, {threads}, parsing on {self.device}")
         if trainer.n_unreachable and self.graphs:
-            self.tell(f"{trainer.n_unreachable:,} arcs that would close a cycle are left out")
+            arcs = plural(
+                trainer.n_unreachable, "arc that would close a cycle is",
+                "arcs that would close a cycle are",
+            )  # fmt: skip
+            self.tell(f"{arcs} left out")
         elif trainer.n_unreachable:
             done = _UNREACHABLE[config.learning.unreachable]
-            self.tell(f"{trainer.n_unreachable:,} non-projective training trees {done}")
+            self.tell(f"{plural(trainer.n_unreachable, 'non-projective training tree')}: {done}")
+        read = self.arcs.only(DECODERS[config.decoder].parts)
+        for line in expectations(treebank, read, self.labels, config.data.pos):
+            self.tell(line)
         return trainer
 
     def _say_start(self, trainer: Trainer, start: Parser) -> None:
@@ -455,15 +495,15 @@ class Run:
         old, new = (sum(map(len, each.vocabularies.values.values())) for each in (start, model))
         labels = model.labels[len(start.labels) :]
         self.tell(
-            f"starts from {self.config.init_from}: {old:,} values of words, {new - old:,} are new,"
-            f" and {len(labels)} relations" + (f": {', '.join(labels[:10])}" if labels else "")
+            f"starts from {self.config.init_from}: {plural(old, 'value')} of words,"
+            f" {new - old:,} new ones, and {plural(len(labels), 'new relation')}"
+            + (f": {', '.join(labels[:10])}" if labels else "")
         )
 
     def _trainer_on(self, device: str, treebank: Treebank) -> Trainer:
         return Trainer(
             treebank, self.arcs, self.labels, self.config, threads=self.threads,
-            guides=self.guides["train"], processes=self.processes, device=device,
-            start=self._start,
+            guides=self.guides["train"], device=device, start=self._start,
         )  # fmt: skip
 
     def _difference(self, trainer: Trainer) -> str:
@@ -475,47 +515,76 @@ class Run:
         found = (device_difference(each, self.device, only_known=True) for each in tested)
         return next(filter(None, found), "")
 
-    def _learn(self, trainer: Trainer, origin: Origin, metrics: MetricsFile) -> None:
-        epochs = {
-            "vectors": self.config.word_vectors.all_epochs,
-            "pruning": self.config.pruning.folds + 1,
-            "arcs": self.config.learning.epochs,
-            "labels": self.config.labels.epochs,
-        }
+    def _learn(self, trainer: Trainer, states: States, metrics: MetricsFile) -> None:
+        """Learn all epochs that are left, and keep states of them."""
+        for stage, n in trainer.epochs.items():
+            if n:
+                self.log.left.skip(stage, trainer.epochs_done[stage] / n)
         events = self._timed(trainer.learn())
-        began = kept = time.monotonic()
-        cpu_seconds = self.learning_seconds
+        began = stage_began = time.monotonic()
+        cpu_seconds, n_epochs = self.learning_seconds, 0
         for first in events:
-            each = "parser" if first.stage == "pruning" else "epoch"
-            what = f"{first.stage}, {each} {first.epoch} of {epochs[first.stage]}"
-            with Progress(what, quiet=self.quiet, since=began) as progress:
-                done = 0
-                for event in _rest_of_epoch(first, events):
-                    progress.advance(
-                        event.done - done,
-                        fraction=event.done / event.total,
-                        note=self._mistakes(event),
-                    )
-                    done = event.done
-            seconds, cpu = time.monotonic() - began, self.learning_seconds - cpu_seconds
-            epoch = as_epoch(event, seconds, cpu)
-            cpu_seconds = self.learning_seconds
-            if first.stage == "pruning":
-                metrics.add(epoch)
-                began = time.monotonic()
-                continue
-            if trainer.pruned is not None and first.stage == "arcs" and first.epoch == 1:
-                self._say_pruned(trainer.pruned)
-            # Before the next event is requested, which changes the weights.
-            if self.dev is not None:
-                epoch |= self._say_dev(trainer, first.stage)
+            step = self._step(first, trainer)
+            if step.is_first:
+                stage_began, n_epochs = began, 0
+            n_epochs += 1
+            for event in _rest_of_epoch(first, events):
+                fraction = event.done / event.total
+                share = (event.epoch - 1 + fraction) / trainer.epochs[event.stage]
+                note = self._mistakes(event)
+                self.log.draw(event.stage, share, step.what, fraction, note)
+            cpu, cpu_seconds = self.learning_seconds - cpu_seconds, self.learning_seconds
+            now = time.monotonic()
+            epoch = as_epoch(event, now - began, cpu)
+            text, end = f"{step.what}: {now - began:.1f} s, {self._mistakes(event)}", ""
+            if first.stage in STAGES:
+                if trainer.pruned is not None and first.stage == "arcs" and first.epoch == 1:
+                    self._say_pruned(trainer.pruned)
+                # Before the next event is requested, which changes the weights.
+                if self.dev is not None:
+                    scores = self._score_dev(trainer, first.stage)
+                    epoch |= {f"dev_{_key(name)}": score for name, score in scores.items()}
+                    text += ", dev " + ", ".join(f"{n} {score:.2f}" for n, score in scores.items())
+                    if self._keeps_best:
+                        trainer.scored(first.stage, list(scores.values())[-1])
+                end = f"; {plural(n_epochs, 'epoch')} in {time.monotonic() - stage_began:.1f} s"
+                end += f", {self._kept_epoch(trainer, step)}" if step.is_last else ""
             metrics.add(epoch)
-            is_last = first.epoch == epochs[first.stage]
-            if first.stage != "vectors" or is_last or time.monotonic() - kept > VECTOR_SECONDS:
-                checkpoint = Checkpoint(trainer.state(), self.learning_seconds)
-                write_checkpoint(self.output, origin, checkpoint)
-                kept = time.monotonic()
+            states.after_epoch(
+                lambda: Checkpoint(trainer.state(), self.learning_seconds),
+                is_last=trainer.epochs_done == trainer.epochs,
+            )
+            self.log.left.advance(event.stage, event.epoch / trainer.epochs[event.stage])
+            self.log.epoch(text, is_last=step.is_last, end=end)
             began = time.monotonic()
+        if self.dev is not None and (self.dev_scores is None or self._keeps_best):
+            self._parsed_devs.clear()
+            self.dev_scores = self._dev_scores(trainer, 16)
+
+    @property
+    def _keeps_best(self) -> bool:
+        return self.config.learning.keep == "best"
+
+    def _step(self, event: events.Progress, trainer: Trainer) -> "_Step":
+        """What an epoch is called, and its place in its stage, or in its network's."""
+        stage, epoch, epochs = event.stage, event.epoch, trainer.epochs[event.stage]
+        each, networks = "epoch", 1
+        if stage == "pruning":
+            each = "parser"
+        elif stage == "vectors":
+            networks = self.config.word_vectors.networks
+            epochs = self.config.word_vectors.epochs
+        what = stage
+        if networks > 1:
+            what += f", network {(epoch - 1) // epochs + 1} of {networks}"
+            epoch = (epoch - 1) % epochs + 1
+        return _Step(stage, f"{what}, {each} {epoch} of {epochs}", epoch, epochs)
+
+    def _kept_epoch(self, trainer: Trainer, step: "_Step") -> str:
+        """Which epoch of a stage, or network, that has ended is kept."""
+        if not self._keeps_best:
+            return "the last one is kept"
+        return f"epoch {(trainer.best_epoch(step.stage) - 1) % step.epochs + 1} is kept"
 
     def _say_pruned(self, pruned: Pruned) -> None:
         lost = 100 * pruned.lost / max(1, pruned.known)
@@ -542,15 +611,14 @@ class Run:
             return f"{rate:.2f} wrong or missing arcs per 100 words"
         return f"{100 - rate:.2f}% of the words right"
 
-    def _say_dev(self, trainer: Trainer, stage: str) -> dict[str, float]:
+    def _score_dev(self, trainer: Trainer, stage: str) -> dict[str, float]:
+        """The scores on data.dev after an epoch; those of labels if they are learned."""
         # After every epoch: parsing the development treebank is far cheaper than an epoch.
         self._parsed_devs.clear()
         names, self.dev_scores = self.measures, self._dev_scores(trainer, 16)
         are_learned = stage == "labels" or (stage == "vectors" and trainer.vectors_have_labels)
         are_learned |= stage == "arcs" and self.config.labels.kind == "joint"
-        known = dict(list(zip(names, self.dev_scores, strict=True))[: 1 + are_learned])
-        self.tell("dev: " + ", ".join(f"{name} {score:.2f}" for name, score in known.items()))
-        return {f"dev_{name.lower().replace(' ', '_')}": score for name, score in known.items()}
+        return dict(list(zip(names, self.dev_scores, strict=True))[: 1 + are_learned])
 
     @property
     def measures(self) -> tuple[str, str]:
@@ -573,7 +641,7 @@ class Run:
         trees = score_treebanks(self.dev, system)
         return trees.uas.percent or 0.0, trees.las.percent or 0.0
 
-    def _calibrated(self, model: Parser, learned_from: Treebank) -> Parser:
+    def _calibrated(self, model: Parser, learned_from: Treebank, origin: Origin) -> Parser:
         """The model with temperatures fitted to unseen trees, if it has probabilities."""
         if not DECODERS[self.config.decoder].has("marginals", "native"):
             return model
@@ -584,22 +652,21 @@ class Run:
             self.tell(f"dev: probabilities calibrated, {fits_as_text(before, after)}")
         elif self.config.calibration == "held-out":
             try:
-                model = self._calibrated_on_held_out(model, learned_from)
+                model = self._calibrated_on_held_out(model, learned_from, origin)
             except (ConfigError, DataError, NoTreeError) as error:
                 self.tell(f"probabilities are not calibrated: {one_line(error)}")
         return model
 
-    def _calibrated_on_held_out(self, model: Parser, treebank: Treebank) -> Parser:
+    def _calibrated_on_held_out(self, model: Parser, treebank: Treebank, origin: Origin) -> Parser:
         """The model with the temperatures of a parser of some sentences, fitted to others."""
         parts = calibration_parts(len(treebank))
         if parts is None:
             raise DataError(f"there are fewer than {PIECES} sentences")
-        began = time.monotonic()
         learned, held_out = parts
         self.tell(
-            f"calibration: without data.dev, a second parser learns from {int(learned.sum()):,}"
-            f" sentences, which takes about half as long as the first, and probabilities are fitted"
-            f" to {int(held_out.sum()):,} others; calibration=none leaves this out"
+            "calibration: without data.dev, a second parser learns from"
+            f" {plural(int(learned.sum()), 'sentence')}, and probabilities are fitted to"
+            f" {int(held_out.sum()):,} others; calibration=none leaves this out"
         )
         guides = self.guides["train"]
         words = np.repeat(np.arange(len(treebank)), np.diff(treebank.word_starts))
@@ -611,16 +678,24 @@ class Run:
             treebank.only(learned), self.arcs, self.labels, replace(self.config, data=data),
             threads=self.threads, guides=of_learned, device=self.device, start=self._start,
         )  # fmt: skip
-        with Progress("calibration", quiet=self.quiet) as progress:
-            done = 0
-            for event in trainer.learn():
-                progress.advance(event.done - done)
-                done = 0 if event.epoch_is_over else event.done
+        states = States(self.output, origin, CALIBRATION)
+        if (checkpoint := states.read()) is not None:
+            self._restore(trainer, checkpoint, CALIBRATION)
+        n_epochs, n_done = sum(trainer.epochs.values()), sum(trainer.epochs_done.values())
+        self.log.left.skip(training_log.CALIBRATION, n_done / max(1, n_epochs))
+        watch = self.log.begin(training_log.CALIBRATION)
+        for event in trainer.learn():
+            n_done += event.epoch_is_over
+            fraction = 0.0 if event.epoch_is_over else event.done / event.total
+            watch((n_done + fraction) / n_epochs, event.stage)
+            if event.epoch_is_over:
+                is_last = n_done == n_epochs
+                states.after_epoch(lambda: Checkpoint(trainer.state(), 0.0), is_last=is_last)
         other = trainer.model(16)
         fitted, before, after = fit_temperatures(
             other, treebank.only(held_out), guides=of_held_out, threads=self.threads
         )
-        self.tell(f"calibration: {fits_as_text(before, after)}, {time.monotonic() - began:.1f} s")
+        self.log.end(training_log.CALIBRATION, fits_as_text(before, after))
         return with_temperatures_of(model, other, fitted)
 
     def _parsed(self, model: Parser, treebank: Treebank, part: str) -> Treebank:
@@ -643,18 +718,42 @@ class Run:
         )
         return 8 if holds else 16
 
-    def test(self) -> Tested | None:
-        """Parse data.test with the written model, and score it; None without either."""
-        if self.tested is None or not self.config.parser:
+    def _test(self) -> Tested | None:
+        """Parse data.test with the written model, and score it; None without data.test."""
+        if self.tested is None:
             return None
-        began = time.monotonic()
-        system = self._parsed(load_parser(self.output), self.tested, "test")
+        began, model = time.monotonic(), load_parser(self.output)
+        system = self._parsed(model, self.tested, "test")
         seconds = time.monotonic() - began
         graphs = score_treebank_graphs(self.tested, system, "deps") if self.graphs else None
         found = {"seconds": seconds} | treebank_scores(self.tested, system, self._measures)
-        found |= self._tag_scores.get("tested", {})
-        write_scores(self.output, self._about | {"test": found})
-        return Tested(system, score_treebanks(self.tested, system), graphs)
+        found |= self._tag_scores.get("test", {})
+        self._say_from_text("test", model)
+        write_scores(self.output, self._about | {"test": found} | self._scores_from_text())
+        trees = score_treebanks(self.tested, system)
+        return Tested(system, trees, graphs, self._from_text.get("test"))
+
+
+class _Step(NamedTuple):
+    """An epoch of a stage, or of a network: its name, and its number of so many."""
+
+    stage: str
+    what: str
+    epoch: int
+    epochs: int
+
+    @property
+    def is_first(self) -> bool:
+        return self.epoch == 1
+
+    @property
+    def is_last(self) -> bool:
+        return self.epoch == self.epochs
+
+
+def _key(name: str) -> str:
+    """The name of a measure in metrics.jsonl."""
+    return name.lower().replace(" ", "_")
 
 
 def _absolute(file: str | None) -> str | None:
@@ -669,6 +768,8 @@ def _print_tested(run: Run, tested: Tested) -> None:
     print(scores_as_text(tested.scores, labelled=labelled), end="")
     if tested.graphs is not None:
         print("", graph_scores_as_text(tested.graphs, labelled=labelled), sep="\n", end="")
+    if tested.from_text is not None:
+        print("", "from raw text", hits_as_text(tested.from_text), sep="\n", end="")
     for sentence in list(tested.system)[: run.config.draw]:
         labels = sentence.labels if run.labels else None
         print("", draw_tree(sentence.forms, sentence.heads, labels), sep="\n")
@@ -722,6 +823,33 @@ def _check_guides(config: RunConfig, *, has_templates: bool) -> None:
     for part in ("dev", "test"):
         if getattr(data, part) is not None:
             guide_source(config, part)
+
+
+def check_output_of(config: RunConfig, *, resume: bool, force: bool) -> None:
+    """Make sure that a run may write into its output folder.
+
+    Raises: ConfigError: as `check_output`; a model that the run would only learn again is replaced.
+    """
+    folder = Path(config.output)
+    check_output(folder, resume=resume, force=force or is_same_toy(folder, config))
+
+
+def check_no_best(config: RunConfig, what: str) -> None:
+    """ConfigError if the best epoch is to be kept by trainings that read no data.dev."""
+    if config.learning.keep == "best":
+        raise ConfigError(
+            f"learning.keep: best, but {what} have no data.dev to choose the epoch by: give"
+            " learning.keep=last"
+        )
+
+
+def _check_keep(config: RunConfig) -> None:
+    """ConfigError if the best epoch is to be kept and there is nothing to choose it by."""
+    if config.learning.keep == "best" and config.data.dev is None:
+        raise ConfigError(
+            "learning.keep: best, but there is no data.dev to choose the epoch by: give data.dev,"
+            " or learning.keep=last"
+        )
 
 
 def origin_of(

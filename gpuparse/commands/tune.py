@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuparse.cached import cached_property
-from gpuparse.commands.config import add_overrides
+from gpuparse.commands.config import add_overrides, parse_with_overrides
 from gpuparse.commands.console import exit_codes, print_json, program, say, silent
 from gpuparse.commands.crossval_scores import percentages
 from gpuparse.commands.evaluate import percent_text, whole_number
@@ -32,10 +32,10 @@ from gpuparse.commands.settings import (
 )
 from gpuparse.commands.tune_plot import Point, tuning_svg
 from gpuparse.config import RunConfig, load_config
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, plural
 from gpuparse.evaluation.significance import Bootstrap
 from gpuparse.evaluation.treebanks import compare_treebanks
-from gpuparse.files import replace_file
+from gpuparse.files import check_new_file, replace_file
 from gpuparse.inference.decoders import DECODERS
 
 # Titles of measures and their names in JSON, the one to choose by last; of graphs or trees, and
@@ -62,10 +62,10 @@ def main(arguments: Sequence[str]) -> int:
         ModelError: the state of an unfinished training is damaged.
     Cost: a training run per setting and fold, one per thread at a time.
     """
-    options = _parser().parse_intermixed_args(arguments)
+    options = parse_with_overrides(_parser(), arguments)
     tell = silent if options.quiet else say
-    if options.plot and Path(options.plot).is_file() and not options.force:
-        raise ConfigError(f"{options.plot}: exists; give --force to replace it")
+    if options.plot:
+        check_new_file(options.plot, force=options.force)
     axes = parse_grid(options.grid)
     if refused := [axis.name for axis in axes if axis.name in _NOT_SEARCHED]:
         raise ConfigError(f"--grid {refused[0]}: is not searched over")
@@ -112,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("config", metavar="CONFIG", help="YAML file or name, as for train")
     add_overrides(parser, "overrides a key of the config, for all settings")
     parser.add_argument(
-        "--output", required=True, metavar="FOLDER", help="for a folder of each setting"
+        "-o", "--output", required=True, metavar="FOLDER", help="for a folder of each setting"
     )
     parser.add_argument(
         "--grid",
@@ -259,8 +259,9 @@ class Search:
         split, size = self._split(config), setting.get(SENTENCES, ALL)
         if size != ALL and int(size) > split.n_known:
             raise ConfigError(
-                f"--sizes {size}: there are {split.n_known:,} sentences to learn from; {ALL} takes"
-                " them all"
+                f"--sizes {size}: data.train has only"
+                f" {plural(split.n_known, 'sentence')} to learn from;"
+                f" {ALL} takes them all"
             )
         sample = None if size == ALL else Sample(int(size), self.options.seed)
         folder = Path(self.options.output) / _folder_name(setting)
@@ -318,9 +319,9 @@ class Search:
         """What the scores are of."""
         split = self._split(self.trials[0].config)
         gold = split.gold()
-        where = f"{split.n} folds of {gold.source}" if split.dev is None else gold.source
+        where = f"{plural(split.n, 'fold')} of {gold.source}" if split.dev is None else gold.source
         name = self._measures[-1][0]
-        return f"{name} on {where}: {len(gold):,} sentences, {gold.n_words:,} words"
+        return f"{name} on {where}: {plural(len(gold), 'sentence')}, {plural(gold.n_words, 'word')}"
 
     def points(self, trials: Sequence[Trial]) -> list[Point]:
         """What a plot shows; `all` sentences have their number."""

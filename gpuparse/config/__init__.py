@@ -16,7 +16,6 @@ from gpuparse.config.schema import (
     WordVectorsConfig,
     known_keys,
 )
-from gpuparse.config.shipped import config_file
 
 __all__ = [
     "RULES",
@@ -26,7 +25,6 @@ __all__ = [
     "RunConfig",
     "Settings",
     "WordVectorsConfig",
-    "config_file",
     "folder_of",
     "known_keys",
     "load_config",

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from gpuparse.config.schema import SECTIONS, Key, RunConfig, default_values, known_keys, yaml_word
-from gpuparse.config.shipped import config_file
+from gpuparse.config.shipped import config_file, shipped_configs
 from gpuparse.data.columns import IN_MISC, is_key
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, did_you_mean, near_names
 from gpuparse.features.templates import SETS
 from gpuparse.plain_yaml import PlainYaml, parse_yaml, read_yaml
 from gpuparse.sequences import templates as sequences
@@ -20,6 +19,7 @@ from gpuparse.sequences import templates as sequences
 SYNTHETIC = "synthetic:"
 BASE = "base"  # the key that names the file whose keys a file takes over
 MAX_BASES = 8
+_LISTED = "`gpuparse config` lists all keys"
 SETS_OF = {"template set": SETS, "sequence templates": sequences.SETS}  # by the kind of a key
 
 
@@ -41,11 +41,21 @@ def load_config(
     Raises: ConfigError: every wrong key, one line each.
     Cost: O(size of the files).
     """
+    return read_settings(path, overrides).config()
+
+
+def read_settings(
+    path: str | Path, overrides: Sequence[str] | Mapping[str, object] = ()
+) -> Settings:
+    """The settings of a config file, its bases and overrides, as `load_config` reads them.
+
+    Raises: ConfigError: a file cannot be read; all other errors are in the settings.
+    """
     path = config_file(path)
     settings = Settings.of_yaml(read_yaml(path), path, folder=folder_of(path))
     settings.take(overrides)
     settings.take_output_from(path)
-    return settings.config()
+    return settings
 
 
 def make_config(
@@ -85,17 +95,14 @@ def folder_of(path: str | Path) -> str:
 
 
 class Settings:
-    """Values of dotted keys, where each was given, and all errors.
-
-    `config` makes a config of them; `varied` makes a copy for one of several runs that share most
-    keys.
-    """
+    """Values of dotted keys, where each was given, and all errors; `config` makes a config."""
 
     def __init__(self, source: str) -> None:
         self.source = source
         self.values: dict[str, object] = {}
         self.places: dict[str, str] = {}
         self.errors: list[str] = []
+        self._meant: set[str] = set()  # keys and sections that unknown ones were probably meant as
 
     @classmethod
     def of_yaml(cls, content: PlainYaml, source: str, *, folder: str) -> Settings:
@@ -119,7 +126,7 @@ class Settings:
                 continue
             place = f"{source}:{content.lines[(name,)]}"
             if name not in SECTIONS:
-                self.set(name, value, place, folder)
+                self._set_key(name, value, place, folder)
             elif isinstance(value, Mapping):
                 for inner, inner_value in value.items():
                     inner_place = f"{source}:{content.lines[(name, inner)]}"
@@ -157,7 +164,7 @@ class Settings:
                 for inner, inner_value in value.items():
                     self.set(f"{name}.{inner}", _plain(inner_value), self.source, folder="")
             elif name != BASE:
-                self.set(name, _plain(value), self.source, folder="")
+                self._set_key(name, _plain(value), self.source, folder="")
 
     def take(self, overrides: Sequence[str] | Mapping[str, object]) -> None:
         """Take overrides: words of the command line, or values by dotted key."""
@@ -189,6 +196,16 @@ class Settings:
             value = text
         self.set(name, value, place, folder="")
 
+    def _set_key(self, name: str, value: object, place: str, folder: str) -> None:
+        """`set` a key of a file that is in no section; an unknown section has keys of its own."""
+        if isinstance(value, Mapping) and name not in known_keys():
+            near = near_names(name, SECTIONS)
+            self._meant.update(near)
+            hint = did_you_mean(near) or f"the sections are {', '.join(SECTIONS)}"
+            self.errors.append(f"{place}: {name}: unknown section; {hint}")
+        else:
+            self.set(name, value, place, folder)
+
     def set(self, name: str, value: object, place: str, folder: str) -> None:
         """Check one value, resolve it if it is a path, and keep it.
 
@@ -200,11 +217,16 @@ class Settings:
         """
         key = known_keys().get(name)
         if key is None:
+            self._meant.update(nearest_key(name))
             self.errors.append(f"{place}: {name}: {unknown_key(name)}")
             return
         self.places[name] = place
         if not key.accepts(value):
-            self.errors.append(f"{place}: {name}: expected {key.expected()}, not {_shown(value)}")
+            words = map(yaml_word, key.choices)
+            self.errors.append(
+                f"{place}: {name}: expected {key.expected()}, not {_shown(value)}"
+                + _meant_value(value, words)
+            )
         elif name in ("data.train", "data.dev", "data.test") and _wrong_synthetic(value):
             self.errors.append(
                 f"{place}: {name}: expected synthetic:N:SEED with N of at least 1 and SEED of at"
@@ -216,36 +238,45 @@ class Settings:
                 f" not {_shown(value)}"
             )
         elif key.kind in SETS_OF and _wrong_set(key.kind, value):
-            names = " or ".join(_shipped_sets(key.kind))
+            names = _shipped_sets(key.kind)
             self.errors.append(
-                f"{place}: {name}: expected {names} or a YAML file's path, not {_shown(value)}"
+                f"{place}: {name}: expected {' or '.join(names)} or a YAML file's path, not"
+                f" {_shown(value)}{_meant_value(value, names)}"
             )
         else:
             self.values[name] = _resolved(key, value, folder)
 
-    def varied(self) -> Settings:
-        """A copy of the values, without the errors."""
-        copy = Settings(self.source)
-        copy.values, copy.places = dict(self.values), dict(self.places)
-        return copy
+    @property
+    def is_shipped(self) -> bool:
+        """Whether they are those of a config that comes with gpuparse."""
+        return Path(self.source) in shipped_configs().values()
 
     def missing(self) -> list[str]:
-        """The errors about required keys that were not given."""
+        """The errors about required keys that were not given, not even with a wrong name."""
         return [
-            f"{self.source}: {name}: missing; expected {key.expected()}, as in {name}=FILE"
-            for name, key in known_keys().items()
-            if name not in default_values() and name not in self.places
+            self.lacks(name)
+            for name in known_keys()
+            if name not in default_values() | self.places
+            and self._meant.isdisjoint((name, name.partition(".")[0]))
         ]
 
-    def config(self) -> RunConfig:
+    def lacks(self, name: str) -> str:
+        """The error about a key that must be given."""
+        value = "FILE" if known_keys()[name].kind == "path" else "VALUE"
+        # A config that comes with gpuparse is complete as it is: no fault of its file is named.
+        place = "" if self.is_shipped else f"{self.source}: "
+        return f"{place}{name} is missing: give {name}={value}"
+
+    def config(self, *, may_lack: bool = False) -> RunConfig:
         """The config.
 
+        Args: may_lack: whether keys that must be given may be missing: they are None.
         Raises: ConfigError: all errors, one line each.
         """
-        errors = self.errors + self.missing()
+        errors = self.errors + ([] if may_lack else self.missing())
         if errors:
             raise ConfigError("\n".join(errors))
-        values = default_values() | self.values
+        values = dict.fromkeys(known_keys()) | default_values() | self.values
         sections: dict[str, Any] = {
             section: kind(**{f.name: values[f"{section}.{f.name}"] for f in fields(kind)})
             for section, kind in SECTIONS.items()
@@ -269,18 +300,31 @@ def _is_same_file(one: str, other: str) -> bool:
 
 def unknown_key(name: str) -> str:
     """The error about a key that does not exist, with one that was probably meant."""
+    if name in SECTIONS:
+        return f"a section; expected one of its keys, such as {_keys_of(name)[0]}"
+    return f"unknown key; {did_you_mean(nearest_key(name)) or _LISTED}"
+
+
+def nearest_key(name: str) -> list[str]:
+    """The key that was probably meant by one that does not exist; none where none is near."""
     known = list(known_keys())
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    if near := near_names(name, known, cutoff=0.75):
+        return near
     last = name.rpartition(".")[2]
-    if not near:  # the right key in a wrong section, or without a section
-        near = [key for key in known if key.rpartition(".")[2] == last][:1]
-    if not near:
-        by_last = {key.rpartition(".")[2]: key for key in reversed(known)}  # the first section
-        near = [
-            by_last[match] for match in difflib.get_close_matches(last, by_last, n=1, cutoff=0.7)
-        ]
-    hint = f"did you mean {near[0]}?" if near else "docs/configuration.md lists all keys"
-    return f"unknown key; {hint}"
+    by_last = {key.rpartition(".")[2]: key for key in reversed(known)}  # the first section
+    if last in by_last:  # the right key in a wrong section, or without a section
+        return [by_last[last]]
+    return [by_last[match] for match in near_names(last, by_last, cutoff=0.7)]
+
+
+def _keys_of(section: str) -> list[str]:
+    return [key for key in known_keys() if key.startswith(f"{section}.")]
+
+
+def _meant_value(value: object, words: Iterable[str]) -> str:
+    """The end of an error about a value that is none of some words: what was probably meant."""
+    hint = did_you_mean(near_names(value, words)) if isinstance(value, str) else ""
+    return f"; {hint}" if hint else ""
 
 
 def _wrong_synthetic(value: object) -> bool:

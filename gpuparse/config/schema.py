@@ -65,8 +65,8 @@ class Key:
         if self.kind == "choice":
             words = " or ".join(yaml_word(choice) for choice in self.choices)
         else:
-            article = "an" if self.kind == "integer" else "a"
-            words = "text" if self.kind == "text" else f"{article} {self.kind}"
+            article = {"integer": "an ", "text": "", "sequence templates": ""}.get(self.kind, "a ")
+            words = f"{article}{self.kind}"
             if self.kind == "guides":
                 words = f"{IN_MISC}KEY or a path"
             if self.low is not None and self.high is not None:
@@ -227,6 +227,13 @@ class LearningConfig:
         (True, False),
         "Whether the model is the mean of the weights after each sentence; false: the last ones.",
     )
+    keep: str = _choice(
+        "last",
+        ("last", "best"),
+        "Which epoch of word vectors, arcs and labels is in the model: `last`, or `best`, the one"
+        " with the highest LAS on `data.dev`, or UAS without labels; of word vectors for each"
+        " network.",
+    )
     max_step: float | None = _key(
         None,
         "number",
@@ -241,19 +248,11 @@ class LearningConfig:
         "Whether the sentences are shuffled in each epoch; false: the order of the file.",
     )
     unreachable: str = _choice(
-        "oracle",
-        ("oracle", "reorder", "none"),
-        "What a projective decoder learns from a non-projective gold tree: `oracle`, the nearest"
-        " projective tree; `reorder`, the gold tree with its words in a projective order; `none`,"
-        " the gold tree itself.",
-    )
-    shards: int = _key(
-        1,
-        "integer",
-        "Shards of the training treebank that are learned from independently in an epoch, after"
-        " which their weights are averaged; several processes share the shards.",
-        low=1,
-        high=10_000,
+        "projectivise",
+        ("projectivise", "reorder", "none"),
+        "What a projective decoder learns from a non-projective gold tree: `projectivise`, the"
+        " nearest projective tree; `reorder`, the gold tree with its words in a projective order;"
+        " `none`, the gold tree itself.",
     )
 
 

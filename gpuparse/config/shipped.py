@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import stat
 from pathlib import Path
 
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, did_you_mean, near_names
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -41,18 +40,18 @@ def config_file(name: str | Path, folder: str = "") -> str:
     try:
         is_folder = stat.S_ISDIR(os.stat(path).st_mode)
         return str(shipped[word]) if is_folder and word in shipped else path
-    except (FileNotFoundError, NotADirectoryError) as error:
+    except (FileNotFoundError, NotADirectoryError):
         if word in shipped:
             return str(shipped[word])
         hint = nearest(word, list(shipped))
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}; {hint}") from None
+        raise ConfigError(f"{path}: no such file, and no config of this name; {hint}") from None
     except OSError:
         return path  # reading it says what is wrong
 
 
 def nearest(word: str, names: list[str]) -> str:
     """What to say where a name is not among those of shipped configs."""
-    near = difflib.get_close_matches(word, names, n=3)
+    near = near_names(word, names, n=3)
     last = Path(word).name
     near += [name for name in names if Path(name).name == last and name not in near]
-    return f"did you mean {' or '.join(near)}?" if near else "`gpuparse configs` lists all names"
+    return did_you_mean(near) or "`gpuparse configs` lists all names"

@@ -15,7 +15,7 @@ import numpy as np
 from gpuparse.data.conll import MAX_LINE, treebank_from_bytes
 from gpuparse.data.sentences import FIELDS, PASSED_OVER, no_form, shown, twice, value_as_text
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import DataError, one_line
+from gpuparse.errors import DataError, one_line, plural
 
 _SEPARATOR = "[\t\n\r]"
 _EXPECTED = {"head": "whole numbers", "feats": "text or of dicts", "misc": "text or of dicts"}
@@ -77,7 +77,9 @@ def read_rows(
     for field, column in lists.items():
         lengths = _lengths(column)
         for row in np.flatnonzero((lengths != counts) & column.is_valid().to_numpy(False)).tolist():
-            faults.setdefault(row, f": {counts[row]} words in form, but {lengths[row]} in {field}")
+            faults.setdefault(
+                row, f": {plural(int(counts[row]), 'word')} in form, but {lengths[row]} in {field}"
+            )
     counts[list(faults)] = 0
     while True:
         words = {field: _words(column, counts) for field, column in lists.items()}

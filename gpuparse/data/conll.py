@@ -45,13 +45,24 @@ CHUNK = 4 << 20  # bytes
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def read_treebank(
-    path: str | Path, *, on_error: OnError = "fail", max_line: int = MAX_LINE
-) -> Treebank:
+def read_treebank(path: str | Path) -> Treebank:
     """Reads a whole CoNLL-X or CoNLL-U file.
 
+    Args: path: the file; "-" is standard input.
+    Returns, Raises, Cost: as `treebank_from_bytes`.
+    """
+    source = "<stdin>" if path == "-" else str(path)
+    return treebank_from_bytes(read_input(str(path)), source)
+
+
+def treebank_from_bytes(
+    text: bytes, source: str, *, on_error: OnError = "fail", max_line: int = MAX_LINE
+) -> Treebank:
+    """Reads a whole CoNLL-X or CoNLL-U file that is in memory already.
+
     Args:
-        path: the file; "-" is standard input.
+        text: the file's bytes.
+        source: its name in messages.
         on_error: what to do with a malformed sentence. "fail": raise. "skip": drop it, also from
             the output of write_predictions. "keep": drop its words and pass its bytes through
             write_predictions. Both record it in `faults`.
@@ -60,14 +71,6 @@ def read_treebank(
     Raises: DataError, whose text begins with file:line.
     Cost: about 2 ns a byte; some 130 bytes a line beside the file's own bytes.
     """
-    source = "<stdin>" if path == "-" else str(path)
-    return treebank_from_bytes(read_input(str(path)), source, on_error=on_error, max_line=max_line)
-
-
-def treebank_from_bytes(
-    text: bytes, source: str, *, on_error: OnError = "fail", max_line: int = MAX_LINE
-) -> Treebank:
-    """As read_treebank, of a file that is in memory already; `source` is its name in messages."""
     return _Reader(source, on_error, max_line).scan(text, at_end=True)
 
 
@@ -87,7 +90,7 @@ def stream_treebanks(
         binary_file: opened for reading bytes; for standard input pass `sys.stdin.buffer`.
         source: its name in messages.
         chunk_bytes: bytes read at a time; a longer sentence makes its own chunk larger.
-        on_error, max_line: as in read_treebank.
+        on_error, max_line: as in treebank_from_bytes.
         first_line, first_byte: where in the file the bytes begin, which must be where a sentence
             does; lines count from 1, bytes from 0.
     Returns: the chunks; write_predictions of each, one after the other, is the whole file.

@@ -6,7 +6,8 @@ import numpy as np
 
 from gpuparse.data import scanner
 from gpuparse.data.treebank import find_sent_id, place
-from gpuparse.errors import DataError
+from gpuparse.errors import DataError, plural
+from gpuparse.files import COMPRESSED, is_compressed
 
 SHOWN = 40  # characters of a faulty field that a message quotes
 MESSAGES = {
@@ -68,7 +69,9 @@ def fault_error(
     code, detail, line, offset, start, end = (int(number) for number in fault)
     if code == scanner.NOT_UTF8:
         detail += first_byte
-    if code == scanner.COLUMN_COUNT:
+    if first_byte == 0 and is_compressed(text):
+        what = COMPRESSED
+    elif code == scanner.COLUMN_COUNT:
         what = _column_count(text[offset:end].split(b"\n", 1)[0], detail)
     else:
         field = text[offset : min(end, offset + SHOWN)].split(b"\t", 1)[0]
@@ -78,9 +81,14 @@ def fault_error(
 
 def _column_count(line: bytes, found: int) -> str:
     """The message about a line without ten columns."""
-    columns = "1 column" if found == 1 else f"{found} columns"
+    columns = plural(found, "column")
     if not line.strip():
         return f"a line of blanks ({columns}); a blank line must be empty"
+    if found == 1 and not line[:1].isdigit():
+        return (
+            f"{columns} instead of 10: this is not CoNLL-U; for raw text give text as the format of"
+            " the input, to a model that has a tokeniser"
+        )
     if found < scanner.N_COLUMNS and len(line.split()) >= scanner.N_COLUMNS:
         return f"{columns} instead of 10; separate the columns by tabs, not by spaces"
     return f"{columns} instead of 10; separate ten columns by tabs and write _ for an empty one"

@@ -12,7 +12,7 @@ from gpuparse.data.columns import IN_MISC, as_key, is_guide_file, scan_numbers
 from gpuparse.data.conll import stream_treebanks
 from gpuparse.data.scanner import FORM, NO_HEAD
 from gpuparse.data.treebank import Treebank, place
-from gpuparse.errors import DataError
+from gpuparse.errors import DataError, plural
 from gpuparse.files import unchanged
 
 
@@ -124,7 +124,8 @@ def _aligned(
     if len(wrong):
         s = int(wrong[0])
         raise DataError(
-            f"{_at(other, other_first + s)}a sentence of {their_lengths[s]} words, but at"
+            f"{_at(other, other_first + s)}a sentence of"
+            f" {plural(int(their_lengths[s]), 'word')}, but at"
             f" {treebank.source}:{treebank.lines[ours[s]]} it has {lengths[s]}; the file of guides"
             " needs the same words in the same sentences"
         )

@@ -13,7 +13,7 @@ A word that is not there, and one whose value is empty or `_`, has no value.
 import re
 from collections.abc import Callable
 
-from gpuparse.errors import DataError, one_line
+from gpuparse.errors import DataError, one_line, plural
 from gpuparse.limits import MAX_LEXICON_BYTES, MAX_LEXICON_COLUMNS, MAX_VALUES
 
 PREFIX = "lexicon."
@@ -54,7 +54,8 @@ class Lexicon:
             place = f"{source}:{number}"
             if len(values) != len(names):
                 raise DataError(
-                    f"{place}: {len(values) + 1} columns, and the first line names {len(names) + 1}"
+                    f"{place}: {plural(len(values) + 1, 'column')}, and the first line names"
+                    f" {len(names) + 1}"
                 )
             word = word.lower() if self._lowers else word
             if not word:
@@ -110,7 +111,8 @@ def _check_names(key: str, names: list[str], place: str) -> None:
         )
     if not 1 <= len(names) <= MAX_LEXICON_COLUMNS:
         raise DataError(
-            f"{place}: {len(names)} columns of values; expected 1 to {MAX_LEXICON_COLUMNS}"
+            f"{place}:"
+            f" {plural(len(names), 'column')} of values; expected 1 to {MAX_LEXICON_COLUMNS}"
         )
     for name in names:
         if not re.fullmatch(NAME, name):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache, partial
@@ -10,7 +9,7 @@ from itertools import chain
 from numbers import Integral
 from typing import Any
 
-from gpuparse.errors import DataError
+from gpuparse.errors import DataError, did_you_mean, near_names, plural
 
 # The columns of CoNLL-U by the names of keys, in order; ID is the place of the word.
 FIELDS = ("form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -99,7 +98,7 @@ def twice(source: str, field: str) -> DataError:
 def no_form(names: Sequence[Any]) -> DataError:
     """The error of a table without a column `form`."""
     return DataError(
-        "a table of sentences has one row a sentence and a column 'form' with the list of its"
+        "a table of sentences has one row per sentence and a column 'form' with the list of its"
         f" words; this one has the columns {', '.join(map(repr, names[:12]))}"
     )
 
@@ -231,9 +230,9 @@ def _of_dicts(words: list[Any], fields: list[str], place: str) -> Columns:
 
 
 def _unknown_key(key: object, place: str) -> DataError:
-    near = difflib.get_close_matches(str(key), FIELDS, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return DataError(f"{place}: unknown key {shown(key)}; the keys are {', '.join(FIELDS)}{hint}")
+    hint = did_you_mean(near_names(str(key), FIELDS))
+    text = f"{place}: unknown key {shown(key)}; the keys are {', '.join(FIELDS)}"
+    return DataError(f"{text}; {hint}" if hint else text)
 
 
 def _of_columns(sentence: Mapping[str, Any], fields: list[str], place: str) -> Columns:
@@ -252,7 +251,9 @@ def _of_columns(sentence: Mapping[str, Any], fields: list[str], place: str) -> C
     words = found.setdefault("form", [])
     for field, values in found.items():
         if len(values) != len(words):
-            raise DataError(f"{place}: {len(words)} words in form, but {len(values)} in {field}")
+            raise DataError(
+                f"{place}: {plural(len(words), 'word')} in form, but {len(values)} in {field}"
+            )
     return found
 
 
@@ -306,5 +307,7 @@ def _separator_error(sentences: Sequence[Columns], first: int) -> DataError:
 def shown(value: object) -> str:
     """A value and its type, cut where it is long."""
     text = repr(value)
+    if "\n" in text:  # a drawing or a table
+        return type(value).__name__
     text = text if len(text) <= 40 else text[:37] + "..."
     return text if value is None else f"{type(value).__name__} {text}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gpuparse.errors import DataError
+from gpuparse.errors import DataError, plural
 
 SENT_ID = re.compile(rb"^#[ \t]*sent_id[ \t]*=[ \t]*(.*?)[ \t]*\r?$", re.MULTILINE)
 
@@ -37,7 +37,10 @@ class Treebank:
     faults: list[DataError] = field(default_factory=list)  # one a sentence that was left out
 
     def __repr__(self) -> str:
-        return f"<Treebank: {self.source}, {len(self)} sentences, {self.n_words} words>"
+        return (
+            f"<Treebank: {self.source}, {plural(len(self), 'sentence')},"
+            f" {plural(self.n_words, 'word')}>"
+        )
 
     def __len__(self) -> int:
         """Number of sentences."""

@@ -10,7 +10,7 @@ from gpuparse import native
 from gpuparse.data.faults import TreeFault
 from gpuparse.data.scanner import NO_HEAD
 from gpuparse.data.treebank import Treebank, place
-from gpuparse.errors import DataError
+from gpuparse.errors import DataError, plural
 
 SHOWN = 12  # most words that a message lists
 
@@ -153,7 +153,10 @@ def _tree_error(treebank: Treebank, s: int, fault: int, m: int) -> DataError:
         head = treebank.column(int(treebank.word_starts[s]) + m - 1, 6)
         what = f"HEAD of {_words(listed, forms)} is {head!r}; write a number from 0 to {n}"
     elif fault == TreeFault.HEAD_OUT_OF_RANGE:
-        what = f"HEAD of {_words(listed, forms)} is {heads[m - 1]}; the sentence has {n} words"
+        what = (
+            f"HEAD of {_words(listed, forms)} is {heads[m - 1]}; the sentence has"
+            f" {plural(n, 'word')}"
+        )
     elif fault == TreeFault.SELF_HEAD:
         what = f"{_words(listed, forms)} is its own head; give it another"
     elif fault == TreeFault.CYCLE:
@@ -161,7 +164,8 @@ def _tree_error(treebank: Treebank, s: int, fault: int, m: int) -> DataError:
         what = f"{_words(listed, forms)} form a cycle; attach one of them elsewhere"
     else:
         listed = [v for v in range(1, n + 1) if heads[v - 1] == 0]
-        what = f"{len(listed)} roots: {_words(listed, forms)}; keep one, or allow several roots"
+        roots = f"{plural(len(listed), 'root')}: {_words(listed, forms)}"
+        what = f"{roots}; keep one, or train a model that allows several (data.single_root=false)"
     line = int(treebank.lines[treebank.word_starts[s] + listed[0] - 1])
     return DataError(place(treebank.source, line, sentence.sent_id) + what)
 

@@ -9,7 +9,7 @@ from html import escape
 import numpy as np
 
 from gpuparse.data.treebank import Treebank, word_place
-from gpuparse.errors import DataError
+from gpuparse.errors import DataError, plural
 
 HEAD, LABEL, TAG = "HeadProb", "LabelProb", "TagProb"
 
@@ -251,7 +251,7 @@ def reliability_svg(panels: Mapping[str, Reliability]) -> str:
 
 def _frame(title: str, found: Reliability) -> list[str]:
     middle, bottom = _SIDE / 2, _SIDE + _BETWEEN + _STRIP
-    said = f"{found.count:,} words, ECE {100 * found.ece:.2f} %"
+    said = f"{plural(found.count, 'word')}, ECE {100 * found.ece:.2f} %"
     lines = [
         f'<text class="title middle" x="{middle}" y="-26">{escape(title)}</text>',
         f'<text class="middle" x="{middle}" y="-9">{said}</text>',

@@ -16,7 +16,7 @@ from gpuparse.data.graphs import (
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.trees import check_trees
 from gpuparse.data.vocabulary import Interner
-from gpuparse.errors import DataError
+from gpuparse.errors import DataError, plural
 from gpuparse.evaluation.graphs import GraphScores, score_graphs
 from gpuparse.evaluation.metrics import TreeScores, score_trees
 from gpuparse.evaluation.reliability import (
@@ -211,7 +211,7 @@ def deps_graphs(treebank: Treebank) -> Graphs:
 def require_none(faults: list[DataError]) -> None:
     """DataError for the first error; there is one per sentence."""
     if faults:
-        more = f" (and {len(faults) - 1} more such sentences)" if len(faults) > 1 else ""
+        more = f" (and {plural(len(faults) - 1, 'more such sentence')})" if len(faults) > 1 else ""
         raise DataError(f"{faults[0]}{more}")
 
 
@@ -272,7 +272,7 @@ def find_difference(gold: Treebank, system: Treebank) -> str:
         longer, shorter = (gold, system) if gold.n_words > system.n_words else (system, gold)
         return (
             f"{word_place(longer, n_words)}{shorter.source} ends before this word;"
-            f" it has {shorter.n_words} words, {longer.source} has {longer.n_words}"
+            f" it has {plural(shorter.n_words, 'word')}, {longer.source} has {longer.n_words}"
         )
     return ""
 

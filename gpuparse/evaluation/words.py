@@ -14,7 +14,7 @@ import numpy as np
 from gpuparse.data.scanner import NO_HEAD
 from gpuparse.data.treebank import Treebank, place
 from gpuparse.data.trees import check_trees
-from gpuparse.errors import DataError
+from gpuparse.errors import DataError, plural
 from gpuparse.evaluation.metrics import ArcCounts, Share, universal_parts
 from gpuparse.evaluation.significance import Comparison, bootstrap_of_f, disagreement
 from gpuparse.evaluation.treebanks import column_numbers, require_none
@@ -466,7 +466,7 @@ def _align_forms(
     """A longest common subsequence of lower-cased forms; of several, the script's choice."""
     if len(gold_words) * len(system_words) > _MOST_CELLS:
         raise DataError(
-            f"{_place(gold, int(gold.of_word[gold_words[0]]))}{len(gold_words):,} words of"
+            f"{_place(gold, int(gold.of_word[gold_words[0]]))}{plural(len(gold_words), 'word')} of"
             f" multiword tokens here cannot be aligned with {len(system_words):,} of"
             f" {system.treebank.source}; divide the tokens"
         )

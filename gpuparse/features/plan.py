@@ -26,6 +26,7 @@ values that it reads, and finds a line of weights, one weight a label.
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import chain
 from math import prod
 from typing import Literal, NamedTuple
 
@@ -44,8 +45,6 @@ HEAD, MODIFIER = 0, 1
 MAX_DENSE_LINES = 1 << 19  # of all between families together
 MAX_TRIPLE_CELLS = 1 << 22  # of a triple family found by shifts
 HASHED_TRIPLE_CELLS = 1 << 20
-RIGHT, BELOW = 0x5BD1E995, 0xB5297A4D  # into the hash: m stands to the right of h, h to that of g
-PART_SEED = 1 << 16  # of higher-order templates; families of arcs and siblings have smaller ones
 NO_NODE = -1  # node of a label role that a tree does not fill
 NO_NODE_VALUE = 3  # value read at such a node: that of the edge after the last word
 
@@ -208,11 +207,10 @@ def _family_kind(
 
 
 class RowTemplates(NamedTuple):
-    """The templates of the rows that `gpuparse.scoring.rows` lists for a part, in its order."""
+    """The templates of the rows of a part, in the order of `gpuparse.scoring.part_rows`."""
 
-    word: list[Template]
-    pair: list[Template]
-    between: list[Template]  # of each word in between
+    of_words: list[Template]  # of one or two words
+    between: list[list[Template]]  # by family: of each word in between
 
 
 def templates_of_rows(
@@ -222,41 +220,27 @@ def templates_of_rows(
 
     Args: pairs_of_distance: of `compile_joint_labels`.
     """
-    found: dict[str, list[tuple[_Looks, list[frozenset[str]]]]]
-    found = {"word": [], "pair": [], "between": []}
+    found: dict[str, list[list[Template]]] = {"word": [], "pair": [], "between": []}
     for looks, suffixes in _families(templates):
-        found[_family_kind(looks, suffixes, pairs_of_distance)].append((looks, suffixes))
-    return RowTemplates(
-        *(
-            [
-                Template((*head, *modifier), middle, suffixes[k])
-                for k in range(2)
-                for (head, modifier, middle), suffixes in families
-                if k < len(suffixes)
-            ]
-            for families in found.values()
+        head, modifier, middle = looks
+        found[_family_kind(looks, suffixes, pairs_of_distance)].append(
+            [Template((*head, *modifier), middle, suffix) for suffix in suffixes]
         )
-    )
+    return RowTemplates(list(chain(*found["word"], *found["pair"])), found["between"])
 
 
 def templates_of_sibling_rows(templates: Sequence[Template]) -> list[Template]:
     """The templates of the rows of siblings; those of two words have the roles s and m."""
     pairs = [_as_arc(template) for template in templates if not template.of("h")]
-    of_two = templates_of_rows(pairs)
+    named = [_with_role(template, "h", "s") for template in templates_of_rows(pairs).of_words]
     triples = [template for template in templates if template.of("h")]
-    named = [_with_role(template, "h", "s") for template in of_two.word + of_two.pair]
-    families = [
-        group[i : i + 2]
-        for group in _triple_groups(triples).values()
-        for i in range(0, len(group), 2)
-    ]
-    return named + [family[k] for k in range(2) for family in families if k < len(family)]
+    return named + list(chain(*_triple_groups(triples).values()))
 
 
 def templates_of_end_rows(templates: Sequence[Template]) -> list[Template]:
     """The templates of the rows of ends."""
-    of_two = templates_of_rows([_as_arc(template) for template in templates])
-    return [_with_role(template, "m", "e") for template in of_two.word + of_two.pair]
+    of_arcs = templates_of_rows([_as_arc(template) for template in templates])
+    return [_with_role(template, "m", "e") for template in of_arcs.of_words]
 
 
 def _triple_groups(templates: Sequence[Template]) -> dict[tuple[str, ...], list[Template]]:

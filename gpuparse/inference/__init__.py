@@ -1,6 +1,7 @@
 """Tree search and sums over trees: score tensors in, trees and probabilities out.
 
-A name is imported when it is first asked for: the table of decoders needs no torch.
+A name is imported when it is first asked for: the table of decoders needs no torch, all other
+functions need it (the extra `torch`).
 """
 
 import importlib
@@ -8,13 +9,14 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from gpuparse.extras import require
+
 if TYPE_CHECKING:
     from gpuparse.inference.approximate.dual_decomposition import (
         dual_decomposition,
         dual_decomposition_labelled,
     )
     from gpuparse.inference.approximate.hill_climb import hill_climb, multi_parent
-    from gpuparse.inference.approximate.loopy_belief_propagation import loopy_belief_propagation
     from gpuparse.inference.best_trees import (
         chu_liu_edmonds,
         chu_liu_edmonds_kbest,
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
         eisner_grandchild_labelled,
         eisner_tri_sibling,
     )
-    from gpuparse.inference.integer_program import integer_program, integer_program_labelled
     from gpuparse.inference.marginals import (
         arc_scores_of_labels,
         label_marginals,
@@ -107,10 +108,7 @@ __all__ = [
     "eisner_tri_sibling",
     "hill_climb",
     "hinge_loss",
-    "integer_program",
-    "integer_program_labelled",
     "label_marginals",
-    "loopy_belief_propagation",
     "matrix_tree_entropy",
     "matrix_tree_log_partition",
     "matrix_tree_marginals",
@@ -124,7 +122,7 @@ __all__ = [
 _MODULES = (
     "decoders", "scores", "best_trees", "projective_sums", "matrix_tree", "marginals",
     "chains", "constraints", "higher_order", "distributions", "approximate.dual_decomposition",
-    "approximate.hill_climb", "approximate.loopy_belief_propagation", "integer_program", "support",
+    "approximate.hill_climb", "support",
 )  # fmt: skip
 """Where public names are looked for, in this order."""
 
@@ -143,10 +141,14 @@ sys.modules[__name__].__class__ = _Room
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    modules = (importlib.import_module(f"{__name__}.{module}") for module in _MODULES)
-    value = next(getattr(module, name) for module in modules if hasattr(module, name))
-    globals()[name] = value
-    return value
+    for module in _MODULES:
+        if module != "decoders":
+            require(__name__, "torch")
+        found = importlib.import_module(f"{__name__}.{module}")
+        if hasattr(found, name):
+            globals()[name] = getattr(found, name)
+            return globals()[name]
+    raise AssertionError(f"no module has {name}")
 
 
 def __dir__() -> list[str]:

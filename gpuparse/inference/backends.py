@@ -10,7 +10,6 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from gpuparse import native
 from gpuparse.errors import ScoreError
 from gpuparse.inference.decoders import ENGINES, Engine
 
@@ -30,9 +29,9 @@ def choose_engine(backend: str, device: torch.device, *, has_kernels: bool = Fal
     """The engine that runs.
 
     Args:
-        backend: a key of `ENGINES`, or "auto": "native" for tensors in main memory, if the native
-            library is there and the code is not traced (`is_traced`); for any other device "triton"
-            where there are kernels and Triton is installed; and else "torch".
+        backend: a key of `ENGINES`, or "auto": "native" for tensors in main memory, if the code is
+            not traced (`is_traced`); for any other device "triton" where there are kernels and
+            Triton is installed; and else "torch".
         device: where the scores are.
         has_kernels: whether the algorithm has Triton kernels.
     Raises: ScoreError: an unknown backend, or one that cannot read these tensors or run here.
@@ -41,7 +40,7 @@ def choose_engine(backend: str, device: torch.device, *, has_kernels: bool = Fal
         if is_traced():
             return "torch"
         if device.type == "cpu":
-            return "native" if native.is_available() else "torch"
+            return "native"
         if not (has_kernels and device.type == "cuda" and has_triton()):
             return "torch"
         _require_compiler()
@@ -54,7 +53,6 @@ def choose_engine(backend: str, device: torch.device, *, has_kernels: bool = Fal
             raise ScoreError(f"backend 'cpu' reads tensors in main memory, these are on {device}")
         if is_traced():
             raise ScoreError("backend 'cpu' cannot be traced or transformed; use 'torch'")
-        native.library()  # raises NativeError, which says what to do
     if backend == "gpu":
         _require_triton(device, has_kernels)
     return ENGINES[backend]
@@ -89,16 +87,14 @@ def _require_compiler() -> None:
 
 
 def require_native(name: str, backend: str, device: torch.device) -> None:
-    """Raise ScoreError unless what has no torch form can run, in native code or its plain form.
+    """Raise ScoreError unless what exists in native code only can run.
 
     Args:
         name: of the function, for the message.
         backend: "auto" or "cpu".
         device: where the scores are.
     """
-    engine = choose_engine(backend, device)
-    has_plain_form = backend == "auto" and device.type == "cpu" and not is_traced()
-    if engine != "native" and not has_plain_form:
+    if choose_engine(backend, device) != "native":
         raise ScoreError(
             f"{name} exists in native code only, for tensors in main memory with backend 'cpu', not"
             f" for tensors on {device} with backend {backend!r}"

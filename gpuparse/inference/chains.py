@@ -36,8 +36,7 @@ def chain_viterbi(
 
     Args:
         unary, pairs, triples: as above. lengths: int (B,), 1..N; None: N of each.
-        backend: "auto", "torch", "cpu" (native) or "gpu" (Triton); all give the same sequences and
-            the same bits.
+        backend: "auto", "torch" or "cpu" (native); all give the same sequences and the same bits.
     Returns: tags int64 (B, N), -1 behind the end; scores float64 (B,), without gradient, added
         from the first position on: the score so far, and the sum of tag, pair and triple.
     Raises:
@@ -47,14 +46,9 @@ def chain_viterbi(
     Source: Viterbi 1967; Rabiner 1989, section III.B.
     """
     given = _checked(unary, pairs, triples, lengths)
-    engine = choose_engine(backend, unary.device, has_kernels=True)
-    if engine == "native":
+    if choose_engine(backend, unary.device) == "native":
         tags, scores = given.found(1)
         tags, scores = tags[:, 0], scores[:, 0]
-    elif engine == "triton":
-        from gpuparse.inference.triton import chains  # imports Triton
-
-        tags, scores = chains.chain_viterbi(*given.detached())
     else:
         tags, scores = given.best()
     _require_sequences(scores)
@@ -211,9 +205,6 @@ class _Chains(NamedTuple):
         parts = (self.unary, self.pairs, triples, self.lengths)
         return _Arrays(*(part.detach().cpu().contiguous().numpy() for part in parts))
 
-    def detached(self) -> "_Chains":
-        return _Chains(*(None if part is None else part.detach() for part in self))
-
     def found(self, k: int) -> tuple[Tensor, Tensor]:
         """The k best sequences by native code: tags (B, k, N) and scores (B, k)."""
         n_chains, n, _ = self.unary.shape
@@ -264,7 +255,7 @@ class _Chains(NamedTuple):
 
     def best(self) -> tuple[Tensor, Tensor]:
         """The best sequences by operations of torch."""
-        given = self.detached()
+        given = _Chains(*(None if part is None else part.detach() for part in self))
         value, (n_chains, n, k) = given.start(), given.unary.shape
         places = torch.arange(k, device=value.device)
         back = []

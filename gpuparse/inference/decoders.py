@@ -1,8 +1,7 @@
 """The table of decoders: what each reads, what it finds, and what is known of its trees, and where.
 
 This is the one place that says which quantities exist for which decoder on which engine. Commands,
-the parser, the learner and the tests ask the table. What exists on the engine "native" has a plain
-form too, which runs where there is no native code. It imports no torch: functions are named here
+the parser, the learner and the tests ask the table. It imports no torch: functions are named here
 and imported when they are asked for.
 """
 

@@ -24,7 +24,6 @@ from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decoders import DECODERS, ENGINES, Decoder, Quantity, with_quantity
 from gpuparse.inference.marginals import minimum_bayes_risk
 from gpuparse.inference.scores import (
-    NO_HEAD,
     Lengths,
     Scores,
     as_lengths,
@@ -32,6 +31,7 @@ from gpuparse.inference.scores import (
     require_tensor,
     word_mask,
 )
+from gpuparse.inference.search import NO_HEAD
 from gpuparse.inference.support import TreeKind, Unreachable, as_heads
 from gpuparse.inference.tree_parts import find_parts, scores_of_words
 

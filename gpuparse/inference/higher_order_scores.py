@@ -102,7 +102,7 @@ def require_usable(scores: Tensor, lengths: Tensor, name: str, *, may_cross: boo
         return
     part = "arc" if name == "label" else name
     which = torch.arange(len(scores), device=scores.device)
-    if scores.device.type == "cpu" and native.is_available():
+    if scores.device.type == "cpu":
         # Sweeps over more cells than are read; what stops them is looked at below.
         rows = scores.flatten(2, 3) if len(axes_of(part)) == 4 else scores[..., None].flatten(3)
         found = np.empty(len(scores), np.bool_)

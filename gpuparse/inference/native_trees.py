@@ -16,7 +16,8 @@ from gpuparse import native
 from gpuparse.errors import ScoreError
 from gpuparse.inference.backends import WORTH_A_THREAD, run_in_threads
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.inference.scores import NO_HEAD, require_usable_arcs, rows_of_parts, without_tree
+from gpuparse.inference.scores import require_usable_arcs, rows_of_parts, without_tree
+from gpuparse.inference.search import NO_HEAD
 
 MAX_TREES, MAX_SAMPLES = (1 << 20) - 1, (1 << 31) - 1
 """The most trees of a sentence that can be asked for: the best ones, and random ones."""

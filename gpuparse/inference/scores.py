@@ -14,9 +14,6 @@ from gpuparse.errors import ConfigError, NoTreeError, ScoreError
 from gpuparse.inference.backends import is_traced
 from gpuparse.inference.decoders import DECODERS, ENGINES
 
-NO_HEAD = -1
-"""The value of `heads` at position 0 and in padding."""
-
 
 def word_mask(lengths: Tensor, n_nodes: int) -> Tensor:
     """The positions of words, without the root and padding.
@@ -118,7 +115,7 @@ def require_usable_arcs(arcs: Tensor, lengths: Tensor) -> None:
     """
     if is_traced():
         return
-    if arcs.device.type == "cpu" and native.is_available():
+    if arcs.device.type == "cpu":
         b = native.call("find_unusable_arc", arcs.numpy(), lengths.numpy())
     else:
         b = _first_unusable(arcs, lengths)
@@ -229,7 +226,7 @@ def check_sibling_scores(
     checked = scores.arc.to(wider), siblings, ends.to(wider), scores.lengths
     if is_traced():
         return checked
-    if siblings.device.type == "cpu" and native.is_available():
+    if siblings.device.type == "cpu":
         b = native.call("find_unusable_sibling", rows_of_parts(siblings), scores.lengths.numpy())
     else:
         b = _first_unusable_siblings(siblings, scores.lengths)

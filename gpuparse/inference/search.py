@@ -7,6 +7,7 @@ import numpy as np
 
 from gpuparse.errors import ScoreError
 
+NO_HEAD = -1  # the value of heads at position 0 and in padding
 MAX_ITERATIONS = 1000  # solutions of all sub-problems of a dual decomposition
 MOST_LIMITS = 10  # sets of labels: the work doubles with each
 _NONE = np.zeros(0, np.int64)
@@ -22,6 +23,14 @@ class Search(NamedTuple):
     granularity: float = 0.0
     class_of: np.ndarray = _NONE
     masks: np.ndarray = _NONE
+
+
+class ChangeLimits(NamedTuple):
+    """Limits of searches by single changes, as native/api/single_changes.h declares them."""
+
+    single_root: bool
+    max_changes: int
+    min_gain: float
 
 
 def classes_of_labels(

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from gpuparse.api.parsing import SentenceParser, load
 from gpuparse.data.conll import OnError
-from gpuparse.data.table_files import AUTO
+from gpuparse.data.table_files import AUTO, format_of, output_name
 from gpuparse.errors import ConfigError
 
 EXISTING = ("fail", "keep", "replace")
@@ -31,7 +31,9 @@ class ParsedFile(NamedTuple):
 
 
 class FileParser:
-    """A function that parses a file of a folder into a file of the same name in another folder.
+    """A function that parses a file of a folder into a file in another folder.
+
+    Files have the same names there, but text has `.conllu` in place of `.txt`.
 
     It is small and can be pickled: it has names and options, and no model. A process loads the
     model when it parses its first file, and keeps it. A file appears under its name when it is
@@ -101,20 +103,35 @@ class FileParser:
                     names.append(os.path.relpath(os.path.join(folder, name), self.source))
         if not names:
             raise ConfigError(f"{self.source}: has no files")
-        done = {name for name in names if (self.target / name).exists()}
+        outputs: dict[Path, str] = {}
+        for name in names:
+            other = outputs.setdefault(self.output(name), name)
+            if other != name:
+                raise ConfigError(
+                    f"{other} and {name} would both be written as {self.output(name)}"
+                )
+        done = {name for output, name in outputs.items() if output.exists()}
         if done and existing == "fail":
             raise ConfigError(
-                f"{self.target / min(done)}: exists; name another folder, or give"
+                f"{self.output(min(done))}: exists; name another folder, or give"
                 ' existing="keep" to parse the other files, "replace" to parse all'
             )
         return sorted(set(names) - done if existing == "keep" else names)
+
+    def output(self, name: str) -> Path:
+        """The output of a file, given its name relative to the source.
+
+        Text and vertical text become CoNLL-U: `.conllu` follows the name, or takes the place of
+        `.txt`.
+        """
+        return self.target / output_name(name, format_of(name, self._options["input"]))
 
     def __call__(self, name: str) -> ParsedFile:
         """Parse a file, given its name relative to the source; replaces its output.
 
         Raises: as `gpuparse.load` and `SentenceParser.parse_file`.
         """
-        output = self.target / name
+        output = self.output(name)
         output.parent.mkdir(parents=True, exist_ok=True)
         parser = _loaded(self._model, *self._of_model)
         counts = parser.parse_file(self.source / name, output, force=True, **self._options)

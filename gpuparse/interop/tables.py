@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gpuparse.api.parsing import load
 from gpuparse.data.arrow_tables import read_rows
 from gpuparse.data.sentences import no_form
-from gpuparse.errors import ConfigError, DataError
+from gpuparse.errors import ConfigError, DataError, plural
 
 if TYPE_CHECKING:
     import pyarrow
@@ -108,7 +108,9 @@ class TableParser:
             return
         empty = [name for name in self._parser.columns if _is_empty(_values(table, name))]
         if empty:
-            raise _missing(empty, f"all values are missing in a batch of {table.num_rows:,} rows")
+            raise _missing(
+                empty, f"all values are missing in a batch of {plural(table.num_rows, 'row')}"
+            )
 
     def _without(self, table: pyarrow.Table, faults: dict[int, str]) -> pyarrow.Table:
         """A parsed table with nulls in faulty rows."""
@@ -155,9 +157,10 @@ def _error_of(table: pyarrow.Table, faults: dict[int, str]) -> DataError:
         named = table.slice(row, 1).to_pylist()[0]
         texts = [f"{name}={value!r}"[:60] for name, value in named.items()]
         lines.append(
-            f"row {row} of a batch of {table.num_rows:,} rows{fault}: {', '.join(texts[:SHOWN])}"
+            f"row {row} of a batch of"
+            f" {plural(table.num_rows, 'row')}{fault}: {', '.join(texts[:SHOWN])}"
         )
     more = len(faults) - SHOWN
     if more > 0:
-        lines.append(f"and {more:,} more rows")
+        lines.append(f"and {plural(more, 'more row')}")
     return DataError("\n".join([*lines, 'on_error="null" parses the other rows']))

@@ -35,6 +35,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from gpuparse.extras import require
+
+# ruff: noqa: E402 (imports of torch come after the error that says how to install it)
+require("gpuparse.interop.torch_struct", "torch")
+
 import torch
 from torch import Tensor
 from torch.distributions import Distribution

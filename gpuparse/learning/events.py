@@ -1,8 +1,17 @@
 """What learning reports while it runs."""
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 STAGES = ("vectors", "arcs", "labels")  # those whose epochs are counted, in their order
+
+
+class Counts(NamedTuple):
+    """Sentences learned from in an epoch, words that were wrong, and words."""
+
+    done: int
+    wrong: int
+    words: int
 
 
 @dataclass(frozen=True)

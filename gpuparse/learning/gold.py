@@ -94,8 +94,8 @@ def read_gold(
     Args:
         batch: the treebank, encoded.
         decoder: what finds trees while learning.
-        unreachable: "oracle", "reorder" or "none": what replaces a non-projective gold tree of a
-            projective decoder: the nearest projective tree, the tree with its words in a
+        unreachable: "projectivise", "reorder" or "none": what replaces a non-projective gold tree
+            of a projective decoder: the nearest projective tree, the tree with its words in a
             projective order, or nothing.
         single_root: None: whether all gold trees have exactly one modifier of the root.
         guide_row: the row of the batch's values that has guide heads, if there is one.
@@ -184,7 +184,7 @@ def _reachable(
             tree[tree != nearest] = -1  # a head that cannot be kept counts as unknown
         elif is_of_projective and not is_projective(tree):
             n_replaced += 1
-            if unreachable == "oracle":
+            if unreachable == "projectivise":
                 tree[:] = nearest_projective(tree, single_root=single_root)
             elif unreachable == "reorder":
                 order = nesting_order(tree)

@@ -34,6 +34,7 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.stages.vectors import GRANDPARENT_SHARE, VectorTables
 from gpuparse.limits import MAX_BETWEEN_VALUES
 from gpuparse.parser import Parser
+from gpuparse.scoring.hashing import WORD, fold, mix
 from gpuparse.scoring.word_vectors import (
     BETWEEN_TERMS,
     KINDS,
@@ -249,18 +250,14 @@ def _hashed_places(
 
     Of several with one hash the largest weight comes last. weights: (cells,) of the family.
     """
-    import torch
-
-    from gpuparse.scoring.tensors import WORD, fold, mix
-
     places = np.flatnonzero(weights)
     places = places[np.argsort(np.abs(weights[places].astype(np.int64)), kind="stable")]
     ends = [old[f"{role}_shift"] for role in _ROLES[1:]] + [_SHIFTED_BITS]
     hashed = np.zeros(len(places), np.int64)
     for number, (role, end) in enumerate(zip(_ROLES, ends, strict=True)):
         shift = old[f"{role}_shift"]
-        value = torch.from_numpy((places >> shift) & ((1 << (end - shift)) - 1))
-        key = mix(fold(value * 0, value), 3 * new["seed"] + number).numpy()
+        value = (places >> shift) & ((1 << (end - shift)) - 1)
+        key = mix(fold(value * 0, value), 3 * new["seed"] + number)
         hashed ^= (key & WORD) * new["slots"] & (new["cells"] - 1)
     is_read = hashed >= LINE  # the first line stays zero
     return places[is_read], (hashed ^ (places & (old["slots"] - 1)))[is_read]

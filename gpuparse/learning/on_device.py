@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gpuparse.config import RunConfig
 from gpuparse.data.batch import MARGIN, Batch
-from gpuparse.errors import ResourceError
+from gpuparse.errors import ResourceError, plural
 from gpuparse.features.plan import Plan
 from gpuparse.inference.backends import choose_engine
 from gpuparse.inference.constraints import constrain
@@ -206,10 +206,6 @@ class DeviceLearner:
         single_root: whether every tree has exactly one modifier of the root.
         device: where the work is done.
         backend: "torch", "gpu" (Triton kernels), or "auto", which takes the kernels on a GPU.
-        max_cells: at a time, as `sentence_cells` counts them; a mini-batch is searched in several
-            goes where it has more.
-        rows_at_once: feature rows of differing parts that are held at a time, at least. Neither
-            this nor max_cells changes a bit of the result.
     Source: McDonald, Crammer & Pereira (2005), figure 3, and McDonald & Pereira (2006), figure 6;
         differs: the trees of a mini-batch are found with the weights before it.
     """
@@ -226,8 +222,6 @@ class DeviceLearner:
         single_root: bool,
         device: str,
         backend: str = "auto",
-        max_cells: int = LEARNING_BUDGET,
-        rows_at_once: int = DIFFERING_ROWS_AT_ONCE,
     ) -> None:
         self._values = torch.from_numpy(batch.values).to(device)
         self._gold = torch.from_numpy(gold).to(device)
@@ -236,7 +230,7 @@ class DeviceLearner:
         self._kept_weighted = weights.weighted
         self._decoder, self._rule = DECODERS[config.decoder], update_rule(config)
         self._single_root = single_root
-        self._max_cells, self._rows_at_once = max_cells, rows_at_once
+        self._max_cells = LEARNING_BUDGET  # what memory is found to allow, changes no bit
         # The table that scores are summed from on this device; in main memory, `weights` itself.
         self._table = bag_of(weights.weights, self._values.device, 1).weight.detach()
         self._table[:-1] = torch.from_numpy(weights.array).to(device)
@@ -269,8 +263,9 @@ class DeviceLearner:
         for part, compared in admission.run(compare):
             if compared is None:
                 raise ResourceError(
-                    f"device {device}: no memory for a sentence of {int(mini.lengths[part[0]])}"
-                    " words: leave it out, or learn with learning.backend=cpu"
+                    f"device {device}: no memory for a sentence of"
+                    f" {plural(int(mini.lengths[part[0]]), 'word')}: leave it out, or learn with"
+                    " learning.backend=cpu"
                 )
             sentences = torch.from_numpy(part).to(device)
             costs[sentences], features = compared
@@ -300,7 +295,7 @@ class DeviceLearner:
 
     def _search(self, batch: TensorBatch, gold: Tensor) -> tuple[Tensor, Tensor]:
         """(B, N) heads of the tree found, and of the tree that is learned towards."""
-        arcs, *others = self._parser.scores(batch, self._parser.sums(batch.values))
+        arcs, *others = self._parser.scores(batch)
         target = self._completed(batch.lengths, arcs, others, gold) if self._is_partial else gold
         if self._rule.cost > 0.0:
             # The cost of a wrong head; without a gold head, all heads have it.
@@ -332,7 +327,7 @@ class DeviceLearner:
     def _rows_of(self, batch: TensorBatch, target: Tensor, found: Tensor) -> Tensor:
         """(3, F) the features that only one of two trees has: sentence, row, sign."""
         rows, silent = PartRows(batch, self._plan, self._features), self._features.n_rows
-        size = max(1, self._rows_at_once // rows.longest_line)
+        size = max(1, DIFFERING_ROWS_AT_ONCE // rows.longest_line)
         features = []
 
         def add(parts: Parts, find: Callable[[Parts], Tensor]) -> None:

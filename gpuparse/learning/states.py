@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuparse.errors import ModelError
+from gpuparse.errors import ModelError, plural
 from gpuparse.learning.events import STAGES
 
 
@@ -41,4 +41,4 @@ def check_state(
             raise ModelError(f"a damaged state: '{name}' has numbers that are not finite")
     for stage, done in zip(STAGES, state["done"].tolist(), strict=True):
         if not 0 <= done <= epochs[stage]:
-            raise ModelError(f"a damaged state: {done} epochs of {stage} are done")
+            raise ModelError(f"a damaged state: {plural(done, 'epoch')} of {stage}")

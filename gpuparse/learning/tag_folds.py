@@ -6,6 +6,7 @@ consecutive sentences; each is tagged by a tagger that is learned from the other
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from gpuparse.tagging.lemmatizer import learn_lemmatizer
 from gpuparse.tagging.tagger import Tags, learn_tagger, part_of
 
 Watch = Callable[[float, str], None]
+Keep = Callable[[int, Callable[[], dict[int, Column]]], dict[int, Column]]
 
 
 def gold_tags(treebank: Treebank) -> Tags:
@@ -39,13 +41,15 @@ def jackknifed(
     seed: int,
     threads: int,
     watch: Watch = lambda done, note: None,
+    keep: Keep = lambda fold, learn: learn(),
 ) -> dict[int, Column]:
     """The tags, and lemmas, of a treebank as predicted by stages of its other folds, by column.
 
     Args:
         lemmatizer: None where there is no lemmatiser; lemmas are gold then.
         threads: folds that are learned at the same time.
-        watch: is told the share that is done.
+        watch: is told the share that is done, by one thread at a time.
+        keep: gives the columns of a fold, from 1, that it has or that are learned now.
     Raises: DataError: fewer than two sentences, or a fold without words to learn from.
     Cost: folds - 1 times that of learning the stages.
     """
@@ -56,31 +60,35 @@ def jackknifed(
             " tagger.folds=1 to learn from gold tags"
         )
     bounds = [k * n // folds for k in range(folds + 1)]
-    shares = [0.0] * folds
+    shares, lock = [0.0] * folds, Lock()
 
-    def annotate(k: int) -> tuple[Tags, Column | None]:
-        def watch_fold(done: float, note: str) -> None:
-            shares[k] = done
-            watch(sum(shares) / folds, f"fold {k + 1} of {folds}, {note}")
+    def say(k: int, share: float, note: str) -> None:
+        with lock:
+            shares[k] = share
+            watch(sum(shares) / folds, f"fold {k + 1} of {folds}{note}")
 
+    def annotate(k: int) -> dict[int, Column]:
         others = np.ones(n, np.bool_)
         others[bounds[k] : bounds[k + 1]] = False
         rest, fold = treebank.only(others), part_of(treebank, bounds[k], bounds[k + 1])
-        tags = learn_tagger(rest, tagger, seed=seed, watch=watch_fold).tag(fold)
-        if lemmatizer is None:
-            return tags, None
-        learned = learn_lemmatizer(rest, gold_tags(rest), lemmatizer, seed=seed)
-        return tags, learned.lemmatize(fold, tags)
+        learned = learn_tagger(
+            rest, tagger, seed=seed, watch=lambda share, note: say(k, share, f", {note}")
+        )
+        tags = learned.tag(fold)
+        columns: dict[int, Column] = dict(zip((UPOS, XPOS, FEATS), tags, strict=True))
+        if lemmatizer is not None:
+            lemmas = learn_lemmatizer(rest, gold_tags(rest), lemmatizer, seed=seed)
+            columns[LEMMA] = lemmas.lemmatize(fold, tags)
+        return columns
+
+    def kept(k: int) -> dict[int, Column]:
+        columns = keep(k + 1, lambda: annotate(k))
+        say(k, 1.0, "")
+        return columns
 
     with ThreadPoolExecutor(max(1, min(threads, folds))) as pool:
-        found = list(pool.map(annotate, range(folds)))
-    columns = {
-        number: _joined([tags[place] for tags, _ in found])
-        for place, number in enumerate((UPOS, XPOS, FEATS))
-    }
-    if lemmatizer is not None:
-        columns[LEMMA] = _joined([lemmas for _, lemmas in found if lemmas is not None])
-    return columns
+        found = list(pool.map(kept, range(folds)))
+    return {number: _joined([columns[number] for columns in found]) for number in found[0]}
 
 
 def _joined(columns: list[Column]) -> Column:

@@ -1,7 +1,8 @@
 """Training: epochs, events and state. Yields events; prints nothing, saves nothing."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from gpuparse.features.word_vectors import (
     frequent_values,
 )
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.learning.events import STAGES, Progress
+from gpuparse.learning.events import STAGES, Counts, Progress
 from gpuparse.learning.gold import read_gold
 from gpuparse.learning.growth import (
     check_start,
@@ -38,7 +39,6 @@ from gpuparse.learning.growth import (
     learned_networks,
     learned_weights,
 )
-from gpuparse.learning.mixing import ALONE, Counts, Learn, Mixing, Processes
 from gpuparse.learning.stages.arcs import (
     ArcModel,
     Engine,
@@ -50,17 +50,22 @@ from gpuparse.learning.stages.arcs import (
 from gpuparse.learning.stages.labels import LabelStage, gold_labels, label_weights
 from gpuparse.learning.stages.pruning import (
     Pruned,
-    as_state,
+    PrunersSoFar,
     check_folds,
     from_state,
     known_pruning,
     learn_pruning,
     pruning_shapes,
 )
-from gpuparse.learning.stages.vectors import GRANDPARENT_SHARE, VectorGold, VectorStage
+from gpuparse.learning.stages.vectors import (
+    GRANDPARENT_SHARE,
+    VectorGold,
+    VectorStage,
+    VectorTables,
+)
 from gpuparse.learning.states import Shape, check_state
 from gpuparse.learning.temperatures import fit_temperatures
-from gpuparse.learning.updates import AveragedWeights, Table, check_learning
+from gpuparse.learning.updates import AveragedWeights, check_learning
 from gpuparse.limits import MAX_LABELS
 from gpuparse.parser import Parser, check_guides, compile_joint
 from gpuparse.scoring.pruning import Arcs, Pruner, all_cells
@@ -68,7 +73,7 @@ from gpuparse.scoring.weights import JointLabels, Weights, hashed_map, stride_of
 from gpuparse.scoring.word_vectors import POINTS, WordVectors, frozen
 
 _SINGLE_ROOT = {"auto": None, True: True, False: False}
-_DRAWN_FOR = {"arcs": 0, "labels": 1, "vectors": 3}  # what orders are drawn for; 2: mixing
+_DRAWN_FOR = {"arcs": 0, "labels": 1, "vectors": 3}  # what orders are drawn for
 
 
 class Trainer:
@@ -81,7 +86,6 @@ class Trainer:
         config: the keys of the run; treebanks, templates and threads are given here instead.
         threads: threads that predict the sentences of a batch; the result is the same for any.
         guides: (W,) heads that another parser proposes, -1 for none; for guide templates.
-        processes: that share the work, each with the same arguments.
         device: where the torch engine learns arcs.
         vocabularies: the known values, if not those of the treebank.
         start: a finished model to learn on from; None: from nothing.
@@ -100,7 +104,6 @@ class Trainer:
         config: RunConfig,
         threads: int = 1,
         guides: np.ndarray | None = None,
-        processes: Processes = ALONE,
         device: str = "cpu",
         vocabularies: Vocabularies | None = None,
         start: Parser | None = None,
@@ -114,8 +117,6 @@ class Trainer:
         self._decoder, self._start = DECODERS[config.decoder], start
         self._arcs, self._labels = self._expanded(arcs, labels)
         check_templates(self._arcs, self._labels, config)
-        if self._arcs.word_vectors and processes.count > 1:
-            raise ConfigError("word vectors are learned by one process: start one alone")
         self._vocabularies = vocabularies or self._see_values()
         self.plan = compile_plan(
             self._arcs, self._vocabularies, higher=self._decoder.is_higher_order
@@ -137,14 +138,11 @@ class Trainer:
         # The word vectors after some epochs, and their sizes.
         self._frozen: tuple[int, VectorTemplates, WordVectors] | None = None
         self._epochs_done = dict.fromkeys(STAGES, 0)
-        self._mixing = Mixing(
-            len(treebank), config.learning.shards,
-            config.seed if config.learning.shuffle else None, processes,
-        )  # fmt: skip
-        self.pruned: Pruned | None = None
         self._known_pruner = self._start_pruner()
+        self._pruners = PrunersSoFar(self.gold.arc_batch) if self._is_pruned else None
         if self._is_pruned and self._known_pruner is None:
             check_folds(len(treebank), config.pruning.folds)
+        self._best: dict[str, Best] = {}  # of the stages whose epochs were scored
 
     def _expanded(
         self, arcs: TemplateSet, labels: TemplateSet | None
@@ -306,9 +304,30 @@ class Trainer:
         return self.gold.single_root
 
     @property
+    def pruned(self) -> Pruned | None:
+        """The pruner and the candidate arcs, if they are learned."""
+        return self._pruners.result if self._pruners else None
+
+    @property
+    def epochs(self) -> dict[str, int]:
+        """How many epochs each stage has, and how many parsers the pruning stage, in order."""
+        has_pruning = self._is_pruned and self._known_pruner is None
+        epochs = self._epochs()
+        return {
+            "vectors": epochs.pop("vectors"),
+            "pruning": self.config.pruning.folds + 1 if has_pruning else 0,
+            **epochs,
+        }
+
+    @property
     def epochs_done(self) -> dict[str, int]:
-        """The number of epochs of each stage that are learned."""
-        return dict(self._epochs_done)
+        """How many of `epochs` are learned."""
+        done = dict(self._epochs_done)
+        so_far = self._pruners
+        n_pruners = 0 if so_far is None else len(so_far.ratios)
+        if so_far is not None and so_far.result is not None:
+            n_pruners = self.epochs["pruning"]
+        return {"vectors": done.pop("vectors"), "pruning": n_pruners, **done}
 
     @property
     def n_unreachable(self) -> int:
@@ -332,39 +351,25 @@ class Trainer:
 
     def learn(self) -> Iterator[Progress]:
         """Learn all that is left to learn; yields events during and at the end of every epoch."""
-        while self._epochs_done["vectors"] < self._epochs()["vectors"]:
-            yield from self._learn_vector_epoch(self._epochs_done["vectors"])
-        if self._is_pruned and self.pruned is None and self._known_pruner is not None:
-            self.pruned = known_pruning(
-                self.gold.arc_batch, self.plan, self.features.rows, self.gold.arc_heads,
-                self._known_pruner, single_root=self.single_root,
-            )  # fmt: skip
-        if self._is_pruned and self.pruned is None:
-            self.pruned = yield from learn_pruning(
-                self.gold.arc_batch, self.plan, self.features.rows, self.gold.arc_heads,
-                self.config.pruning, self._decoder.of_arcs, self._first_order(),
-                single_root=self.single_root,
-            )  # fmt: skip
-        while self._epochs_done["arcs"] < self._epochs()["arcs"]:
-            yield from self._learn_arc_epoch(self._epochs_done["arcs"])
+        if self._vectors is not None:
+            yield from self._learn_epochs("vectors", self._vectors.learn)
+        if self._pruners is not None and self._pruners.result is None:
+            given = self.gold.arc_batch, self.plan, self.features.rows, self.gold.arc_heads
+            single_root = self.single_root
+            if self._known_pruner is not None:
+                found = known_pruning(*given, self._known_pruner, single_root=single_root)
+                self._pruners.result = found
+            else:
+                yield from learn_pruning(
+                    *given, self.config.pruning, self._decoder.of_arcs, self._first_order(),
+                    self._pruners, single_root=single_root,
+                )  # fmt: skip
+        yield from self._learn_epochs("arcs", self._learn_arcs)
         if self._label_stage is None:
             return
         if not self.gold.graphs:
             self._label_stage.complete(complete_heads(self._arc_model(), self.gold, self.config))
-        while self._epochs_done["labels"] < self._epochs()["labels"]:
-            tables = [self._label_stage.weights.table]
-            epoch = self._epochs_done["labels"]
-            yield from self._learn_epoch("labels", epoch, tables, self._label_stage.learn)
-
-    def _learn_vector_epoch(self, epoch: int) -> Iterator[Progress]:
-        """There are no shards of word vectors."""
-        assert self._vectors is not None
-        order = self.order("vectors", epoch)
-        for counts in self._vectors.learn(order, epoch * len(order)):
-            if counts.done == len(order):
-                self._epochs_done["vectors"] = epoch + 1
-            done, wrong, words = counts
-            yield Progress("vectors", epoch + 1, done, len(order), wrong, words)
+        yield from self._learn_epochs("labels", self._label_stage.learn)
 
     def _first_order(self) -> "_FirstOrder":
         config = replace(
@@ -379,18 +384,6 @@ class Trainer:
             self._treebank, templates, config, self._guides, self._threads, self._vocabularies
         )  # fmt: skip
 
-    def _learn_arc_epoch(self, epoch: int) -> Iterator[Progress]:
-        tables = [self.weights.table]
-        if self._joint and self.label_weights:
-            tables.append(self.label_weights.table)
-        engine = self.arc_engine()
-
-        def learn(order: np.ndarray, seen: int) -> Iterator[Counts]:
-            size = self.config.learning.batch_size
-            return learn_arcs(engine, self.gold.arc_batch, order, seen, size)
-
-        yield from self._learn_epoch("arcs", epoch, tables, learn)
-
     def arc_engine(self) -> Engine:
         """What learns the arcs of an epoch."""
         model = self._arc_model()
@@ -399,15 +392,22 @@ class Trainer:
         labels = self._gold_labels if self._joint else None
         return NativeEngine(model, self.gold, labels, self.config, self._threads)
 
-    def _learn_epoch(
-        self, stage: str, epoch: int, tables: list[Table], learn: Learn
+    def _learn_arcs(self, order: np.ndarray, seen: int) -> Iterator[Counts]:
+        """Learn from sentences in their order, `seen` ones came before."""
+        size = self.config.learning.batch_size
+        return learn_arcs(self.arc_engine(), self.gold.arc_batch, order, seen, size)
+
+    def _learn_epochs(
+        self, stage: str, learn: Callable[[np.ndarray, int], Iterator[Counts]]
     ) -> Iterator[Progress]:
-        order = self.order(stage, epoch)
-        for counts in self._mixing.epoch(order, epoch, tables, learn):
-            if counts.done == len(order):
-                self._epochs_done[stage] = epoch + 1
-            done, wrong, words = counts
-            yield Progress(stage, epoch + 1, done, len(order), wrong, words)
+        """The epochs of a stage that are left."""
+        for epoch in range(self._epochs_done[stage], self._epochs()[stage]):
+            order = self.order(stage, epoch)
+            for counts in learn(order, epoch * len(order)):
+                if counts.done == len(order):
+                    self._epochs_done[stage] = epoch + 1
+                done, wrong, words = counts
+                yield Progress(stage, epoch + 1, done, len(order), wrong, words)
 
     def order(self, stage: str, epoch: int) -> np.ndarray:
         """The sentences in the order of an epoch, drawn from seed, stage and epoch alone."""
@@ -497,7 +497,52 @@ class Trainer:
             self._frozen = done, templates, made.with_units(*self._vector_factors)
         return self._frozen[1:]
 
+    def scored(self, stage: str, score: float) -> None:
+        """Keep the weights after the epoch of a stage that has just ended if its score is the best.
+
+        Of equally good epochs the first one is kept. To be called after every epoch of the stages
+        in `STAGES`, or after none: when a stage has ended, `model` has the weights that were kept.
+        Of word vectors each network is a stage of its own.
+        """
+        number = self._epochs_done[stage]
+        epochs = self.config.word_vectors.epochs if stage == "vectors" else self._epochs()[stage]
+        is_first, is_last = number % epochs == 1 % epochs, number % epochs == 0
+        best = None if is_first else self._best.get(stage)
+        if best is None or score > best.score:
+            best = Best(score, number, self._averages(stage))
+        if stage == "vectors" and is_last:
+            assert self._vectors is not None
+            self._vectors.finished[-1] = VectorTables(*best.averages)
+            self._frozen = None
+            best = best._replace(averages=[])
+        self._best[stage] = best._replace(is_chosen=is_last)
+
+    def best_epoch(self, stage: str) -> int:
+        """The epoch that `scored` has found to be the best one of a stage, from 1."""
+        return self._best[stage].epoch
+
+    def _averages(self, stage: str) -> list[np.ndarray]:
+        """Copies of the weights that `model` has after an epoch of a stage, that stage's alone."""
+        if stage == "vectors":
+            assert self._vectors is not None
+            return list(self._vectors.snapshot())
+        return [self._mean_so_far(weights, stage) for weights in self._tables_of(stage)]
+
+    def _tables_of(self, stage: str) -> list[AveragedWeights]:
+        """The tables that a stage learns, beside word vectors."""
+        tables = [self.weights] if stage == "arcs" else []
+        if self.label_weights is not None and (stage == "labels" or self._joint):
+            tables.append(self.label_weights)
+        return tables
+
     def _mean(self, weights: AveragedWeights, stage: str) -> np.ndarray:
+        """The mean of the weights of a stage so far, or that of its best epoch."""
+        best = self._best.get(stage)
+        if best is None or not best.is_chosen:
+            return self._mean_so_far(weights, stage)
+        return best.averages[0 if weights is self.weights else -1].copy()
+
+    def _mean_so_far(self, weights: AveragedWeights, stage: str) -> np.ndarray:
         """The mean of the weights after each sentence; or the last ones."""
         if not self.config.learning.averaged:
             return weights.array.copy()
@@ -507,31 +552,52 @@ class Trainer:
         """All that a later `restore` needs to continue to the same bytes.
 
         Only between two epochs. The arrays are no copies: copy them before learning continues.
+        Weights of which nothing is learned yet are left out.
         """
-        done = np.array([self._epochs_done[stage] for stage in STAGES], np.int64)
-        state = {"done": done, "arcs": self.weights.array, "arcs_weighted": self.weights.weighted}
-        if self.label_weights is not None:
-            state["labels"] = self.label_weights.array
-            state["labels_weighted"] = self.label_weights.weighted
-        if self.pruned is not None:
-            state |= as_state(self.pruned)
+        state: dict[str, np.ndarray] = {}
+        state["done"] = np.array([self._epochs_done[stage] for stage in STAGES], np.int64)
+        for name, weights in self._learned_tables(self._epochs_done):
+            state |= {name: weights.array, f"{name}_weighted": weights.weighted}
+        if self._pruners is not None:
+            state |= self._pruners.state()
         if self._vectors is not None:
             state |= {f"vectors_{name}": a for name, a in self._vectors.state().items()}
+        for stage, best in self._best.items():
+            state[f"best_{stage}"] = np.array([best.score, best.epoch], np.float64)
+            state |= {f"best_{stage}_{i}": a for i, a in enumerate(best.averages)}
         return state
 
-    def _state_shapes(self, *, pruned: bool, vector_epochs: int) -> dict[str, Shape]:
-        """The types and shapes of all arrays of a state of this run."""
+    def _learned_tables(self, done: Mapping[str, int]) -> Iterator[tuple[str, AveragedWeights]]:
+        """The tables of weights of stages of which an epoch is done, by name."""
+        if done["arcs"]:
+            yield "arcs", self.weights
+        if self.label_weights is not None and done["arcs" if self._joint else "labels"]:
+            yield "labels", self.label_weights
+
+    def _state_shapes(self, state: Mapping[str, np.ndarray]) -> dict[str, Shape]:
+        """The types and shapes that the arrays of a state of this run have, after what is done."""
         shapes = {"done": Shape(np.int64, (len(STAGES),))}
-        for name, weights in (("arcs", self.weights), ("labels", self.label_weights)):
-            if weights is not None:
-                shapes[name] = Shape(np.float32, weights.array.shape)
-                shapes[f"{name}_weighted"] = Shape(np.float32, weights.weighted.shape)
-        if pruned:
+        found = state.get("done")
+        if found is None or found.dtype != np.int64 or found.shape != (len(STAGES),):
+            return shapes
+        done = {stage: max(0, n) for stage, n in zip(STAGES, found.tolist(), strict=True)}
+        for name, weights in self._learned_tables(done):
+            shapes[name] = Shape(np.float32, weights.array.shape)
+            shapes[f"{name}_weighted"] = Shape(np.float32, weights.weighted.shape)
+        if self._pruners is not None:
             n_rows = self.features.rows.rows + self.plan.arcs.dense_lines * LINE
-            shapes |= pruning_shapes(self.gold.arc_batch, n_rows)
+            shapes |= pruning_shapes(self.gold.arc_batch, n_rows, state)
         if self._vectors is not None:
-            of_vectors = self._vectors.shapes(vector_epochs).items()
+            of_vectors = self._vectors.shapes(done["vectors"]).items()
             shapes |= {f"vectors_{name}": shape for name, shape in of_vectors}
+        for stage in STAGES:
+            if f"best_{stage}" in state and done[stage]:
+                shapes[f"best_{stage}"] = Shape(np.float64, (2,))
+                sizes = [table.array.shape for table in self._tables_of(stage)]
+                if stage == "vectors" and self._vectors is not None:
+                    is_between = done[stage] % self.config.word_vectors.epochs == 0
+                    sizes = [] if is_between else self._vectors.sizes.of_tables
+                shapes |= {f"best_{stage}_{i}": Shape(np.float32, s) for i, s in enumerate(sizes)}
         return shapes
 
     def _epochs(self) -> dict[str, int]:
@@ -547,23 +613,24 @@ class Trainer:
 
         Raises: ModelError: the state is of another run, or of none.
         """
-        done = state.get("done")
-        vector_epochs = 0
-        if done is not None and done.dtype == np.int64 and done.shape == (len(STAGES),):
-            vector_epochs = max(int(done[0]), 0)
-        pruned = self._is_pruned and "pruner" in state
-        shapes = self._state_shapes(pruned=pruned, vector_epochs=vector_epochs)
-        check_state(state, shapes, self._epochs())
-        if self._is_pruned and "pruner" not in state and state["done"][1:].any():
+        check_state(state, self._state_shapes(state), self._epochs())
+        done = dict(zip(STAGES, state["done"].tolist(), strict=True))
+        if self._is_pruned and "pruner" not in state and (done["arcs"] or done["labels"]):
             raise ModelError("a damaged state: it has no candidate arcs")
-        self._epochs_done = dict(zip(STAGES, state["done"].tolist(), strict=True))
-        self.weights = AveragedWeights(state["arcs"], state["arcs_weighted"])
+        tables = {
+            name: AveragedWeights(state[name], state[f"{name}_weighted"])
+            for name, _ in self._learned_tables(done)
+        }
+        self.weights = tables["arcs"] if "arcs" in tables else self._start_weights()
         if self.label_weights is not None:
-            self.label_weights = AveragedWeights(state["labels"], state["labels_weighted"])
+            labels = tables["labels"] if "labels" in tables else self._start_label_weights()
+            self.label_weights = labels
             if self._joint:
                 self._joint = self._joint_labels()
             elif self._label_stage:
-                self._label_stage.weights = self.label_weights
+                self._label_stage.weights = labels
+        self._epochs_done = done
+        self._restore_best(state)
         if self._vectors is not None:
             prefix = "vectors_"
             self._vectors.restore(
@@ -574,11 +641,32 @@ class Trainer:
                 }
             )
             self._frozen = None
-        if self._is_pruned and "pruner" in state:
-            self.pruned = from_state(
+        if self._pruners is not None:
+            self._pruners = PrunersSoFar(self.gold.arc_batch)
+        if self._pruners is not None and "pruner" in state:
+            self._pruners.result = from_state(
                 state, self.config.pruning, self._decoder.of_arcs, self.gold.arc_batch,
                 self.gold.arc_heads,
             )  # fmt: skip
+        elif self._pruners is not None and "pruning_ratios" in state:
+            self._pruners.restore(state, self.config.pruning.folds)
+
+    def _restore_best(self, state: Mapping[str, np.ndarray]) -> None:
+        """The best epochs so far of a state.
+
+        Raises: ModelError: an epoch that is not done.
+        """
+        self._best = {}
+        for stage in STAGES:
+            if (facts := state.get(f"best_{stage}")) is None:
+                continue
+            score, epoch = facts.tolist()
+            done, epochs = self._epochs_done[stage], self._epochs()[stage]
+            if not 1 <= epoch <= done or epoch != int(epoch):
+                raise ModelError(f"a damaged state: epoch {epoch} of {stage} is not done")
+            names = [name for i in range(2) if (name := f"best_{stage}_{i}") in state]
+            averages = [state[name] for name in names]
+            self._best[stage] = Best(score, int(epoch), averages, is_chosen=done == epochs)
 
 
 def check_templates(arcs: TemplateSet, labels: TemplateSet | None, config: RunConfig) -> None:
@@ -619,6 +707,18 @@ def check_templates(arcs: TemplateSet, labels: TemplateSet | None, config: RunCo
             f"labels.kind joint: {which} has no arc templates, so that labels can have none:"
             " choose labels.features=vectors, or second-stage"
         )
+
+
+class Best(NamedTuple):
+    """The best epoch of a stage so far: its score and number, and the weights of a model after it.
+
+    is_chosen: whether the stage has ended, so that a model has these weights.
+    """
+
+    score: float
+    epoch: int
+    averages: list[np.ndarray]
+    is_chosen: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@
 
 A constraint says that gold is to score at least its cost more than one wrong tree. The last two
 rules search for no tree. Native code has all rules (native/updates.h); the steps of the first three
-are here too, for the torch engine and for machines without native code.
+are here too, for the torch engine.
 """
 
 from typing import NamedTuple
@@ -22,9 +22,6 @@ from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.scoring.weights import Weights
 
 PERCEPTRON, MIRA, PASSIVE_AGGRESSIVE, MIRA_FACTORED, CONDITIONAL = range(len(RULES))
-
-HILDRETH_TOLERANCE = 1e-9  # violation, in units of cost, at which the search ends
-MAX_HILDRETH_STEPS = 10000
 
 
 class UpdateRule(NamedTuple):
@@ -67,33 +64,6 @@ def step_size(rule: UpdateRule, cost: float, margin: float, squared_norm: float)
     return min(rule.max_step, max(0.0, (cost - margin) / squared_norm))
 
 
-def steps_together(
-    rule: UpdateRule, costs: np.ndarray, margins: np.ndarray, gram: np.ndarray
-) -> np.ndarray:
-    """The steps of k constraints of one sentence, (k,) float64; as native/hildreth.h.
-
-    Args: costs, margins: (k,) float64. gram: (k, k) products of the differences of the features.
-    Source: McDonald, Crammer & Pereira (2005), section 2.3.1: Hildreth's method.
-    """
-    steps = np.zeros(len(costs))
-    if len(costs) == 1 or rule.rule == PERCEPTRON:
-        steps[0] = step_size(rule, float(costs[0]), float(margins[0]), float(gram[0, 0]))
-        return steps
-    squared = rule.rule == PASSIVE_AGGRESSIVE
-    cap, ridge = (np.inf, 0.5 / rule.max_step) if squared else (rule.max_step, 0.0)
-    lengths = gram.diagonal()
-    curvatures = np.where(lengths > 0.0, lengths + ridge, 1.0)
-    for _ in range(MAX_HILDRETH_STEPS):
-        residuals = costs - margins - ridge * steps - steps @ gram
-        moved = np.clip(steps + residuals / curvatures, 0.0, cap) - steps
-        violations = np.where(lengths > 0.0, np.abs(moved) * curvatures, 0.0)
-        chosen = int(violations.argmax())
-        if violations[chosen] <= HILDRETH_TOLERANCE:
-            break
-        steps[chosen] += moved[chosen]
-    return steps
-
-
 def steps_in_turn(
     rule: UpdateRule, costs: np.ndarray, margins: np.ndarray, gram: np.ndarray
 ) -> np.ndarray:
@@ -113,20 +83,12 @@ def steps_in_turn(
     return steps
 
 
-class Table(NamedTuple):
-    """Weights (R,), and the sums (R,) that their average is made of; both float32, contiguous.
+class AveragedWeights:
+    """A table of weights that are learned, `width` weights a row, and their average.
 
     To `weighted` each change of the weights is added times the number of sentences before it, so
     that after n sentences the mean over them is weights - weighted / n. A weight that a sentence
     does not change costs nothing.
-    """
-
-    weights: np.ndarray
-    weighted: np.ndarray
-
-
-class AveragedWeights:
-    """A table of weights that are learned, `width` weights a row, and their average.
 
     Args:
         array: (rows, width) float32, copied.
@@ -149,9 +111,9 @@ class AveragedWeights:
         return self.weights.array
 
     @property
-    def table(self) -> Table:
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
         """The weights themselves, and the sums, as arrays of one axis."""
-        return Table(self.array.reshape(-1), self.weighted)
+        return self.array.reshape(-1), self.weighted
 
     def mean(self, n_sentences: int) -> np.ndarray:
         """(rows, width) float32: the mean of the weights after each of `n_sentences` sentences."""
@@ -167,12 +129,6 @@ def check_learning(config: RunConfig) -> None:
     learning, is_joint = config.learning, config.labels.kind == "joint"
     rule, decoder = RULES[learning.rule], DECODERS[config.decoder]
     what = f"learning.rule {learning.rule}"
-    if decoder.is_higher_order and learning.shards > 1 and config.pruning.max_heads is not None:
-        raise ConfigError(
-            f"decoder {config.decoder}: learning.shards is {learning.shards}, but the pruning"
-            " parser is learned without shards: choose learning.shards=1, or"
-            " pruning.max_heads=null"
-        )
     if learning.k > 1 and not rule.takes_k_best:
         raise ConfigError(f"{what}: learning.k is {learning.k}, and it learns from one tree only")
     if learning.k > 1 and not decoder.has("k_best"):
@@ -218,7 +174,6 @@ def _check_torch(config: RunConfig) -> None:
         (learning.k == 1, f"learning.k {learning.k}", "1"),
         (config.decoder in decoders, f"decoder {config.decoder}", f"one of {', '.join(decoders)}"),
         (config.labels.kind != "joint", "labels.kind joint", "second-stage or none"),
-        (learning.shards == 1, f"learning.shards {learning.shards}", "1"),
     ]
     for is_there, what, instead in wanted:
         if not is_there:

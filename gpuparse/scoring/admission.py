@@ -23,9 +23,8 @@ CPU_BUDGET, GPU_BUDGET, LEARNING_BUDGET = 1 << 25, 1 << 28, 1 << 27
 GPU_SHARE = 16  # bytes of a GPU's free memory for each cell of a batch
 
 # What torch forms hold at a time: feature rows of all parts of one kind, and of the parts in which
-# trees differ; higher-order parts; cells of the dense matrix of differences.
+# trees differ; cells of the dense matrix of differences.
 ROWS_AT_ONCE, DIFFERING_ROWS_AT_ONCE = 1 << 22, 1 << 24
-PARTS_AT_ONCE = 1 << 18
 SHARED_CELLS = 1 << 23
 
 MATRICES = 8  # N x N cells of scores and charts that a sentence takes

@@ -43,7 +43,7 @@ def arc_scores(
         plan, features, weights: the compiled templates, their row map, their weights. Weights
             are zero where no feature can point, as learning leaves them: in the dense lines of
             value 0.
-        backend: "cpu" (native code), "torch" (any device), "gpu" (Triton kernels), or "auto".
+        backend: "cpu" (native code), "torch" (any device), or "auto".
         rows_at_once: feature rows that the torch form holds in memory at a time, at least.
     Returns: (B, N, N): [b, h, m] is the arc h -> m. float32 for learned weights, and for
         whole-number weights float64, exact and the same on every backend. Column 0, the diagonal
@@ -51,11 +51,8 @@ def arc_scores(
     Cost: families times n^2 gathers a sentence, and n^2 K^2 in between (torch: n^3).
     Source: McDonald, Crammer & Pereira (2005), section 2.1: s(i, j) = w . f(i, j).
     """
-    engine = choose_engine(backend, device_of(batch), has_kernels=True)
-    if engine == "native":
+    if choose_engine(backend, device_of(batch)) == "native":
         return _by_native(as_arrays(batch), plan, features, weights)
-    if engine == "triton":
-        return _on_gpu(as_tensors(batch), plan, features, weights)
     return TorchScorer(as_tensors(batch), plan, features, weights, rows_at_once).scores()
 
 
@@ -70,15 +67,6 @@ def _by_native(batch: Batch, plan: ArcPlan, features: FeatureMap, weights: Weigh
     per_arc = 2 * len(plan.pair) + 1
     run_in_threads(score, batch.lengths * int(np.sqrt(per_arc)), 2, torch.get_num_threads())
     return torch.from_numpy(out)
-
-
-def _on_gpu(batch: TensorBatch, plan: ArcPlan, features: FeatureMap, weights: Weights) -> Tensor:
-    from gpuparse.scoring.triton import arcs as by_triton  # Triton only where it is needed
-
-    tables = by_triton.arc_tables(plan, features, batch.values.device)
-    sums = by_triton.place_sums(batch.values, tables, weights)
-    sentences = batch.starts, batch.lengths, batch.n_nodes
-    return by_triton.score_arcs(batch.values, *sentences, tables, sums, weights)
 
 
 class TorchScorer:

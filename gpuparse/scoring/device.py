@@ -1,4 +1,4 @@
-"""From token ids to heads and labels on a device, in torch or by Triton kernels.
+"""From token ids to heads and labels on a device: scores in torch, search there or by kernels.
 
 Nothing waits for the device between the first copy and the last: ids go there once for all the
 sentences of a batch, trees are written down there by place, and come back together.
@@ -25,11 +25,10 @@ from gpuparse.scoring.labels import (
     best_arc_labels,
     best_graph_labels,
     best_labels,
-    of_open_labels,
 )
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.tensors import TensorBatch, tensors_over
-from gpuparse.scoring.vector_scores import NodeVectors, labels_of_trees, vectors_on
+from gpuparse.scoring.vector_scores import DeviceVectors, NodeVectors
 
 Result = TypeVar("Result")
 
@@ -47,22 +46,19 @@ class Sent(NamedTuple):
 class DeviceParser:
     """A model's tables on one device, and the budget of batches there.
 
-    Args: engine: "torch" or "triton".
+    Args: engine: that of tree search, "torch" or "triton".
     """
 
     def __init__(self, scored: Scored, device: torch.device | str, engine: Engine) -> None:
         device = torch.device(device)
         self._scored, self._device = scored, device
         self._decoder = DECODERS[scored.decoder]
-        self.budget, self._copies, self._kernels = CPU_BUDGET, None, None
+        self._engine = engine
+        self.budget, self._copies = CPU_BUDGET, None
         if device.type == "cuda":
             self.budget = gpu_budget(torch.cuda.mem_get_info(device)[0])
             self._copies = torch.cuda.Stream(device)
-        self._vectors = vectors_on(device, scored.vectors, engine) if scored.vectors else None
-        if engine == "triton":
-            from gpuparse.scoring.triton.kernels import Kernels  # and Triton with it
-
-            self._kernels = Kernels(scored, device)
+        self._vectors = DeviceVectors(scored.vectors, device) if scored.vectors else None
 
     def send(self, batch: Batch) -> Sent:
         """Send the values of a batch in main memory; they travel while other work goes on."""
@@ -98,8 +94,9 @@ class DeviceParser:
             begun = self._begin(sent, known)
         if begun is None:  # fewer sentences at a time would not help
             return self._nothing(batch)
-        values, given, out, sums = begun
-        most = MOST_NODES - 1 if self._kernels else batch.n_nodes  # words that can be counted
+        values, given, out = begun
+        # Words that kernels can count.
+        most = MOST_NODES - 1 if self._engine == "triton" else batch.n_nodes
         left = [np.flatnonzero(batch.lengths > most)]
         numbers = np.flatnonzero(batch.lengths <= most)
         siblings = self._scored.plan.siblings is not None
@@ -110,7 +107,7 @@ class DeviceParser:
         @or_no_memory
         def of_part(part: np.ndarray) -> tuple[Any, ...]:
             some = tensors_over(values, batch.select(numbers[part]))
-            return self._parse(some, sums, given, out)
+            return self._parse(some, given, out)
 
         found: list[Tensor] = []
         arcs: list[Any] = []
@@ -129,15 +126,15 @@ class DeviceParser:
             return found_graphs(heads, labels, arcs), np.concatenate(left)
         return Found(heads, labels), np.concatenate(left)
 
-    def _begin(self, sent: Sent, known: np.ndarray) -> tuple[Tensor, Tensor, Tensor, Any]:
-        """On the device: values, known heads, where trees are written down; and sums by place."""
+    def _begin(self, sent: Sent, known: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
+        """On the device: values, known heads, and where trees are written down."""
         if sent.arrived is not None:
             torch.cuda.current_stream(self._device).wait_event(sent.arrived)
             sent.values.record_stream(torch.cuda.current_stream(self._device))
         values = sent.values.to(self._device)
         given = torch.from_numpy(known).to(self._device)
         out = torch.full((2, values.shape[1]), -1, dtype=torch.int64, device=self._device)
-        return values, given, out, self.sums(values)
+        return values, given, out
 
     def _nothing(self, batch: Batch) -> tuple[Found, np.ndarray]:
         """What is found where the device has no memory for anything: all sentences are left."""
@@ -146,47 +143,38 @@ class DeviceParser:
         arcs = NO_ARCS if self._decoder.gives_graphs else None
         return Found(heads, labels, arcs), np.arange(len(batch))
 
-    def sums(self, values: Tensor) -> Any:
-        """What depends on one place of a batch alone; values: (C, T) on the device."""
-        return self._kernels.sums(values) if self._kernels else None
-
     def vectors(self, batch: TensorBatch) -> NodeVectors | None:
         """The word vectors of a batch on the device, None for a model without any."""
         return self._vectors.nodes(batch) if self._vectors else None
 
-    def scores(
-        self, batch: TensorBatch, sums: Any, vectors: NodeVectors | None = None
-    ) -> tuple[Tensor, ...]:
+    def scores(self, batch: TensorBatch, vectors: NodeVectors | None = None) -> tuple[Tensor, ...]:
         """The scores that the decoder reads, of a batch on the device, without joint labels."""
         plan = self._scored.plan
         if vectors and not plan.guide and not plan.arcs.n_families:
             arcs = vectors.arcs()
         else:
-            arcs = self._arc_scores(batch, sums)
+            arcs = self._arc_scores(batch)
             if vectors:
                 arcs = vectors.with_templates(arcs)
         if plan.siblings is None:
             return (arcs,)
-        if self._kernels:
-            siblings, ends = self._kernels.sibling_scores(batch, sums)
-        else:
-            given = plan.siblings, self._scored.features, self._scored.arcs
-            siblings, ends = sibling_scores(batch, *given, backend="torch")
+        given = plan.siblings, self._scored.features, self._scored.arcs
+        siblings, ends = sibling_scores(batch, *given, backend="torch")
         more = vectors.parts("sibling") if vectors else None
         if more is not None:
             siblings += more
         return arcs, siblings, ends
 
-    def _parse(
-        self, batch: TensorBatch, sums: Any, known: Tensor, out: Tensor
-    ) -> tuple[Tensor, ...]:
+    def _parse(self, batch: TensorBatch, known: Tensor, out: Tensor) -> tuple[Any, ...]:
         """Write heads and labels into out (2, T); the values of the trees, and arcs of graphs."""
         scored, places = self._scored, batch.places()
         vectors = self.vectors(batch)
-        arcs, *others = self.scores(batch, sums, vectors)
+        arcs, *others = self.scores(batch, vectors)
         arc_labels = None
-        if scored.joint:
-            best, arc_labels = self._arc_labels(batch, sums, vectors)
+        if scored.joint and scored.label_weights:
+            best, arc_labels = best_arc_labels(
+                batch, scored.joint.plan, scored.label_weights, vectors=vectors
+            )
             arcs = arcs + best
         if len(known):
             of_words = known[places]
@@ -199,26 +187,18 @@ class DeviceParser:
             return values, self._write_graphs(batch, places, found, out, vectors)
         out[0].index_put_((places,), found)
         if scored.label_plan and scored.label_weights:
-            out[1].index_put_((places,), self._labels(batch, found, vectors))
+            labels = best_labels(
+                batch, found, scored.label_plan, scored.label_weights, vectors=vectors,
+                backend="torch",
+            )  # fmt: skip
+            out[1].index_put_((places,), labels)
         if arc_labels is not None:
             of_heads = arc_labels.gather(1, found.clamp(min=0).unsqueeze(1)).squeeze(1)
             out[1].index_put_((places,), torch.where(found >= 0, of_heads, -1))
         return (values,)
 
-    def _arc_labels(
-        self, batch: TensorBatch, sums: Any, vectors: NodeVectors | None
-    ) -> tuple[Tensor, Tensor]:
+    def _arc_scores(self, batch: TensorBatch) -> Tensor:
         scored = self._scored
-        assert scored.joint
-        assert scored.label_weights
-        if self._kernels and not (vectors and vectors.of.has_labels):
-            return self._kernels.arc_labels(batch, sums)
-        return best_arc_labels(batch, scored.joint.plan, scored.label_weights, vectors=vectors)
-
-    def _arc_scores(self, batch: TensorBatch, sums: Any) -> Tensor:
-        scored = self._scored
-        if self._kernels:
-            return self._kernels.arc_scores(batch, sums)
         given = scored.features, scored.arcs
         arcs = arc_scores(batch, scored.plan.arcs, *given, backend="torch")
         if scored.plan.guide:
@@ -229,7 +209,7 @@ class DeviceParser:
         """What the decoder finds under scores, on the device, and (B,) what it scores."""
         scored, single_root = self._scored, self._scored.single_root
         if self._decoder.has("best", "torch"):
-            search = self._decoder.tensor_function("triton" if self._kernels else "torch")
+            search = self._decoder.tensor_function(self._engine)
             return search(*parts, batch.lengths, single_root=single_root)
         # By single changes, one after the other, in main memory.
         in_memory = [part.cpu() for part in (*parts, batch.lengths)]
@@ -238,22 +218,6 @@ class DeviceParser:
             single_root=single_root, min_gain=scored.min_gain,
         )  # fmt: skip
         return found.to(self._device), values
-
-    def _labels(self, batch: TensorBatch, heads: Tensor, vectors: NodeVectors | None) -> Tensor:
-        scored = self._scored
-        assert scored.label_plan
-        assert scored.label_weights
-        if self._kernels:
-            more = None
-            if vectors and vectors.of.has_labels:
-                more = labels_of_trees(vectors, heads, is_learned=False)
-            found = self._kernels.labels(batch, heads, more)
-            if vectors is None or more is None:
-                return found
-            return of_open_labels(found, scored.label_weights, vectors, more)
-        return best_labels(
-            batch, heads, scored.label_plan, scored.label_weights, vectors=vectors, backend="torch"
-        )
 
     def _write_graphs(
         self,

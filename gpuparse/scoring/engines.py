@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuparse import native
 from gpuparse.errors import ScoreError
+from gpuparse.extras import require
 from gpuparse.features.plan import LabelPlan, Plan
 from gpuparse.inference.decoders import DECODERS, Engine
 from gpuparse.scoring.pruning import Pruner
@@ -126,31 +126,24 @@ def arcs_of_cells(
 def parsing_engine(decoder: str, device: str, backend: str) -> Engine:
     """The engine that parses.
 
-    Without native code "auto" is "torch" for decoders of at most the second order, and "native",
-    the plain forms of native functions, for others.
-
     Args:
         decoder: a name in `DECODERS`.
         device: "cpu" or "cuda".
         backend: "auto" or a key of `ENGINES`.
     Raises:
         ScoreError: an unknown backend, or one that cannot run this decoder there.
-        NativeError: backend "cpu", and there is no native code.
+        MissingPackageError: the device or the backend needs torch, which is not installed.
     """
-    is_higher = DECODERS[decoder].is_higher_order
-    if is_higher and (device != "cpu" or backend not in ("auto", "cpu")):
+    is_native = device == "cpu" and backend in ("auto", "cpu")
+    if DECODERS[decoder].is_higher_order and not is_native:
         raise ScoreError(
             f"decoder {decoder} parses in native code, on the CPU: give device cpu, and backend"
             " auto or cpu"
         )
-    if device == "cpu" and backend == "cpu":
-        native.library()  # raises NativeError, which says what to do
+    if is_native:
         return "native"
-    if device == "cpu" and backend == "auto" and (is_higher or native.is_available()):
-        return "native"
-    if device == "cpu" and backend == "auto":
-        return "torch"
-    import torch  # not for native code, which needs none of it
+    require(f"device {device}" if device != "cpu" else f"backend {backend}", "torch")
+    import torch  # native code needs none of it
 
     from gpuparse.inference.backends import choose_engine
 

@@ -11,6 +11,7 @@ from gpuparse.inference.backends import choose_engine
 from gpuparse.parts import BY_NAME
 from gpuparse.scoring.admission import ROWS_AT_ONCE
 from gpuparse.scoring.arcs import TorchScorer
+from gpuparse.scoring.hashing import fold, mix
 from gpuparse.scoring.native import GraphHeads, sentences_of
 from gpuparse.scoring.tensors import (
     AnyBatch,
@@ -19,8 +20,6 @@ from gpuparse.scoring.tensors import (
     as_tensors,
     bag_of,
     device_of,
-    fold,
-    mix,
     sum_bags,
 )
 from gpuparse.scoring.vector_scores import NodeVectors, adding_labels, labels_of_trees, nodes_of
@@ -46,16 +45,14 @@ def best_labels(
         heads: (B, N) int64 trees, -1 at the root and in padding.
         plan, weights: the compiled templates, and one line of weights, a label each, per key.
         vectors: what adds to the scores; of the batch already where it is on the device.
-        backend: "cpu" (native code), "torch" (any device), "gpu" (Triton kernels), or "auto".
+        backend: "cpu" (native code), "torch" (any device), or "auto".
     Returns: (B, N) int64 label numbers, the first of equals; -1 at the root and in padding.
     Cost: O(templates * labels) a word.
     Source: McDonald, Lerman & Pereira (2006): labels as a second stage.
     """
-    engine = choose_engine(backend, device_of(batch), has_kernels=True)
-    if engine == "torch":
-        return _torch_labels(as_tensors(batch), heads, plan, weights, vectors)
-    if engine == "triton":
-        return _on_gpu(as_tensors(batch), heads, plan, weights, vectors)
+    if choose_engine(backend, device_of(batch)) == "torch":
+        scores = tree_label_scores(as_tensors(batch), heads, plan, weights, vectors)
+        return torch.where(heads >= 0, first_best(scores), NO_NODE)
     words = heads >= 0
     ragged = torch.full((batch.values.shape[1],), NO_NODE, dtype=torch.int64)
     places = as_tensors(batch).places()
@@ -168,44 +165,6 @@ def _require_primary(may_be_primary: np.ndarray) -> None:
         raise ValueError("no label may stand on a primary arc, so that no tree can be labelled")
 
 
-def _on_gpu(
-    batch: TensorBatch, heads: Tensor, plan: LabelPlan, weights: Weights,
-    vectors: WordVectors | NodeVectors | None,
-) -> Tensor:  # fmt: skip
-    from gpuparse.scoring.triton import labels as by_triton  # Triton only where it is needed
-
-    tables = by_triton.label_tables(plan, heads.device)
-    positions = torch.stack(tree_positions(heads))
-    nodes, more = nodes_of(batch, vectors, "triton"), None
-    sentences = batch.values, batch.starts, batch.lengths
-    if nodes is not None and nodes.of.has_labels:
-        more = labels_of_trees(nodes, heads, is_learned=not weights.is_integer)
-    found = by_triton.label_trees(*sentences, positions, tables, weights, more)
-    if nodes is None or more is None:
-        return found
-    return of_open_labels(found, weights, nodes, more)
-
-
-def of_open_labels(labels: Tensor, weights: Weights, nodes: NodeVectors, more: Tensor) -> Tensor:
-    """(B, N) labels of trees, those by vectors alone where they leave none open to templates.
-
-    more: (B, N, labels or more of them) what vectors score.
-    """
-    if nodes.of.vectors.label_margin < 0:
-        return labels
-    more = more[..., : weights.array.shape[1]]
-    are_open = nodes.have_open_labels(more, is_learned=not weights.is_integer)
-    return torch.where(are_open | (labels < 0), labels, first_best(more))
-
-
-def _torch_labels(
-    batch: TensorBatch, heads: Tensor, plan: LabelPlan, weights: Weights,
-    vectors: WordVectors | NodeVectors | None,
-) -> Tensor:  # fmt: skip
-    scores = tree_label_scores(batch, heads, plan, weights, vectors)
-    return torch.where(heads >= 0, first_best(scores), NO_NODE)
-
-
 def tree_label_scores(
     batch: TensorBatch, heads: Tensor, plan: LabelPlan, weights: Weights,
     vectors: WordVectors | NodeVectors | None = None,
@@ -223,15 +182,14 @@ def tree_label_scores(
     nodes = nodes_of(batch, vectors)
     if nodes is None or not nodes.of.has_labels:
         return scores
-    is_learned = not weights.is_integer
-    more = labels_of_trees(nodes, heads, is_learned=is_learned)[..., : scores.shape[-1]]
+    more = labels_of_trees(nodes, heads)[..., : scores.shape[-1]]
     more = more.masked_fill((heads < 0).unsqueeze(-1), 0)
-    return _with_vectors(scores, more, nodes, is_learned)
+    return _with_vectors(scores, more, nodes)
 
 
-def _with_vectors(scores: Tensor, more: Tensor, nodes: NodeVectors, is_learned: bool) -> Tensor:
+def _with_vectors(scores: Tensor, more: Tensor, nodes: NodeVectors) -> Tensor:
     """(..., labels) what templates score where vectors leave the label open, and vectors score."""
-    are_open = nodes.have_open_labels(more, is_learned)
+    are_open = nodes.have_open_labels(more)
     return scores.to(more.dtype).masked_fill(~are_open.unsqueeze(-1), 0) + more
 
 
@@ -268,9 +226,8 @@ def arc_label_scores(
     nodes = nodes_of(batch, vectors)
     if nodes is None or not nodes.of.has_labels:
         return scores
-    is_learned = not weights.is_integer
-    more = nodes.labels(b, h, m, is_learned)[..., : scores.shape[-1]]
-    return _with_vectors(scores, more, nodes, is_learned)
+    more = nodes.labels(b, h, m)[..., : scores.shape[-1]]
+    return _with_vectors(scores, more, nodes)
 
 
 def label_lines(
@@ -373,17 +330,15 @@ def best_arc_labels(
     weights: Weights,
     *,
     vectors: WordVectors | NodeVectors | None = None,
-    backend: str = "torch",
     rows_at_once: int = ROWS_AT_ONCE,
 ) -> tuple[Tensor, Tensor]:
-    """The best label of every arc, whatever tree it may be in.
+    """The best label of every arc, whatever tree it may be in, by operations of torch.
 
     Args:
         batch: B sentences of at most N - 1 words, on the device that is to do the work.
         plan: of `compile_joint_labels`.
         weights: (lines, L), one column a label.
         vectors: what adds to the scores.
-        backend: "torch" (any device) or "gpu" (Triton kernels, without vectors).
         rows_at_once: feature rows and label scores held in memory at a time, at least.
     Returns: (B, N, N) what the best label of each arc scores, in the type of `arc_scores`, and (B,
         N, N) int64 its number, the first of equals. Column 0, the diagonal and padding hold nothing
@@ -392,27 +347,14 @@ def best_arc_labels(
     Source: Carreras (2007), section 2: the best label of each dependency is chosen as its part is
         scored.
     """
-    engine, batch = choose_engine(backend, device_of(batch), has_kernels=True), as_tensors(batch)
-    if engine == "triton":
-        from gpuparse.scoring.triton import arcs  # Triton only where it is needed
-        from gpuparse.scoring.triton import labels as kernels
-
-        features = label_map(len(weights.array))
-        tables = arcs.arc_tables(plan, features, batch.values.device)
-        sentences = batch.starts, batch.lengths, batch.n_nodes
-        sums = kernels.place_lines(batch.values, tables, weights)
-        return kernels.label_arcs(*sentences, tables, sums, weights)
-    more = adding_labels(nodes_of(batch, vectors), not weights.is_integer)
+    batch = as_tensors(batch)
+    more = adding_labels(nodes_of(batch, vectors))
     lines = label_map(len(weights.array))
     scorer = TorchScorer(batch, plan, lines, weights, rows_at_once, more=more)
 
     def best(scores: Tensor) -> tuple[Tensor, ...]:
         scores = scores.reshape(*scores.shape[:2], -1)  # those of a single label are (G, N)
-        # argmax alone does not say which of equals it takes.
-        most = scores.max(-1).values
-        labels = torch.arange(scores.shape[-1], device=scores.device)
-        first = torch.where(scores == most.unsqueeze(-1), labels, scores.shape[-1]).min(-1).values
-        return most, first
+        return scores.max(-1).values, first_best(scores)
 
     most, first = scorer.reduced(best)
     return most, first

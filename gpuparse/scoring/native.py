@@ -36,7 +36,7 @@ class Scorer(NamedTuple):
     """What parts are scored with.
 
     joint: of labels found with the trees. vectors: what adds to the scores of arcs and of joint
-    labels. table: that of `weights`, for the plain forms.
+    labels.
     """
 
     plan: Plan
@@ -44,7 +44,6 @@ class Scorer(NamedTuple):
     rows: RowMap
     joint: JointLabels | None
     vectors: Any  # WordVectors, or the struct made of it, or None
-    table: Weights
 
 
 class ArcCells(NamedTuple):
@@ -73,9 +72,8 @@ def make_scorer(
     vectors: WordVectors | native.Struct | None = None,
 ) -> native.Struct:
     """What parts are scored with, for many batches; values of weights (R, 1) may change."""
-    scorer = Scorer(plan, weights.array.reshape(-1), rows, joint, vectors, weights)
-    made: native.Struct = native.struct("Scorer", scorer)
-    return made
+    scorer = Scorer(plan, weights.array.reshape(-1), rows, joint, vectors)
+    return native.struct("Scorer", scorer)
 
 
 def make_search(decoder: str, **options: Any) -> native.Struct:

@@ -20,7 +20,8 @@ from gpuparse.features.plan import (
     most_arc_rows,
     most_sibling_rows,
 )
-from gpuparse.scoring.tensors import WORD, TensorBatch, fold, mix, part_keys, row_finder
+from gpuparse.scoring.hashing import WORD, fold, mix
+from gpuparse.scoring.tensors import TensorBatch, part_keys, row_finder
 from gpuparse.scoring.weights import FeatureMap
 
 _ROLES = ("head", "sibling", "modifier")

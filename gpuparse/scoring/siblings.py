@@ -15,17 +15,15 @@ from gpuparse.features.plan import LINE, NO_CODE, NO_SIBLING, ArcPlan, Plan, Sib
 from gpuparse.inference.backends import choose_engine, run_in_threads
 from gpuparse.scoring.admission import ROWS_AT_ONCE
 from gpuparse.scoring.arcs import TorchScorer
+from gpuparse.scoring.hashing import WORD, fold, mix
 from gpuparse.scoring.native import make_scorer, sentences_of
 from gpuparse.scoring.tensors import (
-    WORD,
     AnyBatch,
     TensorBatch,
     as_arrays,
     as_tensors,
     bag_of,
     device_of,
-    fold,
-    mix,
     sum_bags,
 )
 from gpuparse.scoring.weights import FeatureMap, Weights
@@ -45,7 +43,7 @@ def sibling_scores(
     Args:
         batch: B sentences of at most N - 1 words, on the device that is to do the work.
         plan, features, weights: as in `gpuparse.scoring.arcs.arc_scores`.
-        backend: "cpu" (native code), "torch" (any device), "gpu" (Triton kernels), or "auto".
+        backend: "cpu" (native code), "torch" (any device), or "auto".
         rows_at_once: feature rows that the torch form holds in memory at a time, at least.
     Returns: siblings (B, N, N, N): [b, h, m, s] is the modifier m of h with the inner sibling s,
         [b, h, m, h] without one; ends (B, N, N): [b, h, m] is m as the outermost modifier of h on
@@ -56,11 +54,8 @@ def sibling_scores(
     words.
     Source: McDonald & Pereira (2006), sections 2.2 and 5.
     """
-    engine = choose_engine(backend, device_of(batch), has_kernels=True)
-    if engine == "native":
+    if choose_engine(backend, device_of(batch)) == "native":
         return _by_native(as_arrays(batch), plan, features, weights)
-    if engine == "triton":
-        return _on_gpu(as_tensors(batch), plan, features, weights)
     return _torch(as_tensors(batch), plan, features, weights, rows_at_once)
 
 
@@ -79,17 +74,6 @@ def _by_native(
 
     run_in_threads(score, batch.lengths, 3, torch.get_num_threads())
     return torch.from_numpy(out), torch.from_numpy(ends)
-
-
-def _on_gpu(
-    batch: TensorBatch, plan: SiblingPlan, features: FeatureMap, weights: Weights
-) -> tuple[Tensor, Tensor]:
-    from gpuparse.scoring.triton import siblings as by_triton  # Triton only where it is needed
-
-    tables = by_triton.sibling_tables(plan, features, batch.values.device)
-    sums = by_triton.sibling_sums(batch.values, tables, weights)
-    sentences = batch.starts, batch.lengths, batch.n_nodes
-    return by_triton.score_siblings(batch.values, *sentences, tables, sums, weights)
 
 
 def _torch(
@@ -146,10 +130,9 @@ def _triples(
     """(G, N, N) sums of the triple families for head h[g] of sentence b[g], [g, m, s]."""
     places = batch.places()
     n_nodes, device = places.shape[1], places.device
-    nodes = torch.arange(n_nodes, device=device)
-    m, s = nodes.reshape(1, -1, 1), nodes.reshape(1, 1, -1)
-    has_none = s == h.reshape(-1, 1, 1)
-    combination = _combinations(plan, m - s).to(device)
+    nodes = torch.arange(n_nodes)  # in main memory: nothing waits for the device
+    combination = _combinations(plan, nodes.reshape(1, -1, 1) - nodes).to(device)
+    has_none = nodes.to(device) == h.reshape(-1, 1, 1)
     codes = torch.from_numpy(plan.pairs.codes.astype(np.int64)).to(device)
     rows = []
     for family in plan.triple:
@@ -190,7 +173,7 @@ def _role_places(
 
 
 def _combinations(plan: SiblingPlan, gap: Tensor) -> Tensor:
-    """The combination of direction and distance of differences of positions."""
+    """The combination of direction and distance of differences of positions, in main memory."""
     buckets = torch.from_numpy(plan.pairs.buckets)
-    place = (gap.abs().cpu() - 1).clamp(0, len(buckets) - 1)
-    return buckets[place] + plan.pairs.n_buckets * (gap.cpu() < 0)
+    place = (gap.abs() - 1).clamp(0, len(buckets) - 1)
+    return buckets[place] + plan.pairs.n_buckets * (gap < 0)

@@ -12,15 +12,10 @@ from torch import Tensor, nn
 
 from gpuparse.data.batch import MARGIN, Batch
 from gpuparse.features.plan import LINE
+from gpuparse.scoring.hashing import fold, mix
 from gpuparse.scoring.weights import FeatureMap, Weights
 
 EXACT_BELOW = 1 << 24  # float32 holds every integer up to here
-
-_FOLD = 0x9E3779B1
-_SEED = 0x85EBCA6B
-_MIX_1 = 0x7FEB352D
-_MIX_2 = 0x846CA68B
-WORD = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,18 +131,6 @@ def bag_of(weights: Weights, device: torch.device, features: int) -> nn.Embeddin
     return weights.tensors[key]
 
 
-def table_of(weights: Weights, device: torch.device) -> Tensor:
-    """(R, D) the weights themselves on a device: what Triton kernels read.
-
-    While learning, the memory of the bag there; integers keep their 8 or 16 bits.
-    """
-    if not weights.is_integer:
-        return bag_of(weights, device, 1).weight.detach()[:-1]
-    if device not in weights.tensors:
-        weights.tensors[device] = torch.from_numpy(weights.array).to(device)
-    return weights.tensors[device]
-
-
 def sum_bags(bag: nn.EmbeddingBag, rows: Tensor) -> Tensor:
     """Sum bags of rows: (..., F) int64 to (..., D); 0 for bags without any."""
     if rows.shape[-1] == 0:
@@ -173,22 +156,6 @@ def _make_bag(weights: Weights, device: torch.device, dtype: torch.dtype) -> nn.
         table = torch.from_numpy(weights.padded)
     bag = nn.EmbeddingBag(rows + 1, width, mode="sum", padding_idx=rows, _weight=table)
     return bag.requires_grad_(False).to(device)
-
-
-def fold(key: Tensor, value: Tensor) -> Tensor:
-    """Take one more value into a side's key; int64 tensors that hold 32-bit numbers."""
-    key = ((key ^ value) * _FOLD) & WORD
-    return key ^ (key >> 15)
-
-
-def mix(key: Tensor, seed: int | Tensor) -> Tensor:
-    """A family's part from a side's key, every bit of which depends on every bit of the key."""
-    key = key ^ ((seed * _SEED) & WORD)
-    key = key ^ (key >> 16)
-    key = (key * _MIX_1) & WORD
-    key = key ^ (key >> 15)
-    key = (key * _MIX_2) & WORD
-    return key ^ (key >> 16)
 
 
 def side_keys(

@@ -1,9 +1,7 @@
 """What word vectors add to the scores of arcs and labels: public functions, torch forms."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
@@ -13,7 +11,6 @@ from gpuparse import native
 from gpuparse.errors import ScoreError
 from gpuparse.features.word_vectors import FURTHER, VectorPlan
 from gpuparse.inference.backends import choose_engine
-from gpuparse.inference.decoders import Engine
 from gpuparse.inference.scores import read_cells
 from gpuparse.scoring.native import sentences_of
 from gpuparse.scoring.tensors import (
@@ -35,28 +32,23 @@ from gpuparse.scoring.word_vectors import (
 _MOST_HIDDEN = EXACT_BELOW // 127**2  # numbers whose products with 8 bits float32 sums exactly
 
 
-def vector_arc_scores(
-    batch: AnyBatch, vectors: WordVectors, *, is_learned: bool = False, backend: str = "auto"
-) -> Tensor:
+def vector_arc_scores(batch: AnyBatch, vectors: WordVectors, *, backend: str = "auto") -> Tensor:
     """What word vectors add to the scores of all arcs of all sentences.
 
     Args:
         batch: B sentences of at most N - 1 words, on the device that is to do the work.
         vectors: whole numbers.
-        is_learned: whether they are added to learned weights, not to whole numbers.
-        backend: "cpu" (native code), "torch" (any device), "gpu" (Triton kernels), or "auto".
-    Returns: (B, N, N): [b, h, m] is the arc h -> m, whole numbers of float64; or float32, in units
-        of cost, where `is_learned`. The same on every backend. Column 0, the diagonal and padding
-        hold nothing of use.
+        backend: "cpu" (native code), "torch" (any device), or "auto".
+    Returns: (B, N, N): [b, h, m] is the arc h -> m, whole numbers of float64. The same on every
+        backend. Column 0, the diagonal and padding hold nothing of use.
     Cost: a row of the table for each template and word, two products with a matrix a word, and P
         multiplications an arc.
     Source: Lei, Xin, Zhang, Barzilay & Jaakkola (2014), section 4; differs: a product has numbers
         of direction and distance besides, and words' vectors may come from a hidden layer.
     """
-    engine = choose_engine(backend, device_of(batch), has_kernels=True)
-    if engine == "native":
-        return _native_pairs(batch, vectors, 0, is_learned)
-    return _nodes(batch, vectors, engine).arcs(is_learned)
+    if choose_engine(backend, device_of(batch)) == "native":
+        return _native_pairs(batch, vectors, 0)
+    return _nodes(batch, vectors).arcs()
 
 
 def vector_pair_scores(
@@ -64,7 +56,6 @@ def vector_pair_scores(
     batch: AnyBatch,
     vectors: WordVectors,
     *,
-    is_learned: bool = False,
     backend: str = "auto",
 ) -> Tensor:
     """What word vectors add to the scores of all pairs of a further kind.
@@ -80,153 +71,60 @@ def vector_pair_scores(
     """
     if not vectors.scores(kind):
         raise ScoreError(f"word vectors: these do not score pairs of the kind {kind}")
-    engine = choose_engine(backend, device_of(batch), has_kernels=True)
-    if engine == "native":
-        return _native_pairs(batch, vectors, 1 + FURTHER.index(kind), is_learned)
-    return _nodes(batch, vectors, engine).pairs(kind, is_learned)
+    if choose_engine(backend, device_of(batch)) == "native":
+        return _native_pairs(batch, vectors, 1 + FURTHER.index(kind))
+    return _nodes(batch, vectors).pairs(kind)
 
 
-def _nodes(batch: AnyBatch, vectors: WordVectors, engine: Engine) -> "NodeVectors":
+def _nodes(batch: AnyBatch, vectors: WordVectors) -> "NodeVectors":
     tensors = as_tensors(batch)
-    return vectors_on(tensors.values.device, vectors, engine).nodes(tensors)
+    return DeviceVectors(vectors, tensors.values.device).nodes(tensors)
 
 
-def vectors_on(device: torch.device, vectors: WordVectors, engine: Engine) -> "DeviceVectors":
-    """Word vectors on a device for an engine, "torch" or "triton"."""
-    if engine == "triton":
-        from gpuparse.scoring.triton.vectors import KernelVectors  # and Triton with it
-
-        return KernelVectors(vectors, device)
-    return TorchVectors(vectors, device)
-
-
-def _native_pairs(batch: AnyBatch, vectors: WordVectors, kind: int, is_learned: bool) -> Tensor:
+def _native_pairs(batch: AnyBatch, vectors: WordVectors, kind: int) -> Tensor:
     arrays = as_arrays(batch)
     shape = len(arrays), arrays.n_nodes, arrays.n_nodes
-    out = np.zeros(shape, np.float32 if is_learned else np.float64)
+    out = np.zeros(shape)
     native.call("score_vectors_batch", sentences_of(arrays), vectors, kind, out)
     return torch.from_numpy(out)
 
 
-class DeviceVectors(ABC):
+class DeviceVectors:
     """Word vectors on one device."""
 
     def __init__(self, vectors: WordVectors, device: torch.device) -> None:
         self.vectors, self.device = vectors, device
         self.has_labels = vectors.scores("label")
-
-    @abstractmethod
-    def nodes(self, batch: TensorBatch) -> "NodeVectors":
-        """The vectors of all nodes of a batch on the device."""
-
-    def on_device(self, array: np.ndarray) -> Tensor:
-        """An array as a tensor there."""
-        return torch.from_numpy(array).to(self.device)
-
-
-class NodeVectors(ABC):
-    """The vectors of the nodes of a batch on a device, and what they score."""
-
-    of: DeviceVectors
-    batch: TensorBatch
-
-    @abstractmethod
-    def arcs(self, is_learned: bool = False) -> Tensor:
-        """(B, N, N) of all arcs, as `vector_arc_scores`."""
-
-    @abstractmethod
-    def pairs(self, kind: str, is_learned: bool = False) -> Tensor:
-        """(B, N, N) of all pairs of a further kind, as `vector_pair_scores`."""
-
-    def with_templates(self, templates: Tensor, is_learned: bool = False) -> Tensor:
-        """(B, N, N) of all arcs: the sums of what vectors and templates score.
-
-        templates: (B, N, N), which count for the arcs that vectors leave open; these are scored at
-            most `arc_margin` less than the best arc into their word, and are not alone there.
-        """
-        scores = self.arcs(is_learned)
-        if self.of.vectors.arc_margin >= 0:
-            templates = torch.where(self.are_open(scores, is_learned), templates, 0)
-        return templates + scores
-
-    def are_open(self, scores: Tensor, is_learned: bool = False) -> Tensor:
-        """(B, N, N) bool: the arcs that vectors leave open to templates; scores: of the vectors."""
-        vectors, lengths = self.of.vectors, self.batch.lengths
-        is_arc = read_cells(lengths, scores.shape[1])
-        if vectors.arc_margin < 0:
-            return is_arc
-        margin = torch.tensor(vectors.arc_margin, dtype=torch.float64, device=scores.device)
-        scores = scores.masked_fill(~is_arc, -torch.inf)
-        lowest = scores.amax(1, keepdim=True) - self.as_scores(margin, "arc", is_learned)
-        is_close = is_arc & (scores >= lowest)
-        return is_close & (is_close.sum(1, keepdim=True) > 1)
-
-    def have_open_labels(self, scores: Tensor, is_learned: bool = False) -> Tensor:
-        """(...) bool: the arcs of trees whose labels templates score; scores: (..., labels)."""
-        margin = self.of.vectors.label_margin
-        if margin < 0:
-            return scores.new_ones(scores.shape[:-1], dtype=torch.bool)
-        whole = torch.tensor(margin, dtype=torch.float64, device=scores.device)
-        lowest = -self.as_scores(whole, "label", is_learned)  # of the best label: 0
-        return (scores >= lowest).sum(-1) > 1
-
-    def as_scores(self, whole: Tensor, kind: str, is_learned: bool) -> Tensor:
-        """What whole sums of a kind of scores count: points, or float32 in units of cost."""
-        vectors = self.of.vectors
-        if is_learned:
-            return (whole * getattr(vectors, f"{kind}_unit")).float()
-        return points(
-            whole, getattr(vectors, f"{kind}_multiplier"), getattr(vectors, f"{kind}_shift")
-        )
-
-    def parts(self, kind: str, is_learned: bool = False) -> Tensor | None:
-        """(B, N, N, N) of parts as `parts_of_pairs`; None: vectors do not score this kind."""
-        if not self.of.vectors.scores(kind):
-            return None
-        return parts_of_pairs(kind, self.pairs(kind, is_learned).double())
-
-    @abstractmethod
-    def labels(self, b: Tensor, h: Tensor, m: Tensor, is_learned: bool = False) -> Tensor:
-        """(..., labels) of the arcs h -> m of sentences b, each (...); padded as those frozen."""
-
-    @abstractmethod
-    def labels_of_heads(self, b: Tensor, h: Tensor, is_learned: bool = False) -> Tensor:
-        """(G, N, labels) of all arcs from the heads h of sentences b, each (G,)."""
-
-
-class TorchVectors(DeviceVectors):
-    """Word vectors whose scores come from torch operations."""
-
-    def __init__(self, vectors: WordVectors, device: torch.device) -> None:
-        super().__init__(vectors, device)
         plan = vectors.plan
         self.first_label = vectors.columns("label").start
-        self._places = self.on_device(plan.places).long()
-        self._table, self._scales = self.on_device(vectors.table), self.on_device(vectors.scales)
-        self._bias = self.on_device(vectors.bias)
+        self._places = self._on_device(plan.places).long()
+        self._table, self._scales = self._on_device(vectors.table), self._on_device(vectors.scales)
+        self._bias = self._on_device(vectors.bias)
         hidden = vectors.heads.shape[0] * vectors.heads.shape[2]
         exact = torch.float32 if hidden <= _MOST_HIDDEN else torch.float64
         self._matrices = [
-            self.on_device(matrix).permute(0, 2, 1).reshape(hidden, matrix.shape[1]).to(exact)
+            self._on_device(matrix).permute(0, 2, 1).reshape(hidden, matrix.shape[1]).to(exact)
             for matrix in (vectors.heads, vectors.modifiers)
         ]
         self._shifts = [
-            self.on_device(shifts) for shifts in (vectors.head_shifts, vectors.modifier_shifts)
+            self._on_device(shifts) for shifts in (vectors.head_shifts, vectors.modifier_shifts)
         ]
         given = {kind: TERMS[kind] for kind in ("arc", *FURTHER)} | {"between": BETWEEN_TERMS}
         self.terms = {
-            kind: [self.on_device(getattr(vectors, name)).double() for name in names]
+            kind: [self._on_device(getattr(vectors, name)).double() for name in names]
             for kind, names in given.items()
         }
+        of_labels = (vectors.labels, vectors.label_heads, vectors.label_modifiers)
+        by_label = (self._on_device(term).double().permute(1, 0, 2) for term in of_labels)
         self.label_terms = [
-            *(
-                self.on_device(term).double().permute(1, 0, 2).reshape(term.shape[1], 2 * len(term))
-                for term in (vectors.labels, vectors.label_heads, vectors.label_modifiers)
-            ),
-            self.on_device(vectors.label_constants).double(),
+            *(term.flatten(1) for term in by_label),
+            self._on_device(vectors.label_constants).double(),
         ]
 
-    def nodes(self, batch: TensorBatch) -> "SentenceVectors":
+    def _on_device(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(self.device)
+
+    def nodes(self, batch: TensorBatch) -> "NodeVectors":
         """The vectors of all nodes of a batch on the device."""
         places, plan = batch.places(), self.vectors.plan
         sums = self._bias.expand(*places.shape, len(self._bias)).clone()
@@ -250,19 +148,19 @@ class TorchVectors(DeviceVectors):
                 active = rounded(half, self.vectors.shift).clamp(0, 127)
                 numbers = (active.to(matrix.dtype) @ matrix).int()
             found_vectors.append(rounded(numbers, shifts).clamp(-127, 127).double())
-        return SentenceVectors(self, batch, *found_vectors)
+        return NodeVectors(self, batch, *found_vectors)
 
 
 @dataclass(frozen=True, eq=False)
-class SentenceVectors(NodeVectors):
+class NodeVectors:
     """The vectors of the nodes of a batch, as heads and as modifiers: (B, N, Q) float64, whole."""
 
-    of: TorchVectors
+    of: DeviceVectors
     batch: TensorBatch
     heads: Tensor
     modifiers: Tensor
 
-    def arcs(self, is_learned: bool = False) -> Tensor:
+    def arcs(self) -> Tensor:
         """(B, N, N) of all arcs, as `vector_arc_scores`."""
         scores, vectors = self._whole_pairs("arc"), self.of.vectors
         columns = vectors.columns("arc")
@@ -273,11 +171,11 @@ class SentenceVectors(NodeVectors):
                 scores, values, self.heads[..., columns] @ of_heads.T + constants,
                 self.modifiers[..., columns] @ of_modifiers.T,
             )  # fmt: skip
-        return self.as_scores(scores, "arc", is_learned)
+        return self.as_scores(scores, "arc")
 
-    def pairs(self, kind: str, is_learned: bool = False) -> Tensor:
+    def pairs(self, kind: str) -> Tensor:
         """(B, N, N) of all pairs of a further kind, as `vector_pair_scores`."""
-        return self.as_scores(self._whole_pairs(kind), kind, is_learned)
+        return self.as_scores(self._whole_pairs(kind), kind)
 
     def _whole_pairs(self, kind: str) -> Tensor:
         """(B, N, N) scores of pairs of words, by columns of a kind; no words in between."""
@@ -296,25 +194,70 @@ class SentenceVectors(NodeVectors):
             scores = torch.where(combination == c, found, scores)
         return scores
 
-    def labels(self, b: Tensor, h: Tensor, m: Tensor, is_learned: bool = False) -> Tensor:
+    def with_templates(self, templates: Tensor) -> Tensor:
+        """(B, N, N) of all arcs: the sums of what vectors and templates score.
+
+        templates: (B, N, N), which count for the arcs that vectors leave open; these are scored at
+            most `arc_margin` less than the best arc into their word, and are not alone there.
+        """
+        scores = self.arcs()
+        if self.of.vectors.arc_margin >= 0:
+            templates = torch.where(self.are_open(scores), templates, 0)
+        return templates + scores
+
+    def are_open(self, scores: Tensor) -> Tensor:
+        """(B, N, N) bool: the arcs that vectors leave open to templates; scores: of the vectors."""
+        vectors, lengths = self.of.vectors, self.batch.lengths
+        is_arc = read_cells(lengths, scores.shape[1])
+        if vectors.arc_margin < 0:
+            return is_arc
+        margin = torch.tensor(vectors.arc_margin, dtype=torch.float64, device=scores.device)
+        scores = scores.masked_fill(~is_arc, -torch.inf)
+        lowest = scores.amax(1, keepdim=True) - self.as_scores(margin, "arc")
+        is_close = is_arc & (scores >= lowest)
+        return is_close & (is_close.sum(1, keepdim=True) > 1)
+
+    def have_open_labels(self, scores: Tensor) -> Tensor:
+        """(...) bool: the arcs of trees whose labels templates score; scores: (..., labels)."""
+        margin = self.of.vectors.label_margin
+        if margin < 0:
+            return scores.new_ones(scores.shape[:-1], dtype=torch.bool)
+        whole = torch.tensor(margin, dtype=torch.float64, device=scores.device)
+        lowest = -self.as_scores(whole, "label")  # of the best label: 0
+        return (scores >= lowest).sum(-1) > 1
+
+    def as_scores(self, whole: Tensor, kind: str) -> Tensor:
+        """What whole sums of a kind of scores count, in points."""
+        vectors = self.of.vectors
+        return points(
+            whole, getattr(vectors, f"{kind}_multiplier"), getattr(vectors, f"{kind}_shift")
+        )
+
+    def parts(self, kind: str) -> Tensor | None:
+        """(B, N, N, N) of parts as `parts_of_pairs`; None: vectors do not score this kind."""
+        if not self.of.vectors.scores(kind):
+            return None
+        return parts_of_pairs(kind, self.pairs(kind))
+
+    def labels(self, b: Tensor, h: Tensor, m: Tensor) -> Tensor:
         """(..., labels) of the arcs h -> m of sentences b, each (...); padded as those frozen."""
         n = self.of.first_label
         head, modifier = self.heads[b, h][..., n:], self.modifiers[b, m][..., n:]
         products, of_heads, of_modifiers, constants = self.of.label_terms
         scores = (head * modifier) @ products.T + head @ of_heads.T + modifier @ of_modifiers.T
-        return self._as_label_scores(scores + constants, is_learned)
+        return self._as_label_scores(scores + constants)
 
-    def labels_of_heads(self, b: Tensor, h: Tensor, is_learned: bool = False) -> Tensor:
+    def labels_of_heads(self, b: Tensor, h: Tensor) -> Tensor:
         """(G, N, labels) of all arcs from the heads h of sentences b, each (G,)."""
         n = self.of.first_label
         head, modifiers = self.heads[b, h][:, n:], self.modifiers[b][..., n:]
         products, of_heads, of_modifiers, constants = self.of.label_terms
         scores = modifiers @ (head.unsqueeze(1) * products + of_modifiers).transpose(1, 2)
         scores += (head @ of_heads.T + constants).unsqueeze(1)
-        return self._as_label_scores(scores, is_learned)
+        return self._as_label_scores(scores)
 
-    def _as_label_scores(self, scores: Tensor, is_learned: bool) -> Tensor:
-        return self.as_scores(scores - scores.amax(-1, keepdim=True), "label", is_learned)
+    def _as_label_scores(self, scores: Tensor) -> Tensor:
+        return self.as_scores(scores - scores.amax(-1, keepdim=True), "label")
 
     def _combinations(self, n_nodes: int) -> Tensor:
         """(N, N) in main memory: the combination of direction and distance bucket of every arc."""
@@ -373,28 +316,26 @@ def add_between(scores: Tensor, values: Tensor, of_heads: Tensor, of_modifiers: 
 
 
 def adding_labels(
-    nodes: NodeVectors | None, is_learned: bool
+    nodes: NodeVectors | None,
 ) -> Callable[[Tensor, Tensor], Tensor] | None:
     """What `TorchScorer` of labels adds: the labels of all arcs of some heads."""
     if nodes is None or not nodes.of.has_labels:
         return None
-    return partial(nodes.labels_of_heads, is_learned=is_learned)
+    return nodes.labels_of_heads
 
 
-def nodes_of(
-    batch: TensorBatch, vectors: WordVectors | NodeVectors | None, engine: Engine = "torch"
-) -> NodeVectors | None:
+def nodes_of(batch: TensorBatch, vectors: WordVectors | NodeVectors | None) -> NodeVectors | None:
     """The vectors of the nodes of a batch, unless they are these already; None without vectors."""
     if vectors is None or isinstance(vectors, NodeVectors):
         return vectors
-    return vectors_on(batch.values.device, vectors, engine).nodes(batch)
+    return DeviceVectors(vectors, batch.values.device).nodes(batch)
 
 
-def labels_of_trees(nodes: NodeVectors, heads: Tensor, *, is_learned: bool) -> Tensor:
+def labels_of_trees(nodes: NodeVectors, heads: Tensor) -> Tensor:
     """(B, N, labels) of the arcs of finished trees (B, N); nothing of use where there is none."""
     b = torch.arange(len(heads), device=heads.device).unsqueeze(1)
     m = torch.arange(heads.shape[1], device=heads.device)
-    return nodes.labels(b, heads.clamp(min=0), m, is_learned)
+    return nodes.labels(b, heads.clamp(min=0), m)
 
 
 def points(scores: Tensor, multiplier: int, shift: int) -> Tensor:

@@ -130,7 +130,6 @@ class JointLabels(NamedTuple):
     weights: np.ndarray  # (lines * stride,): a line of one weight a label, then zeros
     stride: int
     width: int  # labels
-    table: Weights  # that of `weights`: (lines, stride)
     higher: HigherPlan | None = None  # templates of children, where their labels are found too
 
 
@@ -145,11 +144,11 @@ def joint_labels(
         width: labels.
         higher: templates of children that labels are found with too.
     """
-    stride = stride_of(width)
-    if weights.array.shape[1] < stride:
-        weights = Weights(np.pad(weights.array, ((0, 0), (0, stride - width))))
-    rows, flat = label_map(len(weights.array)).rows, weights.array.reshape(-1)
-    return JointLabels(plan, rows, flat, stride, width, weights, higher)
+    stride, lines = stride_of(width), weights.array
+    if lines.shape[1] < stride:
+        lines = np.pad(lines, ((0, 0), (0, stride - width)))
+    rows, flat = label_map(len(lines)).rows, lines.reshape(-1)
+    return JointLabels(plan, rows, flat, stride, width, higher)
 
 
 def stride_of(width: int) -> int:

@@ -3,7 +3,7 @@
 The score of a tag at a position is the sum of the weights of all features of the position, each
 with each part of the tag. A feature that was rare in training is no feature: a filter of one bit
 for each hash says which are known. Search is exact over the candidates; the tags with the best own
-scores are the candidates where none are given. `gpuparse/sequences/plain.py` is the definition.
+scores are the candidates where none are given. native/sequences.h has the algorithms.
 """
 
 from collections.abc import Callable

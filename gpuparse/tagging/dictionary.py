@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from gpuparse.errors import plural
 from gpuparse.limits import MAX_CANDIDATES
 from gpuparse.sequences.tags import starts_of
 
@@ -108,7 +109,8 @@ def joined_candidates(
     starts = np.concatenate([[0], np.cumsum(sizes[ids])]).astype(np.int64)
     if starts[-1] > MAX_CELLS:
         raise MemoryError(
-            f"{starts[-1]:,} tags are possible for {len(ids):,} words, more than {MAX_CELLS:,}:"
+            f"{starts[-1]:,} tags are possible for"
+            f" {plural(len(ids), 'word')}, more than {MAX_CELLS:,}:"
             " split long sentences"
         )
     flat = np.concatenate([*lists, _NOTHING])

@@ -16,7 +16,7 @@ from gpuparse.text.characters import (
 
 MARGIN = 8  # places without a character around each segment
 SPACE = np.uint32(0x20)
-_BASE, _MASK = 6364136223846793005, 2**64 - 1
+_BASE = 6364136223846793005
 _INVERSE = pow(_BASE, -1, 2**64)
 
 

@@ -23,6 +23,12 @@ GPUPARSE(int64_t) parse_batch(const Sentences* sentences, const Scorer* scorer, 
 GPUPARSE(int64_t) parse_graphs_batch(const Sentences* sentences, const Scorer* scorer,
     const Search* search, i64_1 firsts, out_i64_1 heads, out_b8_1 cells);
 
+// The scores of given trees of all sentences, as decoders add them, the best labels included if they are
+// found with the trees: heads by token, scores (B,). Returns as `parse_batch`: a decoder of higher order
+// finds no tree where it could not find the given one.
+GPUPARSE(int64_t) score_trees_batch(const Sentences* sentences, const Scorer* scorer,
+    const Search* search, i64_1 heads, out_f64_1 scores);
+
 // Mark the arcs of every sentence that are left for a higher-order decoder: those whose marginal is at
 // least `threshold` times that of the likeliest head, at most max_heads of each word. The arcs of the
 // best tree always stay. search: of a first-order decoder; scale: nats a point of the scores; cells:
@@ -59,6 +65,11 @@ struct GraphHeads {
 // the scores, or NULL.
 GPUPARSE(int64_t) label_batch(const Sentences* sentences, const LabelPlan* plan, any_2 weights,
     const WordVectors* vectors, i64_1 heads, const GraphHeads* graphs, out_i64_1 labels);
+
+// The scores of all labels of every arc, as `label_batch` compares them: scores (tokens, labels), or
+// (arcs, labels), written where there is an arc.
+GPUPARSE(int64_t) score_tree_labels_batch(const Sentences* sentences, const LabelPlan* plan, any_2 weights,
+    const WordVectors* vectors, i64_1 heads, const GraphHeads* graphs, out_f64_2 scores);
 
 // Write the probability of the label of each token, given its head, where the label is not negative.
 // scale: nats a point of the label scores.

@@ -12,7 +12,6 @@ struct ArcPlan {
     i64_2 word;
     i64_2 pair;
     i64_2 between;
-    int64_t dense_lines;
 };
 
 // Templates of two modifiers of one head, and of a head with its outermost modifier on a side.
@@ -120,8 +119,10 @@ GPUPARSE(int64_t) score_labels_batch(const Sentences* sentences, const Scorer* s
     out_any_4 labels);
 
 // The weight rows of P parts of one sentence: parts (P, 6), of each the kind, h, m, third, fourth and
-// label as in `Part` of native/part_list.h; rows (P, R), -1 beyond the last one. Returns the least R
-// that is enough; nothing is written where R is smaller. The weights themselves are not read.
+// label as in `Part` of native/part_list.h; rows (P, R), in the order of the plan's templates, -1 for
+// one that does not fire and beyond the last one. Templates of words in between have a row for each of
+// these words. Rows of labels are numbers of single weights, and follow those of `weights`. Returns the
+// least R that is enough; nothing is written where R is smaller. The weights themselves are not read.
 GPUPARSE(int64_t) list_part_rows(const Sentences* sentences, const Scorer* scorer, i64_2 parts,
     out_i64_2 rows);
 

@@ -58,16 +58,12 @@ struct WordVectors {
     i32_1 label_constants;
     int64_t arc_multiplier;
     int64_t arc_shift;
-    double arc_unit;
     int64_t sibling_multiplier;
     int64_t sibling_shift;
-    double sibling_unit;
     int64_t grandparent_multiplier;
     int64_t grandparent_shift;
-    double grandparent_unit;
     int64_t label_multiplier;
     int64_t label_shift;
-    double label_unit;
     int64_t arc_margin;
     int64_t label_margin;
 };
@@ -161,10 +157,6 @@ GPUPARSE(double) measure_vector_rows(i64_1 occurrences, f32_2 gradients, double 
 GPUPARSE(int64_t) score_vector_arcs(const Sentences* sentences, const VectorPlan* plan,
     const VectorSizes* sizes, const VectorTables* tables, out_f32_3 arcs);
 
-// Scores of the labels of the arcs of trees: heads (tokens,), labels (tokens, n_labels).
-GPUPARSE(int64_t) score_vector_labels(const Sentences* sentences, const VectorPlan* plan,
-    const VectorSizes* sizes, const VectorTables* tables, i64_1 heads, out_f32_2 labels);
-
 // The seconds that vectors of a batch take, (4,): to find rows of the table, to sum them, to multiply the
 // hidden layer with matrices, to score all arcs. A function for benchmarks.
 GPUPARSE(int64_t) time_vectors(const Sentences* sentences, const WordVectors* vectors,
@@ -174,8 +166,7 @@ GPUPARSE(int64_t) time_vectors(const Sentences* sentences, const WordVectors* ve
 // numbers, and bytes of `memory` that are read. A function for benchmarks.
 GPUPARSE(int64_t) time_machine(i8_1 memory, int64_t rounds, out_f64_1 per_second);
 
-// What word vectors add to the scores of arcs, (B, N, N), [b, h, m], as `score_arcs_batch`: in points
-// for float64, in units of cost for float32; kind: or to those of another kind of pairs, 1: siblings,
-// 2: grandparents.
+// What word vectors add to the scores of arcs, (B, N, N), [b, h, m], as `score_arcs_batch`, in points;
+// kind: or to those of another kind of pairs, 1: siblings, 2: grandparents.
 GPUPARSE(int64_t) score_vectors_batch(const Sentences* sentences, const WordVectors* vectors,
-    int64_t kind, out_any_3 pairs);
+    int64_t kind, out_f64_3 pairs);

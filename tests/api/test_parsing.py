@@ -235,7 +235,7 @@ def test_options_that_do_not_fit_are_refused(parser, kinds, tmp_path):
         (parser, {"kbest": 0}, "kbest: expected a whole number"),
         (parser, {"kbest": 2**64}, "kbest: expected a whole number from 1 to 1,000,000, not 1844"),
         (parser, {"guide": "file"}, "guide: expected misc:KEY"),
-        (parser, {"guide": "misc:Guide"}, "no guide templates|no guide features"),
+        (parser, {"guide": "misc:Guide"}, "learned without guides"),
         (higher, {"probabilities": True}, "decoder dual_decomposition has no exact sums"),
         (higher, {"kbest": 2}, "decoder dual_decomposition finds one tree only"),
     ):
@@ -246,13 +246,16 @@ def test_options_that_do_not_fit_are_refused(parser, kinds, tmp_path):
     for nothing in (None, b"model", "", 7):
         with pytest.raises(ConfigError, match=r"load\(\) takes the folder that training wrote"):
             gpuparse.load(nothing)
-    for options in ({"device": "gpu"}, {"backend": "no"}, {"threads": -1}):
+    for options in ({"device": "gpu"}, {"backend": "no"}, {"threads": -1}, {"threads": "a"}):
         with pytest.raises(ConfigError):
             gpuparse.load(kinds.run("default").folder, **options)
     with pytest.raises(ConfigError, match="native code on the CPU"):
         gpuparse.load(kinds.run("third order").folder, device="cuda")
     with pytest.raises(DataError, match=r"none\.conllu: cannot be read: No such file"):
         next(parser.stream(tmp_path / "none.conllu"))
+    (tmp_path / "in.conllu").write_bytes(text)
+    with pytest.raises(ConfigError, match=r"nodir/x: the folder is missing; make it first"):
+        parser.parse_file(tmp_path / "in.conllu", tmp_path / "nodir" / "x")
 
 
 def test_the_home_folder_is_found(kinds, monkeypatch):

@@ -2,6 +2,7 @@
 
 import html
 import pickle
+import sys
 
 import pandas
 import pyarrow
@@ -11,7 +12,7 @@ import gpuparse
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.graphs import read_graphs
 from gpuparse.data.synthetic import generate
-from gpuparse.errors import DataError
+from gpuparse.errors import ConfigError, DataError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*not calibrated")
 TEXT = generate(12, 21)
@@ -107,6 +108,23 @@ def test_tables_have_the_columns_of_the_text_and_can_be_parsed_again(parser):
     assert table["feats"].to_pylist() == feats
 
 
+def test_a_missing_package_is_an_error_that_says_so(parser, monkeypatch):
+    parsed = parser.parse(TEXT)
+    for package, method in (("pandas", parsed.to_pandas), ("pyarrow", parsed.to_arrow)):
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, package, None)
+            patch.setitem(sys.modules, f"{package}.parquet", None)
+            install = rf"needs {package}: pip install 'gpuparse\[arrow\]'"
+            with pytest.raises(ConfigError, match=install):
+                method()
+
+
+@pytest.mark.parametrize("index", ["a", None, 1.5])
+def test_what_is_no_index_is_an_error_that_says_so(parser, index):
+    with pytest.raises(DataError, match=r"parsed\[...\]: expected the number of a sentence, not "):
+        parser.parse(TEXT)[index]
+
+
 def test_tables_keep_their_other_columns_rows_and_index(parser):
     forms = [s.forms for s in treebank_from_bytes(TEXT, "text")]
     tags = [s.pos for s in treebank_from_bytes(TEXT, "text")]
@@ -186,7 +204,7 @@ def test_tables_of_arrow_are_read_alike_however_they_are_stored(parser):
 def test_wrong_tables_of_arrow_are_told_what_is_expected(parser, values, said):
     with pytest.raises(DataError, match=said):
         parser.parse(pyarrow.table({"form": values}))
-    with pytest.raises(DataError, match="1 words in form, but 2 in upos"):
+    with pytest.raises(DataError, match="1 word in form, but 2 in upos"):
         parser.parse(pyarrow.table({"form": [["a"]], "upos": [["X", "Y"]]}))
 
 

@@ -8,6 +8,7 @@ import torch
 import gpuparse
 from gpuparse.commands import evaluate, train
 from gpuparse.config import load_config, make_config
+from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError
 from tests.runs import model_files
 
@@ -66,13 +67,13 @@ def test_a_dict_is_a_config_in_sections_or_dotted(folder):
 @pytest.mark.parametrize(
     ("config", "overrides", "said"),
     [
-        ({"output": "x"}, {}, "config: data.train: missing"),
+        ({"output": "x"}, {}, "config: data.train is missing"),
         ({"data.train": "synthetic:9:1"}, {}, "config: output: missing"),
         ({"output": "x", "data.train": "t", "epochs": 3}, {}, "did you mean learning.epochs"),
-        ({"output": "x", "data": "t"}, {}, "config: data: unknown key"),
+        ({"output": "x", "data": "t"}, {}, "config: data: a section; expected one of its keys"),
         ("run.yaml", {"learning.epochs": "many"}, "overrides: learning.epochs: expected"),
         ("run.yaml", {"learning.epoch": 3}, "did you mean learning.epochs"),
-        ("nowhere.yaml", {}, "nowhere.yaml: cannot be read"),
+        ("nowhere.yaml", {}, "nowhere.yaml: no such file"),
         ("defualt", {}, "did you mean default"),
     ],
 )
@@ -83,7 +84,9 @@ def test_wrong_configs_are_told_what_is_expected(folder, config, overrides, said
 
 def test_a_model_is_replaced_only_if_asked_and_torch_keeps_its_threads(folder):
     torch.set_num_threads(2)
+    (folder / "train.conllu").write_bytes(generate(40, 1))
     overrides = {"data.dev": None, "data.test": None, "learning.epochs": 1}
+    overrides["data.train"] = "train.conllu"
     run = gpuparse.train("run.yaml", overrides, quiet=True)
     assert torch.get_num_threads() == 2
     assert list(run.metrics) == ["learning_seconds"]

@@ -23,7 +23,7 @@ import torch
 
 from gpuparse import native
 from tests.campaign.bench import Bench
-from tests.campaign.kills import kill_shards, kill_streams, kill_training
+from tests.campaign.kills import kill_shards, kill_streams, kill_training, kill_writes
 from tests.campaign.models import damaged_models, damaged_states, hostile
 from tests.campaign.mutants import mutants
 from tests.campaign.places import places
@@ -41,6 +41,7 @@ CAMPAIGNS: dict[str, Trial] = {
     "hostile": hostile,
     "tensors": tensors,
     "kill-training": kill_training,
+    "kill-writes": kill_writes,
     "kill-shards": kill_shards,
     "kill-streams": kill_streams,
     "disks": disks,
@@ -53,7 +54,7 @@ CAMPAIGNS: dict[str, Trial] = {
 def main(arguments: Sequence[str]) -> int:
     """The command."""
     options = read_options(arguments)
-    native.library()  # an error without it: everything would be tried, but slowly
+    native.library()  # an error where it is missing
     torch.set_num_threads(1)  # processes are forked: no threads may run
     names = options.only or list(CAMPAIGNS)
     failed, lines = [], []

@@ -15,7 +15,7 @@ def races(draw: random.Random, bench: Bench) -> list[str]:
     place = bench.place()
     kind = draw.choice(["train", "files", "shards", "shards of many"])
     output, n = place / "out", draw.randint(2, 4)
-    words: list[object] = [bench.model(), bench.input, "--output", output, "--threads", 1]
+    words: list[object] = [bench.model(), bench.input, "--output", f"{output}/", "--threads", 1]
     each = [words] * draw.randint(2, 5)
     main = parse.main
     if kind == "train":

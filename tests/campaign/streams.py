@@ -34,7 +34,7 @@ def streams(draw: random.Random, bench: Bench) -> list[str]:
     if draw.random() < 0.2:
         redirected = draw.choice(["| head -c 100 > out", "2>&1 > out | head -c 1 > /dev/null"])
     words: list[object] = [ROOT / "parse.py", bench.model(), bench.input, "--threads", 1]
-    words += ["--output", "parsed"] if draw.random() < 0.3 else []
+    words += ["--output", "parsed/"] if draw.random() < 0.3 else []
     words += ["--quiet"] if draw.random() < 0.3 else []
     line = f'{{ "$@"; echo $? > code; }} {redirected}'
     if "|" not in redirected:
@@ -69,9 +69,9 @@ def disks(draw: random.Random, bench: Bench) -> list[str]:
     kind = draw.choice(["stdout", "files", "shards", "train"])
     words: list[object] = [bench.model(), bench.input, "--threads", 1]
     if kind == "files":
-        words += ["--output", place / "out"]
+        words += ["--output", f"{place}/out/"]
     elif kind == "shards":
-        words += ["--output", place / "out", "--shard", f"all/{draw.randint(1, 4)}"]
+        words += ["--output", f"{place}/out/", "--shard", f"all/{draw.randint(1, 4)}"]
     elif kind == "train":
         system = draw.choice(["first-order", "second-order"])
         words = [bench.config(system), *SYSTEMS[system], f"output={place / 'model'}"]

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from gpuparse.commands import checkpoint
 from gpuparse.data.synthetic import generate
 
 ROOT = Path(__file__).parents[2]
@@ -35,6 +36,12 @@ def program(*words: object, **kwargs) -> subprocess.CompletedProcess:
 def one_processor(monkeypatch) -> None:
     """Commands in this process take one thread, where none are asked for: other tests run too."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0}, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def states_of_all_epochs(monkeypatch) -> None:
+    """The state of a run is written after every epoch, however long that takes."""
+    monkeypatch.setattr(checkpoint, "SHARE", float("inf"))
 
 
 @pytest.fixture(scope="session")

@@ -102,7 +102,7 @@ def test_an_output_is_not_written_over(trained: Any, other: Path, call: Any, tmp
     ("words", "message"),
     [
         ([], "two models are needed at least"),
-        (["MODEL", "--weights", "1"], "--weights: 1 weights for 2 models"),
+        (["MODEL", "--weights", "1"], "--weights: 1 weight for 2 models"),
         (["MODEL", "--label-weights", "1", "1", "1"], "--label-weights: 3 weights for 2 models"),
         (["MODEL", "--weights", "1", "0"], "number from 0.001 to 1000"),
         (["MODEL", "--weights", "1", "nan"], "number from 0.001 to 1000"),

@@ -284,6 +284,16 @@ def test_more_systems_than_letters(files, capsys):
     assert "at most 26" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_the_gold_file_and_two_files_are_needed(files, capsys, n):
+    assert run(main, files[:n]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(
+        "gpuparse: error: expected the gold file and two parsed files or more: "
+    )
+    assert error.endswith("evaluate GOLD A\n")
+
+
 @pytest.mark.parametrize(
     "wrong", [["--resamples", "0"], ["--resamples", "x"], ["--seed", "-1"], ["--seed", "1.5"]]
 )

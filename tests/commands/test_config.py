@@ -5,14 +5,22 @@ import itertools
 import os
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuparse.commands.config import main, schema_table
-from gpuparse.config import DataConfig, RunConfig, known_keys, load_config, parse_config
+from gpuparse.commands.config import main
+from gpuparse.config import (
+    DataConfig,
+    RunConfig,
+    known_keys,
+    load_config,
+    make_config,
+    parse_config,
+)
 from gpuparse.config.load import MAX_BASES
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import shipped_sets
@@ -54,9 +62,9 @@ def test_a_file_without_keys_is_refused(config_file, text):
 
 def test_what_must_be_given_is_asked_for(config_file):
     assert errors_of(config_file("seed: 1\n")) == [
-        "configs/run.yaml: data.train: missing; expected a path, as in data.train=FILE",
+        "configs/run.yaml: data.train is missing: give data.train=FILE",
     ]
-    with pytest.raises(ConfigError, match=r"model/config\.yaml: output: missing; expected text"):
+    with pytest.raises(ConfigError, match=r"model/config\.yaml: output is missing: give output="):
         parse_config("data: {train: t}", "model/config.yaml")
 
 
@@ -101,7 +109,7 @@ def test_errors_of_a_base_come_with_their_file_and_line(config_file, tmp_path):
     [
         (
             "none.yaml",
-            "configs/none.yaml: cannot be read: No such file or directory; `gpuparse configs` lists"
+            "configs/none.yaml: no such file, and no config of this name; `gpuparse configs` lists"
             " all names",
         ),
         ("7", "expected the path of a config file, not 7"),
@@ -158,11 +166,65 @@ def test_all_errors_come_at_once_with_their_lines(config_file):
         "configs/run.yaml:2: data.train: expected a path, not 5",
         "configs/run.yaml:3: data.trian: unknown key; did you mean data.train?",
         "configs/run.yaml:5: learning.epochs: expected an integer from 1 to 10000, not 0",
-        "configs/run.yaml:6: learning.iteratons: unknown key; docs/configuration.md lists all keys",
+        "configs/run.yaml:6: learning.iteratons: unknown key; `gpuparse config` lists all keys",
         "configs/run.yaml:7: seed: expected an integer from 0 to 9223372036854775807, not true",
         "command line: learning.epoch: unknown key; did you mean learning.epochs?",
         "command line: threads: expected an integer from 0 to 4096, not 'many'",
         "command line: 'nonsense': expected KEY=VALUE, such as learning.epochs=5",
+    ]
+
+
+def test_a_shipped_config_is_not_named_where_a_key_must_be_given(config_file):
+    for path in ("default", "fast.yaml"):
+        assert errors_of(path) == ["data.train is missing: give data.train=FILE"]
+        assert errors_of(path, "sead=1") == [
+            "command line: sead: unknown key; did you mean seed?",
+            "data.train is missing: give data.train=FILE",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "error"),
+    [
+        (
+            "seed: 1\n", ["data.trian=x"],
+            "command line: data.trian: unknown key; did you mean data.train?",
+        ),
+        ("dato: {train: t}\n", [], "configs/run.yaml:1: dato: unknown section; did you mean data?"),
+    ],
+)  # fmt: skip
+def test_a_key_with_a_wrong_name_is_not_called_missing_too(config_file, text, overrides, error):
+    assert errors_of(config_file(text), *overrides) == [error]
+
+
+def test_a_section_with_a_wrong_name_gets_a_suggestion(config_file):
+    path = config_file(MINIMAL + "learnig: {epochs: 5}\nmodel: {size: 3}\n")
+    sections = "data, feature_map, learning, pruning, word_vectors, labels, weights"
+    assert errors_of(path, "learning=5") == [
+        "configs/run.yaml:4: learnig: unknown section; did you mean learning?",
+        f"configs/run.yaml:5: model: unknown section; the sections are {sections}, tokenizer,"
+        " tagger, lemmatizer",
+        "command line: learning: a section; expected one of its keys, such as learning.rule",
+    ]
+    with pytest.raises(ConfigError, match=r"^config: learnig: unknown section; did you mean l"):
+        make_config({"data.train": "t", "output": "x", "learnig": {"epochs": 5}})
+
+
+def test_a_value_that_is_almost_right_gets_a_suggestion(config_file):
+    words = ["decoder=eisnr", "learning.rule=preceptron", "tagger.features=tag", "seed=x"]
+    found = errors_of(config_file(MINIMAL), *words)
+    assert [error.rpartition(", not ")[2] for error in found] == [
+        "'eisnr'; did you mean eisner?", "'preceptron'; did you mean perceptron?",
+        "'tag'; did you mean tags?", "'x'",
+    ]  # fmt: skip
+
+
+def test_a_config_with_a_wrong_name_gets_a_suggestion(config_file):
+    assert errors_of("fastt") == [
+        "fastt: no such file, and no config of this name; did you mean fast?"
+    ]
+    assert errors_of("en") == [
+        "en: no such file, and no config of this name; `gpuparse configs` lists all names"
     ]
 
 
@@ -183,7 +245,7 @@ def test_case_43_the_nearest_key_is_named(config_file, key, near):
 
 def test_no_key_is_named_where_none_is_near(config_file):
     [error] = errors_of(config_file(MINIMAL), "iterat=1")
-    assert error.endswith("unknown key; docs/configuration.md lists all keys")
+    assert error.endswith("unknown key; `gpuparse config` lists all keys")
 
 
 def test_a_template_set_that_is_not_shipped_is_told_with_all_other_errors(config_file):
@@ -191,7 +253,8 @@ def test_a_template_set_that_is_not_shipped_is_told_with_all_other_errors(config
     names = " or ".join(shipped_sets())
     assert "extended or" in names
     assert errors[0] == (
-        f"command line: features: expected {names} or a YAML file's path, not 'extendet'"
+        f"command line: features: expected {names} or a YAML file's path, not 'extendet';"
+        " did you mean extended?"
     )
     assert [error.split(":")[1] for error in errors] == [" features", " labels.features", " sead"]
 
@@ -337,7 +400,7 @@ def test_a_huge_number_is_text(config_file):
 
 
 def test_a_file_that_is_missing_or_no_text(tmp_path):
-    with pytest.raises(ConfigError, match=r"none\.yaml: cannot be read"):
+    with pytest.raises(ConfigError, match=r"none\.yaml: no such file"):
         load_config(tmp_path / "none.yaml")
     (tmp_path / "bytes.yaml").write_bytes(b"a: \xff\n")
     with pytest.raises(ConfigError, match=r"bytes\.yaml: no UTF-8 text \(byte 3\)"):
@@ -428,12 +491,93 @@ def test_configs_are_frozen():
         config.seed = 2
 
 
-def test_the_command_prints_the_table_or_the_resolved_config(config_file, capsys):
-    assert main([]) == 0
-    assert capsys.readouterr().out == schema_table()
+def test_the_command_prints_the_resolved_config(config_file, capsys):
     assert main([config_file(MINIMAL), "seed=7"]) == 0
+    printed = capsys.readouterr()
+    assert parse_config(printed.out, "printed") == load_config("configs/run.yaml", ["seed=7"])
+    assert printed.err == ""
+
+
+def test_the_command_lists_all_keys_within_a_terminal(capsys):
+    assert main([]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    listed = {line.split()[0]: line for line in lines[1:-2]}
+    assert list(listed) == list(known_keys())
+    assert max(map(len, lines)) <= 100
+    assert listed["learning.epochs"].split(maxsplit=2)[1:] == [
+        "10", "Passes over the training treebank."
+    ]  # fmt: skip
+    assert listed["data.train"].split()[1] == "required"
+    assert listed["decoder"].endswith(" …")
+
+
+def test_the_command_explains_a_key_and_lists_a_section(capsys):
+    assert main(["learning.unreachable"]) == 0
     printed = capsys.readouterr().out
-    assert parse_config(printed, "printed") == load_config("configs/run.yaml", ["seed=7"])
+    assert printed.startswith("learning.unreachable\n  accepts: projectivise or reorder or none\n")
+    assert " ".join(printed.split()).endswith(known_keys()["learning.unreachable"].meaning)
+    for name in known_keys():
+        assert main([name]) == 0
+        assert max(map(len, capsys.readouterr().out.splitlines())) <= 100
+    assert main(["labels"]) == 0
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert listed == ["labels.kind", "labels.features", "labels.rows", "labels.epochs"]
+
+
+def test_a_shipped_config_is_printed_without_a_treebank(capsys):
+    assert main(["fast", "seed=3"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == "gpuparse: data.train is missing: give data.train=FILE\n"
+    content = yaml.safe_load(printed.out)
+    assert content["data"]["train"] is None
+    content["data"]["train"] = "t"
+    assert make_config(content) == load_config("fast", ["data.train=t", "seed=3"])
+    with pytest.raises(ConfigError, match=r"^command line: sead: unknown key"):
+        main(["fast", "sead=3"])
+
+
+def test_a_config_of_ones_own_is_checked_for_what_must_be_given(config_file):
+    with pytest.raises(ConfigError, match=r"data\.train is missing"):
+        main([config_file("seed: 1\n")])
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("fastt", "did you mean fast?"),
+        ("learning.epoch", "did you mean learning.epochs?"),
+        ("epochs", "did you mean learning.epochs?"),
+        ("zzzz", "`gpuparse config` lists all keys, `gpuparse configs` all configs"),
+    ],
+)
+def test_the_command_suggests_a_config_or_a_key(config_file, word, hint):
+    with pytest.raises(ConfigError) as caught:
+        main([word])
+    assert str(caught.value) == f"{word}: no file, config or key of this name; {hint}"
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--data.train", "t"], "--data.train: keys are given without dashes: data.train=FILE"),
+        (["--seed=3"], "--seed=3: keys are given without dashes: seed=VALUE"),
+    ],
+)
+@pytest.mark.parametrize("command", ["train", "config", "crossval"])
+def test_keys_that_are_written_as_options(command, words, error):
+    with pytest.raises(ConfigError) as caught:
+        import_module(f"gpuparse.commands.{command}").main(["fast", *words, *FURTHER[command]])
+    assert str(caught.value) == error
+
+
+FURTHER = {"train": [], "config": [], "crossval": ["--output", "x"]}
+
+
+def test_an_option_that_is_no_key_is_a_usage_error(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["fast", "--nonsense"])
+    assert ended.value.code == 2
+    assert "unrecognized arguments: --nonsense" in capsys.readouterr().err
 
 
 def test_a_recorded_config_keeps_the_names_of_treebanks_and_not_their_folders():

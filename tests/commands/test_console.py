@@ -23,6 +23,7 @@ from gpuparse.errors import (
     NoTreeError,
     ResourceError,
     ScoreError,
+    plural,
 )
 from tests.commands.conftest import ROOT
 
@@ -269,7 +270,7 @@ def test_progress_without_a_terminal_is_a_line_now_and_then_and_a_last_one():
 
 def test_progress_by_the_callers_fraction_and_with_a_note():
     stream, clock = io.StringIO(), Clock()
-    progress = Progress("training", unit="sentences", stream=stream, clock=clock)
+    progress = Progress("training", stream=stream, clock=clock)
     clock.now = 3600.0
     progress.advance(5_000_000, fraction=0.25, note="UAS 87.75")
     clock.now = 4000.0
@@ -363,11 +364,11 @@ def test_thread_count():
 
 def test_devices_without_cuda(monkeypatch):
     said = []
-    monkeypatch.setattr(resources, "_cuda_trouble", lambda: "CUDA is not available")
+    monkeypatch.setattr(resources, "cuda_trouble", lambda: "CUDA is not available")
     assert resources.choose_device("cpu", said.append) == "cpu"
     assert said == []
     assert resources.choose_device("auto", said.append) == "cpu"
-    assert said == ["device: cpu (CUDA is not available)"]
+    assert said == []  # no GPU was asked for
     with pytest.raises(ConfigError, match="CUDA is not available; use cpu or auto"):
         resources.choose_device("cuda", said.append)
     with pytest.raises(ConfigError, match="expected auto, cpu or cuda"):
@@ -376,7 +377,7 @@ def test_devices_without_cuda(monkeypatch):
 
 def test_devices_with_cuda(monkeypatch):
     said = []
-    monkeypatch.setattr(resources, "_cuda_trouble", lambda: "")
+    monkeypatch.setattr(resources, "cuda_trouble", lambda: "")
     assert resources.choose_device("auto", said.append) == "cuda"
     assert said == ["device: cuda"]
     assert resources.choose_device("cuda", said.append) == "cuda"
@@ -394,6 +395,9 @@ def test_cuda_that_is_there_but_does_not_work_is_told_apart(monkeypatch):
     monkeypatch.setattr(torch, "ones", broken)
     with pytest.raises(ConfigError, match="does not work: CUDA error: no kernel image; use"):
         resources.choose_device("cuda", lambda text: None)
+    said = []
+    assert resources.choose_device("auto", said.append) == "cpu"
+    assert said == ["device: cpu (CUDA does not work: CUDA error: no kernel image)"]
 
 
 def test_every_command_of_the_table_can_be_called():
@@ -401,19 +405,44 @@ def test_every_command_of_the_table_can_be_called():
         assert callable(import_module(module).main)
 
 
-def test_help_and_version(capsys):
-    assert __main__.main(["--help"]) == 0
+@pytest.mark.parametrize("word", ["--help", "-h", "help"])
+def test_help_lists_the_commands(capsys, word):
+    assert __main__.main([word]) == 0
     help_text = capsys.readouterr().out
     assert all(f"\n  {name} " in help_text for name in __main__.COMMANDS)
-    assert __main__.main(["--version"]) == 0
+
+
+@pytest.mark.parametrize("word", ["--version", "-V", "version"])
+def test_the_version_is_printed(capsys, word):
+    assert __main__.main([word]) == 0
     commit = r"( \([0-9a-f]{7,40}(-dirty)?\))?"  # of a checkout
     assert re.fullmatch(f"gpuparse {re.escape(__version__)}{commit}\n", capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("words", [[], ["trian"]])
-def test_an_unknown_command_is_a_usage_error(words):
-    with pytest.raises(ConfigError, match="expected one of train, parse, evaluate"):
+def test_help_of_a_command(capsys):
+    texts = []
+    for words in (["help", "evaluate"], ["evaluate", "--help"]):
+        with pytest.raises(SystemExit) as ended:
+            __main__.main(words)
+        assert ended.value.code == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1]
+    assert "--ignore-punct" in texts[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ([], "a command is missing; expected one of train, parse, evaluate"),
+        (["download"], "no command 'download'; expected one of train, parse, evaluate"),
+        (["pasre", "x"], "no command 'pasre'; did you mean parse?"),
+        (["help", "trian"], "no command 'trian'; did you mean train?"),
+    ],
+)
+def test_an_unknown_command_is_a_usage_error(words, error):
+    with pytest.raises(ConfigError, match=re.escape(error)) as caught:
         __main__.main(words)
+    assert caught.value.exit_code == 2
 
 
 def test_commands_are_imported_when_called():
@@ -430,3 +459,12 @@ def test_no_command_imports_torch_before_it_needs_it():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_what_is_counted_is_in_the_singular_or_the_plural():
+    assert [plural(n, "sentence") for n in (0, 1, 2, 4000)] == [
+        "0 sentences", "1 sentence", "2 sentences", "4,000 sentences",
+    ]  # fmt: skip
+    assert [plural(n, "more key differs", "more keys differ") for n in (1, 2)] == [
+        "1 more key differs", "2 more keys differ",
+    ]  # fmt: skip

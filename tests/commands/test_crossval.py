@@ -52,7 +52,7 @@ def by_hand(folder) -> bytes:
         assert run(train.main, [str(folder / "run.yaml"), *words, "--quiet"]) == 0
         words = [str(model), str(files[1]), "--output", str(files[2]), "--quiet"]
         assert run(parse.main, words) == 0
-        found.append((files[2] / files[1].name).read_bytes())
+        found.append(files[2].read_bytes())
     return b"".join(found)
 
 

@@ -1,8 +1,15 @@
 """`draw`: pictures of sentences, without texts over each other, in Chromium too."""
 
+import contextlib
+import fcntl
+import os
+import pty
 import re
 import shutil
+import struct
 import subprocess
+import sys
+import termios
 from html import escape
 from pathlib import Path
 from xml.etree import ElementTree
@@ -13,6 +20,7 @@ from gpuparse.__main__ import main
 from gpuparse.commands.draw import chosen_sentences, drawn_sentences
 from gpuparse.data.arc_layout import FONT, SMALL, text_width
 from gpuparse.data.conll import read_treebank
+from gpuparse.data.draw import display_width, draw_tree
 from gpuparse.data.svg import FACES
 from gpuparse.data.tikz import escaped
 from gpuparse.errors import ConfigError, DataError
@@ -150,6 +158,76 @@ def test_lists_of_sentences():
     for text in ("0", "4", "2-1", "2-4", "x", "", "1,,2", "-2"):
         with pytest.raises(ConfigError, match=r"--sentences"):
             chosen_sentences(text, 3, "f")
+
+
+def text_of(*words, capsysbinary) -> str:
+    assert main(["draw", *map(str, words)]) == 0
+    return capsysbinary.readouterr().out.decode()
+
+
+def test_text_is_the_tree_of_the_quickstart(files, capsysbinary):
+    system, _ = files
+    found = text_of(system, "--format", "text", "--sentences", "1", capsysbinary=capsysbinary)
+    sentence = next(iter(read_treebank(system)))
+    assert found == draw_tree(sentence.forms, sentence.heads, sentence.labels) + "\n"
+
+
+def test_text_of_several_sentences_has_their_numbers(files, tmp_path, capsysbinary):
+    system, _ = files
+    found = text_of(system, "--format", "text", capsysbinary=capsysbinary)
+    first, second, third = found.split("\n\n")
+    assert [part.split("\n")[0] for part in (first, second, third)] == [
+        "1 · one", "2 · two", "3 · three"
+    ]  # fmt: skip
+    assert main(["draw", str(system), "--output", str(tmp_path / "trees.txt")]) == 0
+    assert (tmp_path / "trees.txt").read_text() == found
+
+
+def test_text_has_the_gold_relation_and_head_where_they_are_others(files, capsysbinary):
+    words = *files[:1], "--against", files[1], "--format", "text", "--sentences", "1"
+    lines = text_of(*words, capsysbinary=capsysbinary).splitlines()
+    assert [line.split("► ")[-1].split("─ ")[-1].split(maxsplit=1) for line in lines] == [
+        ["She", "nsubj"], ["wants", "root"], ["to", "mark"], ["see", "xcomp"],
+        ["cats", "nsubj ≠ obj"], ["nearby", "advmod, gold head: 4 see"],
+    ]  # fmt: skip
+
+
+def test_text_of_heads_that_are_no_tree(files, capsysbinary):
+    system, _ = files
+    system.write_text("1\ta\t_\t_\t_\t_\t2\tx\t_\t_\n2\tb\t_\t_\t_\t_\t1\t_\t_\t_\n\n")
+    assert text_of(system, "--format", "text", capsysbinary=capsysbinary) == "1 a ← 2 x\n2 b ← 1\n"
+    system.write_text("1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n\n")
+    assert text_of(system, "--format", "text", capsysbinary=capsysbinary).strip() == "a"
+
+
+def test_text_has_no_graphs(files):
+    with pytest.raises(ConfigError, match="--graphs deps: text has trees alone"):
+        main(["draw", str(files[0]), "--format", "text", "--graphs", "deps"])
+
+
+def test_a_terminal_gets_text_that_fits_and_a_pipe_html(files):
+    system, _ = files
+    command = [sys.executable, "-m", "gpuparse", "draw", str(system)]
+    # Not the environment of this process, where readline sets COLUMNS.
+    env = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    piped = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+    assert piped.startswith(b"<!DOCTYPE html>")
+    system.write_text(SYSTEM.replace("nearby", "n" + 60 * "e" + "arby"), encoding="utf-8")
+    main_end, end = pty.openpty()
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+    quiet = {"stderr": subprocess.DEVNULL, "env": env}
+    with subprocess.Popen(command, stdin=end, stdout=end, **quiet) as process:
+        os.close(end)
+        shown = b""
+        with contextlib.suppress(OSError):  # the end, on Linux
+            while block := os.read(main_end, 1 << 16):
+                shown += block
+    os.close(main_end)
+    assert process.returncode == 0
+    lines = shown.decode().splitlines()
+    assert lines[0] == "1 · one"
+    assert "wants" in lines[2]
+    assert max(map(display_width, lines)) <= 40
 
 
 def test_what_cannot_be_drawn_is_refused(files, tmp_path, capsysbinary):

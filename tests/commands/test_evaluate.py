@@ -36,7 +36,7 @@ def gpuparse(*words, **kwargs):
 def test_the_table(files, capsys):
     assert main(files) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "4 words, 1 sentences"
+    assert lines[0] == "4 words, 1 sentence"
     table = {line[:20].strip(): line[20:].split()[:4] for line in lines[2:8]}
     assert table == {
         "UAS": ["75.00", "3", "of", "4"],
@@ -108,7 +108,7 @@ def graph_files(tmp_path):
 def test_graphs_as_a_table(graph_files, capsys):
     assert main([*graph_files, "--graphs", "deps"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "4 words, 1 sentences"
+    assert lines[0] == "4 words, 1 sentence"
     assert lines[2].split()[:4] == ["complete", "0.00", "0", "of"]
     assert lines[3].startswith("complete, labelled")
     width = len("arcs, relation up to its first ':'")
@@ -160,7 +160,7 @@ def test_the_two_ways_to_ignore_exclude_each_other(files, capsys):
 def test_as_a_process(files):
     done = gpuparse("evaluate", *files)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("4 words, 1 sentences\n")
+    assert done.stdout.startswith("4 words, 1 sentence\n")
 
 
 def words_table(text: str) -> dict[str, list[str]]:
@@ -208,7 +208,7 @@ def test_other_tags_of_the_same_words_are_scored_too(files, tmp_path, capsys):
     other.write_text(GOLD.replace("NOUN\tNN", "VERB\tNN").replace("\tbark\t", "\tbarks\t"))
     assert main([files[0], str(other)]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("4 words, 1 sentences")
+    assert printed.startswith("4 words, 1 sentence\n")
     table = words_table(printed[printed.index("tags and lemmas") :])
     assert table["UPOS"][2] == table["Lemmas"][2] == "75.00"
     assert (table["XPOS"][2], table["MLAS"][2], "Tokens" in table) == ("100.00", "50.00", False)

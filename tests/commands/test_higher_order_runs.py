@@ -6,8 +6,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from gpuparse.commands import parse, resources, train
+from gpuparse.commands import checkpoint, parse, resources, train
 from gpuparse.commands.console import run
+from gpuparse.commands.records import read_metrics
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.synthetic import generate
 from gpuparse.model_folder import load_parser
@@ -70,7 +71,7 @@ def parsed(trained, tmp_path, capfd):
     def call(file, *words):
         output = tmp_path / f"out-{len(list(tmp_path.iterdir()))}"
         code = run(
-            parse.main, [str(trained[0] / "model"), str(file), "--output", str(output), *words]
+            parse.main, [str(trained[0] / "model"), str(file), "--output", f"{output}/", *words]
         )
         assert code == 0
         return (output / file.name).read_bytes(), capfd.readouterr().err.splitlines()
@@ -94,14 +95,15 @@ def test_case_35_a_run_that_was_cut_off_goes_on(trained, tmp_path, monkeypatch):
     for name in ("run.yaml", "set.yaml", "train.conllu", "test.conllu"):
         shutil.copy(trained[0] / name, folder / name)
     monkeypatch.chdir(folder)
-    write = train.write_checkpoint
+    write = checkpoint.write_checkpoint
 
     def cut(*given):
         write(*given)
-        raise KeyboardInterrupt
+        if read_metrics(folder / "model")[-1]["stage"] == "arcs":
+            raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(train, "write_checkpoint", cut)
+        patch.setattr(checkpoint, "write_checkpoint", cut)
         with pytest.raises(KeyboardInterrupt):
             train.main(["run.yaml", "--quiet"])
     said = _trained_in(folder, "--resume")
@@ -230,7 +232,7 @@ def test_another_decoder_is_forced(trained, parsed):
 
 def test_where_there_is_a_gpu_they_run_on_the_cpu_all_the_same(trained, monkeypatch, capfd):
     """Nothing of the kind is there, so that anything sent there would fail."""
-    monkeypatch.setattr(resources, "_cuda_trouble", lambda: "")
+    monkeypatch.setattr(resources, "cuda_trouble", lambda: "")
     file = str(trained[0] / "test.conllu")
     assert run(parse.main, [str(trained[0] / "model"), file, "--device", "auto"]) == 0
     monkeypatch.chdir(trained[0])
@@ -243,13 +245,13 @@ def test_where_there_is_a_gpu_they_run_on_the_cpu_all_the_same(trained, monkeypa
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["learning.shards=2"], "parser is learned without shards"),
+        (["learning.shards=2"], "learning.shards: unknown key"),
         (["learning.k=2"], "finds one tree only"),
         (["features=mcdonald-2005"], "templates, which decoder"),
         (["learning.backend=torch"], "only native code learns"),
         (["pruning.folds=1"], "pruning.folds: expected an integer from 2 to 1000"),
         (["pruning.threshold=1.5"], "pruning.threshold: expected a number from 0 to 1"),
-        (["pruning.folds=100"], "pruning.folds is 100, and there are 40 sentences"),
+        (["pruning.folds=100"], "pruning.folds is 100, and the treebank has 40 sentences"),
     ],
 )
 def test_options_are_refused(trained, words, message, monkeypatch, capfd):

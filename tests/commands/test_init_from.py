@@ -107,7 +107,7 @@ def test_wrong_models_are_refused(trained, words, tmp_path, capsys):
 
     code, said = error_of(f"init_from={tmp_path / 'none'}")
     assert code == 4, said
-    assert "no such file" in said
+    assert "no such folder" in said
     damaged = tmp_path / "damaged"
     shutil.copytree(trained.model, damaged)
     content = bytearray((damaged / WEIGHTS).read_bytes())

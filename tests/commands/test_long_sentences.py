@@ -26,7 +26,7 @@ def parsed(trained, tmp_path, capfd):
     def call(file, *words):
         folder = tmp_path / f"out-{len(list(tmp_path.iterdir()))}"
         assert (
-            run(parse.main, [str(trained.model), str(file), "--output", str(folder), *words]) == 0
+            run(parse.main, [str(trained.model), str(file), "--output", f"{folder}/", *words]) == 0
         )
         return (folder / file.name).read_bytes(), capfd.readouterr().err.splitlines()
 

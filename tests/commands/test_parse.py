@@ -1,5 +1,6 @@
 """The parse command: bytes in and out, streams, faults, and what it refuses."""
 
+import importlib
 import io
 import os
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import gpuparse
 from gpuparse.commands import draw, parse, parse_job
 from gpuparse.commands.console import run
 from gpuparse.data import conll
@@ -19,8 +21,10 @@ from gpuparse.data.conll import read_treebank, treebank_from_bytes, write_predic
 from gpuparse.data.synthetic import generate
 from gpuparse.data.tag_columns import without_deps
 from gpuparse.decoder_choice import with_decoder
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, DataError
 from gpuparse.model_folder import load_parser
+from gpuparse.text.reader import stream_text
+from gpuparse.text.vertical import stream_vertical
 from tests.commands.conftest import ROOT, program
 
 
@@ -196,16 +200,68 @@ def test_many_files_into_a_folder(trained, expected, parse_run, tmp_path):
     (tmp_path / "c.conllu").write_bytes(b"")
     files = [tmp_path / name for name in ("a.conllu", "b.conllu", "c.conllu")]
     out_folder = tmp_path / "out" / "new"
-    assert parse_run(*files, "--output", out_folder)[:2] == (0, b"")
+    assert parse_run(*files, "--output", f"{out_folder}/")[:2] == (0, b"")
     assert [(out_folder / file.name).read_bytes() for file in files] == [expected, expected, b""]
     assert {path.name for path in out_folder.iterdir()} == {file.name for file in files}
-    code, _, lines = parse_run(*files, "--output", out_folder)
+    code, _, lines = parse_run(*files, "--output", f"{out_folder}/")
     assert code == 2
     assert "a.conllu: exists; give --force" in lines[-1]
     (out_folder / "a.conllu").write_bytes(b"old")
-    assert parse_run(*files, "--output", out_folder, "--force")[0] == 0
+    assert parse_run(*files, "--output", f"{out_folder}/", "--force")[0] == 0
     assert (out_folder / "a.conllu").read_bytes() == expected
     assert parse_run(*files)[1] == expected + expected
+
+
+def test_one_file_into_a_file(trained, expected, parse_run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for output in ("out.conllu", "out", f"{tmp_path}/other"):
+        for name in ("--output", "-o"):
+            assert parse_run(trained.test, name, output, "--force")[:2] == (0, b"")
+            assert Path(output).read_bytes() == expected
+    code, _, lines = parse_run(trained.test, "--output", "out.conllu")
+    assert (code, lines) == (2, ["gpuparse: error: out.conllu: exists; give --force to replace it"])
+    code, _, lines = parse_run(trained.test, "--output", "no/out.conllu")
+    said = "gpuparse: error: no/out.conllu: the folder is missing; make it first"
+    assert (code, lines) == (2, [said])
+    shutil.copy(trained.test, "in.conllu")
+    code, _, lines = parse_run("in.conllu", "--output", "in.conllu", "--force")
+    assert (code, "replaced by its own output" in lines[-1]) == (2, True)
+    assert Path("in.conllu").read_bytes() == trained.test.read_bytes()
+    assert parse_run(trained.test, "--output", "/dev/null")[:2] == (0, b"")
+
+
+def test_one_file_into_a_folder(trained, expected, parse_run, tmp_path):
+    (tmp_path / "there").mkdir()
+    for folder in ("there", "there/", "new/"):
+        assert parse_run(trained.test, "--output", f"{tmp_path}/{folder}", "--force")[0] == 0
+        assert (tmp_path / folder / trained.test.name).read_bytes() == expected
+
+
+def test_standard_input_into_a_file(trained, expected, parse_run, tmp_path):
+    output = tmp_path / "out.conllu"
+    assert parse_run("--output", output, stdin=trained.test.read_bytes())[:2] == (0, b"")
+    assert output.read_bytes() == expected
+    code, _, lines = parse_run("-", "--output", tmp_path)
+    said = f"gpuparse: error: standard input has no name in the folder {tmp_path}; name a file"
+    assert (code, lines) == (2, [said])
+
+
+def test_shards_beside_a_file(trained, expected, parse_run, tmp_path):
+    output = tmp_path / "out.conllu"
+    assert parse_run(trained.test, "--output", output, "--shard", "2/2")[0] == 0
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"out.conllu.shard-2-of-2", "out.conllu.shard-2-of-2.done"}
+    assert parse_run(trained.test, "--output", output, "--shard", "all/2")[0] == 0
+    assert output.read_bytes() == expected
+    assert {path.name for path in tmp_path.iterdir()} == {"out.conllu", "out.conllu.done"}
+
+
+def test_several_files_need_a_folder(trained, parse_run, tmp_path):
+    (tmp_path / "out").write_bytes(b"old")
+    code, _, lines = parse_run(trained.test, trained.config, "--output", tmp_path / "out")
+    said = f"gpuparse: error: {tmp_path}/out: is not a folder; name another,"
+    assert (code, lines) == (2, [f"{said} or a file for one input"])
+    assert (tmp_path / "out").read_bytes() == b"old"
 
 
 def test_outputs_that_would_clash_are_refused_before_any_work(trained, parse_run, tmp_path):
@@ -213,14 +269,17 @@ def test_outputs_that_would_clash_are_refused_before_any_work(trained, parse_run
         (tmp_path / name).mkdir()
         shutil.copy(trained.test, tmp_path / name / "same.conllu")
     one, two = tmp_path / "one" / "same.conllu", tmp_path / "two" / "same.conllu"
-    code, _, lines = parse_run(one, two, "--output", tmp_path / "out", model=tmp_path / "none")
+    code, _, lines = parse_run(one, two, "--output", f"{tmp_path}/out/", model=tmp_path / "none")
     assert code == 2
     assert "would both be written as same.conllu" in lines[-1]
     code, _, lines = parse_run(one, "--output", tmp_path / "one", "--force")
     assert code == 2
     assert "replaced by its own output" in lines[-1]
     assert one.read_bytes() == trained.test.read_bytes()
-    assert parse_run("-", "--output", tmp_path / "out")[0] == 2
+    assert parse_run("-", "--output", f"{tmp_path}/out/")[0] == 2
+    (tmp_path / "same.txt").write_bytes(b"")
+    code, _, lines = parse_run(one, tmp_path / "same.txt", "--output", f"{tmp_path}/out/")
+    assert (code, "would both be written as same.conllu" in lines[-1]) == (2, True)
     assert not (tmp_path / "out").exists()
 
 
@@ -228,7 +287,7 @@ def test_a_failure_leaves_the_old_output(trained, parse_run, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "bad.conllu").write_bytes(b"old")
     (tmp_path / "bad.conllu").write_bytes(trained.test.read_bytes() + b"1\tx\n\n")
-    result = parse_run(tmp_path / "bad.conllu", "--output", tmp_path / "out", "--force")
+    result = parse_run(tmp_path / "bad.conllu", "--output", f"{tmp_path}/out/", "--force")
     assert result[0] == 3
     assert (tmp_path / "out" / "bad.conllu").read_bytes() == b"old"
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["bad.conllu"]
@@ -320,7 +379,7 @@ def test_an_input_that_changes_meanwhile_has_no_output(trained, parse_run, tmp_p
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parse_job, "stream_treebanks", small_chunks)
-        for way in (["--output", tmp_path / "out"], []):
+        for way in (["--output", f"{tmp_path}/out/"], []):
             path.write_bytes(trained.test.read_bytes() * 3)
             code, _, err = parse_run(path, *way)
             assert code == 3
@@ -334,7 +393,7 @@ def test_interruption_leaves_no_file(trained, tmp_path):
     (tmp_path / "long.conllu").write_bytes(trained.test.read_bytes() * 3000)
     out = tmp_path / "out"
     process = subprocess.Popen(
-        [sys.executable, "parse.py", trained.model, tmp_path / "long.conllu", "--output", out],
+        [sys.executable, "parse.py", trained.model, tmp_path / "long.conllu", "-o", f"{out}/"],
         cwd=ROOT, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     while not (out.exists() and any(file.stat().st_size for file in out.iterdir())):
@@ -345,6 +404,29 @@ def test_interruption_leaves_no_file(trained, tmp_path):
     assert process.returncode == 130, err
     assert err.endswith("gpuparse: interrupted\n")
     assert list(out.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("output", "more", "advice"),
+    [
+        ("a.conllu", [], "{}/a.conllu: not written; with --shard all/N finished parts are kept"),
+        ("out/", [], "finished files are in {}/out/: give the missing ones, or --force"),
+        ("out/", ["--shard", "all/2"],
+         "the same command again parses the shards that are not finished"),
+    ],
+)  # fmt: skip
+def test_an_interruption_says_how_to_go_on(
+    trained, parse_run, tmp_path, monkeypatch, output, more, advice
+):
+    def interrupted(*arguments, **named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(parse_job.Job, "parse", interrupted)
+    words = [trained.test, "--output", f"{tmp_path}/{output}", *more]
+    code, _, lines = parse_run(*words)
+    assert code == 130
+    assert lines[-2:] == [f"gpuparse: {advice.format(tmp_path)}", "gpuparse: interrupted"]
+    assert parse_run(*words, "--quiet")[2] == ["gpuparse: interrupted"]
 
 
 def broken_models(model, folder):
@@ -368,7 +450,6 @@ def broken_models(model, folder):
         if content is not None:
             (folder / name / file).write_bytes(content)
         yield folder / name
-    yield folder / "not there"
 
 
 def test_broken_models(trained, parse_run, tmp_path):
@@ -383,10 +464,87 @@ def test_missing_inputs_and_devices(trained, parse_run, monkeypatch, tmp_path):
     code, _, lines = parse_run(trained.test, tmp_path / "none.conllu")
     assert (code, lines) == (3, [f"gpuparse: error: {tmp_path}/none.conllu: no such file"])
     assert parse_run(tmp_path)[0] == 3
-    monkeypatch.setattr("gpuparse.commands.resources._cuda_trouble", lambda: "no CUDA here")
+    monkeypatch.setattr("gpuparse.commands.resources.cuda_trouble", lambda: "no CUDA here")
     code, _, lines = parse_run(trained.test, "--device", "cuda")
     assert (code, lines) == (2, ["gpuparse: error: device cuda: no CUDA here; use cpu or auto"])
     assert parse_run(trained.test, "--device", "cuda", "--backend", "cpu")[0] == 2
+
+
+def test_a_sentence_or_a_file_in_the_place_of_the_model(parse_run, tmp_path, monkeypatch):
+    (tmp_path / "hello.txt").write_text("She sings.\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["gpuparse"])
+    for model, files, wrong in (
+        ("She sings.", [], "no such folder; a model is a folder that `gpuparse train` wrote"),
+        ("en", ["hello.txt"], "no such folder; a model is a folder that `gpuparse train` wrote"),
+        ("hello.txt", [], "a file; a model is a folder that `gpuparse train` wrote"),
+    ):
+        code, _, lines = parse_run(*files, model=model)
+        write = "write: gpuparse parse MODEL [FILE ...]"
+        assert (code, lines) == (4, [f"gpuparse: error: {model}: {wrong}; {write}"])
+
+
+def test_a_sentence_in_the_place_of_a_file(trained, parse_run, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["gpuparse"])
+    code, _, lines = parse_run("The man's dog sang.")
+    sentence = "'The man'\"'\"'s dog sang.'"
+    hint = f"to parse a sentence: echo {sentence} | gpuparse parse {trained.model}"
+    assert (code, lines) == (3, [f"gpuparse: error: The man's dog sang.: no such file; {hint}"])
+    for name in ("my file.txt", "word"):
+        assert parse_run(name)[2] == [f"gpuparse: error: {name}: no such file"]
+
+
+def test_a_folder_without_a_model(parse_run, trained, tmp_path):
+    file = tmp_path / "hello.txt"
+    file.write_text("She sings.\n")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    wrong = f"gpuparse: error: {empty}: there is no model in this folder; "
+    hint = "a model is a folder that `gpuparse train` wrote"
+    assert parse_run(file, model=empty) == (4, b"", [wrong + hint])
+    above = trained.model.parent
+    code, _, lines = parse_run(file, model=above)
+    assert code == 4
+    assert f"{above}: there is no model in this folder; did you mean {trained.model}?" in lines[0]
+
+
+def test_an_output_is_not_named_as_another_format(parse_run, trained, tmp_path):
+    out = tmp_path / "out.parquet"
+    code, _, lines = parse_run(trained.test, "--output", out)
+    wrong = f"{out}: the output of conllu is conllu; name it without .parquet"
+    assert (code, lines, out.exists()) == (2, [f"gpuparse: error: {wrong}"], False)
+    with pytest.raises(ConfigError, match=r"name it without \.parquet"):
+        gpuparse.load(trained.model).parse_file(trained.test, out)
+
+
+def test_a_file_in_the_place_of_a_folder_of_outputs(parse_run, trained, tmp_path):
+    (tmp_path / "out").write_bytes(b"")
+    code, _, lines = parse_run(trained.test, "--output", f"{tmp_path / 'out'}/")
+    wrong = f"{tmp_path / 'out'}/: is not a folder; name another, or a file for one input"
+    assert (code, lines) == (2, [f"gpuparse: error: {wrong}"])
+
+
+@pytest.mark.parametrize("module", ["gzip", "bz2", "lzma"])
+def test_compressed_input(parse_run, trained, tmp_path, module):
+    file = tmp_path / "input"
+    file.write_bytes(importlib.import_module(module).compress(trained.test.read_bytes()))
+    code, _, lines = parse_run(file)
+    assert (code, len(lines)) == (3, 1)
+    assert lines == [f"gpuparse: error: {file}:1: the file is compressed; decompress it first"]
+    for stream in (stream_text, stream_vertical):
+        with pytest.raises(DataError, match="input:1: the file is compressed"):
+            list(stream(io.BytesIO(file.read_bytes()), "input"))
+
+
+def test_raw_text_without_a_tokeniser(parse_run, tmp_path):
+    wrong = (
+        "1 column instead of 10: this is not CoNLL-U; for raw text give text as the format of the"
+        " input, to a model that has a tokeniser"
+    )
+    text = b"The quick brown fox jumps over the lazy dog near the river.\n"
+    assert parse_run(stdin=text)[2][-1] == f"gpuparse: error: <stdin>:1: {wrong}"
+    (tmp_path / "text").write_bytes(text)
+    assert parse_run(tmp_path / "text")[2][-1] == f"gpuparse: error: {tmp_path}/text:1: {wrong}"
 
 
 @pytest.mark.parametrize(
@@ -417,7 +575,7 @@ def without_columns(text: bytes, *empty: int) -> bytes:
 def test_case_44_an_input_without_tags_is_refused_before_any_output(trained, parse_run, tmp_path):
     path, out = tmp_path / "bare.conllu", tmp_path / "out"
     path.write_bytes(without_columns(trained.test.read_bytes(), 3, 4))
-    code, written, lines = parse_run(path, "--output", out)
+    code, written, lines = parse_run(path, "--output", f"{out}/")
     assert (code, written) == (3, b"")
     errors = [line for line in lines if line.startswith("gpuparse: error: ")]
     assert [error.split(" is _ in all of the first ")[0] for error in errors] == [

@@ -365,7 +365,7 @@ def test_calibration_says_what_it_costs_and_why_it_is_left_out(tmp_path, capfd):
     said = capfd.readouterr().err
     assert "learns from 12 sentences" in said
     assert "fitted to 4 others; calibration=none leaves this out" in said
-    assert re.search(r"calibration: log loss of heads [\d.]+ -> [\d.]+ nats", said)
+    assert re.search(r"calibration: [\d.]+ s, log loss of heads [\d.]+ -> [\d.]+ nats", said)
     assert run(train.main, [*words, "data.train=synthetic:19:5"]) == 0
     assert "not calibrated: there are fewer than 20 sentences" in capfd.readouterr().err
     assert not load_parser(tmp_path / "model").is_calibrated

@@ -1,5 +1,6 @@
 """Models with stages before the parser: training, parsing and the commands that read them."""
 
+import io
 import json
 import pickle
 import re
@@ -28,12 +29,14 @@ from gpuparse.commands import (
     train,
 )
 from gpuparse.commands.console import run
+from gpuparse.commands.evaluate import WORD_MEASURES
 from gpuparse.data import table_files
 from gpuparse.data.conll import read_treebank, stream_treebanks, treebank_from_bytes
 from gpuparse.data.sentences import FIELDS
 from gpuparse.data.synthetic import generate
 from gpuparse.data.tag_columns import read_column
 from gpuparse.errors import ConfigError, DataError
+from gpuparse.evaluation.words import score_words
 from gpuparse.interop.ray import RayParser
 from gpuparse.model_folder import WEIGHTS
 from gpuparse.pipeline import FILES, load_stages, stages_of
@@ -71,6 +74,7 @@ def made(tmp_path_factory) -> SimpleNamespace:
     test = folder / "test.conllu"
     return SimpleNamespace(
         folder=folder, config=config, model=folder / "model", test=test, err=done.stderr.decode(),
+        out=done.stdout.decode(),
         words=without(test.read_bytes(), (2, 3, 4, 5, 6, 7, 8)),
     )  # fmt: skip
 
@@ -150,6 +154,33 @@ def test_the_scores_of_training_are_those_of_words_alone(made, parsed, tmp_path)
         assert recorded[name] == pytest.approx(100 * sum(right) / len(right)), name
 
 
+def test_the_scores_from_raw_text_are_those_of_evaluate(made, parsed, tmp_path):
+    gold = read_treebank(str(made.test))
+    (tmp_path / "raw.txt").write_text("".join(text_pieces([gold])))
+    (tmp_path / "out.conllu").write_bytes(parsed(tmp_path / "raw.txt"))
+    hits = score_words(gold, read_treebank(str(tmp_path / "out.conllu")))
+    recorded = json.loads((made.model / "scores.json").read_text())["from_text"]
+    assert set(recorded) == {"dev", "test"}
+    assert list(recorded["test"]) == [title for title, _ in WORD_MEASURES]
+    assert recorded["test"] == {title: hits[name].counts.f for title, name in WORD_MEASURES}
+    table = program("-m", "gpuparse", "evaluate", made.test, tmp_path / "out.conllu")
+    assert "from raw text\n" + table.stdout.decode() in made.out
+    for name, scores in recorded.items():
+        shown = f", LAS {scores['LAS']:.2f}, "
+        said = next(line for line in made.err.splitlines() if f"{name}, from raw text" in line)
+        assert shown in said
+
+
+def test_the_log_of_a_run_is_short(made):
+    """What is learned has a line for each stage, or network, and says what is left."""
+    lines = [line.removeprefix("gpuparse: ") for line in made.err.splitlines()]
+    assert len(lines) < 25
+    stages = ["tokeniser", "tagger", "lemmatiser", "tags of data.train", "arcs", "labels"]
+    begun = [line.split(":")[0].split(",")[0] for line in lines]
+    assert [name for name in begun if name in stages] == stages
+    assert re.search(r", about \d+:\d\d left", lines[begun.index("tokeniser")])
+
+
 def test_vertical_text_gives_the_same_trees(made, parsed, tmp_path):
     (tmp_path / "words.txt").write_bytes(vertical(made.test.read_bytes()))
     out = parsed(tmp_path / "words.txt", "--input", "vertical")
@@ -195,6 +226,8 @@ def test_raw_text_in_python(made, parsed, raw):
     assert len(parser.parse_text(" \n")) == 0
     with pytest.raises(DataError, match="NUL"):
         parser.parse_text("a\0b")
+    with pytest.warns(UserWarning, match=r"parses the words .*; stream\('.*raw.txt'\) parses that"):
+        parser.parse_text(str(raw))
     with pytest.raises(DataError, match="an unpaired surrogate at 1"):
         parser.parse_text("a\ud800")
     with pytest.raises(DataError, match="takes a str, and not list"):
@@ -255,7 +288,7 @@ def test_progress_is_the_share_of_the_input(made, raw, tmp_path, monkeypatch, ki
     monkeypatch.setattr(
         parse.Progress, "advance", lambda self, n, fraction=None, **more: shares.append(fraction)
     )
-    options = ["--input", kind, "--output", str(tmp_path / "out")]
+    options = ["--input", kind, "--output", f"{tmp_path}/out/"]
     assert parse.main([str(made.model), str(tmp_path / "input"), *options]) == 0
     assert len(shares) > 3
     assert shares == sorted(shares)
@@ -273,6 +306,35 @@ def test_standard_input(made, parsed):
     done = program("parse.py", made.model, "--input", "vertical", "--quiet", input=words)
     assert (done.returncode, done.stderr) == (0, b"")
     assert column(done.stdout, 7) == column(parsed(made.test), 7)
+
+
+@pytest.mark.parametrize("begin", ["", "\n  \n", "\ufeff"])
+def test_raw_text_on_standard_input(made, raw, begin):
+    """It has no suffix: the first line says what it is."""
+    text = begin.encode() + raw.read_bytes()
+    by_option = program("parse.py", made.model, "--input", "text", "--quiet", input=text)
+    done = program("parse.py", made.model, input=text)
+    assert (done.returncode, done.stdout) == (0, by_option.stdout)
+    assert done.stdout.count(b"\n\n") > 10
+    assert done.stderr.splitlines()[0] == (
+        b"gpuparse: <stdin>: the first line has no tab: read as raw text, as by --input text"
+    )
+
+
+@pytest.mark.parametrize("begin", ["", "# a comment\n", "\n\n", "\ufeff"])
+def test_columns_on_standard_input(made, parsed, begin):
+    done = program("parse.py", made.model, "--quiet", input=begin.encode() + made.words)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert column(done.stdout, 7) == column(parsed(made.test), 7)
+
+
+def test_the_format_of_standard_input_that_is_asked_for_is_taken(made):
+    done = program("parse.py", made.model, "--input", "conllu", input=b"She sings.\n")
+    assert done.returncode == 3
+    assert b"<stdin>:1: 1 column instead of 10: this is not CoNLL-U" in done.stderr
+    done = program("parse.py", made.model, "--keep-heads", input=b"She sings.\n")
+    assert done.returncode == 2
+    assert b"<stdin>: text has no columns: --keep-heads needs CoNLL-U" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -431,7 +493,7 @@ def test_faults_of_vertical_text_are_told_with_their_line(made, command, tmp_pat
     (tmp_path / "a.vert").write_bytes(content)
     code, out, err = command(
         parse.main, made.model, tmp_path / "a.vert", "--input", "vertical", "--quiet",
-        "--output", tmp_path / "out",
+        "--output", f"{tmp_path}/out/",
     )  # fmt: skip
     assert code == 3
     assert said in err
@@ -451,7 +513,7 @@ def test_malformed_sentences_are_skipped_or_kept(made, command, tmp_path):
     (tmp_path / "a.conllu").write_bytes(bad + made.words)
     code, out, err = command(parse.main, made.model, tmp_path / "a.conllu", "--on-error", "skip")
     assert code == 1
-    assert "1 sentences are malformed" in err
+    assert "1 sentence is malformed" in err
     assert bad not in out
     assert column(out, 6) == column(command(parse.main, made.model, made.test)[1], 6)
     code, out, _ = command(parse.main, made.model, tmp_path / "a.conllu", "--on-error", "keep")
@@ -572,6 +634,52 @@ def test_calibrate_and_blend_keep_the_stages(made, command, tmp_path):
     assert "different taggers or lemmatisers" in err
 
 
+@pytest.mark.parametrize("way", ["a file", "standard input"])
+def test_explain_reads_raw_text(made, command, raw, monkeypatch, way):
+    asked = ["--sentence", "3", "--word", "2", "--json"]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw.read_bytes())))
+    code, out, err = command(explain.main, made.model, raw if way == "a file" else "-", *asked)
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    sentence = gpuparse.load(made.model).parse_text(raw.read_text())[2]
+    assert found["forms"] == sentence.words
+    assert found["head"] == sentence.heads[1]
+
+
+def test_explain_reads_the_format_that_it_is_told(made, command, raw, tmp_path):
+    asked = ["--sentence", "3", "--word", "2", "--json"]
+    as_text = command(explain.main, made.model, raw, *asked)
+    shutil.copy(raw, tmp_path / "unnamed")
+    named = command(explain.main, made.model, tmp_path / "unnamed", "--input", "text", *asked)
+    assert named == as_text
+    words = json.loads(as_text[1])["forms"]
+    (tmp_path / "words.txt").write_text("\n".join([*words, ""]))
+    asked[1] = "1"
+    file = tmp_path / "words.txt"
+    code, out, err = command(explain.main, made.model, file, "--input", "vertical", *asked)
+    assert (code, err) == (0, "")
+    assert json.loads(out)["forms"] == words
+    code, _, err = command(explain.main, made.model, tmp_path / "table.parquet", *asked)
+    assert (code, "table.parquet" in err) == (3, True)
+    (tmp_path / "table.parquet").write_bytes(b"PAR1")
+    code, _, err = command(explain.main, made.model, tmp_path / "table.parquet", *asked)
+    assert code == 2
+    assert "table.parquet: a table: explain reads text, vertical, conllu" in err
+
+
+def test_explain_refuses_text_without_a_tokeniser(made, command, raw, tmp_path):
+    for name in made.model.iterdir():
+        if name.is_file() and name.name != FILES["tokenizer"]:
+            shutil.copy(name, tmp_path)
+    code, _, err = command(explain.main, tmp_path, raw, "--sentence", "1", "--word", "1")
+    assert code == 2
+    assert f"{raw}: text, but {tmp_path} has no tokeniser" in err
+    options = ["--sentence", "1", "--word", "1", "--keep", "tags"]
+    code, _, err = command(explain.main, made.model, raw, *options)
+    assert code == 2
+    assert "text has no columns: --keep needs CoNLL-U" in err
+
+
 def test_explain_reads_the_tags_that_parse_predicts(made, command, tmp_path):
     (tmp_path / "words.conllu").write_bytes(made.words)
     asked = ("--sentence", "1", "--word", "2", "--json")
@@ -612,7 +720,7 @@ def table_of(text: bytes, *fields: str) -> pyarrow.Table:
 def tables_parsed(made, folder, table, *words) -> pyarrow.Table:
     folder.mkdir(exist_ok=True)
     parquet.write_table(table, folder / "in.parquet")
-    options = [made.model, folder / "in.parquet", "--output", folder / "out", "--quiet", *words]
+    options = [made.model, folder / "in.parquet", "--output", f"{folder}/out/", "--quiet", *words]
     assert parse.main([str(word) for word in options]) == 0
     return parquet.read_table(folder / "out" / "in.parquet")
 
@@ -693,7 +801,7 @@ def test_faulty_rows_of_tagged_tables(made, parsed, command, tmp_path):
     parquet.write_table(bad, tmp_path / "in.parquet")
     for on_error in ("keep", "skip"):
         out = tmp_path / on_error
-        options = made.model, tmp_path / "in.parquet", "--output", out, "--on-error", on_error
+        options = made.model, tmp_path / "in.parquet", "--output", f"{out}/", "--on-error", on_error
         code, _, err = command(parse.main, *options)
         assert code == 1
         assert "in.parquet:row:3[1]: expected a word" in err
@@ -768,13 +876,13 @@ def test_models_without_a_parser_take_tables_and_shards(
     assert code == 0
     assert column(expected, 7) == column(text, 7)
     for i in (2, 1, 3):
-        words = tags, made.test, "--output", in_shards, "--shard", f"{i}/3"
+        words = tags, made.test, "--output", f"{in_shards}/", "--shard", f"{i}/3"
         assert command(parse.main, *words)[0] == 0
     code, _, err = command(
-        parse.main, tags, made.test, "--output", in_shards, "--shard", "all/3", "--keep", "tags"
+        parse.main, tags, made.test, "-o", f"{in_shards}/", "--shard", "all/3", "--keep", "tags"
     )
     assert (code, 'keep was null and is now "tags"' in err) == (2, True)
-    words = tags, made.test, "--output", in_shards, "--shard", "join/3"
+    words = tags, made.test, "--output", f"{in_shards}/", "--shard", "join/3"
     assert command(parse.main, *words)[0] == 0
     assert (in_shards / made.test.name).read_bytes() == expected
     for option in ("--single-root", "--mbr", "--keep-heads"):

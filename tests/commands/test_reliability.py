@@ -91,7 +91,7 @@ def test_words_without_a_probability_are_said(files, tmp_path, capsys):
     assert main([files[0], str(partial), "--json"]) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["heads"]["count"] == 3
-    assert "1 words without HeadProb are not counted" in captured.err
+    assert "1 word without HeadProb is not counted" in captured.err
 
 
 def test_a_file_without_probabilities_is_bad_input(files, capsys):

@@ -79,6 +79,13 @@ class Page(HTMLParser):
         return next(row[1:] for row in self.tables[heading] if row[0] == name)
 
 
+def test_an_output_is_checked_before_the_gold_file_is_parsed(trained, here, capsys, monkeypatch):
+    monkeypatch.setattr(report, "_gold_of", None)
+    assert call(trained.model, "--output", "missing/page.html") == 2
+    said = "gpuparse: error: missing/page.html: the folder is missing; make it first\n"
+    assert capsys.readouterr().err == said
+
+
 def call(*words) -> int:
     return run(report.main, [str(word) for word in words])
 
@@ -205,7 +212,10 @@ def test_what_is_refused(trained, parsed, here, capsys):
     assert (here / "report.html").read_text() == "mine"
     assert error(parsed, "--gold", trained.test, "--force")[0] == 0
     assert error(here, "--gold", trained.test, "--force")[0] == 4
-    assert error("nothing.conllu", "--gold", trained.test, "--force")[0] == 3
+    for words in (["nothing"], ["nothing", "--gold", trained.test], [parsed, "nothing"]):
+        code, said = error(*words, "--force")
+        assert code == 3
+        assert said == "gpuparse: error: nothing: no such folder of a model, and no such file\n"
     assert error(parsed, "--gold", trained.folder / "train.conllu", "--force")[0] == 3
 
 

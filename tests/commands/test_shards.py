@@ -150,7 +150,7 @@ def test_the_bytes_are_those_of_one_run(parse_run, text, tmp_path, n, line_end, 
     content = text.read_bytes().rstrip(b"\n") + last * b"\n"
     text.write_bytes(mark + content.replace(b"\n", line_end))
     whole = parse_run(text, "--quiet")
-    code, out, lines = parse_run(text, "--output", tmp_path / "out", "--shard", f"all/{n}")
+    code, out, lines = parse_run(text, "--output", f"{tmp_path}/out/", "--shard", f"all/{n}")
     assert (code, out) == (0, b"")
     assert in_folder(tmp_path / "out") == {text.name: whole[1]}
     assert sum("byte order mark" in line for line in lines) == bool(mark)
@@ -163,7 +163,7 @@ def test_files_without_words_come_back(parse_run, tmp_path, content):
     whole = parse_run(tmp_path / "text")
     for n in (1, 3):
         folder = tmp_path / f"out{n}"
-        assert parse_run(tmp_path / "text", "--output", folder, "--shard", f"all/{n}")[0] == 0
+        assert parse_run(tmp_path / "text", "--output", f"{folder}/", "--shard", f"all/{n}")[0] == 0
         assert in_folder(folder) == {"text": whole[1]}
 
 
@@ -178,7 +178,7 @@ def test_with_other_options(parse_run, text, tmp_path, options):
         options = [*options, "--probabilities"]
     whole = parse_run(text, *options, "--quiet")
     assert whole[0] == 0
-    done = parse_run(text, *options, "--quiet", "--output", tmp_path / "out", "--shard", "all/4")
+    done = parse_run(text, *options, "--quiet", "--output", f"{tmp_path}/out/", "--shard", "all/4")
     assert (done[0], in_folder(tmp_path / "out")) == (0, {text.name: whole[1]})
 
 
@@ -190,7 +190,7 @@ def test_faults_are_counted_and_have_the_lines_of_the_whole_file(parse_run, text
         sentences.insert(place, FAULTY[:-2])
     text.write_bytes(b"\n\n".join(sentences))
     whole = parse_run(text, "--on-error", how)
-    options = [text, "--on-error", how, "--output", tmp_path / "out"]
+    options = [text, "--on-error", how, "--output", f"{tmp_path}/out/"]
     told = []
     for i in range(1, min(n, 6)):  # so that some are passed over
         told += parse_run(*options, "--shard", f"{i}/{n}")[2]
@@ -206,7 +206,7 @@ def test_a_fault_ends_the_run_with_its_line_and_keeps_what_is_done(parse_run, te
     content = text.read_bytes()
     text.write_bytes(content + FAULTY)
     whole = errors_of(parse_run(text, "--on-error", "fail")[2])
-    code, _, lines = parse_run(text, "--output", tmp_path / "out", "--shard", "all/6")
+    code, _, lines = parse_run(text, "--output", f"{tmp_path}/out/", "--shard", "all/6")
     assert (code, errors_of(lines)) == (3, whole)
     there = in_folder(tmp_path / "out")
     assert sorted(there) == sorted(
@@ -217,19 +217,19 @@ def test_a_fault_ends_the_run_with_its_line_and_keeps_what_is_done(parse_run, te
 def test_shards_of_several_processes_can_be_joined(parse_run, text, tmp_path):
     whole, out = parse_run(text, "--quiet")[1], tmp_path / "out"
     for i in (11, 2, 1, 5):
-        assert parse_run(text, "--output", out, "--shard", f"{i}/11")[0] == 0
-    code, _, lines = parse_run(text, "--output", out, "--shard", "join/11")
+        assert parse_run(text, "--output", f"{out}/", "--shard", f"{i}/11")[0] == 0
+    code, _, lines = parse_run(text, "--output", f"{out}/", "--shard", "join/11")
     assert code == 3
     assert errors_of(lines)[0].endswith("missing shards of 11: 3, 4, 6, 7, 8, 9, 10")
     for i in (3, 4, 6, 7, 8, 9, 10):
-        assert parse_run(text, "--output", out, "--shard", f"{i}/11")[0] == 0
+        assert parse_run(text, "--output", f"{out}/", "--shard", f"{i}/11")[0] == 0
     names = sorted(name for name in in_folder(out) if not name.endswith(".done"))
     assert b"".join((out / name).read_bytes() for name in names) == whole  # as cat does
     markers = [json.loads(path.read_bytes()) for path in out.glob("*.done")]
     assert sum(marker["sentences"] for marker in markers) == 30
-    assert parse_run(text, "--output", out, "--shard", "join/11")[0] == 0
+    assert parse_run(text, "--output", f"{out}/", "--shard", "join/11")[0] == 0
     assert in_folder(out) == {text.name: whole}
-    code, _, lines = parse_run(text, "--output", out, "--shard", "join/11")
+    code, _, lines = parse_run(text, "--output", f"{out}/", "--shard", "join/11")
     assert (code, lines[-2:-1]) == (0, [f"gpuparse: {out / text.name}: already done"])
 
 
@@ -237,13 +237,13 @@ def test_finished_shards_are_passed_over(parse_run, text, tmp_path):
     out = tmp_path / "out"
     whole = parse_run(text, "--quiet")[1]
     for i in (1, 3):
-        parse_run(text, "--output", out, "--shard", f"{i}/3")
+        parse_run(text, "--output", f"{out}/", "--shard", f"{i}/3")
     before = (out / f"{text.name}.shard-1-of-3").stat()
-    code, _, lines = parse_run(text, "--output", out, "--shard", "1/3")
+    code, _, lines = parse_run(text, "--output", f"{out}/", "--shard", "1/3")
     assert code == 0
     assert any(line.endswith("shard-1-of-3: already done") for line in lines)
     assert (out / f"{text.name}.shard-1-of-3").stat().st_mtime_ns == before.st_mtime_ns
-    lines = parse_run(text, "--output", out, "--shard", "all/3")[2]
+    lines = parse_run(text, "--output", f"{out}/", "--shard", "all/3")[2]
     assert sum("already done" in line for line in lines) == 2
     assert in_folder(out) == {text.name: whole}
 
@@ -251,12 +251,12 @@ def test_finished_shards_are_passed_over(parse_run, text, tmp_path):
 def test_a_shard_without_its_marker_is_parsed_again(parse_run, text, tmp_path):
     out = tmp_path / "out"
     whole = parse_run(text, "--quiet")[1]
-    parse_run(text, "--output", out, "--shard", "2/3")
+    parse_run(text, "--output", f"{out}/", "--shard", "2/3")
     (out / f"{text.name}.shard-2-of-3.done").unlink()
     (out / f"{text.name}.shard-2-of-3").write_bytes(b"half")
     (out / f"{text.name}.shard-3-of-3").write_bytes(b"")
     (out / f".{text.name}.shard-1-of-3.gpuparse.part").write_bytes(b"what a kill left")
-    lines = parse_run(text, "--output", out, "--shard", "all/3")[2]
+    lines = parse_run(text, "--output", f"{out}/", "--shard", "all/3")[2]
     assert not any("already done" in line for line in lines)
     assert in_folder(out) == {text.name: whole}
 
@@ -300,8 +300,8 @@ def test_what_does_not_fit_is_refused_and_replaced_by_force(
     parse_run, text, tmp_path, change, said, which
 ):
     out = tmp_path / "out"
-    parse_run(text, "--output", out, "--shard", "1/3")
-    options = [text, *change(text, out), "--output", out, "--shard", f"{which}/3"]
+    parse_run(text, "--output", f"{out}/", "--shard", "1/3")
+    options = [text, *change(text, out), "--output", f"{out}/", "--shard", f"{which}/3"]
     before = in_folder(out)
     code, _, lines = parse_run(*options)
     assert code == 2
@@ -319,8 +319,8 @@ def test_another_model_is_noticed(parse_run, trained, text, tmp_path):
     other = tmp_path / "model"
     words = [f"output={other}", "learning.epochs=1", "data.dev=null", "data.test=null"]
     assert program("train.py", trained.config, *words, "--quiet").returncode == 0
-    parse_run(text, "--output", tmp_path / "out", "--shard", "1/2")
-    done = parse_run(text, "--output", tmp_path / "out", "--shard", "1/2", model=other)
+    parse_run(text, "--output", f"{tmp_path}/out/", "--shard", "1/2")
+    done = parse_run(text, "--output", f"{tmp_path}/out/", "--shard", "1/2", model=other)
     assert done[0] == 2
     assert "by another model" in errors_of(done[2])[0]
 
@@ -329,13 +329,13 @@ def test_another_model_is_noticed(parse_run, trained, text, tmp_path):
 def test_a_finished_run_again_does_nothing(parse_run, text, tmp_path, which):
     out = tmp_path / "out"
     text.write_bytes(text.read_bytes() + FAULTY)
-    options = [text, "--on-error", "keep", "--output", out]
+    options = [text, "--on-error", "keep", "--output", f"{out}/"]
     assert parse_run(*options, "--shard", "all/3")[0] == 1
     before = {path: path.stat().st_mtime_ns for path in out.iterdir()}
     code, _, lines = parse_run(*options, "--shard", which)
-    assert (code, lines[1]) == (1, f"gpuparse: {out / text.name}: already done")
+    assert (code, lines[0]) == (1, f"gpuparse: {out / text.name}: already done")
     assert {path: path.stat().st_mtime_ns for path in out.iterdir()} == before
-    for other in ([*options, "--probabilities"], [text, "--on-error", "skip", "--output", out]):
+    for other in ([*options, "--probabilities"], [text, "--on-error", "skip", "-o", f"{out}/"]):
         code, _, lines = parse_run(*other, "--shard", which)
         assert (code, errors_of(lines)) == (
             2,
@@ -351,7 +351,7 @@ def test_an_output_that_appears_meanwhile_is_not_replaced(parse_run, text, tmp_p
         begin(self, *beginning)
 
     monkeypatch.setattr(parse_job.Job, "_check_beginning", write_output)
-    code, _, lines = parse_run(text, "--output", out, "--shard", "all/2")
+    code, _, lines = parse_run(text, "--output", f"{out}/", "--shard", "all/2")
     assert (code, len(errors_of(lines))) == (2, 1)
     assert (out / text.name).read_bytes() == b"by another process"
 
@@ -362,7 +362,7 @@ def test_links_in_place_of_shards_and_marks_lead_nowhere(parse_run, text, tmp_pa
     out.mkdir()
     (tmp_path / "other").write_bytes(b"other")
     (out / f"{text.name}{end}").symlink_to("../other")
-    code, _, lines = parse_run(text, "--output", out, "--shard", "all/2", "--force")
+    code, _, lines = parse_run(text, "--output", f"{out}/", "--shard", "all/2", "--force")
     assert (code, len(errors_of(lines))) == (2, 1)
     assert "is a link" in errors_of(lines)[0]
     assert (tmp_path / "other").read_bytes() == b"other"
@@ -381,30 +381,30 @@ DAMAGES = [
 def test_damaged_markers_match_nothing(parse_run, text, tmp_path, joined):
     out = tmp_path / "out"
     which = "all/2" if joined else "1/2"
-    parse_run(text, "--output", out, "--shard", which)
+    parse_run(text, "--output", f"{out}/", "--shard", which)
     (marker,) = out.glob("*.done")
     sound = json.loads(marker.read_bytes())
     for damage in DAMAGES:
         content = damage if isinstance(damage, bytes) else json.dumps(sound | damage).encode()
         marker.write_bytes(content)
         before = in_folder(out)
-        code, _, lines = parse_run(text, "--output", out, "--shard", which)
+        code, _, lines = parse_run(text, "--output", f"{out}/", "--shard", which)
         assert (code, len(errors_of(lines))) == (2, 1), damage
         assert "exists" in errors_of(lines)[0]
         assert in_folder(out) == before
     marker.unlink()
     marker.mkdir()
-    assert parse_run(text, "--output", out, "--shard", which)[0] == 2
+    assert parse_run(text, "--output", f"{out}/", "--shard", which)[0] == 2
 
 
 def test_a_changed_shard_is_not_joined(parse_run, text, tmp_path):
     out = tmp_path / "out"
     for i in (1, 2):
-        parse_run(text, "--output", out, "--shard", f"{i}/2")
+        parse_run(text, "--output", f"{out}/", "--shard", f"{i}/2")
     shard = out / f"{text.name}.shard-2-of-2"
     shard.write_bytes(shard.read_bytes()[:-3] + b"X\n\n")  # as long as it was
     for which in ("join", "all"):
-        code, _, lines = parse_run(text, "--output", out, "--shard", f"{which}/2")
+        code, _, lines = parse_run(text, "--output", f"{out}/", "--shard", f"{which}/2")
         assert code == 3
         assert "was changed after it was parsed" in errors_of(lines)[0]
         assert not (out / text.name).exists()
@@ -416,7 +416,7 @@ def test_an_input_that_changes_meanwhile(parse_run, text, tmp_path, monkeypatch)
             file.write(b"# more\n")
 
     monkeypatch.setattr(parse_job.Job, "_check_beginning", append)
-    code, _, lines = parse_run(text, "--output", tmp_path / "out", "--shard", "1/2")
+    code, _, lines = parse_run(text, "--output", f"{tmp_path}/out/", "--shard", "1/2")
     assert code == 3
     assert "was changed while it was parsed" in errors_of(lines)[0]
     assert in_folder(tmp_path / "out") == {}
@@ -427,17 +427,17 @@ def test_one_process_a_shard(parse_run, text, tmp_path):
     out.mkdir()
     with lock_file(out / f"{text.name}.shard-2-of-3"):
         for which in ("2", "all"):
-            code, _, lines = parse_run(text, "--output", out, "--shard", f"{which}/3")
+            code, _, lines = parse_run(text, "--output", f"{out}/", "--shard", f"{which}/3")
             assert code == 2
             assert "another process is writing there" in errors_of(lines)[0]
-        assert parse_run(text, "--output", out, "--shard", "3/3")[0] == 0
-    assert parse_run(text, "--output", out, "--shard", "all/3")[0] == 0
+        assert parse_run(text, "--output", f"{out}/", "--shard", "3/3")[0] == 0
+    assert parse_run(text, "--output", f"{out}/", "--shard", "all/3")[0] == 0
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--shard", "1/2"], "needs --output DIR"),
+        (["--shard", "1/2"], "needs --output"),
         (
             ["--shard", "1/2", "--output", "{out}", "--guide", "{text}"],
             "--shard cannot be combined",
@@ -465,10 +465,10 @@ def test_an_output_that_is_there_is_refused_before_anything_is_parsed(parse_run,
     out.mkdir()
     (out / other.name).write_bytes(b"old")
     other.write_bytes(text.read_bytes())
-    code, _, lines = parse_run(text, other, "--output", out, "--shard", "all/2")
+    code, _, lines = parse_run(text, other, "--output", f"{out}/", "--shard", "all/2")
     assert (code, in_folder(out)) == (2, {other.name: b"old"})
     assert f"{out / other.name}: exists" in errors_of(lines)[0]
-    assert parse_run(text, other, "--output", out, "--shard", "all/2", "--force")[0] == 0
+    assert parse_run(text, other, "--output", f"{out}/", "--shard", "all/2", "--force")[0] == 0
     whole = parse_run(text, "--quiet")[1]
     assert in_folder(out) == {text.name: whole, other.name: whole}
 
@@ -479,10 +479,10 @@ def test_columns_are_looked_at_where_the_file_begins(parse_run, trained, text, t
     bare = b"\n".join(b"\t".join([*r[:3], b"_", b"_", *r[5:]]) if len(r) > 1 else b"" for r in rows)
     content = text.read_bytes()
     text.write_bytes(content + bare)
-    assert parse_run(text, "--output", tmp_path / "out", "--shard", "2/2")[0] == 0
+    assert parse_run(text, "--output", f"{tmp_path}/out/", "--shard", "2/2")[0] == 0
     text.write_bytes(bare)
     for which in ("1/2", "2/2"):
-        code, _, lines = parse_run(text, "--output", tmp_path / "bare", "--shard", which)
+        code, _, lines = parse_run(text, "--output", f"{tmp_path}/bare/", "--shard", which)
         assert code == 3
         assert "is _ in all of the first" in errors_of(lines)[0]
 
@@ -512,7 +512,7 @@ def test_case_36_wherever_it_is_killed_the_same_command_ends_with_the_same_bytes
         calls, out = itertools.count(), tmp_path / str(last)
         monkeypatch.setattr(os, "replace", cut(replace))
         monkeypatch.setattr(Path, "unlink", cut(unlink))
-        words = [text, other, "--output", out, "--shard", "all/2"]
+        words = [text, other, "--output", f"{out}/", "--shard", "all/2"]
         try:
             parse_run(*words)
             break
@@ -529,7 +529,7 @@ def test_case_36_a_killed_process_goes_on_at_its_shard(trained, tmp_path):
     words = [trained.model, text, "--threads", 1, "--device", "cpu"]
     whole = program("parse.py", *words, "--quiet")
     assert whole.returncode == 0
-    command = [*words, "--output", out, "--shard", "all/40"]
+    command = [*words, "--output", f"{out}/", "--shard", "all/40"]
     process = subprocess.Popen(
         [sys.executable, "parse.py", *map(str, command)], cwd=ROOT, stderr=subprocess.DEVNULL
     )

@@ -37,8 +37,8 @@ def run(model, tmp_path):
     def run(content: bytes, *options: str, kind: str = "text") -> tuple[int, bytes]:
         (tmp_path / "in").write_bytes(content)
         words = [str(model), str(tmp_path / "in"), "--input", kind, *options]
-        code = parse.main([*words, "--output", str(tmp_path / "out"), "--force"])
-        output = tmp_path / "out" / "in"
+        code = parse.main([*words, "--output", f"{tmp_path}/out/", "--force"])
+        output = tmp_path / "out" / "in.conllu"
         return code, output.read_bytes() if output.exists() else b""
 
     return run
@@ -56,7 +56,7 @@ def test_joined_shards_of_text_are_one_run(run, text, n):
 def test_shards_of_several_machines(run, n, tmp_path):
     content = TEXTS["long"].encode()
     whole = run(content, "--ranges")
-    (tmp_path / "out" / "in").unlink()
+    (tmp_path / "out" / "in.conllu").unlink()
     for shard in reversed(range(1, n + 1)):
         assert run(content, "--ranges", "--shard", f"{shard}/{n}")[0] == 0
     assert run(content, "--ranges", "--shard", f"join/{n}") == whole
@@ -89,7 +89,7 @@ def test_faults_are_passed_over_as_in_one_run(run, n, capsys):
 
 def test_a_shard_is_of_one_format(model, tmp_path):
     (tmp_path / "in").write_bytes(b"She\nsings\n\nThe\nmen\n\n")
-    words = [str(model), str(tmp_path / "in"), "--shard", "1/2", "--output", str(tmp_path / "out")]
+    words = [str(model), str(tmp_path / "in"), "--shard", "1/2", "--output", f"{tmp_path}/out/"]
     assert parse.main([*words, "--input", "vertical", "--quiet"]) == 0
     with pytest.raises(ConfigError, match='input was "vertical" and is now "text"'):
         parse.main([*words, "--input", "text", "--quiet"])

@@ -83,7 +83,7 @@ def test_files_with_other_words_are_refused_with_file_and_line(tmp_path):
         return str(caught.value)
 
     assert refused(one + two, one + one) == (
-        f"{path}:3: a sentence of 1 words, but at f:3 it has 2; the file of guides needs the same"
+        f"{path}:3: a sentence of 1 word, but at f:3 it has 2; the file of guides needs the same"
         " words in the same sentences"
     )
     other = rows(("b", 0, "_"), ("d", 1, "_"))

@@ -77,8 +77,6 @@ def refuse_or_use_wrong_offsets(treebank: Treebank, draw: random.Random) -> None
 
 @pytest.mark.parametrize("seed", range(10))
 def test_any_bytes_are_read_checked_and_written(seed):
-    if not native.is_available():
-        pytest.skip("of native code")
     draw = random.Random(seed)
     for _ in range(60):
         text = damaged(draw)

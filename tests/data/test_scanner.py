@@ -5,6 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gpuparse.data import scanner
+from tests.oracles import scanner as oracle
 
 WORD = b"%d\tform\tl\tN\tN\t_\t%s\trel\t_\t_"
 PIECES = [
@@ -25,7 +26,7 @@ FILES = st.one_of(
 def check_same(text: bytes, max_line: int, stop_at_fault: bool) -> None:
     data = np.frombuffer(text, np.uint8)
     found = scanner.scan(data, max_line, stop_at_fault=stop_at_fault)
-    expected = scanner.scan_plainly(data, max_line, stop_at_fault=stop_at_fault)
+    expected = oracle.scan(data, max_line, stop_at_fault=stop_at_fault)
     for name, mine, its in zip(found._fields[:-1], found, expected, strict=False):
         assert mine.dtype == its.dtype
         assert mine.tolist() == its.tolist(), name

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from gpuparse import native
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.tag_columns import Column, filled, read_column, with_columns
 
@@ -37,12 +36,9 @@ def column(texts: list[str]) -> Column:
     return Column.of_texts(texts, np.arange(len(texts)))
 
 
-@pytest.mark.parametrize("is_native", [True, False])
 @pytest.mark.parametrize("numbers", [[2, 3, 4, 5], [3], [5], [9], [1, 2]])
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
-def test_columns_are_replaced(numbers, line_end, is_native, monkeypatch):
-    if not is_native:
-        monkeypatch.setattr(native, "is_available", lambda: False)
+def test_columns_are_replaced(numbers, line_end):
     text = TEXT.replace("\n", line_end)
     treebank = treebank_from_bytes(text.encode(), "t")
     generator = np.random.default_rng(len(numbers))

@@ -366,15 +366,3 @@ def test_it_is_fast():
         return time.process_time() - start
 
     assert seconds(19_000) < 2  # some 25,000 words; 0.2 s on an idle machine
-
-
-def test_without_native_code_the_scores_are_the_same(monkeypatch):
-    draw = random.Random(2)
-    sentences = random_gold(draw, 60)
-    texts = [as_text(draw, sentences), as_text(draw, corrupted(draw, sentences, 0.2))]
-    expected = score_words(*map(bank, texts))
-    monkeypatch.setattr("gpuparse.native.is_available", lambda: False)
-    found = score_words(*map(bank, texts))
-    assert list(found) == list(expected)
-    for name, hits in found.items():
-        assert (hits.counts, hits.aligned) == (expected[name].counts, expected[name].aligned)

@@ -153,14 +153,7 @@ OTHERS = {
         "test_eisner_grandchild:test_ten_thousand_cases_have_the_value_of_enumeration"
     ),
     "hinge_loss": "test_distributions:test_costs_and_hinge_losses",
-    "integer_program": "test_integer_program:test_the_best_of_all_trees_is_found",
-    "integer_program_labelled": (
-        "test_integer_program:test_labelled_trees_are_the_best_that_keep_the_limits"
-    ),
     "label_marginals": "test_sums:test_ten_thousand_label_marginals_are_those_of_enumeration",
-    "loopy_belief_propagation": (
-        "test_loopy_belief_propagation:test_it_is_exact_where_no_two_factors_share_two_arcs"
-    ),
     "projectivise": "test_support:test_projectivise_is_the_form_of_training",
     "minimum_bayes_risk": "test_minimum_bayes_risk:test_the_least_risk_of_all_trees",
     "with_quantity": "test_ladder:test_every_quantity_is_tested_for_every_decoder",

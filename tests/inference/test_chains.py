@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from gpuparse import native
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import (
     chain_kbest,
@@ -15,9 +14,7 @@ from gpuparse.inference import (
     chain_sample,
     chain_viterbi,
 )
-from tests.inference.decoders import HAS_GPU, TRITON
 
-DEVICE = "cuda" if HAS_GPU else "cpu"
 LENGTHS = [4, 1, 3, 2, 4]
 BACKENDS = ("torch", "cpu")
 
@@ -80,13 +77,10 @@ CASES = [
 
 @pytest.mark.parametrize(("second", "shared", "ties"), CASES)
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("is_native", [True, False])
-def test_all_forms_find_what_enumeration_finds(second, shared, ties, seed, is_native, monkeypatch):
+def test_all_forms_find_what_enumeration_finds(second, shared, ties, seed):
     given = drawn(seed, second=second, shared=shared, ties=ties)
     if not possible(given):
         pytest.skip("a chain without sequences; another test has such")
-    if not is_native:
-        monkeypatch.setattr(native, "is_available", lambda: False)
     lists = [enumerated(given, row) for row in range(len(LENGTHS))]
     k = 12
     tags, scores = chain_kbest(k=k, **given)
@@ -100,7 +94,7 @@ def test_all_forms_find_what_enumeration_finds(second, shared, ties, seed, is_na
         assert (tags[row, :, length:] == -1).all()
         assert (scores[row, len(expected) :] == -torch.inf).all()
         assert (tags[row, len(expected) :] == -1).all()
-    for backend in BACKENDS if is_native else ("torch", "auto"):
+    for backend in BACKENDS:
         best, top = chain_viterbi(backend=backend, **given)
         assert best.tolist() == tags[:, 0].tolist()
         assert top.tolist() == scores[:, 0].tolist()
@@ -117,43 +111,9 @@ def test_all_forms_find_what_enumeration_finds(second, shared, ties, seed, is_na
                 assert np.allclose(marginals[row].numpy(), expected_marginals, atol=1e-12)
 
 
-@TRITON
-@pytest.mark.parametrize(("second", "shared"), list(product([False, True], repeat=2)))
-def test_kernels_find_the_same_sequences_and_bits(second, shared):
-    pytest.importorskip("triton", reason="Triton is not installed")
-    for seed, k in enumerate((1, 2, 3, 5, 33, 40) if shared or not second else (1, 2, 3, 5)):
-        given = drawn(seed, k, second=second, shared=shared, ties=seed % 2 == 0)
-        part = given["pairs"]
-        part[part == -torch.inf] = -3.0  # so that each chain has sequences
-        if k > 2:
-            part[..., 0, 1] = -torch.inf
-        if second:
-            given["triples"][given["triples"] == -torch.inf] = -1.5
-        tags, scores = chain_viterbi(backend="torch", **given)
-        moved = {name: each if each is None else each.to(DEVICE) for name, each in given.items()}
-        found = chain_viterbi(backend="gpu", **moved)
-        assert found[0].device.type == DEVICE
-        assert torch.equal(found[0].cpu(), tags), k
-        assert torch.equal(found[1].cpu(), scores), k
-        assert torch.equal(chain_viterbi(**moved)[0], found[0])
-    for n in (1, 2):  # without pairs, and without triples
-        short = {"unary": moved["unary"][:, :n], "lengths": moved["lengths"].clamp(max=n)}
-        for name, positions in (("pairs", n - 1), ("triples", 0)):
-            part = moved[name]
-            short[name] = part if shared or part is None else part[:, :positions]
-        expected = chain_viterbi(backend="torch", **short)
-        assert all(map(torch.equal, chain_viterbi(backend="gpu", **short), expected))
-    moved["pairs"] = moved["pairs"] - torch.inf
-    with pytest.raises(NoTreeError, match="chain 0"):
-        chain_viterbi(backend="gpu", **moved)
-
-
 @pytest.mark.parametrize("second", [False, True])
 @pytest.mark.parametrize("is_shared", [False, True])
-@pytest.mark.parametrize("is_native", [True, False])
-def test_gradients_are_probabilities_and_right(second, is_shared, is_native, monkeypatch):
-    if not is_native:
-        monkeypatch.setattr(native, "is_available", lambda: False)
+def test_gradients_are_probabilities_and_right(second, is_shared):
     generator = torch.Generator().manual_seed(1)
 
     def leaf(*shape):
@@ -202,12 +162,9 @@ def test_a_forbidden_part_gives_no_nan():
 
 
 @pytest.mark.parametrize("second", [False, True])
-@pytest.mark.parametrize("is_native", [True, False])
-def test_samples_have_their_probabilities(second, is_native, monkeypatch):
-    if not is_native:
-        monkeypatch.setattr(native, "is_available", lambda: False)
+def test_samples_have_their_probabilities(second):
     given = drawn(3, k=2, second=second, shared=True, ties=True)
-    n_samples = 4000 if is_native else 1500
+    n_samples = 4000
     samples = chain_sample(n_samples=n_samples, generator=torch.Generator().manual_seed(5), **given)
     again = chain_sample(n_samples=7, generator=torch.Generator().manual_seed(5), **given)
     assert samples[:, :7].tolist() == again.tolist()

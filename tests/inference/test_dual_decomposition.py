@@ -11,7 +11,6 @@ from gpuparse.inference import (
     dual_decomposition,
     dual_decomposition_labelled,
 )
-from gpuparse.inference.integer_program import integer_program
 from gpuparse.inference.textbook import dual_decomposition as textbook_form
 from tests.inference.crossing import MODELS, as_tensors, draw_parts, put_junk
 from tests.oracles.brute_force import all_trees, is_tree
@@ -20,6 +19,7 @@ from tests.oracles.crossing_trees import (
     crossing_tree_values,
     keeps_limits,
 )
+from tests.oracles.integer_program import integer_program
 
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
 every_kind = pytest.mark.parametrize("model", MODELS)

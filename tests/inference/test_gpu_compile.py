@@ -15,8 +15,8 @@ from gpuparse.inference import with_quantity
 pytest.importorskip("triton", reason="Triton is not installed")
 
 TARGET = 90  # compute capability 9.0
-KERNELS = [*with_quantity("best", "triton"), "chains"]
-LEAST = {name: (8, 3) if name == "chains" else (21, 4) for name in KERNELS}  # loads, barriers
+KERNELS = with_quantity("best", "triton")
+LEAST_LOADS, LEAST_BARRIERS = 21, 4
 
 COMPILE = """
 import json, sys
@@ -33,30 +33,18 @@ name, target, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
 home = name.removesuffix("_sibling")
 module = import_module(f"gpuparse.inference.triton.{home}")
 integers = {"lengths": "*i64", "heads": "*i64", "splits": "*i16", "paths": "*i32"}
-integers |= {"tags": "*i64", "ways": "*i16"}
-if home == "chains":
-    kernel = module.chain_viterbi_kernel
-    sizes = [arg for arg in kernel.arg_names if arg.startswith("n_") or "_of_" in arg]
-    sizes += ["n", "k"]
-    cases = [
-        (f"{lanes}-{is_second}", "fp64", {"IS_SECOND": is_second, "LANES": lanes}, lanes // WARP)
-        for lanes in (32, 256)
-        for is_second in (False, True)
-    ]
-else:
-    kernel = getattr(module, f"{home}_kernel")
-    sizes, cases = ["n_batch", "n_nodes"], []
-    for n in (25, 100):
-        lanes = triton.next_power_of_2(row_length(n + 1))
-        warps = max(1, lanes // getattr(module, "LANES_A_WARP", WARP))
-        for dtype in ("fp32", "fp64"):
-            for single_root in (False, True):
-                constants = {"SINGLE_ROOT": single_root, "STRIDE": row_length(n + 1)}
-                constants |= {"LANES": lanes}
-                constants |= {"SIBLINGS": int(name != home)} if home == "eisner" else {}
-                roots = "single" if single_root else "multi"
-                cases.append((f"{n}-{dtype}-{roots}", dtype, constants, warps))
-integers |= dict.fromkeys(sizes, "i32")
+kernel, cases = getattr(module, f"{home}_kernel"), []
+for n in (25, 100):
+    lanes = triton.next_power_of_2(row_length(n + 1))
+    warps = max(1, lanes // getattr(module, "LANES_A_WARP", WARP))
+    for dtype in ("fp32", "fp64"):
+        for single_root in (False, True):
+            constants = {"SINGLE_ROOT": single_root, "STRIDE": row_length(n + 1)}
+            constants |= {"LANES": lanes}
+            constants |= {"SIBLINGS": int(name != home)} if home == "eisner" else {}
+            roots = "single" if single_root else "multi"
+            cases.append((f"{n}-{dtype}-{roots}", dtype, constants, warps))
+integers |= {"n_batch": "i32", "n_nodes": "i32"}
 for file, dtype, constants, warps in cases:
     types = dict.fromkeys(constants, "constexpr") | integers
     signature = {arg: types.get(arg, f"*{dtype}") for arg in kernel.arg_names}
@@ -85,10 +73,7 @@ for file, dtype, constants, warps in cases:
     scope="module", params=[pytest.param(name, marks=pytest.mark.triton) for name in KERNELS]
 )
 def compiled(request, tmp_path_factory) -> Path:
-    """A folder with what a kernel is compiled to.
-
-    Trees: n = 25, 100, both types, both kinds of roots. Chains: few and many tags, both orders.
-    """
+    """A folder with what a kernel is compiled to: n = 25, 100, both types, both kinds of roots."""
     folder = tmp_path_factory.mktemp(request.param, numbered=False)
     environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
     environment["TRITON_CACHE_DIR"] = str(folder / "cache")
@@ -98,7 +83,7 @@ def compiled(request, tmp_path_factory) -> Path:
         env=environment,
         cwd=Path(__file__).parents[2],
     )
-    assert len(list(folder.glob("*.cubin"))) == (4 if request.param == "chains" else 8)
+    assert len(list(folder.glob("*.cubin"))) == 8
     return folder
 
 
@@ -121,7 +106,7 @@ def test_charts_are_read_through_the_coherent_cache(compiled):
     """What other threads of a program wrote must not come from a cache of constant data."""
     for file in compiled.glob("*.ptx"):
         loads = re.findall(r"\bld\.global[\w.]*", file.read_text())
-        assert len(loads) >= LEAST[compiled.name][0], file.name
+        assert len(loads) >= LEAST_LOADS, file.name
         assert not [load for load in loads if ".nc" in load], file.name
 
 
@@ -132,7 +117,7 @@ def test_barriers_stand_between_stores_and_loads(compiled):
         steps = re.findall(r"\b(ld\.global|st\.global|bar\.sync|bar\.warp\.sync)", text)
         kinds = ["barrier" if step.startswith("bar") else step for step in steps]
         changes = [kind for kind, _ in itertools.groupby(kinds)]
-        assert changes.count("barrier") >= LEAST[compiled.name][1], file.name
+        assert changes.count("barrier") >= LEAST_BARRIERS, file.name
         between = "|".join(changes)
         assert "st.global|barrier|ld.global" in between, file.name
 
@@ -141,13 +126,12 @@ def test_the_kernels_are_imported_by_the_backend_gpu_alone():
     """Whoever parses on the CPU does not wait for Triton."""
     script = (
         "import sys, torch\n"
-        "from gpuparse.inference import chain_viterbi, chu_liu_edmonds, eisner, eisner_sibling\n"
+        "from gpuparse.inference import chu_liu_edmonds, eisner, eisner_sibling\n"
         "arcs, siblings = torch.zeros(1, 4, 4), torch.zeros(1, 4, 4, 4)\n"
         "for backend in ('cpu', 'torch', 'auto'):\n"
         "    eisner(arcs, torch.tensor([3]), backend=backend)\n"
         "    chu_liu_edmonds(arcs, torch.tensor([3]), backend=backend)\n"
         "    eisner_sibling(arcs, siblings, torch.tensor([3]), backend=backend)\n"
-        "    chain_viterbi(arcs, torch.zeros(4, 4), backend=backend)\n"
         "import json\n"
         "print(json.dumps([name for name in sys.modules if 'inference.triton' in name]))\n"
     )

@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from gpuparse.scoring.tensors import as_tensors
-from gpuparse.scoring.vector_scores import vectors_on
 from tests.inference.decoders import HAS_GPU
-from tests.scoring.test_word_vectors import sample_vectors
 from tests.strategies import integer_scores, integer_siblings
 
 pytest.importorskip("triton", reason="Triton is not installed")
@@ -21,7 +18,6 @@ import triton.language as tl
 from triton.runtime import interpreter
 
 from gpuparse.inference import with_quantity
-from gpuparse.inference.triton.chains import chain_viterbi
 from gpuparse.inference.triton.chu_liu_edmonds import chu_liu_edmonds
 from gpuparse.inference.triton.eisner import eisner, eisner_sibling
 
@@ -148,28 +144,4 @@ def test_no_thread_reads_what_others_write_at_the_same_time(keep_book, name, sin
             heads, _ = eisner_sibling(arcs, siblings, arcs / 2, lengths, **options)
     assert (heads[0, 1:] >= 0).all()
     assert (heads[5] == -1).all()
-    assert book.races == []
-
-
-@pytest.mark.parametrize("is_second", [False, True])
-def test_no_thread_reads_values_of_tags_that_others_write(keep_book, is_second):
-    rng, book = np.random.default_rng(6), keep_book(lane_is_thread=False)
-    unary, pairs, triples = (
-        torch.from_numpy(rng.integers(-9, 9, shape).astype(float))
-        for shape in ((6, 5, 6), (1, 1, 6, 6), (1, 1, 6, 6, 6))
-    )
-    lengths = torch.tensor([5, 2, 1, 4, 3, 5])
-    tags, _ = chain_viterbi(unary, pairs, triples if is_second else None, lengths)
-    assert ((tags >= 0).sum(1) == lengths).all()
-    assert book.races == []
-
-
-@pytest.mark.parametrize("hidden", [0, 20])
-def test_no_thread_reads_numbers_of_vectors_that_others_write(keep_book, hidden):
-    batch, vectors = sample_vectors(hidden, 5, 3, sibling=4)
-    some = as_tensors(batch.select(np.flatnonzero(batch.lengths == 3)[:1]))
-    book, arc = keep_book(lane_is_thread=False), torch.tensor([0, 0])
-    nodes = vectors_on(torch.device("cpu"), vectors, "triton").nodes(some)
-    scores = nodes.arcs(), nodes.labels(arc, arc, arc + 1)
-    assert all(len(each.unique()) > 1 for each in scores)
     assert book.races == []

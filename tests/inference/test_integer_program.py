@@ -1,15 +1,13 @@
 """Integer programs against all trees, against other exact decoders, and at their limits."""
 
-import builtins
 import time
 
 import numpy as np
 import pytest
 import torch
 
-from gpuparse.errors import ConfigError, NoTreeError, ScoreError
+from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import chu_liu_edmonds, eisner_sibling, hill_climb
-from gpuparse.inference.integer_program import integer_program, integer_program_labelled
 from tests.inference.crossing import MODELS, as_tensors, draw_parts, put_junk
 from tests.oracles.brute_force import (
     all_trees,
@@ -19,9 +17,8 @@ from tests.oracles.brute_force import (
     sibling_tree_values,
 )
 from tests.oracles.crossing_trees import best_labelled_value, crossing_tree_values, keeps_limits
+from tests.oracles.integer_program import integer_program, integer_program_labelled
 from tests.strategies import integer_scores, integer_siblings, with_junk
-
-pytest.importorskip("scipy.optimize", reason="scipy is not installed")
 
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
 every_order = pytest.mark.parametrize("order", [1, 2], ids=["first", "second"])
@@ -243,21 +240,6 @@ def test_scores_are_checked():
     arcs[1, 2, 3] = torch.nan
     with pytest.raises(ScoreError, match="sentence 1: "):
         integer_program(arcs, siblings, lengths)
-    with pytest.raises(ScoreError, match="on meta"):
-        integer_program(arcs.to("meta"), None, lengths)
-
-
-def test_without_scipy_it_is_asked_for(monkeypatch):
-    found = builtins.__import__
-
-    def refuse(name, *rest):
-        if name.startswith("scipy"):
-            raise ImportError(name)
-        return found(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(ConfigError, match="pip install scipy"):
-        integer_program(torch.zeros(1, 2, 2), None, torch.tensor([1]))
 
 
 @every_root

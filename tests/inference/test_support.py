@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from gpuparse import native
 from gpuparse.errors import ConfigError, ScoreError
 from gpuparse.inference import (
     NonProjectiveTrees,
@@ -16,7 +15,6 @@ from gpuparse.inference import (
     projectivise,
     support,
 )
-from gpuparse.inference import plain as plain_forms
 from gpuparse.inference.nearest_trees import nearest_projective
 from gpuparse.inference.support import TreeKind
 from tests.oracles.brute_force import all_trees
@@ -45,7 +43,7 @@ def scores_of(gold, good=20.0):
 @every_kind
 @every_root
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
-def test_all_forms_find_the_trees_that_are_enumerated(kind, single_root, n, monkeypatch):
+def test_all_forms_find_the_trees_that_are_enumerated(kind, single_root, n):
     rows = every_row(n)
     is_projective = kind is ProjectiveTrees
     of_kind = {tuple(t[1:]) for t in all_trees(n, is_projective, single_root and n > 0).tolist()}
@@ -61,25 +59,6 @@ def test_all_forms_find_the_trees_that_are_enumerated(kind, single_root, n, monk
     partial = trees.find_wrong(rows, is_partial=True)
     in_torch = support._find_wrong(rows[:, None], trees, is_partial=True)[:, 0]
     assert in_torch.tolist() == partial.tolist()
-    found = native_faults(rows, lengths, trees)
-    monkeypatch.setattr(native, "call", lambda name, *args: plain_call(name, *args))
-    assert found == native_faults(rows, lengths, trees)
-
-
-def plain_call(name, *arguments):
-    from gpuparse.data import plain as of_data
-
-    functions = plain_forms.FUNCTIONS | of_data.FUNCTIONS
-    return functions[name](*arguments)
-
-
-def native_faults(rows, lengths, trees):
-    faults, words = (np.zeros(len(rows), np.int32) for _ in "fw")
-    native.call(
-        "find_tree_faults", rows.numpy(), lengths.numpy(), trees.single_root,
-        trees.is_projective, False, faults, words,
-    )  # fmt: skip
-    return faults.tolist(), words.tolist()
 
 
 @every_root
@@ -115,14 +94,15 @@ def test_losses_of_impossible_trees_are_errors(made, gold, said, loss_of):
     scores = torch.zeros(1, len(gold), len(gold), dtype=torch.float64)
     trees = made(scores, single_root=True)
     heads = torch.tensor([gold])
-    for work in (
-        lambda: loss_of(trees, heads), lambda: trees.log_prob(heads),
-        lambda: trees.score_of(heads), lambda: trees.score_of(heads[:, None]),
-    ):  # fmt: skip
+    works = [lambda: loss_of(trees, heads), lambda: trees.log_prob(heads)]
+    works += [lambda: trees.score_of(heads), lambda: trees.score_of(heads[:, None])]
+    for is_loss, work in zip((True, False, False, False), works, strict=True):
         with pytest.raises(ScoreError, match=r"sentence 0[^:]*: .*") as caught:
             work()
         assert said in str(caught.value)
-        assert "unreachable=" in str(caught.value)
+        assert ('unreachable="skip"' in str(caught.value)) == is_loss
+        can_be_replaced = is_loss and "crosses" in said
+        assert ('unreachable="projectivise"' in str(caught.value)) == can_be_replaced
 
 
 def test_a_tree_of_another_length_is_an_error():

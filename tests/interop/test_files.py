@@ -45,14 +45,14 @@ def test_all_formats_get_the_bytes_of_the_command(model, corpus, text_of, tmp_pa
     assert found == [ParsedFile(name, 5 if "deep" in name else 100, 0) for name in names]
     for name in names:
         folder = tmp_path / "command" / Path(name).parent
-        assert parse.main([model, str(corpus / name), "--output", str(folder), "--quiet"]) == 0
+        assert parse.main([model, str(corpus / name), "--output", f"{folder}/", "--quiet"]) == 0
     assert contents(tmp_path / "out") == contents(tmp_path / "command")
 
 
 def test_options_change_what_is_written(model, corpus, tmp_path):
     FileParser(model, corpus, tmp_path / "out", probabilities=True)("0.parquet")
     parse.main([
-        model, str(corpus / "0.parquet"), "--output", str(tmp_path / "command"),
+        model, str(corpus / "0.parquet"), "--output", f"{tmp_path}/command/",
         "--probabilities", "--quiet",
     ])  # fmt: skip
     assert contents(tmp_path / "out") == contents(tmp_path / "command")
@@ -80,6 +80,21 @@ def test_a_file_with_a_fault_is_named_and_not_half_written(model, corpus, tmp_pa
     assert kept == ParsedFile("2.parquet", 100, 1)
     heads = parquet.read_table(tmp_path / "out" / "2.parquet")["head"]
     assert [k for k in range(100) if heads[k].as_py() is None] == [17]
+
+
+def test_outputs_of_one_name_are_refused(model, tmp_path):
+    (tmp_path / "in").mkdir()
+    for name in ("a.txt", "a.conllu", "b.txt"):
+        (tmp_path / "in" / name).write_text("")
+    files = FileParser(model, tmp_path / "in", tmp_path / "out")
+    with pytest.raises(ConfigError, match=r"a\..* and a\..* would both be written as .*/a\.conllu"):
+        files.files()
+    (tmp_path / "in" / "a.conllu").unlink()
+    assert files.files() == ["a.txt", "b.txt"]
+    assert files.output("a.txt") == tmp_path / "out" / "a.conllu"
+    files.output("a.txt").parent.mkdir()
+    files.output("a.txt").write_text("")
+    assert files.files(existing="keep") == ["b.txt"]
 
 
 def test_what_cannot_be_parsed_is_an_error(model, corpus, tmp_path):

@@ -187,12 +187,11 @@ def test_neither_memory_nor_threads_nor_another_run_change_a_byte(
     for threads in (1, 2):
         with torch_threads(threads):
             assert model_bytes() == expected
-    defaults = on_device.DeviceLearner.__init__.__kwdefaults__
     longest = max(map(len, SENTENCES))
     siblings = decoder == "eisner_sibling"
     cells = 3 * int(sentence_cells(np.array([longest]), PartSize(2 + siblings))[0])
-    monkeypatch.setitem(defaults, "max_cells", cells)
-    monkeypatch.setitem(defaults, "rows_at_once", 100)
+    monkeypatch.setattr(on_device, "LEARNING_BUDGET", cells)
+    monkeypatch.setattr(on_device, "DIFFERING_ROWS_AT_ONCE", 100)
     parts = []
     compare = on_device.DeviceLearner._compare
     monkeypatch.setattr(

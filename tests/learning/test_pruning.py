@@ -8,7 +8,7 @@ import torch
 
 from gpuparse.config.schema import PruningConfig
 from gpuparse.data.vocabulary import Encoder, Vocabularies
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, ModelError
 from gpuparse.features.plan import compile_plan
 from gpuparse.inference import chu_liu_edmonds, eisner, eisner_marginals, matrix_tree_marginals
 from gpuparse.learning.temperatures import fit_temperatures
@@ -143,17 +143,29 @@ def test_learning_is_over_the_arcs_left_alone(pruned: Trainer) -> None:
 
 def test_a_resumed_run_ends_with_the_same_model(pruned: Trainer) -> None:
     whole = fingerprint(pruned.model(16))
-    for after in (1, 2):
-        first, epochs = trainer_of(SENTENCES), 0
+    stages = [("pruning", epoch) for epoch in (1, 2, 3, 4)] + [("arcs", 1), ("arcs", 2)]
+    for done, stop in enumerate(stages, 1):
+        first = trainer_of(SENTENCES)
         for progress in first.learn():
-            epochs += progress.epoch_is_over and progress.stage == "arcs"
-            if epochs == after:
+            if progress.epoch_is_over and (progress.stage, progress.epoch) == stop:
                 break
+        assert sum(first.epochs_done.values()) == done
         state = {name: array.copy() for name, array in first.state().items()}
         second = trainer_of(SENTENCES)
         second.restore(state)
-        assert {event.stage for event in second.learn()} <= {"arcs"}
+        assert second.epochs_done == first.epochs_done
+        ended = [(each.stage, each.epoch) for each in second.learn() if each.epoch_is_over]
+        assert ended[: len(stages) - done] == stages[done:]
         assert fingerprint(second.model(16)) == whole
+
+
+def test_a_state_with_scales_that_cannot_be_is_refused() -> None:
+    first = trainer_of(SENTENCES)
+    next(event for event in first.learn() if event.epoch_is_over)
+    state = first.state()
+    for ratios in (np.array([0.0]), np.ones(4), np.array(1.0), np.array([np.nan])):
+        with pytest.raises(ModelError):
+            trainer_of(SENTENCES).restore(state | {"pruning_ratios": ratios})
 
 
 def test_events_tell_how_far_every_parser_is() -> None:
@@ -195,10 +207,5 @@ def test_trees_known_in_part_can_be_completed(decoder: str) -> None:
 
 
 def test_there_is_a_sentence_for_every_fold() -> None:
-    with pytest.raises(ConfigError, match=r"pruning\.folds is 3, and there are 2 sentences"):
+    with pytest.raises(ConfigError, match=r"pruning\.folds is 3, and the treebank has 2 sentences"):
         trainer_of(SENTENCES[:2])
-
-
-def test_shards_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"choose learning\.shards=1, or pruning\.max_heads=null"):
-        trainer_of(SENTENCES, {"shards": 2})

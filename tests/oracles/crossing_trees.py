@@ -8,9 +8,6 @@ import numpy as np
 from tests.oracles.brute_force import all_trees, sibling_tree_values
 from tests.oracles.brute_force import parts_of as sibling_parts_of
 
-LARGER = ("sibling_scores", "grandparent_scores", "grand_sibling_scores", "end_scores")
-"""Keywords of `dual_decomposition`."""
-
 
 @cache
 def _all_parts(n: int, single_root: bool) -> np.ndarray:

@@ -15,14 +15,15 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser
 from gpuparse.parts import HIGHER_ORDER
 from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.higher_order import higher_rows, higher_scores
+from gpuparse.scoring.part_rows import listed_number
 from gpuparse.scoring.siblings import sibling_scores
 from gpuparse.scoring.weights import Weights, hashed_map
 from tests.oracles.arc_features import known_values
 from tests.oracles.brute_force import all_trees, ends_of, parts_of
 from tests.oracles.higher_order_features import higher_order_features
 from tests.oracles.higher_order_parts import higher_order_parts_of
-from tests.rows import listed_number, rows_of_parts
+from tests.oracles.higher_order_scores import higher_rows, higher_scores
+from tests.rows import rows_of_parts
 from tests.samples import random_sentences, treebank_of
 
 TEMPLATES = {

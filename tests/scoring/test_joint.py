@@ -51,7 +51,8 @@ def by_native(batch: Batch, plan: ArcPlan, weights: Weights) -> list[tuple[np.nd
     width, nodes = weights.array.shape[1], batch.n_nodes
     joint = joint_labels(plan, weights, width)
     dtype = np.float64 if weights.is_integer else np.float32
-    scorer = make_scorer(Plan(plan), joint.table, joint.rows, joint)
+    lines = Weights(joint.weights.reshape(-1, joint.stride))
+    scorer = make_scorer(Plan(plan), lines, joint.rows, joint)
     scores = np.zeros((len(batch), nodes, nodes, width), dtype)
     native.call("score_labels_batch", sentences_of(batch), scorer, scores)
     return [

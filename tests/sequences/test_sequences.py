@@ -1,4 +1,4 @@
-"""Linear models of sequences: native code against the plain form, and that against enumeration."""
+"""Linear models of sequences: native code against the definition, and that against enumeration."""
 
 from itertools import product
 from types import SimpleNamespace
@@ -8,11 +8,11 @@ import pytest
 
 from gpuparse import native
 from gpuparse.errors import ConfigError
-from gpuparse.sequences import plain
 from gpuparse.sequences.learner import known_features, learn_sequences
 from gpuparse.sequences.model import SequenceModel, Sequences, unpacked
 from gpuparse.sequences.tags import TagTable
 from gpuparse.sequences.templates import AFTER, BEFORE, MARGIN, parse_sequence_templates
+from tests.oracles import sequences as oracle
 
 TAGS = {
     ("N", "Number=Sing"): 9, ("N", "Number=Plur"): 3, ("N", "Case=Gen|Number=Sing"): 2,
@@ -57,13 +57,13 @@ def drawn(order, seed, *, dtype=np.int16, lengths=(4, 1, 0, 5, 3), beam=(2, 4), 
 
 @pytest.mark.parametrize("order", [0, 1, 2])
 @pytest.mark.parametrize("seed", range(8))
-def test_the_plain_form_finds_the_best_of_all_sequences(order, seed):
+def test_the_definition_finds_the_best_of_all_sequences(order, seed):
     model, sequences, _ = drawn(order, seed, high=3 if seed < 4 else 50)
     found = np.empty(len(sequences.features), np.int32)
-    plain.find_sequences(model.struct, sequences, found)
-    read = plain._Model(model.struct)
+    oracle.find_sequences(model.struct, sequences, found)
+    read = oracle.Model(model.struct)
     for s, (start, end) in enumerate(zip(sequences.starts, sequences.starts[1:], strict=False)):
-        lattice = plain._Lattice(read, sequences, s)
+        lattice = oracle.Lattice(read, sequences, s)
         places = [range(len(tags)) for tags in lattice.tags]
 
         def score(path, lattice=lattice):
@@ -83,10 +83,10 @@ def test_the_plain_form_finds_the_best_of_all_sequences(order, seed):
 @pytest.mark.parametrize("order", [0, 1, 2])
 @pytest.mark.parametrize("dtype", [np.int16, np.float32])
 @pytest.mark.parametrize("seed", range(6))
-def test_native_code_finds_what_the_plain_form_finds(order, dtype, seed):
+def test_native_code_finds_what_the_definition_finds(order, dtype, seed):
     model, sequences, _ = drawn(order, seed, dtype=dtype, high=2 if seed < 3 else 90)
     expected = np.empty(len(sequences.features), np.int32)
-    plain.find_sequences(model.struct, sequences, expected)
+    oracle.find_sequences(model.struct, sequences, expected)
     assert model.find(sequences).tolist() == expected.tolist()
     parts = [model.find(sequences.part(s, s + 1)) for s in range(len(sequences.starts) - 1)]
     assert np.concatenate(parts).tolist() == expected.tolist()
@@ -99,11 +99,11 @@ def test_probabilities_are_sums_over_all_sequences(order, seed):
     k = 3
     tags, probabilities = model.sums(sequences, k)
     others = np.empty_like(tags), np.empty_like(probabilities)
-    plain.sum_sequences(model.struct, sequences, model.scale, *others)
+    oracle.sum_sequences(model.struct, sequences, model.scale, *others)
     assert np.allclose(probabilities, others[1], atol=1e-9)
-    read = plain._Model(model.struct)
+    read = oracle.Model(model.struct)
     for s, start in enumerate(sequences.starts[:-1].tolist()):
-        lattice = plain._Lattice(read, sequences, s)
+        lattice = oracle.Lattice(read, sequences, s)
         shares = [dict.fromkeys(each, 0.0) for each in lattice.tags]
         for path in product(*lattice.tags):
             before = [-1, -1, *path]
@@ -122,11 +122,11 @@ def test_probabilities_are_sums_over_all_sequences(order, seed):
 
 @pytest.mark.parametrize("order", [0, 1, 2])
 @pytest.mark.parametrize("max_step", [0.0, 0.05])
-def test_native_code_learns_what_the_plain_form_learns(order, max_step):
+def test_native_code_learns_what_the_definition_learns(order, max_step):
     model, sequences, generator = drawn(order, 5, dtype=np.float32, lengths=[3] * 12, high=1)
     gold = generator.integers(0, len(TAGS), len(sequences.features), dtype=np.int32)
     results = []
-    for learn in (plain.learn_sequences, lambda *a: native.call("learn_sequences", *a)):
+    for learn in (oracle.learn_sequences, lambda *a: native.call("learn_sequences", *a)):
         weights, sums, wrong = (
             np.zeros(1 << 12, np.float32),
             np.zeros(1 << 12),

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuparse import array_file, native
+from gpuparse import array_file
 from gpuparse.config.schema import LemmatizerConfig, TaggerConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
@@ -16,11 +16,11 @@ from gpuparse.data.tag_columns import Column, with_columns
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError, ModelError
 from gpuparse.learning.temperatures import fit_tag_temperature
-from gpuparse.sequences import plain
 from gpuparse.tagging.composition import composed
 from gpuparse.tagging.fields import SeenTags, WordFields, is_field, seen_without_itself, value_of
 from gpuparse.tagging.lemmatizer import Lemmatizer, Rule, learn_lemmatizer, rule_of
 from gpuparse.tagging.tagger import FORMAT, Tagger, Tags, learn_tagger
+from tests.oracles import sequences as oracle
 
 TRAIN = treebank_from_bytes(generate(300, 1), "train")
 TEST = treebank_from_bytes(generate(60, 2), "test")
@@ -64,14 +64,10 @@ def test_new_sentences_are_tagged(tagger):
         assert right > 0.95
 
 
-def test_threads_pieces_and_the_plain_form_change_nothing(tagger, monkeypatch):
+def test_threads_and_pieces_change_nothing(tagger, monkeypatch):
     expected = [texts(column) for column in tagger.tag(TEST)]
     monkeypatch.setattr("gpuparse.tagging.tagger._CHUNK", 7)
     assert [texts(column) for column in tagger.tag(TEST, threads=3)] == expected
-    few = treebank_from_bytes(TEST.data[: TEST.spans[3, 1]].tobytes() + b"\n\n", "few")
-    monkeypatch.setattr(native, "is_available", lambda: False)
-    n = few.n_words
-    assert [texts(column) for column in tagger.tag(few)] == [each[:n] for each in expected]
 
 
 def test_the_same_bytes_come_back_and_learning_repeats(tagger, lemmatizer):
@@ -86,10 +82,10 @@ def test_the_same_bytes_come_back_and_learning_repeats(tagger, lemmatizer):
 def every_probability(tagger, treebank):
     """Of each word, the share of the sequences that have its pair, by enumeration."""
     sequences = tagger._pairs_of(treebank, *column_ids(treebank, 1))
-    read, found = plain._Model(tagger.pairs.struct), tagger.pairs.find(sequences)
+    read, found = oracle.Model(tagger.pairs.struct), tagger.pairs.find(sequences)
     shares = []
     for s, start in enumerate(treebank.word_starts[:-1].tolist()):
-        lattice = plain._Lattice(read, sequences, s)
+        lattice = oracle.Lattice(read, sequences, s)
         of_words, whole = np.zeros(lattice.n), 0.0
         for path in product(*lattice.tags):
             before = [-1, -1, *path]

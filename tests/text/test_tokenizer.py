@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuparse import array_file, native
+from gpuparse import array_file
 from gpuparse.config.schema import TokenizerConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
@@ -159,7 +159,7 @@ def test_text_of_treebanks_comes_back(name, tokenizer):
 
 
 @pytest.mark.parametrize("most", [1000, 5])
-def test_chunks_threads_and_the_plain_form_change_nothing(tokenizer, monkeypatch, most):
+def test_chunks_and_threads_change_nothing(tokenizer, monkeypatch, most):
     tokenizer = replace(tokenizer, max_words=most)
     draw = random.Random(2)
     text = "".join(f"{random_text(draw)} Some words. And more!\n\n" for _ in range(60)).encode()
@@ -169,11 +169,6 @@ def test_chunks_threads_and_the_plain_form_change_nothing(tokenizer, monkeypatch
         assert b"".join(map(tokenizer.split, chunks)) == expected
     monkeypatch.setattr("gpuparse.text.tokenizer._GROUP", 50)
     assert tokenizer.split(text_chunk(text, "text"), threads=3) == expected
-    monkeypatch.setattr(native, "is_available", lambda: False)
-    few = text[:400].decode(errors="ignore").encode()
-    plain = tokenizer.split(text_chunk(few, "text"))
-    monkeypatch.undo()
-    assert tokenizer.split(text_chunk(few, "text")) == plain
 
 
 def test_places_of_tokens(tokenizer):

@@ -1,7 +1,5 @@
 """Second-order trees, and graphs with several heads per word, by single changes of arcs."""
 
-from typing import NamedTuple
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -11,21 +9,13 @@ from gpuparse.errors import ScoreError
 from gpuparse.inference.backends import require_native, run_in_threads
 from gpuparse.inference.native_trees import find_best
 from gpuparse.inference.scores import (
-    NO_HEAD,
     Lengths,
     check_sibling_scores,
     device_of,
     rows_of_parts,
     word_mask,
 )
-
-
-class ChangeLimits(NamedTuple):
-    """Limits of searches by single changes, as native/api/single_changes.h declares them."""
-
-    single_root: bool
-    max_changes: int
-    min_gain: float
+from gpuparse.inference.search import NO_HEAD, ChangeLimits
 
 
 def hill_climb(

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from gpuparse.charts.rules import Chart, Factor, Index, Product, Rule, Split
 from gpuparse.inference.backends import is_traced
-from gpuparse.inference.scores import NO_HEAD, read_cells
+from gpuparse.inference.scores import read_cells
+from gpuparse.inference.search import NO_HEAD
 
 ABSENT = -1e300  # the logarithm of no tree: -inf would make gradients NaN
 

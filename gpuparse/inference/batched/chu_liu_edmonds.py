@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from gpuparse.inference.scores import NO_HEAD, tree_scores, word_mask
+from gpuparse.inference.scores import tree_scores, word_mask
+from gpuparse.inference.search import NO_HEAD
 
 FREE, ATTACHED = -1, -2  # in `place`, of words that are not on the path
 

@@ -11,7 +11,8 @@ from gpuparse.errors import NoTreeError
 from gpuparse.inference.batched.chu_liu_edmonds import chu_liu_edmonds_torch
 from gpuparse.inference.batched.higher_order import eisner_grand_sibling_torch
 from gpuparse.inference.higher_order_scores import read_part_cells
-from gpuparse.inference.scores import NO_HEAD, Scores, read_cells
+from gpuparse.inference.scores import Scores, read_cells
+from gpuparse.inference.search import NO_HEAD
 from gpuparse.inference.textbook.dual_decomposition import GRAIN, PATIENCE, STEP_WITHOUT_A_TREE
 from gpuparse.inference.textbook.spanning_trees import chu_liu_edmonds
 from gpuparse.inference.tree_parts import part_tree_scores

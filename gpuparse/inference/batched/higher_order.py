@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from gpuparse.inference.higher_order_scores import read_part_cells
-from gpuparse.inference.scores import NO_HEAD, Scores, read_cells
+from gpuparse.inference.scores import Scores, read_cells
+from gpuparse.inference.search import NO_HEAD
 from gpuparse.inference.tree_parts import part_tree_scores
 
 Items = tuple[Tensor, ...]

@@ -9,7 +9,7 @@ from typing import Any
 from gpuparse.charts import grand_sibling, grandchild, tri_sibling
 from gpuparse.charts.rules import Chart
 from gpuparse.errors import NoTreeError
-from gpuparse.inference.scores import NO_HEAD
+from gpuparse.inference.search import NO_HEAD
 from gpuparse.inference.textbook.interpreter import heads_of, k_best
 from gpuparse.parts import axes_of
 

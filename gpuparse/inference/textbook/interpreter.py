@@ -6,7 +6,7 @@ from math import exp, log
 from typing import Any, NamedTuple
 
 from gpuparse.charts.rules import Chart, Factor, Product, Rule
-from gpuparse.inference.scores import NO_HEAD
+from gpuparse.inference.search import NO_HEAD
 
 Positions = tuple[int, ...]
 Scores = Mapping[str, Callable[..., Any]]

@@ -11,7 +11,7 @@ from gpuparse.charts import eisner as eisner_page
 from gpuparse.charts import eisner_sibling as sibling_page
 from gpuparse.charts.rules import Chart
 from gpuparse.errors import NoTreeError
-from gpuparse.inference.scores import NO_HEAD
+from gpuparse.inference.search import NO_HEAD
 from gpuparse.inference.textbook import interpreter
 from gpuparse.inference.textbook.interpreter import Scores
 

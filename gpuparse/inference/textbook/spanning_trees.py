@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpuparse.errors import NoTreeError
-from gpuparse.inference.scores import NO_HEAD
+from gpuparse.inference.search import NO_HEAD
 from gpuparse.inference.textbook.projective import Cube, Matrix, sibling_tree_score, tree_score
 
 FORBIDDEN = float("-inf")

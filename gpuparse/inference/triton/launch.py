@@ -14,7 +14,7 @@ import triton.language as tl
 
 from gpuparse.errors import ScoreError
 from gpuparse.inference.backends import MOST_NODES
-from gpuparse.inference.scores import NO_HEAD
+from gpuparse.inference.search import NO_HEAD
 
 WARP = 32
 MOST_LANES = 128  # of a program that fills charts
@@ -43,11 +43,6 @@ def count_programs(n_batch: int, bytes_each: int, device: torch.device) -> int:
 def on_device(device: torch.device) -> AbstractContextManager[object]:
     """Make a CUDA device the one on which Triton launches."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
-
-
-def as_laid_out(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The tensors as kernels count their cells: row after row. Parts of larger ones are copied."""
-    return tuple(tensor.contiguous() for tensor in tensors)
 
 
 def new_trees(arc_scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

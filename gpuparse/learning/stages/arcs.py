@@ -14,10 +14,10 @@ import numpy as np
 from gpuparse import native
 from gpuparse.config import RunConfig
 from gpuparse.data.batch import Batch, incomplete
-from gpuparse.errors import NoTreeError
+from gpuparse.errors import NoTreeError, plural
 from gpuparse.features.plan import Plan
+from gpuparse.learning.events import Counts
 from gpuparse.learning.gold import GoldGraphs, GoldTrees
-from gpuparse.learning.mixing import Counts
 from gpuparse.learning.updates import AveragedWeights, update_rule
 from gpuparse.scoring.native import make_scorer, make_search, sentences_of
 from gpuparse.scoring.pruning import Arcs
@@ -179,8 +179,8 @@ def _require_tree(failed: int, seen: int = 0) -> None:
     """
     if failed >= 0:
         raise NoTreeError(
-            f"a training sentence has no tree: its scores are not finite, after {seen:,} sentences"
-            " of learning; choose a smaller learning.max_step"
+            f"a training sentence has no tree: its scores are not finite, after"
+            f" {plural(seen, 'sentence')} of learning; choose a smaller learning.max_step"
         )
 
 
@@ -232,8 +232,8 @@ def _graphs_to_find(graphs: GoldGraphs) -> _GraphsToFind:
 
 def _learned_tables(model: ArcModel) -> _LearnedTables:
     if model.labels is None:
-        return _LearnedTables(*model.weights.table, None, None)
-    return _LearnedTables(*model.weights.table, *model.labels.table)
+        return _LearnedTables(*model.weights.arrays, None, None)
+    return _LearnedTables(*model.weights.arrays, *model.labels.arrays)
 
 
 class TorchEngine:

@@ -11,8 +11,8 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Vocabularies, column_ids
 from gpuparse.features.plan import LINE, compile_labels
 from gpuparse.features.templates import TemplateSet
+from gpuparse.learning.events import Counts
 from gpuparse.learning.gold import GoldTrees
-from gpuparse.learning.mixing import Counts
 from gpuparse.learning.updates import AveragedWeights, update_rule
 from gpuparse.scoring.native import GraphHeads, sentences_of
 from gpuparse.scoring.weights import stride_of

@@ -6,7 +6,7 @@ fold, learned from all other folds. The scale of its scores is fitted to the sam
 that the model keeps is learned from all sentences.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import exp, log
@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from gpuparse.data.batch import Batch, incomplete
-from gpuparse.errors import ConfigError, ModelError
+from gpuparse.errors import ConfigError, ModelError, plural
 from gpuparse.features.plan import Plan
 from gpuparse.learning.events import Progress
 from gpuparse.learning.states import Shape
@@ -67,6 +67,48 @@ class Pruned:
     words: int
 
 
+class PrunersSoFar:
+    """How far learning of the pruner has come: all that it goes on from after any of its parsers.
+
+    Args: batch: the training sentences.
+    Attributes:
+        arcs: the candidate arcs of the folds that are done; of others, all arcs.
+        completing: the arcs that complete partial trees.
+        ratios: of the folds that are done, by how much calibration changed the scale.
+        result: the result, when the last parser is learned.
+    """
+
+    def __init__(self, batch: Batch) -> None:
+        self.arcs = all_cells(batch, np.zeros(batch.values.shape[1], np.int64))
+        self.completing = Arcs(self.arcs.firsts, np.zeros_like(self.arcs.cells))
+        self.ratios: list[float] = []
+        self.result: Pruned | None = None
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Arrays from which `restore` makes it again; none before the first parser is learned."""
+        if self.result is not None:
+            return as_state(self.result)
+        if not self.ratios:
+            return {}
+        return {
+            "pruning_arcs": np.packbits(self.arcs.cells),
+            "pruning_completing": np.packbits(self.completing.cells),
+            "pruning_ratios": np.array(self.ratios),
+        }
+
+    def restore(self, state: Mapping[str, np.ndarray], folds: int) -> None:
+        """Go on from arrays of `state` whose shapes are those of `pruning_shapes`.
+
+        Raises: ModelError: a ratio of scales that cannot be.
+        """
+        ratios = state["pruning_ratios"].tolist()
+        if not 0 < len(ratios) <= folds or not all(map(are_scales, ratios)):
+            raise ModelError("its candidate arcs are of another run")
+        self.ratios = ratios
+        for name, arcs in (("pruning_arcs", self.arcs), ("pruning_completing", self.completing)):
+            arcs.cells[:] = np.unpackbits(state[name], count=len(arcs.cells))
+
+
 def check_folds(n_sentences: int, folds: int) -> None:
     """Check that there is a sentence for every fold.
 
@@ -74,8 +116,8 @@ def check_folds(n_sentences: int, folds: int) -> None:
     """
     if folds > n_sentences:
         raise ConfigError(
-            f"pruning.folds is {folds}, and there are {n_sentences} sentences to learn from: choose"
-            " fewer folds, or pruning.max_heads=null"
+            f"pruning.folds is {folds}, and the treebank has {plural(n_sentences, 'sentence')}:"
+            " choose fewer folds, or pruning.max_heads=null"
         )
 
 
@@ -87,31 +129,33 @@ def learn_pruning(
     thresholds: Thresholds,
     decoder: str,
     first_order: FirstOrder,
+    so_far: PrunersSoFar,
     *,
     single_root: bool,
-) -> Generator[Progress, None, Pruned]:
+) -> Iterator[Progress]:
     """Learn the pruner and find the candidate arcs of the training sentences.
+
+    The event that ends a parser comes when `so_far` has all that was learned from it.
 
     Args:
         batch: the sentences; plan, rows: of the higher-order model, as in `prune`.
         gold: (T,) heads by token index that stay candidates, -1 for none.
         decoder: of the first order.
         first_order: what learns the parsers.
+        so_far: what is done, at first nothing, and where the result is put.
     """
     assert thresholds.max_heads is not None
     n, is_open, folds = len(batch), incomplete(batch, gold), thresholds.folds
     cuts = [k * n // folds for k in range(folds + 1)]
-    arcs = all_cells(batch, np.zeros(batch.values.shape[1], np.int64))
-    completing = Arcs(arcs.firsts, np.zeros_like(arcs.cells))
-    ratios: list[float] = []
-    for number, (low, high) in enumerate([*pairwise(cuts), (0, 0)]):
+    arcs, completing, ratios = so_far.arcs, so_far.completing, so_far.ratios
+    for number, (low, high) in list(enumerate([*pairwise(cuts), (0, 0)]))[len(ratios) :]:
         is_learned = np.ones(n, np.bool_)
         is_learned[low:high] = False
-        model = yield from _as_pruning(first_order.learn(is_learned), number, thresholds.epochs)
+        events = first_order.learn(is_learned)
+        model, last = yield from _as_pruning(events, number, thresholds.epochs)
         if high > low:
             fitted = first_order.calibrated(model, is_learned)
-            ratios.append(fitted.arc_scale / model.arc_scale)
-            model = fitted
+            ratio, model = fitted.arc_scale / model.arc_scale, fitted
         else:
             scale = model.arc_scale * exp(sum(map(log, ratios)) / len(ratios))
             model = model.with_scales(scale, 1.0)
@@ -126,7 +170,10 @@ def learn_pruning(
                 if some.any():
                     part = batch.select(low + np.flatnonzero(some))
                     prune(part, plan, rows, pruner, known, kept, single_root=single_root)
-    return _pruned(batch, gold, pruner, arcs, completing)
+            ratios.append(ratio)
+        else:
+            so_far.result = _pruned(batch, gold, pruner, arcs, completing)
+        yield last
 
 
 def known_pruning(
@@ -156,15 +203,18 @@ def _pruned(batch: Batch, gold: np.ndarray, pruner: Pruner, arcs: Arcs, completi
 
 def _as_pruning(
     events: Generator[Progress, None, Parser], number: int, epochs: int
-) -> Generator[Progress, None, Parser]:
-    """The events of one first-order parser as those of one epoch of the pruning stage."""
+) -> Generator[Progress, None, tuple[Parser, Progress]]:
+    """The events of one first-order parser as those of one epoch of the pruning stage.
+
+    Returns: the parser, and its last event.
+    """
     while True:
         try:
-            event = next(events)
+            event = next(events).as_part_of("pruning", number, epochs)
         except StopIteration as end:
-            model: Parser = end.value
-            return model
-        yield event.as_part_of("pruning", number, epochs)
+            return end.value, event
+        if not event.epoch_is_over:
+            yield event
 
 
 def as_state(pruned: Pruned) -> dict[str, np.ndarray]:
@@ -179,12 +229,22 @@ def as_state(pruned: Pruned) -> dict[str, np.ndarray]:
     }
 
 
-def pruning_shapes(batch: Batch, n_rows: int) -> dict[str, Shape]:
-    """The types and shapes of what `as_state` makes.
+def pruning_shapes(batch: Batch, n_rows: int, state: Mapping[str, np.ndarray]) -> dict[str, Shape]:
+    """The types and shapes of what `PrunersSoFar.state` makes.
 
-    Args: batch: the training sentences. n_rows: weights of the pruner.
+    Args: batch: the training sentences. n_rows: weights of the pruner. state: says how far it is.
     """
     n_cells = int(((batch.lengths + 1) ** 2).sum())
+    if "pruner" not in state:
+        ratios = state.get("pruning_ratios")
+        if ratios is None:
+            return {}
+        bits = Shape(np.uint8, (-(-n_cells // 8),))
+        return {
+            "pruning_arcs": bits,
+            "pruning_completing": bits,
+            "pruning_ratios": Shape(np.float64, (ratios.size,)),
+        }
     return {
         "pruner": Shape(np.int16, (n_rows, 1)),
         "pruner_unit": Shape(np.float64, (1,)),
@@ -200,7 +260,7 @@ def from_state(
     """What `as_state` was given.
 
     Args:
-        state: of arrays with the types and shapes of `pruning_shapes`.
+        state: arrays with the types and shapes of `pruning_shapes`.
         decoder: of the pruner; batch, gold: as `learn_pruning`.
     Raises: ModelError: it was another run's.
     """

@@ -17,9 +17,9 @@ import numpy as np
 from gpuparse import native
 from gpuparse.config.schema import WordVectorsConfig
 from gpuparse.data.batch import Batch
-from gpuparse.errors import ConfigError, ModelError, NoTreeError
+from gpuparse.errors import ConfigError, ModelError, NoTreeError, plural
 from gpuparse.features.word_vectors import FURTHER, VectorPlan, VectorTemplates, is_small
-from gpuparse.learning.mixing import Counts
+from gpuparse.learning.events import Counts
 from gpuparse.learning.states import Shape
 from gpuparse.scoring.native import make_search, sentences_of
 from gpuparse.scoring.word_vectors import OCCURRENCES, VectorWeights, merged
@@ -78,6 +78,11 @@ class VectorSizes(NamedTuple):
         labels = (self.n_labels, 3 * self.label + 1)
         between = (2 * OCCURRENCES * self.n_between, 2 * self.arc + 1)
         return [(self.width,), matrix, matrix, *pairs, labels, between]
+
+    @property
+    def of_tables(self) -> list[tuple[int, ...]]:
+        """Of the arrays of `VectorTables`."""
+        return [(self.n_rows, self.width), (self.n_dense,)]
 
     @property
     def n_dense(self) -> int:
@@ -250,30 +255,30 @@ class VectorStage:
             self._batch_size = config.batch_size
         else:  # "auto"
             self._batch_size = 2 if is_small(batch) else 8
-        self._finished: list[VectorTables] = []  # the networks that are learned
+        self.finished: list[VectorTables] = []  # the networks that are learned
         self._begin()
 
     def _begin(self) -> None:
         """Start on the next network, if there is one."""
         self._steps, self._snapshots = 0, 0
-        is_over = len(self._finished) == self._config.networks
+        is_over = len(self.finished) == self._config.networks
         self._engine = None if is_over else self._new_engine()
 
     @property
     def _network_seed(self) -> int:
-        return self._seed + len(self._finished)
+        return self._seed + len(self.finished)
 
     def _new_engine(self) -> VectorEngine:
         """An engine with the weights before anything is learned."""
         if self._start is None:
             weights = initial_weights(self.sizes, self._network_seed)
         else:
-            weights = VectorTables(*(a.copy() for a in self._start[len(self._finished)]))
-        if self._device is None and native.is_available():
+            weights = VectorTables(*(a.copy() for a in self._start[len(self.finished)]))
+        if self._device is None:
             return NativeVectorEngine(self._task, weights, self._threads)
         from gpuparse.learning.vectors_on_device import TorchVectorEngine
 
-        return TorchVectorEngine(self._task, weights, self._device or "cpu")
+        return TorchVectorEngine(self._task, weights, self._device)
 
     def learn(self, order: np.ndarray, seen: int) -> Iterator[Counts]:
         """Learn from sentences in their order; `seen` came before.
@@ -288,7 +293,7 @@ class VectorStage:
             words += int(mini.lengths.sum())
             before, done = done, done + len(mini)
             self._average(seen + before, seen + done)
-            if seen + done == (len(self._finished) + 1) * self._sentences:
+            if seen + done == (len(self.finished) + 1) * self._sentences:
                 self._finish()
             if done == len(order) or before // SLICE != done // SLICE:
                 yield Counts(done, wrong, words)
@@ -304,44 +309,60 @@ class VectorStage:
         The weights of each are the mean of those of the second half of its training; before that,
         those of now.
         """
-        tables = list(self._finished)
+        tables = list(self.finished)
         if self._engine is not None and (self._steps or not tables):
-            state = self._engine.state()
-            kind = "mean" if self._snapshots else "weights"
-            tables.append(VectorTables(state[f"table_{kind}"], state[f"dense_{kind}"]))
+            tables.append(self._result_of_network())
         if self._start is not None:
             tables += self._start[len(tables) :]
         weights = [VectorWeights(t.table, *self.sizes.parts(t.dense)) for t in tables]
         return self._templates.times(len(weights)), merged(weights)
 
-    def _finish(self) -> None:
-        """Keep the result of a network alone, in memory and in states, and begin the next one."""
+    def _result_of_network(self) -> VectorTables:
+        """The result of the network at hand so far: the arrays themselves."""
         assert self._engine is not None
         state = self._engine.state()
-        self._finished.append(VectorTables(state["table_mean"], state["dense_mean"]))
+        kind = "mean" if self._snapshots else "weights"
+        return VectorTables(state[f"table_{kind}"], state[f"dense_{kind}"])
+
+    def snapshot(self) -> VectorTables:
+        """A copy of the result of the network that was learned last, after any epoch of it."""
+        last = self._result_of_network() if self._steps else self.finished[-1]
+        return VectorTables(*(array.copy() for array in last))
+
+    def _finish(self) -> None:
+        """Keep the result of a network alone, in memory and in states, and begin the next one."""
+        self.finished.append(self._result_of_network())
         self._begin()
 
     def state(self) -> dict[str, np.ndarray]:
-        """All that learning goes on from between two epochs: results, and the network at hand."""
+        """All that learning goes on from between two epochs: results, and the network at hand.
+
+        The mean of the network's weights is left out before there is one.
+        """
         kept = {
             f"{part}_{i}": getattr(tables, part)
-            for i, tables in enumerate(self._finished)
+            for i, tables in enumerate(self.finished)
             for part in PARTS
         }
         if self._engine is None:
             return kept
-        return kept | self._engine.state() | {"counts": np.array([self._steps, self._snapshots])}
+        state = self._engine.state()
+        if not self._snapshots:
+            state = {name: a for name, a in state.items() if not name.endswith("_mean")}
+        return kept | state | {"counts": np.array([self._steps, self._snapshots])}
 
     def shapes(self, epochs_done: int) -> dict[str, Shape]:
         """The types and shapes of the arrays of a state after some epochs."""
-        finished = min(epochs_done // self._config.epochs, self._config.networks)
+        epochs = self._config.epochs
+        finished = min(epochs_done // epochs, self._config.networks)
+        done = epochs_done % epochs
+        has_mean = done > 0 and SNAPSHOTS * done >= SNAPSHOTS * epochs // 2
         shapes: dict[str, Shape] = {}
-        for part, sizes in (
-            ("table", (self.sizes.n_rows, self.sizes.width)), ("dense", (self.sizes.n_dense,))
-        ):  # fmt: skip
+        for part, sizes in zip(PARTS, self.sizes.of_tables, strict=True):
             shapes |= {f"{part}_{i}": Shape(np.float32, sizes) for i in range(finished)}
             if finished < self._config.networks:
-                shapes[f"{part}_mean"] = Shape(np.float32, sizes)
+                if has_mean:
+                    shapes[f"{part}_mean"] = Shape(np.float32, sizes)
                 shapes[f"{part}_weights"] = Shape(np.float32, sizes)
                 shapes[f"{part}_moments"] = Shape(np.float32, (2, *sizes))
         if finished == self._config.networks:
@@ -354,7 +375,7 @@ class VectorStage:
         Raises: ModelError: it says that there were more steps than there can be.
         """
         count = sum(f"table_{i}" in state for i in range(self._config.networks))
-        self._finished = [
+        self.finished = [
             VectorTables(*(state[f"{part}_{i}"] for part in PARTS)) for i in range(count)
         ]
         self._begin()
@@ -362,13 +383,13 @@ class VectorStage:
             return
         steps, snapshots = map(int, state["counts"])
         if not 0 <= snapshots <= steps <= self._sentences:
-            raise ModelError(f"a damaged state: {steps} steps of word vectors are done")
+            raise ModelError(f"a damaged state: {plural(steps, 'step')} of word vectors")
         self._steps, self._snapshots = steps, snapshots
-        self._engine.restore(state)
+        self._engine.restore(dict(self._engine.state()) | dict(state))
 
     def _step(self, mini: Batch, seen: int) -> int:
         config = self._config
-        progress = seen / self._sentences - len(self._finished)
+        progress = seen / self._sentences - len(self.finished)
         rate = config.learning_rate * (1.0 - (1.0 - LAST_RATE) * progress)
         self._steps += 1
         learning = VectorLearning(
@@ -382,14 +403,14 @@ class VectorStage:
         if wrong < 0:
             raise NoTreeError(
                 f"a training sentence has no tree: scores of word vectors are not finite, after"
-                f" {seen:,} sentences; choose a smaller word_vectors.learning_rate"
+                f" {plural(seen, 'sentence')}; choose a smaller word_vectors.learning_rate"
             )
         return wrong
 
     def _average(self, before: int, now: int) -> None:
         """Keep the weights if a part of an epoch in the second half has ended."""
         n, half = len(self._batch), SNAPSHOTS * self._config.epochs // 2
-        half += len(self._finished) * SNAPSHOTS * self._config.epochs
+        half += len(self.finished) * SNAPSHOTS * self._config.epochs
         ended = SNAPSHOTS * now // n
         if ended > SNAPSHOTS * before // n and ended >= half:
             self._snapshots += 1

@@ -1,4 +1,7 @@
-"""`tables`: train the systems of a paper on your data, and print tables in the paper's form."""
+"""`python -m benchmarks.papers PAPER`: train a paper's systems on your data, print its tables.
+
+PAPER is the name of a file of this folder without `.yaml`, or the path of another such file.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,13 @@ import argparse
 import dataclasses
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpuparse.commands.checkpoint import (
-    Origin,
-    check_output,
-    differences,
-    is_unfinished,
-    read_checkpoint,
-)
-from gpuparse.commands.config import add_overrides
-from gpuparse.commands.console import exit_codes, print_json, program, say, silent
-from gpuparse.commands.gold import check_treebanks, guides_of, parsed, read_gold
-from gpuparse.commands.paper_tables import (
+from benchmarks.papers.tables import (
     Paper,
     Result,
     Table,
@@ -29,6 +23,24 @@ from gpuparse.commands.paper_tables import (
     table_as_json,
     table_as_text,
 )
+from gpuparse.commands.checkpoint import (
+    Origin,
+    check_output,
+    differences,
+    is_unfinished,
+    read_checkpoint,
+)
+from gpuparse.commands.config import add_overrides, parse_with_overrides
+from gpuparse.commands.console import (
+    GIVE_AGAIN,
+    exit_codes,
+    goes_on_by,
+    print_json,
+    run_and_exit,
+    say,
+    silent,
+)
+from gpuparse.commands.gold import check_treebanks, guides_of, parsed, read_gold
 from gpuparse.commands.train import Run, templates_of
 from gpuparse.config import RunConfig
 from gpuparse.data.graphs import check_graphs, missing_graphs
@@ -53,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
         DataError: a treebank cannot be used, or lacks what a table given by --only needs.
     Cost: one training run for each system without a model.
     """
-    options = _parser().parse_intermixed_args(arguments)
+    options = parse_with_overrides(_parser(), arguments)
     tell = silent if options.quiet else say
     paper = load_tables(options.file, options.overrides)
     unknown = [name for name in options.only if name not in paper.tables]
@@ -62,7 +74,8 @@ def main(arguments: Sequence[str]) -> int:
     work = Work(paper.only(options.only or list(paper.tables)), tell, quiet=options.quiet)
     work.look_at_treebanks(named=bool(options.only))
     work.look_at_models(force=options.force)
-    results = work.results(force=options.force)
+    with goes_on_by(GIVE_AGAIN):
+        results = work.results(force=options.force)
     if options.json:
         print_json(work.as_json(results))
     else:
@@ -73,13 +86,13 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog=program("tables"),
+        prog="python -m benchmarks.papers",
         description="Train the systems of a paper's tables, one after the other, score them on"
         " data.test, and print the tables with the paper's figures beside them. Each system has a"
         " model folder in `output`; after an interruption, the same command continues.",
         epilog=exit_codes(0, 2, 3, 4, 5),
     )
-    parser.add_argument("file", metavar="FILE", help="YAML file, such as papers/carreras-2007")
+    parser.add_argument("file", metavar="FILE", help="YAML file, such as carreras-2007")
     add_overrides(
         parser, "overrides a key for all systems, such as data.train=train.conllu features=extended"
     )
@@ -292,3 +305,7 @@ class Work:
         """The tables as plain data: unrounded, null for missing figures."""
         tables = {name: table_as_json(t, results[name]) for name, t in self.paper.tables.items()}
         return {"tables": tables, "left_out": self.left_out}
+
+
+if __name__ == "__main__":
+    run_and_exit(main, sys.argv[1:])

@@ -1,7 +1,4 @@
-"""The plain forms of native/sequences.cpp: the same results, without the compiled library.
-
-They are the definition of what the native code computes, position by position.
-"""
+"""What native/sequences.cpp computes, in plain Python, position by position: the definition."""
 
 import itertools
 from collections.abc import Callable
@@ -16,7 +13,7 @@ _BLOCK = 8  # parts whose weights for a feature follow each other
 _WORD = 0xFFFFFFFF
 
 
-class _Model:
+class Model:
     """A model with numbers of Python."""
 
     def __init__(self, model: Any) -> None:
@@ -51,12 +48,10 @@ def _mixed(key: int, value: int) -> int:
     return key ^ key >> 15
 
 
-class _Lattice:
+class Lattice:
     """The candidates of one sequence with their scores."""
 
-    def __init__(
-        self, model: _Model, batch: Any, s: int, gold: Any = None, cost: float = 0
-    ) -> None:
+    def __init__(self, model: Model, batch: Any, s: int, gold: Any = None, cost: float = 0) -> None:
         self.model = model
         start, end = int(batch.starts[s]), int(batch.starts[s + 1])
         self.n = end - start
@@ -224,9 +219,9 @@ def _added(a: float, b: float) -> float:
 
 def find_sequences(model: Any, batch: Any, tags: np.ndarray) -> int:
     """The best tags of all positions."""
-    read = _Model(model)
+    read = Model(model)
     for s in range(len(batch.starts) - 1):
-        tags[batch.starts[s] : batch.starts[s + 1]] = _Lattice(read, batch, s).best()
+        tags[batch.starts[s] : batch.starts[s + 1]] = Lattice(read, batch, s).best()
     return 0
 
 
@@ -234,10 +229,10 @@ def sum_sequences(
     model: Any, batch: Any, scale: float, tags: np.ndarray, probabilities: np.ndarray
 ) -> int:
     """The most probable candidates of all positions."""
-    read, k = _Model(model), tags.shape[1]
+    read, k = Model(model), tags.shape[1]
     tags[:], probabilities[:] = -1, 0
     for s in range(len(batch.starts) - 1):
-        lattice = _Lattice(read, batch, s)
+        lattice = Lattice(read, batch, s)
         for t, shares in enumerate(lattice.sums(scale)):
             ranked = sorted(range(len(shares)), key=lambda j: (-shares[j], j))[:k]
             row = int(batch.starts[s]) + t
@@ -251,9 +246,9 @@ def learn_sequences(
     max_step: float, weights: np.ndarray, sums: np.ndarray, wrong: np.ndarray,
 ) -> int:  # fmt: skip
     """Online learning."""
-    read = _Model(model)
+    read = Model(model)
     for s in order.tolist():
-        lattice = _Lattice(read, batch, s, gold, cost)
+        lattice = Lattice(read, batch, s, gold, cost)
         found = lattice.best()
         right = gold[batch.starts[s] : batch.starts[s + 1]].tolist()
         n_wrong = sum(a != b for a, b in zip(right, found, strict=True))
@@ -271,8 +266,3 @@ def learn_sequences(
                 sums[index] += float(change) * seen
         seen += 1
     return 0
-
-
-FUNCTIONS: dict[str, Callable[..., int]] = {
-    function.__name__: function for function in (find_sequences, sum_sequences, learn_sequences)
-}

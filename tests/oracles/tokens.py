@@ -1,6 +1,6 @@
-"""The plain forms of native functions about text, where there is no native code."""
+"""Tokens as CoNLL-U, in plain Python."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -8,12 +8,9 @@ import numpy as np
 _ESCAPES = str.maketrans({" ": "\\s", "\t": "\\t", "\r": "\\r", "\n": "\\n"})
 
 
-def write_tokens(text: np.ndarray, table: Any, written: np.ndarray) -> int:
-    """Writes the CoNLL-U if there is room for it; returns its size."""
-    result = "".join(_sentences(text.tobytes(), table)).encode()
-    if len(result) <= len(written):
-        written[: len(result)] = np.frombuffer(result, np.uint8)
-    return len(result)
+def write_tokens(text: np.ndarray, table: Any) -> bytes:
+    """As `gpuparse.text.conllu.write_tokens`."""
+    return "".join(_sentences(text.tobytes(), table)).encode()
 
 
 def _sentences(text: bytes, table: Any) -> Iterator[str]:
@@ -54,6 +51,3 @@ def _sentences(text: bytes, table: Any) -> Iterator[str]:
                 yield f"{number}\t{form}\t_\t_\t_\t_\t_\t_\t_\t_\n"
                 number += 1
         yield "\n"
-
-
-FUNCTIONS: dict[str, Callable[..., int]] = {"write_tokens": write_tokens}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from gpuparse.commands.gold import with_fitting_decoder
-from gpuparse.config import RunConfig, Settings, config_file, folder_of
-from gpuparse.errors import ConfigError
+from gpuparse.config import RunConfig, Settings, folder_of
+from gpuparse.errors import ConfigError, did_you_mean, near_names, plural
 from gpuparse.evaluation.graphs import GraphScores
 from gpuparse.evaluation.metrics import TreeScores
 from gpuparse.evaluation.significance import Disagreement
 from gpuparse.plain_yaml import PlainYaml, read_yaml
 
+FOLDER = Path(__file__).parent
 PAPER = "paper"  # the name of a paper's figures if the file gives none
 Figure = int | float | str | None
 _HERE = "here"
@@ -166,7 +166,8 @@ def table_as_text(table: Table, results: dict[str, Result]) -> str:
     for first, second in table.compare:
         found = _disagreement(first, second, results)
         lines.append(
-            f"{first.title} against {second.title}: {found.only_first} right heads that the other"
+            f"{first.title} against {second.title}:"
+            f" {plural(found.only_first, 'right head')} that the other"
             f" has wrong, {found.only_second} the other way round, McNemar's p"
             f" {'< 0.0001' if found.p < 0.0001 else f'= {found.p:.4f}'}"
         )
@@ -267,12 +268,12 @@ def load_tables(path: str | Path, overrides: Sequence[str] = ()) -> Paper:
     also pairs of rows to `compare`, `transposed`, `ignore_punctuation` and a `note`.
 
     Args:
-        path: the YAML file, or its name as for `load_config`.
+        path: the YAML file, or the name of one of this folder without `.yaml`.
         overrides: words such as `learning.epochs=5`, for all systems.
     Returns: The tables and the config of every system; each system has its own output folder.
     Raises: ConfigError: all errors, one line each.
     """
-    source = path = config_file(path)
+    source = path = _file_of(path)
     content = read_yaml(source)
     if not isinstance(content.value, Mapping):
         raise ConfigError(f"{source}: expected keys and values, {SYSTEMS} and {TABLES} among them")
@@ -285,7 +286,7 @@ def load_tables(path: str | Path, overrides: Sequence[str] = ()) -> Paper:
     changed = reader.systems(settings, folder_of(path))
     tables = reader.tables(list(changed))
     if settings.values.get("data.test") is None and "data.test" not in reader.wrong(settings):
-        reader.errors.append(f"{source}: data.test: missing; the systems are scored on it")
+        reader.errors.append(f"{settings.lacks('data.test')}; the systems are scored on it")
     if reader.errors:
         raise ConfigError("\n".join(dict.fromkeys(reader.errors)))
     configs = {name: with_fitting_decoder(own.config()) for name, own in changed.items()}
@@ -298,6 +299,18 @@ def load_tables(path: str | Path, overrides: Sequence[str] = ()) -> Paper:
         for name, config in configs.items()
     }
     return Paper(systems, tables, str(settings.values["data.test"]))
+
+
+def _file_of(path: str | Path) -> str:
+    shipped = FOLDER / f"{path}.yaml"
+    return str(shipped if shipped.exists() and not Path(path).exists() else path)
+
+
+def _copy_of(settings: Settings) -> Settings:
+    """The values of settings and where they were given, without the errors."""
+    copy = Settings(settings.source)
+    copy.values, copy.places = dict(settings.values), dict(settings.places)
+    return copy
 
 
 @dataclass
@@ -337,7 +350,7 @@ class _Reader:
             if not isinstance(changes, Mapping):
                 self._fault(path, "expected dotted keys and values, such as {decoder: eisner}")
                 changes = {}
-            found[name] = own = common.varied()
+            found[name] = own = _copy_of(common)
             for key, value in changes.items():
                 place = f"{self.source}:{self.content.lines[(*path, key)]}"
                 if key in COMMON:
@@ -388,8 +401,7 @@ class _Reader:
     def _only_keys(self, path: tuple[str, ...], section: Mapping, known: Sequence[str]) -> None:
         for key in section:
             if key not in known:
-                near = difflib.get_close_matches(key, known, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"expected {', '.join(known)}"
+                hint = did_you_mean(near_names(key, known)) or f"expected {', '.join(known)}"
                 self._fault((*path, key), f"unknown key; {hint}")
 
     def _columns(self, path: tuple[str, ...], table: Mapping[str, Any]) -> tuple[str, ...]:

@@ -42,21 +42,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import csr_array, vstack
+from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 from torch import Tensor
 
-from gpuparse.errors import ConfigError, GpuparseError, NoTreeError
-from gpuparse.inference.backends import require_native
+from gpuparse.errors import GpuparseError, NoTreeError
 from gpuparse.inference.batched.dual_decomposition import LimitedLabels
 from gpuparse.inference.best_trees import chu_liu_edmonds
 from gpuparse.inference.higher_order_scores import check_label_scores, check_parts
-from gpuparse.inference.scores import (
-    NO_HEAD,
-    Scores,
-    device_of,
-    sibling_tree_scores,
-    tree_scores,
-)
-from gpuparse.inference.search import classes_of_labels
+from gpuparse.inference.scores import Scores, sibling_tree_scores, tree_scores
+from gpuparse.inference.search import NO_HEAD, classes_of_labels
 from gpuparse.inference.tree_parts import part_tree_scores
 
 LARGEST_COST = 1024.0  # of a variable, all scaled alike; the solver's tolerances are absolute, 1e-6
@@ -94,8 +90,7 @@ def integer_program(
         differ by less than about 1e-8 of the largest difference between two parts of one word may
         be taken for equally good.
     Raises:
-        ConfigError: scipy is not installed.
-        ScoreError: as the decoders named; tensors on another device.
+        ScoreError: as the decoders named.
         NoTreeError: forbidden parts leave a sentence without any tree.
     Cost: exponential at worst; O(n^3) variables, O(n^2) constraints besides the cycles; with
     grandparents O(n^3) of both, with grand-siblings O(n^4) and O(n^3). Most often one relaxation is
@@ -104,8 +99,6 @@ def integer_program(
     Source: the slides name Riedel & Clarke 2006 (cycles forbidden as met) and Martins, Smith & Xing
     2009 (sibling variables, relaxation); differs: chains of siblings as flows, minimum cuts.
     """
-    require_native("integer_program", "auto", device_of(arc_scores))
-    _require_scipy()
     given = {
         "sibling": sibling_scores, "grandparent": grandparent_scores,
         "grand_sibling": grand_sibling_scores, "end": end_scores,
@@ -149,8 +142,6 @@ def integer_program_labelled(
         `dual_decomposition_labelled`; optimal.
     Raises: As `integer_program` and `dual_decomposition_labelled`.
     """
-    require_native("integer_program", "auto", device_of(arc_scores))
-    _require_scipy()
     given = {
         "sibling": sibling_scores, "grandparent": grandparent_scores,
         "grand_sibling": grand_sibling_scores, "end": end_scores,
@@ -226,15 +217,6 @@ def _of_sentence(
         for label, d in enumerate(class_of):
             of_classes[:, :, d] = np.maximum(of_classes[:, :, d], of_labels[:, :, label])
     return _Sentence(arcs, siblings, ends, grandparents, grand_siblings, of_classes, masks)
-
-
-def _require_scipy() -> None:
-    try:
-        import scipy.optimize  # noqa: F401
-    except ImportError as error:
-        raise ConfigError(
-            "integer_program needs scipy 1.13 or later, which is not installed: pip install scipy"
-        ) from error
 
 
 @dataclass
@@ -475,8 +457,6 @@ def _costs(scores: np.ndarray, modifiers: list[np.ndarray]) -> np.ndarray:
 def _sparse(
     entries: list[tuple[np.ndarray, np.ndarray, float]], n_rows: int, n_columns: int
 ) -> Any:
-    from scipy.sparse import csr_array
-
     rows = np.concatenate([rows for rows, _, _ in entries])
     columns = np.concatenate([columns for _, columns, _ in entries])
     values = np.concatenate([np.full(len(rows), value) for rows, _, value in entries])
@@ -518,8 +498,6 @@ def _optimum(program: _Program, is_whole: bool, deadline: float) -> tuple[int, n
 
     Raises: GpuparseError: the solver gave up.
     """
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
     # No gap between the best tree and the bound: the solver would stop at 1e-4 of the score.
     # Simplifying the relaxation beforehand takes three times as long as solving it.
     options: dict[str, Any] = {"mip_rel_gap": 0.0, "presolve": is_whole}
@@ -546,9 +524,6 @@ def _broken_cuts(program: _Program, x: np.ndarray) -> list[np.ndarray]:
 
     The cut closest to the word is taken: a small set has a short constraint.
     """
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import breadth_first_order, maximum_flow
-
     n_nodes = len(program.arc)
     capacity = np.zeros((n_nodes, n_nodes), np.int32)
     capacity[program.h, program.m] = np.round(CAPACITY * x)
@@ -567,8 +542,6 @@ def _broken_cuts(program: _Program, x: np.ndarray) -> list[np.ndarray]:
 
 def _forbid(program: _Program, cycles: list[np.ndarray]) -> None:
     """Add a row for each set of words: fewer arcs within it than words."""
-    from scipy.sparse import vstack
-
     within = [program.arc[np.ix_(words, words)] for words in cycles]
     entries = [
         (np.full((numbers >= 0).sum(), row), numbers[numbers >= 0], 1.0)

@@ -1,15 +1,17 @@
-"""Scores of parts of three and four words in torch: of listed parts, and dense."""
+"""Rows and scores of parts of three and four words in torch: of listed parts, and dense."""
 
 import torch
 from torch import Tensor
 
-from gpuparse.features.plan import BELOW, PART_SEED, RIGHT, HigherPlan
+from gpuparse.features.plan import HigherPlan
 from gpuparse.parts import BY_NAME, HIGHER_ORDER, MOST_WORDS
-from gpuparse.scoring.admission import PARTS_AT_ONCE
-from gpuparse.scoring.tensors import AnyBatch, TensorBatch, as_tensors, bag_of, fold, mix, sum_bags
+from gpuparse.scoring.hashing import fold, mix
+from gpuparse.scoring.part_rows import ABSENT_WORD
+from gpuparse.scoring.tensors import AnyBatch, TensorBatch, as_tensors, bag_of, sum_bags
 from gpuparse.scoring.weights import FeatureMap, Weights
 
-ABSENT_WORD = 0  # stands for a word that a part does not have
+RIGHT, BELOW = 0x5BD1E995, 0xB5297A4D  # into the hash: m stands to the right of h, h to that of g
+PART_SEED = 1 << 16  # of higher-order templates; families of arcs and siblings have smaller ones
 
 
 def higher_scores(
@@ -33,13 +35,10 @@ def higher_scores(
     """
     bag = bag_of(weights, parts.device, max(1, len(plan.sides)))
     dtype = torch.float64 if weights.is_integer else torch.float32
-    sums = torch.zeros(len(parts), weights.array.shape[1], dtype=dtype, device=parts.device)
-    for first in range(0, len(parts), PARTS_AT_ONCE):
-        some = slice(first, first + PARTS_AT_ONCE)
-        rows = higher_rows(kind, parts[some], batch, plan, features, len(weights.array))
-        if rows.shape[1]:
-            sums[some] = sum_bags(bag, rows).to(dtype)
-    return sums
+    rows = higher_rows(kind, parts, batch, plan, features, len(weights.array))
+    if not rows.shape[1]:
+        return torch.zeros(len(parts), weights.array.shape[1], dtype=dtype, device=parts.device)
+    return sum_bags(bag, rows).to(dtype)
 
 
 def dense_higher_scores(

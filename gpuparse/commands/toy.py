@@ -1,0 +1,33 @@
+"""Models of generated sentences, such as that of `quickstart`, which know a toy grammar."""
+
+from pathlib import Path
+
+from gpuparse.commands.checkpoint import is_unfinished
+from gpuparse.config import SYNTHETIC, RunConfig
+from gpuparse.model_folder import CONFIG
+
+TOY = (
+    "learned from generated sentences: it knows only their toy grammar; for real text learn from a"
+    " treebank (data.train=FILE)"
+)
+
+
+def is_toy(config: str) -> bool:
+    """Whether a model learned from generated sentences, by the config that it records."""
+    return f"\n  train: {SYNTHETIC}" in config  # it is always written in the same form
+
+
+def is_same_toy(folder: Path, config: RunConfig) -> bool:
+    """Whether a folder has a finished model of generated sentences that this config would learn.
+
+    Learning it again loses nothing.
+    """
+    text = config.recorded().to_yaml()
+    try:
+        return (
+            is_toy(text)
+            and not is_unfinished(folder)
+            and (folder / CONFIG).read_text(encoding="utf-8") == text
+        )
+    except (OSError, UnicodeDecodeError):
+        return False

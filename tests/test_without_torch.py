@@ -1,0 +1,191 @@
+"""What `pip install gpuparse` brings is enough: with torch and triton hidden, all commands run.
+
+`.ci/run` tries an environment without torch, and measures it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpuparse.__main__ import COMMANDS
+from gpuparse.data.synthetic import generate
+
+ROOT = Path(__file__).parents[1]
+HIDDEN = ("torch", "triton")
+Run = Callable[..., str]
+SMALL = """
+features: mcdonald-2005
+decoder: chu_liu_edmonds
+threads: 2
+data: {train: train.conllu, dev: dev.conllu, test: test.conllu}
+feature_map: {rows: 65537}
+learning: {epochs: 1}
+labels: {rows: 16384, epochs: 1}
+"""
+STAGES = [
+    f"{stage}.{key}"
+    for stage in ("tokenizer", "tagger", "lemmatizer")
+    for key in ("learn=true", "epochs=2", "rows=65536")
+]
+# Systems whose learning, search or labels are code of their own, beside that of the pipeline.
+SYSTEMS = {
+    "siblings": ["features=mcdonald-pereira-2006", "decoder=eisner_sibling"],
+    "graphs": [
+        "features=mcdonald-pereira-2006", "decoder=multi_parent", "labels.features=graph-labels",
+        "data.train=graphs.conllu",
+    ],
+    "grandchildren": [
+        "features=carreras-2007", "decoder=eisner_grandchild", "labels.kind=joint",
+        "labels.features=carreras-2007",
+    ],
+    "third-order": ["features=third-order", "decoder=eisner_grand_sibling", "labels.kind=joint",
+                    "labels.features=joint-labels"],
+    "vectors": ["features=fast", "labels.features=fast-labels", "word_vectors.margin=2"],
+    "conditional": ["learning.rule=conditional", "learning.max_step=0.1"],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Treebanks, a config, and modules that hide torch and triton."""
+    folder = tmp_path_factory.mktemp("without")
+    (folder / "hidden").mkdir()
+    for package in HIDDEN:
+        error = f"ModuleNotFoundError('No module named {package}', name='{package}')"
+        (folder / "hidden" / f"{package}.py").write_text(f"raise {error}\n")
+    for number, name in enumerate(("train", "dev", "test"), start=1):
+        (folder / f"{name}.conllu").write_bytes(generate(60 if name == "train" else 12, number))
+    lines = (folder / "train.conllu").read_text().splitlines()
+    words = [line.split("\t") for line in lines]
+    graphs = [[*w[:8], f"{w[6]}:{w[7]}", w[9]] if len(w) == 10 else w for w in words]
+    (folder / "graphs.conllu").write_text("\n".join("\t".join(w) for w in graphs) + "\n")
+    (folder / "small.yaml").write_text(SMALL)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def python(folder: Path) -> Run:
+    """Run Python in that folder; returns stdout, or stderr of a call that fails with `code`."""
+
+    def run(*words: str, code: int = 0, given: str = "") -> str:
+        path = os.pathsep.join([str(folder / "hidden"), str(ROOT)])
+        done = subprocess.run(
+            [sys.executable, *words], cwd=folder, input=given, capture_output=True, text=True,
+            env={**os.environ, "PYTHONPATH": path}, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, done.stderr
+        return done.stderr if code else done.stdout
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def gpuparse(python: Run) -> Run:
+    """Run a command."""
+    return lambda *words, **how: python("-m", "gpuparse", *words, **how)
+
+
+@pytest.fixture(scope="module")
+def model(gpuparse: Run, folder: Path) -> str:
+    """The folder of a model with all stages; `parsed.conllu` is a parse of `test.conllu`."""
+    gpuparse("train", "small.yaml", *STAGES, "tagger.folds=2", "output=model")
+    parsed = gpuparse("parse", "model", "test.conllu", "--probabilities")
+    (folder / "parsed.conllu").write_text(parsed)
+    return "model"
+
+
+def test_torch_is_hidden(python: Run) -> None:
+    for package in HIDDEN:
+        assert "ModuleNotFoundError" in python("-c", f"import {package}", code=1)
+
+
+def test_the_quickstart(gpuparse: Run, folder: Path) -> None:
+    assert "LAS" in gpuparse("train", "quickstart", "learning.epochs=1", "labels.epochs=1")
+    assert json.loads((folder / "runs/quickstart/scores.json").read_text())["device"] == "cpu"
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_systems_are_learned_parse_and_are_explained(
+    name: str, gpuparse: Run, folder: Path
+) -> None:
+    gpuparse("train", "small.yaml", *SYSTEMS[name], f"output={name}")
+    assert gpuparse("parse", name, "test.conllu").count("\n\n") == 12
+    words = "--sentence", "1", "--word", "1", "--json"
+    assert json.loads(gpuparse("explain", name, "test.conllu", *words))["word"] == 1
+
+
+COMMAND_LINES = {
+    "parse": ["model", "test.conllu", "--kbest", "3", "--probabilities"],
+    "parse ": ["model", "test.conllu", "--mbr", "--device", "auto"],
+    "parse  ": ["model", "--input", "text"],
+    "evaluate": ["test.conllu", "parsed.conllu"],
+    "compare": ["test.conllu", "parsed.conllu", "parsed.conllu"],
+    "calibrate": ["model", "dev.conllu", "--output", "fitted"],
+    "reliability": ["test.conllu", "parsed.conllu"],
+    "report": ["model"],
+    "text": ["test.conllu"],
+    "draw": ["parsed.conllu", "--against", "test.conllu"],
+    "explain": ["model", "test.conllu", "--sentence", "1", "--word", "2"],
+    "blend": ["blended", "model", "model"],
+    "jackknife": ["small.yaml", "--folds", "2", "--output", "guided.conllu"],
+    "crossval": ["small.yaml", "--folds", "2", "--output", "folds"],
+    "tune": ["small.yaml", "--grid", "learning.k=1,2", "--output", "tuned"],
+    "doctor": [],
+    "config": ["small.yaml"],
+    "configs": [],
+    "train": ["small.yaml", "init_from=model", "data.train=dev.conllu", "output=grown"],
+}  # fmt: skip
+
+
+def test_every_command_is_tried() -> None:
+    assert {line.strip() for line in COMMAND_LINES} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("line", COMMAND_LINES)
+def test_commands(line: str, gpuparse: Run, model: str) -> None:
+    gpuparse(line.strip(), *COMMAND_LINES[line], given="She sings. They sang.\n")
+
+
+SCRIPT = """
+import gpuparse
+parser = gpuparse.load("model", device="auto")
+parsed = parser.parse_text("She sings. They sang.", probabilities=True)
+assert len(parsed) >= 1 and parsed.to_conllu()
+assert parser.explain(open("test.conllu").read().split("\\n\\n")[0] + "\\n\\n", 1).head >= 0
+assert len(list(parser.stream("test.conllu"))) == 12
+parser.parse_file("test.conllu", "of_file.conllu")
+table = parser.parse([["She", "sings"]]).to_arrow()
+assert parser.parse(table).to_pandas().shape[0] == 1
+run = gpuparse.train("small.yaml", {"output": "from-python", "threads": 1}, quiet=True)
+assert run.metrics["test_uas"] > 0
+"""
+INTEROP = """
+import pyarrow
+import gpuparse.interop.ray, gpuparse.interop.spark
+from gpuparse.interop.files import FileParser
+from gpuparse.interop.tables import TableParser
+import os, pathlib
+pathlib.Path("corpus").mkdir()
+pathlib.Path("corpus/1.conllu").write_text(pathlib.Path("test.conllu").read_text())
+assert FileParser("model", "corpus", "trees")("1.conllu")
+parse = gpuparse.interop.ray.RayParser("model", threads=1, device="cpu")
+assert parse(pyarrow.table({"form": [["She", "sings"]]})).num_rows == 1
+"""
+SPACY = """
+import spacy
+nlp = spacy.blank("en")
+nlp.add_pipe("sentencizer")
+nlp.add_pipe("gpuparse", config={"model": "model"})
+assert [token.dep_ for token in nlp("She sings.")]
+"""
+
+
+@pytest.mark.parametrize("script", [SCRIPT, INTEROP, SPACY], ids=["api", "interop", "spacy"])
+def test_python(script: str, python: Run, model: str) -> None:
+    nothing = "import sys\nassert not {'torch', 'triton'} & set(sys.modules)\n"
+    python("-c", f"{script}{nothing}")
