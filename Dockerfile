@@ -3,7 +3,7 @@
 #   docker build --target cpu  --build-arg COMMIT="$(git rev-parse HEAD)" --tag gpuparse:cpu  .
 #   docker build --target cuda --build-arg COMMIT="$(git rev-parse HEAD)" --tag gpuparse:cuda .
 #
-# docs/reproduce.md runs an experiment with it. The network is needed to build, and never to run.
+# docs/installing.md runs an experiment with it. The network is needed to build, and never to run.
 
 # The tag says what the digest is; the digest decides.
 ARG BASE=docker.io/library/python:3.11.15-slim-bookworm@sha256:b18992999dbe963a45a8a4da40ac2b1975be1a776d939d098c647482bcad5cba

@@ -16,6 +16,9 @@ from unittest import mock
 from gpuparse.__main__ import COMMANDS
 
 _SECTION = re.compile(r"(Args|Returns|Yields|Raises|Cost|Source): ?(.*)")
+_API_TABLE = re.compile(
+    r"\| (?:name \| what it is|functions \|) \|\n\| --- \| --- \|\n((?:\|.*\|\n)+)"
+)
 _API_ROW = re.compile(r"^\| `(gpuparse[\w.]*)` \|(.*)\|$", re.MULTILINE)
 _ITEM = re.compile(r"\*{0,2}[\w.]+(?:, \*{0,2}[\w.]+)*: ")
 
@@ -84,21 +87,26 @@ def _named(name: str) -> object:
 def add_api(app: object, page: str, source: list[str]) -> None:
     """A hook of Sphinx: whole docstrings in place of the tables of api.md."""
     if page == "api":
-        source[0] = re.sub(
-            r"\| name \| what it is \|\n\| --- \| --- \|\n((?:\|.*\|\n)+)", _directives, source[0]
-        )
+        source[0] = _API_TABLE.sub(_directives, source[0])
+
+
+def functions_of(page: str) -> list[str]:
+    """The functions of `gpuparse.inference` that a page of the API has in its tables."""
+    cells = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", page, re.MULTILINE)
+    return [f"gpuparse.inference.{name}" for cell in cells for name in re.findall(r"\w+", cell)]
 
 
 def _directives(table: re.Match[str]) -> str:
     rst = []
-    for name, _ in _API_ROW.findall(table[1]):
+    for name in [row[1] for row in _API_ROW.finditer(table[1])] + functions_of(table[1]):
         thing = _named(name)
         if inspect.isfunction(thing):
             rst.append(f".. autofunction:: {name}")
             continue
         kind = "automodule" if inspect.ismodule(thing) else "autoclass"
         # Users do not call the classes of `gpuparse`: arguments are not shown.
-        hidden = "()" if name.count(".") == 1 or ".api." in name else ""
+        is_of_users = name.count(".") == 1 or ".api." in name
+        hidden = "()" if is_of_users and kind == "autoclass" else ""
         rst += [f".. {kind}:: {name}{hidden}", "   :members:"]
     return "\n".join(["```{eval-rst}", *rst, "```", ""])
 

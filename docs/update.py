@@ -6,26 +6,42 @@ from typing import get_args
 
 from docs import reference
 from gpuparse.config import known_keys, load_config
-from gpuparse.config.schema import default_values, yaml_word
+from gpuparse.config.schema import Key, default_values, yaml_word
 from gpuparse.data.svg import svg_tree
 from gpuparse.decoder_choice import AUTO, fitting_decoders
 from gpuparse.features.templates import load_templates
 from gpuparse.inference.decoders import DECODERS, Quantity
 
 PAGES = Path(__file__).parent
+UNBOUNDED = 2**31 - 1  # a greatest value that the table of keys does not name
 TREES = {"projective": "projective trees", "all": "all trees", "graphs": "graphs"}
 
 
-def schema_table() -> str:
-    """All keys as a Markdown table: key, what it accepts, default, meaning."""
-    defaults = default_values()
-    rows = ["| key | accepts | default | meaning |", "| --- | --- | --- | --- |"]
+def keys_table() -> str:
+    """All keys as a Markdown table: key, what it accepts and its default, meaning."""
+    defaults = default_values() | {"output": "runs/NAME"}
+    rows = ["| key | accepts (default) | meaning |", "| --- | --- | --- |"]
     for name, key in known_keys().items():
-        default = f"`{yaml_word(defaults[name])}`" if name in defaults else "required"
-        if name == "output":
-            default = "`runs/NAME`"
-        rows.append(f"| `{name}` | {key.expected()} | {default} | {key.meaning} |")
+        default = yaml_word(defaults[name]) if name in defaults else "required"
+        words = accepted(key) + ", null" * (key.optional and default != "null")
+        rows.append(f"| `{name}` | {words} ({default}) | {key.meaning} |")
     return "\n".join(rows) + "\n"
+
+
+def accepted(key: Key) -> str:
+    """What a key accepts, shorter than in error messages."""
+    if key.kind in ("integer", "number"):
+        if key.above is not None:
+            words = f"{key.kind} > {key.above}"
+        elif key.high is None or key.high >= UNBOUNDED:
+            words = f"{key.kind} ≥ {key.low}"
+        else:
+            words = f"{key.kind} {key.low}-{key.high}"
+        return f"{words}, auto" if key.auto else words
+    if key.kind != "choice":
+        return key.expected().removeprefix("a ").removesuffix(" or null")
+    words = [yaml_word(choice) for choice in key.choices]
+    return ", ".join(words if len(words) <= len(DECODERS) + 1 else [*words[:2], f"... {words[-1]}"])
 
 
 def quantities_table() -> str:
@@ -90,7 +106,7 @@ TABLES = {
     ("decoders.md", "decoders"): decoders_table,
     ("commands.md", "commands"): reference.commands_table,
     ("configuration.md", "configs"): configs_table,
-    ("configuration.md", "keys"): schema_table,
+    ("configuration.md", "keys"): keys_table,
     ("decoders.md", "quantities"): quantities_table,
 }
 

@@ -248,7 +248,7 @@ def test_a_checkout_says_its_commit(tmp_path):
     assert described_version(tmp_path) == f"{__version__} ({asked.stdout[:12]}-dirty)"
 
 
-GUIDE = ROOT / "docs" / "reproduce.md"
+GUIDE = ROOT / "docs" / "installing.md"
 
 
 def shown_commands() -> list[list[str]]:
@@ -268,6 +268,6 @@ def test_the_guide_runs_commands_that_exist():
     assert alias[alias.index("--network") + 1] == "none"
     used = [words[1:] for words in shown_commands() if words[0] == "gpuparse"]
     assert {"train", "parse", "evaluate"} <= {words[0] for words in used} <= set(COMMANDS)
-    for command, config, *rest in used:
+    for command, *words in used:
         if command == "train":
-            load_config(ROOT / config, [word for word in rest if "=" in word])
+            load_config(ROOT / words[0], [word for word in words[1:] if "=" in word])

@@ -16,7 +16,9 @@ from gpuparse.commands.console import INTERRUPTED, MEANINGS
 from gpuparse.features.templates import SETS, parse_set
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+BOOK = ROOT / "benchmarks" / "book.md"
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), BOOK])
+INCLUDED = {"CHANGELOG.md", "CONTRIBUTING.md"}  # pages whose text is elsewhere
 MACHINE_PATH = re.compile(r"(?:^|[^\w.$}:/])/(?:home|root|tmp|work|mnt|opt|usr|var|Users)/")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 HOSTS = {"universaldependencies.org"}  # of links to elsewhere
@@ -121,7 +123,7 @@ def test_the_generated_tables_are_up_to_date():
 
 
 def test_the_exit_codes_are_those_of_the_errors():
-    text = (ROOT / "docs" / "files.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+) \| (.*) \|$", text, re.MULTILINE)
     said = {int(code) for code, _ in rows}
     things = vars(errors).values()
@@ -151,13 +153,42 @@ def test_all_options_of_parse_are_described(capsys):
     assert set(re.findall(r"--[a-z][a-z-]+", text)) == known
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/choosing.md"])
-def test_figures_are_those_of_the_results(page):
+def test_figures_of_the_readme_are_those_of_the_results():
     results = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-    text = (ROOT / page).read_text(encoding="utf-8")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
     figures = re.findall(r"\d\d\.\d\d / \d\d\.\d\d|\b\d{1,3},\d{3}(?= \|)", text)
     assert len(figures) >= 6
     assert [figure for figure in figures if figure not in results] == []
+
+
+def test_figures_of_the_pages_are_those_of_the_book():
+    """The laboratory book has every scored figure with its command."""
+    book = set(re.findall(r"\d\d\.\d\d|\d{1,3},\d{3}", BOOK.read_text(encoding="utf-8")))
+    of_results = 0
+    for path in (ROOT / "docs").glob("*.md"):
+        rows = re.sub(FENCE, "", path.read_text(encoding="utf-8"))
+        figures = re.findall(r"\b\d\d\.\d\d\b(?!\.)", rows)
+        if path.name == "results.md":
+            figures += re.findall(r"\b\d{1,3},\d{3}(?= \|)", rows)
+            of_results = len(figures)
+        assert [figure for figure in figures if figure not in book] == [], path
+    assert of_results >= 100
+
+
+def test_the_pages_are_few():
+    pages = [path for path in (ROOT / "docs").glob("*.md") if path.name not in INCLUDED]
+    assert len(pages) <= 25
+    assert sum(len(path.read_text(encoding="utf-8").split()) for path in pages) <= 30_000
+
+
+def test_pages_that_messages_name_exist():
+    named = {
+        page
+        for path in (ROOT / "gpuparse").rglob("*.py")
+        for page in re.findall(r"(?:docs|benchmarks)/[\w-]+\.md", path.read_text(encoding="utf-8"))
+    }
+    assert len(named) >= 10
+    assert [page for page in sorted(named) if not (ROOT / page).is_file()] == []
 
 
 def test_ci_runs_what_the_readme_says():

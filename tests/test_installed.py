@@ -94,7 +94,7 @@ def test_the_help_says_where_the_pages_are(site, empty, capsys):
     installed = called(site, "--help").stdout.rpartition("MODULES")[0]
     for text, folder in ((shown, ROOT / "docs"), (installed, site / "gpuparse" / "docs")):
         assert text.splitlines()[-1] == f"docs/: {folder}"
-        assert (folder / "files.md").is_file()
+        assert (folder / "commands.md").is_file()
 
 
 def test_the_package_alone_imports_nothing_but_itself():

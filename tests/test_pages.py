@@ -63,8 +63,7 @@ NOT_RUN = {
     "mypy": CI,
     "pytest ...": "runs this test",
     "python -m sphinx ...": CI,
-    "python -m benchmarks.papers mcdonald-crammer-pereira-2005 ...": PAPERS,
-    "python -m benchmarks.papers carreras-2007 ...": PAPERS,
+    "python -m benchmarks.papers ...": PAPERS,
     "tensorboard --logdir runs": "a server, which does not end",
     "docker build ...": "needs Docker; tests/test_docker.py checks the files",
     "gpuparse() { docker run ...": "needs Docker; the commands below it run without",
@@ -76,13 +75,7 @@ NOT_RUN = {
     "gpuparse train pipeline data.train=UD_English-EWT/en_ewt-ud-train.conllu ...": DOWNLOADED,
     "gpuparse train pipeline data.train=UD_French-Sequoia/fr_sequoia-ud-train.conllu"
     " ...": DOWNLOADED,
-    "python -m benchmarks clusters ...": "takes minutes; needs Ray and Spark",
     "python -m benchmarks gpu --output ...": CUDA,
-    "python -m benchmarks gpu --device cpu ...": "run by tests/benchmarks/test_on_device.py",
-    "python -m benchmarks kernels --device cuda": CUDA,
-    "python -m benchmarks scoring --device cuda": CUDA,
-    "python -m benchmarks parse --device cuda": CUDA,
-    "python -m benchmarks train --device cuda": CUDA,
     "gpuparse parse runs/first-order-projective corpus.conllu --device cuda ...": CUDA,
     "gpuparse train first-order-projective data.train=train.conllu device=cuda ...": CUDA,
 }

@@ -119,7 +119,7 @@ def _parser() -> argparse.ArgumentParser:
         prog=program("blend"),
         description="Make one model whose scores are the weighted sum of those of several, trained"
         " from one treebank: with other seeds, or by templates and by word vectors alone. It is"
-        " parsed with like any other, by one search. See docs/blending.md.",
+        " parsed with like any other, by one search. See docs/tuning.md.",
         epilog=exit_codes(0, 2, 3, 4, 5),
     )
     parser.add_argument("output", metavar="OUTPUT", help="the folder to write the model to")

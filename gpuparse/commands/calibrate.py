@@ -88,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
         prog=program("calibrate"),
         description="Fit the temperatures of a model's probabilities to gold trees, and gold tags,"
         " that it was not trained on, and write the model with them. Its trees and tags do not"
-        " change. See docs/confidence.md.",
+        " change. See docs/probabilities.md.",
         epilog=exit_codes(0, 2, 3, 4, 5),
     )
     parser.add_argument("model", metavar="MODEL", help="the folder that train wrote")

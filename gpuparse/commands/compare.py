@@ -109,7 +109,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Score parsed files of the same text, and test each against the first:"
         " McNemar's test on the words that only one of the two has right, and a paired bootstrap"
         " over sentences. The measures are those of evaluate: of trees where all files have the"
-        " same words, else those of the CoNLL 2018 shared task. docs/comparing.md describes the"
+        " same words, else those of the CoNLL 2018 shared task. docs/evaluating.md describes the"
         " measures and tests.",
         epilog=exit_codes(0, 2, 3),
     )

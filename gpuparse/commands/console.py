@@ -201,7 +201,7 @@ class _WholeWrites(io.RawIOBase):
 def exit_codes(*codes: int) -> str:
     """The line about these exit codes in the help of a command."""
     meanings = ", ".join(f"{code} {MEANINGS[code]}" for code in (*codes, INTERRUPTED))
-    return f"Exit codes: {meanings}. More: docs/files.md."
+    return f"Exit codes: {meanings}. More: docs/commands.md."
 
 
 def print_json(result: object) -> None:

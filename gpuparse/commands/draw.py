@@ -96,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Draw the trees of a CoNLL-X or CoNLL-U file as HTML, SVG or TikZ: arcs above"
         " the words, further arcs of graphs (DEPS) below. Probabilities in MISC (HeadProb,"
         " LabelProb) are shown as shade. As text, one word per line, draw the trees alone."
-        " docs/drawing.md shows examples.",
+        " docs/draw-and-explain.md shows examples.",
         epilog=exit_codes(0, 2, 3),
     )
     parser.add_argument("file", help="CoNLL-X or CoNLL-U file, or -")

@@ -136,7 +136,7 @@ def _parser() -> argparse.ArgumentParser:
         " sentences, root, non-projective arcs, all relations; where tags or lemmas differ, those"
         " too. Files of the same text with other words or sentences, or without any heads, get the"
         " measures of the CoNLL 2018 shared task. All words are scored, punctuation included,"
-        " unless an option leaves it out. docs/conventions.md defines the measures.",
+        " unless an option leaves it out. docs/evaluating.md defines the measures.",
         epilog=exit_codes(0, 2, 3),
     )
     parser.add_argument("gold", help="CoNLL-X or CoNLL-U file with the right trees, or -")

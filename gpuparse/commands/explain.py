@@ -84,8 +84,8 @@ def _parser() -> argparse.ArgumentParser:
         prog=program("explain"),
         description="Explain why a word has its head: compare the best tree with the best tree in"
         " which the word has another head, template by template. The weights add up to the scores"
-        " of both trees exactly. Models of graphs compare graphs. docs/explaining.md says how to"
-        " read the table. HEAD, DEPREL and DEPS of the file are not read.",
+        " of both trees exactly. Models of graphs compare graphs. docs/draw-and-explain.md says how"
+        " to read the table. HEAD, DEPREL and DEPS of the file are not read.",
         epilog=exit_codes(0, 2, 3, 4, 5),
     )
     parser.add_argument("model", help="folder of a trained model")

@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         prog=program("reliability"),
         description="Compare the probabilities that a parsed file has in MISC (HeadProb, LabelProb)"
         " with the share of correct words: a reliability table, the expected calibration error, and"
-        " how well low probabilities find errors. docs/comparing.md defines the measures.",
+        " how well low probabilities find errors. docs/probabilities.md defines the measures.",
         epilog=exit_codes(0, 2, 3),
     )
     parser.add_argument("gold", help="CoNLL-X or CoNLL-U file with the right trees, or -")

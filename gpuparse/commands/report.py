@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         " part of speech, length, depth and projectivity, confusions of relations, reliability of"
         " probabilities, and the sentences with the most errors; or about two runs side by side,"
         " with tests whether they differ. Trees are those of HEAD and DEPREL; DEPS is read for"
-        " models of graphs alone. docs/report.md describes it.",
+        " models of graphs alone. docs/evaluating.md describes it.",
         epilog=exit_codes(0, 2, 3, 4, 5),
     )
     what = "folder of a trained model, which parses the gold file; or the gold file parsed by any"

@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
         prog=program("text"),
         description="Write the raw text of a CoNLL-U file: tokens with the spaces that MISC tells"
         " (SpaceAfter=No, SpacesAfter), an empty line between paragraphs (# newpar, # newdoc)."
-        " docs/pipeline.md says more.",
+        " docs/raw-text.md says more.",
         epilog=exit_codes(0, 2, 3),
     )
     parser.add_argument("file", help="CoNLL-U file, or -")

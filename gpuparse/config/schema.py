@@ -198,9 +198,8 @@ class LearningConfig:
     backend: str = _choice(
         "auto",
         ("auto", "cpu", "torch"),
-        "Engine that learns the arc weights: `cpu`, native code with all rules and decoders;"
-        " `torch`, on the `device`, whose model differs in rounding; `auto`: `torch` with"
-        " `device: cuda`, else `cpu`.",
+        "Engine that learns the arc weights: `cpu`, native code; `torch`, on the `device`; `auto`:"
+        " `torch` with `device: cuda`, else `cpu`.",
     )
     k: int = _key(
         1,
@@ -321,9 +320,7 @@ class WordVectorsConfig:
     optimizer: str = _choice(
         "adam",
         ("adam", "adagrad", "passive-aggressive"),
-        "Optimizer of word vectors; `passive-aggressive`: a step just long enough for the loss, of"
-        " one factor of the scores at a time, at most `learning_rate` long; for sets with"
-        " `hidden: 0`.",
+        "Optimizer of word vectors; `passive-aggressive` is for sets with `hidden: 0`.",
     )
     learning_rate: float = _key(
         0.003,
@@ -351,9 +348,8 @@ class WordVectorsConfig:
     loss: str = _choice(
         "hinge",
         ("hinge", "conditional", "heads"),
-        "Loss of trees: `hinge`, how much a wrong tree scores above the gold tree, with its cost;"
-        " `conditional`, -ln of the probability of the gold tree; `heads`, -ln of that of each gold"
-        " head alone.",
+        "Loss of trees: `hinge`, how much a wrong tree scores above the gold tree; `conditional`,"
+        " -ln of the probability of the gold tree; `heads`, -ln of that of each gold head.",
     )
     cost: float = _key(
         1.0,
@@ -389,9 +385,8 @@ class WordVectorsConfig:
     margin: float | None = _key(
         None,
         "number",
-        "Templates score only the arcs, and the labels of finished trees, whose vectors score at"
-        " most this much less than the best ones, where there are several, in units of `cost`. This"
-        " makes parsing faster; null: all.",
+        "Templates score only arcs, and labels of finished trees, whose vectors score at most this"
+        " much less than the best ones, in units of `cost`; null: all.",
         low=0,
         high=1000,
         optional=True,
@@ -590,14 +585,12 @@ class RunConfig:
     output: str = _key(
         MISSING,
         "text",
-        "Model folder to write, relative to the working directory; the default is `runs/` and the"
-        " name of the config file without its extension.",
+        "Model folder to write; by default it has the name of the config.",
     )
     init_from: str | None = _key(
         None,
         "path",
-        "Model folder to learn on from, with its templates, weights and vocabulary, to which new"
-        " values and relations are added; docs/training.md says which keys must be as in the model."
+        "Model folder to learn on from; docs/training.md says which keys must be as in the model."
         " null: from nothing.",
         optional=True,
     )
@@ -616,16 +609,15 @@ class RunConfig:
     decoder: str = _choice(
         "eisner",
         ("auto", *DECODERS),
-        "Search algorithm; docs/decoders.md says what each finds and scores. `auto`: the highest"
-        " order that `features` has templates for, projective if at most 0.5 % of the arcs of"
-        " `data.train` are non-projective.",
+        "Search algorithm (docs/decoders.md). `auto`: the highest order that `features` has"
+        " templates for, projective if at most 0.5 % of the arcs of `data.train` are"
+        " non-projective.",
     )
     min_gain: float = _key(
         0.5,
         "number",
-        "Smallest gain in score, in units of the cost of one wrong head: `hill_climb` and"
-        " `multi_parent` make a change only above it; `dual_decomposition` returns a non-projective"
-        " tree only if it beats the best projective tree by more than that.",
+        "Smallest gain in score of a change by `hill_climb` and `multi_parent`, and of a"
+        " non-projective tree by `dual_decomposition`, in units of the cost of one wrong head.",
         low=0,
     )
     seed: int = _key(1, "integer", "Seed of all random numbers.", low=0, high=2**63 - 1)
@@ -642,7 +634,7 @@ class RunConfig:
         "held-out",
         ("held-out", "none"),
         "How probabilities are calibrated without `data.dev`: `held-out`, by a second parser, and"
-        " tagger, learned from 30 % of `data.train`, on another 10 %; `none`: they are not.",
+        " tagger, on held-out sentences of `data.train`; `none`: they are not.",
     )
     draw: int = _key(
         0,

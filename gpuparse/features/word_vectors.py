@@ -40,7 +40,7 @@ FURTHER = ("sibling", "grandparent")
 _SIZES = {
     "hidden": (0, 4096), "arc": (1, 2048), **dict.fromkeys(FURTHER, (0, 2048)), "label": (0, 2048)
 }  # fmt: skip
-FEW_WORDS = 30_000  # of a training treebank; docs/training.md has the measurements
+FEW_WORDS = 30_000  # of a training treebank; benchmarks/book.md has the measurements
 _OPTIONAL = set(FURTHER)  # sizes that are 0 where they are not given
 
 
