@@ -1,4 +1,4 @@
-"""Parsing of one input by the command `parse`: streams and shards, in chunks."""
+"""Parsing of one input, for all doors: streams and shards, in chunks."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def limit_torch_threads(threads: int, *, is_native: bool) -> None:
     """Set the number of threads of torch, which uses all processors otherwise.
 
     Args:
-        threads: number of threads of the command.
+        threads: number of threads of the job.
         is_native: whether native code does the work; torch then gets one thread.
     """
     if is_native and sys.modules.get("torch") is None:

@@ -1,4 +1,4 @@
-"""Parsing of one table by the command `parse`: Parquet or Arrow, in runs of rows and in shards."""
+"""Parsing of one table, for all doors: Parquet or Arrow, in runs of rows and in shards."""
 
 from __future__ import annotations
 
