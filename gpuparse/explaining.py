@@ -22,7 +22,6 @@ from gpuparse.errors import ConfigError, NoTreeError, ResourceError, ScoreError
 from gpuparse.features.atoms import Atom
 from gpuparse.features.plan import (
     NO_NODE,
-    NO_NODE_VALUE,
     LabelPlan,
     RowTemplates,
     templates_of_end_rows,
@@ -531,7 +530,9 @@ class _Sentence:
         fields = self._parser.vocabularies.fields
         row = fields.index(atom.field)
         place = min(max(self._start + node + atom.offset, 0), self._batch.values.shape[1] - 1)
-        value = NO_NODE_VALUE if node == NO_NODE else int(self._batch.values[row, place])
+        if node == NO_NODE:  # its value is that of a place after the sentence
+            return "(none)"
+        value = int(self._batch.values[row, place])
         if value in _SPECIAL:
             return f"({_SPECIAL[value]})"
         known = self._parser.vocabularies.values[atom.field]

@@ -16,6 +16,13 @@ from gpuparse.errors import ConfigError, DataError
 _WHOLE_NAME = 200  # bytes of a file's name that its hidden names have
 _BEGINNING = 40  # characters of a longer name that they have, each of at most 4 bytes
 _TEMPORARY = "gpuparse.part"  # how the hidden name of an unfinished file ends
+COMPRESSED = "the file is compressed; decompress it first"
+_BEGINNINGS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")  # gzip, bzip2, xz, zstd
+
+
+def is_compressed(begin: bytes) -> bool:
+    """Whether a file is compressed, by its first bytes."""
+    return begin.startswith(_BEGINNINGS)
 
 
 def standard_input() -> BinaryIO:

@@ -494,9 +494,9 @@ def check_guides(templates: TemplateSet, *, are_given: bool) -> None:
     Raises: ConfigError: they are not.
     """
     if templates.guide and not are_given:
-        raise ConfigError("the template set has guide templates, and there are no guides")
+        raise ConfigError("the model reads guides, and there are none")
     if are_given and not templates.guide:
-        raise ConfigError("the template set has no guide templates, but guides are given")
+        raise ConfigError("the model was learned without guides, and guides are given")
 
 
 def are_scales(*scales: object) -> bool:

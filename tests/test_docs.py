@@ -107,6 +107,13 @@ def assert_options_known(command: str, words: list[str], capsys) -> None:
     assert all(word in text for word in words if word.startswith("--"))
 
 
+def test_the_page_of_the_api_lists_all_errors():
+    page = (ROOT / "docs" / "api.md").read_text()
+    named = {name for name, each in vars(errors).items() if isinstance(each, type)}
+    listed = set(re.findall(r"^\| `gpuparse\.errors\.(\w+)` \| \w", page, re.MULTILINE))
+    assert listed == {name for name in named if issubclass(getattr(errors, name), Exception)}
+
+
 def test_the_generated_tables_are_up_to_date():
     run = runpy.run_path(str(ROOT / "docs" / "update.py"))
     for path, text in run["updated"]().items():

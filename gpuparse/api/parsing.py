@@ -49,7 +49,7 @@ from gpuparse.data.sentences import (
     table_rows,
     tags_in,
 )
-from gpuparse.data.table_files import AUTO, TableFile, format_of, is_table
+from gpuparse.data.table_files import AUTO, TableFile, check_output_name, format_of, is_table
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.extras import require
@@ -62,6 +62,8 @@ from gpuparse.pipeline import NO_STAGES, Pipeline, load_stages, unpack_stages
 from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
 from gpuparse.text.reader import text_chunk
 
+# What to do about columns that are missing.
+GIVE_COLUMNS = "give it, or load the model with allow_missing=True to parse without"
 BATCH = 1000  # sentences of an iterable that `stream` parses at a time
 TAGS = "tags"  # what `keep` may keep
 _TEXT = "text"  # the name of CoNLL-U text in messages
@@ -229,7 +231,7 @@ class SentenceParser:
         """
         job = self._job(probabilities, mbr, kbest, keep_heads, guide, keep, deps)
         if isinstance(sentences, (str, bytes)):
-            treebank = treebank_from_bytes(_as_text(sentences), _TEXT)
+            treebank = treebank_from_bytes(_as_text(sentences, "parse()"), _TEXT)
             return self._parsed(job, treebank, np.diff(treebank.word_starts))
         if is_arrow(sentences):
             return self._parsed_table(job, sentences)
@@ -339,7 +341,7 @@ class SentenceParser:
             target: the path of the output: a table for a table, CoNLL-U for other formats. It
                 appears when it is complete.
             input: the format of the source: "conllu" (CoNLL-X too), "text" for models with a
-                tokeniser, "vertical" (a word a line), "parquet" or "arrow"; "auto": by the suffix
+                tokeniser, "vertical" (one word per line), "parquet", "arrow"; "auto": by the suffix
                 (.txt, .parquet, .arrow, ...), conllu for others.
             on_error: what is done about a malformed sentence: "fail": an error; "skip": it is left
                 out; "keep": it is passed through, in a table with nulls.
@@ -367,6 +369,7 @@ class SentenceParser:
                 raise ConfigError("kbest: a table has one tree per row; give CoNLL-U, or use parse")
         else:
             self._check_input(job, kind, name)
+        check_output_name(os.fspath(target), kind)
         output, progress = Path(target), Progress("parsing", quiet=True)
         with _opened(name) as file, unchanged(file, name):
             if output.exists() and output.samefile(name):
@@ -410,7 +413,7 @@ class SentenceParser:
         from gpuparse.explaining import explain
 
         if isinstance(sentence, (str, bytes)):
-            treebank = treebank_from_bytes(_as_text(sentence), _TEXT)
+            treebank = treebank_from_bytes(_as_text(sentence, "explain()"), _TEXT)
         else:
             read = read_sentences([sentence], keep_heads=False)
             text = as_conllu(read, self._tag_field(read), 0)
@@ -593,7 +596,7 @@ class SentenceParser:
                 "\n".join(
                     f"{treebank.source}: {_FIELDS[column]} is missing in all of the"
                     f" {plural(treebank.n_words, 'word')}, but the model reads {fields} there:"
-                    " give it, or load the model with allow_missing=True to parse without"
+                    f" {GIVE_COLUMNS}"
                     for column, fields in missing.items()
                 )
             )
@@ -656,15 +659,21 @@ def _engine(model: Parser, device: str, backend: str) -> tuple[str, bool]:
     return device, is_native_on(backend, device)
 
 
-def _as_text(sentences: str | bytes) -> bytes:
-    """CoNLL-U as bytes; DataError for text that is none."""
+_TAKEN = {  # besides CoNLL-U text
+    "parse()": f"a list of sentences, each {GIVEN}, as in {EXAMPLE}",
+    "explain()": f"a sentence, which is {GIVEN}",
+}
+
+
+def _as_text(sentences: str | bytes, method: str) -> bytes:
+    """CoNLL-U as bytes; DataError for text that is none. method: of the class, in messages."""
     try:
         text = sentences.encode() if isinstance(sentences, str) else sentences
     except UnicodeEncodeError as error:
-        raise DataError(f"parse(): an unpaired surrogate at {error.start}") from error
+        raise DataError(f"{method}: an unpaired surrogate at {error.start}") from error
     if b"\t" not in text and text.strip():
         raise DataError(
-            f"parse() takes a list of sentences, each {GIVEN}, as in {EXAMPLE}, or CoNLL-U text"
+            f"{method} takes {_TAKEN[method]}, or CoNLL-U text"
             f" with ten columns between tabs, and not {text[:40].decode(errors='replace')!r}."
             " Plain text is for parse_text(), of a model with a tokeniser;"
             " for a file there is stream(path)"

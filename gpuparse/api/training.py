@@ -15,6 +15,7 @@ from gpuparse.commands.console import say, silent
 from gpuparse.commands.gold import with_fitting_decoder
 from gpuparse.commands.train import Run, Tested, check_output_of
 from gpuparse.config import RunConfig, load_config, make_config
+from gpuparse.data.sentences import shown
 from gpuparse.errors import ConfigError, ModelError
 
 
@@ -68,6 +69,8 @@ def train(
     >>> run.folder.name, run.metrics["test_uas"] > 80
     ('short', True)
     """
+    if not isinstance(config, (str, os.PathLike, Mapping)):
+        raise ConfigError(f"train() takes a file, a name or a dict, and not {shown(config)}")
     given = overrides or {}
     if isinstance(config, Mapping):
         complete = make_config(config, given)

@@ -318,7 +318,8 @@ class Progress:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close()
+        if kind is None or self._done or self._on_terminal:
+            self.close()  # an error before the first sentence is told alone
 
     def advance(
         self, sentences: int, *, fraction: float | None = None, note: str | None = None

@@ -94,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
         prog=program("draw"),
         description="Draw the trees of a CoNLL-X or CoNLL-U file as HTML, SVG or TikZ: arcs above"
         " the words, further arcs of graphs (DEPS) below. Probabilities in MISC (HeadProb,"
-        " LabelProb) are shown as shade. As text, a word a line, draw the trees alone."
+        " LabelProb) are shown as shade. As text, one word per line, draw the trees alone."
         " docs/drawing.md shows examples.",
         epilog=exit_codes(0, 2, 3),
     )

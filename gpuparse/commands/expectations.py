@@ -62,8 +62,11 @@ def expectations(
             " sentences score 10 to 20 points lower than models of some thousand sentences"
         )
         if arcs.word_vectors and not arcs.arc:
-            few += ", and word vectors alone are then worse than templates"
-        yield f"{few}; choose `default` or templates alone, and score it by `crossval` ({SECTION})"
+            few += (
+                ", and word vectors alone are then worse than templates; choose `default` or"
+                " templates alone"
+            )
+        yield f"{few}; score the config by `crossval` ({SECTION})"
 
 
 def _losses(treebank: Treebank, empty: Sequence[int]) -> Iterator[str]:

@@ -161,7 +161,7 @@ def _introduction(found: Explanation) -> list[str]:
         else:
             lines.append("The other graph is the best one found in which the word has other heads.")
     else:
-        lines.append(f"The head of {word} is {head}{relation}. Compared with the head {other}.")
+        lines.append(f"The head of {word} is {head}{relation}. Compared with {other} as its head.")
         if found.is_asked:
             lines.append(
                 f"The other tree is the best tree that was found with that head ({other})."

@@ -45,6 +45,7 @@ from gpuparse.data.table_files import (
     TEXT,
     VERTICAL,
     TableFile,
+    check_output_name,
     format_of,
     is_raw_text,
     is_table,
@@ -63,6 +64,7 @@ from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
 from gpuparse.self_test import device_difference
 from gpuparse.text.reader import OnTextError
 
+BACKENDS = ("auto", *ENGINES)
 TAGS_NOT_CALIBRATED = (
     "its probabilities of tags are not calibrated and may be far too high or too low; gpuparse"
     " calibrate MODEL GOLD fits them to gold tags"
@@ -164,7 +166,7 @@ def _advice_if_stopped(options: argparse.Namespace, tell: Callable[[str], None])
         yield
     except KeyboardInterrupt:
         if options.shard:
-            tell("finished shards are kept: the same command again parses those that are missing")
+            tell("the same command again parses the shards that are not finished")
         elif _names_folder(options):
             tell(f"finished files are in {options.output}: give the missing ones, or --force")
         elif options.output:
@@ -177,7 +179,9 @@ def _check_model(model: str) -> None:
     try:
         check_folder(Path(model))
     except ModelError as error:
-        raise ModelError(f"{error}\nusage: {program('parse')} MODEL [FILE ...]") from None
+        if os.path.isdir(model):
+            raise
+        raise ModelError(f"{error}; write: {program('parse')} MODEL [FILE ...]") from None
 
 
 def _formats(
@@ -377,6 +381,8 @@ def is_native_on(backend: str, device: str) -> bool:
     """Whether native code parses; ConfigError if the backend cannot run on the device."""
     if device == "cpu" and backend in ("auto", "cpu"):
         return True
+    if backend not in BACKENDS:
+        raise ConfigError(f"backend: expected {', '.join(BACKENDS)}, and not {backend!r}")
     require(f"device {device}" if device != "cpu" else f"backend {backend}", "torch")
     import torch  # native code needs none of it
 
@@ -460,8 +466,10 @@ def named(file: str) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program("parse"),
-        description="Parse CoNLL-X or CoNLL-U files; only HEAD and DEPREL are changed, and MISC"
-        " with --probabilities, in very long sentences and in trees without a certificate. Tables"
+        description="Parse raw text, one word per line, CoNLL-U or CoNLL-X, or tables. Raw text"
+        " needs a model with a tokeniser; its output is CoNLL-U. In CoNLL-U, HEAD, DEPREL and DEPS"
+        " change; a tagger changes UPOS, XPOS and FEATS, a lemmatiser LEMMA; MISC changes with"
+        " --probabilities, in very long sentences and in trees without a certificate. Tables"
         " get columns with the trees. Threads, batch size, device and backend change no byte of the"
         " output.",
         epilog=exit_codes(0, 1, 2, 3, 4, 5, 6),
@@ -542,7 +550,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--backend",
-        choices=("auto", *ENGINES),
+        choices=BACKENDS,
         default="auto",
         help="cpu: native code; torch: torch operations on any device; gpu: Triton kernels; the"
         " output is the same",
@@ -682,11 +690,13 @@ def _output_paths(options: argparse.Namespace) -> list[Path | None]:
     if not _names_folder(options):
         _check_output(files[0], output, options)
         check_new_file(output, force=True)
+        if files[0] != STANDARD or options.input_format != AUTO:
+            check_output_name(output, format_of(files[0], options.input_format))
         return [Path(output)]
     if STANDARD in files:
         raise ConfigError(f"standard input has no name in the folder {output}; name a file")
-    if os.path.exists(output) and not os.path.isdir(output):
-        raise ConfigError(f"{output}: is not a folder, which several inputs need; name another")
+    if os.path.exists(output.rstrip(os.sep) or os.sep) and not os.path.isdir(output):
+        raise ConfigError(f"{output}: is not a folder; name another, or a file for one input")
     inputs: dict[str, str] = {}
     for file in files:
         name = output_name(os.path.basename(file), format_of(file, options.input_format))

@@ -7,7 +7,7 @@ from gpuparse.config import SYNTHETIC, RunConfig
 from gpuparse.model_folder import CONFIG
 
 TOY = (
-    "learned from generated sentences: it knows their toy grammar alone; for real text learn from a"
+    "learned from generated sentences: it knows only their toy grammar; for real text learn from a"
     " treebank (data.train=FILE)"
 )
 

@@ -7,6 +7,7 @@ import numpy as np
 from gpuparse.data import scanner
 from gpuparse.data.treebank import find_sent_id, place
 from gpuparse.errors import DataError, plural
+from gpuparse.files import COMPRESSED, is_compressed
 
 SHOWN = 40  # characters of a faulty field that a message quotes
 MESSAGES = {
@@ -68,7 +69,9 @@ def fault_error(
     code, detail, line, offset, start, end = (int(number) for number in fault)
     if code == scanner.NOT_UTF8:
         detail += first_byte
-    if code == scanner.COLUMN_COUNT:
+    if first_byte == 0 and is_compressed(text):
+        what = COMPRESSED
+    elif code == scanner.COLUMN_COUNT:
         what = _column_count(text[offset:end].split(b"\n", 1)[0], detail)
     else:
         field = text[offset : min(end, offset + SHOWN)].split(b"\t", 1)[0]
@@ -83,8 +86,8 @@ def _column_count(line: bytes, found: int) -> str:
         return f"a line of blanks ({columns}); a blank line must be empty"
     if found == 1 and not line[:1].isdigit():
         return (
-            f"{columns} instead of 10: no CoNLL-U; raw text is parsed by a model with a tokeniser,"
-            ' and --input text (in Python input="text")'
+            f"{columns} instead of 10: this is not CoNLL-U; for raw text give text as the format of"
+            " the input, to a model that has a tokeniser"
         )
     if found < scanner.N_COLUMNS and len(line.split()) >= scanner.N_COLUMNS:
         return f"{columns} instead of 10; separate the columns by tabs, not by spaces"

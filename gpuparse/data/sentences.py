@@ -98,7 +98,7 @@ def twice(source: str, field: str) -> DataError:
 def no_form(names: Sequence[Any]) -> DataError:
     """The error of a table without a column `form`."""
     return DataError(
-        "a table of sentences has one row a sentence and a column 'form' with the list of its"
+        "a table of sentences has one row per sentence and a column 'form' with the list of its"
         f" words; this one has the columns {', '.join(map(repr, names[:12]))}"
     )
 
@@ -307,5 +307,7 @@ def _separator_error(sentences: Sequence[Columns], first: int) -> DataError:
 def shown(value: object) -> str:
     """A value and its type, cut where it is long."""
     text = repr(value)
+    if "\n" in text:  # a drawing or a table
+        return type(value).__name__
     text = text if len(text) <= 40 else text[:37] + "..."
     return text if value is None else f"{type(value).__name__} {text}"

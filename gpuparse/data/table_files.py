@@ -53,6 +53,19 @@ def output_name(name: str, kind: str) -> str:
     return f"{stem if SUFFIXES.get(suffix.lower()) == TEXT else name}.{CONLLU}"
 
 
+def check_output_name(path: str, kind: str) -> None:
+    """Make sure that the suffix of an output names no other format than it gets.
+
+    Args: kind: the format of the input.
+    Raises: ConfigError: it does.
+    """
+    suffix = os.path.splitext(path)[1].lower()
+    said = CONLLU if suffix in (".conllu", ".conll") else SUFFIXES.get(suffix, TEXT)
+    has = kind if is_table(kind) else CONLLU
+    if said not in (has, TEXT):
+        raise ConfigError(f"{path}: the output of {kind} is {has}; name it without {suffix}")
+
+
 def is_raw_text(begin: bytes) -> bool:
     """Whether a stream that begins so is raw text: its first line has no tab and is no comment.
 

@@ -165,7 +165,7 @@ def _tree_error(treebank: Treebank, s: int, fault: int, m: int) -> DataError:
     else:
         listed = [v for v in range(1, n + 1) if heads[v - 1] == 0]
         roots = f"{plural(len(listed), 'root')}: {_words(listed, forms)}"
-        what = f"{roots}; keep one, or allow several roots"
+        what = f"{roots}; keep one, or train a model that allows several (data.single_root=false)"
     line = int(treebank.lines[treebank.word_starts[s] + listed[0] - 1])
     return DataError(place(treebank.source, line, sentence.sent_id) + what)
 

@@ -21,6 +21,7 @@ _FAULTS = (
     "", "has no head", "has a head below 0", "has a head beyond the words of the sentence",
     "is its own head", "is on a cycle", "", "has an arc that crosses another one",
 )  # fmt: skip
+_CROSSING = 7
 
 
 class TreeKind:
@@ -33,7 +34,7 @@ class TreeKind:
     def __init__(self, lengths: Tensor, *, is_projective: bool, single_root: bool) -> None:
         self.lengths, self.is_projective, self.single_root = lengths, is_projective, single_root
 
-    def require(self, heads: Tensor, *, is_partial: bool = False) -> None:
+    def require(self, heads: Tensor, *, is_partial: bool = False, is_loss: bool = False) -> None:
         """Make sure that all trees are of the kind; nothing is checked where code is traced.
 
         Args: heads: as `as_heads` returns them. is_partial: whether -1 says that a head is not
@@ -47,11 +48,11 @@ class TreeKind:
             return
         if heads.device.type != "cpu":
             is_wrong = self.find_wrong(heads, is_partial=is_partial)
-            torch._assert_async(~is_wrong.any(), f"given trees: {self._hint()}")
+            torch._assert_async(~is_wrong.any(), f"given trees: {self._hint(None, is_loss)}")
             return
         faults, words = self._faults(heads, is_partial=is_partial)
         if faults.any():
-            raise ScoreError(self._message(heads, faults, words))
+            raise ScoreError(self._message(heads, faults, words, is_loss))
 
     def find_wrong(self, heads: Tensor, *, is_partial: bool = False) -> Tensor:
         """Bool (B,) or (B, K): which trees are not of the kind; as `require`, on any device."""
@@ -78,7 +79,7 @@ class TreeKind:
         if unreachable == "projectivise":
             heads = projectivise(heads, self.lengths, single_root=self.single_root)
         if unreachable != "skip":
-            self.require(heads, is_partial=is_partial)
+            self.require(heads, is_partial=is_partial, is_loss=True)
             return heads, None
         is_wrong = self.find_wrong(heads, is_partial=is_partial)
         position = torch.arange(heads.shape[1], device=heads.device)
@@ -97,7 +98,7 @@ class TreeKind:
         )  # fmt: skip
         return faults, words
 
-    def _message(self, heads: Tensor, faults: np.ndarray, words: np.ndarray) -> str:
+    def _message(self, heads: Tensor, faults: np.ndarray, words: np.ndarray, is_loss: bool) -> str:
         row = int(np.flatnonzero(faults)[0])
         per_sentence = heads.shape[1] if heads.dim() == 3 else 1
         b, m = row // per_sentence, int(words[row])
@@ -105,15 +106,17 @@ class TreeKind:
         what = f"word {m} {_FAULTS[faults[row]]}" if m else "several words are attached to the root"
         if m:
             what += f": its head is {int(heads.reshape(-1, heads.shape[-1])[row, m])}"
-        return f"sentence {b}{tree}: {what}; {self._hint()}"
+        return f"sentence {b}{tree}: {what}; {self._hint(int(faults[row]), is_loss)}"
 
-    def _hint(self) -> str:
+    def _hint(self, fault: int | None, is_loss: bool) -> str:
+        """What is expected; of losses, what else can be done about a fault, None for any."""
         kind = "projective trees" if self.is_projective else "trees"
-        kind += " with one word at the root" if self.single_root else ""
-        return (
-            f'expected {kind}; losses leave others out with unreachable="skip", or learn from the'
-            ' nearest projective ones with unreachable="projectivise"'
-        )
+        hint = f"expected {kind}{' with one word at the root' if self.single_root else ''}"
+        if is_loss:
+            hint += '; a loss leaves out other sentences with unreachable="skip"'
+        if is_loss and fault in (None, _CROSSING):
+            hint += ', and learns from the nearest projective tree with unreachable="projectivise"'
+        return hint
 
 
 def as_heads(heads: object, lengths: Tensor, n_nodes: int, *, several: bool = False) -> Tensor:

@@ -23,7 +23,7 @@ from spacy.tokens import Doc
 from spacy.util import registry
 from spacy.vocab import Vocab
 
-from gpuparse.api.parsing import SentenceParser, load
+from gpuparse.api.parsing import GIVE_COLUMNS, SentenceParser, load
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.files import replace_file
@@ -48,6 +48,10 @@ MOST_TOKENS = 200_000  # that are parsed at once, but for the last Doc
 MOST_CHARACTERS = 1 << 20  # that are cut into tokens at once, but for the last text
 _GAP = "\n\n"  # between texts: a paragraph ends there
 _FOLDER = "model"
+_GIVE_COLUMNS = (
+    "put components that set tags, lemmas or morphology before this one, or give"
+    ' config={"allow_missing": True}'
+)
 _Sized = TypeVar("_Sized", str, Doc)
 
 
@@ -222,10 +226,8 @@ class Component(Pipe):
         try:
             parsed = parser.parse(words.sentences(read), **self._asked)
         except DataError as error:
-            raise DataError(
-                f"{self.name}: {error}; put components that set tags, lemmas or morphology before"
-                ' this one, or give config={"allow_missing": True}'
-            ) from error
+            what = str(error).removeprefix("sentences: ").replace(GIVE_COLUMNS, _GIVE_COLUMNS)
+            raise DataError(f"{self.name}: {what}") from error
         words.write(parsed, stages.columns, keep=keep)
 
 

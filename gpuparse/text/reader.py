@@ -8,6 +8,7 @@ import numpy as np
 
 from gpuparse.data.treebank import place
 from gpuparse.errors import DataError
+from gpuparse.files import COMPRESSED, is_compressed
 from gpuparse.text.characters import (
     MAX_SPACES,
     SPACES,
@@ -232,6 +233,8 @@ class _Reader:
     def error(self, text: bytes, fault: "_Fault") -> DataError:
         """The error for a fault of a text that begins at the place reached."""
         where = place(self.source, self.line + text.count(b"\n", 0, fault.offset), "")
+        if self.byte == 0 and is_compressed(text):
+            return DataError(where + COMPRESSED)
         return DataError(where + fault.message.format(byte=self.byte + fault.offset))
 
     def _pass(self, text: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Vertical text, a word a line and an empty line after each sentence, as CoNLL-U."""
+"""Vertical text, one word per line and an empty line after each sentence, as CoNLL-U."""
 
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -6,6 +6,7 @@ from typing import BinaryIO
 from gpuparse.data.conll import MAX_LINE
 from gpuparse.data.treebank import place
 from gpuparse.errors import DataError
+from gpuparse.files import COMPRESSED, is_compressed
 
 CHUNK = 1 << 20  # bytes
 _COLUMNS = "\t_" * 8
@@ -68,9 +69,11 @@ def _word(line: bytes, source: str, number: int) -> str:
         if len(line) > MAX_LINE:
             wrong = f"has more than {MAX_LINE} bytes; break it up"
         elif "\t" in text:
-            wrong = "has a tab; write one word a line, without columns, or use CoNLL-U"
+            wrong = "has a tab; write one word per line, without columns, or use CoNLL-U"
         elif "\0" in text or "\r" in text:
             wrong = "has NUL or a carriage return in it; remove it"
+    if number == 1 and is_compressed(line):
+        raise DataError(f"{place(source, number, '')}{COMPRESSED}")
     if wrong:
         raise DataError(f"{place(source, number, '')}the line {wrong}")
     return text

@@ -235,7 +235,7 @@ def test_options_that_do_not_fit_are_refused(parser, kinds, tmp_path):
         (parser, {"kbest": 0}, "kbest: expected a whole number"),
         (parser, {"kbest": 2**64}, "kbest: expected a whole number from 1 to 1,000,000, not 1844"),
         (parser, {"guide": "file"}, "guide: expected misc:KEY"),
-        (parser, {"guide": "misc:Guide"}, "no guide templates|no guide features"),
+        (parser, {"guide": "misc:Guide"}, "learned without guides"),
         (higher, {"probabilities": True}, "decoder dual_decomposition has no exact sums"),
         (higher, {"kbest": 2}, "decoder dual_decomposition finds one tree only"),
     ):

@@ -1,5 +1,6 @@
 """The parse command: bytes in and out, streams, faults, and what it refuses."""
 
+import importlib
 import io
 import os
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import gpuparse
 from gpuparse.commands import draw, parse, parse_job
 from gpuparse.commands.console import run
 from gpuparse.data import conll
@@ -19,8 +21,10 @@ from gpuparse.data.conll import read_treebank, treebank_from_bytes, write_predic
 from gpuparse.data.synthetic import generate
 from gpuparse.data.tag_columns import without_deps
 from gpuparse.decoder_choice import with_decoder
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, DataError
 from gpuparse.model_folder import load_parser
+from gpuparse.text.reader import stream_text
+from gpuparse.text.vertical import stream_vertical
 from tests.commands.conftest import ROOT, program
 
 
@@ -255,8 +259,8 @@ def test_shards_beside_a_file(trained, expected, parse_run, tmp_path):
 def test_several_files_need_a_folder(trained, parse_run, tmp_path):
     (tmp_path / "out").write_bytes(b"old")
     code, _, lines = parse_run(trained.test, trained.config, "--output", tmp_path / "out")
-    said = f"gpuparse: error: {tmp_path}/out: is not a folder, which several inputs need; name"
-    assert (code, lines) == (2, [f"{said} another"])
+    said = f"gpuparse: error: {tmp_path}/out: is not a folder; name another,"
+    assert (code, lines) == (2, [f"{said} or a file for one input"])
     assert (tmp_path / "out").read_bytes() == b"old"
 
 
@@ -408,7 +412,7 @@ def test_interruption_leaves_no_file(trained, tmp_path):
         ("a.conllu", [], "{}/a.conllu: not written; with --shard all/N finished parts are kept"),
         ("out/", [], "finished files are in {}/out/: give the missing ones, or --force"),
         ("out/", ["--shard", "all/2"],
-         "finished shards are kept: the same command again parses those that are missing"),
+         "the same command again parses the shards that are not finished"),
     ],
 )  # fmt: skip
 def test_an_interruption_says_how_to_go_on(
@@ -469,7 +473,6 @@ def test_missing_inputs_and_devices(trained, parse_run, monkeypatch, tmp_path):
 def test_a_sentence_or_a_file_in_the_place_of_the_model(parse_run, tmp_path, monkeypatch):
     (tmp_path / "hello.txt").write_text("She sings.\n")
     monkeypatch.chdir(tmp_path)
-    usage = "gpuparse: error: usage: gpuparse parse MODEL [FILE ...]"
     monkeypatch.setattr(sys, "argv", ["gpuparse"])
     for model, files, wrong in (
         ("She sings.", [], "no such folder; a model is a folder that `gpuparse train` wrote"),
@@ -477,7 +480,8 @@ def test_a_sentence_or_a_file_in_the_place_of_the_model(parse_run, tmp_path, mon
         ("hello.txt", [], "a file; a model is a folder that `gpuparse train` wrote"),
     ):
         code, _, lines = parse_run(*files, model=model)
-        assert (code, lines) == (4, [f"gpuparse: error: {model}: {wrong}", usage])
+        write = "write: gpuparse parse MODEL [FILE ...]"
+        assert (code, lines) == (4, [f"gpuparse: error: {model}: {wrong}; {write}"])
 
 
 def test_a_sentence_in_the_place_of_a_file(trained, parse_run, monkeypatch):
@@ -490,10 +494,52 @@ def test_a_sentence_in_the_place_of_a_file(trained, parse_run, monkeypatch):
         assert parse_run(name)[2] == [f"gpuparse: error: {name}: no such file"]
 
 
+def test_a_folder_without_a_model(parse_run, trained, tmp_path):
+    file = tmp_path / "hello.txt"
+    file.write_text("She sings.\n")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    wrong = f"gpuparse: error: {empty}: there is no model in this folder; "
+    hint = "a model is a folder that `gpuparse train` wrote"
+    assert parse_run(file, model=empty) == (4, b"", [wrong + hint])
+    above = trained.model.parent
+    code, _, lines = parse_run(file, model=above)
+    assert code == 4
+    assert f"{above}: there is no model in this folder; did you mean {trained.model}?" in lines[0]
+
+
+def test_an_output_is_not_named_as_another_format(parse_run, trained, tmp_path):
+    out = tmp_path / "out.parquet"
+    code, _, lines = parse_run(trained.test, "--output", out)
+    wrong = f"{out}: the output of conllu is conllu; name it without .parquet"
+    assert (code, lines, out.exists()) == (2, [f"gpuparse: error: {wrong}"], False)
+    with pytest.raises(ConfigError, match=r"name it without \.parquet"):
+        gpuparse.load(trained.model).parse_file(trained.test, out)
+
+
+def test_a_file_in_the_place_of_a_folder_of_outputs(parse_run, trained, tmp_path):
+    (tmp_path / "out").write_bytes(b"")
+    code, _, lines = parse_run(trained.test, "--output", f"{tmp_path / 'out'}/")
+    wrong = f"{tmp_path / 'out'}/: is not a folder; name another, or a file for one input"
+    assert (code, lines) == (2, [f"gpuparse: error: {wrong}"])
+
+
+@pytest.mark.parametrize("module", ["gzip", "bz2", "lzma"])
+def test_compressed_input(parse_run, trained, tmp_path, module):
+    file = tmp_path / "input"
+    file.write_bytes(importlib.import_module(module).compress(trained.test.read_bytes()))
+    code, _, lines = parse_run(file)
+    assert (code, len(lines)) == (3, 1)
+    assert lines == [f"gpuparse: error: {file}:1: the file is compressed; decompress it first"]
+    for stream in (stream_text, stream_vertical):
+        with pytest.raises(DataError, match="input:1: the file is compressed"):
+            list(stream(io.BytesIO(file.read_bytes()), "input"))
+
+
 def test_raw_text_without_a_tokeniser(parse_run, tmp_path):
     wrong = (
-        "1 column instead of 10: no CoNLL-U; raw text is parsed by a model with a tokeniser, and"
-        ' --input text (in Python input="text")'
+        "1 column instead of 10: this is not CoNLL-U; for raw text give text as the format of the"
+        " input, to a model that has a tokeniser"
     )
     text = b"The quick brown fox jumps over the lazy dog near the river.\n"
     assert parse_run(stdin=text)[2][-1] == f"gpuparse: error: <stdin>:1: {wrong}"

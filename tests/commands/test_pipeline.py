@@ -331,7 +331,7 @@ def test_columns_on_standard_input(made, parsed, begin):
 def test_the_format_of_standard_input_that_is_asked_for_is_taken(made):
     done = program("parse.py", made.model, "--input", "conllu", input=b"She sings.\n")
     assert done.returncode == 3
-    assert b"<stdin>:1: 1 column instead of 10: no CoNLL-U" in done.stderr
+    assert b"<stdin>:1: 1 column instead of 10: this is not CoNLL-U" in done.stderr
     done = program("parse.py", made.model, "--keep-heads", input=b"She sings.\n")
     assert done.returncode == 2
     assert b"<stdin>: text has no columns: --keep-heads needs CoNLL-U" in done.stderr

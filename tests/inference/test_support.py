@@ -94,14 +94,15 @@ def test_losses_of_impossible_trees_are_errors(made, gold, said, loss_of):
     scores = torch.zeros(1, len(gold), len(gold), dtype=torch.float64)
     trees = made(scores, single_root=True)
     heads = torch.tensor([gold])
-    for work in (
-        lambda: loss_of(trees, heads), lambda: trees.log_prob(heads),
-        lambda: trees.score_of(heads), lambda: trees.score_of(heads[:, None]),
-    ):  # fmt: skip
+    works = [lambda: loss_of(trees, heads), lambda: trees.log_prob(heads)]
+    works += [lambda: trees.score_of(heads), lambda: trees.score_of(heads[:, None])]
+    for is_loss, work in zip((True, False, False, False), works, strict=True):
         with pytest.raises(ScoreError, match=r"sentence 0[^:]*: .*") as caught:
             work()
         assert said in str(caught.value)
-        assert "unreachable=" in str(caught.value)
+        assert ('unreachable="skip"' in str(caught.value)) == is_loss
+        can_be_replaced = is_loss and "crosses" in said
+        assert ('unreachable="projectivise"' in str(caught.value)) == can_be_replaced
 
 
 def test_a_tree_of_another_length_is_an_error():
