@@ -310,11 +310,14 @@ def test_quiet_progress_says_nothing():
     assert stream.getvalue() == ""
 
 
-def test_an_error_inside_still_ends_the_line():
+@pytest.mark.parametrize(("sentences", "ends"), [(1, "\n"), (0, "")])
+def test_an_error_inside_still_ends_the_line_if_there_is_one(sentences, ends):
     stream = io.StringIO()
-    with pytest.raises(DataError), Progress("parsing", stream=stream, clock=Clock()):
+    progress = Progress("parsing", stream=stream, clock=Clock())
+    progress.advance(sentences)
+    with pytest.raises(DataError), progress:
         raise DataError("x")
-    assert stream.getvalue().endswith("\n")
+    assert stream.getvalue()[-1:] == ends
 
 
 @pytest.fixture
