@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.papers import __main__ as tables
 from benchmarks.papers.tables import FOLDER, load_tables
-from gpuparse.commands import compare, evaluate, parse, train
+from gpuparse.commands import compare, evaluate, parse
 from gpuparse.commands.console import run
 from gpuparse.config import load_config
 from gpuparse.data.synthetic import generate
@@ -242,7 +242,7 @@ def ticking(monkeypatch) -> None:
     """Let every look at the clock of learning find it a second later."""
     ticks = itertools.count()
     clock = SimpleNamespace(process_time=lambda: float(next(ticks)), monotonic=time.monotonic)
-    monkeypatch.setattr(train, "time", clock)
+    monkeypatch.setattr(train_job, "time", clock)
 
 
 def test_systems_with_a_tagger_are_trained_once(printed, tmp_path):

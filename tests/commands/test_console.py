@@ -187,7 +187,7 @@ def test_a_closed_stdout_is_an_error_of_every_command(command, capsys, monkeypat
 MESSAGES = """
 def main(words):
     import os, sys, time
-    from gpuparse.commands.console import Progress, say
+    from gpuparse.jobs.progress import Progress, say
     with Progress("parsing", interval=0) as progress, open("out", "wb") as file:
         for i in range(3):
             say("message"); progress.advance(1)

@@ -7,6 +7,7 @@ import pytest
 from gpuparse.commands import compare, crossval, evaluate, parse, train
 from gpuparse.commands.console import run
 from gpuparse.data.synthetic import generate
+from gpuparse.jobs import train as train_job
 
 N_SENTENCES, FOLDS = 40, 3
 CONFIG = """
@@ -102,7 +103,7 @@ def test_threads_and_shared_folds_change_no_byte(folder, capsys):
 
 def test_an_interrupted_run_continues_to_the_same_bytes(folder, capsys, monkeypatch):
     assert validated(folder, "--output", str(folder / "whole"), "--quiet") == 0
-    table, left, save = capsys.readouterr().out, [1], train.save_parser
+    table, left, save = capsys.readouterr().out, [1], train_job.save_parser
 
     def interrupted(*arguments) -> None:
         if not left:
@@ -110,11 +111,11 @@ def test_an_interrupted_run_continues_to_the_same_bytes(folder, capsys, monkeypa
         left.pop()
         save(*arguments)
 
-    monkeypatch.setattr(train, "save_parser", interrupted)
+    monkeypatch.setattr(train_job, "save_parser", interrupted)
     assert validated(folder, "--quiet") == 130
     assert not (folder / "out" / "scores.json").exists()
     assert (folder / "out" / "fold-2" / "model" / "last").exists()
-    monkeypatch.setattr(train, "save_parser", save)
+    monkeypatch.setattr(train_job, "save_parser", save)
     capsys.readouterr()
     assert validated(folder, "seed=2") == 2
     said = capsys.readouterr().err

@@ -13,6 +13,7 @@ from gpuparse.commands.settings import ALL, SENTENCES, Axis, drawn_settings, gri
 from gpuparse.commands.tune_plot import Point, tuning_svg
 from gpuparse.config import load_config
 from gpuparse.data.synthetic import generate
+from gpuparse.jobs import train as train_job
 
 CONFIG = """
 output: model
@@ -134,7 +135,7 @@ def test_threads_and_shared_settings_change_no_byte(folder, capsys):
 def test_an_interrupted_search_continues_to_the_same_bytes(folder, capsys, monkeypatch):
     words = ["--folds", "2", "--grid", "seed=1,2"]
     assert tuned(folder, *words, "--output", str(folder / "whole"), "--quiet") == 0
-    left, save = [1, 1, 1], train.save_parser
+    left, save = [1, 1, 1], train_job.save_parser
 
     def interrupted(*arguments) -> None:
         if not left:
@@ -142,10 +143,10 @@ def test_an_interrupted_search_continues_to_the_same_bytes(folder, capsys, monke
         left.pop()
         save(*arguments)
 
-    monkeypatch.setattr(train, "save_parser", interrupted)
+    monkeypatch.setattr(train_job, "save_parser", interrupted)
     assert tuned(folder, *words, "--quiet") == 130
     assert (folder / "out" / "seed=2" / "fold-2" / "model" / "last").exists()
-    monkeypatch.setattr(train, "save_parser", save)
+    monkeypatch.setattr(train_job, "save_parser", save)
     capsys.readouterr()
     assert tuned(folder, *words, "learning.epochs=2") == 2
     assert "learning.epochs was 1 and is now 2" in capsys.readouterr().err

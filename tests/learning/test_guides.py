@@ -138,18 +138,18 @@ def test_a_model_keeps_its_guide_templates(tmp_path) -> None:
     treebank = treebank_of(SENTENCES)
     found = loaded.parse(treebank, guides=guides).heads
     assert np.array_equal(found, model.parse(treebank, guides=guides).heads)
-    with pytest.raises(ConfigError, match="there are no guides"):
+    with pytest.raises(ConfigError, match="reads guides, and there are none"):
         loaded.parse(treebank)
 
 
 def test_guides_without_templates_and_templates_without_guides_are_refused() -> None:
     bare, guides = parse_set(template_set_text(arc=ARC), "bare"), guides_of(SENTENCES)
-    with pytest.raises(ConfigError, match="but guides are given"):
+    with pytest.raises(ConfigError, match="learned without guides, and guides are given"):
         trained(OPTIONS, guides, templates=bare)
-    with pytest.raises(ConfigError, match="there are no guides"):
+    with pytest.raises(ConfigError, match="reads guides, and there are none"):
         trained(OPTIONS, None)
     model = trained(OPTIONS, None, templates=bare).model(8)
-    with pytest.raises(ConfigError, match="but guides are given"):
+    with pytest.raises(ConfigError, match="learned without guides, and guides are given"):
         model.parse(treebank_of(SENTENCES), guides=guides)
 
 
