@@ -106,7 +106,7 @@ def test_what_cannot_be_parsed_is_an_error(model, corpus, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match="has no files"):
         FileParser(model, tmp_path / "empty", tmp_path / "out").files()
-    with pytest.raises(ConfigError, match="on_error: expected fail, skip or keep"):
+    with pytest.raises(ConfigError, match="on_error: expected 'fail' or 'skip' or 'keep'"):
         FileParser(model, corpus, tmp_path / "out", on_error="null")("0.parquet")  # type: ignore[arg-type]
     with pytest.raises(DataError, match=r"none\.parquet: cannot be read"):
         FileParser(model, corpus, tmp_path / "out")("none.parquet")
