@@ -32,8 +32,7 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.extras import require
 from gpuparse.files import replace_file, unchanged
-from gpuparse.inference.decoders import DECODERS
-from gpuparse.jobs.options import PYTHON, ParseOptions
+from gpuparse.jobs.options import PYTHON, ParseOptions, device_of_parsing
 from gpuparse.jobs.parse import (
     GPU_CHUNK,
     Job,
@@ -44,11 +43,7 @@ from gpuparse.jobs.parse import (
 from gpuparse.jobs.predictions import EMPTY, Found, kept_of, written, written_k_best
 from gpuparse.jobs.progress import Progress, silent
 from gpuparse.jobs.resources import (
-    choose_device,
-    is_native_on,
-    parsing_difference,
     thread_count,
-    working_device,
 )
 from gpuparse.jobs.shards import Counts
 from gpuparse.jobs.tables import TableJob
@@ -132,7 +127,9 @@ class SentenceParser:
         self._model, self._name, self._allow_missing = model, name, allow_missing
         self._asked = {"threads": threads, "device": device, "backend": backend}
         self._threads = thread_count(threads)
-        self._device, self._is_native = _engine(model, device, backend)
+        self._device, self._is_native = device_of_parsing(
+            model, ParseOptions(), device, backend, PYTHON, silent
+        )
         self._warned: set[str] = set()
 
     @property
@@ -592,30 +589,6 @@ def _unpickled(
     if single_root and not model.single_root:
         model = model.with_single_root()
     return SentenceParser(model, name=name, stages=unpack_stages(stages, Path(name)), **options)
-
-
-def _engine(model: Parser, device: str, backend: str) -> tuple[str, bool]:
-    """The device that parses, and whether native code does.
-
-    Raises: ConfigError, SelfTestError: they do not exist, do not work or do not fit the decoder.
-    """
-    wanted = device
-    if DECODERS[model.search_decoder].is_higher_order:
-        if device == "cuda":
-            raise ConfigError(
-                f"device cuda: decoder {model.search_decoder} is native code on the CPU: choose"
-                " device cpu or auto"
-            )
-        device = "cpu"
-    if device != "cpu":
-        can_keep = not DECODERS[model.search_decoder].gives_graphs
-        device = working_device(
-            choose_device(device, silent),
-            wanted,
-            lambda: parsing_difference(model, backend, keep_heads=can_keep),
-            can_fall_back=backend != "gpu",
-        )
-    return device, is_native_on(backend, device)
 
 
 _TAKEN = {  # besides CoNLL-U text

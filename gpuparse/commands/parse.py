@@ -33,7 +33,7 @@ from gpuparse.errors import ConfigError, DataError, ModelError, plural
 from gpuparse.extras import require
 from gpuparse.files import check_new_file, replace_file, standard_input, unchanged
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.jobs.options import COMMAND, ParseOptions
+from gpuparse.jobs.options import COMMAND, ParseOptions, device_of_parsing
 from gpuparse.jobs.parse import (
     STANDARD,
     Begun,
@@ -45,12 +45,8 @@ from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY
 from gpuparse.jobs.progress import Progress, program, say, silent
 from gpuparse.jobs.resources import (
     BACKENDS,
-    choose_device,
-    is_native_on,
     limit_torch_threads,
-    parsing_difference,
     thread_count,
-    working_device,
 )
 from gpuparse.jobs.shards import Recipe, Sharded, ShardedText, check_regular, wanted_shards
 from gpuparse.jobs.tables import ShardedTable, TableJob
@@ -92,8 +88,9 @@ def main(arguments: Sequence[str]) -> int:
     if has_parser(Path(options.model)):
         model = _with_decoder(options, tell)
         notes = asked.check(model, stages, options.model, COMMAND)
-        device = _working_device(options, model, tell)
-        is_native = is_native_on(options.backend, device)
+        device, is_native = device_of_parsing(
+            model, asked, options.device, options.backend, COMMAND, tell
+        )
         limit_torch_threads(threads, is_native=is_native)
         notes += [TOY] if is_toy(model.config) else []
     else:
@@ -267,36 +264,6 @@ def _sharded(
         table = TableFile(source, file, kind, threads=job.threads > 1)
         inputs.append(ShardedTable(table, output, options.shard, recipe, **common))
     return inputs
-
-
-def _working_device(options: argparse.Namespace, model: Parser, tell: Callable[[str], None]) -> str:
-    """The device that parses, after its self-test."""
-    return working_device(
-        _device(options, model.search_decoder, tell),
-        options.device,
-        lambda: parsing_difference(model, options.backend, keep_heads=options.keep_heads),
-        can_fall_back=options.backend != "gpu",
-    )
-
-
-def _device(options: argparse.Namespace, decoder: str, tell: Callable[[str], None]) -> str:
-    asked = {
-        "--probabilities": options.probabilities, "--mbr": options.mbr, "--kbest": options.kbest,
-        f"decoder {decoder}": DECODERS[decoder].is_higher_order,
-    }  # fmt: skip
-    for option in (option for option, is_asked in asked.items() if is_asked):
-        if options.device == "cuda" or options.backend in ("torch", "gpu"):
-            raise ConfigError(
-                f"{option} is computed by native code on the CPU, so that its output is the same"
-                " everywhere; use --device auto or cpu and --backend auto or cpu"
-            )
-    if any(asked.values()):
-        return "cpu"
-    if options.backend == "cpu":
-        if options.device == "cuda":
-            raise ConfigError("--backend cpu does not run on --device cuda; use torch or auto")
-        return "cpu"
-    return choose_device(options.device, tell)
 
 
 def _total(files: list[str]) -> int:

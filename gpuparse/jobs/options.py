@@ -11,10 +11,12 @@ from gpuparse.data.table_files import TEXT, VERTICAL
 from gpuparse.errors import ConfigError
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY, TREE
+from gpuparse.jobs.resources import choose_device, is_native_on, working_device
 from gpuparse.limits import MAX_K_BEST
 from gpuparse.parser import Parser
 from gpuparse.pipeline import Pipeline
 from gpuparse.scoring.admission import MAX_CELLS
+from gpuparse.self_test import device_difference
 
 TAGS = "tags"  # what `keep` may keep
 TAGS_NOT_CALIBRATED = (
@@ -209,3 +211,53 @@ class ParseOptions:
                 f"{name}: malformed {kind} cannot be passed through into CoNLL-U: give"
                 f" {door.option('on_error', 'skip', 'fail')}"
             )
+
+
+def device_of_parsing(
+    model: Parser,
+    options: ParseOptions,
+    device: str,
+    backend: str,
+    door: Door,
+    tell: Callable[[str], None],
+) -> tuple[str, bool]:
+    """The device that parses, after its self-test, and whether native code does.
+
+    Args: device, backend: what was asked for. tell: as of `choose_device`.
+    Raises: ConfigError: they do not exist, or do not fit one another, the decoder or the options.
+        SelfTestError: the device fails, and was asked for.
+    """
+    asked = {
+        door.option(name): getattr(options, name) for name in ("probabilities", "mbr", "kbest")
+    }
+    decoder = DECODERS[model.search_decoder]
+    asked[f"decoder {model.search_decoder}"] = decoder.is_higher_order
+    native_alone = [option for option, is_asked in asked.items() if is_asked]
+    if native_alone and (device == "cuda" or backend in ("torch", "gpu")):
+        raise ConfigError(
+            f"{native_alone[0]} is computed by native code on the CPU, so that its output is the"
+            f" same everywhere; use {door.option('device', 'auto', 'cpu')} and"
+            f" {door.option('backend', 'auto', 'cpu')}"
+        )
+    if backend == "cpu" and device == "cuda":
+        raise ConfigError(
+            f"{door.option('backend', 'cpu')} does not run on {door.option('device', 'cuda')}; use"
+            " torch or auto"
+        )
+    is_on_cpu = device == "auto" and (native_alone or backend == "cpu")
+    chosen = working_device(
+        choose_device("cpu" if is_on_cpu else device, tell),
+        device,
+        lambda: _difference(model, backend, keep_heads=not decoder.gives_graphs),
+        can_fall_back=backend != "gpu",
+    )
+    return chosen, is_native_on(backend, chosen)
+
+
+def _difference(model: Parser, backend: str, *, keep_heads: bool) -> str:
+    """The self-test of the GPU, with the model and with what parses long sentences instead."""
+    models = [model]
+    if DECODERS[model.search_decoder].order > 1:
+        models.append(model.lower_order())
+    found = (device_difference(each, "cuda", backend, keep_heads=keep_heads) for each in models)
+    return next(filter(None, found), "")

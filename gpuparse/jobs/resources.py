@@ -14,10 +14,8 @@ from gpuparse.errors import (
     SelfTestError,
 )
 from gpuparse.extras import require
-from gpuparse.inference.decoders import DECODERS, ENGINES
+from gpuparse.inference.decoders import ENGINES
 from gpuparse.jobs.progress import say
-from gpuparse.parser import Parser
-from gpuparse.self_test import device_difference
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 OWN_CGROUPS = Path("/proc/self/cgroup")
@@ -175,15 +173,6 @@ def limit_torch_threads(threads: int, *, is_native: bool) -> None:
 
 
 BACKENDS = ("auto", *ENGINES)
-
-
-def parsing_difference(model: Parser, backend: str, *, keep_heads: bool) -> str:
-    """The self-test of the GPU, with the model and with what parses long sentences instead."""
-    models = [model]
-    if DECODERS[model.search_decoder].order > 1:
-        models.append(model.lower_order())
-    found = (device_difference(each, "cuda", backend, keep_heads=keep_heads) for each in models)
-    return next(filter(None, found), "")
 
 
 def is_native_on(backend: str, device: str) -> bool:
