@@ -127,7 +127,7 @@ PIPELINES = {
     "pipeline": ["decoder=chu_liu_edmonds", *STAGES, "tagger.folds=2"],
     "pipeline-vectors": [
         "decoder=chu_liu_edmonds", "features=vectors", "labels.features=vectors", *FEW_EPOCHS,
-        *STAGES, "tagger.folds=0",
+        *STAGES, "tagger.folds=1",
     ],
     "stages-alone": ["parser=false", *STAGES],
 }  # fmt: skip
@@ -263,6 +263,8 @@ def _run_pipeline(name: str, folder: Path, code: Path) -> dict[str, str]:
         options = ["--shard", "all/3"]
         options += ["--input", "vertical"] if file.endswith(".vert") else []
         found[" ".join(["parse", file, *options])] = _parsed(name, file, options, folder, code)
+    if "parser=false" in PIPELINES[name]:
+        return found  # `gpuparse.load` takes models with a parser
     doors = _run(code, Path(__file__).with_name("freeze_doors.py"), [name], folder)
     return found | {f"python: {door}": what for door, what in json.loads(doors).items()}
 

@@ -249,10 +249,10 @@ class LearningConfig:
     )
     unreachable: str = _choice(
         "projectivise",
-        ("projectivise", "reorder", "none"),
+        ("projectivise", "reorder", "skip", "error", "none"),
         "What a projective decoder learns from a non-projective gold tree: `projectivise`, the"
         " nearest projective tree; `reorder`, the gold tree with its words in a projective order;"
-        " `none`, the gold tree itself.",
+        " `skip`, nothing; `error`, nothing, and training ends; `none`, the gold tree itself.",
     )
 
 

@@ -94,9 +94,9 @@ def read_gold(
     Args:
         batch: the treebank, encoded.
         decoder: what finds trees while learning.
-        unreachable: "projectivise", "reorder" or "none": what replaces a non-projective gold tree
-            of a projective decoder: the nearest projective tree, the tree with its words in a
-            projective order, or nothing.
+        unreachable: what replaces a non-projective gold tree of a projective decoder:
+            "projectivise", the nearest projective tree; "reorder", the tree with its words in a
+            projective order; other values, nothing.
         single_root: None: whether all gold trees have exactly one modifier of the root.
         guide_row: the row of the batch's values that has guide heads, if there is one.
     Raises: DataError: no graphs, or a tree with several modifiers of the root where one is wanted.

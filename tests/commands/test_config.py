@@ -514,7 +514,9 @@ def test_the_command_lists_all_keys_within_a_terminal(capsys):
 def test_the_command_explains_a_key_and_lists_a_section(capsys):
     assert main(["learning.unreachable"]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("learning.unreachable\n  accepts: projectivise or reorder or none\n")
+    assert printed.startswith(
+        "learning.unreachable\n  accepts: projectivise or reorder or skip or error or none\n"
+    )
     assert " ".join(printed.split()).endswith(known_keys()["learning.unreachable"].meaning)
     for name in known_keys():
         assert main([name]) == 0

@@ -10,19 +10,21 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
 import gpuparse
 from gpuparse.commands import crossval, train
 from gpuparse.commands.console import run
 from gpuparse.config import parse_config
-from gpuparse.data.conll import read_treebank
+from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError
 from gpuparse.files import lock_folder, replace_file
 from gpuparse.jobs import checkpoint, gold, records
 from gpuparse.jobs import train as train_job
 from gpuparse.jobs.records import METRICS, read_metrics
+from gpuparse.learning.gold import unkeepable
 from gpuparse.model_folder import WEIGHTS, load_parser
 from tests.commands.conftest import ROOT, program
 from tests.runs import model_files
@@ -189,6 +191,37 @@ def test_case_16_unreachable_trees_are_counted(train_run, how, said):
     words = ["decoder=eisner", "learning.epochs=1", "data.test=null", f"learning.unreachable={how}"]
     lines = train_run(*words)[2]
     assert any(re.search(rf"[1-9]\d* non-projective training trees: {said}", x) for x in lines)
+
+
+def test_unreachable_trees_are_left_out_or_errors(train_run, tmp_path):
+    words = ["decoder=eisner", "learning.epochs=1", "labels.epochs=1", "data.test=null"]
+    words += ["data.dev=null", "calibration=none"]
+    train = generate(200, 3)
+    treebank = treebank_from_bytes(train, "train")
+    is_projective = [not unkeepable(np.array(sentence.heads)) for sentence in treebank]
+    assert 0 < sum(is_projective) < 199
+    (tmp_path / "all.conllu").write_bytes(train)
+    starts = [*treebank.spans[:, 0].tolist(), len(train)]
+    some = [train[i:j] for i, j in itertools.pairwise(starts)]
+    (tmp_path / "some.conllu").write_bytes(b"".join(itertools.compress(some, is_projective)))
+    models = []
+    for file, how in (("all", "skip"), ("some", "error"), ("some", "projectivise")):
+        code, _, lines = train_run(
+            f"data.train={tmp_path / file}.conllu", f"learning.unreachable={how}", *words, "--force"
+        )
+        assert code == 0
+        said = f"{200 - sum(is_projective)} non-projective training trees: left out by the parser"
+        assert (f"gpuparse: {said}" in lines) == (how == "skip")
+        models.append(load_parser(tmp_path / "model").arcs.array.copy())
+    assert all(np.array_equal(model, models[0]) for model in models)
+    code, _, lines = train_run(
+        f"data.train={tmp_path / 'all.conllu'}", "learning.unreachable=error", *words, "--force"
+    )
+    assert code == 3
+    first = is_projective.index(False)
+    line = int(treebank.lines[treebank.word_starts[first]])
+    assert f"{tmp_path / 'all.conllu'}:{line}: " in lines[-1]
+    assert "the tree has crossing arcs, and decoder eisner finds projective trees" in lines[-1]
 
 
 BAD_TREE = b"1\ta\ta\tX\tX\t_\t2\tdep\t_\t_\n2\tb\tb\tX\tX\t_\t1\tdep\t_\t_\n\n"
