@@ -15,6 +15,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -271,16 +272,21 @@ def _run_pipeline(name: str, folder: Path, code: Path) -> dict[str, str]:
 
 def _parsed(model: str, file: str, options: list[str], folder: Path, code: Path) -> str:
     """The SHA-256 of a parsed file with its exit code, or the error of the command."""
-    arguments = [model, file, "--device", "cpu", "--quiet", "--output", "out", "--force", *options]
+    arguments = [model, file, "--device", "cpu", "--quiet", "--output", "out/", "--force"]
+    arguments += options
     arguments += [] if "--threads" in options else ["--threads", "1"]
     command = [sys.executable, str(code / "parse.py"), *arguments]
     done = subprocess.run(command, cwd=folder, env=_environment(code), capture_output=True)
     written = [path for path in (folder / "out").glob("*") if path.is_file()]
-    contents = b"".join(path.read_bytes() for path in sorted(written) if "shard" not in path.name)
+    # Markers of shards have the sum of the model's texts, which the record leaves out.
+    results = [path for path in sorted(written) if not re.search(r"shard|\.done$", path.name)]
+    contents = b"".join(path.read_bytes() for path in results)
     for path in written:
         path.unlink()
     if done.returncode > 1:
         return f"exit {done.returncode}: {done.stderr.decode().strip()}"
+    if not results:
+        raise RuntimeError(f"{' '.join(command)}: no output was written")
     return f"exit {done.returncode}, {hashlib.sha256(contents).hexdigest()}"
 
 
