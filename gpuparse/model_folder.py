@@ -58,6 +58,7 @@ CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS = (
     "vocabulary.json",
     "weights.safetensors",
 )
+WHAT_MODELS_ARE = "a model is a folder that `gpuparse train` wrote"  # in messages
 UNFINISHED = "last"  # the folder of the state of a run that is not finished
 LEXICON = "lexicon.tsv"  # of models whose templates read one
 _TEXTS = (CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY)
@@ -153,13 +154,11 @@ def check_folder(folder: Path) -> None:
     except (FileNotFoundError, NotADirectoryError):
         near = "runs" / folder
         hint = did_you_mean([str(near)] if (near / WEIGHTS).is_file() else [])
-        raise ModelError(
-            f"{folder}: no such folder; {hint or 'a model is a folder that `gpuparse train` wrote'}"
-        ) from None
+        raise ModelError(f"{folder}: no such folder; {hint or WHAT_MODELS_ARE}") from None
     except (OSError, ValueError):
         return  # reading it says what is wrong
     if is_file:
-        raise ModelError(f"{folder}: a file; a model is a folder that `gpuparse train` wrote")
+        raise ModelError(f"{folder}: a file; {WHAT_MODELS_ARE}")
     if (folder / UNFINISHED).is_dir() and not (folder / WEIGHTS).exists():
         raise ModelError(f"{folder}: an unfinished run; `gpuparse train` with --resume finishes it")
 

@@ -29,7 +29,7 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ModelError, did_you_mean
 from gpuparse.files import replace_file
 from gpuparse.limits import MAX_ARRAYS_BYTES
-from gpuparse.model_folder import CONFIG, WEIGHTS, check_folder, sum_of_folder
+from gpuparse.model_folder import CONFIG, WEIGHTS, WHAT_MODELS_ARE, check_folder, sum_of_folder
 from gpuparse.tagging.lemmatizer import Lemmatizer
 from gpuparse.tagging.tagger import Tagger, Tags
 from gpuparse.text.tokenizer import Tokenizer
@@ -179,10 +179,9 @@ def load_stages(folder: Path) -> Pipeline:
     """
     check_folder(folder)
     there = stages_of(folder)
-    if not any((folder / name).exists() for name in (*FILES.values(), WEIGHTS, CONFIG)):
+    if there == ["parser"] and not any((folder / name).exists() for name in (WEIGHTS, CONFIG)):
         models = sorted(path.parent for path in folder.glob(f"*/{WEIGHTS}"))[:3]
-        hint = did_you_mean([str(model) for model in models])
-        hint = hint or "a model is a folder that `gpuparse train` wrote"
+        hint = did_you_mean([str(model) for model in models]) or WHAT_MODELS_ARE
         raise ModelError(f"{folder}: there is no model in this folder; {hint}")
     return Pipeline(*(load_stage(folder, name) if name in there else None for name in FILES))
 

@@ -6,6 +6,26 @@
 
 using namespace gpuparse;
 
+namespace {
+
+// Call visit(arc, whether it is a second one of its modifier, what all labels score) for every arc.
+template<class Visit>
+int64_t for_label_sums(const Sentences& sentences, const LabelPlan& plan, const any_2& weights,
+                       const WordVectors* vectors, const TreeArcs& arcs, Visit visit) {
+    return with_weights(weights.dtype, [&](auto weight) {
+        using W = decltype(weight);
+        Arena arena;
+        LabelScorer<W> scorer(plan, (const W*)weights.data, weights.n0, weights.n1, arena);
+        scorer.add_vectors(vectors, sentences, arcs, arena);
+        if (arena.failed()) return (int64_t)NO_MEMORY;
+        return for_scored_arcs(sentences, arcs, scorer, [&](int64_t a, bool is_second) {
+            visit(a, is_second, scorer.sums);
+        });
+    });
+}
+
+}  // namespace
+
 GPUPARSE(int64_t) parse_batch(const Sentences* sentences, const Scorer* scorer, const Search* search,
                               const ArcCells* allowed, out_i64_1 heads, out_i64_1 labels,
                               out_i64_2 marks) {
@@ -86,18 +106,11 @@ GPUPARSE(int64_t) label_batch(const Sentences* sentences, const LabelPlan* plan,
                               out_i64_1 labels) {
     const int64_t width = weights.n1;
     if (!arcs_fit(*sentences, *plan, weights, vectors, heads, graphs, labels.n0)) return BAD_SHAPE;
-    return with_weights(weights.dtype, [&](auto weight) {
-        using W = decltype(weight);
-        Arena arena;
-        LabelScorer<W> scorer(*plan, (const W*)weights.data, weights.n0, width, arena);
-        const TreeArcs arcs{heads, graphs};
-        scorer.add_vectors(vectors, *sentences, arcs, arena);
-        if (arena.failed()) return (int64_t)NO_MEMORY;
-        return for_scored_arcs(*sentences, arcs, scorer, [&](int64_t a, bool is_second) {
-            labels.data[a] = graphs && !is_second
-                                 ? best_permitted(scorer.sums, width, graphs->may_be_primary.data, -1)
-                                 : first_best(scorer.sums, width);
-        });
+    return for_label_sums(*sentences, *plan, weights, vectors, {heads, graphs},
+                          [&](int64_t a, bool is_second, const auto* sums) {
+        labels.data[a] = graphs && !is_second
+                             ? best_permitted(sums, width, graphs->may_be_primary.data, -1)
+                             : first_best(sums, width);
     });
 }
 
@@ -107,17 +120,10 @@ GPUPARSE(int64_t) score_tree_labels_batch(const Sentences* sentences, const Labe
     const int64_t width = weights.n1;
     if (!arcs_fit(*sentences, *plan, weights, vectors, heads, graphs, scores.n0) || scores.n1 != width)
         return BAD_SHAPE;
-    return with_weights(weights.dtype, [&](auto weight) {
-        using W = decltype(weight);
-        Arena arena;
-        LabelScorer<W> scorer(*plan, (const W*)weights.data, weights.n0, width, arena);
-        const TreeArcs arcs{heads, graphs};
-        scorer.add_vectors(vectors, *sentences, arcs, arena);
-        if (arena.failed()) return (int64_t)NO_MEMORY;
-        return for_scored_arcs(*sentences, arcs, scorer, [&](int64_t a, bool) {
-            for (int64_t label = 0; label < width; ++label)
-                scores.data[a * width + label] = (double)scorer.sums[label];
-        });
+    return for_label_sums(*sentences, *plan, weights, vectors, {heads, graphs},
+                          [&](int64_t a, bool, const auto* sums) {
+        for (int64_t label = 0; label < width; ++label)
+            scores.data[a * width + label] = (double)sums[label];
     });
 }
 
@@ -128,16 +134,9 @@ GPUPARSE(int64_t) find_label_marginals_batch(const Sentences* sentences, const L
     if (!arcs_fit(*sentences, *plan, weights, vectors, heads, nullptr, labels.n0) ||
         marginals.n0 != labels.n0)
         return BAD_SHAPE;
-    return with_weights(weights.dtype, [&](auto weight) {
-        using W = decltype(weight);
-        Arena arena;
-        LabelScorer<W> scorer(*plan, (const W*)weights.data, weights.n0, width, arena);
-        const TreeArcs arcs{heads, nullptr};
-        scorer.add_vectors(vectors, *sentences, arcs, arena);
-        if (arena.failed()) return (int64_t)NO_MEMORY;
-        return for_scored_arcs(*sentences, arcs, scorer, [&](int64_t t, bool) {
-            if (labels.data[t] < 0 || labels.data[t] >= width) return;
-            marginals.data[t] = label_probability(scorer.sums, width, labels.data[t], scale);
-        });
+    return for_label_sums(*sentences, *plan, weights, vectors, {heads, nullptr},
+                          [&](int64_t t, bool, const auto* sums) {
+        if (labels.data[t] < 0 || labels.data[t] >= width) return;
+        marginals.data[t] = label_probability(sums, width, labels.data[t], scale);
     });
 }

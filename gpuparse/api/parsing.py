@@ -33,18 +33,10 @@ from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.extras import require
 from gpuparse.files import replace_file, unchanged
 from gpuparse.jobs.options import PYTHON, ParseOptions, device_of_parsing
-from gpuparse.jobs.parse import (
-    GPU_CHUNK,
-    Job,
-    Share,
-    missing_columns,
-    read_chunks,
-)
+from gpuparse.jobs.parse import GPU_CHUNK, Job, Share, missing_columns, read_chunks
 from gpuparse.jobs.predictions import EMPTY, Found, kept_of, written, written_k_best
 from gpuparse.jobs.progress import Progress, silent
-from gpuparse.jobs.resources import (
-    thread_count,
-)
+from gpuparse.jobs.resources import thread_count
 from gpuparse.jobs.shards import Counts
 from gpuparse.jobs.tables import TableJob
 from gpuparse.model_folder import load_parser, pack_parser, unpack_parser

@@ -9,10 +9,7 @@ from gpuparse.commands.console import exit_codes, print_json
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, plural
-from gpuparse.evaluation.metrics import (
-    punctuation_by_category,
-    punctuation_by_tag,
-)
+from gpuparse.evaluation.metrics import punctuation_by_category, punctuation_by_tag
 from gpuparse.evaluation.reports import (
     OF_TAGS_TITLE,
     graph_scores_as_json,
@@ -22,11 +19,7 @@ from gpuparse.evaluation.reports import (
     scores_as_json,
     scores_as_text,
 )
-from gpuparse.evaluation.treebanks import (
-    find_difference,
-    score_treebank_graphs,
-    score_treebanks,
-)
+from gpuparse.evaluation.treebanks import find_difference, score_treebank_graphs, score_treebanks
 from gpuparse.evaluation.words import Hits, has_heads, has_same_tags, score_words
 from gpuparse.jobs.progress import program, say
 

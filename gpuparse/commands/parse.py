@@ -34,20 +34,10 @@ from gpuparse.extras import require
 from gpuparse.files import check_new_file, replace_file, standard_input, unchanged
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.options import COMMAND, ParseOptions, device_of_parsing
-from gpuparse.jobs.parse import (
-    STANDARD,
-    Begun,
-    Job,
-    Share,
-    beginning,
-)
+from gpuparse.jobs.parse import STANDARD, Begun, Job, Share, beginning
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY
 from gpuparse.jobs.progress import Progress, program, say, silent
-from gpuparse.jobs.resources import (
-    BACKENDS,
-    limit_torch_threads,
-    thread_count,
-)
+from gpuparse.jobs.resources import BACKENDS, limit_torch_threads, thread_count
 from gpuparse.jobs.shards import Recipe, Sharded, ShardedText, check_regular, wanted_shards
 from gpuparse.jobs.tables import ShardedTable, TableJob
 from gpuparse.jobs.toy import TOY, is_toy
@@ -561,7 +551,6 @@ def _output_paths(options: argparse.Namespace) -> list[Path | None]:
         return [None] * len(files)
     if not _names_folder(options):
         _check_output(files[0], output, options)
-        check_new_file(output, force=True)
         if files[0] != STANDARD or options.input_format != AUTO:
             check_output_name(output, format_of(files[0], options.input_format))
         return [Path(output)]
@@ -575,19 +564,17 @@ def _output_paths(options: argparse.Namespace) -> list[Path | None]:
         if name in inputs:
             raise ConfigError(f"{inputs[name]} and {file} would both be written as {name}")
         inputs[name] = file
-        _check_output(file, os.path.join(output, name), options)
+        if os.path.isdir(output):
+            _check_output(file, os.path.join(output, name), options)
     return [Path(output) / name for name in inputs]
 
 
 def _check_output(file: str, target: str, options: argparse.Namespace) -> None:
-    """ConfigError if an output is its input, or exists already; shards are checked later."""
-    if not os.path.isfile(target):
-        return
-    if file != STANDARD and os.path.samefile(target, file):
+    """ConfigError if an output is its input, or cannot be a new file; shards are checked later."""
+    if file != STANDARD and os.path.isfile(target) and os.path.samefile(target, file):
         raise ConfigError(f"{file}: would be replaced by its own output; name another --output")
     # An output of shards may be of the same job.
-    if not options.force and options.shard is None:
-        raise ConfigError(f"{target}: exists; give --force to replace it")
+    check_new_file(target, force=options.force or options.shard is not None)
 
 
 def _if_sentence(file: str, model: str) -> str:

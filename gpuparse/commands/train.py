@@ -7,14 +7,8 @@ from gpuparse.commands.config import add_overrides, parse_with_overrides
 from gpuparse.commands.console import exit_codes, goes_on_by
 from gpuparse.config import load_config
 from gpuparse.data.draw import draw_tree
-from gpuparse.evaluation.reports import (
-    graph_scores_as_text,
-    hits_as_text,
-    scores_as_text,
-)
-from gpuparse.jobs.gold import (
-    with_fitting_decoder,
-)
+from gpuparse.evaluation.reports import graph_scores_as_text, hits_as_text, scores_as_text
+from gpuparse.jobs.gold import with_fitting_decoder
 from gpuparse.jobs.progress import program, say, silent
 from gpuparse.jobs.train import Run, Tested, check_output_of
 

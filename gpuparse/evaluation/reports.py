@@ -1,20 +1,14 @@
 """Scores as text and as plain data for JSON."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import plural
 from gpuparse.evaluation.graphs import GraphScores
-from gpuparse.evaluation.metrics import (
-    ArcCounts,
-    Share,
-    TreeScores,
-)
-from gpuparse.evaluation.treebanks import (
-    score_treebank_graphs,
-    score_treebanks,
-)
+from gpuparse.evaluation.metrics import ArcCounts, Share, TreeScores
+from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks
 from gpuparse.evaluation.words import Hits
 
 # Title of a share, its key in JSON (and attribute), and its meaning.
@@ -136,22 +130,21 @@ def scores_as_json(scores: TreeScores) -> dict[str, Any]:
     Returns: For each share `percent, correct, total`; for each set of arcs `precision, recall, f,
         gold, system`; null where there is nothing to count.
     """
-    result: dict[str, Any] = {}
-    for _, name, _ in SHARES:
-        result[name] = _share_as_json(getattr(scores, name))
-    for _, name in ARC_SETS:
-        result[name] = _arcs_as_json(getattr(scores, name))
-    result["relations"] = {name: _arcs_as_json(arcs) for name, arcs in scores.relations.items()}
-    return result
+    return _as_json(scores, SHARES, ARC_SETS)
 
 
 def graph_scores_as_json(scores: GraphScores) -> dict[str, Any]:
     """The scores of graphs, as `scores_as_json` of trees, and the number of scored words."""
-    result: dict[str, Any] = {"words": scores.words}
-    for _, name, _ in GRAPH_SHARES:
-        result[name] = _share_as_json(getattr(scores, name))
-    for _, name in GRAPH_ARC_SETS:
-        result[name] = _arcs_as_json(getattr(scores, name))
+    return {"words": scores.words} | _as_json(scores, GRAPH_SHARES, GRAPH_ARC_SETS)
+
+
+def _as_json(
+    scores: TreeScores | GraphScores,
+    shares: Sequence[tuple[str, str, str]],
+    arc_sets: Sequence[tuple[str, str]],
+) -> dict[str, Any]:
+    result: dict[str, Any] = {name: _share_as_json(getattr(scores, name)) for _, name, _ in shares}
+    result |= {name: _arcs_as_json(getattr(scores, name)) for _, name in arc_sets}
     result["relations"] = {name: _arcs_as_json(arcs) for name, arcs in scores.relations.items()}
     return result
 

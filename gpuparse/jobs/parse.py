@@ -23,11 +23,7 @@ from gpuparse.data.conll import (
 from gpuparse.data.faults import TreeFault
 from gpuparse.data.guides import Guides
 from gpuparse.data.scanner import BAD_HEAD
-from gpuparse.data.table_files import (
-    CONLLU,
-    TEXT,
-    VERTICAL,
-)
+from gpuparse.data.table_files import CONLLU, TEXT, VERTICAL
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.trees import check_sentences
 from gpuparse.data.vocabulary import empty_columns
@@ -44,11 +40,7 @@ from gpuparse.jobs.predictions import (
     written_k_best,
 )
 from gpuparse.jobs.progress import Progress
-from gpuparse.jobs.shards import (
-    Counts,
-    Place,
-    Sharded,
-)
+from gpuparse.jobs.shards import Counts, Place, Sharded
 from gpuparse.learning.gold import unkeepable
 from gpuparse.parser import Parser, Predictions
 from gpuparse.pipeline import Pipeline

@@ -7,12 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from gpuparse.errors import (
-    ConfigError,
-    MissingPackageError,
-    ScoreError,
-    SelfTestError,
-)
+from gpuparse.errors import ConfigError, MissingPackageError, ScoreError, SelfTestError
 from gpuparse.extras import require
 from gpuparse.inference.decoders import ENGINES
 from gpuparse.jobs.progress import say

@@ -5,7 +5,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,15 +14,12 @@ from gpuparse.array_file import sha256
 from gpuparse.config import SYNTHETIC, RunConfig
 from gpuparse.data.columns import IN_MISC, is_guide_file
 from gpuparse.data.lexicon import read_lexicon
-from gpuparse.data.treebank import Treebank, word_place
+from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import is_empty_column
 from gpuparse.errors import ConfigError, DataError, ModelError, NoTreeError, one_line, plural
 from gpuparse.evaluation.graphs import GraphScores
 from gpuparse.evaluation.metrics import TreeScores
-from gpuparse.evaluation.reports import (
-    Measures,
-    treebank_scores,
-)
+from gpuparse.evaluation.reports import Measures, treebank_scores
 from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks
 from gpuparse.evaluation.words import Hits
 from gpuparse.extras import require
@@ -63,7 +59,6 @@ from gpuparse.jobs.toy import TOY, is_same_toy
 from gpuparse.jobs.training_log import TimeLeft, TrainingLog, expected_costs
 from gpuparse.learning import events
 from gpuparse.learning.events import STAGES
-from gpuparse.learning.gold import unkeepable
 from gpuparse.learning.stages.pruning import Pruned
 from gpuparse.learning.temperatures import (
     PIECES,
@@ -78,12 +73,12 @@ from gpuparse.parser import Parser
 from gpuparse.pipeline import NO_STAGES, Pipeline, write_stages
 from gpuparse.self_test import device_difference, with_random_weights
 
-ERROR, SKIP = "error", "skip"  # values of learning.unreachable
 MAX_LOSS = 0.05  # points of UAS and LAS that 8-bit weights may lose
 _DEPREL = 7
 _UNREACHABLE = {
     "projectivise": "the nearest projective tree is learned from",
     "reorder": "learned from with their words in a projective order",
+    "skip": "left out by the parser",
     "none": "learned from, although the decoder cannot build them",
 }
 
@@ -231,7 +226,7 @@ class Run:
         if not self.config.parser:
             self._write_stages(started)
             return None
-        trainer, treebank = self._trainer(treebank)
+        trainer = self._trainer(treebank)
         states = States(self.output, origin)
         checkpoint = states.read() if resume else None
         if checkpoint:
@@ -374,15 +369,14 @@ class Run:
         )
         return gold
 
-    def _trainer(self, treebank: Treebank) -> tuple[Trainer, Treebank]:
-        """The trainer on data.train, and what it learns from; says what the user should know."""
+    def _trainer(self, treebank: Treebank) -> Trainer:
+        """The trainer on data.train, with what the user should know of it."""
         config = self.config
         treebanks = {"train": treebank, "dev": self.dev, "test": self.tested}
         self.guides = {
             part: None if each is None else guides_of(config, part, each)
             for part, each in treebanks.items()
         }
-        treebank = self._only_reachable(treebank)
         trainer = self._trainer_on(self.device, treebank)
         device = working_device(self.device, config.device, lambda: self._difference(trainer))
         if device != self.device:
@@ -405,31 +399,7 @@ class Run:
         read = self.arcs.only(DECODERS[config.decoder].parts)
         for line in expectations(treebank, read, self.labels, config.data.pos):
             self.tell(line)
-        return trainer, treebank
-
-    def _only_reachable(self, treebank: Treebank) -> Treebank:
-        """data.train without the trees that the decoder cannot find, if they are left out."""
-        config, wish = self.config, self.config.learning.unreachable
-        if wish not in (ERROR, SKIP) or not DECODERS[config.decoder].is_projective:
-            return treebank
-        starts = treebank.word_starts
-        crosses = np.array(
-            [bool(unkeepable(treebank.heads[i:j])) for i, j in pairwise(starts)], np.bool_
-        )
-        if wish == ERROR and crosses.any():
-            first = word_place(treebank, int(starts[np.flatnonzero(crosses)[0]]))
-            raise DataError(
-                f"{first}the tree has crossing arcs, and decoder {config.decoder} finds projective"
-                " trees: give learning.unreachable=skip or projectivise, or a decoder of all trees"
-            )
-        if crosses.all():
-            raise DataError(f"{treebank.source}: no training tree is projective")
-        if crosses.any():
-            count = plural(int(crosses.sum()), "non-projective training tree")
-            self.tell(f"{count}: left out by the parser")
-        if (guides := self.guides["train"]) is not None:
-            self.guides["train"] = guides[np.repeat(~crosses, np.diff(starts))]
-        return treebank.only(~crosses)
+        return trainer
 
     def _say_start(self, trainer: Trainer, start: Parser) -> None:
         """What the run starts from, and what training trees add to it."""

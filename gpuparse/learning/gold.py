@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpuparse.config import RunConfig
 from gpuparse.data.batch import Batch, incomplete, word_places
 from gpuparse.data.graphs import acyclic, by_place, missing_graphs, primary_relations, read_graphs
-from gpuparse.data.treebank import Treebank
-from gpuparse.data.trees import is_projective, n_roots, nesting_order, reordered
+from gpuparse.data.treebank import Treebank, word_place
+from gpuparse.data.trees import is_projective, n_roots, nesting_order, nonprojective_arcs, reordered
 from gpuparse.errors import DataError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.nearest_trees import best_projective, nearest_projective
@@ -211,6 +212,35 @@ def _renumber_guides(guides: np.ndarray, batch: Batch, moved: np.ndarray) -> Non
         guides[words] = number[guides[words]]
 
 
+def without_unreachable(
+    treebank: Treebank, guides: np.ndarray | None, config: RunConfig
+) -> tuple[Treebank, np.ndarray | None]:
+    """A training treebank, and its guides (W,), without the trees that a decoder cannot find.
+
+    That is what `learning.unreachable` asks for: "skip", leave them out, or "error". Any other
+    value replaces trees (`read_gold`), or keeps them as they are.
+    Raises: DataError: "error" and there is such a tree, or no tree is left.
+    """
+    wish, decoder = config.learning.unreachable, config.decoder
+    if wish not in ("skip", "error") or not DECODERS[decoder].is_projective:
+        return treebank, guides
+    starts, heads = treebank.word_starts, treebank.heads
+    sentences = np.repeat(np.arange(len(treebank)), np.diff(starts))
+    crosses = np.zeros(len(treebank), np.bool_)
+    crosses[sentences[nonprojective_arcs(heads, starts)]] = True
+    for s in np.unique(sentences[heads < 0]).tolist():
+        crosses[s] = bool(unkeepable(heads[starts[s] : starts[s + 1]]))
+    if wish == "error" and crosses.any():
+        first = word_place(treebank, int(starts[np.flatnonzero(crosses)[0]]))
+        raise DataError(
+            f"{first}the tree has crossing arcs, and decoder {decoder} finds projective trees: give"
+            " learning.unreachable=skip or projectivise, or a decoder of all trees"
+        )
+    if crosses.all():
+        raise DataError(f"{treebank.source}: no training tree is projective")
+    return treebank.only(~crosses), None if guides is None else guides[~crosses[sentences]]
+
+
 def unkeepable(heads: np.ndarray, *, single_root: bool = False) -> list[int]:
     """Words whose known heads no projective tree has all together.
 
@@ -219,8 +249,12 @@ def unkeepable(heads: np.ndarray, *, single_root: bool = False) -> list[int]:
         single_root: as in `nearest_projective`.
     Returns: Words, counted from 1; without any one of them, a tree could keep the remaining heads.
         Empty if there is a tree with all known heads.
-    Cost: O(n^3); O(n^4) for a set that is not empty.
+    Cost: that of a check if all heads are known and fit; else O(n^3), or O(n^4) for a set that is
+        not empty.
     """
+    is_whole = bool((heads >= 0).all())
+    if is_whole and is_projective(heads) and not (single_root and n_roots(heads) > 1):
+        return []
     if _has_projective(heads, single_root):
         return []
     rest = heads.copy()

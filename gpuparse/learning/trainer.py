@@ -28,7 +28,7 @@ from gpuparse.features.word_vectors import (
 )
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.events import STAGES, Counts, Progress
-from gpuparse.learning.gold import read_gold
+from gpuparse.learning.gold import read_gold, without_unreachable
 from gpuparse.learning.growth import (
     check_start,
     continued_templates,
@@ -90,9 +90,9 @@ class Trainer:
         vocabularies: the known values, if not those of the treebank.
         start: a finished model to learn on from; None: from nothing.
     Raises:
-        DataError: a treebank without sentences. ConfigError: templates that do not fit it, or
-            guides without guide templates, or the other way round; a model that the config does not
-            fit, or that cannot be learned on.
+        DataError: a treebank without sentences, or as `without_unreachable` says.
+        ConfigError: templates that do not fit the treebank, or guides without guide templates, or
+            the other way round; a model that the config does not fit, or that cannot be learned on.
     Source: McDonald, Crammer & Pereira (2005), figure 3; McDonald & Pereira (2006), figure 6.
     """
 
@@ -113,7 +113,9 @@ class Trainer:
         check_guides(arcs, are_given=guides is not None)
         check_learning(config)
         self.config, self._threads, self._device = config, threads, device
-        self._treebank, self._guides = treebank, guides
+        given = len(treebank)
+        treebank, guides = without_unreachable(treebank, guides, config)
+        self._treebank, self._guides, self._n_left_out = treebank, guides, given - len(treebank)
         self._decoder, self._start = DECODERS[config.decoder], start
         self._arcs, self._labels = self._expanded(arcs, labels)
         check_templates(self._arcs, self._labels, config)
@@ -332,7 +334,7 @@ class Trainer:
     @property
     def n_unreachable(self) -> int:
         """Gold trees that the decoder cannot find; of graphs, arcs left out."""
-        return self.gold.n_unreachable
+        return self._n_left_out + self.gold.n_unreachable
 
     @property
     def vectors_have_labels(self) -> bool:

@@ -72,7 +72,7 @@ def _word(line: bytes, source: str, number: int) -> str:
             wrong = "has a tab; write one word per line, without columns, or use CoNLL-U"
         elif "\0" in text or "\r" in text:
             wrong = "has NUL or a carriage return in it; remove it"
-    if number == 1 and is_compressed(line):
+    if wrong and number == 1 and is_compressed(line):
         raise DataError(f"{place(source, number, '')}{COMPRESSED}")
     if wrong:
         raise DataError(f"{place(source, number, '')}the line {wrong}")

@@ -8,10 +8,11 @@ import pytest
 
 from gpuparse.config import RunConfig
 from gpuparse.data.treebank import Treebank
-from gpuparse.data.trees import nesting_order, reordered
+from gpuparse.data.trees import is_projective, nesting_order, reordered
 from gpuparse.data.vocabulary import Encoder, frequent_pairs
 from gpuparse.errors import DataError
 from gpuparse.features.templates import MAX_ATTRIBUTE_PAIRS, TemplateSet, parse_set
+from gpuparse.learning.gold import without_unreachable
 from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
 from tests.learning import literal
@@ -313,6 +314,43 @@ def test_rearranged_sentences_are_learned_from_as_if_the_file_had_them_so(decode
     same = trained(options, nested, templates=templates)
     assert same.n_unreachable == 0
     assert fingerprint(ours.model(16)) == fingerprint(same.model(16))
+
+
+def test_unreachable_trees_are_left_out_with_their_guides() -> None:
+    crossing = random_sentences(7, 40, 8, projective=False)
+    treebank = treebank_of(crossing)
+    kept = np.array([is_projective(sentence.heads) for sentence in treebank])
+    assert 0 < kept.sum() < 30
+    words = np.repeat(kept, np.diff(treebank.word_starts))
+    guides = np.arange(len(words))
+    for how in ("skip", "error", "projectivise"):
+        config = changed(OPTIONS, unreachable=how)
+        if how == "error":
+            with pytest.raises(DataError, match="the tree has crossing arcs, and decoder eisner"):
+                without_unreachable(treebank, guides, config)
+            some = treebank_of([s for s, keep in zip(crossing, kept, strict=True) if keep])
+            assert len(without_unreachable(some, None, config)[0]) == kept.sum()
+            continue
+        left, left_guides = without_unreachable(treebank, guides, config)
+        wanted = words if how == "skip" else np.ones(len(words), np.bool_)
+        assert np.array_equal(left_guides, guides[wanted])
+        assert np.array_equal(left.heads, treebank.heads[wanted])
+    of_all_trees = changed(OPTIONS, unreachable="error", decoder="chu_liu_edmonds")
+    assert without_unreachable(treebank, guides, of_all_trees)[0] is treebank
+    ours = trained(changed(OPTIONS, unreachable="skip"), crossing)
+    assert ours.n_unreachable == 40 - kept.sum()
+    same = trained(OPTIONS, [s for s, keep in zip(crossing, kept, strict=True) if keep])
+    assert fingerprint(ours.model(16)) == fingerprint(same.model(16))
+
+
+def test_partial_trees_are_left_out_if_their_arcs_cross() -> None:
+    trees = [[3, 4, "_", 0], ["_", 3, 0, 3], [2, 0, 2, "_"]]
+    treebank = treebank_of([[row(m, "a", h) for m, h in enumerate(t, start=1)] for t in trees])
+    left, _ = without_unreachable(treebank, None, changed(OPTIONS, unreachable="skip"))
+    assert left.heads.tolist() == [-1, 3, 0, 3, 2, 0, 2, -1]
+    crossing = treebank.only(np.array([True, False, False]))
+    with pytest.raises(DataError, match="no training tree is projective"):
+        without_unreachable(crossing, None, changed(OPTIONS, unreachable="skip"))
 
 
 def test_pairs_of_attributes_are_those_of_the_treebank() -> None:

@@ -252,6 +252,7 @@ def test_vertical():
         assert all(piece.endswith(b"\n\n") for piece in pieces), "a sentence is cut"
     assert treebank_from_bytes(expected, "t").n_words == 4
     assert list(stream_vertical(io.BytesIO(b""), "t")) == []
+    assert b"".join(stream_vertical(io.BytesIO(b"BZh\n"), "t"))  # a word, and not bzip2
 
 
 @pytest.mark.parametrize(
