@@ -14,7 +14,7 @@ from gpuparse.inference import chain_kbest, chain_log_partition, chain_marginals
 
 GATE = ("tests/inference/test_chains.py",)
 SIZES = ((10, 5), (25, 5), (25, 17))
-"""Positions and tags: 5 as of chunks, 17 of UPOS. The peer's k best of 50 tags need 20 GB."""
+"""Positions and tags: 5 tags for chunks, 17 for UPOS. The peer's k best of 50 tags need 20 GB."""
 BATCH = 16
 K = 5
 COLUMNS = ["what", "n", "tags", "cpu us", "torch us", "peer us", "x cpu", "x torch"]

@@ -78,7 +78,7 @@ def latency(work: Work, machine: Machine, batch: int) -> float:
 
 
 def trees_from_scores(batch: int, n: int, *, dimensions: int = 2) -> Work:
-    """Float32 scores of so many nodes are read once; int64 heads, lengths and values go by."""
+    """Float32 scores of all nodes are read once; int64 heads, lengths and values go by."""
     nodes = n + 1
     return Work(batch * (4.0 * nodes**dimensions + 8 * nodes + 8 + 4))
 

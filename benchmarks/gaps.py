@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "sibling_scores (B, N, N, N) and lengths (B,); without any, scores are drawn",
     )
     parser.add_argument("--treebank", type=Path, help="what the models score")
-    parser.add_argument("--sentences", type=int, default=300, help="at most so many of each source")
+    parser.add_argument("--sentences", type=int, default=300, help="the most of each source")
     parser.add_argument("--max-words", type=int, default=40, help="longer sentences are left out")
     parser.add_argument(
         "--single-root", action="store_true", help="one modifier of the root; models know"
@@ -105,7 +105,7 @@ def gap_table(
         scored_sentences: taken one by one, so they may be scored on the way.
         source: what to call them.
         max_words: longer sentences, and empty ones, are left out.
-        max_sentences: no more than so many are read, those left out not counted.
+        max_sentences: the most that are read, those left out not counted.
         single_root: of all searches.
         time_limit: seconds for a sentence's exact tree; beyond it the sentence is left out.
 

@@ -36,7 +36,7 @@ GATHER = 0.32e-9  # seconds a gather from the first-level cache, the floor of sc
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_treebank_argument(parser)
     parser.add_argument(
-        "--sentences", type=int, default=100_000, help="the text is repeated to so many"
+        "--sentences", type=int, default=100_000, help="the text is repeated to this number"
     )
 
 

@@ -14,7 +14,7 @@ from gpuparse.parser import Parser
 GATE = ("tests/scoring/test_arcs.py", "tests/scoring/test_siblings.py")
 TABLES = ((1 << 20, 16), (1 << 22, 8), (1 << 22, 16))  # rows, bits of a weight
 LENGTHS = (23, 27)
-SENTENCES = 4096  # at least so many
+SENTENCES = 4096  # at least
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

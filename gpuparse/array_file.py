@@ -100,7 +100,7 @@ def facts_text(path: Path) -> str:
 
 
 def read_text(path: Path, most: int) -> str:
-    """A text file of at most so many bytes of UTF-8.
+    """A text file in UTF-8 of limited size.
 
     Raises: ModelError: the file is missing, too large, no file, or no UTF-8.
     """

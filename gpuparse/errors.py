@@ -72,7 +72,7 @@ def plural(count: int, noun: str, nouns: str | None = None) -> str:
 def near_names(word: str, names: Iterable[str], *, n: int = 1, cutoff: float = 0.6) -> list[str]:
     """The names that a word was probably meant to be, at most n, the most similar one first.
 
-    cutoff: how similar a name must be, as of `difflib`.
+    cutoff: how similar a name must be, from 0 to 1; see `difflib`.
     """
     import difflib  # for an error only
 

@@ -185,7 +185,7 @@ def _checked(
     tensors: dict[str, np.ndarray],
     text_of: Callable[[str, int], str],
 ) -> Parser:
-    """The parser of a folder; `text_of` reads one of its texts of at most so many bytes."""
+    """The parser of a folder; `text_of` reads a text by name, up to a size in bytes."""
     sums = facts.get("texts")
     if not isinstance(sums, dict):
         raise ModelError(f"{folder}: '{WEIGHTS}' lacks the sums of the other files: it is damaged")

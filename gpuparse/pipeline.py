@@ -66,7 +66,7 @@ class Pipeline:
     ) -> tuple[Treebank, np.ndarray | None]:
         """`annotate`, and (W,) float64 how probable the tags of each word are.
 
-        Returns: the treebank; probabilities as of `Tagger.tag_with_probabilities`, NaN of words
+        Returns: the treebank; probabilities of `Tagger.tag_with_probabilities`, NaN of words
             whose UPOS or XPOS is kept; None without a tagger.
         Cost: about twice that of `annotate`.
         """

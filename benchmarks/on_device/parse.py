@@ -20,7 +20,7 @@ SYSTEMS = (
     ("mcdonald-pereira-2006", "eisner_sibling"),
 )  # templates, decoder
 COLUMNS = ["system", "on", "batch size", "sentences", "seconds", "sentences/s", "same bytes"]
-SECONDS = 8.0  # a text is as long as a device parses in about so many
+SECONDS = 8.0  # a text is as long as a device parses in about this time
 MOST = 1_000_000  # sentences
 
 

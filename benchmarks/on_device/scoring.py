@@ -72,7 +72,7 @@ def _one_system(options: argparse.Namespace, contest: Contest, features: str, de
             continue
         chosen = np.flatnonzero(whole.lengths == n)
         if not len(chosen):
-            contest.note(f"n = {n} left out: {treebank.source} has no sentence of so many words.")
+            contest.note(f"n = {n} left out: {treebank.source} has no sentence of {n} words.")
             continue
         draws = np.random.default_rng(batch)
         sets = [

@@ -237,7 +237,7 @@ class SentenceParser:
 
         Args:
             text: paragraphs are separated by empty lines.
-            Other arguments: as of `parse`.
+            Other arguments: see `parse`.
         Raises:
             ConfigError: the model has no tokeniser, or as `parse`.
             DataError: NUL in the text, or too much white space.
@@ -280,8 +280,8 @@ class SentenceParser:
         Args:
             source: the path of a file; or sentences as `parse` takes them in lists, read as they
                 are needed, 1,000 at a time.
-            input: the format of the file, as of `parse_file`.
-            Other arguments: as of `parse`.
+            input: the format of the file; see `parse_file`.
+            Other arguments: see `parse`.
         Returns: an iterator over the parsed sentences; nothing is read before the first is asked
             for.
         Raises: as `parse`, when the sentences are reached.
@@ -330,7 +330,7 @@ class SentenceParser:
             on_error: what is done about a malformed sentence: "fail": an error; "skip": it is left
                 out; "keep": it is passed through, in a table with nulls.
             force: whether an existing target may be replaced.
-            Other arguments: as of `parse`.
+            Other arguments: see `parse`.
         Returns: the numbers of sentences and of malformed ones.
         Raises: as `parse`; ConfigError: the target exists, or is the source; OSError: it cannot be
             written.
@@ -377,7 +377,7 @@ class SentenceParser:
                 has another head. Of graphs: a head that the other graph has too, or instead, or
                 leaves out if the word has it.
             guide: of models with guide features: `misc:KEY`.
-            keep: as of `parse`.
+            keep: see `parse`.
         Returns: the reasons; their weights add up to the scores of both trees exactly.
         Raises: as `parse`; ConfigError: no such word or head. NoTreeError:
             no tree or graph has the other head. ResourceError: the sentence is too long.

@@ -446,7 +446,7 @@ _NOTES = {
     "arc length": "Words from the word to its head. UAS is over the gold arcs of a length,"
     " precision over the system's arcs of a length.",
     "distance to the root": "Arcs from the root to the word; precision as for lengths.",
-    "sentence length": "All words of sentences of so many words.",
+    "sentence length": "All words of the sentences of a length.",
     "projectivity": "Non-projective: a word between the two ends of the arc is not below its head;"
     " a non-projective sentence has such an arc in its gold tree.",
 }

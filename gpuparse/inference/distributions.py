@@ -422,7 +422,7 @@ def hinge_loss(
         trees: a distribution whose scores are learned.
         gold_heads: heads of the gold trees, integers (B, N).
         cost: as `TreeDistribution.augmented`.
-        unreachable: as of `conditional_loss`.
+        unreachable: see `conditional_loss`.
     Returns:
         (B,), at least 0; its subgradient is the parts of the best tree less those of the gold tree.
     Raises: ScoreError: a gold tree that the distribution does not have. ScoreError, NoTreeError:

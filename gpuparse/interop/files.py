@@ -62,14 +62,14 @@ class FileParser:
         Args:
             model: the folder that training wrote.
             source: the folder of the input; files in folders below it too.
-            input: the format of the files, as of `SentenceParser.parse_file`.
+            input: the format of the files; see `SentenceParser.parse_file`.
             target: the folder of the output, which is made. All processes must see these three
                 folders under the same paths.
             threads: CPU threads of a call: what the engine reserves for a task.
             device: "cpu", "cuda", or "auto".
-            probabilities, mbr, keep_heads, keep, on_error: as of
+            probabilities, mbr, keep_heads, keep, on_error: see
                 `SentenceParser.parse_file`.
-            allow_missing, single_root: as of `gpuparse.load`.
+            allow_missing, single_root: see `gpuparse.load`.
         Raises: ConfigError: the target is the source, or in it.
         """
         self.source, self.target = Path(source).resolve(), Path(target).resolve()

@@ -42,8 +42,8 @@ class RayParser:
             model: the folder that training wrote, as the actor's machine sees it.
             threads: CPU threads; None: as many as the CPUs that Ray gave to the actor.
             device: "cpu", "cuda", or "auto"; None: "cuda" if Ray gave a GPU to the actor.
-            probabilities, mbr, keep_heads, keep: as of `SentenceParser.parse`.
-            allow_missing, single_root: as of `gpuparse.load`.
+            probabilities, mbr, keep_heads, keep: see `SentenceParser.parse`.
+            allow_missing, single_root: see `gpuparse.load`.
             on_error: "fail": an error that names the rows that cannot be read; "null": they have
                 nulls in the new columns.
         Raises: ModelError, ConfigError: as `gpuparse.load`.

@@ -42,8 +42,8 @@ class SparkParser:
                 that was shipped by `SparkContext.addFile(folder, recursive=True)`, by its name.
             threads: CPU threads of each task; None: `spark.task.cpus`.
             device: "cpu", "cuda", or "auto".
-            probabilities, mbr, keep_heads, keep: as of `SentenceParser.parse`.
-            allow_missing, single_root: as of `gpuparse.load`.
+            probabilities, mbr, keep_heads, keep: see `SentenceParser.parse`.
+            allow_missing, single_root: see `gpuparse.load`.
             on_error: "fail": an error that names the rows that cannot be read; "null": they have
                 nulls in the new columns.
         """

@@ -40,7 +40,7 @@ class TableParser:
         single_root: bool,
         on_error: str,
     ) -> None:
-        """As of `gpuparse.load` and its `parse`; on_error: as of RayParser.
+        """Arguments: see `gpuparse.load` and its `parse`; on_error: see RayParser.
 
         Raises: ConfigError, ModelError: as `gpuparse.load`.
         """

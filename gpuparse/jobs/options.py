@@ -223,7 +223,7 @@ def device_of_parsing(
 ) -> tuple[str, bool]:
     """The device that parses, after its self-test, and whether native code does.
 
-    Args: device, backend: what was asked for. tell: as of `choose_device`.
+    Args: device, backend: what was asked for. tell: see `choose_device`.
     Raises: ConfigError: they do not exist, or do not fit one another, the decoder or the options.
         SelfTestError: the device fails, and was asked for.
     """

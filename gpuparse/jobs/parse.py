@@ -163,8 +163,8 @@ class Begun:
 class _Chunk(NamedTuple):
     """Sentences of a stream, ready to be parsed.
 
-    tag_probabilities: (W,), as of `Pipeline.annotate_with_probabilities`. guides: (W,) heads by
-    another parser. batch, sent: as of `Job.find`.
+    tag_probabilities: (W,); see `Pipeline.annotate_with_probabilities`. guides: (W,) heads by
+    another parser. batch, sent: see `Job.find`.
     """
 
     treebank: Treebank

@@ -58,9 +58,9 @@ def kept_of(treebank: Treebank) -> Kept:
 class Found:
     """What was found for the W words of S sentences, as arrays; K is 1, or the trees asked for.
 
-    heads, labels, head_probabilities, label_probabilities: (K, W), as of Predictions; the relations
+    heads, labels, head_probabilities, label_probabilities: (K, W), see Predictions; the relations
     that were kept are among them. names: of the labels; the last is `_`, which -1 stands for.
-    scores, probabilities: (K, S) of trees. graphs, certified: as of Predictions.
+    scores, probabilities: (K, S) of trees. graphs, certified: see Predictions.
     tag_probabilities: (W,) of the tags, NaN where they were given; None unless asked for.
     """
 
@@ -113,7 +113,7 @@ class Found:
 
         A negative number stands for no value.
 
-        Args: given: names of the table's columns. deps: as of `written`.
+        Args: given: names of the table's columns. deps: see `written`.
         """
         columns: dict[str, tuple[np.ndarray, list[str] | None]] = {}
         columns["head"] = self.heads[0], None
@@ -140,7 +140,7 @@ class Found:
 def word_columns(
     treebank: Treebank, numbers: Iterable[int]
 ) -> dict[str, tuple[np.ndarray, list[str] | None]]:
-    """Columns of tables, as of `Found.columns`, with what some columns of a treebank have.
+    """Columns of tables, in the form of `Found.columns`, with what some columns of a treebank have.
 
     Args: numbers: 1 to 5, FORM to FEATS; `_` is no value, except in FORM.
     """
@@ -188,7 +188,7 @@ def written(
 
     Args:
         kept: relations that replace the predicted ones; their heads were given to the model.
-        tag_probabilities: (W,) of the tags, as of Found.
+        tag_probabilities: (W,) of the tags; see Found.
         deps: EMPTY: `_`; TREE: the head and the relation of HEAD and DEPREL.
     """
     names = model.label_names if found.labels is not None else None

@@ -31,7 +31,7 @@ class _ParsedRun(NamedTuple):
     table: Any
     faults: list[DataError]
     n_words: int
-    orders: np.ndarray  # as of Predictions
+    orders: np.ndarray  # see Predictions
     certified: np.ndarray | None
 
 

@@ -130,7 +130,7 @@ class Run:
         self.output = Path(config.output)
         self.learning_seconds = 0.0
         self.dev_scores: tuple[float, float] | None = None
-        self._parsed_devs: dict[int, Treebank] = {}  # by the model with weights of so many bits
+        self._parsed_devs: dict[int, Treebank] = {}  # by the number of bits of the weights
         self._about: dict[str, Any] = {}  # what scores.json says
         self._tag_scores: dict[str, dict[str, float]] = {}
         self._gold: dict[str, Treebank | None] = {}  # dev and test without predicted tags
@@ -538,7 +538,7 @@ class Run:
         return ("arcs F", "labelled arcs F") if self.graphs else ("UAS", "LAS")
 
     def _parsed_dev(self, trainer: Trainer, bits: int) -> Treebank:
-        """data.dev as the parser so far, with weights of so many bits, parses it."""
+        """data.dev, parsed by what is learned so far; bits: of its weights."""
         assert self.dev is not None
         if bits not in self._parsed_devs:
             self._parsed_devs[bits] = self._parsed(trainer.model(bits), self.dev, "dev")
@@ -647,7 +647,7 @@ class Run:
 
 
 class _Step(NamedTuple):
-    """An epoch of a stage, or of a network: its name, and its number of so many."""
+    """An epoch of a stage, or of a network: its name, and its number among all."""
 
     stage: str
     what: str

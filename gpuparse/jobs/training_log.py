@@ -143,7 +143,7 @@ class TrainingLog:
         """Show the work at hand.
 
         Args:
-            part: of the run, as of `expected_costs`. share: of it that is done.
+            part: of the run; see `expected_costs`. share: of it that is done.
             what: the work. fraction: of it that is done. note: a figure of it.
         """
         self.left.advance(part, share)

@@ -57,7 +57,7 @@ _BEAM = (3, 8)  # coarse classes, tags
 _MANY = 128  # pairs of UPOS and XPOS; where there are more, UPOS is found first
 _RARE = 2  # times with its pair; FEATS that were never seen are possible for rarer words
 _CHUNK = 20_000  # words that are tagged at once
-_CELLS = 1 << 23  # fewer words, where so many candidates are possible for them
+_CELLS = 1 << 23  # of words times candidates: words are tagged in smaller parts above it
 
 Watch = Callable[[float, str], None]
 
@@ -469,7 +469,7 @@ def _below(arrays: dict[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
 
 
 def pieces_of(word_starts: np.ndarray, most: int) -> list[tuple[int, int]]:
-    """Sentences first : last of successive pieces of at most so many words, or of one sentence."""
+    """Sentences first : last of successive pieces of at most `most` words, or of one sentence."""
     pieces, first, n = [], 0, len(word_starts) - 1
     while first < n:
         last = int(np.searchsorted(word_starts, word_starts[first] + most, side="right")) - 1

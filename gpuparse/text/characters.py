@@ -91,7 +91,7 @@ def segments(codes: np.ndarray, spaces: np.ndarray) -> tuple[np.ndarray, np.ndar
 
     A paragraph ends with an empty line or U+2029. One of more than PIECE characters is cut after
     the last end of a sentence (before a space, or else after an ideographic mark), or else the last
-    space, in the second half of so many characters, or else after them. Each cut depends only on
+    space, in the second half of PIECE characters, or else after them. Each cut depends only on
     characters from the beginning of its paragraph to the cut, to the end of the spaces there, or
     PIECE characters further.
 

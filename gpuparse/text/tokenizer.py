@@ -437,7 +437,7 @@ def _table(
 def _cuts(words: np.ndarray, likely: np.ndarray, most: int) -> np.ndarray:
     """The tokens of a long sentence that a sentence of at most `most` words is to end with.
 
-    Each is the most likely end, and of equal ones the last, in the second half of so many words; a
+    Each is the most likely end, and of equal ones the last, in the second half of `most` words; a
     token that is more words is a sentence of its own.
 
     Args: words: (T + 1,) words before each token of the sentence, and all of them.

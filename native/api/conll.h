@@ -90,7 +90,7 @@ GPUPARSE(int64_t) first_difference(u8_1 data, i64_2 columns, u8_1 other, i64_2 o
 
 // A hash table of strings: `slots` (a power of two, more than the strings) has a string's number or
 // -1; string i is pool[ends[i] : ends[i + 1]] and has the hash hashes[i]. key: of the hash, random, so
-// that nobody can choose many strings of one hash.
+// that no file can be made whose strings all have one hash.
 struct StringTable {
     int64_t key;
     out_i32_1 slots;

@@ -117,9 +117,8 @@ def dual_decomposition_labelled(
         label_scores: (B, N, N, L), [b, h, m, l], added to the score of the arc; -inf forbids.
         limits: sets of labels, each of which a head may give to at most one modifier, at most
             `MOST_LIMITS`. A label may be in several sets.
-        min_gain: as there; the projective tree has the best labels that keep the limits, and where
-            another one may be better for them, nothing is certified.
-        backend: as there.
+        min_gain: the projective tree has the best labels that keep the limits; where another one
+            may be better for them, nothing is certified.
     Returns: heads; labels int64 (B, N), -1 at position 0 and in padding: the first among equals;
         scores, labels' included; certified; iterations.
     Raises:

@@ -24,7 +24,7 @@ from gpuparse.learning.states import Shape
 from gpuparse.scoring.native import make_search, sentences_of
 from gpuparse.scoring.word_vectors import OCCURRENCES, VectorWeights, merged
 
-GROUP, MOST_GROUPS = 4, 8  # sentences of a group where a batch is not too large for so many groups
+GROUP, MOST_GROUPS = 4, 8  # sentences of a group; most groups of a batch
 SLICE = 256  # sentences between two events
 PASSIVE_AGGRESSIVE = "passive-aggressive"
 LOSSES = ("hinge", "conditional", "heads")  # by their numbers in native/learn_vectors.h
