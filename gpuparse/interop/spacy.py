@@ -42,7 +42,7 @@ from gpuparse.pipeline import (
 )
 from gpuparse.text.conllu import surface_sentences
 from gpuparse.text.reader import text_chunk
-from gpuparse.text.tokenizer import Tokenizer as TextTokenizer
+from gpuparse.text.tokenizer import Tokenizer
 
 MOST_TOKENS = 200_000  # that are parsed at once, but for the last Doc
 MOST_CHARACTERS = 1 << 20  # that are cut into tokens at once, but for the last text
@@ -80,9 +80,9 @@ def make_component(
 
 
 @registry.tokenizers("gpuparse.Tokenizer.v1")
-def make_tokenizer(model: str = "") -> Callable[[Language], Tokenizer]:
+def make_tokenizer(model: str = "") -> Callable[[Language], DocTokenizer]:
     """The tokeniser of a config; see Tokenizer."""
-    return lambda nlp: Tokenizer(nlp.vocab, model)
+    return lambda nlp: DocTokenizer(nlp.vocab, model)
 
 
 class Component(Pipe):
@@ -231,7 +231,7 @@ class Component(Pipe):
         words.write(parsed, stages.columns, keep=keep)
 
 
-class Tokenizer:
+class DocTokenizer:
     """A tokeniser of spaCy that finds the tokens and sentences of a model's tokeniser.
 
     The text of a Doc is the text that was given. A multiword token whose words, one after the
@@ -247,11 +247,11 @@ class Tokenizer:
             model: the folder that training wrote; it is read when the first text comes.
         """
         self.vocab, self.model = vocab, model
-        self._tokenizer: TextTokenizer | None = None
+        self._tokenizer: Tokenizer | None = None
         add_extensions((WORDS,))
 
     @property
-    def tokenizer(self) -> TextTokenizer:
+    def tokenizer(self) -> Tokenizer:
         """The tokeniser of the model, loaded when it is first asked for.
 
         Raises: ConfigError: no model is named, or it has no tokeniser. ModelError: it cannot be
@@ -315,7 +315,7 @@ class Tokenizer:
         with replace_file(folder / FILES[TOKENIZER], force=True) as file:
             file.write(self.to_bytes())
 
-    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> Tokenizer:
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> DocTokenizer:
         """Read the tokeniser of a folder that `to_disk` wrote."""
         self.model = str(path)
         self._tokenizer = self._loaded()
@@ -325,7 +325,7 @@ class Tokenizer:
         """The tokeniser."""
         return self.tokenizer.pack()
 
-    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> Tokenizer:
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> DocTokenizer:
         """Take the tokeniser of `to_bytes`."""
         self._tokenizer = unpack_stage(bytes_data, Path(self.model), TOKENIZER)
         return self
@@ -334,7 +334,7 @@ class Tokenizer:
         file = self.to_bytes() if self.model or self._tokenizer else None
         return _tokenizer, (self.vocab, self.model, file)
 
-    def _loaded(self) -> TextTokenizer:
+    def _loaded(self) -> Tokenizer:
         folder = Path(self.model).expanduser()
         if not self.model:
             raise ConfigError('gpuparse.Tokenizer.v1: name a model: "model": FOLDER')
@@ -343,7 +343,7 @@ class Tokenizer:
                 f"{self.model}: has no tokeniser: train a model with tokenizer.learn=true, or leave"
                 " out gpuparse.Tokenizer.v1"
             )
-        tokenizer: TextTokenizer = load_stage(folder, TOKENIZER)
+        tokenizer: Tokenizer = load_stage(folder, TOKENIZER)
         return tokenizer
 
 
@@ -420,7 +420,7 @@ def _component(
     return made
 
 
-def _tokenizer(vocab: Vocab, model: str, file: bytes | None) -> Tokenizer:
+def _tokenizer(vocab: Vocab, model: str, file: bytes | None) -> DocTokenizer:
     """The tokeniser of a pickle."""
-    made = Tokenizer(vocab, model)
+    made = DocTokenizer(vocab, model)
     return made if file is None else made.from_bytes(file)

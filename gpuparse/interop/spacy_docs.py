@@ -60,7 +60,7 @@ def add_extensions(names: Iterable[str]) -> None:
             Token.set_extension(name, default=None)
 
 
-class _Read:
+class _TokensOfDoc:
     """The n tokens of a Doc, and what is known of their words and sentences.
 
     Attributes:
@@ -138,7 +138,7 @@ class DocWords:
             splits: whether multiword tokens are several words; else each is one.
         Cost: about a microsecond a token, and that of the tokeniser.
         """
-        read = [_Read(doc) for doc in docs]
+        read = [_TokensOfDoc(doc) for doc in docs]
         if tokenizer is not None:
             asked = [each for each in read if each.asks(tokenizer)]
             texts = [each.doc.text.replace("\0", "\ufffd") for each in asked]

@@ -478,7 +478,7 @@ def test_damaged_models_are_refused(model, tmp_path):
 
 def test_errors_name_the_model(model, tmp_path):
     with pytest.raises(ConfigError, match=r"Tokenizer\.v1: name a model"):
-        interop.Tokenizer(spacy.blank("xx").vocab, "")("a")
+        interop.DocTokenizer(spacy.blank("xx").vocab, "")("a")
     with pytest.raises(ModelError, match="no such folder; a model is a folder"):
         pipeline(model, str(tmp_path / "nothing"))("a")
     with pytest.raises(ModelError, match="no such folder; a model is a folder"):
