@@ -81,7 +81,7 @@ def make_component(
 
 @registry.tokenizers("gpuparse.Tokenizer.v1")
 def make_tokenizer(model: str = "") -> Callable[[Language], DocTokenizer]:
-    """The tokeniser of a config; see Tokenizer."""
+    """The tokeniser of a config; see DocTokenizer."""
     return lambda nlp: DocTokenizer(nlp.vocab, model)
 
 
