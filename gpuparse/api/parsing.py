@@ -14,10 +14,20 @@ import numpy as np
 
 from gpuparse.api.results import Parsed, ParsedSentence, Reasons
 from gpuparse.confidence import KBest
-from gpuparse.data.arrow_tables import is_arrow, read_rows
 from gpuparse.data.conll import MAX_LINE, OnError, treebank_from_bytes
 from gpuparse.data.guides import Guides
-from gpuparse.data.sentences import (
+from gpuparse.data.treebank import Treebank
+from gpuparse.errors import ConfigError, DataError, plural
+from gpuparse.extras import require
+from gpuparse.files import replace_file, unchanged
+from gpuparse.formats.arrow_tables import is_arrow, read_rows
+from gpuparse.formats.names import (
+    AUTO,
+    check_output_name,
+    format_of,
+    is_table,
+)
+from gpuparse.formats.objects import (
     EXAMPLE,
     GIVEN,
     Columns,
@@ -27,11 +37,8 @@ from gpuparse.data.sentences import (
     table_rows,
     tags_in,
 )
-from gpuparse.data.table_files import AUTO, TableFile, check_output_name, format_of, is_table
-from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError, DataError, plural
-from gpuparse.extras import require
-from gpuparse.files import replace_file, unchanged
+from gpuparse.formats.table_files import TableFile
+from gpuparse.formats.text import text_chunk
 from gpuparse.jobs.options import PYTHON, ParseOptions, device_of_parsing
 from gpuparse.jobs.parse import GPU_CHUNK, Job, Share, missing_columns, read_chunks
 from gpuparse.jobs.predictions import EMPTY, Found, kept_of, written, written_k_best
@@ -43,7 +50,6 @@ from gpuparse.model_folder import load_parser, pack_parser, unpack_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import NO_STAGES, Pipeline, load_stages, unpack_stages
 from gpuparse.scoring.admission import default_batch_size
-from gpuparse.text.reader import text_chunk
 
 # What to do about columns that are missing.
 GIVE_COLUMNS = "give it, or load the model with allow_missing=True to parse without"

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 
 from gpuparse.cached import cached_property
-from gpuparse.data.arrow_tables import is_arrow, with_lists
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.draw import draw_tree
-from gpuparse.data.sentences import is_pandas
 from gpuparse.data.svg import svg_graph
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError, plural
 from gpuparse.extras import require
+from gpuparse.formats.arrow_tables import is_arrow, with_lists
+from gpuparse.formats.objects import is_pandas
 from gpuparse.jobs.predictions import EMPTY, Found, word_columns
 
 if TYPE_CHECKING:

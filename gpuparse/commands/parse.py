@@ -15,23 +15,24 @@ from typing import BinaryIO, cast
 from gpuparse.commands.console import exit_codes
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import MAX_LINE
-from gpuparse.data.table_files import (
+from gpuparse.decoder_choice import limit_labels, with_decoder
+from gpuparse.errors import ConfigError, DataError, ModelError, plural
+from gpuparse.extras import require
+from gpuparse.files import check_new_file, replace_file, standard_input, unchanged
+from gpuparse.formats.names import (
     AUTO,
     CONLLU,
     INPUTS,
     TEXT,
     VERTICAL,
-    TableFile,
     check_output_name,
     format_of,
     is_raw_text,
     is_table,
     output_name,
 )
-from gpuparse.decoder_choice import limit_labels, with_decoder
-from gpuparse.errors import ConfigError, DataError, ModelError, plural
-from gpuparse.extras import require
-from gpuparse.files import check_new_file, replace_file, standard_input, unchanged
+from gpuparse.formats.table_files import TableFile
+from gpuparse.formats.text import OnTextError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.options import COMMAND, ParseOptions, device_of_parsing
 from gpuparse.jobs.parse import STANDARD, Begun, Job, Share, beginning
@@ -46,7 +47,6 @@ from gpuparse.model_folder import check_folder, load_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import Pipeline, has_parser, load_stages, sum_of_stages
 from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
-from gpuparse.text.reader import OnTextError
 
 _MOST = 999_999_999  # of options whose largest value has no reason of its own
 

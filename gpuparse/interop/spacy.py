@@ -27,6 +27,7 @@ from gpuparse.api.parsing import GIVE_COLUMNS, SentenceParser, load
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.files import replace_file
+from gpuparse.formats.text import text_chunk
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.interop.spacy_docs import DEP_PROB, FIELDS, HEAD_PROB, WORDS, DocWords, add_extensions
 from gpuparse.interop.spacy_noun_chunks import noun_chunks
@@ -41,7 +42,6 @@ from gpuparse.pipeline import (
     write_stages,
 )
 from gpuparse.text.conllu import surface_sentences
-from gpuparse.text.reader import text_chunk
 from gpuparse.text.tokenizer import Tokenizer
 
 MOST_TOKENS = 200_000  # that are parsed at once, but for the last Doc

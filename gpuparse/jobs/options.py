@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import get_args
 
 from gpuparse.data.conll import MAX_LINE, OnError
-from gpuparse.data.table_files import TEXT, VERTICAL
 from gpuparse.errors import ConfigError
+from gpuparse.formats.names import TEXT, VERTICAL
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY, TREE
 from gpuparse.jobs.resources import choose_device, is_native_on, working_device

@@ -23,11 +23,13 @@ from gpuparse.data.conll import (
 from gpuparse.data.faults import TreeFault
 from gpuparse.data.guides import Guides
 from gpuparse.data.scanner import BAD_HEAD
-from gpuparse.data.table_files import CONLLU, TEXT, VERTICAL
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.trees import check_sentences
 from gpuparse.data.vocabulary import empty_columns
 from gpuparse.errors import DataError, plural
+from gpuparse.formats.names import CONLLU, TEXT, VERTICAL
+from gpuparse.formats.text import OnTextError, TextPlace, stream_text
+from gpuparse.formats.vertical import stream_vertical
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.options import Door, ParseOptions
 from gpuparse.jobs.predictions import (
@@ -44,9 +46,7 @@ from gpuparse.jobs.shards import Counts, Place, Sharded
 from gpuparse.learning.gold import unkeepable
 from gpuparse.parser import Parser, Predictions
 from gpuparse.pipeline import Pipeline
-from gpuparse.text.reader import OnTextError, TextPlace, stream_text
 from gpuparse.text.tokenizer import Tokenizer
-from gpuparse.text.vertical import stream_vertical
 
 if TYPE_CHECKING:
     from gpuparse.scoring.device import Sent  # imports torch

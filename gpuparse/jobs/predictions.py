@@ -12,12 +12,12 @@ from gpuparse import native
 from gpuparse.confidence import KBest
 from gpuparse.data.conll import write_graph_predictions, write_predictions
 from gpuparse.data.graphs import Graphs
-from gpuparse.data.sentences import FIELDS
 from gpuparse.data.tag_columns import without_deps
 from gpuparse.data.treebank import Treebank, repeated
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import plural
 from gpuparse.evaluation.reliability import HEAD, LABEL, TAG
+from gpuparse.formats.objects import FIELDS
 from gpuparse.parser import Parser, Predictions
 from gpuparse.scoring.admission import CHAIN, LOWER
 

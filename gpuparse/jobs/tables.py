@@ -13,12 +13,12 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from gpuparse.confidence import KBest
-from gpuparse.data.arrow_tables import read_rows, rows_of, with_lists
 from gpuparse.data.guides import Guides
-from gpuparse.data.sentences import FIELDS
-from gpuparse.data.table_files import TableFile, table_writer
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError, plural
+from gpuparse.formats.arrow_tables import read_rows, rows_of, with_lists
+from gpuparse.formats.objects import FIELDS
+from gpuparse.formats.table_files import TableFile, table_writer
 from gpuparse.jobs.parse import SHOWN, Job, Share, ahead, missing_columns
 from gpuparse.jobs.predictions import Found, kept_of, long_sentences, uncertified, word_columns
 from gpuparse.jobs.progress import Progress

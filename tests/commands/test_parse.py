@@ -22,10 +22,10 @@ from gpuparse.data.synthetic import generate
 from gpuparse.data.tag_columns import without_deps
 from gpuparse.decoder_choice import with_decoder
 from gpuparse.errors import ConfigError, DataError
+from gpuparse.formats.text import stream_text
+from gpuparse.formats.vertical import stream_vertical
 from gpuparse.jobs import parse as parse_job
 from gpuparse.model_folder import load_parser
-from gpuparse.text.reader import stream_text
-from gpuparse.text.vertical import stream_vertical
 from tests.commands.conftest import ROOT, program
 
 

@@ -21,18 +21,18 @@ from gpuparse.commands import blend, calibrate, crossval, explain, jackknife, pa
 from gpuparse.commands.console import run
 from gpuparse.data import table_files
 from gpuparse.data.conll import read_treebank, stream_treebanks, treebank_from_bytes
-from gpuparse.data.sentences import FIELDS
 from gpuparse.data.synthetic import generate
 from gpuparse.data.tag_columns import read_column
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.evaluation.reports import WORD_MEASURES
 from gpuparse.evaluation.words import score_words
+from gpuparse.formats.objects import FIELDS
+from gpuparse.formats.vertical import stream_vertical
 from gpuparse.interop.ray import RayParser
 from gpuparse.jobs import parse as parse_job
 from gpuparse.model_folder import WEIGHTS
 from gpuparse.pipeline import FILES, load_stages, stages_of
 from gpuparse.text.conllu import text_pieces
-from gpuparse.text.vertical import stream_vertical
 from tests.commands.conftest import ROOT, program
 
 CONFIG = """

@@ -13,8 +13,8 @@ from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.evaluation.words import score_words
+from gpuparse.formats.text import text_chunk
 from gpuparse.text.conllu import text_pieces
-from gpuparse.text.reader import text_chunk
 from gpuparse.text.training import learn_tokenizer
 
 KEYS = [

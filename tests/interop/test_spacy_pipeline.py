@@ -15,10 +15,10 @@ from gpuparse.api.results import Parsed
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError, ModelError
+from gpuparse.formats.paragraphs import SPACES
+from gpuparse.formats.text import text_chunk
 from gpuparse.jobs.predictions import Found
-from gpuparse.text.characters import SPACES
 from gpuparse.text.conllu import surface_sentences, text_pieces
-from gpuparse.text.reader import text_chunk
 from tests.interop.test_annotators import example
 from tests.text.raw_texts import random_text
 
