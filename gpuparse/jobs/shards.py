@@ -188,6 +188,7 @@ class Sharded:
     ) -> None:  # fmt: skip
         check_regular(file)
         self.kind = kind
+        self.table: Any = None  # the TableFile of an input that is a table
         self.file, self._output, self._wanted, self._recipe = file, output, wanted, recipe
         self._force, self._tell = force, tell
         self._stamp = self._stamp_now()
