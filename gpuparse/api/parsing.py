@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, repeat
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from gpuparse.api.results import Parsed, ParsedSentence, Reasons
 from gpuparse.data.conll import OnError
 from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.extras import require
-from gpuparse.files import replace_file, unchanged
-from gpuparse.formats.arrow_tables import is_arrow
-from gpuparse.formats.names import AUTO, check_output_name, format_of, is_table
+from gpuparse.files import files_below, input_file, replace_file
+from gpuparse.formats.arrow_tables import frame_of_texts, has_texts, is_arrow
+from gpuparse.formats.names import AUTO, check_output_name, format_of, is_table, outputs_of
 from gpuparse.formats.objects import EXAMPLE, GIVEN, Columns, is_pandas, table_rows, tags_in
-from gpuparse.formats.sources import BATCH, SENTENCES, BytesSource, ObjectSource, Source
+from gpuparse.formats.sources import (
+    BATCH,
+    SENTENCES,
+    BytesSource,
+    DocumentSource,
+    ObjectSource,
+    Rows,
+    Source,
+)
 from gpuparse.formats.table_files import TableFile
 from gpuparse.formats.text import text_chunk
 from gpuparse.jobs.options import PYTHON, ParseOptions, device_of_parsing, to_pass_over
@@ -166,7 +174,10 @@ class SentenceParser:
                   with the keys form, lemma, upos, xpos, feats, head, deprel, misc;
                 - CoNLL-U text, as str or bytes;
                 - an Arrow table, a pandas frame or a dict of columns: one row per sentence, each
-                  column (form, lemma, upos, xpos, feats, ...) with a list per row.
+                  column (form, lemma, upos, xpos, feats, ...) with a list per row;
+                - of models with a tokeniser, an Arrow table or a pandas frame with a column
+                  `text` of raw texts and none `form`: one row per document, whose name is in the
+                  column `id`, or is the number of the row.
 
                 A tag of a pair is the coarse or fine one, whichever the model knows.
             probabilities: whether to compute the probabilities of heads and relations, and of the
@@ -197,15 +208,19 @@ class SentenceParser:
         >>> parser.parse("1\tNo\t_\tINTJ\tUH\t_\t_\t_\t_\t_\n\n")[0].heads
         [0]
         """
-        job = self._job(probabilities, mbr, kbest, keep_heads, guide, keep, deps)
-        table = sentences if is_arrow(sentences) or is_pandas(sentences) else None
+        job = self.job(
+            probabilities=probabilities, mbr=mbr, kbest=kbest, keep_heads=keep_heads, guide=guide,
+            keep=keep, deps=deps,
+        )  # fmt: skip
+        table = sentences if is_pandas(sentences) else None
         [parsed] = self._parsed(job, self._source(job, sentences, batch=None), table)
         return parsed
 
     def parse_text(
         self,
-        text: str,
+        text: str | Sequence[str],
         *,
+        ids: Iterable[Any] | None = None,
         probabilities: bool = False,
         mbr: bool = False,
         kbest: int | None = None,
@@ -214,11 +229,14 @@ class SentenceParser:
         """Split raw text into sentences and words, and parse them.
 
         Args:
-            text: paragraphs are separated by empty lines.
+            text: paragraphs are separated by empty lines; or a list of texts, one per document.
+            ids: of a list of texts: the names of the documents, for `Parsed.documents` and
+                `# newdoc id`; None: their numbers, from 0.
             Other arguments: see `parse`.
+        Returns: the sentences of all texts.
         Raises:
             ConfigError: the model has no tokeniser, or as `parse`.
-            DataError: NUL in the text, or too much white space.
+            DataError: NUL in a text, or too much white space.
         Cost: that of the command `parse`.
         """
         if self._stages.tokenizer is None:
@@ -226,19 +244,32 @@ class SentenceParser:
                 f"{self._name}: has no tokeniser: train a model with tokenizer.learn=true, or give"
                 " words to parse()"
             )
-        if not isinstance(text, str):
-            raise DataError(f"parse_text() takes a str, and not {type(text).__name__}")
+        job = self.job(probabilities=probabilities, mbr=mbr, kbest=kbest, deps=deps)
+        if isinstance(text, str):
+            if ids is not None:
+                raise ConfigError("ids: names of a list of texts, and not of one text")
+            source: Source = BytesSource(text=self._split(job, text), name=_TEXT)
+        else:
+            texts = _checked_texts(text)
+            names = None if ids is None else list(ids)
+            if names is not None and len(names) != len(texts):
+                raise ConfigError(f"ids: {len(names)} names of {plural(len(texts), 'text')}")
+            source = DocumentSource(texts=texts, identifiers=names, split=job.split)
+        [parsed] = self._parsed(job, source)
+        return parsed
+
+    def _split(self, job: Job, text: str) -> bytes:
+        """The words of a text as CoNLL-U."""
         if text.endswith(".txt") and os.path.isfile(text):
             warnings.warn(
                 f"parse_text() parses the words {text!r}; stream({text!r}) parses that file",
-                stacklevel=2,
+                stacklevel=3,
             )
         try:
             chunk = text_chunk(text.encode(), _TEXT)
         except UnicodeEncodeError as error:
             raise DataError(f"parse_text(): an unpaired surrogate at {error.start}") from error
-        tokens = self._stages.tokenizer.split(chunk, threads=self._threads)
-        return self.parse(tokens, probabilities=probabilities, mbr=mbr, kbest=kbest, deps=deps)
+        return job.split(chunk)
 
     def stream(
         self,
@@ -256,8 +287,8 @@ class SentenceParser:
         """Parse a file, or any iterable of sentences, in memory that does not grow with it.
 
         Args:
-            source: the path of a file; or sentences as `parse` takes them in lists, read as they
-                are needed, 1,000 at a time.
+            source: the path of a file or folder; or sentences as `parse` takes them in lists, read
+                as they are needed, 1,000 at a time.
             input: the format of the file; see `parse_file`.
             Other arguments: see `parse`.
         Returns: an iterator over the parsed sentences; nothing is read before the first is asked
@@ -268,10 +299,19 @@ class SentenceParser:
         >>> [sentence.heads for sentence in parser.stream(she for _ in range(3))]
         [[2, 0], [2, 0], [2, 0]]
         """
-        job = self._job(probabilities, mbr, kbest, keep_heads, guide, keep, deps)
+        job = self.job(
+            probabilities=probabilities, mbr=mbr, kbest=kbest, keep_heads=keep_heads, guide=guide,
+            keep=keep, deps=deps,
+        )  # fmt: skip
         if isinstance(source, (str, os.PathLike)):
-            kind = self._kind(job, os.fspath(source), input)
-            return self._stream_file(job, os.fspath(source), kind)
+            name = os.fspath(source)
+            files = (
+                [os.path.join(name, f) for f in files_below(name)]
+                if os.path.isdir(name)
+                else [name]
+            )
+            kinds = [self._kind(job, file, input) for file in files]
+            return chain.from_iterable(map(self._stream_file, repeat(job), files, kinds))
         given = self._source(job, source, batch=BATCH)
         return chain.from_iterable(self._parsed(job, given))
 
@@ -294,12 +334,14 @@ class SentenceParser:
         r"""Parse a file into a file, with the bytes that the command `parse` writes.
 
         Args:
-            source: the path of a file.
-            target: the path of the output: a table for a table, CoNLL-U for other formats. It
-                appears when it is complete.
-            input: the format of the source: "conllu" (CoNLL-X too), "text" for models with a
-                tokeniser, "vertical" (one word per line), "parquet", "arrow"; "auto": by the suffix
-                (.txt, .parquet, .arrow, ...), conllu for others.
+            source: the path of a file, or of a folder, whose files are all parsed.
+            target: the path of the output: a table for a table, CoNLL-U for other formats, a folder
+                for a folder. A file appears when it is complete. It is compressed if its name ends
+                in .gz or .zst, as the source may be.
+            input: the format of the source: "conllu" (CoNLL-X too), "text" and "lines" (one
+                sentence per line) for models with a tokeniser, "vertical" (one word per line),
+                "parquet", "arrow"; "auto": by the suffix (.txt, .parquet, .arrow, ...), conllu for
+                others.
             on_error: what is done about a malformed sentence: "fail": an error; "skip": it is left
                 out; "keep": it is passed through, in a table with nulls.
             force: whether an existing target may be replaced.
@@ -314,18 +356,32 @@ class SentenceParser:
         >>> parser.parse_file("no.conllu", "parsed.conllu", force=True)
         Counts(sentences=1, faults=0)
         """
-        job = self._job(probabilities, mbr, kbest, keep_heads, guide, keep, deps, on_error)
+        job = self.job(
+            probabilities=probabilities, mbr=mbr, kbest=kbest, keep_heads=keep_heads, guide=guide,
+            keep=keep, deps=deps, on_error=on_error,
+        )  # fmt: skip
         name = os.fspath(source)
+        if not os.path.isdir(name):
+            return self._write_file(job, name, Path(target), input, force)
+        counts = Counts(0, 0)
+        outputs = outputs_of(files_below(name), name, target, input)
+        for file, output in outputs.items():
+            output.parent.mkdir(parents=True, exist_ok=True)
+            of_file = self._write_file(job, os.path.join(name, file), output, input, force)
+            counts = Counts(*(a + b for a, b in zip(counts, of_file, strict=True)))
+        return counts
+
+    def _write_file(self, job: Job, name: str, output: Path, input: str, force: bool) -> Counts:
         kind = self._kind(job, name, input)
-        if is_table(kind) and kbest is not None:
+        if is_table(kind) and job.options.kbest is not None:
             raise ConfigError("kbest: a table has one tree per row; give CoNLL-U, or use parse")
-        check_output_name(os.fspath(target), kind)
-        output = Path(target)
+        check_output_name(os.fspath(output), kind)
         with self._opened(job, name, kind) as given:
             if output.exists() and output.samefile(name):
                 raise ConfigError(f"{name}: would be replaced by its own output; name another one")
-            with replace_file(output, force=force) as written_to:
-                return job.write(given, written_to, Progress("parsing", quiet=True), Share(0))
+            with replace_file(output, force=force) as file:
+                progress = Progress("parsing", quiet=True)
+                return job.write(given, file, progress, Share(0), name=output.name)
 
     def explain(
         self, sentence: Any, word: int, *, instead: int | None = None, guide: str | None = None,
@@ -358,15 +414,18 @@ class SentenceParser:
         """
         from gpuparse.explaining import explain
 
-        job = self._job(False, False, None, False, guide, keep, EMPTY)
+        job = self.job(guide=guide, keep=keep)
         is_text = isinstance(sentence, (str, bytes))
         if is_text:
             sentence = _as_text(sentence, "explain()")
         given = self._source(job, sentence if is_text else [sentence], batch=None)
-        [(treebank, guides)] = job.annotated(given)
-        if len(treebank) != 1:
-            raise DataError(f"explain() takes one sentence with words, and not {len(treebank)}")
-        return Reasons(explain(self._model, treebank, 1, word, instead=instead, guides=guides))
+        [(piece, guides)] = job.annotated(given)
+        if len(piece.treebank) != 1:
+            n_given = len(piece.treebank)
+            raise DataError(f"explain() takes one sentence with words, and not {n_given}")
+        return Reasons(
+            explain(self._model, piece.treebank, 1, word, instead=instead, guides=guides)
+        )
 
     def _source(self, job: Job, sentences: Any, *, batch: int | None) -> Source:
         """Objects of Python as a source; batch: how many are read at a time, None: all."""
@@ -375,7 +434,10 @@ class SentenceParser:
         if is_arrow(sentences):
             step = batch or max(1, sentences.num_rows)
             firsts = range(0, max(1, sentences.num_rows), step)
-            return job.table(((i, sentences.slice(i, step)) for i in firsts), SENTENCES)
+            runs = ((i, sentences.slice(i, step)) for i in firsts)
+            return job.table(runs, SENTENCES, fails=True)
+        if is_pandas(sentences) and has_texts(list(sentences.columns)):
+            return self._source(job, frame_of_texts(sentences), batch=batch)
         rows = table_rows(sentences)
         return ObjectSource(
             sentences=_iterable(sentences) if rows is None else rows, tag_field=self._tag_field,
@@ -385,7 +447,8 @@ class SentenceParser:
     def _parsed(self, job: Job, source: Source, table: Any = None) -> Iterator[Parsed]:
         """The results of each piece; table: the Arrow table or frame that it is from."""
         for piece, result in job.results(source):
-            yield Parsed(result, piece.counts, table)
+            of_piece = piece.table if isinstance(piece, Rows) else table
+            yield Parsed(result, piece.counts, of_piece, piece.documents)
 
     def _kind(self, job: Job, name: str, input: str) -> str:
         """The format of a file, which the model can read."""
@@ -399,7 +462,7 @@ class SentenceParser:
     @contextmanager
     def _opened(self, job: Job, name: str, kind: str) -> Iterator[Source]:
         """A file as a source."""
-        with _opened(name) as file, unchanged(file, name):
+        with input_file(name) as file:
             if is_table(kind):
                 table = TableFile(file, name, kind, threads=self._threads > 1)
                 yield job.table(table.runs(), name, table)
@@ -410,19 +473,21 @@ class SentenceParser:
         with self._opened(job, name, kind) as source:
             yield from chain.from_iterable(self._parsed(job, source))
 
-    def _job(
-        self, probabilities: bool, mbr: bool, kbest: int | None, keep_heads: bool,
-        guide: str | None, keep: str | None, deps: str, on_error: OnError | None = None,
-    ) -> Job:  # fmt: skip
-        """How to parse, as the command has it."""
+    def job(self, *, on_error: OnError | None = None, **asked: Any) -> Job:
+        """How to parse, as the command has it; for doors of other programs.
+
+        Args:
+            on_error: what is done about malformed sentences; None: the door has no such option.
+            asked: fields of ParseOptions.
+        Raises: ConfigError: the model cannot do it.
+        """
         options = ParseOptions(
-            probabilities=probabilities, mbr=mbr, kbest=kbest, keep_heads=keep_heads, guide=guide,
-            keep=keep, deps=deps, on_error="fail" if on_error is None else on_error,
-            allow_missing=self._allow_missing,
+            on_error="fail" if on_error is None else on_error,
+            allow_missing=self._allow_missing, **asked,
         )  # fmt: skip
-        _check_guide(guide)
+        _check_guide(options.guide)
         notes = options.check(self._model, self._stages, self._name, self.door)
-        if (probabilities or mbr or kbest is not None) and not self._is_native:
+        if options.needs_sums and not self._is_native:
             raise ConfigError(
                 "probabilities, mbr and kbest are computed by native code on the CPU: load the"
                 ' model with device="cpu" and backend="auto"'
@@ -489,6 +554,19 @@ _TAKEN = {  # besides CoNLL-U text
 }
 
 
+def _checked_texts(texts: Any) -> list[str]:
+    """A list of texts; DataError for anything else."""
+    if not isinstance(texts, Iterable) or isinstance(texts, (bytes, Mapping)):
+        raise DataError(
+            f"parse_text() takes a str or a list of str, and not {type(texts).__name__}"
+        )
+    found = list(texts)
+    for number, text in enumerate(found):
+        if not isinstance(text, str):
+            raise DataError(f"texts[{number}]: expected a str, and not {type(text).__name__}")
+    return found
+
+
 def _check_guide(guide: str | None) -> None:
     """ConfigError for guides that are not in the sentences."""
     if guide is not None and not guide.startswith("misc:"):
@@ -520,14 +598,3 @@ def _iterable(sentences: Any) -> Iterable[Any]:
         f"expected a list of sentences, each {GIVEN}, as in {EXAMPLE}; CoNLL-U text, an Arrow table"
         f" or a pandas frame; not {what}; for a file there is stream(path)"
     )
-
-
-@contextmanager
-def _opened(name: str) -> Iterator[BinaryIO]:
-    """A file for reading; DataError if there is none."""
-    try:
-        file = open(name, "rb")  # noqa: SIM115 (closed below)
-    except OSError as error:
-        raise DataError(f"{name}: cannot be read: {error.strerror}; check the path") from error
-    with file:
-        yield file

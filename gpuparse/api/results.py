@@ -55,15 +55,19 @@ class Parsed(Sequence["ParsedSentence"]):
     It has no connection to its parser, and can be pickled.
     """
 
-    def __init__(self, result: Result, counts: np.ndarray, table: Any = None) -> None:
+    def __init__(
+        self, result: Result, counts: np.ndarray, table: Any = None,
+        documents: list[str] | None = None,
+    ) -> None:  # fmt: skip
         """
         Args:
             result: the words that were parsed, and what was found.
             counts: (S,) words of each sentence of the input; those without words are not in the
                 treebank of the result.
             table: the Arrow table or pandas frame that the sentences are from.
+            documents: the names of the documents that the sentences are from, if there are some.
         """
-        self._result, self._table = result, table
+        self._result, self._table, self._names = result, table, documents
         self._starts = [0, *np.cumsum(counts).tolist()]
         self._rows = np.where(counts > 0, np.cumsum(counts > 0) - 1, -1).tolist()
 
@@ -97,6 +101,15 @@ class Parsed(Sequence["ParsedSentence"]):
         """The sentences in order."""
         return (ParsedSentence(self, s) for s in range(len(self)))
 
+    @property
+    def documents(self) -> dict[str, list[ParsedSentence]]:
+        """The sentences by the name of their document, of inputs that have documents."""
+        found: dict[str, list[ParsedSentence]] = {}
+        for sentence in self:
+            if sentence.document is not None:
+                found.setdefault(sentence.document, []).append(sentence)
+        return found
+
     def to_conllu(self) -> str:
         r"""All sentences as CoNLL-U, as the command `parse` writes them.
 
@@ -116,7 +129,9 @@ class Parsed(Sequence["ParsedSentence"]):
         probabilities were asked for (NaN of words whose tags were given), and
         deps (such as `2:nsubj|4:conj`) from a parser of graphs. If the input was an Arrow table,
         all its columns are kept, and head and those after it are added or replaced; so are tags and
-        lemmas of models with a tagger or a lemmatiser, with what was missing filled in.
+        lemmas of models with a tagger or a lemmatiser, with what was missing filled in. A table of
+        documents gets one row per sentence, with the other values of its document; sentences of a
+        list of texts have a column `document`.
 
         >>> she = {"form": ["She", "sings"], "upos": ["PRON", "VERB"], "xpos": ["PRP", "VBZ"]}
         >>> table = parser.parse([she]).to_arrow()
@@ -124,7 +139,12 @@ class Parsed(Sequence["ParsedSentence"]):
         (['form', 'upos', 'xpos', 'head', 'deprel'], [[2, 0]])
         """
         require("to_arrow()", "pyarrow")
+        import pyarrow
+
         table = self._table if is_arrow(self._table) else None
+        if table is None and self._names is not None:
+            table = pyarrow.table({"document": self._names})
+            return with_lists(table, np.diff(self._starts), self._columns(of_input=False))
         return with_lists(table, np.diff(self._starts), self._columns(of_input=table is not None))
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -135,7 +155,11 @@ class Parsed(Sequence["ParsedSentence"]):
         require("to_pandas()", "pandas")
         import pandas
 
-        new = {}
+        new: dict[str, list[Any]] = {}
+        if self._names is not None and is_arrow(self._table):  # the sentences of documents
+            new = self._table.to_pydict()
+        elif self._names is not None:
+            new["document"] = self._names
         for name, (array, names) in self._columns(of_input=is_pandas(self._table)).items():
             of_words = array.tolist()
             if names is not None:
@@ -304,6 +328,12 @@ class ParsedSentence:
         """Of dual decomposition: whether no tree scores more; None from other decoders."""
         certified = self._parsed._found.certified
         return None if certified is None or self._row < 0 else bool(certified[self._row])
+
+    @property
+    def document(self) -> str | None:
+        """The name of its document, of a list of texts or a table of texts; else None."""
+        names = self._parsed._names
+        return None if names is None else names[self._index]
 
     @property
     def sent_id(self) -> str:

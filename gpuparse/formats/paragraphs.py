@@ -87,6 +87,20 @@ def segments(codes: np.ndarray, spaces: np.ndarray) -> tuple[np.ndarray, np.ndar
     return np.array(starts, np.int64), np.array(begins, np.bool_)
 
 
+def line_segments(codes: np.ndarray, spaces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """As `segments`: lines with the spaces and the empty lines after each; none begins a paragraph.
+
+    Args: those of `segments`.
+    """
+    if not len(codes):
+        return np.empty(0, np.int64), np.empty(0, np.bool_)
+    first, last = space_runs(spaces)
+    units = np.concatenate([[0], np.cumsum(_line_ends(codes))])
+    is_break = (units[last] > units[first]) & (last < len(codes)) & (first > 0)
+    starts = np.concatenate([[0], last[is_break]]).astype(np.int64)
+    return starts, np.zeros(len(starts), np.bool_)
+
+
 def space_runs(spaces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """First character of each run of spaces, and the one after it."""
     edges = np.flatnonzero(np.diff(spaces, prepend=False, append=False))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, BinaryIO, Literal, Protocol, cast
 
@@ -11,19 +11,26 @@ import numpy as np
 
 from gpuparse.data.conll import MAX_LINE, OnError, stream_treebanks, treebank_from_bytes
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import DataError
-from gpuparse.formats.arrow_tables import read_rows, rows_of
-from gpuparse.formats.names import CONLLU, TEXT, VERTICAL
+from gpuparse.data.vocabulary import column_ids
+from gpuparse.errors import ConfigError, DataError
+from gpuparse.formats.arrow_tables import (
+    column_of_texts,
+    has_texts,
+    read_rows,
+    rows_of,
+    with_lists,
+    with_rows,
+)
+from gpuparse.formats.documents import Split, identifiers_of, split_documents, texts_of
+from gpuparse.formats.names import CONLLU, LINES, RAW, TEXT, VERTICAL
 from gpuparse.formats.objects import FIELDS, Columns, as_conllu, read_sentences
-from gpuparse.formats.text import TextChunk, TextPlace, stream_text
+from gpuparse.formats.text import immediate_text, stream_text
 from gpuparse.formats.vertical import stream_vertical
 
 TEXT_CHUNK = 1 << 20  # bytes of raw text that are split into words at a time
 BATCH = 1000  # sentences of an iterable that are read at a time
 SENTENCES = "sentences"  # the name of Python objects in messages
 _OF_FILES = ("ID", "FORM", "LEMMA", "coarse tags", "fine tags", "FEATS")
-
-Split = Callable[[TextChunk], bytes]  # of a tokeniser: the words of a text as CoNLL-U
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +39,8 @@ class Piece:
 
     treebank: the sound ones that have words. counts: (R,) words of each one, 0 for others. faults:
     errors of those that are not sound, in order. n_sentences: that were read: R before some were
-    left out. size: bytes or rows that were read.
+    left out. size: bytes or rows that were read. documents: the identifiers of the documents that
+    the R sentences are from, of inputs that have some.
     """
 
     treebank: Treebank
@@ -40,6 +48,7 @@ class Piece:
     faults: list[DataError]
     n_sentences: int
     size: int
+    documents: list[str] | None = field(default=None, kw_only=True)
 
     def without(self, errors: dict[int, DataError], *, skip: bool) -> Piece:
         """The piece without the words of some sentences of its treebank.
@@ -78,13 +87,17 @@ class Rows(Piece):
         some, table = self.treebank, self.table
         if errors:
             some = some.only(_others(len(some), errors))
+        documents = self.documents
         if skip and is_faulty.any():
             table, counts = rows_of(table, ~is_faulty), counts[~is_faulty]
+            if documents is not None:
+                documents = [documents[row] for row in np.flatnonzero(~is_faulty).tolist()]
             is_faulty = np.zeros(len(counts), np.bool_)
         faults = [of_rows[row] for row in sorted(of_rows)]
         return replace(
-            self, treebank=some, counts=counts, faults=faults, table=table, is_faulty=is_faulty
-        )
+            self, treebank=some, counts=counts, faults=faults, table=table, is_faulty=is_faulty,
+            documents=documents,
+        )  # fmt: skip
 
 
 def _others(n_sentences: int, some: Iterable[int]) -> np.ndarray:
@@ -135,6 +148,7 @@ class StreamSource:
     kind: its format. split: of raw text. on_error: what to do with malformed sentences; see
     `stream_treebanks`. place: where the stream begins in its file: its first line, from 1, and its
     first byte; of raw text a TextPlace. chunk_bytes: read at a time; None: what suits the format.
+    immediate: whether sentences are read as soon as they are there, from a pipe that stays open.
     """
 
     file: BinaryIO
@@ -145,6 +159,7 @@ class StreamSource:
     max_line: int = MAX_LINE
     place: Any = None
     chunk_bytes: int | None = None
+    immediate: bool = False
     reads_ahead: bool = False
 
     def pieces(self) -> Iterator[Piece]:
@@ -152,10 +167,11 @@ class StreamSource:
 
         Raises: DataError: as the readers of the formats.
         """
-        counted, n_read = _Counted(self.file), 0
+        counted, n_read = _Counted(self.file, self.immediate), 0
+        is_whole = self.kind == CONLLU and not hasattr(self.file, "consumed")
         for treebank in self._treebanks(cast(BinaryIO, counted)):
             # What is written of text or words alone is longer than what was read of them.
-            size = len(treebank.data) if self.kind == CONLLU else counted.n_bytes - n_read
+            size = len(treebank.data) if is_whole else counted.n_bytes - n_read
             n_read += size
             counts = np.diff(treebank.word_starts)
             yield Piece(treebank, counts, list(treebank.faults), len(treebank), size)
@@ -169,8 +185,8 @@ class StreamSource:
             first = self.place.line if self.place else 1
             for text in stream_vertical(file, self.name, first_line=first):
                 yield treebank_from_bytes(text, self.name)
-        elif self.kind == TEXT:
-            yield from self._treebanks_of_text(file, self.place)
+        elif self.kind in RAW:
+            yield from self._treebanks_of_text(file)
         else:
             line, byte = self.place or (1, 0)
             given = {} if self.chunk_bytes is None else {"chunk_bytes": self.chunk_bytes}
@@ -179,29 +195,46 @@ class StreamSource:
                 first_byte=byte, **given,
             )  # fmt: skip
 
-    def _treebanks_of_text(self, file: BinaryIO, place: TextPlace | None) -> Iterator[Treebank]:
+    def _treebanks_of_text(self, file: BinaryIO) -> Iterator[Treebank]:
         assert self.split
         # A paragraph with a fault is not passed through: its bytes are no lines of CoNLL-U.
         skips: Literal["fail", "skip"] = "fail" if self.on_error == "fail" else "skip"
-        chunks = stream_text(file, self.name, on_error=skips, chunk_bytes=TEXT_CHUNK, start=place)
+        of_lines = self.kind == LINES
+        if self.immediate:
+            chunks = immediate_text(file, self.name, on_error=skips, of_lines=of_lines)
+        else:
+            chunks = stream_text(
+                file, self.name, on_error=skips, chunk_bytes=TEXT_CHUNK, start=self.place,
+                of_lines=of_lines,
+            )  # fmt: skip
         for chunk in chunks:
             treebank = treebank_from_bytes(self.split(chunk), self.name)
             yield replace(treebank, faults=[*chunk.faults, *treebank.faults])
 
 
 class _Counted:
-    """A stream that counts the bytes that are read of it."""
+    """A stream that counts the bytes that are read of it, or of the compressed file behind it.
 
-    def __init__(self, source: BinaryIO) -> None:
-        self._source, self.n_bytes = source, 0
+    immediate: whether `read` returns what is there, and waits only where nothing is there.
+    """
+
+    def __init__(self, source: Any, immediate: bool) -> None:
+        self._source, self._n_bytes = source, 0
+        self._read = source.read1 if immediate else source.read
+
+    @property
+    def n_bytes(self) -> int:
+        return int(getattr(self._source, "consumed", self._n_bytes))
 
     def read(self, size: int = -1) -> bytes:
-        block = self._source.read(size)
-        self.n_bytes += len(block)
+        block: bytes = self._read(size)
+        self._n_bytes += len(block)
         return block
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._source, name)
+    def readline(self, size: int = -1) -> bytes:
+        line: bytes = self._source.readline(size)
+        self._n_bytes += len(line)
+        return line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,6 +249,38 @@ class BytesSource:
         """All sentences. Raises: DataError: as `treebank_from_bytes`."""
         treebank = treebank_from_bytes(self.text, self.name)
         yield Piece(treebank, np.diff(treebank.word_starts), [], len(treebank), len(self.text))
+
+    def empty(self, number: int) -> str:
+        """With the name of the column."""
+        return f"{FIELDS[number - 1]} is missing or _"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentSource:
+    """Raw texts of Python, as one piece. identifiers: of the documents; None: their numbers."""
+
+    texts: Sequence[str | None]
+    identifiers: Iterable[object] | None
+    split: Split
+    name: str = "texts"
+    reads_ahead: bool = False
+
+    def pieces(self) -> Iterator[Piece]:
+        """All sentences of all texts.
+
+        Raises: DataError: NUL in a text, or too much white space; an identifier with a line end.
+        """
+        try:
+            names = identifiers_of(self.identifiers, len(self.texts), 0)
+        except DataError as error:
+            raise DataError(f"ids{error}") from error
+        found = split_documents(self.texts, names, self.split)
+        for number, what in found.faults.items():
+            raise DataError(f"{self.name}[{number}]{what}")
+        treebank = treebank_from_bytes(found.text, self.name)
+        counts = np.diff(treebank.word_starts)
+        documents = [name for name, n in zip(names, found.counts, strict=True) for _ in range(n)]
+        yield Piece(treebank, counts, [], len(counts), len(found.text), documents=documents)
 
     def empty(self, number: int) -> str:
         """With the name of the column."""
@@ -264,16 +329,23 @@ class ObjectSource:
 
 @dataclass(frozen=True, kw_only=True)
 class TableSource:
-    """Rows of Arrow tables, one sentence each.
+    """Rows of Arrow tables, one sentence each, or one document each.
+
+    A table with a column `text` of texts and no column `form` has documents. Each of their
+    sentences becomes a row, with the values that the document has in other columns. A column `id`
+    has their identifiers; otherwise these are the numbers of the rows.
 
     runs: tables after the numbers of their first rows. file: the TableFile that they are from;
-    None: they are objects of Python, whose first faulty row is an error.
+    None: they are objects of Python. fails: whether the first faulty row is an error at once.
+    split: of texts; None: texts are not read.
     """
 
     runs: Iterable[tuple[int, Any]]
     name: str
     file: Any
     keep_heads: bool
+    fails: bool = False
+    split: Split | None = None
     max_line: int = MAX_LINE
     reads_ahead: bool = False
 
@@ -284,19 +356,58 @@ class TableSource:
 
     def piece(self, table: Any, first: int) -> Rows:
         """The rows of a table, the first of which has a number in messages."""
-        is_file = self.file is not None
-        source = f"{self.name}:row" if is_file else self.name
+        if self.split and has_texts(table.schema.names):
+            return self._documents(table, first, self.split)
         read = read_rows(
-            table, source, keep_heads=self.keep_heads, first=first, max_line=self.max_line
+            table, self._source, keep_heads=self.keep_heads, first=first, max_line=self.max_line
         )
-        place = f"{source}:{{}}{{}}" if is_file else f"{source}[{{}}]{{}}"
-        faults = [DataError(place.format(first + row, what)) for row, what in read.faults.items()]
-        if faults and not is_file:
-            raise faults[0]
         is_faulty = np.zeros(len(table), np.bool_)
         is_faulty[list(read.faults)] = True
-        size = len(table)
+        faults, size = self._errors(read.faults, first), len(table)
         return Rows(read.treebank, read.counts, faults, size, size, table, is_faulty)
+
+    def _documents(self, table: Any, first: int, split: Split) -> Rows:
+        names = table.schema.names
+        if self.keep_heads:
+            raise ConfigError(f"{self.name}: a table of texts has no heads to keep")
+        try:
+            identifiers = identifiers_of(
+                table.column("id").to_pylist() if "id" in names else None, len(table), first
+            )
+        except DataError as error:
+            raise DataError(f"{self._source}{error}") from error
+        texts = column_of_texts(table, self._source)
+        found = split_documents(texts, identifiers, split)
+        treebank = treebank_from_bytes(found.text, self._source)
+        n_sentences = np.array(found.counts, np.int64)
+        copies = np.maximum(n_sentences, 1)  # a document without sentences has one row
+        rows = np.repeat(np.arange(len(table)), copies)
+        is_there = np.repeat(n_sentences > 0, copies)
+        counts = np.zeros(len(rows), np.int64)
+        counts[is_there] = np.diff(treebank.word_starts)
+        of_sentences = np.array(["", *texts_of(treebank)], object)
+        places = np.where(is_there, np.cumsum(is_there), 0)
+        table = with_rows(table, rows, {TEXT: of_sentences[places].tolist()})
+        ids, forms = column_ids(treebank, 1)
+        table = with_lists(table, counts, {FIELDS[0]: (ids, forms)})
+        is_faulty = np.isin(rows, list(found.faults))
+        return Rows(
+            treebank, counts, self._errors(found.faults, first), len(rows), len(copies), table,
+            is_faulty, documents=[identifiers[row] for row in rows.tolist()],
+        )  # fmt: skip
+
+    @property
+    def _source(self) -> str:
+        """What messages call the table, before the number of a row."""
+        return self.name if self.file is None else f"{self.name}:row"
+
+    def _errors(self, faults: dict[int, str], first: int) -> list[DataError]:
+        """Errors of rows; the first is raised if the source fails."""
+        place = f"{self._source}:{{}}{{}}" if self.file is not None else f"{self._source}[{{}}]{{}}"
+        errors = [DataError(place.format(first + row, what)) for row, what in faults.items()]
+        if errors and self.fails:
+            raise errors[0]
+        return errors
 
     def empty(self, number: int) -> str:
         """With the name of the column."""

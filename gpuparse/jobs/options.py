@@ -8,7 +8,7 @@ from typing import get_args
 
 from gpuparse.data.conll import MAX_LINE, OnError
 from gpuparse.errors import ConfigError
-from gpuparse.formats.names import TEXT, VERTICAL
+from gpuparse.formats.names import RAW, WORDS_ALONE
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY, TREE
 from gpuparse.jobs.resources import choose_device, is_native_on, working_device
@@ -91,11 +91,16 @@ class ParseOptions:
         """Whether tags and lemmas of the input stay."""
         return self.keep == TAGS
 
+    @property
+    def needs_sums(self) -> bool:
+        """Whether more is asked for than best trees: what native code on the CPU computes."""
+        return self.probabilities or self.mbr or self.kbest is not None
+
     def of_bytes(self, kind: str) -> dict[str, object]:
         """The options that change bytes of the output of an input of a format, by name."""
         facts = asdict(self)
         del facts["allow_missing"]
-        if kind not in (TEXT, VERTICAL):
+        if kind not in WORDS_ALONE:
             del facts["ranges"]
             return facts
         return facts | {"input": kind}
@@ -198,15 +203,15 @@ class ParseOptions:
         Args: kind: its format. name, model: of the input and the model, in messages.
         Raises: ConfigError.
         """
-        if kind == TEXT and stages.tokenizer is None:
+        if kind in RAW and stages.tokenizer is None:
             raise ConfigError(
                 f"{name}: text, but {model} has no tokeniser: train a model with"
                 " tokenizer.learn=true, or give words:"
                 f" {door.option('input', 'vertical', 'conllu')}"
             )
-        if kind != TEXT and self.ranges:
+        if kind not in RAW and self.ranges:
             raise ConfigError(f"{name}: no text, and {door.option('ranges')} are places in a text")
-        if kind not in (TEXT, VERTICAL):
+        if kind not in WORDS_ALONE:
             return
         asked = {"guide": self.guide, "keep_heads": self.keep_heads, "keep": self.keep}
         for option in (option for option, is_asked in asked.items() if is_asked):

@@ -22,17 +22,18 @@ from gpuparse.data.vocabulary import empty_columns
 from gpuparse.errors import DataError, plural
 from gpuparse.formats.arrow_tables import with_lists
 from gpuparse.formats.sources import Piece, Rows, Source, StreamSource, TableSource
+from gpuparse.formats.streams import compressed, opened
 from gpuparse.formats.table_files import table_writer
 from gpuparse.formats.text import TextChunk
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.options import Door, ParseOptions
 from gpuparse.jobs.predictions import Kept, Result, kept_of, long_sentences, uncertified
-from gpuparse.jobs.progress import Progress
+from gpuparse.jobs.progress import Progress, silent
 from gpuparse.jobs.shards import Counts, Sharded
 from gpuparse.learning.gold import unkeepable
 from gpuparse.parser import Parser, Predictions
 from gpuparse.pipeline import Pipeline
-from gpuparse.scoring.admission import CHAIN, LOWER
+from gpuparse.scoring.admission import CHAIN, LOWER, default_batch_size
 
 if TYPE_CHECKING:
     from gpuparse.scoring.device import Sent  # imports torch
@@ -41,7 +42,6 @@ Item = TypeVar("Item")
 
 STANDARD = "-"
 GPU_CHUNK = 16 << 20  # bytes of input per piece on a GPU
-_MAX_BEGINNING = 1 << 20  # bytes that say of a stream whether it is raw text
 SHOWN = 20  # malformed sentences that are reported one by one
 SHORT = 30  # words; a shorter text may have neither lemmas nor features
 TAGS = (3, 4)
@@ -101,34 +101,6 @@ class Share:
         return self._done / self._total if self._total > 0 else None
 
 
-def beginning(source: BinaryIO) -> bytes:
-    """The first line of a stream that is not blank, and the blank ones before it."""
-    begin = b""
-    while line := source.readline(_MAX_BEGINNING - len(begin)):
-        begin += line
-        if line.strip():
-            break
-    return begin
-
-
-class Begun:
-    """A stream whose beginning was read, which is read again."""
-
-    def __init__(self, begin: bytes, source: BinaryIO) -> None:
-        self._begin, self._source = begin, source
-
-    def read(self, size: int = -1) -> bytes:
-        if size < 0 or size > len(self._begin):
-            block = self._begin + self._source.read(size if size < 0 else size - len(self._begin))
-            self._begin = b""
-            return block
-        block, self._begin = self._begin[:size], self._begin[size:]
-        return block
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._source, name)
-
-
 class _Ready(NamedTuple):
     """A piece that is ready to be parsed, with the tags and lemmas of the stages.
 
@@ -154,12 +126,12 @@ class Job:
     stages: Pipeline  # before the parser
     options: ParseOptions
     door: Door
-    batch_size: int
-    threads: int
-    device: str
-    backend: str
-    is_native: bool  # whether native code on the CPU parses
-    tell: Callable[[str], None]
+    batch_size: int = default_batch_size("cpu")
+    threads: int = 1
+    device: str = "cpu"
+    backend: str = "auto"
+    is_native: bool = True  # whether native code on the CPU parses
+    tell: Callable[[str], None] = silent
     to_pass_over: str = ""
 
     @property
@@ -170,25 +142,26 @@ class Job:
 
     def stream(
         self, file: BinaryIO, name: str, kind: str, *, place: Any = None,
-        on_error: OnError | None = None,
+        on_error: OnError | None = None, immediate: bool = False,
     ) -> StreamSource:  # fmt: skip
-        """A stream of bytes as the source of this job.
+        """A stream of bytes as the source of this job, decompressed if its name says so.
 
         Args:
-            kind: its format. place: where it begins in its file; see StreamSource.
+            kind: its format. place: where it begins in its file; immediate: see StreamSource.
             on_error: another one than that of the options.
         """
         return StreamSource(
-            file=file, name=name, kind=kind, split=self.split,
+            file=opened(file, name), name=name, kind=kind, split=self.split,
             on_error=on_error or self.options.on_error, max_line=self.options.max_line,
-            place=place, chunk_bytes=None if self.is_native else GPU_CHUNK,
+            place=place, chunk_bytes=None if self.is_native else GPU_CHUNK, immediate=immediate,
         )  # fmt: skip
 
-    def table(self, runs: Any, name: str, file: Any = None) -> TableSource:
+    def table(self, runs: Any, name: str, file: Any = None, *, fails: bool = False) -> TableSource:
         """Runs of rows as the source of this job; see TableSource."""
         return TableSource(
+            fails=fails,
             runs=runs, name=name, file=file, keep_heads=self.options.keep_heads,
-            max_line=self.options.max_line,
+            split=self.split if self.stages.tokenizer else None, max_line=self.options.max_line,
             reads_ahead=file is not None and (self.threads > 1 or not self.is_native),
         )  # fmt: skip
 
@@ -241,17 +214,22 @@ class Job:
 
     def write(
         self, source: Source, target: BinaryIO, progress: Progress, share: Share,
-        *, is_checked: bool = False,
+        *, is_checked: bool = False, name: str = "", flush: bool = False,
     ) -> Counts:  # fmt: skip
         """Parse an input into a file: a table for a table, CoNLL-U for other sources.
 
+        Args:
+            name: of the output, which is compressed if it says so.
+            flush: whether each piece is passed on as soon as it is written.
         Returns: the numbers of sentences or rows, and of those that are not sound.
         Raises: as `results`.
         """
         n_sentences = failed = 0
-        with self._sink(source, target) as write:
+        with compressed(target, name) as file, self._sink(source, file) as write:
             for piece, result in self.results(source, is_checked=is_checked):
                 write(piece, result)
+                if flush:
+                    file.flush()
                 n_sentences += piece.n_sentences
                 failed += len(piece.faults)
                 progress.advance(piece.n_sentences, fraction=share.after(piece.size))
@@ -363,7 +341,7 @@ class Job:
             treebank, of_tags = self.annotate(piece.treebank)
             yield _Ready(replace(piece, treebank=treebank), of_tags, heads)
 
-    def annotated(self, source: Source) -> Iterator[tuple[Treebank, np.ndarray | None]]:
+    def annotated(self, source: Source) -> Iterator[tuple[Piece, np.ndarray | None]]:
         """An input as the parser gets it, piece by piece: with tags and lemmas; and its guides.
 
         Raises: DataError: as `results`.
@@ -374,7 +352,7 @@ class Job:
             if not is_checked and ready.piece.treebank.n_words:
                 self._check_first(source, ready.piece.treebank, guides, ready.guides)
                 is_checked = True
-            yield ready.piece.treebank, ready.guides
+            yield ready.piece, ready.guides
         if guides is not None:
             guides.check_end()
 
