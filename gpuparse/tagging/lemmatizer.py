@@ -5,19 +5,20 @@ word with tags that the training treebank does not have, a linear model chooses 
 the UPOS was seen with and that fit the form; the lemma depends on the word and its tags alone.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import compress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from gpuparse import array_file
 from gpuparse.array_file import check_names
 from gpuparse.cached import SharedCache
-from gpuparse.config.schema import LemmatizerConfig
 from gpuparse.data.columns import has_separator, is_value
 from gpuparse.data.tag_columns import FORM, LEMMA, Column, require_values
 from gpuparse.data.treebank import Treebank
@@ -38,6 +39,9 @@ from gpuparse.tagging import dictionary
 from gpuparse.tagging.dictionary import Dictionary, combined, counted
 from gpuparse.tagging.fields import SeenTags, WordFields, is_field, value_of
 from gpuparse.tagging.tagger import Tags, Watch
+
+if TYPE_CHECKING:
+    from gpuparse.config.schema import LemmatizerConfig
 
 FORMAT = 2
 _DICTIONARIES = ("words", "classes")
@@ -222,7 +226,7 @@ class Lemmatizer:
         )
 
     @classmethod
-    def unpack(cls, file: BinaryIO, path: Path) -> "Lemmatizer":
+    def unpack(cls, file: BinaryIO, path: Path) -> Lemmatizer:
         """Read what `pack` wrote; nothing in it is executed.
 
         Raises: ModelError: it is damaged, or no lemmatiser.

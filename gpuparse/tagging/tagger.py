@@ -7,20 +7,21 @@ first model looks at all pairs, and the second at all FEATS that the word's pair
 words that are new or occurred once, also at FEATS that are composed of their attributes.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from gpuparse import array_file
 from gpuparse.array_file import check_names
 from gpuparse.cached import cached_property
-from gpuparse.config.schema import TaggerConfig
 from gpuparse.data.columns import is_value
 from gpuparse.data.tag_columns import (
     FEATS,
@@ -50,6 +51,9 @@ from gpuparse.tagging.fields import (
     seen_without_itself,
     value_of,
 )
+
+if TYPE_CHECKING:
+    from gpuparse.config.schema import TaggerConfig
 
 FORMAT = 2
 _AS_MODEL: Any = {"form": FORMAT, "what": "tagger", "hint": "; train it again"}
@@ -217,7 +221,7 @@ class Tagger:
         )
         return numbers, numbers >= 0
 
-    def with_scale(self, scale: float) -> "Tagger":
+    def with_scale(self, scale: float) -> Tagger:
         """The tagger with another, fitted scale of probabilities; it finds the same tags."""
         return Tagger(
             replace(self.pairs, scale=scale), self.words, self.feats, self.words_of_feats,
@@ -286,7 +290,7 @@ class Tagger:
         return array_file.pack(facts, arrays, form=FORMAT)
 
     @classmethod
-    def unpack(cls, file: BinaryIO, path: Path) -> "Tagger":
+    def unpack(cls, file: BinaryIO, path: Path) -> Tagger:
         """Read what `pack` wrote; nothing in it is executed.
 
         Raises: ModelError: it is damaged, or no tagger.
