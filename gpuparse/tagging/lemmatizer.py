@@ -142,14 +142,14 @@ class Lemmatizer:
     def __init__(self, model: SequenceModel, words: Dictionary, classes: Dictionary) -> None:
         self.model, self.words, self.classes = model, words, classes
         self.rules = [Rule(*tag[0].split("\t")) for tag in model.table.tags]
-        self._fields = WordFields(model.templates.fields, SeenTags({}))
+        self._fields = WordFields(model.templates.fields, SeenTags(lambda word: None))
         self._lemmas: SharedCache[dict[str, str]] = SharedCache(dict)
         self._by_end: dict[str, dict[str, list[int]]] = {}
-        for upos in classes.counts:
+        for upos in classes.names:
             of_upos = self._by_end.setdefault(upos, {})
             # Rules of equal numbers of words in the order of the table.
             for tag, _ in sorted(
-                classes.counts[upos].items(), key=lambda item: (-item[1], item[0])
+                classes.counts_of(upos).items(), key=lambda item: (-item[1], item[0])
             ):
                 if self.rules[tag].case != _WHOLE:
                     of_upos.setdefault(self.rules[tag].end, []).append(tag)
@@ -206,7 +206,7 @@ class Lemmatizer:
     def _known_rule(self, name: str, form: str, upos: str) -> Rule | None:
         """The rule of a word that the dictionary has, with FEATS, without, or in lower case."""
         for key in (name, f"{form}\t{upos}", f"{form.lower()}\t{upos}"):
-            counts = self.words.counts.get(key)
+            counts = self.words.counts_of(key)
             if counts:
                 rule = self.rules[max(counts, key=lambda tag: (counts[tag], -tag))]
                 if rule.case == _WHOLE or rule.fits(form):
@@ -322,14 +322,14 @@ def learn_lemmatizer(
     words = [forms[i] for i in ids[kept].tolist()]
     with_upos = [f"{word}\t{tag}" for word, tag in zip(words, upos, strict=True)]
     keys = [f"{name}\t{tag}" for name, tag in zip(with_upos, feats, strict=True)]
-    known = Dictionary(counted(keys, gold) | counted(with_upos, gold), 1)
+    known = Dictionary.of_counts(counted(keys, gold) | counted(with_upos, gold), 1)
     # Each word with its tags and rule counts once: frequent words are found in the dictionary.
     firsts = {
         (key, tag): place
         for place, (key, tag) in reversed(list(enumerate(zip(keys, gold, strict=True))))
     }
     places = sorted(firsts.values())
-    classes = Dictionary(
+    classes = Dictionary.of_counts(
         counted([upos[place] for place in places], [gold[place] for place in places]), 1
     )
     templates = load_sequence_templates(config.features, is_field)
