@@ -231,7 +231,8 @@ class Lemmatizer:
 
         Raises: ModelError: it is damaged, or no lemmatiser.
         """
-        facts, arrays = array_file.read_open(file, path, **_AS_MODEL)
+        opened = array_file.opened(file, path, **_AS_MODEL)
+        facts, arrays = opened.facts, opened.arrays
         try:
             check_names(facts, ["rules"])
             names = (f"{name}_{key}" for name in _DICTIONARIES for key in dictionary.ARRAYS)
@@ -243,10 +244,12 @@ class Lemmatizer:
             words, classes = (
                 dictionary.unpacked(arrays, name, 1, len(model.table)) for name in _DICTIONARIES
             )
-            return cls(model, words, classes)
+            found = cls(model, words, classes)
         except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
             message = f"{path}: not a lemmatiser of this version: {one_line(error)}"
             raise ModelError(message) from error
+        opened.remember()
+        return found
 
 
 def _is_usable(rule: Rule, form: str) -> bool:

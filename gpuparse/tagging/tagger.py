@@ -321,7 +321,8 @@ class Tagger:
 
         Raises: ModelError: it is damaged, or no tagger.
         """
-        facts, arrays = array_file.read_open(file, path, **_AS_MODEL)
+        opened = array_file.opened(file, path, **_AS_MODEL)
+        facts, arrays = opened.facts, opened.arrays
         try:
             optional = {"feats", _CALIBRATED} & set(facts)
             check_names(facts, {"pairs", *_DICTIONARIES, *optional})
@@ -342,11 +343,13 @@ class Tagger:
                 name: dictionary.unpacked(arrays, name, facts[name], size, tabs=tabs.get(name))
                 for name, size in sizes.items()
             }
-            return cls(pairs, feats=feats, **known, is_calibrated=_CALIBRATED in facts)
+            found = cls(pairs, feats=feats, **known, is_calibrated=_CALIBRATED in facts)
         except (
             KeyError, TypeError, ValueError, AttributeError, AssertionError, ConfigError,
         ) as error:  # fmt: skip
             raise ModelError(f"{path}: not a tagger of this version: {one_line(error)}") from error
+        opened.remember()
+        return found
 
 
 _CALIBRATED = "calibrated"

@@ -293,11 +293,13 @@ class Tokenizer:
 
         Raises: ModelError: the file is damaged, of another program or not a tokeniser's.
         """
-        facts, arrays = array_file.read_open(file, path, **_AS_MODEL)
+        opened = array_file.opened(file, path, **_AS_MODEL)
         try:
-            return _unpacked(facts, arrays)
+            found = _unpacked(opened.facts, opened.arrays)
         except (ValueError, TypeError, KeyError, ConfigError) as error:
             raise ModelError(f"{path}: not a tokeniser: {one_line(error)}") from error
+        opened.remember()
+        return found
 
 
 _FACTS = {"rules", "keeps_closing", "keeps_addresses", "models", "max_words"}
