@@ -218,7 +218,7 @@ def sum_of_folder(folder: Path) -> str:
 
 def _assemble(opened: array_file.Opened, texts: dict[str, str]) -> Parser:
     facts, tensors = opened.facts, opened.arrays
-    words = _read_words(texts[VOCABULARY])
+    words = _read_words(texts[VOCABULARY], is_known=opened.is_known)
     _check_parts(facts, words, tensors)
     decoder = DECODERS[facts["decoder"]]
     templates = parse_set(texts[FEATURES], FEATURES)
@@ -273,11 +273,15 @@ def _assemble(opened: array_file.Opened, texts: dict[str, str]) -> Parser:
     return parser
 
 
-def _read_words(text: str) -> dict[str, Any]:
-    """What vocabulary.json says, its values and labels not yet checked.
+def _read_words(text: str, *, is_known: bool) -> dict[str, Any]:
+    """What vocabulary.json says, its labels not yet checked.
 
+    is_known: whether the text was read before.
     Raises: ValueError, TypeError, RecursionError: it is not such a file, or too large.
     """
+    if is_known:
+        content: dict[str, Any] = from_json(text)
+        return content
     # Before memory is taken for the values, some of which have commas and brackets in them.
     if text.count(",") > 2 * MAX_VALUES or text.count("[") + text.count("{") > MAX_VALUES // 16:
         raise ValueError(f"{VOCABULARY} has more than {MAX_VALUES:,} values, or odd ones")
