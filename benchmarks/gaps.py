@@ -19,8 +19,8 @@ from gpuparse.errors import ConfigError
 from gpuparse.inference import chu_liu_edmonds, eisner, eisner_sibling, hill_climb
 from gpuparse.model_folder import load_parser
 from gpuparse.parser import Parser
-from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.siblings import sibling_scores
+from gpuparse.scorers.linear.arcs import arc_scores
+from gpuparse.scorers.linear.siblings import sibling_scores
 from tests.oracles.integer_program import integer_program
 
 GATE = (

@@ -10,8 +10,8 @@ from benchmarks.registry import Report, median_times
 from benchmarks.scoring import LENGTHS, of_length
 from benchmarks.subjects import add_treebank_argument, read_subject, trained_model
 from gpuparse.data.batch import Batch
+from gpuparse.engines.found import Found
 from gpuparse.parser import Parser
-from gpuparse.scoring.engines import Found
 
 GATE = ("tests/scoring/test_joint.py", "tests/scoring/test_labels.py")
 SYSTEMS = (

@@ -23,9 +23,9 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.model_folder import save_parser
 from gpuparse.parser import NOTHING_KNOWN, Parser
-from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.labels import label_ragged
-from gpuparse.scoring.native import sentences_of
+from gpuparse.scorers.linear.arcs import arc_scores
+from gpuparse.scorers.linear.labels import label_ragged
+from gpuparse.scorers.native import sentences_of
 
 GATE = ("tests/test_model.py",)
 SETS = ("mcdonald-2005", "extended")

@@ -20,9 +20,9 @@ from gpuparse.features.templates import PARTS, TemplateSet, fields_read
 from gpuparse.features.word_vectors import VectorTemplates, compile_vectors
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser, are_scales
-from gpuparse.scoring.pruning import Pruner
-from gpuparse.scoring.weights import Weights, quantised, whole_weights
-from gpuparse.scoring.word_vectors import GROUP, KINDS, Addend, WordVectors, added
+from gpuparse.scorers.linear.pruning import Pruner
+from gpuparse.scorers.linear.weights import Weights, quantised, whole_weights
+from gpuparse.scorers.vectors.word_vectors import GROUP, KINDS, Addend, WordVectors, added
 
 _LEAST_SCALE = 1e-12  # nats a point of a score, of models that are read
 _MOST_GAIN = 1e12  # points

@@ -10,12 +10,12 @@ import numpy as np
 from gpuparse import native
 from gpuparse.data.batch import Batch, incomplete, word_places
 from gpuparse.data.treebank import Treebank
+from gpuparse.engines.admission import CHAIN, LOWER, MAX_CELLS, OWN, run_in_parts, write_chains
+from gpuparse.engines.found import Found
 from gpuparse.errors import ConfigError
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.parser import NOTHING_KNOWN, Parser, Predictions, by_token
-from gpuparse.scoring.admission import CHAIN, LOWER, MAX_CELLS, OWN, run_in_parts, write_chains
-from gpuparse.scoring.engines import Found
-from gpuparse.scoring.native import make_scorer, make_search, require_all, sentences_of
+from gpuparse.scorers.native import make_scorer, make_search, require_all, sentences_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import nonprojective_arcs
+from gpuparse.engines.found import LabelLimits
 from gpuparse.errors import ConfigError, plural
 from gpuparse.features.plan import compile_higher
 from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decoders import DECODERS, Decoder
 from gpuparse.inference.search import MOST_LIMITS, classes_of_labels
 from gpuparse.parser import Parser
-from gpuparse.scoring.engines import LabelLimits
 
 AUTO = "auto"  # in configs: the decoder of `fitting_decoder`
 # Decoders of projective trees and of all trees, the highest order first.

@@ -18,6 +18,8 @@ from gpuparse import native
 from gpuparse.cached import cached_property
 from gpuparse.data.batch import AFTER, BEFORE, FIRST_VALUE, MARGIN, ROOT, Batch
 from gpuparse.data.treebank import Treebank
+from gpuparse.engines.admission import CHAIN, OWN
+from gpuparse.engines.found import Found
 from gpuparse.errors import ConfigError, NoTreeError, ResourceError, ScoreError
 from gpuparse.features.atoms import Atom
 from gpuparse.features.plan import (
@@ -35,17 +37,15 @@ from gpuparse.inference.search import ChangeLimits
 from gpuparse.inference.textbook.spanning_trees import has_cycle, sibling_graph_score
 from gpuparse.parser import Parser
 from gpuparse.parts import BY_NAME, CHILDREN
-from gpuparse.scoring.admission import CHAIN, OWN
-from gpuparse.scoring.engines import Found
-from gpuparse.scoring.native import GraphHeads, make_scorer, make_search, require_all, sentences_of
-from gpuparse.scoring.part_rows import (
+from gpuparse.scorers.linear.part_rows import (
     ABSENT_WORD,
     ListedPart,
     higher_part,
     list_part_rows,
     listed_number,
 )
-from gpuparse.scoring.word_vectors import MOST_POINTS, WordVectors
+from gpuparse.scorers.native import GraphHeads, make_scorer, make_search, require_all, sentences_of
+from gpuparse.scorers.vectors.word_vectors import MOST_POINTS, WordVectors
 
 MAX_CELLS = 1 << 26  # of the scores of all siblings, for graphs
 Graph = frozenset[tuple[int, int]]  # arcs (h, m)

@@ -35,9 +35,9 @@ from gpuparse.limits import (
     MAX_YAML_BYTES,
 )
 from gpuparse.parser import Parser, are_scales
-from gpuparse.scoring.pruning import Pruner
-from gpuparse.scoring.weights import Weights, hashed_map
-from gpuparse.scoring.word_vectors import (
+from gpuparse.scorers.linear.pruning import Pruner
+from gpuparse.scorers.linear.weights import Weights, hashed_map
+from gpuparse.scorers.vectors.word_vectors import (
     BLOCK,
     GROUP,
     KINDS,

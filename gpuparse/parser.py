@@ -16,6 +16,17 @@ from gpuparse.data.batch import Batch, word_places
 from gpuparse.data.graphs import Graphs
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Encoder, Vocabularies
+from gpuparse.engines.admission import (
+    CHAIN,
+    LOWER,
+    MAX_CELLS,
+    OWN,
+    default_batch_size,
+    permitted_orders,
+    write_chains,
+)
+from gpuparse.engines.found import Found, LabelLimits, Scored, found_graphs, parsing_engine
+from gpuparse.engines.fused import NativeParser
 from gpuparse.errors import ConfigError
 from gpuparse.features.plan import (
     ArcPlan,
@@ -30,24 +41,13 @@ from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.limits import MAX_SCALE
 from gpuparse.parts import CHILDREN
-from gpuparse.scoring.admission import (
-    CHAIN,
-    LOWER,
-    MAX_CELLS,
-    OWN,
-    PartSize,
-    default_batch_size,
-    permitted_orders,
-    write_chains,
-)
-from gpuparse.scoring.engines import Found, LabelLimits, Scored, found_graphs, parsing_engine
-from gpuparse.scoring.native_parser import NativeParser
-from gpuparse.scoring.pruning import Pruner
-from gpuparse.scoring.weights import FeatureMap, JointLabels, Weights, joint_labels
-from gpuparse.scoring.word_vectors import WordVectors
+from gpuparse.scorers.linear.pruning import Pruner
+from gpuparse.scorers.linear.weights import FeatureMap, JointLabels, Weights, joint_labels
+from gpuparse.scorers.sizes import PartSize
+from gpuparse.scorers.vectors.word_vectors import WordVectors
 
 if TYPE_CHECKING:
-    from gpuparse.scoring.device import DeviceParser, Sent
+    from gpuparse.engines.dense import DeviceParser, Sent
 
 NOTHING_KNOWN = np.zeros(0, np.int64)
 UNLABELLED = "dep"  # the relation written into DEPS by a parser of graphs that has no labels
@@ -437,7 +437,7 @@ class Parser:
         if engine == "native":
             return self.native
         if (device, engine) not in self._device_parsers:
-            from gpuparse.scoring.device import DeviceParser  # and torch with it
+            from gpuparse.engines.dense import DeviceParser
 
             self._device_parsers[device, engine] = DeviceParser(self.scored, device, engine)
         return self._device_parsers[device, engine]

@@ -9,13 +9,13 @@ import numpy as np
 
 from gpuparse import native
 from gpuparse.data.batch import AFTER, BEFORE, FIRST_VALUE, MARGIN, ROOT, UNKNOWN, Batch
+from gpuparse.engines.found import Found
 from gpuparse.errors import one_line
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.search import Search
 from gpuparse.parser import NOTHING_KNOWN, Parser
 from gpuparse.parts import axes_of
-from gpuparse.scoring.engines import Found
-from gpuparse.scoring.weights import Weights
+from gpuparse.scorers.linear.weights import Weights
 
 LENGTHS = (1, 2, 3, 5, 8, 13, 21, 34)  # words of the generated sentences
 

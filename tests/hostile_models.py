@@ -49,7 +49,7 @@ from gpuparse.model_folder import (
     save_parser,
 )
 from gpuparse.parser import Parser
-from gpuparse.scoring.weights import hashed_map
+from gpuparse.scorers.linear.weights import hashed_map
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.hostile_files import (
     Arrays,

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Mapping
 
 from gpuparse.data.batch import Batch
 from gpuparse.parser import Parser
-from gpuparse.scoring.weights import label_map
+from gpuparse.scorers.linear.weights import label_map
 from tests.rows import rows_of_arcs, rows_of_ends, rows_of_siblings, wide_map
 
 Part = tuple

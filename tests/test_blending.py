@@ -17,14 +17,11 @@ from gpuparse.features.templates import TemplateSet, parse_set
 from gpuparse.learning.trainer import Trainer
 from gpuparse.model_folder import load_parser, save_parser
 from gpuparse.parser import Parser
-from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.labels import best_arc_labels, tree_label_scores
-from gpuparse.scoring.tensors import as_tensors
-from gpuparse.scoring.vector_scores import (
-    vector_arc_scores,
-    vector_pair_scores,
-)
-from gpuparse.scoring.word_vectors import GROUP, check_vectors
+from gpuparse.scorers.linear.arcs import arc_scores
+from gpuparse.scorers.linear.labels import best_arc_labels, tree_label_scores
+from gpuparse.scorers.tensors import as_tensors
+from gpuparse.scorers.vectors.scores import vector_arc_scores, vector_pair_scores
+from gpuparse.scorers.vectors.word_vectors import GROUP, check_vectors
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.runs import changed, run_config
 from tests.samples import random_sentences, template_set_text, treebank_of

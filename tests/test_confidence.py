@@ -18,11 +18,11 @@ from gpuparse.learning.gold import unkeepable
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.model_folder import load_parser, save_parser
 from gpuparse.parser import Parser
-from gpuparse.scoring.arcs import TorchScorer, arc_scores
-from gpuparse.scoring.siblings import sibling_scores
-from gpuparse.scoring.tensors import as_tensors
-from gpuparse.scoring.vector_scores import vector_arc_scores
-from gpuparse.scoring.weights import label_map
+from gpuparse.scorers.linear.arcs import TorchScorer, arc_scores
+from gpuparse.scorers.linear.siblings import sibling_scores
+from gpuparse.scorers.linear.weights import label_map
+from gpuparse.scorers.tensors import as_tensors
+from gpuparse.scorers.vectors.scores import vector_arc_scores
 from tests.oracles import brute_force
 from tests.samples import any_heads, random_sentences, template_set_text, treebank_of
 from tests.test_model import TEST, TRAIN, WITH_VECTORS, trained

@@ -8,20 +8,13 @@ import torch
 
 from gpuparse.confidence import find_k_best_trees, parse_with_confidence
 from gpuparse.decoder_choice import with_decoder
+from gpuparse.engines import admission
+from gpuparse.engines.admission import CHAIN, LOWER, OWN, Admission, permitted_orders
+from gpuparse.engines.dense import DeviceParser
 from gpuparse.errors import ConfigError, NoTreeError, ScoreError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser, Predictions
-from gpuparse.scoring import admission
-from gpuparse.scoring.admission import (
-    CHAIN,
-    LOWER,
-    OWN,
-    Admission,
-    PartSize,
-    permitted_orders,
-    sentence_cells,
-)
-from gpuparse.scoring.device import DeviceParser
+from gpuparse.scorers.sizes import PartSize, sentence_cells
 from tests.inference.decoders import HAS_GPU
 from tests.learning.test_guides import OPTIONS, SECOND_ORDER, guides_of
 from tests.learning.test_guides import TEMPLATES as FIRST_ORDER

@@ -12,6 +12,7 @@ import pytest
 import gpuparse
 from gpuparse.__main__ import main
 from gpuparse.confidence import find_k_best
+from gpuparse.engines.dense import DeviceParser
 from gpuparse.errors import ConfigError, NoTreeError, ScoreError
 from gpuparse.explaining import Explanation, explain
 from gpuparse.features.templates import TemplateSet, parse_set
@@ -20,8 +21,7 @@ from gpuparse.jobs.reasons import as_dict, as_html, as_text
 from gpuparse.learning.trainer import Trainer
 from gpuparse.model_folder import save_parser
 from gpuparse.parser import Parser
-from gpuparse.scoring.device import DeviceParser
-from gpuparse.scoring.tensors import as_tensors
+from gpuparse.scorers.tensors import as_tensors
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.learning.literal import (
     ALL,

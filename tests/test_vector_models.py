@@ -16,10 +16,10 @@ from gpuparse.jobs.checkpoint import Checkpoint, Origin, read_checkpoint, write_
 from gpuparse.learning.trainer import Trainer, check_templates
 from gpuparse.model_folder import WEIGHTS, load_parser, save_parser
 from gpuparse.parser import Parser
-from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.labels import tree_label_scores
-from gpuparse.scoring.tensors import as_tensors
-from gpuparse.scoring.vector_scores import labels_of_trees, nodes_of, vector_arc_scores
+from gpuparse.scorers.linear.arcs import arc_scores
+from gpuparse.scorers.linear.labels import tree_label_scores
+from gpuparse.scorers.tensors import as_tensors
+from gpuparse.scorers.vectors.scores import labels_of_trees, nodes_of, vector_arc_scores
 from tests.runs import changed, run_config
 from tests.samples import random_sentences, template_set_text, treebank_of
 

@@ -17,11 +17,11 @@ from benchmarks.subjects import read_subject, trained_model
 from gpuparse.data.batch import Batch
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
+from gpuparse.engines.dense import DeviceParser
 from gpuparse.errors import ScoreError
 from gpuparse.features.plan import ArcPlan
 from gpuparse.parser import Parser
-from gpuparse.scoring.device import DeviceParser
-from gpuparse.scoring.tensors import TensorBatch, as_arrays, as_tensors, tensors_over
+from gpuparse.scorers.tensors import TensorBatch, as_arrays, as_tensors, tensors_over
 
 TITLE = "Token ids to trees on a device"
 COLUMNS = TIMES

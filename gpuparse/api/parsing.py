@@ -29,6 +29,7 @@ from gpuparse.data.sentences import (
 )
 from gpuparse.data.table_files import AUTO, TableFile, check_output_name, format_of, is_table
 from gpuparse.data.treebank import Treebank
+from gpuparse.engines.admission import default_batch_size
 from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.extras import require
 from gpuparse.files import replace_file, unchanged
@@ -42,7 +43,6 @@ from gpuparse.jobs.tables import TableJob
 from gpuparse.model_folder import load_parser, pack_parser, unpack_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import NO_STAGES, Pipeline, load_stages, unpack_stages
-from gpuparse.scoring.admission import default_batch_size
 from gpuparse.text.reader import text_chunk
 
 # What to do about columns that are missing.

@@ -29,6 +29,7 @@ from gpuparse.data.table_files import (
     output_name,
 )
 from gpuparse.decoder_choice import limit_labels, with_decoder
+from gpuparse.engines.admission import MAX_CELLS, default_batch_size
 from gpuparse.errors import ConfigError, DataError, ModelError, plural
 from gpuparse.extras import require
 from gpuparse.files import check_new_file, replace_file, standard_input, unchanged
@@ -45,7 +46,6 @@ from gpuparse.limits import MAX_K_BEST
 from gpuparse.model_folder import check_folder, load_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import Pipeline, has_parser, load_stages, sum_of_stages
-from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
 from gpuparse.text.reader import OnTextError
 
 _MOST = 999_999_999  # of options whose largest value has no reason of its own

@@ -8,6 +8,7 @@ from typing import get_args
 
 from gpuparse.data.conll import MAX_LINE, OnError
 from gpuparse.data.table_files import TEXT, VERTICAL
+from gpuparse.engines.admission import MAX_CELLS
 from gpuparse.errors import ConfigError
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY, TREE
@@ -15,7 +16,6 @@ from gpuparse.jobs.resources import choose_device, is_native_on, working_device
 from gpuparse.limits import MAX_K_BEST
 from gpuparse.parser import Parser
 from gpuparse.pipeline import Pipeline
-from gpuparse.scoring.admission import MAX_CELLS
 from gpuparse.self_test import device_difference
 
 TAGS = "tags"  # what `keep` may keep

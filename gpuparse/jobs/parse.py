@@ -49,7 +49,7 @@ from gpuparse.text.tokenizer import Tokenizer
 from gpuparse.text.vertical import stream_vertical
 
 if TYPE_CHECKING:
-    from gpuparse.scoring.device import Sent  # imports torch
+    from gpuparse.engines.dense import Sent
 
 Item = TypeVar("Item")
 

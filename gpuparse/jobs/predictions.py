@@ -16,10 +16,10 @@ from gpuparse.data.sentences import FIELDS
 from gpuparse.data.tag_columns import without_deps
 from gpuparse.data.treebank import Treebank, repeated
 from gpuparse.data.vocabulary import column_ids
+from gpuparse.engines.admission import CHAIN, LOWER
 from gpuparse.errors import plural
 from gpuparse.evaluation.reliability import HEAD, LABEL, TAG
 from gpuparse.parser import Parser, Predictions
-from gpuparse.scoring.admission import CHAIN, LOWER
 
 CERTIFIED = "Certified"  # in MISC of sentences whose tree has no certificate of optimality
 PARSED_WITH = "ParsedWith"  # in MISC of sentences too long for the model's own decoder

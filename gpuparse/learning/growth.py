@@ -34,8 +34,8 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.stages.vectors import GRANDPARENT_SHARE, VectorTables
 from gpuparse.limits import MAX_BETWEEN_VALUES
 from gpuparse.parser import Parser
-from gpuparse.scoring.hashing import WORD, fold, mix
-from gpuparse.scoring.word_vectors import (
+from gpuparse.scorers.linear.hashing import WORD, fold, mix
+from gpuparse.scorers.vectors.word_vectors import (
     BETWEEN_TERMS,
     KINDS,
     OCCURRENCES,

@@ -16,6 +16,9 @@ from torch import Tensor
 
 from gpuparse.config import RunConfig
 from gpuparse.data.batch import MARGIN, Batch
+from gpuparse.engines.admission import LEARNING_BUDGET, Admission
+from gpuparse.engines.dense import DeviceParser, or_no_memory
+from gpuparse.engines.found import Scored
 from gpuparse.errors import ResourceError, plural
 from gpuparse.features.plan import Plan
 from gpuparse.inference.backends import choose_engine
@@ -23,18 +26,11 @@ from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import inner_siblings
 from gpuparse.learning.updates import AveragedWeights, steps_in_turn, update_rule
-from gpuparse.scoring.admission import (
-    DIFFERING_ROWS_AT_ONCE,
-    LEARNING_BUDGET,
-    SHARED_CELLS,
-    Admission,
-    PartSize,
-)
-from gpuparse.scoring.device import DeviceParser, or_no_memory
-from gpuparse.scoring.engines import Scored
-from gpuparse.scoring.rows import PartRows
-from gpuparse.scoring.tensors import TensorBatch, bag_of, tensors_over
-from gpuparse.scoring.weights import FeatureMap
+from gpuparse.scorers.linear.bags import bag_of
+from gpuparse.scorers.linear.rows import PartRows
+from gpuparse.scorers.linear.weights import FeatureMap
+from gpuparse.scorers.sizes import DIFFERING_ROWS_AT_ONCE, SHARED_CELLS, PartSize
+from gpuparse.scorers.tensors import TensorBatch, tensors_over
 
 
 class Parts(NamedTuple):

@@ -68,9 +68,15 @@ from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.learning.updates import AveragedWeights, check_learning
 from gpuparse.limits import MAX_LABELS
 from gpuparse.parser import Parser, check_guides, compile_joint
-from gpuparse.scoring.pruning import Arcs, Pruner, all_cells
-from gpuparse.scoring.weights import JointLabels, Weights, hashed_map, stride_of, whole_weights
-from gpuparse.scoring.word_vectors import POINTS, WordVectors, frozen
+from gpuparse.scorers.linear.pruning import Arcs, Pruner, all_cells
+from gpuparse.scorers.linear.weights import (
+    JointLabels,
+    Weights,
+    hashed_map,
+    stride_of,
+    whole_weights,
+)
+from gpuparse.scorers.vectors.word_vectors import POINTS, WordVectors, frozen
 
 _SINGLE_ROOT = {"auto": None, True: True, False: False}
 _DRAWN_FOR = {"arcs": 0, "labels": 1, "vectors": 3}  # what orders are drawn for

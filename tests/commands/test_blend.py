@@ -13,7 +13,7 @@ from gpuparse.commands import blend, calibrate, parse
 from gpuparse.commands.console import run
 from gpuparse.files import lock_folder
 from gpuparse.model_folder import CONFIG, WEIGHTS, load_parser, save_parser
-from gpuparse.scoring.weights import Weights
+from gpuparse.scorers.linear.weights import Weights
 
 
 @pytest.fixture

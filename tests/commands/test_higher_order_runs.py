@@ -13,8 +13,8 @@ from gpuparse.data.synthetic import generate
 from gpuparse.jobs import checkpoint, resources
 from gpuparse.jobs.records import read_metrics
 from gpuparse.model_folder import load_parser
-from gpuparse.scoring import native
-from gpuparse.scoring.admission import PartSize, sentence_cells
+from gpuparse.scorers import native
+from gpuparse.scorers.sizes import PartSize, sentence_cells
 from tests.commands.test_parse import columns
 from tests.learning.literal import higher_order_text
 from tests.runs import model_files

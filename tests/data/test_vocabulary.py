@@ -25,7 +25,7 @@ from gpuparse.data.vocabulary import (
     reader,
     seen_attributes,
 )
-from gpuparse.scoring.tensors import as_tensors
+from gpuparse.scorers.tensors import as_tensors
 from tests.oracles.arc_features import known_values, source_column, value_of
 from tests.samples import FEATS, FORMS, LEMMAS, Sentence, random_sentences, row, treebank_of
 

@@ -22,7 +22,7 @@ from gpuparse.inference.textbook import spanning_trees as reference
 from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
 from gpuparse.parts import CHILDREN, HIGHER_ORDER
-from gpuparse.scoring.weights import label_map
+from gpuparse.scorers.linear.weights import label_map
 from tests.inference.decoders import TEXTBOOK
 from tests.named_rows import lines_of_labels, rows_of_trees
 from tests.oracles import online

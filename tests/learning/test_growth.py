@@ -13,7 +13,7 @@ from gpuparse.errors import ConfigError, ModelError
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
-from gpuparse.scoring.weights import Weights
+from gpuparse.scorers.linear.weights import Weights
 from gpuparse.self_test import with_random_weights
 from tests.runs import changed, run_config
 from tests.samples import Sentence, random_sentences, row, template_set_text, treebank_of

@@ -13,9 +13,9 @@ from gpuparse.features.plan import compile_plan
 from gpuparse.inference import chu_liu_edmonds, eisner, eisner_marginals, matrix_tree_marginals
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.learning.trainer import Trainer
-from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.pruning import Arcs, Pruner, all_cells, prune
-from gpuparse.scoring.weights import Weights, hashed_map
+from gpuparse.scorers.linear.arcs import arc_scores
+from gpuparse.scorers.linear.pruning import Arcs, Pruner, all_cells, prune
+from gpuparse.scorers.linear.weights import Weights, hashed_map
 from tests.learning.literal import ALL, FIRST_ORDER, OPTIONS, learned, without_heads
 from tests.oracles.brute_force import all_trees
 from tests.rows import silence

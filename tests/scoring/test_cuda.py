@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.labels import best_arc_labels, best_labels
-from gpuparse.scoring.siblings import sibling_scores
-from gpuparse.scoring.tensors import as_tensors
-from gpuparse.scoring.vector_scores import nodes_of
-from gpuparse.scoring.weights import Weights
+from gpuparse.scorers.linear.arcs import arc_scores
+from gpuparse.scorers.linear.labels import best_arc_labels, best_labels
+from gpuparse.scorers.linear.siblings import sibling_scores
+from gpuparse.scorers.linear.weights import Weights
+from gpuparse.scorers.tensors import as_tensors
+from gpuparse.scorers.vectors.scores import nodes_of
 from tests.scoring import test_arcs as arcs
 from tests.scoring import test_joint as joint
 from tests.scoring import test_labels as labels

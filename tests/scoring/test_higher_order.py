@@ -14,10 +14,10 @@ from gpuparse.features.templates import PARTS, parse_set, parse_template
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser
 from gpuparse.parts import HIGHER_ORDER
-from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.part_rows import listed_number
-from gpuparse.scoring.siblings import sibling_scores
-from gpuparse.scoring.weights import Weights, hashed_map
+from gpuparse.scorers.linear.arcs import arc_scores
+from gpuparse.scorers.linear.part_rows import listed_number
+from gpuparse.scorers.linear.siblings import sibling_scores
+from gpuparse.scorers.linear.weights import Weights, hashed_map
 from tests.oracles.arc_features import known_values
 from tests.oracles.brute_force import all_trees, ends_of, parts_of
 from tests.oracles.higher_order_features import higher_order_features

@@ -10,9 +10,9 @@ from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.errors import ConfigError
 from gpuparse.features.plan import ArcPlan, Plan, check_joint_templates, compile_joint_labels
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
-from gpuparse.scoring.labels import best_arc_labels
-from gpuparse.scoring.native import make_scorer, sentences_of
-from gpuparse.scoring.weights import Weights, joint_labels, label_map
+from gpuparse.scorers.linear.labels import best_arc_labels
+from gpuparse.scorers.linear.weights import Weights, joint_labels, label_map
+from gpuparse.scorers.native import make_scorer, sentences_of
 from tests.named_rows import rows_of_names
 from tests.oracles.arc_features import arc_features, known_values
 from tests.rows import rows_of_arcs, wide_map

@@ -19,20 +19,10 @@ from gpuparse.features.templates import parse_set
 from gpuparse.features.word_vectors import FURTHER
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import Scores, decode, read_cells
-from gpuparse.scoring.admission import ROWS_AT_ONCE
-from gpuparse.scoring.arcs import TorchScorer, arc_scores
-from gpuparse.scoring.labels import best_graph_labels, best_labels, first_best
-from gpuparse.scoring.native import make_scorer, make_search, sentences_of
-from gpuparse.scoring.siblings import sibling_scores
-from gpuparse.scoring.tensors import TensorBatch, as_tensors
-from gpuparse.scoring.vector_scores import (
-    NodeVectors,
-    adding_labels,
-    nodes_of,
-    vector_arc_scores,
-    vector_pair_scores,
-)
-from gpuparse.scoring.weights import (
+from gpuparse.scorers.linear.arcs import TorchScorer, arc_scores
+from gpuparse.scorers.linear.labels import best_graph_labels, best_labels, first_best
+from gpuparse.scorers.linear.siblings import sibling_scores
+from gpuparse.scorers.linear.weights import (
     FeatureMap,
     JointLabels,
     Weights,
@@ -40,7 +30,17 @@ from gpuparse.scoring.weights import (
     joint_labels,
     label_map,
 )
-from gpuparse.scoring.word_vectors import TERMS, WordVectors, check_vectors, frozen, merged
+from gpuparse.scorers.native import make_scorer, make_search, sentences_of
+from gpuparse.scorers.sizes import ROWS_AT_ONCE
+from gpuparse.scorers.tensors import TensorBatch, as_tensors
+from gpuparse.scorers.vectors.scores import (
+    NodeVectors,
+    adding_labels,
+    nodes_of,
+    vector_arc_scores,
+    vector_pair_scores,
+)
+from gpuparse.scorers.vectors.word_vectors import TERMS, WordVectors, check_vectors, frozen, merged
 from tests.oracles.higher_order_scores import dense_higher_scores
 from tests.samples import random_sentences, template_set_text, treebank_of
 from tests.vectors import (

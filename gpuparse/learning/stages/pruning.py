@@ -20,8 +20,8 @@ from gpuparse.features.plan import Plan
 from gpuparse.learning.events import Progress
 from gpuparse.learning.states import Shape
 from gpuparse.parser import Parser, are_scales
-from gpuparse.scoring.pruning import Arcs, Pruner, all_cells, prune
-from gpuparse.scoring.weights import RowMap, Weights
+from gpuparse.scorers.linear.pruning import Arcs, Pruner, all_cells, prune
+from gpuparse.scorers.linear.weights import RowMap, Weights
 
 NO_KNOWN_HEADS = np.zeros(0, np.int64)
 

@@ -6,10 +6,11 @@ import numpy as np
 
 from gpuparse import native
 from gpuparse.data.batch import Batch
+from gpuparse.engines.admission import run_in_parts
+from gpuparse.engines.found import Found, GraphArcs, Scored, arcs_of_cells, found_graphs
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.scoring.admission import run_in_parts
-from gpuparse.scoring.engines import Found, GraphArcs, Scored, arcs_of_cells, found_graphs
-from gpuparse.scoring.native import (
+from gpuparse.scorers.linear.pruning import all_cells, prune
+from gpuparse.scorers.native import (
     ArcCells,
     GraphHeads,
     make_scorer,
@@ -17,7 +18,6 @@ from gpuparse.scoring.native import (
     require_all,
     sentences_of,
 )
-from gpuparse.scoring.pruning import all_cells, prune
 
 
 class NativeParser:

@@ -9,22 +9,15 @@ from gpuparse.data.batch import Batch
 from gpuparse.features.plan import NO_NODE, NO_NODE_VALUE, ArcPlan, LabelPlan
 from gpuparse.inference.backends import choose_engine
 from gpuparse.parts import BY_NAME
-from gpuparse.scoring.admission import ROWS_AT_ONCE
-from gpuparse.scoring.arcs import TorchScorer
-from gpuparse.scoring.hashing import fold, mix
-from gpuparse.scoring.native import GraphHeads, sentences_of
-from gpuparse.scoring.tensors import (
-    AnyBatch,
-    TensorBatch,
-    as_arrays,
-    as_tensors,
-    bag_of,
-    device_of,
-    sum_bags,
-)
-from gpuparse.scoring.vector_scores import NodeVectors, adding_labels, labels_of_trees, nodes_of
-from gpuparse.scoring.weights import Weights, label_map
-from gpuparse.scoring.word_vectors import WordVectors
+from gpuparse.scorers.linear.arcs import TorchScorer
+from gpuparse.scorers.linear.bags import bag_of, sum_bags
+from gpuparse.scorers.linear.hashing import fold, mix
+from gpuparse.scorers.linear.weights import Weights, label_map
+from gpuparse.scorers.native import GraphHeads, sentences_of
+from gpuparse.scorers.sizes import ROWS_AT_ONCE
+from gpuparse.scorers.tensors import AnyBatch, TensorBatch, as_arrays, as_tensors, device_of
+from gpuparse.scorers.vectors.scores import NodeVectors, adding_labels, labels_of_trees, nodes_of
+from gpuparse.scorers.vectors.word_vectors import WordVectors
 
 LABEL_ROLES = BY_NAME["label"].roles
 

@@ -12,8 +12,8 @@ from gpuparse.errors import ScoreError
 from gpuparse.features.word_vectors import FURTHER, VectorPlan
 from gpuparse.inference.backends import choose_engine
 from gpuparse.inference.scores import read_cells
-from gpuparse.scoring.native import sentences_of
-from gpuparse.scoring.tensors import (
+from gpuparse.scorers.native import sentences_of
+from gpuparse.scorers.tensors import (
     EXACT_BELOW,
     AnyBatch,
     TensorBatch,
@@ -21,7 +21,7 @@ from gpuparse.scoring.tensors import (
     as_tensors,
     device_of,
 )
-from gpuparse.scoring.word_vectors import (
+from gpuparse.scorers.vectors.word_vectors import (
     BETWEEN_TERMS,
     MOST_POINTS,
     OCCURRENCES,

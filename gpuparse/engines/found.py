@@ -10,9 +10,9 @@ from gpuparse.errors import ScoreError
 from gpuparse.extras import require
 from gpuparse.features.plan import LabelPlan, Plan
 from gpuparse.inference.decoders import DECODERS, Engine
-from gpuparse.scoring.pruning import Pruner
-from gpuparse.scoring.weights import FeatureMap, JointLabels, Weights
-from gpuparse.scoring.word_vectors import WordVectors
+from gpuparse.scorers.linear.pruning import Pruner
+from gpuparse.scorers.linear.weights import FeatureMap, JointLabels, Weights
+from gpuparse.scorers.vectors.word_vectors import WordVectors
 
 
 class LabelLimits(NamedTuple):

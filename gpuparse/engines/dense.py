@@ -13,22 +13,19 @@ import torch
 from torch import Tensor
 
 from gpuparse.data.batch import Batch
+from gpuparse.engines.admission import CPU_BUDGET, Admission, gpu_budget
+from gpuparse.engines.found import NO_ARCS, Found, GraphArcs, Scored, found_graphs
 from gpuparse.errors import NoTreeError
 from gpuparse.inference.approximate.hill_climb import primary_heads
 from gpuparse.inference.backends import MOST_NODES
 from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decoders import DECODERS, Engine
-from gpuparse.scoring.admission import CPU_BUDGET, Admission, PartSize, gpu_budget
-from gpuparse.scoring.arcs import arc_scores, guide_scores
-from gpuparse.scoring.engines import NO_ARCS, Found, GraphArcs, Scored, found_graphs
-from gpuparse.scoring.labels import (
-    best_arc_labels,
-    best_graph_labels,
-    best_labels,
-)
-from gpuparse.scoring.siblings import sibling_scores
-from gpuparse.scoring.tensors import TensorBatch, tensors_over
-from gpuparse.scoring.vector_scores import DeviceVectors, NodeVectors
+from gpuparse.scorers.linear.arcs import arc_scores, guide_scores
+from gpuparse.scorers.linear.labels import best_arc_labels, best_graph_labels, best_labels
+from gpuparse.scorers.linear.siblings import sibling_scores
+from gpuparse.scorers.sizes import PartSize
+from gpuparse.scorers.tensors import TensorBatch, tensors_over
+from gpuparse.scorers.vectors.scores import DeviceVectors, NodeVectors
 
 Result = TypeVar("Result")
 

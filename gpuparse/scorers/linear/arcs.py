@@ -10,21 +10,11 @@ from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.features.plan import HEAD, LINE, MODIFIER, NO_CODE, ArcPlan, GuidePlan, Plan
 from gpuparse.inference.backends import choose_engine, run_in_threads
-from gpuparse.scoring.admission import ROWS_AT_ONCE
-from gpuparse.scoring.native import make_scorer, sentences_of
-from gpuparse.scoring.tensors import (
-    AnyBatch,
-    TensorBatch,
-    as_arrays,
-    as_tensors,
-    bag_of,
-    device_of,
-    part_keys,
-    row_finder,
-    side_keys,
-    sum_bags,
-)
-from gpuparse.scoring.weights import FeatureMap, Weights
+from gpuparse.scorers.linear.bags import bag_of, part_keys, row_finder, side_keys, sum_bags
+from gpuparse.scorers.linear.weights import FeatureMap, Weights
+from gpuparse.scorers.native import make_scorer, sentences_of
+from gpuparse.scorers.sizes import ROWS_AT_ONCE
+from gpuparse.scorers.tensors import AnyBatch, TensorBatch, as_arrays, as_tensors, device_of
 
 
 def arc_scores(
