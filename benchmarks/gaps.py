@@ -159,7 +159,7 @@ def scored_sentences(model: Parser, treebank: Treebank) -> Iterator[ScoredSenten
     Raises:
         ConfigError: the model is of the first order.
     """
-    plan, given = model.plan, (model.features, model.arcs)
+    plan, given = model.linear.plan, (model.linear.features, model.linear.arcs)
     if plan.siblings is None:
         raise ConfigError(f"a model of the first order ({model.decoder}) has no sibling scores")
     batch = model.encode(treebank)

@@ -1,14 +1,13 @@
 """Self-tests: what a device or native code computes, against a form known to be right."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib import import_module
 from types import SimpleNamespace
 
 import numpy as np
 
 from gpuparse import native
-from gpuparse.data.batch import AFTER, BEFORE, FIRST_VALUE, MARGIN, ROOT, UNKNOWN, Batch
+from gpuparse.data.batch import Encoded
 from gpuparse.engines.found import Found
 from gpuparse.errors import one_line
 from gpuparse.inference.decoders import DECODERS
@@ -18,33 +17,6 @@ from gpuparse.parts import axes_of
 from gpuparse.scorers.linear.weights import Weights
 
 LENGTHS = (1, 2, 3, 5, 8, 13, 21, 34)  # words of the generated sentences
-
-
-def generated_batch(parser: Parser, *, only_known: bool = False) -> Batch:
-    """Sentences of random values, with random guides if the parser reads guides.
-
-    only_known: whether to leave out the value of words that the parser does not know.
-    """
-    rng = np.random.default_rng(1)
-    lengths = np.array(LENGTHS, np.int64)
-    widths = lengths + 1 + 2 * MARGIN
-    starts = np.cumsum(widths) - widths + MARGIN
-    known = parser.vocabularies
-    values = np.full((len(known.fields), widths.sum()), BEFORE, np.int32)
-    is_word = np.zeros(values.shape[1], np.bool_)
-    for start, n in zip(starts.tolist(), LENGTHS, strict=True):
-        values[:, start] = ROOT
-        values[:, start + n + 1 : start + n + 1 + MARGIN] = AFTER
-        is_word[start + 1 : start + n + 1] = True
-    for row, field in enumerate(known.fields):
-        ids = rng.integers(FIRST_VALUE - 1, known.size(field), is_word.sum())
-        lowest = FIRST_VALUE if only_known and known.values[field] else UNKNOWN
-        values[row, is_word] = np.where(ids < FIRST_VALUE, lowest, ids)
-    batch = Batch(values, starts, lengths)
-    if not parser.templates.guide:
-        return batch
-    guides = np.concatenate([(m := np.arange(1, n + 1)) - rng.integers(1, m + 1) for n in LENGTHS])
-    return batch.guided(guides)
 
 
 def with_random_weights(parser: Parser, dtype: str = "int16") -> Parser:
@@ -58,8 +30,9 @@ def with_random_weights(parser: Parser, dtype: str = "int16") -> Parser:
     def drawn(weights: Weights) -> Weights:
         return Weights(rng.integers(-99, 100, weights.array.shape).astype(dtype))
 
-    labels = None if parser.label_weights is None else drawn(parser.label_weights)
-    return replace(parser, arcs=drawn(parser.arcs), label_weights=labels, compiled=None)
+    labels = None if parser.linear.label_weights is None else drawn(parser.linear.label_weights)
+    arcs = drawn(parser.linear.arcs)
+    return parser.with_linear(arcs=arcs, label_weights=labels, compiled=None)
 
 
 def device_difference(
@@ -77,14 +50,14 @@ def device_difference(
         device, backend: as `Parser.parse` takes them.
         keep_heads: whether heads are known in the job; the first word of each sentence then is
             attached to the root.
-        only_known: as for `generated_batch`.
+        only_known: as for `Scorer.generated`.
     Returns: What differs, or the error, in one line; "" where the results are equal to the byte.
     Cost: the kernels are compiled, as the job needs them; then some milliseconds.
     """
-    batch = generated_batch(parser, only_known=only_known)
+    batch = parser.generated(LENGTHS, only_known=only_known)
     known = NOTHING_KNOWN
     if keep_heads:
-        known = np.full(batch.values.shape[1], -1, np.int64)
+        known = np.full(batch.n_tokens, -1, np.int64)
         known[batch.starts + 1] = 0
     try:
         found = parser.search(
@@ -96,7 +69,7 @@ def device_difference(
     return first_difference(batch, found, wanted)
 
 
-def first_difference(batch: Batch, found: Found, wanted: Found) -> str:
+def first_difference(batch: Encoded, found: Found, wanted: Found) -> str:
     """Where two results for a batch differ first, in one line; "" where they are equal."""
     by_token = (("head", found.heads, wanted.heads), ("label", found.labels, wanted.labels))
     for s, (start, n) in enumerate(zip(batch.starts.tolist(), batch.lengths.tolist(), strict=True)):

@@ -777,7 +777,7 @@ def try_entry(entry: Entry, folder: Path) -> str:
 
 def check_model(model: Parser) -> None:
     """Parse with a model in every way that it has."""
-    guides = np.full(TEST.n_words, -1) if model.templates.guide else None
+    guides = np.full(TEST.n_words, -1) if model.linear.templates.guide else None
     if DECODERS[model.decoder].has("marginals", "native"):
         parse_with_confidence(model, TEST, guides=guides, least_risk=True)
     found = model.parse(TEST, guides=guides)

@@ -137,13 +137,12 @@ class SentenceParser:
     @property
     def columns(self) -> list[str]:
         """The columns that it reads beside `form`, such as `upos`, and cannot fill in itself."""
-        read, known = [], self._model.vocabularies.values
-        for column, name in _FIELDS.items():
-            if column in self._stages.columns:
-                continue
-            if any(known[f] and self._model.vocabularies.column(f) == column for f in known):
-                read.append(name)
-        return read
+        read = self._model.reads
+        return [
+            name
+            for column, name in _FIELDS.items()
+            if column in read and column not in self._stages.columns
+        ]
 
     @property
     def config(self) -> str:
@@ -551,7 +550,9 @@ class SentenceParser:
 
     def _tag_field(self, read: list[Columns]) -> str:
         """Which column the tags of (word, tag) pairs are of: the one that the model knows best."""
-        tags, vocabularies = tags_in(read) - {"_"}, self._model.vocabularies
+        if not self._model.has_templates:
+            return _FIELDS[min(self._model.reads.keys() & {3, 4}, default=3)]
+        tags, vocabularies = tags_in(read) - {"_"}, self._model.linear.vocabularies
         known: dict[int, set[str]] = {}
         for field, values in vocabularies.values.items():
             if field in ("pos", "cpos"):

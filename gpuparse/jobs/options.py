@@ -132,7 +132,7 @@ class ParseOptions:
         else:
             self._check_parser(model, name, door)
         notes = []
-        if model and (self.probabilities or self.mbr) and not model.is_calibrated:
+        if model and (self.probabilities or self.mbr) and not model.scales.is_calibrated:
             notes.append(NOT_CALIBRATED)
         if self.probabilities and stages.tagger and not stages.tagger.is_calibrated:
             notes.append(TAGS_NOT_CALIBRATED)
@@ -177,12 +177,12 @@ class ParseOptions:
             raise ConfigError(
                 f"{door.option('deps', TREE)}: the model finds heads without relations"
             )
-        if model.templates.guide and self.guide is None:
+        if model.reads_guides and self.guide is None:
             raise ConfigError(
                 f"{name}: the model has guide features: give {door.option('guide', 'misc:KEY')}, or"
                 " a file with the input as parsed by the other parser"
             )
-        if self.guide is not None and not model.templates.guide:
+        if self.guide is not None and not model.reads_guides:
             raise ConfigError(f"{door.option('guide')}: {name}: the model has no guide features")
 
     def check_input(self, kind: str, name: str, model: str, stages: Pipeline, door: Door) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar, cast
+from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from gpuparse.confidence import KBest, find_k_best_trees, parse_with_confidence
-from gpuparse.data.batch import Batch
+from gpuparse.data.batch import Encoded
 from gpuparse.data.conll import (
     OnError,
     check_trees,
@@ -47,9 +47,6 @@ from gpuparse.pipeline import Pipeline
 from gpuparse.text.reader import OnTextError, TextPlace, stream_text
 from gpuparse.text.tokenizer import Tokenizer
 from gpuparse.text.vertical import stream_vertical
-
-if TYPE_CHECKING:
-    from gpuparse.engines.dense import Sent
 
 Item = TypeVar("Item")
 
@@ -170,8 +167,8 @@ class _Chunk(NamedTuple):
     treebank: Treebank
     tag_probabilities: np.ndarray | None
     guides: np.ndarray | None
-    batch: Batch | None = None
-    sent: Sent | None = None
+    batch: Encoded | None = None
+    sent: Any = None
 
     def only(self, some: Treebank, sound: np.ndarray) -> _Chunk:
         """The chunk with some of its sentences, (S,) bool."""
@@ -395,8 +392,8 @@ class Job:
         chunk: Treebank,
         kept: Kept | None,
         guides: np.ndarray | None,
-        batch: Batch | None = None,
-        sent: Sent | None = None,
+        batch: Encoded | None = None,
+        sent: Any = None,
     ) -> Predictions | KBest:
         """The trees of a chunk with what was asked for beside them; KBest where `k` is given.
 
@@ -499,7 +496,7 @@ def missing_columns(chunk: Treebank, model: Parser | None, stages: Pipeline) -> 
         return {}
     return {
         column: _listed(fields)
-        for column, fields in empty_columns(chunk, model.vocabularies).items()
+        for column, fields in empty_columns(chunk, model.reads).items()
         if column not in stages.columns and (column in TAGS or chunk.n_words >= SHORT)
     }
 

@@ -1,11 +1,14 @@
 """Batches as tensors, on any device."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from gpuparse.data.batch import MARGIN, Batch
+from gpuparse.data.batch import MARGIN, Batch, Encoded
+from gpuparse.inference.scores import Scores
 
 EXACT_BELOW = 1 << 24  # float32 holds every integer up to here
 
@@ -69,6 +72,53 @@ class TensorBatch:
         return self.starts.unsqueeze(1) + torch.minimum(nodes, self.lengths.unsqueeze(1) + 1)
 
 
+class Sent:
+    """The values of a batch on a device, perhaps still on their way there.
+
+    Args: values: in main memory where the device had no room for them as they were sent.
+        device: where they go. copied: torch.cuda.Event, None where there is nothing to wait for.
+    """
+
+    def __init__(self, values: Tensor, device: torch.device, copied: Any = None) -> None:
+        self._values, self._device, self._copied = values, device, copied
+
+    @classmethod
+    def to(cls, values: np.ndarray, device: torch.device) -> "Sent":
+        """Send values in main memory; they travel while other work goes on."""
+        if device.type != "cuda":
+            return cls(torch.from_numpy(values).to(device), device)
+        stream = torch.cuda.Stream(device)
+        try:
+            with torch.cuda.stream(stream):
+                there = torch.from_numpy(values).pin_memory().to(device, non_blocking=True)
+                copied = torch.cuda.Event()
+                copied.record(stream)
+        except torch.OutOfMemoryError:  # the batch before may leave more
+            return cls(torch.from_numpy(values), device)
+        return cls(there, device, copied)
+
+    def arrived(self) -> Tensor:
+        """The values on the device, for the stream that now works there."""
+        if self._copied is not None:
+            stream = torch.cuda.current_stream(self._device)
+            stream.wait_event(self._copied)
+            self._values.record_stream(stream)
+            self._copied = None
+        self._values = self._values.to(self._device)
+        return self._values
+
+
+def added(before: Scores | None, scores: Scores) -> Scores:
+    """The sums of scores of the same parts; those that one lacks count as 0."""
+    if before is None:
+        return scores
+    sums = {}
+    for name in (field.name for field in fields(Scores) if field.name != "lengths"):
+        mine, its = getattr(scores, name), getattr(before, name)
+        sums[name] = mine if its is None else its if mine is None else its + mine
+    return Scores(lengths=scores.lengths, **sums)
+
+
 AnyBatch = Batch | TensorBatch
 
 
@@ -96,7 +146,7 @@ def as_arrays(batch: AnyBatch) -> Batch:
     return Batch(batch.values.numpy(), batch.starts.numpy(), batch.lengths.numpy())
 
 
-def tensors_over(values: Tensor, batch: Batch) -> TensorBatch:
+def tensors_over(values: Tensor, batch: Encoded) -> TensorBatch:
     """The batch over the same values on another device; does not wait for the device."""
     starts, lengths = torch.from_numpy(batch.starts), torch.from_numpy(batch.lengths)
     if values.device.type == "cuda":
@@ -105,5 +155,12 @@ def tensors_over(values: Tensor, batch: Batch) -> TensorBatch:
         values,
         starts.to(values.device, non_blocking=True),
         lengths.to(values.device, non_blocking=True),
-        batch.n_nodes - 1,
+        int(batch.lengths.max(initial=0)),
     )
+
+
+def first_best(scores: Tensor) -> Tensor:
+    """The number of the highest of the last dimension, the first of equals."""
+    best = scores.max(-1, keepdim=True).values
+    numbers = torch.arange(scores.shape[-1], device=scores.device)
+    return torch.where(scores == best, numbers, scores.shape[-1]).min(-1).values

@@ -86,8 +86,8 @@ def test_training_says_what_pruning_left(trained):
     assert 1 < heads <= 4
     assert "of the gold heads are not candidates" in line
     model = load_parser(trained[0] / "model")
-    assert model.pruner is not None
-    assert (model.decoder, model.pruner.max_heads) == (trained[1], 4)
+    assert model.linear.pruner is not None
+    assert (model.decoder, model.linear.pruner.max_heads) == (trained[1], 4)
 
 
 def test_case_35_a_run_that_was_cut_off_goes_on(trained, tmp_path, monkeypatch):

@@ -474,8 +474,8 @@ def test_the_best_epoch_is_kept_if_asked(train_run, trained, tmp_path, monkeypat
     short = [f"learning.epochs={best['arcs']}", f"labels.epochs={best['labels']}"]
     assert train_run(*words, *short, "learning.keep=last", "--force")[0] == 0
     last = load_parser(folder)
-    assert (last.arcs.array == model.arcs.array).all()
-    assert (last.label_weights.array == model.label_weights.array).all()
+    assert (last.linear.arcs.array == model.linear.arcs.array).all()
+    assert (last.linear.label_weights.array == model.linear.label_weights.array).all()
     for n_checkpoints in (3, 8, 9, 13):
         with monkeypatch.context() as patch:
             cut_after(patch, n_checkpoints)

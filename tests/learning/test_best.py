@@ -77,7 +77,7 @@ def test_the_model_is_that_of_the_best_epoch(which: str, kind: str) -> None:
 
 def scaled(model: Parser) -> np.ndarray:
     """Weights of arcs up to rounding: the unit of whole numbers depends on those of labels."""
-    return np.round(model.arcs.array / np.abs(model.arcs.array).max(), 3)
+    return np.round(model.linear.arcs.array / np.abs(model.linear.arcs.array).max(), 3)
 
 
 @pytest.mark.parametrize("which", list(SCORES))

@@ -112,7 +112,9 @@ def test_a_fold_is_pruned_by_what_was_learned_from_the_others(pruned: Trainer) -
             Trainer(treebank.only(seen), ALL.first_order(), None, first, vocabularies=vocabularies)
         )
         model = fit_temperatures(trainer.model(16), treebank.only(~seen))[0]
-        pruner = Pruner(model.arcs, "eisner", model.arc_scale, PRUNING.threshold, PRUNING.max_heads)
+        pruner = Pruner(
+            model.linear.arcs, "eisner", model.scales.arc, PRUNING.threshold, PRUNING.max_heads
+        )
         fold = batch.select(np.arange(low, high))
         prune(fold, pruned.plan, pruned.features.rows, pruner, NOTHING, arcs, single_root=False)
     left = int(arcs.cells.sum())

@@ -155,12 +155,12 @@ def learn_pruning(
         model, last = yield from _as_pruning(events, number, thresholds.epochs)
         if high > low:
             fitted = first_order.calibrated(model, is_learned)
-            ratio, model = fitted.arc_scale / model.arc_scale, fitted
+            ratio, model = fitted.scales.arc / model.scales.arc, fitted
         else:
-            scale = model.arc_scale * exp(sum(map(log, ratios)) / len(ratios))
+            scale = model.scales.arc * exp(sum(map(log, ratios)) / len(ratios))
             model = model.with_scales(scale, 1.0)
         pruner = Pruner(
-            model.arcs, decoder, model.arc_scale, thresholds.threshold, thresholds.max_heads
+            model.linear.arcs, decoder, model.scales.arc, thresholds.threshold, thresholds.max_heads
         )
         if high > low:
             for known, some, kept in (
