@@ -71,7 +71,7 @@ def test_a_model_of_two(trained: Any, other: Path, call: Any, tmp_path: Path) ->
     assert parsed == call(output, trained.test, "--quiet", "--backend", "torch", main=parse.main)
     fitted = tmp_path / "fitted"
     assert call(output, trained.test, "--output", fitted, main=calibrate.main)[0] == 0
-    assert load_parser(fitted).is_calibrated
+    assert load_parser(fitted).scales.is_calibrated
 
 
 def test_weights(trained: Any, other: Path, call: Any, tmp_path: Path) -> None:

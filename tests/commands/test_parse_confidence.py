@@ -368,7 +368,7 @@ def test_calibration_says_what_it_costs_and_why_it_is_left_out(tmp_path, capfd):
     assert re.search(r"calibration: [\d.]+ s, log loss of heads [\d.]+ -> [\d.]+ nats", said)
     assert run(train.main, [*words, "data.train=synthetic:19:5"]) == 0
     assert "not calibrated: there are fewer than 20 sentences" in capfd.readouterr().err
-    assert not load_parser(tmp_path / "model").is_calibrated
+    assert not load_parser(tmp_path / "model").scales.is_calibrated
     for more in ("calibration=none", "decoder=hill_climb"):  # which has no probabilities
         given = [*words, "data.train=synthetic:40:5", "features=extended", more]
         assert run(train.main, given) == 0

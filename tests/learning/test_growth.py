@@ -136,7 +136,7 @@ def test_nothing_changes_before_the_first_step(case: str, bits: int) -> None:
     same = trainer_of(case, SAME, start).model(bits)
     assert same.linear.vocabularies.values == start.linear.vocabularies.values
     for name in ("arcs", "label_weights"):
-        one, other = getattr(start, name), getattr(same, name)
+        one, other = getattr(start.linear, name), getattr(same.linear, name)
         assert one is other is None or np.array_equal(one.array, other.array)
     assert np.allclose(same.linear.points, start.linear.points)
     grown = trainer_of(case, other_words(), start).model(bits)
