@@ -78,8 +78,11 @@ def blend(shares: Sequence[Share]) -> Parser:
     Cost: a few passes over the weights.
     """
     for share in shares:
-        if not share.parser.has_templates:
-            raise ConfigError(f"{share.name} cannot be blended: it has no table of templates")
+        if share.parser.fused is None:
+            raise ConfigError(
+                f"{share.name} cannot be blended: its scores are of kind {share.parser.kinds}, and"
+                " have no tables that could be summed"
+            )
     first = next((share for share in shares if share.has_templates), shares[0])
     of_labels = next((share for share in shares if share.has_label_templates), None)
     of_labels = of_labels or next((share for share in shares if share.parser.labels), first)

@@ -47,9 +47,11 @@ def parse_with_confidence(
     batch_size: int = 64,
     max_cells: int = MAX_CELLS,
     threads: int = 1,
+    device: str = "cpu",
+    backend: str = "auto",
     progress: Callable[[int], None] = lambda sentences: None,
 ) -> Predictions:
-    """`Parser.parse` on the CPU, with probabilities, or for minimum Bayes risk trees.
+    """`Parser.parse` with probabilities, or for minimum Bayes risk trees.
 
     Args:
         probabilities: whether to compute those of heads and labels, given the known heads.
@@ -62,11 +64,10 @@ def parse_with_confidence(
     require_sums(parser)
     batch = parser.encode(treebank, guides)
     given = by_token(batch, known)
-
     how = How(batch_size, threads, progress=progress)
 
     def find(of_order: Parser, some: Encoded) -> Found:
-        return of_order.host.marginals(
+        return of_order.engine(device, backend).marginals(
             some, given, how, least_risk=least_risk, probabilities=probabilities
         )
 
@@ -109,8 +110,10 @@ def find_k_best_trees(
     batch_size: int = 64,
     max_cells: int = MAX_CELLS,
     threads: int = 1,
+    device: str = "cpu",
+    backend: str = "auto",
 ) -> KBest:
-    """The k best trees of every sentence and the best labels of each of them, on the CPU.
+    """The k best trees of every sentence and the best labels of each of them.
 
     Labels that are found when a tree is finished do not count in its score.
 
@@ -133,7 +136,8 @@ def find_k_best_trees(
         which = np.flatnonzero(orders == order)
         if len(which):
             some = batch.select(which)
-            found = of_order.host.k_best(some, given, k, how, probabilities=probabilities)
+            engine = of_order.engine(device, backend)
+            found = engine.k_best(some, given, k, how, probabilities=probabilities)
             _copy(trees, found, which, some)
     _add_chains(parser, batch, given, np.flatnonzero(orders == CHAIN), trees)
     return _by_word(parser, batch, orders, trees, probabilities=probabilities)

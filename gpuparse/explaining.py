@@ -188,12 +188,18 @@ def explain(
         instead: the other head, 0 for the root; None: that of the best such tree or graph.
         guides: as in `Parser.parse`.
     Raises:
-        ConfigError: no such sentence, word or head; the head that the word has already in a tree.
+        ConfigError: no such sentence, word or head; the head that the word has already in a tree;
+            a model whose scores are no sums of weights.
             NoTreeError: no tree or graph has the other head. ResourceError: the sentence is too
             long. ScoreError: the weights do not add up to the scores. NativeError: there is no
             native code, which lists the features.
     Cost: two searches, or one for each possible head; for graphs the scores of all siblings.
     """
+    if parser.fused is None:
+        raise ConfigError(
+            f"the model's scores are of kind {parser.kinds}, and no sums of weights of features"
+            " that could be listed: explain a model of templates"
+        )
     if not 1 <= sentence <= len(treebank):
         raise ConfigError(f"sentence {sentence}: the file has sentences 1 to {len(treebank)}")
     forms = treebank[sentence - 1].forms

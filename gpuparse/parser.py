@@ -114,10 +114,14 @@ class Parser:
         for scorer in self.scorers:
             if isinstance(scorer, LinearScorer):
                 return scorer
-        kinds = ", ".join(scorer.kind for scorer in self.scorers)
         raise ConfigError(
-            f"the model has no templates, which this needs: its scores are of the kind {kinds}"
+            f"the model has no templates, which this needs: its scores are of kind {self.kinds}"
         )
+
+    @property
+    def kinds(self) -> str:
+        """The kinds of its scorers, for messages."""
+        return " and ".join(scorer.kind for scorer in self.scorers)
 
     def with_linear(self, **changes: Any) -> "Parser":
         """This parser with other fields of the scorer of templates."""

@@ -413,6 +413,8 @@ class Job:
                 batch_size=self.batch_size,
                 max_cells=self.options.max_cells,
                 threads=self.threads,
+                device=self.device,
+                backend=self.backend,
             )
         if self.options.probabilities or self.options.mbr:
             return parse_with_confidence(
@@ -425,6 +427,8 @@ class Job:
                 batch_size=self.batch_size,
                 max_cells=self.options.max_cells,
                 threads=self.threads,
+                device=self.device,
+                backend=self.backend,
             )
         return self.parser.parse(
             chunk,
