@@ -20,6 +20,7 @@ from gpuparse.array_file import as_json, check_names, from_json, open_file, read
 from gpuparse.data.columns import is_value
 from gpuparse.data.lexicon import Lexicon
 from gpuparse.data.vocabulary import Vocabularies, check_size
+from gpuparse.engines.engine import Scales
 from gpuparse.errors import ConfigError, DataError, ModelError, did_you_mean, one_line
 from gpuparse.features.plan import LINE
 from gpuparse.features.templates import PARTS, TemplateSet, dump_set, fields_read, parse_set
@@ -36,9 +37,11 @@ from gpuparse.limits import (
     MAX_YAML_BYTES,
 )
 from gpuparse.parser import Parser, are_scales
-from gpuparse.scoring.pruning import Pruner
-from gpuparse.scoring.weights import Weights, hashed_map
-from gpuparse.scoring.word_vectors import (
+from gpuparse.scorers.linear.pruning import Pruner
+from gpuparse.scorers.linear.scorer import LinearScorer
+from gpuparse.scorers.linear.weights import Weights, hashed_map
+from gpuparse.scorers.vectors.scorer import vectors_of, with_vectors
+from gpuparse.scorers.vectors.word_vectors import (
     BLOCK,
     GROUP,
     KINDS,
@@ -95,50 +98,51 @@ def save_parser(parser: Parser, folder: Path) -> None:
 
 def pack_parser(parser: Parser) -> dict[str, bytes]:
     """The files of a parser's folder by name, the weights last; `unpack_parser` reads them."""
-    tensors = {"arcs": parser.arcs.array}
-    if parser.label_weights:
-        tensors["labels"] = parser.label_weights.array
-    if parser.pruner:
-        tensors["pruner"] = parser.pruner.weights.array
-    if parser.vectors:
-        tensors |= _arrays_of(parser.vectors)
-    label_templates = parser.label_templates
+    tensors = {"arcs": parser.linear.arcs.array}
+    if parser.linear.label_weights:
+        tensors["labels"] = parser.linear.label_weights.array
+    if parser.linear.pruner:
+        tensors["pruner"] = parser.linear.pruner.weights.array
+    vectors = vectors_of(parser.scorers)
+    if vectors:
+        tensors |= _arrays_of(vectors)
+    label_templates = parser.linear.label_templates
     words = {
         "labels": list(parser.labels),
         "primary": None if parser.primary is None else list(parser.primary),
-        "pos_column": parser.vocabularies.pos_column,
-        "values": parser.vocabularies.values,
+        "pos_column": parser.linear.vocabularies.pos_column,
+        "values": parser.linear.vocabularies.values,
     }
     texts = {
         CONFIG: parser.config,
-        FEATURES: dump_set(parser.templates),
+        FEATURES: dump_set(parser.linear.templates),
         LABEL_FEATURES: dump_set(label_templates) if label_templates else "",
         VOCABULARY: as_json(words),
     }
-    if parser.vocabularies.lexicon:
-        texts[LEXICON] = parser.vocabularies.lexicon.text
+    if parser.linear.vocabularies.lexicon:
+        texts[LEXICON] = parser.linear.vocabularies.lexicon.text
     facts = {
         "decoder": parser.decoder,
         "min_gain": parser.min_gain,
         "single_root": parser.single_root,
-        "arc_unit": parser.arc_scale,
-        "label_unit": parser.label_scale,
-        "calibrated": parser.is_calibrated,
-        "labels_with_trees": parser.joint_plan is not None,
-        "table_rows": parser.features.rows.rows,
+        "arc_unit": parser.scales.arc,
+        "label_unit": parser.scales.label,
+        "calibrated": parser.scales.is_calibrated,
+        "labels_with_trees": parser.linear.joint_plan is not None,
+        "table_rows": parser.linear.features.rows.rows,
     }
-    if parser.points:
-        facts |= dict(zip(_POINTS, parser.points, strict=True))
-    if parser.pruner:
+    if parser.linear.points:
+        facts |= dict(zip(_POINTS, parser.linear.points, strict=True))
+    if parser.linear.pruner:
         facts |= {
-            "pruner_unit": parser.pruner.scale,
-            "pruner_threshold": parser.pruner.threshold,
-            "pruner_heads": parser.pruner.max_heads,
+            "pruner_unit": parser.linear.pruner.scale,
+            "pruner_threshold": parser.linear.pruner.threshold,
+            "pruner_heads": parser.linear.pruner.max_heads,
         }
-    if parser.vectors:
+    if vectors:
         numbers = _stored(_VECTOR_NUMBERS, _absent(tensors))
-        facts |= {_VECTORS + name: getattr(parser.vectors, name) for name in numbers}
-        margins = {_VECTORS + name: getattr(parser.vectors, name) for name in MARGINS}
+        facts |= {_VECTORS + name: getattr(vectors, name) for name in numbers}
+        margins = {_VECTORS + name: getattr(vectors, name) for name in MARGINS}
         facts |= {name: margin for name, margin in margins.items() if margin >= 0}
     facts["texts"] = {name: sha256(text.encode()) for name, text in texts.items()}
     packed = array_file.pack(facts, tensors, form=FORMAT)
@@ -240,37 +244,38 @@ def _assemble(opened: array_file.Opened, texts: dict[str, str]) -> Parser:
         pruner = Pruner(
             Weights(tensors["pruner"]), decoder.of_arcs, *(facts[name] for name in _PRUNER)
         )
-    parser = Parser(
+    numbers = _read_vectors(opened, templates, vocabularies, len(words["labels"]))
+    linear = LinearScorer(
         templates=templates,
         label_templates=label_templates,
         vocabularies=vocabularies,
         features=hashed_map(facts["table_rows"], 0),  # without the dense region yet
         arcs=Weights(tensors["arcs"]),
-        labels=words["labels"],
-        primary=words["primary"],
         label_weights=Weights(tensors["labels"]) if "labels" in tensors else None,
         labels_with_trees=facts["labels_with_trees"],
         decoder=facts["decoder"],
-        min_gain=facts["min_gain"],
-        single_root=facts["single_root"],
-        arc_scale=facts["arc_unit"],
-        label_scale=facts["label_unit"],
-        is_calibrated=facts["calibrated"],
         points=(facts[_POINTS[0]], facts[_POINTS[1]]) if _POINTS[0] in facts else None,
         pruner=pruner,
-        vectors=_read_vectors(opened, templates, vocabularies, len(words["labels"])),
-        config=texts[CONFIG],
     )
     # All templates are compiled now: no fault of theirs is found while parsing.
-    features = hashed_map(facts["table_rows"], parser.plan.dense_lines)
-    parser = replace(parser, features=features, compiled=parser.plans)
-    if len(parser.arcs.array) != features.n_rows:
+    features = hashed_map(facts["table_rows"], linear.plan.dense_lines)
+    linear = replace(linear, features=features, compiled=linear.plans)
+    if len(linear.arcs.array) != features.n_rows:
         raise ValueError("the files of the folder come from different models")
     if pruner:
-        least = features.rows.rows + parser.plan.arcs.dense_lines * LINE
+        least = features.rows.rows + linear.plan.arcs.dense_lines * LINE
         if not decoder.is_higher_order or len(pruner.weights.array) != least:
             raise ValueError("the weights of the pruning parser come from another model")
-    return parser
+    return Parser(
+        scorers=with_vectors(linear, numbers),
+        labels=words["labels"],
+        primary=words["primary"],
+        decoder=facts["decoder"],
+        min_gain=facts["min_gain"],
+        single_root=facts["single_root"],
+        scales=Scales(facts["arc_unit"], facts["label_unit"], facts["calibrated"]),
+        config=texts[CONFIG],
+    )
 
 
 def _read_words(text: str, *, is_known: bool) -> dict[str, Any]:

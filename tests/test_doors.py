@@ -203,9 +203,7 @@ def test_all_doors_refuse_what_the_input_has_not(made, tmp_path, name):
         if "on_error" not in argument:
             with pytest.raises(ConfigError, match="has no columns"):
                 parser.stream(source, **argument, **kind)
-    with pytest.raises(
-        ConfigError, match="input: expected auto, text, lines, vertical,"
-    ):
+    with pytest.raises(ConfigError, match="input: expected auto, text, lines, vertical,"):
         parser.stream(source, input="html")
 
 

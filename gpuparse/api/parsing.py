@@ -12,6 +12,7 @@ from typing import Any
 
 from gpuparse.api.results import Parsed, ParsedSentence, Reasons
 from gpuparse.data.conll import OnError
+from gpuparse.engines.admission import default_batch_size
 from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.extras import require
 from gpuparse.files import files_below, input_file, replace_file
@@ -38,7 +39,6 @@ from gpuparse.jobs.shards import Counts
 from gpuparse.model_folder import load_parser, pack_parser, unpack_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import NO_STAGES, Pipeline, load_stages, unpack_stages
-from gpuparse.scoring.admission import default_batch_size
 
 _TEXT = "text"  # the name of CoNLL-U text in messages
 _FIELDS = {2: "lemma", 3: "upos", 4: "xpos", 5: "feats"}  # names of columns in Python
@@ -129,13 +129,12 @@ class SentenceParser:
     @property
     def columns(self) -> list[str]:
         """The columns that it reads beside `form`, such as `upos`, and cannot fill in itself."""
-        read, known = [], self._model.vocabularies.values
-        for column, name in _FIELDS.items():
-            if column in self._stages.columns:
-                continue
-            if any(known[f] and self._model.vocabularies.column(f) == column for f in known):
-                read.append(name)
-        return read
+        read = self._model.reads
+        return [
+            name
+            for column, name in _FIELDS.items()
+            if column in read and column not in self._stages.columns
+        ]
 
     @property
     def config(self) -> str:
@@ -516,7 +515,9 @@ class SentenceParser:
 
     def _tag_field(self, read: list[Columns]) -> str:
         """Which column the tags of (word, tag) pairs are of: the one that the model knows best."""
-        tags, vocabularies = tags_in(read) - {"_"}, self._model.vocabularies
+        if not self._model.has_templates:
+            return _FIELDS[min(self._model.reads.keys() & {3, 4}, default=3)]
+        tags, vocabularies = tags_in(read) - {"_"}, self._model.linear.vocabularies
         known: dict[int, set[str]] = {}
         for field, values in vocabularies.values.items():
             if field in ("pos", "cpos"):

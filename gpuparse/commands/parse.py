@@ -16,6 +16,7 @@ from gpuparse.commands.console import exit_codes
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import MAX_LINE
 from gpuparse.decoder_choice import limit_labels, with_decoder
+from gpuparse.engines.admission import MAX_CELLS, default_batch_size
 from gpuparse.errors import ConfigError, DataError, ModelError, plural
 from gpuparse.extras import require
 from gpuparse.files import (
@@ -57,7 +58,6 @@ from gpuparse.limits import MAX_K_BEST
 from gpuparse.model_folder import check_folder, load_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import Pipeline, has_parser, load_stages, sum_of_stages
-from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
 
 _MOST = 999_999_999  # of options whose largest value has no reason of its own
 

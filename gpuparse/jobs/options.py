@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import get_args
 
 from gpuparse.data.conll import MAX_LINE, OnError
+from gpuparse.engines.admission import MAX_CELLS
 from gpuparse.errors import ConfigError
 from gpuparse.formats.names import RAW, WORDS_ALONE
 from gpuparse.inference.decoders import DECODERS, with_quantity
@@ -15,7 +16,6 @@ from gpuparse.jobs.resources import choose_device, is_native_on, working_device
 from gpuparse.limits import MAX_K_BEST
 from gpuparse.parser import Parser
 from gpuparse.pipeline import Pipeline
-from gpuparse.scoring.admission import MAX_CELLS
 from gpuparse.self_test import device_difference
 
 TAGS = "tags"  # what `keep` may keep
@@ -144,7 +144,7 @@ class ParseOptions:
         else:
             self._check_parser(model, name, door)
         notes = []
-        if model and (self.probabilities or self.mbr) and not model.is_calibrated:
+        if model and (self.probabilities or self.mbr) and not model.scales.is_calibrated:
             notes.append(NOT_CALIBRATED)
         if self.probabilities and stages.tagger and not stages.tagger.is_calibrated:
             notes.append(TAGS_NOT_CALIBRATED)
@@ -189,12 +189,12 @@ class ParseOptions:
             raise ConfigError(
                 f"{door.option('deps', TREE)}: the model finds heads without relations"
             )
-        if model.templates.guide and self.guide is None:
+        if model.reads_guides and self.guide is None:
             raise ConfigError(
                 f"{name}: the model has guide features: give {door.option('guide', 'misc:KEY')}, or"
                 " a file with the input as parsed by the other parser"
             )
-        if self.guide is not None and not model.templates.guide:
+        if self.guide is not None and not model.reads_guides:
             raise ConfigError(f"{door.option('guide')}: {name}: the model has no guide features")
 
     def check_input(self, kind: str, name: str, model: str, stages: Pipeline, door: Door) -> None:
@@ -244,7 +244,8 @@ def device_of_parsing(
     }
     decoder = DECODERS[model.search_decoder]
     asked[f"decoder {model.search_decoder}"] = decoder.is_higher_order
-    native_alone = [option for option, is_asked in asked.items() if is_asked]
+    # Other scores differ a little between devices anyway.
+    native_alone = [option for option, is_asked in asked.items() if is_asked and model.is_exact]
     if native_alone and (device == "cuda" or backend in ("torch", "gpu")):
         raise ConfigError(
             f"{native_alone[0]} is computed by native code on the CPU, so that its output is the"

@@ -7,18 +7,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 
 from gpuparse.confidence import KBest, find_k_best_trees, parse_with_confidence
-from gpuparse.data.batch import Batch
+from gpuparse.data.batch import Encoded
 from gpuparse.data.conll import OnError, check_trees
 from gpuparse.data.faults import TreeFault
 from gpuparse.data.guides import Guides
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.trees import check_sentences
 from gpuparse.data.vocabulary import empty_columns
+from gpuparse.engines.admission import CHAIN, LOWER, default_batch_size
 from gpuparse.errors import DataError, plural
 from gpuparse.formats.arrow_tables import with_lists
 from gpuparse.formats.sources import Piece, Rows, Source, StreamSource, TableSource
@@ -33,10 +34,6 @@ from gpuparse.jobs.shards import Counts, Sharded
 from gpuparse.learning.gold import unkeepable
 from gpuparse.parser import Parser, Predictions
 from gpuparse.pipeline import Pipeline
-from gpuparse.scoring.admission import CHAIN, LOWER, default_batch_size
-
-if TYPE_CHECKING:
-    from gpuparse.scoring.device import Sent  # imports torch
 
 Item = TypeVar("Item")
 
@@ -111,8 +108,8 @@ class _Ready(NamedTuple):
     piece: Piece
     tag_probabilities: np.ndarray | None
     guides: np.ndarray | None
-    batch: Batch | None = None
-    sent: Sent | None = None
+    batch: Encoded | None = None
+    sent: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -400,8 +397,8 @@ class Job:
         chunk: Treebank,
         kept: Kept | None,
         guides: np.ndarray | None,
-        batch: Batch | None = None,
-        sent: Sent | None = None,
+        batch: Encoded | None = None,
+        sent: Any = None,
     ) -> Predictions | KBest:
         """The trees of a chunk with what was asked for beside them; KBest where `k` is given.
 
@@ -421,6 +418,8 @@ class Job:
                 batch_size=self.batch_size,
                 max_cells=self.options.max_cells,
                 threads=self.threads,
+                device=self.device,
+                backend=self.backend,
             )
         if self.options.probabilities or self.options.mbr:
             return parse_with_confidence(
@@ -433,6 +432,8 @@ class Job:
                 batch_size=self.batch_size,
                 max_cells=self.options.max_cells,
                 threads=self.threads,
+                device=self.device,
+                backend=self.backend,
             )
         return self.parser.parse(
             chunk,
@@ -466,7 +467,7 @@ def missing_columns(chunk: Treebank, model: Parser | None, stages: Pipeline) -> 
         return {}
     return {
         column: _listed(fields)
-        for column, fields in empty_columns(chunk, model.vocabularies).items()
+        for column, fields in empty_columns(chunk, model.reads).items()
         if column not in stages.columns and (column in TAGS or chunk.n_words >= SHORT)
     }
 

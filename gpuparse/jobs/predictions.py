@@ -17,12 +17,12 @@ from gpuparse.data.scanner import BAD_HEAD
 from gpuparse.data.tag_columns import without_deps
 from gpuparse.data.treebank import Treebank, repeated
 from gpuparse.data.vocabulary import column_ids
+from gpuparse.engines.admission import CHAIN, LOWER
 from gpuparse.errors import plural
 from gpuparse.evaluation.reliability import HEAD, LABEL, TAG
 from gpuparse.formats.objects import FIELDS
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser, Predictions
-from gpuparse.scoring.admission import CHAIN, LOWER
 
 CERTIFIED = "Certified"  # in MISC of sentences whose tree has no certificate of optimality
 PARSED_WITH = "ParsedWith"  # in MISC of sentences too long for the model's own decoder

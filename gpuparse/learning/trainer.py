@@ -17,6 +17,7 @@ from gpuparse.data.vocabulary import (
     frequent_pairs,
     seen_attributes,
 )
+from gpuparse.engines.engine import Scales
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.features.plan import LINE, compile_plan
 from gpuparse.features.templates import MAX_ATTRIBUTE_PAIRS, PARTS, TemplateSet, fields_read
@@ -67,10 +68,18 @@ from gpuparse.learning.states import Shape, check_state
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.learning.updates import AveragedWeights, check_learning
 from gpuparse.limits import MAX_LABELS
-from gpuparse.parser import Parser, check_guides, compile_joint
-from gpuparse.scoring.pruning import Arcs, Pruner, all_cells
-from gpuparse.scoring.weights import JointLabels, Weights, hashed_map, stride_of, whole_weights
-from gpuparse.scoring.word_vectors import POINTS, WordVectors, frozen
+from gpuparse.parser import Parser
+from gpuparse.scorers.linear.pruning import Arcs, Pruner, all_cells
+from gpuparse.scorers.linear.scorer import LinearScorer, check_guides, compile_joint
+from gpuparse.scorers.linear.weights import (
+    JointLabels,
+    Weights,
+    hashed_map,
+    stride_of,
+    whole_weights,
+)
+from gpuparse.scorers.vectors.scorer import vectors_of, with_vectors
+from gpuparse.scorers.vectors.word_vectors import POINTS, WordVectors, frozen
 
 _SINGLE_ROOT = {"auto": None, True: True, False: False}
 _DRAWN_FOR = {"arcs": 0, "labels": 1, "vectors": 3}  # what orders are drawn for
@@ -179,25 +188,25 @@ class Trainer:
         """The weights of arcs and other parts before anything is learned."""
         if self._start is None:
             return AveragedWeights.zeros(self.features.n_rows)
-        assert self._start.points is not None
-        whole = self._grown(self._start.arcs.array, self.features.n_rows)
-        return AveragedWeights(learned_weights(whole, self._start.points[0]))
+        assert self._start.linear.points is not None
+        whole = self._grown(self._start.linear.arcs.array, self.features.n_rows)
+        return AveragedWeights(learned_weights(whole, self._start.linear.points[0]))
 
     def _grown(self, weights: np.ndarray, n_rows: int) -> np.ndarray:
         """A table of the model in `n_rows` rows, for the vocabulary of this run."""
         assert self._start is not None
         return grown_weights(
-            weights, self.features.rows.rows, self._start.plan, self._start.vocabularies,
-            self.plan, n_rows,
+            weights, self.features.rows.rows, self._start.linear.plan,
+            self._start.linear.vocabularies, self.plan, n_rows,
         )  # fmt: skip
 
     def _start_pruner(self) -> Pruner | None:
         """The pruner of the model, which has not been learned from these sentences."""
-        if self._start is None or self._start.pruner is None:
+        if self._start is None or self._start.linear.pruner is None:
             return None
         n_rows = self.features.rows.rows + self.plan.arcs.dense_lines * LINE
-        weights = self._grown(self._start.pruner.weights.array, n_rows).astype(np.int16)
-        return self._start.pruner._replace(weights=Weights(weights))
+        weights = self._grown(self._start.linear.pruner.weights.array, n_rows).astype(np.int16)
+        return self._start.linear.pruner._replace(weights=Weights(weights))
 
     def _see_values(self) -> Vocabularies:
         """The values of all fields that templates read, after those of the model."""
@@ -206,7 +215,7 @@ class Trainer:
         path = self.config.lexicon
         lexicon = None if path is None else read_lexicon(path)
         if self._start is not None:
-            return self._start.vocabularies.grown(self._treebank, lexicon)
+            return self._start.linear.vocabularies.grown(self._treebank, lexicon)
         return Vocabularies.build(self._treebank, fields, pos_column, lexicon)
 
     def _start_labels(self) -> None:
@@ -235,12 +244,12 @@ class Trainer:
         if start is None:
             rows = self.config.labels.rows if self._labels.label else 1
             return label_weights(n_labels, rows, self.config.labels.kind)
-        assert start.label_weights is not None
-        assert start.points is not None
-        lines = grown_labels(start.label_weights.array, n_labels)
+        assert start.linear.label_weights is not None
+        assert start.linear.points is not None
+        lines = grown_labels(start.linear.label_weights.array, n_labels)
         if self.config.labels.kind == "joint":
             lines = np.pad(lines, ((0, 0), (0, stride_of(n_labels) - n_labels)))
-        return AveragedWeights(learned_weights(lines, start.points[1]))
+        return AveragedWeights(learned_weights(lines, start.linear.points[1]))
 
     def _start_vectors(self) -> VectorStage | None:
         """The word vectors before anything is learned."""
@@ -249,14 +258,15 @@ class Trainer:
             return None
         min_count, networks = config.word_vectors.min_count, None
         values = templates, self._vocabularies, self.gold.batch, min_count
-        if self._start is None or self._start.vectors is None:
+        known = vectors_of(self._start.scorers) if self._start else None
+        if self._start is None or known is None:
             has_row = frequent_values(*values)
             self._vector_plan = compile_vectors(templates, self._vocabularies, has_row)
         else:
             self._vector_plan = grown_plan(self._start, *values)
             n_labels = len(self.label_names)
             self._known_vectors = grown_vectors(
-                self._start.vectors, self._vector_plan, len(self._start.labels), n_labels
+                known, self._vector_plan, len(self._start.labels), n_labels
             )
             networks = learned_networks(
                 self._known_vectors, templates, config.word_vectors.networks, n_labels,
@@ -461,24 +471,28 @@ class Trainer:
                 scale = POINTS
             if not are_labels:
                 label_scale = scale if is_joint else POINTS
-        return Parser(
+        linear = LinearScorer(
             templates=templates,
             label_templates=self._labels,
             vocabularies=self._vocabularies,
             features=self.features,
             arcs=arcs,
-            labels=self.label_names,
-            primary=self.gold.graphs.primary if self.gold.graphs and label_weights else None,
             label_weights=label_weights,
             labels_with_trees=is_joint,
             decoder=self.config.decoder,
-            min_gain=self.config.min_gain * scale,
-            single_root=self.single_root,
-            arc_scale=1.0 / scale,
-            label_scale=1.0 / label_scale,
             points=(scale, label_scale),
             pruner=self.pruned.pruner if self.pruned else self._known_pruner,
-            vectors=vectors.with_points(scale, label_scale) if vectors else None,
+        )
+        return Parser(
+            scorers=with_vectors(
+                linear, vectors.with_points(scale, label_scale) if vectors else None
+            ),
+            labels=self.label_names,
+            primary=self.gold.graphs.primary if self.gold.graphs and label_weights else None,
+            decoder=self.config.decoder,
+            min_gain=self.config.min_gain * scale,
+            single_root=self.single_root,
+            scales=Scales(*linear.nats_per_point),
             config=config,
         )
 

@@ -70,7 +70,7 @@ def test_python_learns_on(trained, words, more, tmp_path):
 def test_without_dev_probabilities_are_calibrated_on_held_out_sentences(words, tmp_path, capsys):
     assert run(train.main, [*words, "data.dev=null", "data.test=null"]) == 0
     assert "calibration: " in capsys.readouterr().err
-    assert load_parser(tmp_path / "model").is_calibrated
+    assert load_parser(tmp_path / "model").scales.is_calibrated
 
 
 def test_an_interrupted_run_is_resumed_to_the_same_bytes(trained, words, more, tmp_path, capsys):

@@ -13,8 +13,10 @@ from gpuparse.errors import ConfigError, ModelError
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
-from gpuparse.scoring.weights import Weights
+from gpuparse.scorers.linear.weights import Weights
+from gpuparse.scorers.vectors.scorer import vectors_of
 from gpuparse.self_test import with_random_weights
+from tests.parsers import parser_with
 from tests.runs import changed, run_config
 from tests.samples import Sentence, random_sentences, row, template_set_text, treebank_of
 
@@ -132,17 +134,17 @@ def differences(one: Parser, other: Parser, treebank: Treebank) -> int:
 def test_nothing_changes_before_the_first_step(case: str, bits: int) -> None:
     start = model_of(case, bits)
     same = trainer_of(case, SAME, start).model(bits)
-    assert same.vocabularies.values == start.vocabularies.values
+    assert same.linear.vocabularies.values == start.linear.vocabularies.values
     for name in ("arcs", "label_weights"):
-        one, other = getattr(start, name), getattr(same, name)
+        one, other = getattr(start.linear, name), getattr(same.linear, name)
         assert one is other is None or np.array_equal(one.array, other.array)
-    assert np.allclose(same.points, start.points)
+    assert np.allclose(same.linear.points, start.linear.points)
     grown = trainer_of(case, other_words(), start).model(bits)
-    for field, values in start.vocabularies.values.items():
-        found = grown.vocabularies.values[field]
+    for field, values in start.linear.vocabularies.values.items():
+        found = grown.linear.vocabularies.values[field]
         assert found[: len(values)] == values
-    assert sum(map(len, grown.vocabularies.values.values())) > 20 + sum(
-        map(len, start.vocabularies.values.values())
+    assert sum(map(len, grown.linear.vocabularies.values.values())) > 20 + sum(
+        map(len, start.linear.vocabularies.values.values())
     )
     if start.labels:
         assert grown.labels == [*start.labels, "new", "other"]
@@ -154,14 +156,14 @@ def test_nothing_changes_before_the_first_step(case: str, bits: int) -> None:
 @pytest.mark.parametrize("case", ["first order", "heads alone", "second order", "joint"])
 def test_all_weights_are_carried(case: str) -> None:
     start = with_random_weights(model_of(case))
-    start = replace(start, vectors=None)
-    start.arcs.array[0] = 32767  # so that weights are stored with the same scale
-    if start.label_weights is not None and not start.labels_with_trees:
-        start.label_weights.array[0, 0] = 32767
-    start = replace(start, points=(100.0, 100.0))
+    start = parser_with(start, vectors=None)
+    start.linear.arcs.array[0] = 32767  # so that weights are stored with the same scale
+    if start.linear.label_weights is not None and not start.linear.labels_with_trees:
+        start.linear.label_weights.array[0, 0] = 32767
+    start = parser_with(start, points=(100.0, 100.0))
     grown = trainer_of(case, other_words(), start).model(16)
-    assert len(grown.arcs.array) > len(start.arcs.array)  # of more tags
-    assert np.count_nonzero(grown.arcs.array) <= np.count_nonzero(start.arcs.array)
+    assert len(grown.linear.arcs.array) > len(start.linear.arcs.array)  # of more tags
+    assert np.count_nonzero(grown.linear.arcs.array) <= np.count_nonzero(start.linear.arcs.array)
     assert differences(start, grown, TRAIN) == 0
     assert differences(start, model_of(case), TRAIN) > 0
 
@@ -176,7 +178,7 @@ def test_learning_goes_on_from_there(case: str) -> None:
         found = model.parse(more).labels
         assert {model.labels[k] for k in found} >= {"new", "other"}
     again = learned(trainer_of(case, more, start, keys=keys)).model(16)
-    assert np.array_equal(again.arcs.array, model.arcs.array)
+    assert np.array_equal(again.linear.arcs.array, model.linear.arcs.array)
     if case != "heads alone":  # a state between two epochs is enough to go on to the same bytes
         first, second = (trainer_of(case, more, start, keys=keys) for _ in range(2))
         state = None
@@ -186,10 +188,12 @@ def test_learning_goes_on_from_there(case: str) -> None:
                 break
         second.restore(state)
         resumed = learned(second).model(16)
-        assert np.array_equal(resumed.arcs.array, model.arcs.array)
-        assert np.array_equal(resumed.label_weights.array, model.label_weights.array)
-        if model.vectors:
-            assert np.array_equal(resumed.vectors.table, model.vectors.table)
+        assert np.array_equal(resumed.linear.arcs.array, model.linear.arcs.array)
+        assert np.array_equal(resumed.linear.label_weights.array, model.linear.label_weights.array)
+        if vectors_of(model.scorers):
+            assert np.array_equal(
+                vectors_of(resumed.scorers).table, vectors_of(model.scorers).table
+            )
 
 
 def test_networks_learn_on_from_their_numbers() -> None:
@@ -201,7 +205,7 @@ def test_networks_learn_on_from_their_numbers() -> None:
         if case == "vectors":
             assert differences(start, model, TRAIN) <= 0.02 * TRAIN.n_words
         for name in ("arc", "label"):
-            units = [getattr(each.vectors, f"{name}_unit") for each in (start, model)]
+            units = [getattr(vectors_of(each.scorers), f"{name}_unit") for each in (start, model)]
             assert 0.5 < units[0] / units[1] < 2
 
 
@@ -238,17 +242,17 @@ def test_other_templates_are_refused() -> None:
 def test_models_without_learned_weights_are_refused() -> None:
     start = model_of("first order")
     with pytest.raises(ConfigError, match="a blend"):
-        trainer_of("first order", SAME, replace(start, points=None))
+        trainer_of("first order", SAME, parser_with(start, points=None))
     with pytest.raises(ConfigError, match=r"config\.yaml"):
         trainer_of("first order", SAME, replace(start, config="seed: 1\n"))
 
 
 def test_damaged_numbers_are_refused() -> None:
     start = model_of("vectors and templates")
-    assert start.vectors is not None
+    assert vectors_of(start.scorers) is not None
     for damaged in (
-        replace(start, points=(1e-300, 1e-300)),
-        replace(start, vectors=start.vectors._replace(arc_unit=1e300)),
+        parser_with(start, points=(1e-300, 1e-300)),
+        parser_with(start, vectors=vectors_of(start.scorers)._replace(arc_unit=1e300)),
     ):
         with pytest.raises(ModelError, match="not finite"):
             trainer_of("vectors and templates", SAME, damaged)
@@ -261,16 +265,16 @@ def test_a_table_of_three_words_becomes_a_hashed_one() -> None:
     )
     config = config_of(decoder="eisner_sibling", labels_kind="none", pos="coarse")
     start = learned(Trainer(TRAIN, templates, None, config)).model(16, config.recorded().to_yaml())
-    assert not start.plan.siblings.triple["is_hashed"].any()
+    assert not start.linear.plan.siblings.triple["is_hashed"].any()
     more = treebank_of([[row(1, "a", 0, "root", lemma=f"l{k}", cpos="N")] for k in range(9000)])
     grown = Trainer(more, templates, None, config, start=start).model(16)
-    assert grown.plan.siblings.triple["is_hashed"].all()
-    dense = start.arcs.array[start.features.rows.rows :]
+    assert grown.linear.plan.siblings.triple["is_hashed"].all()
+    dense = start.linear.arcs.array[start.linear.features.rows.rows :]
     assert np.count_nonzero(dense) > 50
-    assert np.count_nonzero(grown.arcs.array[start.features.rows.rows :]) > 50
+    assert np.count_nonzero(grown.linear.arcs.array[start.linear.features.rows.rows :]) > 50
     assert differences(start, grown, TRAIN) == 0
-    cut = replace(start, arcs=Weights(start.arcs.array.copy()))
-    cut.arcs.array[start.features.rows.rows :] = 0
+    cut = parser_with(start, arcs=Weights(start.linear.arcs.array.copy()))
+    cut.linear.arcs.array[start.linear.features.rows.rows :] = 0
     assert differences(start, cut, TRAIN) > 0
 
 
@@ -294,7 +298,10 @@ def test_a_lexicon_is_given_again(tmp_path: Path) -> None:
     start = learned(Trainer(TRAIN, templates, None, config)).model(16, config.recorded().to_yaml())
     more = replace(config, lexicon=str(second))
     grown = Trainer(other_words(), templates, None, more, start=start).model(16)
-    assert grown.vocabularies.values["lexicon.c"] == [*start.vocabularies.values["lexicon.c"], "c3"]
+    assert grown.linear.vocabularies.values["lexicon.c"] == [
+        *start.linear.vocabularies.values["lexicon.c"],
+        "c3",
+    ]
     assert differences(start, grown, TRAIN) == 0
     with pytest.raises(ConfigError, match="give lexicon=FILE"):
         Trainer(SAME, templates, None, replace(config, lexicon=None), start=start)

@@ -14,8 +14,8 @@ from gpuparse.features.templates import TemplateSet
 from gpuparse.learning.events import Counts
 from gpuparse.learning.gold import GoldTrees
 from gpuparse.learning.updates import AveragedWeights, update_rule
-from gpuparse.scoring.native import GraphHeads, sentences_of
-from gpuparse.scoring.weights import stride_of
+from gpuparse.scorers.linear.weights import stride_of
+from gpuparse.scorers.native import GraphHeads, sentences_of
 
 SLICE = 256  # sentences between two events
 _DEPREL = 7

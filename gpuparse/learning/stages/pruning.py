@@ -20,8 +20,8 @@ from gpuparse.features.plan import Plan
 from gpuparse.learning.events import Progress
 from gpuparse.learning.states import Shape
 from gpuparse.parser import Parser, are_scales
-from gpuparse.scoring.pruning import Arcs, Pruner, all_cells, prune
-from gpuparse.scoring.weights import RowMap, Weights
+from gpuparse.scorers.linear.pruning import Arcs, Pruner, all_cells, prune
+from gpuparse.scorers.linear.weights import RowMap, Weights
 
 NO_KNOWN_HEADS = np.zeros(0, np.int64)
 
@@ -155,12 +155,12 @@ def learn_pruning(
         model, last = yield from _as_pruning(events, number, thresholds.epochs)
         if high > low:
             fitted = first_order.calibrated(model, is_learned)
-            ratio, model = fitted.arc_scale / model.arc_scale, fitted
+            ratio, model = fitted.scales.arc / model.scales.arc, fitted
         else:
-            scale = model.arc_scale * exp(sum(map(log, ratios)) / len(ratios))
+            scale = model.scales.arc * exp(sum(map(log, ratios)) / len(ratios))
             model = model.with_scales(scale, 1.0)
         pruner = Pruner(
-            model.arcs, decoder, model.arc_scale, thresholds.threshold, thresholds.max_heads
+            model.linear.arcs, decoder, model.scales.arc, thresholds.threshold, thresholds.max_heads
         )
         if high > low:
             for known, some, kept in (
