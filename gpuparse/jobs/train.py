@@ -58,8 +58,7 @@ from gpuparse.jobs.stages import (
 from gpuparse.jobs.toy import TOY, is_same_toy
 from gpuparse.jobs.training_log import TimeLeft, TrainingLog, expected_costs
 from gpuparse.learning import events
-from gpuparse.learning.events import STAGES
-from gpuparse.learning.stages.pruning import Pruned
+from gpuparse.learning.stages.stage import Stage
 from gpuparse.learning.temperatures import (
     PIECES,
     calibration_parts,
@@ -429,44 +428,47 @@ class Run:
 
     def _learn(self, trainer: Trainer, states: States, metrics: MetricsFile) -> None:
         """Learn all epochs that are left, and keep states of them."""
-        for stage, n in trainer.epochs.items():
-            if n:
-                self.log.left.skip(stage, trainer.epochs_done[stage] / n)
-        events = self._timed(trainer.learn())
+        for stage in trainer.stages:
+            if stage.epochs:
+                self.log.left.skip(stage.name, stage.done / stage.epochs)
+        events, told = self._timed(trainer.learn()), _told(trainer)
         began = stage_began = time.monotonic()
         cpu_seconds, n_epochs = self.learning_seconds, 0
         for first in events:
-            step = self._step(first, trainer)
+            stage = trainer.stage(first.stage)
+            step = _Step.of(stage, first)
             if step.is_first:
                 stage_began, n_epochs = began, 0
             n_epochs += 1
             for event in _rest_of_epoch(first, events):
                 fraction = event.done / event.total
-                share = (event.epoch - 1 + fraction) / trainer.epochs[event.stage]
+                share = (event.epoch - 1 + fraction) / stage.epochs
                 note = self._mistakes(event)
                 self.log.draw(event.stage, share, step.what, fraction, note)
             cpu, cpu_seconds = self.learning_seconds - cpu_seconds, self.learning_seconds
             now = time.monotonic()
             epoch = as_epoch(event, now - began, cpu)
             text, end = f"{step.what}: {now - began:.1f} s, {self._mistakes(event)}", ""
-            if first.stage in STAGES:
-                if trainer.pruned is not None and first.stage == "arcs" and first.epoch == 1:
-                    self._say_pruned(trainer.pruned)
+            if stage.is_scored:
+                for name, summary in _told(trainer).items():
+                    if name not in told:
+                        self.tell(summary)
+                told = _told(trainer)
                 # Before the next event is requested, which changes the weights.
                 if self.dev is not None:
-                    scores = self._score_dev(trainer, first.stage)
+                    scores = self._score_dev(trainer, stage)
                     epoch |= {f"dev_{_key(name)}": score for name, score in scores.items()}
                     text += ", dev " + ", ".join(f"{n} {score:.2f}" for n, score in scores.items())
                     if self._keeps_best:
-                        trainer.scored(first.stage, list(scores.values())[-1])
+                        stage.scored(list(scores.values())[-1])
                 end = f"; {plural(n_epochs, 'epoch')} in {time.monotonic() - stage_began:.1f} s"
-                end += f", {self._kept_epoch(trainer, step)}" if step.is_last else ""
+                end += f", {self._kept_epoch(stage, step)}" if step.is_last else ""
             metrics.add(epoch)
             states.after_epoch(
                 lambda: Checkpoint(trainer.state(), self.learning_seconds),
-                is_last=trainer.epochs_done == trainer.epochs,
+                is_last=trainer.is_learned,
             )
-            self.log.left.advance(event.stage, event.epoch / trainer.epochs[event.stage])
+            self.log.left.advance(event.stage, event.epoch / stage.epochs)
             self.log.epoch(text, is_last=step.is_last, end=end)
             began = time.monotonic()
         if self.dev is not None and (self.dev_scores is None or self._keeps_best):
@@ -477,34 +479,11 @@ class Run:
     def _keeps_best(self) -> bool:
         return self.config.learning.keep == "best"
 
-    def _step(self, event: events.Progress, trainer: Trainer) -> "_Step":
-        """What an epoch is called, and its place in its stage, or in its network's."""
-        stage, epoch, epochs = event.stage, event.epoch, trainer.epochs[event.stage]
-        each, networks = "epoch", 1
-        if stage == "pruning":
-            each = "parser"
-        elif stage == "vectors":
-            networks = self.config.word_vectors.networks
-            epochs = self.config.word_vectors.epochs
-        what = stage
-        if networks > 1:
-            what += f", network {(epoch - 1) // epochs + 1} of {networks}"
-            epoch = (epoch - 1) % epochs + 1
-        return _Step(stage, f"{what}, {each} {epoch} of {epochs}", epoch, epochs)
-
-    def _kept_epoch(self, trainer: Trainer, step: "_Step") -> str:
-        """Which epoch of a stage, or network, that has ended is kept."""
-        if not self._keeps_best:
+    def _kept_epoch(self, stage: Stage, step: "_Step") -> str:
+        """Which epoch of a stage, or of one of its models, that has ended is kept."""
+        if stage.best is None:
             return "the last one is kept"
-        return f"epoch {(trainer.best_epoch(step.stage) - 1) % step.epochs + 1} is kept"
-
-    def _say_pruned(self, pruned: Pruned) -> None:
-        lost = 100 * pruned.lost / max(1, pruned.known)
-        heads = pruned.arcs / max(1, pruned.words)
-        self.tell(
-            f"pruning: {heads:.1f} candidate heads per word; {lost:.2f}% of the gold heads are not"
-            " candidates (in trees that the pruning parser has not seen)"
-        )
+        return f"epoch {(stage.best.epoch - 1) % step.epochs + 1} is kept"
 
     def _timed(self, events: Iterator[events.Progress]) -> Iterator[events.Progress]:
         """The events; the CPU time that passes before each is added to `learning_seconds`."""
@@ -523,14 +502,12 @@ class Run:
             return f"{rate:.2f} wrong or missing arcs per 100 words"
         return f"{100 - rate:.2f}% of the words right"
 
-    def _score_dev(self, trainer: Trainer, stage: str) -> dict[str, float]:
+    def _score_dev(self, trainer: Trainer, stage: Stage) -> dict[str, float]:
         """The scores on data.dev after an epoch; those of labels if they are learned."""
         # After every epoch: parsing the development treebank is far cheaper than an epoch.
         self._parsed_devs.clear()
         names, self.dev_scores = self.measures, self._dev_scores(trainer, 16)
-        are_learned = stage == "labels" or (stage == "vectors" and trainer.vectors_have_labels)
-        are_learned |= stage == "arcs" and self.config.labels.kind == "joint"
-        return dict(list(zip(names, self.dev_scores, strict=True))[: 1 + are_learned])
+        return dict(list(zip(names, self.dev_scores, strict=True))[: 1 + stage.has_labels])
 
     @property
     def measures(self) -> tuple[str, str]:
@@ -593,7 +570,9 @@ class Run:
         states = States(self.output, origin, CALIBRATION)
         if (checkpoint := states.read()) is not None:
             self._restore(trainer, checkpoint, CALIBRATION)
-        n_epochs, n_done = sum(trainer.epochs.values()), sum(trainer.epochs_done.values())
+        n_epochs, n_done = (
+            sum(getattr(stage, what) for stage in trainer.stages) for what in ("epochs", "done")
+        )
         self.log.left.skip(training_log.CALIBRATION, n_done / max(1, n_epochs))
         watch = self.log.begin(training_log.CALIBRATION)
         for event in trainer.learn():
@@ -646,13 +625,27 @@ class Run:
         return Tested(system, trees, graphs, self._from_text.get("test"))
 
 
+def _told(trainer: Trainer) -> dict[str, str]:
+    """What is to be told of the stages that have come to a result."""
+    return {stage.name: stage.summary for stage in trainer.stages if stage.summary is not None}
+
+
 class _Step(NamedTuple):
     """An epoch of a stage, or of a network: its name, and its number among all."""
 
-    stage: str
     what: str
     epoch: int
     epochs: int
+
+    @classmethod
+    def of(cls, stage: Stage, event: events.Progress) -> "_Step":
+        """What an epoch is called, and its place in its stage, or in its network's."""
+        network, epoch = divmod(event.epoch - 1, stage.epochs_of_model)
+        what = stage.name
+        if stage.models > 1:
+            what += f", network {network + 1} of {stage.models}"
+        what += f", {stage.unit} {epoch + 1} of {stage.epochs_of_model}"
+        return cls(what, epoch + 1, stage.epochs_of_model)
 
     @property
     def is_first(self) -> bool:

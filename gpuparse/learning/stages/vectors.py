@@ -20,7 +20,7 @@ from gpuparse.data.batch import Batch
 from gpuparse.errors import ConfigError, ModelError, NoTreeError, plural
 from gpuparse.features.word_vectors import FURTHER, VectorPlan, VectorTemplates, is_small
 from gpuparse.learning.events import Counts
-from gpuparse.learning.states import Shape
+from gpuparse.learning.stages.stage import Best, Shape, Stage
 from gpuparse.scoring.native import make_search, sentences_of
 from gpuparse.scoring.word_vectors import OCCURRENCES, VectorWeights, merged
 
@@ -189,8 +189,8 @@ class VectorEngine(Protocol):
         """Go on from a state."""
 
 
-class VectorStage:
-    """Learns word vectors.
+class VectorStage(Stage):
+    """Learns word vectors, one network after the other.
 
     Args:
         templates: with sizes of vectors; plan: compiled from them.
@@ -209,6 +209,9 @@ class VectorStage:
         factor at a time: Lei et al. (2014); differs: a step is of a batch, and of labels too.
     """
 
+    name = "vectors"
+    drawn_for = 3
+
     def __init__(
         self,
         templates: VectorTemplates,
@@ -225,6 +228,8 @@ class VectorStage:
         device: str | None = None,
         start: list[VectorTables] | None = None,
     ) -> None:
+        super().__init__(config.all_epochs)
+        self.models = config.networks
         if config.optimizer == PASSIVE_AGGRESSIVE and templates.hidden:
             raise ConfigError(
                 f"word_vectors.optimizer {PASSIVE_AGGRESSIVE}: scores must be linear in factors:"
@@ -296,7 +301,7 @@ class VectorStage:
             if seen + done == (len(self.finished) + 1) * self._sentences:
                 self._finish()
             if done == len(order) or before // SLICE != done // SLICE:
-                yield Counts(done, wrong, words)
+                yield Counts(done, len(order), wrong, words)
 
     @property
     def _sentences(self) -> int:
@@ -324,10 +329,24 @@ class VectorStage:
         kind = "mean" if self._snapshots else "weights"
         return VectorTables(state[f"table_{kind}"], state[f"dense_{kind}"])
 
-    def snapshot(self) -> VectorTables:
+    @property
+    def has_labels(self) -> bool:
+        """Whether vectors score labels."""
+        return bool(self.sizes.n_labels)
+
+    def averages(self) -> list[np.ndarray]:
         """A copy of the result of the network that was learned last, after any epoch of it."""
         last = self._result_of_network() if self._steps else self.finished[-1]
-        return VectorTables(*(array.copy() for array in last))
+        return [array.copy() for array in last]
+
+    def average_sizes(self, done: int) -> list[tuple[int, ...]]:
+        """Of the network at hand; of none between two networks."""
+        return self.sizes.of_tables if done % self.epochs_of_model else []
+
+    def choose(self, best: Best) -> Best:
+        """Make the best epoch of the last network its result."""
+        self.finished[-1] = VectorTables(*best.averages)
+        return best._replace(averages=[], is_chosen=True)
 
     def _finish(self) -> None:
         """Keep the result of a network alone, in memory and in states, and begin the next one."""
@@ -351,12 +370,12 @@ class VectorStage:
             state = {name: a for name, a in state.items() if not name.endswith("_mean")}
         return kept | state | {"counts": np.array([self._steps, self._snapshots])}
 
-    def shapes(self, epochs_done: int) -> dict[str, Shape]:
-        """The types and shapes of the arrays of a state after some epochs."""
+    def shapes(self, done: int, state: Mapping[str, np.ndarray]) -> dict[str, Shape]:
+        """As `Stage.shapes`."""
         epochs = self._config.epochs
-        finished = min(epochs_done // epochs, self._config.networks)
-        done = epochs_done % epochs
-        has_mean = done > 0 and SNAPSHOTS * done >= SNAPSHOTS * epochs // 2
+        finished = min(done // epochs, self._config.networks)
+        of_network = done % epochs
+        has_mean = of_network > 0 and SNAPSHOTS * of_network >= SNAPSHOTS * epochs // 2
         shapes: dict[str, Shape] = {}
         for part, sizes in zip(PARTS, self.sizes.of_tables, strict=True):
             shapes |= {f"{part}_{i}": Shape(np.float32, sizes) for i in range(finished)}
