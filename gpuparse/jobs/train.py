@@ -59,6 +59,15 @@ from gpuparse.jobs.toy import TOY, is_same_toy
 from gpuparse.jobs.training_log import TimeLeft, TrainingLog, expected_costs
 from gpuparse.learning import events
 from gpuparse.learning.stages.stage import Stage
+from gpuparse.learning.start import (
+    FILE,
+    Start,
+    read_learned,
+    rounded_of,
+    sizes_of,
+    sum_of_learned,
+    write_learned,
+)
 from gpuparse.learning.temperatures import (
     PIECES,
     calibration_parts,
@@ -138,7 +147,7 @@ class Run:
         _check_keep(config)
         check_stages(config)
         self.stages: Pipeline | None = None
-        self._start = None if config.init_from is None else load_parser(Path(config.init_from))
+        self._start = None if config.init_from is None else _start_of(Path(config.init_from))
         self.graphs = DECODERS[config.decoder].gives_graphs
         self.threads = thread_count(config.threads)
         if config.backend == "torch":
@@ -240,8 +249,7 @@ class Run:
         bits = self._bits(trainer)
         model = trainer.model(bits, self.config.recorded().to_yaml())
         model = self._calibrated(model, treebank, origin)
-        write_stages(self.stages or NO_STAGES, self.output)
-        save_parser(model, self.output)
+        self._write(model, trainer.learned())
         self._write_scores(trainer, model, bits, time.monotonic() - started)
         tested = self._test()
         seconds = time.monotonic() - started
@@ -250,10 +258,19 @@ class Run:
             self.tell(f"{self.output}: {TOY}")
         return tested
 
+    def _write(self, model: Parser | None, learned: dict[str, np.ndarray]) -> None:
+        """Write the model, and what it was rounded from if that is to be kept."""
+        stages = self.stages or NO_STAGES
+        (self.output / FILE).unlink(missing_ok=True)  # never of another model
+        write_stages(stages, self.output)
+        if model is not None:
+            save_parser(model, self.output)
+        if self.config.learning.keep_state:
+            write_learned(self.output, learned, {} if model is None else rounded_of(model))
+
     def _write_stages(self, started: float) -> None:
         """Write the stages before the parser, where there is no parser."""
-        assert self.stages is not None
-        write_stages(self.stages, self.output)
+        self._write(None, {})
         self._say_from_text("dev", None)
         self._say_from_text("test", None)
         seconds = time.monotonic() - started
@@ -382,7 +399,7 @@ class Run:
             self.device = device
             trainer = self._trainer_on(device, treebank)
         if self._start is not None:
-            self._say_start(trainer, self._start)
+            self._say_start(trainer, self._start.parser)
         threads = plural(self.threads, "thread")
         roots = "one root a tree" if trainer.single_root else "any number of roots"
         self.tell(f"{config.decoder}, {roots}, {threads}, parsing on {self.device}")
@@ -717,6 +734,12 @@ def _check_guides(config: RunConfig, *, has_templates: bool) -> None:
             guide_source(config, part)
 
 
+def _start_of(folder: Path) -> Start:
+    """The model of a folder, with what it was rounded from."""
+    parser = load_parser(folder)
+    return Start(parser, read_learned(folder, sizes_of(parser), rounded_of(parser)))
+
+
 def check_output_of(config: RunConfig, *, resume: bool, force: bool) -> None:
     """Make sure that a run may write into its output folder.
 
@@ -753,6 +776,7 @@ def origin_of(
     if config.lexicon is not None:
         treebank += sha256(read_lexicon(config.lexicon).text.encode())
     if config.init_from is not None:
-        treebank += sum_of_folder(Path(config.init_from))
+        start = Path(config.init_from)
+        treebank += sum_of_folder(start) + sum_of_learned(start)
     treebank += sum_of_models(config)
     return Origin(config.recorded().to_yaml(), treebank, templates)

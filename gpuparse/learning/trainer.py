@@ -31,18 +31,23 @@ from gpuparse.learning.gold import read_gold, without_unreachable
 from gpuparse.learning.growth import (
     check_start,
     continued_templates,
+    grown_graphs,
     grown_labels,
+    grown_networks,
     grown_plan,
-    grown_vectors,
     grown_weights,
-    learned_networks,
-    learned_weights,
 )
 from gpuparse.learning.stages.arcs import ArcStage
 from gpuparse.learning.stages.labels import LabelStage, gold_labels, label_weights
 from gpuparse.learning.stages.pruning import Pruned, PruningStage
 from gpuparse.learning.stages.stage import Stage
-from gpuparse.learning.stages.vectors import GRANDPARENT_SHARE, VectorGold, VectorStage
+from gpuparse.learning.stages.vectors import (
+    GRANDPARENT_SHARE,
+    VectorGold,
+    VectorStage,
+    vector_sizes,
+)
+from gpuparse.learning.start import Start
 from gpuparse.learning.states import restore, state_of
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.learning.updates import check_learning
@@ -68,7 +73,7 @@ class Trainer:
         guides: (W,) heads that another parser proposes, -1 for none; for guide templates.
         device: where the torch engine learns arcs.
         vocabularies: the known values, if not those of the treebank.
-        start: a finished model to learn on from; None: from nothing.
+        start: a model to learn on from; None: from nothing.
     Raises:
         DataError: a treebank without sentences, or as `without_unreachable` says.
         ConfigError: templates that do not fit the treebank, or guides without guide templates, or
@@ -86,7 +91,7 @@ class Trainer:
         guides: np.ndarray | None = None,
         device: str = "cpu",
         vocabularies: Vocabularies | None = None,
-        start: Parser | None = None,
+        start: Start | None = None,
     ) -> None:
         if len(treebank) == 0:
             raise DataError(f"{treebank.source}: no sentences to learn from")
@@ -96,7 +101,8 @@ class Trainer:
         given = len(treebank)
         treebank, guides = without_unreachable(treebank, guides, config)
         self._treebank, self._guides, self._n_left_out = treebank, guides, given - len(treebank)
-        self._decoder, self._start = DECODERS[config.decoder], start
+        self._decoder, self._start = DECODERS[config.decoder], start.parser if start else None
+        self._given = start
         self._arcs, self._labels = self._expanded(arcs, labels)
         check_templates(self._arcs, self._labels, config)
         self._vocabularies = vocabularies or self._see_values()
@@ -111,10 +117,11 @@ class Trainer:
             single_root=self._wanted_root(),
             guide_row=self.plan.guide.row if self.plan.guide else None,
         )  # fmt: skip
+        if self.gold.graphs is not None and self._start is not None:
+            self.gold = replace(self.gold, graphs=grown_graphs(self.gold.graphs, self._start))
         rows = config.feature_map.rows if self._has_arc_stage else LINE
         self.features = hashed_map(rows, self.plan.dense_lines)
         self._read_labels()
-        self._known_vectors: WordVectors | None = None
         self._vectors = self._vector_stage()
         # The word vectors after some epochs, which are the best or not, and their sizes.
         self._frozen: tuple[tuple[int, bool], VectorTemplates, WordVectors] | None = None
@@ -158,9 +165,12 @@ class Trainer:
         """The weights of arcs and other parts before anything is learned."""
         if self._start is None:
             return np.zeros((self.features.n_rows, 1), np.float32)
-        assert self._start.points is not None
-        whole = self._grown(self._start.arcs.array, self.features.n_rows)
-        return learned_weights(whole, self._start.points[0])
+        return self._grown(self._known("arcs.weights"), self.features.n_rows)
+
+    def _known(self, name: str) -> np.ndarray:
+        """An array of what the run learns on from."""
+        assert self._given is not None
+        return self._given.arrays[name]
 
     def _grown(self, weights: np.ndarray, n_rows: int) -> np.ndarray:
         """A table of the model in `n_rows` rows, for the vocabulary of this run."""
@@ -241,12 +251,10 @@ class Trainer:
         if start is None:
             rows = self.config.labels.rows if self._labels.label else 1
             return label_weights(n_labels, rows, self.config.labels.kind)
-        assert start.label_weights is not None
-        assert start.points is not None
-        lines = grown_labels(start.label_weights.array, n_labels)
-        if self.config.labels.kind == "joint":
-            lines = np.pad(lines, ((0, 0), (0, stride_of(n_labels) - n_labels)))
-        return learned_weights(lines, start.points[1])
+        if not self._is_joint:
+            return grown_labels(self._known("labels.weights"), n_labels)
+        lines = grown_labels(self._known("arcs.labels")[:, : len(start.labels)], n_labels)
+        return np.pad(lines, ((0, 0), (0, stride_of(n_labels) - n_labels)))
 
     def _vector_stage(self) -> VectorStage | None:
         """The word vectors before anything is learned."""
@@ -259,15 +267,10 @@ class Trainer:
             has_row = frequent_values(*values)
             self._vector_plan = compile_vectors(templates, self._vocabularies, has_row)
         else:
+            assert self._given is not None
             self._vector_plan = grown_plan(self._start, *values)
-            n_labels = len(self.label_names)
-            self._known_vectors = grown_vectors(
-                self._start.vectors, self._vector_plan, len(self._start.labels), n_labels
-            )
-            networks = learned_networks(
-                self._known_vectors, templates, config.word_vectors.networks, n_labels,
-                self._vector_factors,
-            )  # fmt: skip
+            sizes = vector_sizes(templates, self._vector_plan, len(self.label_names))
+            networks = grown_networks(self._given, self._vector_plan, sizes)
         labels = self._gold_labels
         return VectorStage(
             templates,
@@ -437,9 +440,6 @@ class Trainer:
         state = self._vectors.done, best is not None and best.is_chosen
         if self._frozen is None or self._frozen[0] != state:
             templates, weights = self._vectors.result()
-            if not self._vectors.done and self._known_vectors is not None:
-                self._frozen = state, templates, self._known_vectors  # not rounded again
-                return self._frozen[1:]
             share = np.float32(GRANDPARENT_SHARE)
             weights = weights._replace(grandparents=weights.grandparents * share)
             made = frozen(weights, self._vector_plan, self.gold.batch)
@@ -454,6 +454,14 @@ class Trainer:
         Weights of which nothing is learned yet are left out.
         """
         return state_of(self.stages)
+
+    def learned(self) -> dict[str, np.ndarray]:
+        """The float32 arrays that the weights of `model` are rounded from, by stage.name."""
+        return {
+            f"{stage.name}.{name}": array
+            for stage in self.stages
+            for name, array in stage.learned().items()
+        }
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Continue from the `state` of a trainer with the same arguments.

@@ -101,6 +101,10 @@ class Stage(ABC):
     def average_sizes(self, done: int) -> list[tuple[int, ...]]:
         """The shapes of the float32 arrays of `best` after `done` epochs."""
 
+    def learned(self) -> dict[str, np.ndarray]:
+        """What models have of the stage, before it is rounded: float32; another run learns on."""
+        return {}
+
     def choose(self, best: Best) -> Best:
         """Let models have the best epoch, since there is no other one to come."""
         return best._replace(is_chosen=True)
@@ -139,6 +143,10 @@ class TableStage(Stage):
         if self.best is not None and self.best.is_chosen:
             return self.best.averages[list(self.tables).index(name)].copy()
         return self._mean_so_far(self.tables[name])
+
+    def learned(self) -> dict[str, np.ndarray]:
+        """The means of the tables."""
+        return {name: self.mean(name) for name in self.tables}
 
     def _mean_so_far(self, table: AveragedWeights) -> np.ndarray:
         if not self._is_averaged:

@@ -242,16 +242,10 @@ class VectorStage(Stage):
                     f" that, or a template set without word_vectors.{kind}"
                 )
         templates.times(config.networks)  # refuses too many
-        label = templates.label if n_labels else 0
-        further = {kind: getattr(templates, kind) for kind in FURTHER}
-        self.sizes = VectorSizes(
-            hidden=templates.hidden, arc=templates.arc, **further, label=label,
-            n_labels=n_labels if label else 0, n_between=plan.n_between,
-            n_buckets=plan.n_buckets, n_rows=plan.n_rows,
-        )  # fmt: skip
-        if not label:
+        self.sizes = vector_sizes(templates, plan, n_labels)
+        if not self.sizes.label:
             gold = gold._replace(labels=None)
-        self._templates = templates if label else replace(templates, label=0)
+        self._templates = templates if self.sizes.label else replace(templates, label=0)
         self._task = VectorTask(batch, plan, self.sizes, gold, decoder, single_root)
         self._config, self._batch, self._seed = config, batch, seed
         self._threads, self._device, self._start = threads, device, start
@@ -348,6 +342,10 @@ class VectorStage(Stage):
         self.finished[-1] = VectorTables(*best.averages)
         return best._replace(averages=[], is_chosen=True)
 
+    def learned(self) -> dict[str, np.ndarray]:
+        """The networks that are learned."""
+        return _named(self.finished)
+
     def _finish(self) -> None:
         """Keep the result of a network alone, in memory and in states, and begin the next one."""
         self.finished.append(self._result_of_network())
@@ -358,11 +356,7 @@ class VectorStage(Stage):
 
         The mean of the network's weights is left out before there is one.
         """
-        kept = {
-            f"{part}_{i}": getattr(tables, part)
-            for i, tables in enumerate(self.finished)
-            for part in PARTS
-        }
+        kept = _named(self.finished)
         if self._engine is None:
             return kept
         state = self._engine.state()
@@ -437,6 +431,20 @@ class VectorStage(Stage):
             self._engine.average(self._snapshots)
 
 
+def vector_sizes(templates: VectorTemplates, plan: VectorPlan, n_labels: int) -> VectorSizes:
+    """The sizes of a network.
+
+    Args: templates: with sizes of vectors; plan: compiled from them. n_labels: 0 for none.
+    """
+    label = templates.label if n_labels else 0
+    further = {kind: getattr(templates, kind) for kind in FURTHER}
+    return VectorSizes(
+        hidden=templates.hidden, arc=templates.arc, **further, label=label,
+        n_labels=n_labels if label else 0, n_between=plan.n_between, n_buckets=plan.n_buckets,
+        n_rows=plan.n_rows,
+    )  # fmt: skip
+
+
 def initial_weights(sizes: VectorSizes, seed: int) -> VectorTables:
     """Weights before anything is learned, drawn from the seed."""
     seeds = np.random.SeedSequence([seed, _INITIAL])
@@ -458,6 +466,15 @@ def initial_weights(sizes: VectorSizes, seed: int) -> VectorTables:
         numbers[:, :size] += np.float32(0.5)
     labels[:, :-1] = draw((len(labels), 3 * sizes.label), 0.1)
     return VectorTables(draw((sizes.n_rows, sizes.width), 0.05), dense)
+
+
+def _named(networks: list[VectorTables]) -> dict[str, np.ndarray]:
+    """The tables of networks by name and number."""
+    return {
+        f"{part}_{i}": array
+        for i, tables in enumerate(networks)
+        for part, array in zip(PARTS, tables, strict=True)
+    }
 
 
 def _drop_seed(seed: int, seen: int) -> int:
