@@ -22,7 +22,7 @@ import torch
 
 from gpuparse.errors import ConfigError, GpuparseError, ModelError
 from gpuparse.jobs.checkpoint import FOLDER, FORMAT, STATE, Origin, read_checkpoint
-from gpuparse.learning.trainer import Trainer
+from gpuparse.learning.trainer import STAGES, Trainer
 from tests.hostile_files import Arrays, pack, print_outcomes, try_entries
 from tests.hostile_models import (
     BASES,
@@ -113,18 +113,20 @@ def entries() -> Iterator[Entry]:
                 limits = np.iinfo(found.dtype)
                 for value in (limits.min, limits.max, 0, 1):
                     yield Entry(f"{name}: {value}", kind, array(name, _filled(value)))
-        for done in (
-            [0, -1, 0], [0, 0, -1], [-1, 1, 0], [0, 0, 0], [0, 1, 1], [0, 2, 1], [0, 3, 0],
-            [0, 0, 2], [0, 1 << 62, 0], [0, 0, 1], [1, 1, 0], [1 << 62, 0, 0], [1, 0],
-        ):  # fmt: skip
-            yield Entry(f"done: {done}", kind, array("done", np.array(done)))
+        for stage in STAGES:
+            for done in ([-1], [0], [1], [2], [3], [1 << 62], [1, 0], [], 1):
+                name = f"{stage.name}.done"
+                yield Entry(f"{name}: {done}", kind, array(name, np.array(done, np.int64)))
         yield Entry("no arrays", kind, lambda s: s.arrays.clear())
         yield Entry("an unknown array", kind, array("bases", np.zeros(3)))
         for other in KINDS:
             yield Entry(f"the arrays of {other}", kind, lambda s, other=other: setattr(
                 s, "arrays", trainer_of(other)[1]
             ))  # fmt: skip
-        for names in (("arcs", "arcs_weighted"), ("labels", "labels_weighted")):
+        for names in (
+            ("arcs.weights", "arcs.weights_weighted"),
+            ("arcs.labels", "arcs.labels_weighted"),
+        ):
             yield Entry(f"{names[0]} of one row, both", kind, lambda s, names=names: (
                 s.arrays.update({name: s.arrays[name][:1] for name in names})
             ))  # fmt: skip

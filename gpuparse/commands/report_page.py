@@ -28,7 +28,7 @@ from gpuparse.evaluation.reports import (
     SHARES,
 )
 from gpuparse.evaluation.significance import Comparison
-from gpuparse.learning.events import STAGES
+from gpuparse.learning.trainer import STAGES
 
 SHOWN_ROWS = 20  # of a table; further ones are folded
 CONFUSED = 12  # relations of the matrix
@@ -350,7 +350,7 @@ def _tests(comparison: Comparison, *, labelled: bool) -> str:
 
 
 def _curves(systems: Sequence[System]) -> str:
-    charts = [_curve(stage, systems) for stage in STAGES]
+    charts = [_curve(stage.name, systems) for stage in STAGES if stage.is_scored]
     if not any(charts):
         return ""
     note = (

@@ -234,6 +234,12 @@ class LearningConfig:
         " with the highest LAS on `data.dev`, or UAS without labels; of word vectors for each"
         " network.",
     )
+    keep_state: bool = _choice(
+        False,
+        (True, False),
+        "Whether `training.safetensors`, beside the model, has the numbers before rounding, which"
+        " `init_from` learns on from.",
+    )
     max_step: float | None = _key(
         None,
         "number",

@@ -24,7 +24,7 @@ FOLDER = UNFINISHED  # in the output of an unfinished run, from its beginning to
 STATE = "state.safetensors"  # in FOLDER: the state of the parser's trainer
 CALIBRATION = "calibration.safetensors"  # that of the trainer of the second parser
 STAGES = "stages"  # the folder in FOLDER of what was learned before the parser
-FORMAT = 5
+FORMAT = 6
 SHARE = 0.02  # of the time of learning that writing states may take
 _SHOWN = 20  # keys of another config that are named
 

@@ -15,7 +15,8 @@ from typing import Any
 from gpuparse.extras import require
 from gpuparse.files import replace_file
 from gpuparse.jobs.version import described_version
-from gpuparse.learning.events import STAGES, Progress
+from gpuparse.learning.events import Progress
+from gpuparse.learning.trainer import STAGES
 
 METRICS, SCORES, EVENTS = "metrics.jsonl", "scores.json", "tensorboard"
 
@@ -46,7 +47,9 @@ class MetricsFile:
         self._path = folder / METRICS
         kept = []
         if done is not None:
-            kept = [line for line in read_metrics(folder) if line["epoch"] <= done[line["stage"]]]
+            kept = [
+                line for line in read_metrics(folder) if line["epoch"] <= done.get(line["stage"], 0)
+            ]
         with replace_file(self._path, force=True) as file:
             file.write("".join(map(_as_line, kept)).encode())
         self._events = _event_writer(folder) if has_events else None
@@ -133,7 +136,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 def _is_epoch(epoch: dict[str, Any]) -> bool:
     stage, number = epoch.get("stage"), epoch.get("epoch")
-    return stage in (*STAGES, "pruning") and type(number) is int and number > 0
+    return stage in [kind.name for kind in STAGES] and type(number) is int and number > 0
 
 
 def write_scores(folder: Path, about: dict[str, Any]) -> None:

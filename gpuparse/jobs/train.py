@@ -58,8 +58,16 @@ from gpuparse.jobs.stages import (
 from gpuparse.jobs.toy import TOY, is_same_toy
 from gpuparse.jobs.training_log import TimeLeft, TrainingLog, expected_costs
 from gpuparse.learning import events
-from gpuparse.learning.events import STAGES
-from gpuparse.learning.stages.pruning import Pruned
+from gpuparse.learning.stages.stage import Stage
+from gpuparse.learning.start import (
+    FILE,
+    Start,
+    read_learned,
+    rounded_of,
+    sizes_of,
+    sum_of_learned,
+    write_learned,
+)
 from gpuparse.learning.temperatures import (
     PIECES,
     calibration_parts,
@@ -139,7 +147,7 @@ class Run:
         _check_keep(config)
         check_stages(config)
         self.stages: Pipeline | None = None
-        self._start = None if config.init_from is None else load_parser(Path(config.init_from))
+        self._start = None if config.init_from is None else _start_of(Path(config.init_from))
         self.graphs = DECODERS[config.decoder].gives_graphs
         self.threads = thread_count(config.threads)
         if config.backend == "torch":
@@ -241,8 +249,7 @@ class Run:
         bits = self._bits(trainer)
         model = trainer.model(bits, self.config.recorded().to_yaml())
         model = self._calibrated(model, treebank, origin)
-        write_stages(self.stages or NO_STAGES, self.output)
-        save_parser(model, self.output)
+        self._write(model, trainer.learned())
         self._write_scores(trainer, model, bits, time.monotonic() - started)
         tested = self._test()
         seconds = time.monotonic() - started
@@ -251,10 +258,19 @@ class Run:
             self.tell(f"{self.output}: {TOY}")
         return tested
 
+    def _write(self, model: Parser | None, learned: dict[str, np.ndarray]) -> None:
+        """Write the model, and what it was rounded from if that is to be kept."""
+        stages = self.stages or NO_STAGES
+        (self.output / FILE).unlink(missing_ok=True)  # never of another model
+        write_stages(stages, self.output)
+        if model is not None:
+            save_parser(model, self.output)
+        if self.config.learning.keep_state:
+            write_learned(self.output, learned, {} if model is None else rounded_of(model))
+
     def _write_stages(self, started: float) -> None:
         """Write the stages before the parser, where there is no parser."""
-        assert self.stages is not None
-        write_stages(self.stages, self.output)
+        self._write(None, {})
         self._say_from_text("dev", None)
         self._say_from_text("test", None)
         seconds = time.monotonic() - started
@@ -383,7 +399,7 @@ class Run:
             self.device = device
             trainer = self._trainer_on(device, treebank)
         if self._start is not None:
-            self._say_start(trainer, self._start)
+            self._say_start(trainer, self._start.parser)
         threads = plural(self.threads, "thread")
         roots = "one root a tree" if trainer.single_root else "any number of roots"
         self.tell(f"{config.decoder}, {roots}, {threads}, parsing on {self.device}")
@@ -431,44 +447,47 @@ class Run:
 
     def _learn(self, trainer: Trainer, states: States, metrics: MetricsFile) -> None:
         """Learn all epochs that are left, and keep states of them."""
-        for stage, n in trainer.epochs.items():
-            if n:
-                self.log.left.skip(stage, trainer.epochs_done[stage] / n)
-        events = self._timed(trainer.learn())
+        for stage in trainer.stages:
+            if stage.epochs:
+                self.log.left.skip(stage.name, stage.done / stage.epochs)
+        events, told = self._timed(trainer.learn()), _told(trainer)
         began = stage_began = time.monotonic()
         cpu_seconds, n_epochs = self.learning_seconds, 0
         for first in events:
-            step = self._step(first, trainer)
+            stage = trainer.stage(first.stage)
+            step = _Step.of(stage, first)
             if step.is_first:
                 stage_began, n_epochs = began, 0
             n_epochs += 1
             for event in _rest_of_epoch(first, events):
                 fraction = event.done / event.total
-                share = (event.epoch - 1 + fraction) / trainer.epochs[event.stage]
+                share = (event.epoch - 1 + fraction) / stage.epochs
                 note = self._mistakes(event)
                 self.log.draw(event.stage, share, step.what, fraction, note)
             cpu, cpu_seconds = self.learning_seconds - cpu_seconds, self.learning_seconds
             now = time.monotonic()
             epoch = as_epoch(event, now - began, cpu)
             text, end = f"{step.what}: {now - began:.1f} s, {self._mistakes(event)}", ""
-            if first.stage in STAGES:
-                if trainer.pruned is not None and first.stage == "arcs" and first.epoch == 1:
-                    self._say_pruned(trainer.pruned)
+            if stage.is_scored:
+                for name, summary in _told(trainer).items():
+                    if name not in told:
+                        self.tell(summary)
+                told = _told(trainer)
                 # Before the next event is requested, which changes the weights.
                 if self.dev is not None:
-                    scores = self._score_dev(trainer, first.stage)
+                    scores = self._score_dev(trainer, stage)
                     epoch |= {f"dev_{_key(name)}": score for name, score in scores.items()}
                     text += ", dev " + ", ".join(f"{n} {score:.2f}" for n, score in scores.items())
                     if self._keeps_best:
-                        trainer.scored(first.stage, list(scores.values())[-1])
+                        stage.scored(list(scores.values())[-1])
                 end = f"; {plural(n_epochs, 'epoch')} in {time.monotonic() - stage_began:.1f} s"
-                end += f", {self._kept_epoch(trainer, step)}" if step.is_last else ""
+                end += f", {self._kept_epoch(stage, step)}" if step.is_last else ""
             metrics.add(epoch)
             states.after_epoch(
                 lambda: Checkpoint(trainer.state(), self.learning_seconds),
-                is_last=trainer.epochs_done == trainer.epochs,
+                is_last=trainer.is_learned,
             )
-            self.log.left.advance(event.stage, event.epoch / trainer.epochs[event.stage])
+            self.log.left.advance(event.stage, event.epoch / stage.epochs)
             self.log.epoch(text, is_last=step.is_last, end=end)
             began = time.monotonic()
         if self.dev is not None and (self.dev_scores is None or self._keeps_best):
@@ -479,34 +498,11 @@ class Run:
     def _keeps_best(self) -> bool:
         return self.config.learning.keep == "best"
 
-    def _step(self, event: events.Progress, trainer: Trainer) -> "_Step":
-        """What an epoch is called, and its place in its stage, or in its network's."""
-        stage, epoch, epochs = event.stage, event.epoch, trainer.epochs[event.stage]
-        each, networks = "epoch", 1
-        if stage == "pruning":
-            each = "parser"
-        elif stage == "vectors":
-            networks = self.config.word_vectors.networks
-            epochs = self.config.word_vectors.epochs
-        what = stage
-        if networks > 1:
-            what += f", network {(epoch - 1) // epochs + 1} of {networks}"
-            epoch = (epoch - 1) % epochs + 1
-        return _Step(stage, f"{what}, {each} {epoch} of {epochs}", epoch, epochs)
-
-    def _kept_epoch(self, trainer: Trainer, step: "_Step") -> str:
-        """Which epoch of a stage, or network, that has ended is kept."""
-        if not self._keeps_best:
+    def _kept_epoch(self, stage: Stage, step: "_Step") -> str:
+        """Which epoch of a stage, or of one of its models, that has ended is kept."""
+        if stage.best is None:
             return "the last one is kept"
-        return f"epoch {(trainer.best_epoch(step.stage) - 1) % step.epochs + 1} is kept"
-
-    def _say_pruned(self, pruned: Pruned) -> None:
-        lost = 100 * pruned.lost / max(1, pruned.known)
-        heads = pruned.arcs / max(1, pruned.words)
-        self.tell(
-            f"pruning: {heads:.1f} candidate heads per word; {lost:.2f}% of the gold heads are not"
-            " candidates (in trees that the pruning parser has not seen)"
-        )
+        return f"epoch {(stage.best.epoch - 1) % step.epochs + 1} is kept"
 
     def _timed(self, events: Iterator[events.Progress]) -> Iterator[events.Progress]:
         """The events; the CPU time that passes before each is added to `learning_seconds`."""
@@ -525,14 +521,12 @@ class Run:
             return f"{rate:.2f} wrong or missing arcs per 100 words"
         return f"{100 - rate:.2f}% of the words right"
 
-    def _score_dev(self, trainer: Trainer, stage: str) -> dict[str, float]:
+    def _score_dev(self, trainer: Trainer, stage: Stage) -> dict[str, float]:
         """The scores on data.dev after an epoch; those of labels if they are learned."""
         # After every epoch: parsing the development treebank is far cheaper than an epoch.
         self._parsed_devs.clear()
         names, self.dev_scores = self.measures, self._dev_scores(trainer, 16)
-        are_learned = stage == "labels" or (stage == "vectors" and trainer.vectors_have_labels)
-        are_learned |= stage == "arcs" and self.config.labels.kind == "joint"
-        return dict(list(zip(names, self.dev_scores, strict=True))[: 1 + are_learned])
+        return dict(list(zip(names, self.dev_scores, strict=True))[: 1 + stage.has_labels])
 
     @property
     def measures(self) -> tuple[str, str]:
@@ -595,7 +589,9 @@ class Run:
         states = States(self.output, origin, CALIBRATION)
         if (checkpoint := states.read()) is not None:
             self._restore(trainer, checkpoint, CALIBRATION)
-        n_epochs, n_done = sum(trainer.epochs.values()), sum(trainer.epochs_done.values())
+        n_epochs, n_done = (
+            sum(getattr(stage, what) for stage in trainer.stages) for what in ("epochs", "done")
+        )
         self.log.left.skip(training_log.CALIBRATION, n_done / max(1, n_epochs))
         watch = self.log.begin(training_log.CALIBRATION)
         for event in trainer.learn():
@@ -648,13 +644,27 @@ class Run:
         return Tested(system, trees, graphs, self._from_text.get("test"))
 
 
+def _told(trainer: Trainer) -> dict[str, str]:
+    """What is to be told of the stages that have come to a result."""
+    return {stage.name: stage.summary for stage in trainer.stages if stage.summary is not None}
+
+
 class _Step(NamedTuple):
     """An epoch of a stage, or of a network: its name, and its number among all."""
 
-    stage: str
     what: str
     epoch: int
     epochs: int
+
+    @classmethod
+    def of(cls, stage: Stage, event: events.Progress) -> "_Step":
+        """What an epoch is called, and its place in its stage, or in its network's."""
+        network, epoch = divmod(event.epoch - 1, stage.epochs_of_model)
+        what = stage.name
+        if stage.models > 1:
+            what += f", network {network + 1} of {stage.models}"
+        what += f", {stage.unit} {epoch + 1} of {stage.epochs_of_model}"
+        return cls(what, epoch + 1, stage.epochs_of_model)
 
     @property
     def is_first(self) -> bool:
@@ -726,6 +736,12 @@ def _check_guides(config: RunConfig, *, has_templates: bool) -> None:
             guide_source(config, part)
 
 
+def _start_of(folder: Path) -> Start:
+    """The model of a folder, with what it was rounded from."""
+    parser = load_parser(folder)
+    return Start(parser, read_learned(folder, sizes_of(parser), rounded_of(parser)))
+
+
 def check_output_of(config: RunConfig, *, resume: bool, force: bool) -> None:
     """Make sure that a run may write into its output folder.
 
@@ -762,6 +778,7 @@ def origin_of(
     if config.lexicon is not None:
         treebank += sha256(read_lexicon(config.lexicon).text.encode())
     if config.init_from is not None:
-        treebank += sum_of_folder(Path(config.init_from))
+        start = Path(config.init_from)
+        treebank += sum_of_folder(start) + sum_of_learned(start)
     treebank += sum_of_models(config)
     return Origin(config.recorded().to_yaml(), treebank, templates)

@@ -7,6 +7,10 @@ from gpuparse.config import RunConfig
 from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.progress import bar, clock_time, on_terminal, redraw
+from gpuparse.learning.stages.arcs import ArcStage
+from gpuparse.learning.stages.labels import LabelStage
+from gpuparse.learning.stages.pruning import PruningStage
+from gpuparse.learning.stages.vectors import VectorStage
 
 TOKENIZER, TAGGER, LEMMATIZER = "tokeniser", "tagger", "lemmatiser"
 TAGS, CALIBRATION = "tags of data.train", "calibration"
@@ -51,17 +55,17 @@ def expected_costs(config: RunConfig, arcs: TemplateSet, threads: int) -> dict[s
     vectors = arcs.word_vectors
     if vectors is not None:
         width = 2 * (vectors.hidden or vectors.arc + vectors.label)
-        parser["vectors"] = _VECTORS * width * config.word_vectors.all_epochs
+        parser[VectorStage.name] = _VECTORS * width * config.word_vectors.all_epochs
     if decoder.is_higher_order and config.pruning.max_heads is not None:
         keys = config.pruning
-        parser["pruning"] = _PRUNING * keys.epochs * (keys.folds + 1) + _PRUNED
+        parser[PruningStage.name] = _PRUNING * keys.epochs * (keys.folds + 1) + _PRUNED
     if arcs.arc:
         order = 3 if decoder.is_higher_order else 2 if decoder.parts else 1
         epoch = _ARC_TEMPLATE * len(arcs.arc) + _ARCS[order]
         epoch += _JOINT * (config.labels.kind == "joint")
-        parser["arcs"] = epoch * config.learning.epochs
+        parser[ArcStage.name] = epoch * config.learning.epochs
     if config.labels.kind == "second-stage":
-        parser["labels"] = _LABELS * config.labels.epochs
+        parser[LabelStage.name] = _LABELS * config.labels.epochs
     costs |= parser
     if holds_out and decoder.has("marginals", "native"):
         costs[CALIBRATION] = _HELD_OUT * sum(parser.values())

@@ -1,15 +1,14 @@
 """What learning reports while it runs."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
-
-STAGES = ("vectors", "arcs", "labels")  # those whose epochs are counted, in their order
 
 
 class Counts(NamedTuple):
-    """Sentences learned from in an epoch, words that were wrong, and words."""
+    """Sentences learned from in an epoch, of how many, words that were wrong, and words."""
 
     done: int
+    total: int
     wrong: int
     words: int
 
@@ -21,7 +20,7 @@ class Progress:
     Cost-augmented search makes mistakes on purpose; they are counted too.
     """
 
-    stage: str  # "vectors", "pruning", "arcs" or "labels"
+    stage: str  # the name of a stage of the trainer
     epoch: int  # from 1
     done: int
     total: int
@@ -31,13 +30,3 @@ class Progress:
     @property
     def epoch_is_over(self) -> bool:
         return self.done == self.total
-
-    def as_part_of(self, stage: str, number: int, epochs: int) -> "Progress":
-        """The same event as a part of epoch `number` (from 0) of another stage.
-
-        Args: epochs: epochs of this event's own stage, which make up that one epoch.
-        """
-        before = (self.epoch - 1) * self.total
-        return replace(
-            self, stage=stage, epoch=number + 1, done=before + self.done, total=epochs * self.total
-        )

@@ -1,13 +1,9 @@
-"""Finished models to learn on from: the same scores with a larger vocabulary, and learned weights.
+"""Models to learn on from: the same weights with a larger vocabulary.
 
 New values and relations are numbered after those of the model, so that hashed features keep their
 rows. What is found by direct index is moved to its new place. No score of a sentence of old values
 changes: rows of new values begin with zeros, and new relations with the mean of the others, which
 is never above the best of them.
-
-A model has whole numbers. Weights are these by its points of a unit of cost. Word vectors are known
-up to factors of their hidden numbers and vectors, which no score shows: they are chosen so that
-numbers are as large as learned ones are, for steps of the optimizer have a fixed length.
 """
 
 from dataclasses import replace
@@ -15,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from gpuparse.config import RunConfig, parse_config
+from gpuparse.config import RunConfig
 from gpuparse.config.schema import yaml_word
 from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Vocabularies
-from gpuparse.errors import ConfigError, ModelError, one_line
+from gpuparse.errors import ConfigError
 from gpuparse.features.atoms import Atom
 from gpuparse.features.plan import BETWEEN, LINE, TRIPLE, ArcPlan, Plan
-from gpuparse.features.templates import PARTS, Template, TemplateSet
+from gpuparse.features.templates import PARTS as TEMPLATE_PARTS
+from gpuparse.features.templates import Template, TemplateSet
 from gpuparse.features.word_vectors import (
     FURTHER,
     VectorPlan,
@@ -30,22 +27,14 @@ from gpuparse.features.word_vectors import (
     compile_vectors,
     frequent_values,
 )
-from gpuparse.inference.decoders import DECODERS
-from gpuparse.learning.stages.vectors import GRANDPARENT_SHARE, VectorTables
+from gpuparse.learning.gold import GoldGraphs
+from gpuparse.learning.stages.vectors import PARTS, VectorSizes, VectorTables
+from gpuparse.learning.start import Start, config_of, sizes_of_network
 from gpuparse.limits import MAX_BETWEEN_VALUES
 from gpuparse.parser import Parser
 from gpuparse.scorers.linear.hashing import WORD, fold, mix
 from gpuparse.scorers.vectors.scorer import vectors_of
-from gpuparse.scorers.vectors.word_vectors import (
-    BETWEEN_TERMS,
-    KINDS,
-    OCCURRENCES,
-    TERMS,
-    WordVectors,
-    by_hidden,
-    by_label,
-    label_blocks,
-)
+from gpuparse.scorers.vectors.word_vectors import OCCURRENCES
 
 # Keys whose values are in a model; others say how to learn, and may change.
 _KEPT = (
@@ -56,8 +45,6 @@ _KEPT = (
 _ROLES = ("head", "sibling", "modifier")
 _SHIFTED_BITS = 62
 _POS = {"coarse": 3, "fine": 4}
-# Of learned numbers: rows; matrices, times the root of the hidden numbers. Measured on Danish.
-_TABLE_DEVIATION, _MATRIX_DEVIATION = 0.055, 1.45
 
 
 def check_start(start: Parser, config: RunConfig) -> None:
@@ -65,20 +52,7 @@ def check_start(start: Parser, config: RunConfig) -> None:
 
     Raises: ConfigError: it cannot; says which key has another value.
     """
-    if DECODERS[start.decoder].gives_graphs:
-        raise ConfigError(
-            f"init_from: the model's decoder {start.decoder} finds graphs, and only models of trees"
-            " are learned on from: train with all treebanks together"
-        )
-    if start.linear.points is None:
-        raise ConfigError(
-            "init_from: the model is a blend, or of an earlier version, and has no weights to learn"
-            " on from: give a model that train has written"
-        )
-    try:
-        before = parse_config(start.config, "config.yaml")
-    except ConfigError as error:
-        raise ConfigError(f"init_from: the model's {one_line(error)}") from error
+    before = config_of(start)
     for key in _KEPT:
         old, new = (_value(each, key) for each in (before, config))
         if old != new:
@@ -141,7 +115,7 @@ def _are_instances(expanded: TemplateSet | None, templates: TemplateSet) -> bool
     """Whether a set can be the other one with some attributes of FEATS in place of `feats.*`."""
     assert expanded is not None
     return expanded.distance == templates.distance and all(
-        _are_general(getattr(expanded, part), getattr(templates, part)) for part in PARTS
+        _are_general(getattr(expanded, part), getattr(templates, part)) for part in TEMPLATE_PARTS
     )
 
 
@@ -252,7 +226,7 @@ def _hashed_places(
     Of several with one hash the largest weight comes last. weights: (cells,) of the family.
     """
     places = np.flatnonzero(weights)
-    places = places[np.argsort(np.abs(weights[places].astype(np.int64)), kind="stable")]
+    places = places[np.argsort(np.abs(weights[places].astype(np.float64)), kind="stable")]
     ends = [old[f"{role}_shift"] for role in _ROLES[1:]] + [_SHIFTED_BITS]
     hashed = np.zeros(len(places), np.int64)
     for number, (role, end) in enumerate(zip(_ROLES, ends, strict=True)):
@@ -272,22 +246,26 @@ def _refuse_growth(known: Vocabularies, row: int) -> None:
     )
 
 
-def learned_weights(whole: np.ndarray, points: float) -> np.ndarray:
-    """Whole numbers as float32 weights.
-
-    Raises: ModelError: they are not finite.
-    """
-    with np.errstate(over="ignore"):
-        weights = (whole / points).astype(np.float32)
-    if not np.isfinite(weights).all():
-        raise ModelError("init_from: the model is damaged: its weights are not finite")
-    return weights
-
-
 def grown_labels(lines: np.ndarray, n_labels: int) -> np.ndarray:
-    """(lines, n_labels) whole-number weights of labels; new ones are the mean, rounded down."""
-    mean = np.floor(lines.mean(1, keepdims=True, dtype=np.float64)).astype(lines.dtype)
+    """(lines, n_labels) weights of labels; those of new ones are the mean of the others."""
+    mean = lines.mean(1, keepdims=True, dtype=np.float64).astype(lines.dtype)
     return np.concatenate([lines, np.repeat(mean, n_labels - lines.shape[1], 1)], 1)
+
+
+def grown_graphs(graphs: GoldGraphs, start: Parser) -> GoldGraphs:
+    """Gold graphs whose relations are numbered after those of the model."""
+    names = list(dict.fromkeys([*start.labels, *graphs.names]))
+    primary = dict(zip(graphs.names, graphs.primary, strict=True))
+    primary |= {
+        name: deprel
+        for name, deprel in zip(start.labels, start.primary or (), strict=True)
+        if deprel is not None
+    }
+    numbers = {name: number for number, name in enumerate(names)}
+    relations = np.array([numbers[name] for name in graphs.names], np.int64)[graphs.relations]
+    return replace(
+        graphs, names=names, relations=relations, primary=[primary.get(name) for name in names]
+    )
 
 
 def grown_plan(
@@ -318,115 +296,31 @@ def grown_plan(
     return compile_vectors(templates, vocabularies, np.concatenate(blocks))
 
 
-def grown_vectors(vectors: WordVectors, plan: VectorPlan, known: int, n_labels: int) -> WordVectors:
-    """The same word vectors with a larger vocabulary; new rows are zero.
+def grown_networks(start: Start, plan: VectorPlan, sizes: VectorSizes) -> list[VectorTables]:
+    """The networks of word vectors with a larger vocabulary; new rows are zero.
 
-    Args: plan: of `grown_plan`; known: labels of the model.
+    Args: plan: of `grown_plan`; sizes: of a network with it.
     """
-    old = vectors.plan
-    table = np.zeros((plan.n_rows, vectors.table.shape[1]), np.int8)
-    scales = np.ones(plan.n_rows, np.uint8)
-    for start, size, first in zip(old.starts, old.sizes, plan.starts, strict=True):
-        places = old.places[start : start + size]
-        has_row = places >= 0
-        at, places = plan.places[first : first + size][has_row], places[has_row]
-        table[at], scales[at] = vectors.table[places], vectors.scales[places]
-    changed: dict[str, Any] = {}
-    if plan.n_between:
-        is_known = old.between_places >= 0
-        at = plan.between_places[: len(is_known)][is_known]
-        for name in BETWEEN_TERMS:
-            array = getattr(vectors, name)
-            width = 1 if name == BETWEEN_TERMS[-1] else vectors.sizes[0]
-            more = np.zeros((2 * OCCURRENCES, plan.n_between, width), array.dtype)
-            if old.n_between:
-                given = array.reshape(2 * OCCURRENCES, old.n_between, width)
-                more[:, at] = given[:, old.between_places[is_known]]
-            changed[name] = more.reshape(-1) if width == 1 else more.reshape(-1, width)
-    if vectors.scores("label") and n_labels > known:
-        terms = []
-        for name in TERMS["label"]:
-            array = getattr(vectors, name)
-            whole = (by_label(array) if array.ndim > 1 else array)[:known]
-            mean = np.rint(whole.mean(0, keepdims=True)).astype(array.dtype)
-            terms.append(np.concatenate([whole, np.repeat(mean, n_labels - known, 0)]))
-        changed |= dict(zip(TERMS["label"], label_blocks(*terms), strict=True))
-    return vectors._replace(plan=plan, table=table, scales=scales, **changed)
-
-
-def learned_networks(
-    vectors: WordVectors, section: VectorTemplates, networks: int, n_labels: int,
-    factors: tuple[float, float],
-) -> list[VectorTables]:  # fmt: skip
-    """The networks of word vectors as float32 weights whose scores are those of the whole numbers.
-
-    Args:
-        section: with the sizes of one network. factors: by which scores of arcs and of labels were
-            multiplied after learning.
-    """
-    return [_learned(vectors, section, i, networks, n_labels, factors) for i in range(networks)]
-
-
-def _learned(
-    vectors: WordVectors, section: VectorTemplates, number: int, networks: int, n_labels: int,
-    factors: tuple[float, float],
-) -> VectorTables:  # fmt: skip
-    """One of several networks."""
-    kinds = [getattr(section, kind) for kind in KINDS]
-    runs = [number * size + np.arange(size) for size in kinds]
-    firsts = [vectors.columns(kind).start for kind in KINDS]
-    columns = np.concatenate([first + run for first, run in zip(firsts, runs, strict=True)])
-    hidden, q = section.hidden, len(columns)
-    inputs = number * hidden + np.arange(hidden) if hidden else columns
-    half = vectors.table.shape[1] // 2
-    of_row = np.concatenate([inputs, half + inputs])
-    table = vectors.table[:, of_row] * vectors.scales[:, None].astype(np.float64)
-    bias = vectors.bias[of_row].astype(np.float64)
-    evened = _TABLE_DEVIATION / _deviation(table)
-    table, bias = table * evened, bias * evened
-    matrices, values = [], []  # what 1 of a whole number of a vector is
-    for role, (matrix, shifts) in enumerate(
-        ((vectors.heads, vectors.head_shifts), (vectors.modifiers, vectors.modifier_shifts))
-    ):
-        of_role = evened[role * len(inputs) : (role + 1) * len(inputs)]
-        if not hidden:
-            matrices.append(np.zeros((0, q)))
-            values.append(of_role * 2.0 ** shifts[columns])
-            continue
-        of_columns = by_hidden(matrix)[np.ix_(inputs, columns)] / of_role[:, None]
-        of_columns /= 2.0 ** (vectors.shift + shifts[columns])
-        value = _MATRIX_DEVIATION / hidden**0.5 / _deviation(of_columns)
-        matrices.append(of_columns * value)
-        values.append(value)
-    parts = [bias, *matrices]
-    cuts = np.cumsum(kinds)[:-1]
-    of_kinds = zip(KINDS, runs, *(np.split(value, cuts) for value in values), strict=True)
-    between = np.zeros((0, 2 * section.arc + 1))
-    for kind, run, heads, modifiers in of_kinds:
-        unit = getattr(vectors, f"{kind}_unit") / factors[kind == "label"]
-        unit /= GRANDPARENT_SHARE if kind == "grandparent" else 1.0
-        terms = [getattr(vectors, name) for name in TERMS[kind]]
-        if kind == "label":
-            terms = [by_label(term)[:n_labels] for term in terms[:3]] + [terms[3][:n_labels]]
-        scales = 1.0 / (heads * modifiers), 1.0 / heads, 1.0 / modifiers
-        scored = [
-            term[:, run] * scale * (unit * networks)
-            for term, scale in zip(terms[:3], scales, strict=True)
-        ]
-        parts.append(np.concatenate([*scored, terms[3][:, None] * unit], 1))
-        if kind == "arc" and vectors.plan.n_between:
-            of_heads, of_modifiers, constants = (getattr(vectors, name) for name in BETWEEN_TERMS)
-            scored = [
-                of_heads[:, run] * scales[1] * (unit * networks),
-                of_modifiers[:, run] * scales[2] * (unit * networks),
-            ]
-            between = np.concatenate([*scored, constants[:, None] * unit], 1)
-    parts.append(between)
-    dense = np.concatenate([part.reshape(-1) for part in parts])
-    return VectorTables(learned_weights(table, 1.0), learned_weights(dense, 1.0))
-
-
-def _deviation(columns: np.ndarray) -> np.ndarray:
-    """The root of the mean square of each column, 1 for columns of zeros."""
-    found = np.sqrt(np.square(columns).mean(0)) if len(columns) else np.zeros(columns.shape[1])
-    return np.where(found > 0.0, found, 1.0)
+    vectors = vectors_of(start.parser.scorers)
+    assert vectors is not None
+    old, before = vectors.plan, sizes_of_network(start.parser)
+    networks = []
+    for i in range(sum(name.startswith("vectors.table_") for name in start.arrays)):
+        known, dense = (start.arrays[f"vectors.{part}_{i}"] for part in PARTS)
+        table = np.zeros((plan.n_rows, sizes.width), np.float32)
+        for first, size, new in zip(old.starts, old.sizes, plan.starts, strict=True):
+            places = old.places[first : first + size]
+            has_row = places >= 0
+            table[plan.places[new : new + size][has_row]] = known[places[has_row]]
+        *parts, labels, between = before.parts(dense)
+        if sizes.n_labels > before.n_labels:
+            labels = grown_labels(labels.T, sizes.n_labels).T
+        more = np.zeros((2 * OCCURRENCES, sizes.n_between, between.shape[1]), np.float32)
+        if before.n_between:
+            is_known = old.between_places >= 0
+            at = plan.between_places[: len(is_known)][is_known]
+            given = between.reshape(2 * OCCURRENCES, before.n_between, -1)
+            more[:, at] = given[:, old.between_places[is_known]]
+        numbers = [part.reshape(-1) for part in (*parts, labels, more)]
+        networks.append(VectorTables(table, np.concatenate(numbers)))
+    return networks

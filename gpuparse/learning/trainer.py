@@ -1,8 +1,7 @@
 """Training: epochs, events and state. Yields events; prints nothing, saves nothing."""
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from gpuparse.data.vocabulary import (
     seen_attributes,
 )
 from gpuparse.engines.engine import Scales
-from gpuparse.errors import ConfigError, DataError, ModelError
+from gpuparse.errors import ConfigError, DataError
 from gpuparse.features.plan import LINE, compile_plan
 from gpuparse.features.templates import MAX_ATTRIBUTE_PAIRS, PARTS, TemplateSet, fields_read
 from gpuparse.features.word_vectors import (
@@ -28,48 +27,34 @@ from gpuparse.features.word_vectors import (
     frequent_values,
 )
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.learning.events import STAGES, Counts, Progress
+from gpuparse.learning.events import Progress
 from gpuparse.learning.gold import read_gold, without_unreachable
 from gpuparse.learning.growth import (
     check_start,
     continued_templates,
+    grown_graphs,
     grown_labels,
+    grown_networks,
     grown_plan,
-    grown_vectors,
     grown_weights,
-    learned_networks,
-    learned_weights,
 )
-from gpuparse.learning.stages.arcs import (
-    ArcModel,
-    Engine,
-    NativeEngine,
-    TorchEngine,
-    complete_heads,
-    learn_arcs,
-)
+from gpuparse.learning.stages.arcs import ArcStage
 from gpuparse.learning.stages.labels import LabelStage, gold_labels, label_weights
-from gpuparse.learning.stages.pruning import (
-    Pruned,
-    PrunersSoFar,
-    check_folds,
-    from_state,
-    known_pruning,
-    learn_pruning,
-    pruning_shapes,
-)
+from gpuparse.learning.stages.pruning import Pruned, PruningStage
+from gpuparse.learning.stages.stage import Stage
 from gpuparse.learning.stages.vectors import (
     GRANDPARENT_SHARE,
     VectorGold,
     VectorStage,
-    VectorTables,
+    vector_sizes,
 )
-from gpuparse.learning.states import Shape, check_state
+from gpuparse.learning.start import Start
+from gpuparse.learning.states import restore, state_of
 from gpuparse.learning.temperatures import fit_temperatures
-from gpuparse.learning.updates import AveragedWeights, check_learning
+from gpuparse.learning.updates import check_learning
 from gpuparse.limits import MAX_LABELS
 from gpuparse.parser import Parser
-from gpuparse.scorers.linear.pruning import Arcs, Pruner, all_cells
+from gpuparse.scorers.linear.pruning import Arcs, Pruner
 from gpuparse.scorers.linear.scorer import LinearScorer, check_guides, compile_joint
 from gpuparse.scorers.linear.weights import (
     JointLabels,
@@ -81,8 +66,8 @@ from gpuparse.scorers.linear.weights import (
 from gpuparse.scorers.vectors.scorer import vectors_of, with_vectors
 from gpuparse.scorers.vectors.word_vectors import POINTS, WordVectors, frozen
 
+STAGES: tuple[type[Stage], ...] = (VectorStage, PruningStage, ArcStage, LabelStage)  # in order
 _SINGLE_ROOT = {"auto": None, True: True, False: False}
-_DRAWN_FOR = {"arcs": 0, "labels": 1, "vectors": 3}  # what orders are drawn for
 
 
 class Trainer:
@@ -97,7 +82,7 @@ class Trainer:
         guides: (W,) heads that another parser proposes, -1 for none; for guide templates.
         device: where the torch engine learns arcs.
         vocabularies: the known values, if not those of the treebank.
-        start: a finished model to learn on from; None: from nothing.
+        start: a model to learn on from; None: from nothing.
     Raises:
         DataError: a treebank without sentences, or as `without_unreachable` says.
         ConfigError: templates that do not fit the treebank, or guides without guide templates, or
@@ -115,7 +100,7 @@ class Trainer:
         guides: np.ndarray | None = None,
         device: str = "cpu",
         vocabularies: Vocabularies | None = None,
-        start: Parser | None = None,
+        start: Start | None = None,
     ) -> None:
         if len(treebank) == 0:
             raise DataError(f"{treebank.source}: no sentences to learn from")
@@ -125,7 +110,8 @@ class Trainer:
         given = len(treebank)
         treebank, guides = without_unreachable(treebank, guides, config)
         self._treebank, self._guides, self._n_left_out = treebank, guides, given - len(treebank)
-        self._decoder, self._start = DECODERS[config.decoder], start
+        self._decoder, self._start = DECODERS[config.decoder], start.parser if start else None
+        self._given = start
         self._arcs, self._labels = self._expanded(arcs, labels)
         check_templates(self._arcs, self._labels, config)
         self._vocabularies = vocabularies or self._see_values()
@@ -140,20 +126,20 @@ class Trainer:
             single_root=self._wanted_root(),
             guide_row=self.plan.guide.row if self.plan.guide else None,
         )  # fmt: skip
+        if self.gold.graphs is not None and self._start is not None:
+            self.gold = replace(self.gold, graphs=grown_graphs(self.gold.graphs, self._start))
         rows = config.feature_map.rows if self._has_arc_stage else LINE
         self.features = hashed_map(rows, self.plan.dense_lines)
-        self.weights = self._start_weights()
-        self._start_labels()
-        self._known_vectors: WordVectors | None = None
-        self._vectors = self._start_vectors()
-        # The word vectors after some epochs, and their sizes.
-        self._frozen: tuple[int, VectorTemplates, WordVectors] | None = None
-        self._epochs_done = dict.fromkeys(STAGES, 0)
+        self._read_labels()
+        self._vectors = self._vector_stage()
+        # The word vectors after some epochs, which are the best or not, and their sizes.
+        self._frozen: tuple[tuple[int, bool], VectorTemplates, WordVectors] | None = None
         self._known_pruner = self._start_pruner()
-        self._pruners = PrunersSoFar(self.gold.arc_batch) if self._is_pruned else None
-        if self._is_pruned and self._known_pruner is None:
-            check_folds(len(treebank), config.pruning.folds)
-        self._best: dict[str, Best] = {}  # of the stages whose epochs were scored
+        self._pruning = self._pruning_stage() if self._is_pruned else None
+        self._arc_stage = self._make_arc_stage()
+        self._label_stage = self._make_label_stage()
+        stages = self._vectors, self._pruning, self._arc_stage, self._label_stage
+        self.stages: list[Stage] = [stage for stage in stages if stage is not None]
 
     def _expanded(
         self, arcs: TemplateSet, labels: TemplateSet | None
@@ -184,13 +170,16 @@ class Trainer:
             return False
         return wanted
 
-    def _start_weights(self) -> AveragedWeights:
+    def _start_weights(self) -> np.ndarray:
         """The weights of arcs and other parts before anything is learned."""
         if self._start is None:
-            return AveragedWeights.zeros(self.features.n_rows)
-        assert self._start.linear.points is not None
-        whole = self._grown(self._start.linear.arcs.array, self.features.n_rows)
-        return AveragedWeights(learned_weights(whole, self._start.linear.points[0]))
+            return np.zeros((self.features.n_rows, 1), np.float32)
+        return self._grown(self._known("arcs.weights"), self.features.n_rows)
+
+    def _known(self, name: str) -> np.ndarray:
+        """An array of what the run learns on from."""
+        assert self._given is not None
+        return self._given.arrays[name]
 
     def _grown(self, weights: np.ndarray, n_rows: int) -> np.ndarray:
         """A table of the model in `n_rows` rows, for the vocabulary of this run."""
@@ -218,40 +207,65 @@ class Trainer:
             return self._start.linear.vocabularies.grown(self._treebank, lexicon)
         return Vocabularies.build(self._treebank, fields, pos_column, lexicon)
 
-    def _start_labels(self) -> None:
-        """The gold labels, and their weights before anything is learned."""
+    def _read_labels(self) -> None:
+        """The gold labels and their names."""
         self.label_names: list[str] = []
-        self.label_weights: AveragedWeights | None = None
-        self._joint, self._label_stage = None, None
         self._gold_labels = None
         if self._labels is None:
             return
         known = self._start.labels if self._start else ()
         self._gold_labels, self.label_names = gold_labels(self._treebank, self.gold, known)
         self._check_labels()
-        self.label_weights = self._start_label_weights()
-        if self.config.labels.kind == "joint":
-            self._joint = self._joint_labels()
-        elif self._labels.label:
-            self._label_stage = LabelStage(
-                self._labels, self._vocabularies, self.gold, self._gold_labels,
-                self.label_weights, self.config,
-            )  # fmt: skip
 
-    def _start_label_weights(self) -> AveragedWeights:
+    @property
+    def _is_joint(self) -> bool:
+        """Whether labels are found with the trees."""
+        return self._labels is not None and self.config.labels.kind == "joint"
+
+    def _make_arc_stage(self) -> ArcStage:
+        """The stage of arcs; without templates of arcs it has no epochs."""
+        return ArcStage(
+            self.plan, self.features, self.gold, self.config, self._start_tables,
+            epochs=self.config.learning.epochs if self._has_arc_stage else 0,
+            joint_labels=self._joint_labels if self._is_joint else None,
+            labels=self._gold_labels, candidates=self.candidates, threads=self._threads,
+            device=self._device,
+        )  # fmt: skip
+
+    def _start_tables(self) -> dict[str, np.ndarray]:
+        """The tables of the stage of arcs before anything is learned."""
+        tables = {"weights": self._start_weights()}
+        return tables | ({"labels": self._start_label_weights()} if self._is_joint else {})
+
+    def _make_label_stage(self) -> LabelStage | None:
+        """The stage of second-stage labels."""
+        if self._labels is None or self._is_joint:
+            return None
+        assert self._gold_labels is not None
+        return LabelStage(
+            self._labels, self._vocabularies, self.gold, self._gold_labels, self.config,
+            lambda: {"weights": self._start_label_weights()}, self._arc_stage.complete_heads,
+        )  # fmt: skip
+
+    def _pruning_stage(self) -> PruningStage:
+        return PruningStage(
+            self.gold.arc_batch, self.plan, self.features.rows, self.gold.arc_heads,
+            self.config.pruning, self._decoder.of_arcs, self._first_order(), self._known_pruner,
+            single_root=self.single_root,
+        )  # fmt: skip
+
+    def _start_label_weights(self) -> np.ndarray:
         assert self._labels is not None
         n_labels, start = len(self.label_names), self._start
         if start is None:
             rows = self.config.labels.rows if self._labels.label else 1
             return label_weights(n_labels, rows, self.config.labels.kind)
-        assert start.linear.label_weights is not None
-        assert start.linear.points is not None
-        lines = grown_labels(start.linear.label_weights.array, n_labels)
-        if self.config.labels.kind == "joint":
-            lines = np.pad(lines, ((0, 0), (0, stride_of(n_labels) - n_labels)))
-        return AveragedWeights(learned_weights(lines, start.linear.points[1]))
+        if not self._is_joint:
+            return grown_labels(self._known("labels.weights"), n_labels)
+        lines = grown_labels(self._known("arcs.labels")[:, : len(start.labels)], n_labels)
+        return np.pad(lines, ((0, 0), (0, stride_of(n_labels) - n_labels)))
 
-    def _start_vectors(self) -> VectorStage | None:
+    def _vector_stage(self) -> VectorStage | None:
         """The word vectors before anything is learned."""
         templates, config = self._arcs.word_vectors, self.config
         if templates is None:
@@ -263,15 +277,10 @@ class Trainer:
             has_row = frequent_values(*values)
             self._vector_plan = compile_vectors(templates, self._vocabularies, has_row)
         else:
+            assert self._given is not None
             self._vector_plan = grown_plan(self._start, *values)
-            n_labels = len(self.label_names)
-            self._known_vectors = grown_vectors(
-                known, self._vector_plan, len(self._start.labels), n_labels
-            )
-            networks = learned_networks(
-                self._known_vectors, templates, config.word_vectors.networks, n_labels,
-                self._vector_factors,
-            )  # fmt: skip
+            sizes = vector_sizes(templates, self._vector_plan, len(self.label_names))
+            networks = grown_networks(self._given, self._vector_plan, sizes)
         labels = self._gold_labels
         return VectorStage(
             templates,
@@ -318,39 +327,26 @@ class Trainer:
     @property
     def pruned(self) -> Pruned | None:
         """The pruner and the candidate arcs, if they are learned."""
-        return self._pruners.result if self._pruners else None
+        return self._pruning.result if self._pruning else None
 
-    @property
-    def epochs(self) -> dict[str, int]:
-        """How many epochs each stage has, and how many parsers the pruning stage, in order."""
-        has_pruning = self._is_pruned and self._known_pruner is None
-        epochs = self._epochs()
-        return {
-            "vectors": epochs.pop("vectors"),
-            "pruning": self.config.pruning.folds + 1 if has_pruning else 0,
-            **epochs,
-        }
+    def stage(self, name: str) -> Stage:
+        """The stage of a name."""
+        return next(stage for stage in self.stages if stage.name == name)
 
     @property
     def epochs_done(self) -> dict[str, int]:
-        """How many of `epochs` are learned."""
-        done = dict(self._epochs_done)
-        so_far = self._pruners
-        n_pruners = 0 if so_far is None else len(so_far.ratios)
-        if so_far is not None and so_far.result is not None:
-            n_pruners = self.epochs["pruning"]
-        return {"vectors": done.pop("vectors"), "pruning": n_pruners, **done}
+        """How many epochs of each stage are learned, by name."""
+        return {stage.name: stage.done for stage in self.stages}
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether all epochs are learned."""
+        return all(stage.done == stage.epochs for stage in self.stages)
 
     @property
     def n_unreachable(self) -> int:
         """Gold trees that the decoder cannot find; of graphs, arcs left out."""
         return self._n_left_out + self.gold.n_unreachable
-
-    @property
-    def vectors_have_labels(self) -> bool:
-        """Whether word vectors score labels."""
-        templates = self._arcs.word_vectors
-        return bool(templates and templates.label and self._labels)
 
     @property
     def _is_pruned(self) -> bool:
@@ -363,25 +359,22 @@ class Trainer:
 
     def learn(self) -> Iterator[Progress]:
         """Learn all that is left to learn; yields events during and at the end of every epoch."""
-        if self._vectors is not None:
-            yield from self._learn_epochs("vectors", self._vectors.learn)
-        if self._pruners is not None and self._pruners.result is None:
-            given = self.gold.arc_batch, self.plan, self.features.rows, self.gold.arc_heads
-            single_root = self.single_root
-            if self._known_pruner is not None:
-                found = known_pruning(*given, self._known_pruner, single_root=single_root)
-                self._pruners.result = found
-            else:
-                yield from learn_pruning(
-                    *given, self.config.pruning, self._decoder.of_arcs, self._first_order(),
-                    self._pruners, single_root=single_root,
-                )  # fmt: skip
-        yield from self._learn_epochs("arcs", self._learn_arcs)
-        if self._label_stage is None:
-            return
-        if not self.gold.graphs:
-            self._label_stage.complete(complete_heads(self._arc_model(), self.gold, self.config))
-        yield from self._learn_epochs("labels", self._label_stage.learn)
+        for stage in self.stages:
+            stage.prepare()
+            for epoch in range(stage.done, stage.epochs):
+                order = self._order(stage, epoch)
+                for counts in stage.learn(order, epoch * len(order)):
+                    if counts.done == counts.total:
+                        stage.done = epoch + 1
+                    yield Progress(stage.name, epoch + 1, *counts)
+
+    def _order(self, stage: Stage, epoch: int) -> np.ndarray:
+        """The sentences in the order of an epoch, drawn from seed, stage and epoch alone."""
+        n = len(self._treebank)
+        if not self.config.learning.shuffle:
+            return np.arange(n)
+        seeds = np.random.SeedSequence([self.config.seed, stage.drawn_for, epoch])
+        return np.random.Generator(np.random.PCG64(seeds)).permutation(n)
 
     def _first_order(self) -> "_FirstOrder":
         config = replace(
@@ -396,71 +389,28 @@ class Trainer:
             self._treebank, templates, config, self._guides, self._threads, self._vocabularies
         )  # fmt: skip
 
-    def arc_engine(self) -> Engine:
-        """What learns the arcs of an epoch."""
-        model = self._arc_model()
-        if self.config.backend == "torch":
-            return TorchEngine(model, self.gold, self.config, self._device)
-        labels = self._gold_labels if self._joint else None
-        return NativeEngine(model, self.gold, labels, self.config, self._threads)
-
-    def _learn_arcs(self, order: np.ndarray, seen: int) -> Iterator[Counts]:
-        """Learn from sentences in their order, `seen` ones came before."""
-        size = self.config.learning.batch_size
-        return learn_arcs(self.arc_engine(), self.gold.arc_batch, order, seen, size)
-
-    def _learn_epochs(
-        self, stage: str, learn: Callable[[np.ndarray, int], Iterator[Counts]]
-    ) -> Iterator[Progress]:
-        """The epochs of a stage that are left."""
-        for epoch in range(self._epochs_done[stage], self._epochs()[stage]):
-            order = self.order(stage, epoch)
-            for counts in learn(order, epoch * len(order)):
-                if counts.done == len(order):
-                    self._epochs_done[stage] = epoch + 1
-                done, wrong, words = counts
-                yield Progress(stage, epoch + 1, done, len(order), wrong, words)
-
-    def order(self, stage: str, epoch: int) -> np.ndarray:
-        """The sentences in the order of an epoch, drawn from seed, stage and epoch alone."""
-        n = len(self._treebank)
-        if not self.config.learning.shuffle:
-            return np.arange(n)
-        seeds = np.random.SeedSequence([self.config.seed, _DRAWN_FOR[stage], epoch])
-        return np.random.Generator(np.random.PCG64(seeds)).permutation(n)
-
-    def _arc_model(self) -> ArcModel:
-        return ArcModel(
-            self.plan, self.features, self.weights, self._joint,
-            self.label_weights if self._joint else None, self.candidates(),
-        )  # fmt: skip
-
     def candidates(self) -> Arcs | None:
         """The candidate arcs of the training sentences; None: all arcs."""
-        if self.pruned is None:
-            return None
-        firsts = np.zeros(len(self.gold.heads), np.int64)
-        return Arcs(all_cells(self.gold.arc_batch, firsts).firsts, self.pruned.cells)
+        return self._pruning.candidates if self._pruning else None
 
-    def _joint_labels(self) -> JointLabels:
+    def _joint_labels(self, weights: Weights) -> JointLabels:
         assert self._labels is not None
-        assert self.label_weights is not None
         return compile_joint(
-            self._labels, self._vocabularies, self.label_weights.weights, len(self.label_names),
-            self.config.decoder,
-        )  # fmt: skip
+            self._labels, self._vocabularies, weights, len(self.label_names), self.config.decoder
+        )
 
     def model(self, bits: int, config: str = "") -> Parser:
         """The parser with the average of all weights so far, as whole numbers of `bits` bits.
 
         Only between two epochs: sentences are counted by the epoch.
         """
-        labels, is_joint = None, self._joint is not None
-        if self.label_weights is not None:
-            stage = "arcs" if is_joint else "labels"
-            labels = self._mean(self.label_weights, stage)[:, : len(self.label_names)]
+        labels, is_joint = None, self._is_joint
+        if is_joint:
+            labels = self._arc_stage.mean("labels")[:, : len(self.label_names)]
+        elif self._label_stage is not None:
+            labels = self._label_stage.mean("weights")
         arcs, label_weights, scale, label_scale = whole_weights(
-            self._mean(self.weights, "arcs")[:, 0], labels, bits, is_joint=is_joint
+            self._arc_stage.mean("weights")[:, 0], labels, bits, is_joint=is_joint
         )
         templates, vectors = self._arcs, None
         if added := self._added_vectors():
@@ -500,69 +450,16 @@ class Trainer:
         """The word vectors so far with their sizes, and with the weight of their scores."""
         if self._vectors is None:
             return None
-        done = self._epochs_done["vectors"]
-        if self._frozen is None or self._frozen[0] != done:
+        best = self._vectors.best
+        state = self._vectors.done, best is not None and best.is_chosen
+        if self._frozen is None or self._frozen[0] != state:
             templates, weights = self._vectors.result()
-            if not done and self._known_vectors is not None:  # the same numbers, not rounded again
-                self._frozen = done, templates, self._known_vectors
-                return self._frozen[1:]
             share = np.float32(GRANDPARENT_SHARE)
             weights = weights._replace(grandparents=weights.grandparents * share)
             made = frozen(weights, self._vector_plan, self.gold.batch)
             made = made.with_margin(self.config.word_vectors.margin if self._arcs.arc else None)
-            self._frozen = done, templates, made.with_units(*self._vector_factors)
+            self._frozen = state, templates, made.with_units(*self._vector_factors)
         return self._frozen[1:]
-
-    def scored(self, stage: str, score: float) -> None:
-        """Keep the weights after the epoch of a stage that has just ended if its score is the best.
-
-        Of equally good epochs the first one is kept. To be called after every epoch of the stages
-        in `STAGES`, or after none: when a stage has ended, `model` has the weights that were kept.
-        Of word vectors each network is a stage of its own.
-        """
-        number = self._epochs_done[stage]
-        epochs = self.config.word_vectors.epochs if stage == "vectors" else self._epochs()[stage]
-        is_first, is_last = number % epochs == 1 % epochs, number % epochs == 0
-        best = None if is_first else self._best.get(stage)
-        if best is None or score > best.score:
-            best = Best(score, number, self._averages(stage))
-        if stage == "vectors" and is_last:
-            assert self._vectors is not None
-            self._vectors.finished[-1] = VectorTables(*best.averages)
-            self._frozen = None
-            best = best._replace(averages=[])
-        self._best[stage] = best._replace(is_chosen=is_last)
-
-    def best_epoch(self, stage: str) -> int:
-        """The epoch that `scored` has found to be the best one of a stage, from 1."""
-        return self._best[stage].epoch
-
-    def _averages(self, stage: str) -> list[np.ndarray]:
-        """Copies of the weights that `model` has after an epoch of a stage, that stage's alone."""
-        if stage == "vectors":
-            assert self._vectors is not None
-            return list(self._vectors.snapshot())
-        return [self._mean_so_far(weights, stage) for weights in self._tables_of(stage)]
-
-    def _tables_of(self, stage: str) -> list[AveragedWeights]:
-        """The tables that a stage learns, beside word vectors."""
-        tables = [self.weights] if stage == "arcs" else []
-        if self.label_weights is not None and (stage == "labels" or self._joint):
-            tables.append(self.label_weights)
-        return tables
-
-    def _mean(self, weights: AveragedWeights, stage: str) -> np.ndarray:
-        """The mean of the weights of a stage so far, or that of its best epoch."""
-        best = self._best.get(stage)
-        if best is None or not best.is_chosen:
-            return self._mean_so_far(weights, stage)
-        return best.averages[0 if weights is self.weights else -1].copy()
-
-    def _mean_so_far(self, weights: AveragedWeights, stage: str) -> np.ndarray:
-        """The mean of the weights after each sentence; or the last ones."""
-        if not self.config.learning.averaged:
-            return weights.array.copy()
-        return weights.mean(max(1, self._epochs_done[stage] * len(self._treebank)))
 
     def state(self) -> dict[str, np.ndarray]:
         """All that a later `restore` needs to continue to the same bytes.
@@ -570,58 +467,14 @@ class Trainer:
         Only between two epochs. The arrays are no copies: copy them before learning continues.
         Weights of which nothing is learned yet are left out.
         """
-        state: dict[str, np.ndarray] = {}
-        state["done"] = np.array([self._epochs_done[stage] for stage in STAGES], np.int64)
-        for name, weights in self._learned_tables(self._epochs_done):
-            state |= {name: weights.array, f"{name}_weighted": weights.weighted}
-        if self._pruners is not None:
-            state |= self._pruners.state()
-        if self._vectors is not None:
-            state |= {f"vectors_{name}": a for name, a in self._vectors.state().items()}
-        for stage, best in self._best.items():
-            state[f"best_{stage}"] = np.array([best.score, best.epoch], np.float64)
-            state |= {f"best_{stage}_{i}": a for i, a in enumerate(best.averages)}
-        return state
+        return state_of(self.stages)
 
-    def _learned_tables(self, done: Mapping[str, int]) -> Iterator[tuple[str, AveragedWeights]]:
-        """The tables of weights of stages of which an epoch is done, by name."""
-        if done["arcs"]:
-            yield "arcs", self.weights
-        if self.label_weights is not None and done["arcs" if self._joint else "labels"]:
-            yield "labels", self.label_weights
-
-    def _state_shapes(self, state: Mapping[str, np.ndarray]) -> dict[str, Shape]:
-        """The types and shapes that the arrays of a state of this run have, after what is done."""
-        shapes = {"done": Shape(np.int64, (len(STAGES),))}
-        found = state.get("done")
-        if found is None or found.dtype != np.int64 or found.shape != (len(STAGES),):
-            return shapes
-        done = {stage: max(0, n) for stage, n in zip(STAGES, found.tolist(), strict=True)}
-        for name, weights in self._learned_tables(done):
-            shapes[name] = Shape(np.float32, weights.array.shape)
-            shapes[f"{name}_weighted"] = Shape(np.float32, weights.weighted.shape)
-        if self._pruners is not None:
-            n_rows = self.features.rows.rows + self.plan.arcs.dense_lines * LINE
-            shapes |= pruning_shapes(self.gold.arc_batch, n_rows, state)
-        if self._vectors is not None:
-            of_vectors = self._vectors.shapes(done["vectors"]).items()
-            shapes |= {f"vectors_{name}": shape for name, shape in of_vectors}
-        for stage in STAGES:
-            if f"best_{stage}" in state and done[stage]:
-                shapes[f"best_{stage}"] = Shape(np.float64, (2,))
-                sizes = [table.array.shape for table in self._tables_of(stage)]
-                if stage == "vectors" and self._vectors is not None:
-                    is_between = done[stage] % self.config.word_vectors.epochs == 0
-                    sizes = [] if is_between else self._vectors.sizes.of_tables
-                shapes |= {f"best_{stage}_{i}": Shape(np.float32, s) for i, s in enumerate(sizes)}
-        return shapes
-
-    def _epochs(self) -> dict[str, int]:
-        """How many epochs each stage has."""
+    def learned(self) -> dict[str, np.ndarray]:
+        """The float32 arrays that the weights of `model` are rounded from, by stage.name."""
         return {
-            "vectors": self.config.word_vectors.all_epochs if self._vectors else 0,
-            "arcs": self.config.learning.epochs if self._has_arc_stage else 0,
-            "labels": self.config.labels.epochs if self._label_stage else 0,
+            f"{stage.name}.{name}": array
+            for stage in self.stages
+            for name, array in stage.learned().items()
         }
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
@@ -629,60 +482,8 @@ class Trainer:
 
         Raises: ModelError: the state is of another run, or of none.
         """
-        check_state(state, self._state_shapes(state), self._epochs())
-        done = dict(zip(STAGES, state["done"].tolist(), strict=True))
-        if self._is_pruned and "pruner" not in state and (done["arcs"] or done["labels"]):
-            raise ModelError("a damaged state: it has no candidate arcs")
-        tables = {
-            name: AveragedWeights(state[name], state[f"{name}_weighted"])
-            for name, _ in self._learned_tables(done)
-        }
-        self.weights = tables["arcs"] if "arcs" in tables else self._start_weights()
-        if self.label_weights is not None:
-            labels = tables["labels"] if "labels" in tables else self._start_label_weights()
-            self.label_weights = labels
-            if self._joint:
-                self._joint = self._joint_labels()
-            elif self._label_stage:
-                self._label_stage.weights = labels
-        self._epochs_done = done
-        self._restore_best(state)
-        if self._vectors is not None:
-            prefix = "vectors_"
-            self._vectors.restore(
-                {
-                    name.removeprefix(prefix): a
-                    for name, a in state.items()
-                    if name.startswith(prefix)
-                }
-            )
-            self._frozen = None
-        if self._pruners is not None:
-            self._pruners = PrunersSoFar(self.gold.arc_batch)
-        if self._pruners is not None and "pruner" in state:
-            self._pruners.result = from_state(
-                state, self.config.pruning, self._decoder.of_arcs, self.gold.arc_batch,
-                self.gold.arc_heads,
-            )  # fmt: skip
-        elif self._pruners is not None and "pruning_ratios" in state:
-            self._pruners.restore(state, self.config.pruning.folds)
-
-    def _restore_best(self, state: Mapping[str, np.ndarray]) -> None:
-        """The best epochs so far of a state.
-
-        Raises: ModelError: an epoch that is not done.
-        """
-        self._best = {}
-        for stage in STAGES:
-            if (facts := state.get(f"best_{stage}")) is None:
-                continue
-            score, epoch = facts.tolist()
-            done, epochs = self._epochs_done[stage], self._epochs()[stage]
-            if not 1 <= epoch <= done or epoch != int(epoch):
-                raise ModelError(f"a damaged state: epoch {epoch} of {stage} is not done")
-            names = [name for i in range(2) if (name := f"best_{stage}_{i}") in state]
-            averages = [state[name] for name in names]
-            self._best[stage] = Best(score, int(epoch), averages, is_chosen=done == epochs)
+        restore(self.stages, state)
+        self._frozen = None
 
 
 def check_templates(arcs: TemplateSet, labels: TemplateSet | None, config: RunConfig) -> None:
@@ -723,18 +524,6 @@ def check_templates(arcs: TemplateSet, labels: TemplateSet | None, config: RunCo
             f"labels.kind joint: {which} has no arc templates, so that labels can have none:"
             " choose labels.features=vectors, or second-stage"
         )
-
-
-class Best(NamedTuple):
-    """The best epoch of a stage so far: its score and number, and the weights of a model after it.
-
-    is_chosen: whether the stage has ended, so that a model has these weights.
-    """
-
-    score: float
-    epoch: int
-    averages: list[np.ndarray]
-    is_chosen: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from gpuparse import array_file
 from gpuparse.commands import parse, train
 from gpuparse.jobs import checkpoint
 from gpuparse.jobs.records import read_metrics, read_scores
-from gpuparse.learning.events import STAGES
+from gpuparse.learning.trainer import STAGES
 from gpuparse.model_folder import WEIGHTS
 from gpuparse.pipeline import FILES, LEMMATIZER, TAGGER, TOKENIZER
 from tests.campaign.bench import PIPELINE, SYSTEMS, Bench
@@ -170,9 +170,8 @@ def last_kept(model: Path) -> str:
         return "a part of the calibration"
     if (last / checkpoint.STATE).exists():
         arrays = array_file.read(last / checkpoint.STATE, form=checkpoint.FORMAT, what="state")[1]
-        begun = [stage for stage, n in zip(STAGES, arrays["done"].tolist(), strict=True) if n]
-        pruned = ["pruning"] if any(name.startswith("prun") for name in arrays) else []
-        return f"an epoch of {[*begun[:1], *pruned, *begun[1:]][-1]}"
+        begun = [stage.name for stage in STAGES if arrays.get(f"{stage.name}.done", [0])[0]]
+        return f"an epoch of {begun[-1]}"
     stages = {file.stem for file in (last / checkpoint.STAGES).glob("*.safetensors")}
     order = ["tags-3", "tags-2", "tags-1", LEMMATIZER, "tagger-scale", TAGGER, TOKENIZER]
     return next((name for name in order if name in stages), "nothing")

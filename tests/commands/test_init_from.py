@@ -1,9 +1,11 @@
 """`init_from`: learning on from a model, resuming to the same bytes, and what is refused."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import gpuparse
@@ -12,7 +14,9 @@ from gpuparse.commands.console import run
 from gpuparse.config import load_config
 from gpuparse.data.synthetic import generate
 from gpuparse.jobs import train as train_job
+from gpuparse.learning.start import FILE
 from gpuparse.model_folder import WEIGHTS, load_parser
+from tests.commands.conftest import ROOT, program
 from tests.runs import model_files
 
 
@@ -27,27 +31,47 @@ def more(trained, tmp_path) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def kept(trained, tmp_path_factory) -> Path:
+    """The model of `trained` with what it was rounded from."""
+    model = tmp_path_factory.mktemp("kept") / "model"
+    done = program(
+        "train.py", trained.config, f"output={model}", "learning.keep_state=true", "--quiet",
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()
+    return model
+
+
 @pytest.fixture
-def words(trained, more, tmp_path, monkeypatch) -> list[str]:
+def words(trained, kept, more, tmp_path, monkeypatch) -> list[str]:
     """Arguments of a run that learns on."""
     monkeypatch.chdir(trained.folder)
     return [
-        str(trained.config), f"output={tmp_path / 'model'}", f"init_from={trained.model}",
-        f"data.train={more}", "learning.epochs=2", "labels.epochs=1",
+        str(trained.config), f"output={tmp_path / 'model'}", f"init_from={kept}",
+        f"data.train={more}", "learning.epochs=2", "labels.epochs=1", "learning.keep_state=true",
     ]  # fmt: skip
 
 
-def test_train_learns_on(trained, words, more, tmp_path, capsys):
+def test_a_model_is_the_same_with_what_it_was_rounded_from(trained, kept):
+    one, other = load_parser(trained.model), load_parser(kept)
+    assert np.array_equal(one.linear.arcs.array, other.linear.arcs.array)
+    assert one.linear.points == other.linear.points
+    assert not (trained.model / FILE).exists()
+    assert (kept / FILE).exists()
+
+
+def test_train_learns_on(trained, kept, words, more, tmp_path, capsys):
     assert run(train.main, words) == 0
     said = capsys.readouterr().err
-    assert f"starts from {trained.model}: " in said
+    assert f"starts from {kept}: " in said
     old, new = load_parser(trained.model), load_parser(tmp_path / "model")
-    assert "Mondfisch" in new.vocabularies.values["form"]
-    assert "Mondfisch" not in old.vocabularies.values["form"]
+    assert "Mondfisch" in new.linear.vocabularies.values["form"]
+    assert "Mondfisch" not in old.linear.vocabularies.values["form"]
     assert new.labels[: len(old.labels)] == old.labels
     assert new.is_calibrated
     scores = json.loads((tmp_path / "model" / "scores.json").read_text())
-    assert scores["init_from"] == str(trained.model)
+    assert scores["init_from"] == str(kept)
     assert scores["test"]["uas"]["percent"] > 80
     assert "init_from: model\n" in new.config
     # The new model can be learned on again, by its own config.
@@ -57,10 +81,10 @@ def test_train_learns_on(trained, words, more, tmp_path, capsys):
     capsys.readouterr()
 
 
-def test_python_learns_on(trained, words, more, tmp_path):
+def test_python_learns_on(trained, kept, words, more, tmp_path):
     keys = {
-        "init_from": str(trained.model), "data.train": str(more), "learning.epochs": 2,
-        "labels.epochs": 1, "output": str(tmp_path / "python"),
+        "init_from": str(kept), "data.train": str(more), "learning.epochs": 2,
+        "labels.epochs": 1, "learning.keep_state": True, "output": str(tmp_path / "python"),
     }  # fmt: skip
     gpuparse.train(str(trained.config), keys, quiet=True)
     assert run(train.main, [*words, "--quiet"]) == 0
@@ -101,7 +125,7 @@ def test_an_interrupted_run_is_resumed_to_the_same_bytes(trained, words, more, t
     assert model_files(tmp_path / "stopped") == once
 
 
-def test_wrong_models_are_refused(trained, words, tmp_path, capsys):
+def test_wrong_models_are_refused(trained, kept, words, tmp_path, capsys):
     def error_of(*more: str) -> tuple[int, str]:
         code = run(train.main, [*words, *more])
         return code, capsys.readouterr().err
@@ -109,15 +133,25 @@ def test_wrong_models_are_refused(trained, words, tmp_path, capsys):
     code, said = error_of(f"init_from={tmp_path / 'none'}")
     assert code == 4, said
     assert "no such folder" in said
+    code, said = error_of(f"init_from={trained.model}")
+    assert code == 2, said
+    assert "learn that model with learning.keep_state=true" in said
     damaged = tmp_path / "damaged"
-    shutil.copytree(trained.model, damaged)
+    shutil.copytree(kept, damaged)
     content = bytearray((damaged / WEIGHTS).read_bytes())
     content[-5] ^= 1
     (damaged / WEIGHTS).write_bytes(content)
     code, said = error_of(f"init_from={damaged}")
     assert code == 4, said
     assert "changed or damaged" in said
-    code, said = error_of(f"output={trained.model}", "--force")
+    shutil.copy(trained.model / WEIGHTS, damaged / WEIGHTS)
+    content = bytearray((kept / FILE).read_bytes())
+    content[-5] ^= 1
+    (damaged / FILE).write_bytes(content)
+    code, said = error_of(f"init_from={damaged}")
+    assert code == 4, said
+    assert "changed or damaged" in said
+    code, said = error_of(f"output={kept}", "--force")
     assert code == 2, said
     assert "is init_from too" in said
     code, said = error_of("feature_map.rows=4096")

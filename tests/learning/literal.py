@@ -132,13 +132,15 @@ def with_random_weights(trainer: Trainer, seed: int) -> dict[str, np.ndarray]:
     """Let a trainer start from random weights; returns a copy of them."""
     rng, model = np.random.default_rng(seed), trainer.model(16)
     start = rng.normal(0, 0.5, trainer.features.n_rows).astype(np.float32)
-    start = {"arcs": silence(start, model.linear.plan, model.linear.features)[:, np.newaxis]}
+    start = {
+        "arcs.weights": silence(start, model.linear.plan, model.linear.features)[:, np.newaxis]
+    }
     if trainer.config.labels.kind == "joint":
-        labels = trainer.label_weights.array
-        start["labels"] = rng.normal(0, 0.5, labels.shape).astype(np.float32)
-        start["labels"][:, len(model.labels) :] = 0  # what makes up a line
-        labels[:] = start["labels"]
-    trainer.weights.array[:] = start["arcs"]
+        labels = trainer.stage("arcs").tables["labels"].array
+        start["arcs.labels"] = rng.normal(0, 0.5, labels.shape).astype(np.float32)
+        start["arcs.labels"][:, len(model.labels) :] = 0  # what makes up a line
+        labels[:] = start["arcs.labels"]
+    trainer.stage("arcs").tables["weights"].array[:] = start["arcs.weights"]
     return start
 
 
@@ -447,9 +449,9 @@ class Literal:
             for tree in (tree for of_sentence in self.trees for tree in of_sentence):
                 rows.update(tree.rows)
                 lines.update(line for of_word in tree.lines for line in of_word)
-        found = {row: float(arrays["arcs"][row, 0]) for row in rows}
+        found = {row: float(arrays["arcs.weights"][row, 0]) for row in rows}
         for line in lines:
-            values = arrays["labels"][line, : len(self.model.labels)].tolist()
+            values = arrays["arcs.labels"][line, : len(self.model.labels)].tolist()
             found |= {(line, label): value for label, value in enumerate(values)}
         return found
 
@@ -460,8 +462,8 @@ class Literal:
             self, self.orders(), rule=learning.rule, start=self.named(start),
             cap=learning.max_step or np.inf, batch_size=learning.batch_size,
         )  # fmt: skip
-        arcs = start["arcs"][:, 0].astype(np.float64)
-        labels = start["labels"].astype(np.float64) if self.lines else None
+        arcs = start["arcs.weights"][:, 0].astype(np.float64)
+        labels = start["arcs.labels"].astype(np.float64) if self.lines else None
         for name, move in moves.items():
             if isinstance(name, tuple):
                 labels[name] += move
@@ -495,10 +497,11 @@ def learned(trainer: Trainer) -> Trainer:
 def average_of(trainer: Trainer, wrong: list[int]) -> Averages:
     state = trainer.state()
     seen = trainer.config.learning.epochs * len(trainer.gold.batch)
-    arcs = state["arcs"][:, 0] - state["arcs_weighted"] / seen
+    arcs = state["arcs.weights"][:, 0] - state["arcs.weights_weighted"] / seen
     labels = None
     if trainer.config.labels.kind == "joint":
-        labels = state["labels"] - state["labels_weighted"].reshape(state["labels"].shape) / seen
+        labels = state["arcs.labels"]
+        labels = labels - state["arcs.labels_weighted"].reshape(labels.shape) / seen
     return Averages(arcs, labels, wrong)
 
 
@@ -522,11 +525,11 @@ def assert_the_average_is_literal(
             break
     wrong = [event.wrong for event in events if event.epoch_is_over]
     found = average_of(trainer, wrong)
-    assert np.count_nonzero(np.abs(expected.arcs - start["arcs"][:, 0]) > 1e-4) > moved
+    assert np.count_nonzero(np.abs(expected.arcs - start["arcs.weights"][:, 0]) > 1e-4) > moved
     np.testing.assert_allclose(found.arcs, expected.arcs, atol=2e-5)
     if options.labels.kind == "joint":
         assert expected.labels is not None
-        assert np.count_nonzero(np.abs(expected.labels - start["labels"]) > 1e-4) > moved // 3
+        assert np.count_nonzero(np.abs(expected.labels - start["arcs.labels"]) > 1e-4) > moved // 3
         np.testing.assert_allclose(found.labels, expected.labels, atol=2e-5)
     # Later the cost of trees that were learned from may make up for their margin to the point.
     compared = 1 if options.learning.cost_augmented else options.learning.epochs

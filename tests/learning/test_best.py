@@ -1,4 +1,4 @@
-"""`Trainer.scored`: a model has the weights of the epoch with the best score."""
+"""`Stage.scored`: a model has the weights of the epoch with the best score."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pytest
 
 from gpuparse.errors import ModelError
 from gpuparse.features.templates import parse_set
-from gpuparse.learning.events import STAGES
-from gpuparse.learning.trainer import Trainer
+from gpuparse.learning.trainer import STAGES, Trainer
 from gpuparse.parser import Parser
 from gpuparse.scorers.vectors.scorer import vectors_of
 from tests.runs import run_config
@@ -57,7 +56,7 @@ def scored(trainer: Trainer, scores: dict[str, list[float]]) -> Iterable[Parser]
     for event in trainer.learn():
         if event.epoch_is_over:
             yield trainer.model(16)
-            trainer.scored(event.stage, scores[event.stage][event.epoch - 1])
+            trainer.stage(event.stage).scored(scores[event.stage][event.epoch - 1])
 
 
 @pytest.mark.parametrize("which", list(SCORES))
@@ -67,7 +66,7 @@ def test_the_model_is_that_of_the_best_epoch(which: str, kind: str) -> None:
     models = list(scored(trainer, SCORES[which]))
     best = int(np.argmax(SCORES[which]["arcs"]))
     final = trainer.model(16)
-    assert trainer.best_epoch("arcs") == best + 1
+    assert trainer.stage("arcs").best.epoch == best + 1
     if kind != "second-stage":
         assert fingerprint(final) == fingerprint(models[best])
     else:  # the labels are learned after all epochs of arcs
@@ -90,14 +89,13 @@ def test_each_network_of_word_vectors_has_its_best_epoch(which: str) -> None:
     alone = trainer_of("both")
     for event in alone.learn():
         if event.epoch_is_over:
-            alone.scored(event.stage, SCORES[which][event.stage][event.epoch - 1])
+            alone.stage(event.stage).scored(SCORES[which][event.stage][event.epoch - 1])
             if event.epoch == n:
                 break
     assert np.array_equal(vectors_of(alone.model(16).scorers).table, after_one.table)
-    assert np.array_equal(
-        vectors_of(trainer.model(16).scorers).table, vectors_of(models[n + best].scorers).table
-    )
-    assert trainer.best_epoch("vectors") == n + best + 1
+    last = vectors_of(trainer.model(16).scorers)
+    assert np.array_equal(last.table, vectors_of(models[n + best].scorers).table)
+    assert trainer.stage("vectors").best.epoch == n + best + 1
 
 
 @pytest.mark.parametrize("templates", list(SETS))
@@ -116,7 +114,7 @@ def state_after(templates: str, epochs: int) -> dict[str, np.ndarray]:
     trainer = trainer_of(templates)
     for event in trainer.learn():
         if event.epoch_is_over:
-            trainer.scored(event.stage, SCORES["middle"][event.stage][event.epoch - 1])
+            trainer.stage(event.stage).scored(SCORES["middle"][event.stage][event.epoch - 1])
             epochs -= 1
             if not epochs:
                 break
@@ -128,6 +126,6 @@ def test_damaged_best_epochs_are_refused() -> None:
     for stage in STAGES:
         for facts in ([1.0, 9.0], [1.0, 0.0], [1.0, 1.5], [np.nan, 1.0], [1.0]):
             with pytest.raises(ModelError):
-                trainer_of("arcs").restore(state | {f"best_{stage}": np.array(facts)})
-    with pytest.raises(ModelError, match="best_arcs_0"):
-        trainer_of("arcs").restore({k: v for k, v in state.items() if k != "best_arcs_0"})
+                trainer_of("arcs").restore(state | {f"{stage.name}.best": np.array(facts)})
+    with pytest.raises(ModelError, match=r"arcs\.best_0"):
+        trainer_of("arcs").restore({k: v for k, v in state.items() if k != "arcs.best_0"})

@@ -56,7 +56,7 @@ def literal_average(
     literal = Literal(sentences, options, trainer.model(16))
     names = list(literal.named(start))
     column = {name: k for k, name in enumerate(names)}
-    weights = torch.from_numpy(start["arcs"][names, 0]).double()
+    weights = torch.from_numpy(start["arcs.weights"][names, 0]).double()
     total, seen = torch.zeros_like(weights), 0
     for order in literal.orders():
         for s in order:
@@ -70,7 +70,7 @@ def literal_average(
             assert leaf.grad is not None
             weights = weights + STEP * leaf.grad
             total, seen = total + weights, seen + 1
-    expected = start["arcs"][:, 0].astype(np.float64)
+    expected = start["arcs.weights"][:, 0].astype(np.float64)
     expected[names] = (total / seen).numpy()
     return expected
 
@@ -90,8 +90,8 @@ def test_every_step_is_the_gradient(
     expected = literal_average(sentences, options, trainer, start)
     events = list(trainer.learn())
     state, seen = trainer.state(), options.learning.epochs * len(sentences)
-    found = state["arcs"][:, 0] - state["arcs_weighted"] / seen
-    assert np.count_nonzero(np.abs(expected - start["arcs"][:, 0]) > 1e-4) > 100
+    found = state["arcs.weights"][:, 0] - state["arcs.weights_weighted"] / seen
+    assert np.count_nonzero(np.abs(expected - start["arcs.weights"][:, 0]) > 1e-4) > 100
     np.testing.assert_allclose(found, expected, atol=1e-5)
     known = sum(w[6] != "_" for s in sentences for w in s)
     assert 0 < events[0].wrong <= known
@@ -100,7 +100,7 @@ def test_every_step_is_the_gradient(
 def test_sentences_of_which_nothing_is_known_teach_nothing() -> None:
     sentences = without_heads(toy_treebank("eisner", 2, [5, 3]), 2.0, 1)
     trainer = trainer_of(sentences, SOFT)
-    start = with_random_weights(trainer, 1)["arcs"]
+    start = with_random_weights(trainer, 1)["arcs.weights"]
     events = list(trainer.learn())
-    np.testing.assert_allclose(trainer.state()["arcs"], start, atol=1e-6)
+    np.testing.assert_allclose(trainer.state()["arcs.weights"], start, atol=1e-6)
     assert [event.wrong for event in events] == [0, 0]

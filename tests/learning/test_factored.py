@@ -65,13 +65,13 @@ def literal_average(
 
 def compared(options: RunConfig, sentences: list[Sentence]) -> None:
     trainer = trainer_of(sentences, options)
-    start = with_random_weights(trainer, 5)["arcs"][:, 0].astype(np.float64)
+    start = with_random_weights(trainer, 5)["arcs.weights"][:, 0].astype(np.float64)
     literal = Literal(sentences, options, trainer.model(16))
-    names = list(literal.named({"arcs": start[:, np.newaxis]}))
+    names = list(literal.named({"arcs.weights": start[:, np.newaxis]}))
     average, wrong = literal_average(literal, names, start[names])
     events = list(trainer.learn())
     state, seen = trainer.state(), options.learning.epochs * len(sentences)
-    found = state["arcs"][:, 0] - state["arcs_weighted"] / seen
+    found = state["arcs.weights"][:, 0] - state["arcs.weights_weighted"] / seen
     expected = start.copy()
     expected[names] = average
     assert np.count_nonzero(np.abs(expected - start) > 1e-3) > 50
@@ -104,7 +104,7 @@ def test_after_a_sentence_every_gold_arc_is_1_above_the_others(max_step: float |
             for h in range(9)
             if h not in (m, right)
         ]
-        moved = np.abs(trainer.state()["arcs"] - start["arcs"])
+        moved = np.abs(trainer.state()["arcs.weights"] - start["arcs.weights"])
         assert moved.max() > 0
         if max_step is None:
             assert min(margins) >= 1 - 1e-4

@@ -125,11 +125,12 @@ def test_threads_and_resuming_change_nothing() -> None:
 def test_arcs_and_labels_have_one_scale() -> None:
     trainer = trainer_of(toy_treebank("eisner", 1, [4, 5, 3]), changed(JOINTLY, epochs=1))
     with_random_weights(trainer, 1)
-    trainer.label_weights.array[:] *= 3
+    trainer.stage("arcs").tables["labels"].array[:] *= 3
     learned(trainer)
     model, state = trainer.model(16), trainer.state()
-    labels = state["labels"] - state["labels_weighted"].reshape(state["labels"].shape) / 3
-    arcs = state["arcs"] - state["arcs_weighted"][:, np.newaxis] / 3
+    labels = state["arcs.labels"]
+    labels = labels - state["arcs.labels_weighted"].reshape(labels.shape) / 3
+    arcs = state["arcs.weights"] - state["arcs.weights_weighted"][:, np.newaxis] / 3
     scale = 32767 / max(np.abs(labels).max(), np.abs(arcs).max())
     assert model.linear.label_weights
     assert (

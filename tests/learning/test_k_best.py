@@ -76,7 +76,7 @@ def test_after_a_step_the_margins_of_all_k_trees_are_at_least_their_costs(
                 for sign, each in ((1, gold), (-1, tree)):
                     for name, times in literal.features_of(0, each).items():
                         features[j, names.index(name)] += sign * times
-        before = start["arcs"][names, 0].astype(float)
+        before = start["arcs.weights"][names, 0].astype(float)
         gram, margins = features @ features.T, features @ before
         # The step meets all constraints, in the precision that it is found in.
         cap, steps = max_step or np.inf, np.zeros(k)
@@ -88,7 +88,7 @@ def test_after_a_step_the_margins_of_all_k_trees_are_at_least_their_costs(
         assert (unmet[counts & (steps < cap)] < 1e-6).all()
         assert (np.abs(unmet[counts & (steps > 0) & (steps < cap)]) < 1e-6).all()
         # And the weights have moved by it, in the precision of weights.
-        after = trainer.state()["arcs"][names, 0].astype(float)
+        after = trainer.state()["arcs.weights"][names, 0].astype(float)
         np.testing.assert_allclose(after - before, steps @ features, atol=1e-6)
         if max_step is None:
             assert (features @ after >= costs - 1e-4).all()

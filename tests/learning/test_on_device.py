@@ -56,7 +56,7 @@ def assert_equal_to_the_bit(ours: Trainer, theirs: Trainer) -> None:
     (state, wrong), (expected, expected_wrong) = learned(ours), learned(theirs)
     assert wrong == expected_wrong
     assert wrong[0] > 0
-    assert np.count_nonzero(state["arcs"]) > 50
+    assert np.count_nonzero(state["arcs.weights"]) > 50
     assert state.keys() == expected.keys()
     for name, array in state.items():
         assert array.dtype == expected[name].dtype
@@ -148,17 +148,17 @@ def test_steps_of_any_size_are_the_compiled_ones_but_for_rounding(
     states, wrong = [], []
     for backend in ("torch", "cpu"):
         trainer = trainer_of(sentences, options, backend, device)
-        start = with_random_weights(trainer, 4)["arcs"]
+        start = with_random_weights(trainer, 4)["arcs.weights"]
         state, of_epochs = learned(trainer)
         states.append(state)
         wrong.append(of_epochs)
     assert wrong[0] == wrong[1]
     ours, theirs = states
-    assert np.count_nonzero(np.abs(theirs["arcs"] - start) > 1e-4) > 60
-    np.testing.assert_allclose(ours["arcs"], theirs["arcs"], atol=1e-5)
+    assert np.count_nonzero(np.abs(theirs["arcs.weights"] - start) > 1e-4) > 60
+    np.testing.assert_allclose(ours["arcs.weights"], theirs["arcs.weights"], atol=1e-5)
     seen = options.learning.epochs * len(sentences)
     np.testing.assert_allclose(
-        ours["arcs_weighted"] / seen, theirs["arcs_weighted"] / seen, atol=1e-5
+        ours["arcs.weights_weighted"] / seen, theirs["arcs.weights_weighted"] / seen, atol=1e-5
     )
 
 

@@ -140,7 +140,7 @@ def test_learning_is_over_the_arcs_left_alone(pruned: Trainer) -> None:
     without = learned(trainer_of(SENTENCES, {"max_heads": None}))
     assert without.pruned is None
     assert without.model(16).linear.pruner is None
-    assert not np.array_equal(pruned.state()["arcs"], without.state()["arcs"])
+    assert not np.array_equal(pruned.state()["arcs.weights"], without.state()["arcs.weights"])
 
 
 def test_a_resumed_run_ends_with_the_same_model(pruned: Trainer) -> None:
@@ -167,7 +167,7 @@ def test_a_state_with_scales_that_cannot_be_is_refused() -> None:
     state = first.state()
     for ratios in (np.array([0.0]), np.ones(4), np.array(1.0), np.array([np.nan])):
         with pytest.raises(ModelError):
-            trainer_of(SENTENCES).restore(state | {"pruning_ratios": ratios})
+            trainer_of(SENTENCES).restore(state | {"pruning.ratios": ratios})
 
 
 def test_events_tell_how_far_every_parser_is() -> None:

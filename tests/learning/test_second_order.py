@@ -114,7 +114,7 @@ def test_from_nothing_the_average_is_the_literal_one_to_the_tie(
     ]
     trainer = trained(options, sentences)
     model = trainer.model(16)
-    nothing = {"arcs": np.zeros_like(trainer.state()["arcs"])}
+    nothing = {"arcs.weights": np.zeros_like(trainer.state()["arcs.weights"])}
     average = Literal(sentences, options, model).average(nothing).arcs
     found = model.linear.arcs.array[:, 0].astype(int)
     expected = average * 32767 / np.abs(average).max()
@@ -146,7 +146,7 @@ def test_after_a_mira_step_the_margin_is_at_least_the_cost(
         cost, margin = literal.cost_of(0, guess), score(before, difference)
         after = literal.named(state)
         if cost == 0 or margin >= cost:
-            assert np.array_equal(state["arcs"], start["arcs"])
+            assert np.array_equal(state["arcs.weights"], start["arcs.weights"])
             continue
         different += 1
         if max_step is None:
@@ -167,12 +167,12 @@ def test_the_least_gain_is_one_of_training_and_is_stored_in_the_models_scale(dec
     }
     for gain, trainer in models.items():
         state, seen = trainer.state(), OPTIONS.learning.epochs * len(sentences)
-        average = state["arcs"][:, 0] - state["arcs_weighted"] / seen
+        average = state["arcs.weights"][:, 0] - state["arcs.weights_weighted"] / seen
         scale = 32767 / np.abs(average).max()
         assert trainer.model(16).min_gain == pytest.approx(gain * scale, rel=1e-4)
         scale = 127 / np.abs(average).max()
         assert trainer.model(8).min_gain == pytest.approx(gain * scale, rel=1e-4)
-    weights = {gain: trainer.state()["arcs"].tobytes() for gain, trainer in models.items()}
+    weights = {gain: trainer.state()["arcs.weights"].tobytes() for gain, trainer in models.items()}
     assert len(set(weights.values())) == (1 if decoder == "eisner_sibling" else 3)
 
 
@@ -360,7 +360,7 @@ def test_zero_sibling_weights_give_first_order_trees() -> None:
         trainer = Trainer(
             treebank_of(sentences), SECOND_ORDER, None, changed(OPTIONS, decoder=decoder)
         )
-        weights = trainer.weights.array
+        weights = trainer.stage("arcs").tables["weights"].array
         arcs = trained(changed(OPTIONS, decoder="eisner"), sentences)
         model = arcs.model(16)
         batch = Encoder(model.linear.vocabularies).encode(treebank_of(sentences))
@@ -374,7 +374,7 @@ def test_zero_sibling_weights_give_first_order_trees() -> None:
                 for found in of_arc
             }
         )
-        weights[rows] = arcs.state()["arcs"][rows]
+        weights[rows] = arcs.state()["arcs.weights"][rows]
         trees[decoder] = trainer.model(16).parse(treebank_of(sentences)).heads.tolist()
     assert trees["eisner_sibling"] == trees["eisner"]
     assert np.count_nonzero(weights) > 100

@@ -99,7 +99,7 @@ def test_after_a_mira_step_the_margin_is_the_cost(max_step: float | None, decode
         batch = Encoder(model.linear.vocabularies).encode(treebank)
         rows = rows_of_arcs(batch, 0, model.linear.plan.arcs, model.linear.features)
         cost = sum(a != b for a, b in zip(before.tolist(), gold, strict=True))
-        weights = trainer.state()["arcs"][:, 0].astype(np.float64)
+        weights = trainer.state()["arcs.weights"][:, 0].astype(np.float64)
         margin = sum(
             weights[rows[h, m]].sum() * sign
             for heads, sign in ((gold, 1), (before.tolist(), -1))
@@ -136,7 +136,7 @@ def test_learning_looks_at_the_best_tree_of_all(
         weights = silence(weights[:, 0], model.linear.plan.arcs, model.linear.features)[
             :, np.newaxis
         ]
-        trainer.weights.array[:] = weights
+        trainer.stage("arcs").tables["weights"].array[:] = weights
         for _ in trainer.learn():
             pass
         rows, gold = (
@@ -156,7 +156,9 @@ def test_learning_looks_at_the_best_tree_of_all(
         for heads, sign in ((gold, 1), (guess, -1)):
             for m, h in enumerate(heads, start=1):
                 np.add.at(expected, rows[h, m], sign)
-        np.testing.assert_allclose(trainer.state()["arcs"] - weights, expected[:, None], atol=1e-5)
+        np.testing.assert_allclose(
+            trainer.state()["arcs.weights"] - weights, expected[:, None], atol=1e-5
+        )
         different += bool(expected.any())
     assert different > 6
 

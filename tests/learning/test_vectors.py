@@ -287,7 +287,7 @@ def test_a_state_between_two_epochs_goes_on_to_the_same_bytes(
     first, second = (sample.stage(config=config, device=device) for _ in range(2))
     learned(first, done)
     state = first.state()
-    shapes = first.shapes(done)
+    shapes = first.shapes(done, {})
     assert {name: (a.dtype, a.shape) for name, a in state.items()} == {
         name: (np.dtype(shape.dtype), shape.sizes) for name, shape in shapes.items()
     }

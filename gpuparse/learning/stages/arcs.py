@@ -3,7 +3,7 @@
 Two engines do the work: native code on the CPU, and torch on any device.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,9 +18,10 @@ from gpuparse.errors import NoTreeError, plural
 from gpuparse.features.plan import Plan
 from gpuparse.learning.events import Counts
 from gpuparse.learning.gold import GoldGraphs, GoldTrees
+from gpuparse.learning.stages.stage import TableStage
 from gpuparse.learning.updates import AveragedWeights, update_rule
 from gpuparse.scorers.linear.pruning import Arcs
-from gpuparse.scorers.linear.weights import FeatureMap, JointLabels
+from gpuparse.scorers.linear.weights import FeatureMap, JointLabels, Weights
 from gpuparse.scorers.native import make_scorer, make_search, sentences_of
 
 SLICE = 256  # sentences between two events
@@ -62,41 +63,97 @@ class Engine(Protocol):
         """Bring the weights back to the model, if they were elsewhere."""
 
 
-def learn_arcs(
-    engine: Engine, batch: Batch, order: np.ndarray, seen: int, batch_size: int
-) -> Iterator[Counts]:
-    """Learn from the sentences of a batch in an order; `seen` came before."""
-    ordered = batch.select(order)
-    words, wrong, done = 0, 0, 0
-    step = max(SLICE // batch_size, 1) * batch_size
-    for first in range(0, len(order), step):
-        part = ordered.select(np.arange(first, min(first + step, len(order))))
-        wrong += engine.learn(part, seen + first)
-        words += int(part.lengths.sum())
-        done += len(part)
-        if done == len(order):
-            engine.finish()
-        yield Counts(done, wrong, words)
+class ArcStage(TableStage):
+    """Learns the table `weights` of arcs and other parts, and `labels` where there are joint ones.
 
-
-def complete_heads(model: ArcModel, gold: GoldTrees, config: RunConfig) -> np.ndarray:
-    """(T,) gold heads, completed by the best tree that has all known ones.
-
-    Raises: NoTreeError: the scores are not finite.
+    Args:
+        gold: what is learned from.
+        start: makes the tables before anything is learned.
+        joint_labels: of their weights, where labels are found with the trees; None: they are not.
+        labels: (T,) gold labels by token index, for these.
+        candidates: the arcs that are searched over once the stages before are learned; None: all.
+        threads: that predict the sentences of a batch. device: where torch learns.
+    Source: McDonald, Crammer & Pereira (2005), figure 3; McDonald & Pereira (2006), figure 6.
     """
-    partial = np.flatnonzero(incomplete(gold.batch, gold.heads))
-    heads = gold.heads.copy()
-    if len(partial) == 0:
+
+    name = "arcs"
+    drawn_for = 0
+
+    def __init__(
+        self,
+        plan: Plan,
+        features: FeatureMap,
+        gold: GoldTrees,
+        config: RunConfig,
+        start: Callable[[], dict[str, np.ndarray]],
+        *,
+        epochs: int,
+        joint_labels: Callable[[Weights], JointLabels] | None,
+        labels: np.ndarray | None,
+        candidates: Callable[[], Arcs | None],
+        threads: int,
+        device: str,
+    ) -> None:
+        super().__init__(epochs, start, len(gold.batch), config)
+        self._plan, self._features, self._gold, self._config = plan, features, gold, config
+        self._candidates, self._threads, self._device = candidates, threads, device
+        self._joint = joint_labels and joint_labels(self.tables["labels"].weights)
+        self._labels = labels if joint_labels else None
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether labels are found with the trees."""
+        return self._joint is not None
+
+    def _model(self) -> ArcModel:
+        return ArcModel(
+            self._plan, self._features, self.tables["weights"], self._joint,
+            self.tables.get("labels"), self._candidates(),
+        )  # fmt: skip
+
+    def _engine(self) -> Engine:
+        """What learns an epoch."""
+        if self._config.backend == "torch":
+            return TorchEngine(self._model(), self._gold, self._config, self._device)
+        return NativeEngine(self._model(), self._gold, self._labels, self._config, self._threads)
+
+    def learn(self, order: np.ndarray, seen: int) -> Iterator[Counts]:
+        """Learn from sentences in their order; `seen` came before.
+
+        Raises: NoTreeError: the scores are not finite.
+        """
+        engine, ordered = self._engine(), self._gold.arc_batch.select(order)
+        words, wrong, done = 0, 0, 0
+        size = self._config.learning.batch_size
+        step = max(SLICE // size, 1) * size
+        for first in range(0, len(order), step):
+            part = ordered.select(np.arange(first, min(first + step, len(order))))
+            wrong += engine.learn(part, seen + first)
+            words += int(part.lengths.sum())
+            done += len(part)
+            if done == len(order):
+                engine.finish()
+            yield Counts(done, len(order), wrong, words)
+
+    def complete_heads(self) -> np.ndarray:
+        """(T,) gold heads, completed by the best tree that has all known ones.
+
+        Raises: NoTreeError: the scores are not finite.
+        """
+        gold, config, model = self._gold, self._config, self._model()
+        partial = np.flatnonzero(incomplete(gold.batch, gold.heads))
+        heads = gold.heads.copy()
+        if len(partial) == 0:
+            return heads
+        search = make_search(config.decoder, single_root=gold.single_root, min_gain=config.min_gain)
+        sentences = sentences_of(gold.batch.select(partial), gold.arc_heads)
+        scorer = model.scorer(with_labels=False)
+        no_labels, no_marks = np.zeros(0, np.int64), np.zeros((2, 0), np.int64)
+        failed = native.call(
+            "parse_batch", sentences, scorer, search, model.allowed(), heads, no_labels, no_marks
+        )
+        _require_tree(failed)
         return heads
-    search = make_search(config.decoder, single_root=gold.single_root, min_gain=config.min_gain)
-    sentences = sentences_of(gold.batch.select(partial), gold.arc_heads)
-    scorer = model.scorer(with_labels=False)
-    no_labels, no_marks = np.zeros(0, np.int64), np.zeros((2, 0), np.int64)
-    failed = native.call(
-        "parse_batch", sentences, scorer, search, model.allowed(), heads, no_labels, no_marks
-    )
-    _require_tree(failed)
-    return heads
 
 
 class NativeEngine:

@@ -1,6 +1,6 @@
 """The label stage: a classifier of the arcs of finished trees or graphs, one arc at a time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from gpuparse.features.plan import LINE, compile_labels
 from gpuparse.features.templates import TemplateSet
 from gpuparse.learning.events import Counts
 from gpuparse.learning.gold import GoldTrees
-from gpuparse.learning.updates import AveragedWeights, update_rule
+from gpuparse.learning.stages.stage import TableStage
+from gpuparse.learning.updates import update_rule
 from gpuparse.scorers.linear.weights import stride_of
 from gpuparse.scorers.native import GraphHeads, sentences_of
 
@@ -37,8 +38,8 @@ def gold_labels(
     return gold.by_token(np.where(treebank.heads < 0, -1, labels)), names
 
 
-def label_weights(n_labels: int, rows: int, kind: str) -> AveragedWeights:
-    """The weights of labels before anything is learned: lines of one weight a label.
+def label_weights(n_labels: int, rows: int, kind: str) -> np.ndarray:
+    """Weights of labels of zero, float32: lines of one weight a label.
 
     Where labels are found with the trees, there is a whole number of blocks of LINE lines, and
     lines are padded with zeros for vector instructions.
@@ -47,18 +48,22 @@ def label_weights(n_labels: int, rows: int, kind: str) -> AveragedWeights:
     """
     n_lines = max(1, rows // n_labels)
     if kind != "joint":
-        return AveragedWeights.zeros(n_lines, n_labels)
-    return AveragedWeights.zeros(max(1, n_lines // LINE) * LINE, stride_of(n_labels))
+        return np.zeros((n_lines, n_labels), np.float32)
+    return np.zeros((max(1, n_lines // LINE) * LINE, stride_of(n_labels)), np.float32)
 
 
-class LabelStage:
-    """Learns the second-stage labels.
+class LabelStage(TableStage):
+    """Learns the table `weights` of second-stage labels.
 
     Args:
         labels: (T,) gold labels by token index, -1 for none.
-        weights: of `label_weights`, changed in place.
+        start: makes the table before anything is learned, as `label_weights`.
+        complete_heads: completes the gold heads (T,), once the stages before are learned.
     Source: McDonald, Lerman & Pereira (2006).
     """
+
+    name = "labels"
+    drawn_for = 1
 
     def __init__(
         self,
@@ -66,19 +71,29 @@ class LabelStage:
         vocabularies: Vocabularies,
         gold: GoldTrees,
         labels: np.ndarray,
-        weights: AveragedWeights,
         config: RunConfig,
+        start: Callable[[], dict[str, np.ndarray]],
+        complete_heads: Callable[[], np.ndarray],
     ) -> None:
-        plan = compile_labels(templates, vocabularies)
+        super().__init__(
+            config.labels.epochs if templates.label else 0, start, len(gold.batch), config
+        )
         self._gold, self._heads, self._labels = gold, gold.heads, labels
-        self.weights = weights
+        self._complete_heads = complete_heads
         self._rule = native.struct("UpdateRule", update_rule(config))
-        self._plan = native.struct("LabelPlan", plan)
+        self._plan = native.struct("LabelPlan", compile_labels(templates, vocabularies))
 
-    def complete(self, heads: np.ndarray) -> None:
-        """Take heads (T,) for words that lack one; nothing is learned of their labels."""
-        self._labels = np.where(self._heads != heads, -1, self._labels)
-        self._heads = heads
+    @property
+    def has_labels(self) -> bool:
+        """Always."""
+        return True
+
+    def prepare(self) -> None:
+        """Complete the heads of trees; nothing is learned of the labels of words that lack one."""
+        if self.epochs and not self._gold.graphs:
+            heads = self._complete_heads()
+            self._labels = np.where(self._heads != heads, -1, self._labels)
+            self._heads = heads
 
     def learn(self, order: np.ndarray, seen: int) -> Iterator[Counts]:
         """Learn from sentences in their order; `seen` came before."""
@@ -89,7 +104,7 @@ class LabelStage:
             wrong += self._learn(part, seen + first)
             words += int(part.lengths.sum())
             done += len(part)
-            yield Counts(done, wrong, words)
+            yield Counts(done, len(order), wrong, words)
 
     def _learn(self, part: Batch, seen: int) -> int:
         """Learn from some sentences; returns how many arcs got another label first."""
@@ -97,8 +112,9 @@ class LabelStage:
         if graphs is not None:
             arcs = GraphHeads(graphs.arc_starts, graphs.arc_heads, graphs.may_be_primary)
             labels = graphs.relations
+        weights = self.tables["weights"]
         wrong: int = native.call(
             "learn_labels", sentences_of(part), self._plan, self._rule, self._heads, arcs,
-            labels, seen, self.weights.array, self.weights.weighted,
+            labels, seen, weights.array, weights.weighted,
         )  # fmt: skip
         return wrong

@@ -8,7 +8,6 @@ that the model keeps is learned from all sentences.
 
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from math import exp, log
 from typing import Protocol
 
@@ -16,9 +15,9 @@ import numpy as np
 
 from gpuparse.data.batch import Batch, incomplete
 from gpuparse.errors import ConfigError, ModelError, plural
-from gpuparse.features.plan import Plan
-from gpuparse.learning.events import Progress
-from gpuparse.learning.states import Shape
+from gpuparse.features.plan import LINE, Plan
+from gpuparse.learning.events import Counts, Progress
+from gpuparse.learning.stages.stage import Shape, Stage
 from gpuparse.parser import Parser, are_scales
 from gpuparse.scorers.linear.pruning import Arcs, Pruner, all_cells, prune
 from gpuparse.scorers.linear.weights import RowMap, Weights
@@ -67,48 +66,6 @@ class Pruned:
     words: int
 
 
-class PrunersSoFar:
-    """How far learning of the pruner has come: all that it goes on from after any of its parsers.
-
-    Args: batch: the training sentences.
-    Attributes:
-        arcs: the candidate arcs of the folds that are done; of others, all arcs.
-        completing: the arcs that complete partial trees.
-        ratios: of the folds that are done, by how much calibration changed the scale.
-        result: the result, when the last parser is learned.
-    """
-
-    def __init__(self, batch: Batch) -> None:
-        self.arcs = all_cells(batch, np.zeros(batch.values.shape[1], np.int64))
-        self.completing = Arcs(self.arcs.firsts, np.zeros_like(self.arcs.cells))
-        self.ratios: list[float] = []
-        self.result: Pruned | None = None
-
-    def state(self) -> dict[str, np.ndarray]:
-        """Arrays from which `restore` makes it again; none before the first parser is learned."""
-        if self.result is not None:
-            return as_state(self.result)
-        if not self.ratios:
-            return {}
-        return {
-            "pruning_arcs": np.packbits(self.arcs.cells),
-            "pruning_completing": np.packbits(self.completing.cells),
-            "pruning_ratios": np.array(self.ratios),
-        }
-
-    def restore(self, state: Mapping[str, np.ndarray], folds: int) -> None:
-        """Go on from arrays of `state` whose shapes are those of `pruning_shapes`.
-
-        Raises: ModelError: a ratio of scales that cannot be.
-        """
-        ratios = state["pruning_ratios"].tolist()
-        if not 0 < len(ratios) <= folds or not all(map(are_scales, ratios)):
-            raise ModelError("its candidate arcs are of another run")
-        self.ratios = ratios
-        for name, arcs in (("pruning_arcs", self.arcs), ("pruning_completing", self.completing)):
-            arcs.cells[:] = np.unpackbits(state[name], count=len(arcs.cells))
-
-
 def check_folds(n_sentences: int, folds: int) -> None:
     """Check that there is a sentence for every fold.
 
@@ -121,100 +78,204 @@ def check_folds(n_sentences: int, folds: int) -> None:
         )
 
 
-def learn_pruning(
-    batch: Batch,
-    plan: Plan,
-    rows: RowMap,
-    gold: np.ndarray,
-    thresholds: Thresholds,
-    decoder: str,
-    first_order: FirstOrder,
-    so_far: PrunersSoFar,
-    *,
-    single_root: bool,
-) -> Iterator[Progress]:
-    """Learn the pruner and find the candidate arcs of the training sentences.
+class PruningStage(Stage):
+    """Learns the pruner and finds the candidate arcs of the training sentences.
 
-    The event that ends a parser comes when `so_far` has all that was learned from it.
+    Its epochs are parsers: one of each fold, and that of all sentences, which the model keeps.
 
     Args:
         batch: the sentences; plan, rows: of the higher-order model, as in `prune`.
         gold: (T,) heads by token index that stay candidates, -1 for none.
         decoder: of the first order.
         first_order: what learns the parsers.
-        so_far: what is done, at first nothing, and where the result is put.
+        known: a pruner that was learned from other sentences, so that none is learned here.
+    Attributes:
+        arcs: the candidate arcs of the folds that are done; of others, all arcs.
+        completing: the arcs that complete partial trees.
+        ratios: of the folds that are done, by how much calibration changed the scale.
+        result: the result, when the last parser is learned.
+    Raises: ConfigError: more folds than sentences.
     """
-    assert thresholds.max_heads is not None
-    n, is_open, folds = len(batch), incomplete(batch, gold), thresholds.folds
-    cuts = [k * n // folds for k in range(folds + 1)]
-    arcs, completing, ratios = so_far.arcs, so_far.completing, so_far.ratios
-    for number, (low, high) in list(enumerate([*pairwise(cuts), (0, 0)]))[len(ratios) :]:
+
+    name = "pruning"
+    drawn_for = 2  # nothing: each parser draws the orders of its own stages
+    unit = "parser"
+    is_scored = False
+
+    def __init__(
+        self,
+        batch: Batch,
+        plan: Plan,
+        rows: RowMap,
+        gold: np.ndarray,
+        thresholds: Thresholds,
+        decoder: str,
+        first_order: FirstOrder,
+        known: Pruner | None,
+        *,
+        single_root: bool,
+    ) -> None:
+        super().__init__(0 if known else thresholds.folds + 1)
+        if known is None:
+            check_folds(len(batch), thresholds.folds)
+        self._batch, self._plan, self._rows, self._gold = batch, plan, rows, gold
+        self._thresholds, self._decoder, self._first_order = thresholds, decoder, first_order
+        self._known, self._single_root = known, single_root
+        self._begin()
+
+    def _begin(self) -> None:
+        batch = self._batch
+        self.arcs = all_cells(batch, np.zeros(batch.values.shape[1], np.int64))
+        self.completing = Arcs(self.arcs.firsts, np.zeros_like(self.arcs.cells))
+        self.ratios: list[float] = []
+        self.result: Pruned | None = None
+
+    @property
+    def candidates(self) -> Arcs | None:
+        """The candidate arcs, when all is learned."""
+        return Arcs(self.arcs.firsts, self.result.cells) if self.result else None
+
+    @property
+    def summary(self) -> str | None:
+        """How many arcs are left, and how many gold arcs were lost."""
+        pruned = self.result
+        if pruned is None:
+            return None
+        lost = 100 * pruned.lost / max(1, pruned.known)
+        heads = pruned.arcs / max(1, pruned.words)
+        return (
+            f"pruning: {heads:.1f} candidate heads per word; {lost:.2f}% of the gold heads are not"
+            " candidates (in trees that the pruning parser has not seen)"
+        )
+
+    def prepare(self) -> None:
+        """Find the candidate arcs by a pruner that is known."""
+        if self._known is not None and self.result is None:
+            self._begin()
+            self._prune(0, len(self._batch), self._known)
+            self._finish(self._known)
+
+    def learn(self, order: np.ndarray, seen: int) -> Iterator[Counts]:
+        """Learn the next parser, whatever the order.
+
+        The last counts come when all that was learned from the parser is kept.
+        """
+        n, folds, epochs = len(self._batch), self._thresholds.folds, self._thresholds.epochs
+        low, high = (fold * n // folds for fold in (self.done, self.done + 1))
+        if self.done == folds:
+            low = high = 0
         is_learned = np.ones(n, np.bool_)
         is_learned[low:high] = False
-        events = first_order.learn(is_learned)
-        model, last = yield from _as_pruning(events, number, thresholds.epochs)
+        model, last = yield from _as_one_epoch(self._first_order.learn(is_learned), epochs)
         if high > low:
-            fitted = first_order.calibrated(model, is_learned)
-            ratio, model = fitted.scales.arc / model.scales.arc, fitted
+            fitted = self._first_order.calibrated(model, is_learned)
+            self._prune(low, high, self._pruner(fitted))
+            self.ratios.append(fitted.scales.arc / model.scales.arc)
         else:
-            scale = model.scales.arc * exp(sum(map(log, ratios)) / len(ratios))
-            model = model.with_scales(scale, 1.0)
-        pruner = Pruner(
-            model.linear.arcs, decoder, model.scales.arc, thresholds.threshold, thresholds.max_heads
-        )
-        if high > low:
-            for known, some, kept in (
-                (NO_KNOWN_HEADS, np.ones(high - low, np.bool_), arcs),
-                (gold, is_open[low:high], completing),
-            ):
-                if some.any():
-                    part = batch.select(low + np.flatnonzero(some))
-                    prune(part, plan, rows, pruner, known, kept, single_root=single_root)
-            ratios.append(ratio)
-        else:
-            so_far.result = _pruned(batch, gold, pruner, arcs, completing)
+            scale = model.scales.arc * exp(sum(map(log, self.ratios)) / len(self.ratios))
+            self._finish(self._pruner(model.with_scales(scale, 1.0)))
         yield last
 
+    def _pruner(self, model: Parser) -> Pruner:
+        threshold, max_heads = self._thresholds.threshold, self._thresholds.max_heads
+        assert max_heads is not None
+        return Pruner(model.linear.arcs, self._decoder, model.scales.arc, threshold, max_heads)
 
-def known_pruning(
-    batch: Batch, plan: Plan, rows: RowMap, gold: np.ndarray, pruner: Pruner, *, single_root: bool
-) -> Pruned:
-    """The candidate arcs of training sentences that a pruner has not been learned from.
+    def _prune(self, first: int, last: int, pruner: Pruner) -> None:
+        """Prune the arcs of sentences first : last, and find those that complete partial trees."""
+        is_open = incomplete(self._batch, self._gold)[first:last]
+        for known, sentences, kept in (
+            (NO_KNOWN_HEADS, np.arange(first, last), self.arcs),
+            (self._gold, first + np.flatnonzero(is_open), self.completing),
+        ):
+            if len(sentences):
+                part = self._batch.select(sentences)
+                prune(
+                    part, self._plan, self._rows, pruner, known, kept,
+                    single_root=self._single_root,
+                )  # fmt: skip
 
-    Args: as `learn_pruning`.
+    def _finish(self, pruner: Pruner) -> None:
+        """Count the arcs that are left; add the gold ones and those that complete trees."""
+        n_kept = int(self.arcs.cells.sum())
+        lost, n_gold = _keep_gold(self._batch, self._gold, self.arcs)
+        self.arcs.cells[self.completing.cells] = True
+        n_words = int(self._batch.lengths.sum())
+        self.result = Pruned(pruner, self.arcs.cells, lost, n_gold, n_kept, n_words)
+
+    def averages(self) -> list[np.ndarray]:
+        """None: models have the last parser."""
+        return []
+
+    def average_sizes(self, done: int) -> list[tuple[int, ...]]:
+        """None."""
+        return []
+
+    def state(self) -> dict[str, np.ndarray]:
+        """As `Stage.state`; nothing before the first parser is learned."""
+        if self.result is not None:
+            return as_state(self.result)
+        if not self.ratios:
+            return {}
+        return {
+            "arcs": np.packbits(self.arcs.cells),
+            "completing": np.packbits(self.completing.cells),
+            "ratios": np.array(self.ratios),
+        }
+
+    def shapes(self, done: int, state: Mapping[str, np.ndarray]) -> dict[str, Shape]:
+        """As `Stage.shapes`."""
+        cells = Shape(np.uint8, (-(-len(self.arcs.cells) // 8),))
+        if done < self.epochs:
+            if not done:
+                return {}
+            return {"arcs": cells, "completing": cells, "ratios": Shape(np.float64, (done,))}
+        if self._known is not None and "weights" not in state:
+            return {}
+        n_rows = self._rows.rows + self._plan.arcs.dense_lines * LINE
+        return {
+            "weights": Shape(np.int16, (n_rows, 1)),
+            "scale": Shape(np.float64, (1,)),
+            "cells": cells,
+            "counts": Shape(np.int64, (5,)),
+        }
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from a state.
+
+        Raises: ModelError: it was another run's.
+        """
+        self._begin()
+        if "weights" in state:
+            self.result = from_state(
+                state, self._thresholds, self._decoder, self._batch, self._gold
+            )
+        elif "ratios" in state:
+            ratios = state["ratios"].tolist()
+            if not all(map(are_scales, ratios)):
+                raise ModelError("its candidate arcs are of another run")
+            self.ratios = ratios
+            for name, arcs in (("arcs", self.arcs), ("completing", self.completing)):
+                arcs.cells[:] = np.unpackbits(state[name], count=len(arcs.cells))
+
+
+def _as_one_epoch(
+    events: Generator[Progress, None, Parser], epochs: int
+) -> Generator[Counts, None, tuple[Parser, Counts]]:
+    """The epochs of one first-order parser as one epoch of the pruning stage.
+
+    Returns: the parser, and the last counts.
     """
-    arcs = all_cells(batch, np.zeros(batch.values.shape[1], np.int64))
-    completing = Arcs(arcs.firsts, np.zeros_like(arcs.cells))
-    is_open = incomplete(batch, gold)
-    prune(batch, plan, rows, pruner, NO_KNOWN_HEADS, arcs, single_root=single_root)
-    if is_open.any():
-        part = batch.select(np.flatnonzero(is_open))
-        prune(part, plan, rows, pruner, gold, completing, single_root=single_root)
-    return _pruned(batch, gold, pruner, arcs, completing)
-
-
-def _pruned(batch: Batch, gold: np.ndarray, pruner: Pruner, arcs: Arcs, completing: Arcs) -> Pruned:
-    """The arcs that were kept, counted, with the gold ones and those that complete trees."""
-    n_kept = int(arcs.cells.sum())
-    lost, n_gold = _keep_gold(batch, gold, arcs)
-    arcs.cells[completing.cells] = True
-    return Pruned(pruner, arcs.cells, lost, n_gold, n_kept, int(batch.lengths.sum()))
-
-
-def _as_pruning(
-    events: Generator[Progress, None, Parser], number: int, epochs: int
-) -> Generator[Progress, None, tuple[Parser, Progress]]:
-    """The events of one first-order parser as those of one epoch of the pruning stage.
-
-    Returns: the parser, and its last event.
-    """
+    counts = Counts(0, 0, 0, 0)
     while True:
         try:
-            event = next(events).as_part_of("pruning", number, epochs)
+            event = next(events)
         except StopIteration as end:
-            return end.value, event
-        if not event.epoch_is_over:
-            yield event
+            return end.value, counts
+        before = (event.epoch - 1) * event.total
+        counts = Counts(before + event.done, epochs * event.total, event.wrong, event.words)
+        if counts.done < counts.total:
+            yield counts
 
 
 def as_state(pruned: Pruned) -> dict[str, np.ndarray]:
@@ -222,59 +283,35 @@ def as_state(pruned: Pruned) -> dict[str, np.ndarray]:
     pruner = pruned.pruner
     counts = [pruned.lost, pruned.known, pruned.arcs, pruned.words, len(pruned.cells)]
     return {
-        "pruner": pruner.weights.array,
-        "pruner_unit": np.array([pruner.scale]),
-        "pruned_cells": np.packbits(pruned.cells),
-        "pruned_counts": np.array(counts, np.int64),
-    }
-
-
-def pruning_shapes(batch: Batch, n_rows: int, state: Mapping[str, np.ndarray]) -> dict[str, Shape]:
-    """The types and shapes of what `PrunersSoFar.state` makes.
-
-    Args: batch: the training sentences. n_rows: weights of the pruner. state: says how far it is.
-    """
-    n_cells = int(((batch.lengths + 1) ** 2).sum())
-    if "pruner" not in state:
-        ratios = state.get("pruning_ratios")
-        if ratios is None:
-            return {}
-        bits = Shape(np.uint8, (-(-n_cells // 8),))
-        return {
-            "pruning_arcs": bits,
-            "pruning_completing": bits,
-            "pruning_ratios": Shape(np.float64, (ratios.size,)),
-        }
-    return {
-        "pruner": Shape(np.int16, (n_rows, 1)),
-        "pruner_unit": Shape(np.float64, (1,)),
-        "pruned_cells": Shape(np.uint8, (-(-n_cells // 8),)),
-        "pruned_counts": Shape(np.int64, (5,)),
+        "weights": pruner.weights.array,
+        "scale": np.array([pruner.scale]),
+        "cells": np.packbits(pruned.cells),
+        "counts": np.array(counts, np.int64),
     }
 
 
 def from_state(
-    state: dict[str, np.ndarray], thresholds: Thresholds, decoder: str, batch: Batch,
+    state: Mapping[str, np.ndarray], thresholds: Thresholds, decoder: str, batch: Batch,
     gold: np.ndarray,
 ) -> Pruned:  # fmt: skip
     """What `as_state` was given.
 
     Args:
-        state: arrays with the types and shapes of `pruning_shapes`.
-        decoder: of the pruner; batch, gold: as `learn_pruning`.
+        state: arrays with the types and shapes of `PruningStage.shapes`.
+        decoder: of the pruner; batch, gold: as in `PruningStage`.
     Raises: ModelError: it was another run's.
     """
     assert thresholds.max_heads is not None
-    *counts, n_cells = state["pruned_counts"].tolist()
-    scale = float(state["pruner_unit"][0])
+    *counts, n_cells = state["counts"].tolist()
+    scale = float(state["scale"][0])
     arcs = all_cells(batch, np.zeros(batch.values.shape[1], np.int64))
     if n_cells != len(arcs.cells) or min(counts) < 0 or not are_scales(scale):
         raise ModelError("its candidate arcs are of another run")
-    arcs.cells[:] = np.unpackbits(state["pruned_cells"], count=n_cells)
+    arcs.cells[:] = np.unpackbits(state["cells"], count=n_cells)
     cells = arcs.cells.copy()
     if _keep_gold(batch, gold, arcs)[0]:
         raise ModelError("its candidate arcs are of another run: gold arcs are not among them")
-    weights = Weights(state["pruner"])
+    weights = Weights(state["weights"])
     pruner = Pruner(weights, decoder, scale, thresholds.threshold, thresholds.max_heads)
     return Pruned(pruner, cells, *counts)
 

@@ -20,7 +20,7 @@ from gpuparse.data.batch import Batch
 from gpuparse.errors import ConfigError, ModelError, NoTreeError, plural
 from gpuparse.features.word_vectors import FURTHER, VectorPlan, VectorTemplates, is_small
 from gpuparse.learning.events import Counts
-from gpuparse.learning.states import Shape
+from gpuparse.learning.stages.stage import Best, Shape, Stage
 from gpuparse.scorers.native import make_search, sentences_of
 from gpuparse.scorers.vectors.word_vectors import OCCURRENCES, VectorWeights, merged
 
@@ -189,8 +189,8 @@ class VectorEngine(Protocol):
         """Go on from a state."""
 
 
-class VectorStage:
-    """Learns word vectors.
+class VectorStage(Stage):
+    """Learns word vectors, one network after the other.
 
     Args:
         templates: with sizes of vectors; plan: compiled from them.
@@ -209,6 +209,9 @@ class VectorStage:
         factor at a time: Lei et al. (2014); differs: a step is of a batch, and of labels too.
     """
 
+    name = "vectors"
+    drawn_for = 3
+
     def __init__(
         self,
         templates: VectorTemplates,
@@ -225,6 +228,8 @@ class VectorStage:
         device: str | None = None,
         start: list[VectorTables] | None = None,
     ) -> None:
+        super().__init__(config.all_epochs)
+        self.models = config.networks
         if config.optimizer == PASSIVE_AGGRESSIVE and templates.hidden:
             raise ConfigError(
                 f"word_vectors.optimizer {PASSIVE_AGGRESSIVE}: scores must be linear in factors:"
@@ -237,16 +242,10 @@ class VectorStage:
                     f" that, or a template set without word_vectors.{kind}"
                 )
         templates.times(config.networks)  # refuses too many
-        label = templates.label if n_labels else 0
-        further = {kind: getattr(templates, kind) for kind in FURTHER}
-        self.sizes = VectorSizes(
-            hidden=templates.hidden, arc=templates.arc, **further, label=label,
-            n_labels=n_labels if label else 0, n_between=plan.n_between,
-            n_buckets=plan.n_buckets, n_rows=plan.n_rows,
-        )  # fmt: skip
-        if not label:
+        self.sizes = vector_sizes(templates, plan, n_labels)
+        if not self.sizes.label:
             gold = gold._replace(labels=None)
-        self._templates = templates if label else replace(templates, label=0)
+        self._templates = templates if self.sizes.label else replace(templates, label=0)
         self._task = VectorTask(batch, plan, self.sizes, gold, decoder, single_root)
         self._config, self._batch, self._seed = config, batch, seed
         self._threads, self._device, self._start = threads, device, start
@@ -296,7 +295,7 @@ class VectorStage:
             if seen + done == (len(self.finished) + 1) * self._sentences:
                 self._finish()
             if done == len(order) or before // SLICE != done // SLICE:
-                yield Counts(done, wrong, words)
+                yield Counts(done, len(order), wrong, words)
 
     @property
     def _sentences(self) -> int:
@@ -324,10 +323,28 @@ class VectorStage:
         kind = "mean" if self._snapshots else "weights"
         return VectorTables(state[f"table_{kind}"], state[f"dense_{kind}"])
 
-    def snapshot(self) -> VectorTables:
+    @property
+    def has_labels(self) -> bool:
+        """Whether vectors score labels."""
+        return bool(self.sizes.n_labels)
+
+    def averages(self) -> list[np.ndarray]:
         """A copy of the result of the network that was learned last, after any epoch of it."""
         last = self._result_of_network() if self._steps else self.finished[-1]
-        return VectorTables(*(array.copy() for array in last))
+        return [array.copy() for array in last]
+
+    def average_sizes(self, done: int) -> list[tuple[int, ...]]:
+        """Of the network at hand; of none between two networks."""
+        return self.sizes.of_tables if done % self.epochs_of_model else []
+
+    def choose(self, best: Best) -> Best:
+        """Make the best epoch of the last network its result."""
+        self.finished[-1] = VectorTables(*best.averages)
+        return best._replace(averages=[], is_chosen=True)
+
+    def learned(self) -> dict[str, np.ndarray]:
+        """The networks that are learned."""
+        return _named(self.finished)
 
     def _finish(self) -> None:
         """Keep the result of a network alone, in memory and in states, and begin the next one."""
@@ -339,11 +356,7 @@ class VectorStage:
 
         The mean of the network's weights is left out before there is one.
         """
-        kept = {
-            f"{part}_{i}": getattr(tables, part)
-            for i, tables in enumerate(self.finished)
-            for part in PARTS
-        }
+        kept = _named(self.finished)
         if self._engine is None:
             return kept
         state = self._engine.state()
@@ -351,12 +364,12 @@ class VectorStage:
             state = {name: a for name, a in state.items() if not name.endswith("_mean")}
         return kept | state | {"counts": np.array([self._steps, self._snapshots])}
 
-    def shapes(self, epochs_done: int) -> dict[str, Shape]:
-        """The types and shapes of the arrays of a state after some epochs."""
+    def shapes(self, done: int, state: Mapping[str, np.ndarray]) -> dict[str, Shape]:
+        """As `Stage.shapes`."""
         epochs = self._config.epochs
-        finished = min(epochs_done // epochs, self._config.networks)
-        done = epochs_done % epochs
-        has_mean = done > 0 and SNAPSHOTS * done >= SNAPSHOTS * epochs // 2
+        finished = min(done // epochs, self._config.networks)
+        of_network = done % epochs
+        has_mean = of_network > 0 and SNAPSHOTS * of_network >= SNAPSHOTS * epochs // 2
         shapes: dict[str, Shape] = {}
         for part, sizes in zip(PARTS, self.sizes.of_tables, strict=True):
             shapes |= {f"{part}_{i}": Shape(np.float32, sizes) for i in range(finished)}
@@ -418,6 +431,20 @@ class VectorStage:
             self._engine.average(self._snapshots)
 
 
+def vector_sizes(templates: VectorTemplates, plan: VectorPlan, n_labels: int) -> VectorSizes:
+    """The sizes of a network.
+
+    Args: templates: with sizes of vectors; plan: compiled from them. n_labels: 0 for none.
+    """
+    label = templates.label if n_labels else 0
+    further = {kind: getattr(templates, kind) for kind in FURTHER}
+    return VectorSizes(
+        hidden=templates.hidden, arc=templates.arc, **further, label=label,
+        n_labels=n_labels if label else 0, n_between=plan.n_between, n_buckets=plan.n_buckets,
+        n_rows=plan.n_rows,
+    )  # fmt: skip
+
+
 def initial_weights(sizes: VectorSizes, seed: int) -> VectorTables:
     """Weights before anything is learned, drawn from the seed."""
     seeds = np.random.SeedSequence([seed, _INITIAL])
@@ -439,6 +466,15 @@ def initial_weights(sizes: VectorSizes, seed: int) -> VectorTables:
         numbers[:, :size] += np.float32(0.5)
     labels[:, :-1] = draw((len(labels), 3 * sizes.label), 0.1)
     return VectorTables(draw((sizes.n_rows, sizes.width), 0.05), dense)
+
+
+def _named(networks: list[VectorTables]) -> dict[str, np.ndarray]:
+    """The tables of networks by name and number."""
+    return {
+        f"{part}_{i}": array
+        for i, tables in enumerate(networks)
+        for part, array in zip(PARTS, tables, strict=True)
+    }
 
 
 def _drop_seed(seed: int, seen: int) -> int:
