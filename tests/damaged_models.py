@@ -300,7 +300,7 @@ def of_sequences(name: str, random: np.random.Generator) -> dict[str, Any]:
     known = np.full(1 << 19, 0xFFFFFFFF, np.uint32)
     model = SequenceModel(templates, table, weights, known, 1.0, np.array([1, 2]))
     return {
-        "model": model.struct,
+        "model": model.arrays,
         "batch": Sequences(
             features, np.array([0, 4, 4, 7]), np.array([0, 1, 1, 3, 3, 3, 3, 3]),
             np.array([2, 0, 1], np.int32),

@@ -10,7 +10,7 @@ separates them.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -141,9 +141,9 @@ def sequence_starts(view: TextView, places: np.ndarray) -> np.ndarray:
 
 
 def gap_fields(
-    view: TextView, places: np.ndarray, names: list[str], lexicon: np.ndarray
-) -> dict[str, np.ndarray]:
-    """What is known of gaps: for each field (P,) uint32, 0 where there is no value.
+    view: TextView, places: np.ndarray, names: Sequence[str], lexicon: np.ndarray
+) -> np.ndarray:
+    """What is known of gaps: (F, P) uint32, a row for each field, 0 where there is no value.
 
     Fields of characters have values at all places, the others at those of the gaps alone.
 
@@ -152,14 +152,10 @@ def gap_fields(
         lexicon: uint64, ascending; the hashes of known words of up to LONGEST characters.
     """
     gap = _Gaps(view, places, lexicon)
-    found = {}
-    for name in names:
+    found = np.zeros((len(names), len(view.codes)), np.uint32)
+    for row, name in zip(found, names, strict=True):
         values = FIELDS[name](gap)
-        if len(values) != len(view.codes):
-            everywhere = np.zeros(len(view.codes), np.uint32)
-            everywhere[places] = values
-            values = everywhere
-        found[name] = values
+        row[... if len(values) == len(row) else places] = values
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ _FAR = 100
 
 
 class Tokens:
-    """Tokens of a view. T tokens; fields have R rows, with AROUND empty ones around each segment.
+    """Tokens of a view. T tokens; fields have R columns, AROUND empty ones around each segment.
 
     Attributes:
         first, last: (T,) int64, the first place of each token and the one after it.
@@ -64,16 +64,17 @@ class Tokens:
         """Hashes of the tokens in lower case, (T,) uint64."""
         return wide_hashes(self.view.lower_sums, self.first, self.last)
 
-    def fields(self, names: list[str]) -> dict[str, np.ndarray]:
-        """For each field (R,) uint32; 1 in rows without a token. Names are those of FIELDS."""
-        found = {}
-        for name in names:
-            values = np.ones(self._n_rows, np.uint32)
-            values[self.rows] = FIELDS[name](self)
-            found[name] = values
+    def fields(self, names: Sequence[str]) -> np.ndarray:
+        """(F, R) uint32, a row for each field; 1 in columns without a token.
+
+        Args: names: of FIELDS.
+        """
+        found = np.ones((len(names), self._n_rows), np.uint32)
+        for row, name in zip(found, names, strict=True):
+            row[self.rows] = FIELDS[name](self)
         return found
 
-    def fields_around(self, numbers: np.ndarray, names: list[str]) -> dict[str, np.ndarray]:
+    def fields_around(self, numbers: np.ndarray, names: Sequence[str]) -> np.ndarray:
         """As `fields`, right only up to AROUND tokens around those of these numbers.
 
         Args: names: of OWN_FIELDS.
