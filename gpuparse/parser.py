@@ -183,7 +183,7 @@ class Parser:
         """The templates of labels found with the trees."""
         return None if self.plans.joint is None else self.plans.joint.plan
 
-    @property
+    @cached_property
     def label_names(self) -> list[bytes]:
         """What DEPREL says for each relation, in UTF-8, as `write_predictions` takes it."""
         names = self.labels if self.primary is None else self.primary

@@ -4,7 +4,6 @@ A cell is a number of 8 bytes. Except for MAX_CELLS, no budget changes a result.
 """
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from gpuparse.data.batch import Batch
 from gpuparse.errors import ConfigError
 from gpuparse.scoring.engines import Found
+from gpuparse.threads import mapped
 
 Result = TypeVar("Result")
 
@@ -142,9 +142,8 @@ def run_in_parts(
     """Do some work on every part of a batch in threads, sentence numbers (K,)."""
     admission = Admission(batch.lengths, batch_size, CPU_BUDGET, PartSize(2))
     parts = [part for part, _ in admission.run(len)]
-    with ThreadPoolExecutor(threads) as pool:
-        for done in pool.map(work, parts):
-            progress(done)
+    for done in mapped(work, parts, threads):
+        progress(done)
 
 
 def write_chains(batch: Batch, known: np.ndarray, found: Found) -> None:

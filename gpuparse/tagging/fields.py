@@ -23,9 +23,9 @@ from itertools import compress
 import numpy as np
 
 from gpuparse.cached import SharedCache
-from gpuparse.data.tag_columns import FEATS, FORM, UPOS, XPOS
+from gpuparse.data.tag_columns import FEATS, UPOS, XPOS
 from gpuparse.data.treebank import Treebank
-from gpuparse.data.vocabulary import Interner, column_ids
+from gpuparse.data.vocabulary import column_ids
 from gpuparse.sequences.templates import AFTER, BEFORE, MARGIN
 
 COLUMNS = {"upos": UPOS, "xpos": XPOS, "feats": FEATS}
@@ -91,11 +91,15 @@ class WordFields:
     def read(
         self,
         treebank: Treebank,
+        ids: np.ndarray,
+        forms: Sequence[str],
         given: Mapping[str, np.ndarray] = {},
     ) -> tuple[np.ndarray, np.ndarray]:
         """The values (F, P) uint32 of all fields, and the places of the words among them.
 
-        Args: given: values (W,) of some fields, in place of those that would be read.
+        Args:
+            ids, forms: of FORM, as `column_ids` reads it.
+            given: values (W,) of some fields, in place of those that would be read.
         Returns: as `SequenceTemplates.features` takes them.
         Cost: some microseconds for each distinct form, some nanoseconds for each word.
         """
@@ -107,9 +111,9 @@ class WordFields:
             (len(self.fields), treebank.n_words + 2 * MARGIN * len(counts)), BEFORE, np.uint32
         )
         values[:, (starts[1:] + edges + MARGIN)[:, None] + np.arange(MARGIN)] = AFTER
-        with self._forms.locked() as forms:
-            by_form, letters = forms.read(treebank)
-        values[np.ix_(self._rows, places)] = by_form.T
+        with self._forms.locked() as known:
+            by_form, letters = known.read(forms)
+        values[np.ix_(self._rows, places)] = by_form.T[:, ids]
         for row, field in self._others:
             if field in given:
                 words = given[field]
@@ -120,7 +124,7 @@ class WordFields:
                 place = np.minimum(np.arange(treebank.n_words) - np.repeat(starts[:-1], counts), 2)
                 words = (place + 4).astype(np.uint32)
             else:
-                words = np.repeat(_capitals(letters, starts), counts)
+                words = np.repeat(_capitals(letters[ids], starts), counts)
             values[row, places] = words
         for field in given.keys() & self._of_form:
             values[self.fields.index(field), places] = given[field]
@@ -138,27 +142,28 @@ class _Forms:
         self._clear()
 
     def _clear(self) -> None:
-        self._interner = Interner()
+        self._rows: dict[str, int] = {}
         self._values = np.zeros((1024, len(self._fields)), np.uint32)
         self._letters = np.zeros((1024, 3), np.int64)
 
-    def read(self, treebank: Treebank) -> tuple[np.ndarray, np.ndarray]:
-        """Values (W, fields) and counts of letters (W, 3) of all words; new forms are kept."""
-        if len(self._interner) > _CACHE:
+    def read(self, forms: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Values (forms, fields) and counts of letters (forms, 3); new forms are kept."""
+        if len(self._rows) > _CACHE:
             self._clear()
-        first = len(self._interner)
-        bounds = treebank.columns[:, FORM], treebank.columns[:, FORM + 1] - 1
-        ids = self._interner.intern(treebank.data, *bounds)
-        size = len(self._interner)
+        known = self._rows
+        new = [form for form in forms if form not in known]
+        size = len(known) + len(new)
         if size > len(self._values):
             more = ((0, 2 * size - len(self._values)), (0, 0))
             self._values, self._letters = np.pad(self._values, more), np.pad(self._letters, more)
-        for row in range(first, size):
-            form = self._interner.string(row).decode()
+        for form in new:
+            row = len(known)
             self._values[row] = [value_of(text) for text in self._texts(form)]
             is_letter = form[:1].isalpha()
             self._letters[row] = is_letter, form[:1].isupper(), is_letter and form.isupper()
-        return self._values[ids], self._letters[ids]
+            known[form] = row
+        rows = [known[form] for form in forms]
+        return self._values[rows], self._letters[rows]
 
     def _texts(self, form: str) -> list[str | None]:
         lower = form.lower()

@@ -7,7 +7,6 @@ the third which rule splits a multiword token. Each is a linear model over hashe
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -40,6 +39,7 @@ from gpuparse.text.conllu import (
 from gpuparse.text.multiword import SplitRules
 from gpuparse.text.sentences import END, KnownCases, Tokens
 from gpuparse.text.views import TextView
+from gpuparse.threads import mapped
 
 FORMAT = 3
 _AS_MODEL: Any = {"form": FORMAT, "what": "tokeniser", "hint": "; train it again"}
@@ -99,10 +99,7 @@ class Tokenizer:
                 token_range,
             )  # fmt: skip
 
-        if threads < 2 or len(groups) < 2:
-            return b"".join(map(split, groups))
-        with ThreadPoolExecutor(threads) as pool:
-            return b"".join(pool.map(split, groups))
+        return b"".join(mapped(split, groups, threads))
 
     def _split(
         self,

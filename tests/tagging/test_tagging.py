@@ -300,7 +300,7 @@ def test_fields_are_what_they_are_said_to_be():
         "case": ["-UM"[0:2], "U", "d"], "seen": [None] * 3, "seen[:-1]": ["X", None, None],
         "seen.last": ["ADJ|VERB", None, None], "upos": ["A"] * 3, "feats": ["C"] * 3,
     }  # fmt: skip
-    values, places = WordFields(expected, seen).read(words)
+    values, places = WordFields(expected, seen).read(words, *column_ids(words, 1))
     for row, (field, texts_) in zip(values, expected.items(), strict=True):
         assert is_field(field)
         assert row[places].tolist() == [value_of(text) for text in texts_], field
