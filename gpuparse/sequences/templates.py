@@ -56,22 +56,24 @@ class SequenceTemplates:
         return tuple(dict.fromkeys(field for atoms in self.atoms for field, _ in atoms))
 
     @cached_property
-    def struct(self) -> native.Struct:
-        """The features as the native library takes them."""
+    def arrays(self) -> "TemplateArrays":
+        """The features as arrays."""
         row = {field: number for number, field in enumerate(self.fields)}
         reads = {
             atom: number
             for number, atom in enumerate(dict.fromkeys(a for atoms in self.atoms for a in atoms))
         }
-        return native.struct(
-            "SequenceTemplates",
-            _Struct(
-                np.array([zlib.crc32(text.encode()) | 1 for text in self.templates], np.uint32),
-                starts_of(map(len, self.atoms)),
-                np.array([reads[atom] for atoms in self.atoms for atom in atoms], np.int64),
-                np.array([(row[f], offset) for f, offset in reads], np.int64).reshape(-1, 2),
-            ),
+        return TemplateArrays(
+            np.array([zlib.crc32(text.encode()) | 1 for text in self.templates], np.uint32),
+            starts_of(map(len, self.atoms)),
+            np.array([reads[atom] for atoms in self.atoms for atom in atoms], np.int64),
+            np.array([(row[f], offset) for f, offset in reads], np.int64).reshape(-1, 2),
         )
+
+    @cached_property
+    def struct(self) -> native.Struct:
+        """The features as the native library takes them."""
+        return native.struct("SequenceTemplates", self.arrays)
 
     def features(self, values: np.ndarray, places: np.ndarray) -> np.ndarray:
         """The features of positions.
@@ -95,7 +97,7 @@ class SequenceTemplates:
         )
 
 
-class _Struct(NamedTuple):
+class TemplateArrays(NamedTuple):
     """As native/api/sequences.h has it."""
 
     keys: np.ndarray

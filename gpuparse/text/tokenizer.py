@@ -198,9 +198,11 @@ class Tokenizer:
         features = templates.features(tokens.fields(templates.fields), tokens.rows)
         sequences = Sequences.open(features, _without_empty(tokens.starts))
         is_end = self.ends.find(sequences) == END
-        is_end[tokens.to_end == 0] = True
+        is_end[tokens.starts[1:] - 1] = True
         if self.keeps_closing:
             is_end = tokens.ends_after_closing(is_end)
+        if sizes.sum() <= self.max_words:
+            return is_end
         words = np.concatenate([[0], np.cumsum(sizes)])  # before each token
         ends = np.flatnonzero(is_end)
         starts = np.concatenate([[0], ends[:-1] + 1])
@@ -245,7 +247,7 @@ class Tokenizer:
             return {}
         at = np.array([t for t, _ in rules], np.int64)
         templates = self.words.templates
-        features = templates.features(tokens.fields_around(at, templates.fields), tokens.rows[at])
+        features = templates.features(tokens.fields(templates.fields), tokens.rows[at])
         chosen = self.words.find(choices(features, [fitting for _, fitting in rules]))
         return {
             t: self.rules.words(forms[t], tag - 1)
