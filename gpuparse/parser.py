@@ -153,7 +153,7 @@ class Parser:
                 read.setdefault(column, []).extend(names)
         return read
 
-    @property
+    @cached_property
     def label_names(self) -> list[bytes]:
         """What DEPREL says for each relation, in UTF-8, as `write_predictions` takes it."""
         names = self.labels if self.primary is None else self.primary

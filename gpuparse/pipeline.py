@@ -79,8 +79,8 @@ class Pipeline:
         probabilities = np.empty(0) if asks else None
         if not treebank.n_words or not (self.tagger or self.lemmatizer):
             return treebank, probabilities
-        given = Tags(*(read_column(treebank, column) for column in (UPOS, XPOS, FEATS)))
-        tags = given
+        if keep or not self.tagger:
+            tags = given = Tags(*(read_column(treebank, column) for column in (UPOS, XPOS, FEATS)))
         if self.tagger:
             if asks:
                 tags, probabilities = self.tagger.tag_with_probabilities(treebank, threads=threads)

@@ -1,6 +1,8 @@
 // The exported functions of linear models of sequences.
 #include "sequences.h"
 
+#include "sequence_features.h"
+
 using namespace gpuparse;
 
 namespace {
@@ -94,6 +96,18 @@ int64_t sum_all(const SequenceModel& model, const SequenceBatch& batch, double s
 }
 
 }  // namespace
+
+GPUPARSE(int64_t) sequence_features(const SequenceTemplates* templates, u32_2 values, i64_1 places,
+                                    out_u32_2 features) {
+    if (!templates || !templates_fit(*templates, values, places) || features.n0 != places.n0 ||
+        features.n1 != templates->keys.n0)
+        return BAD_SHAPE;
+    Arena arena;
+    uint32_t* read = arena.take<uint32_t>(templates->reads.n0 * FEATURE_LANES);
+    if (arena.failed()) return NO_MEMORY;
+    write_features(*templates, values, places, features.data, read);
+    return OK;
+}
 
 GPUPARSE(int64_t) find_sequences(const SequenceModel* model, const SequenceBatch* batch, out_i32_1 tags) {
     const int64_t status = check_model(*model, *batch);

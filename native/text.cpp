@@ -3,6 +3,7 @@
 
 #include "arena.h"
 #include "bytes.h"
+#include "text_tokens.h"
 #include "views.h"
 
 using namespace gpuparse;
@@ -168,4 +169,170 @@ static bool tokens_fit(const TokenTable& table, int64_t size) {
 GPUPARSE(int64_t) write_tokens(u8_1 text, const TokenTable* table, out_u8_1 written) {
     if (!table || !tokens_fit(*table, text.n0)) return BAD_SHAPE;
     return TokenWriter(text, *table, written).write();
+}
+
+GPUPARSE(int64_t) view_text(u32_1 characters, b8_1 spaces, i64_1 segments, u8_1 class_of, u32_1 lower_of,
+                            i64_1 blanks, out_u32_1 codes, out_u32_1 lower, out_u8_1 classes,
+                            out_b8_1 is_visible, out_b8_1 is_blank, out_i64_1 source, out_i64_1 places,
+                            out_i64_1 starts) {
+    const int64_t n = characters.n0, n_segments = segments.n0, room = n + VIEW_MARGIN * (n_segments + 1);
+    if (spaces.n0 != n || places.n0 != n || starts.n0 != n_segments || codes.n0 != room || lower.n0 != room ||
+        classes.n0 != room || is_visible.n0 != room || is_blank.n0 != room || source.n0 != room ||
+        class_of.n0 != lower_of.n0 || class_of.n0 <= SPACE_CODE)
+        return BAD_SHAPE;
+    for (int64_t s = 0; s < n_segments; ++s)
+        if (!is_between(s ? segments.data[s - 1] + 1 : 0, segments.data[s], n) ||
+            (s && spaces.data[segments.data[s]]))
+            return BAD_SHAPE;
+    for (int64_t i = 0; i < n; ++i)
+        if (characters.data[i] >= (uint64_t)class_of.n0) return BAD_SHAPE;
+    int64_t at = 0, s = 0;
+    bool began = false;  // whether a character that is no space came
+    const auto put = [&](uint32_t code, int64_t from, bool blank) {
+        codes.data[at] = code;
+        lower.data[at] = lower_of.data[code];
+        classes.data[at] = class_of.data[code];
+        is_visible.data[at] = code != 0 && code != SPACE_CODE;
+        is_blank.data[at] = blank;
+        source.data[at++] = from;
+    };
+    for (int64_t i = 0; i < n; ++i) {
+        const bool is_new = s < n_segments && segments.data[s] == i;
+        if (is_new) {
+            for (int64_t k = 0; k < VIEW_MARGIN; ++k) put(0, -1, false);
+            starts.data[s++] = at;
+        }
+        const uint32_t code = characters.data[i];
+        if (!spaces.data[i]) {
+            began = true;
+            put(code, i, false);
+        } else if (began && i + 1 < n && !spaces.data[i + 1] && !(s < n_segments && segments.data[s] == i + 1)) {
+            bool blank = i > 0 && !spaces.data[i - 1];
+            if (blank) {
+                blank = false;
+                for (int64_t b = 0; b < blanks.n0; ++b) blank |= blanks.data[b] == (int64_t)code;
+            }
+            put(SPACE_CODE, i, blank);
+        }
+        places.data[i] = at - 1;
+    }
+    for (int64_t k = 0; k < VIEW_MARGIN; ++k) put(0, -1, false);
+    return at;
+}
+
+GPUPARSE(int64_t) open_gaps(const TextView* view, b8_2 is_open, out_i64_1 places, out_b8_1 ends,
+                            out_b8_1 has_signs) {
+    if (!view || !is_view(*view) || places.n0 != view->codes.n0 || ends.n0 != places.n0 || has_signs.n0 != 1 ||
+        is_open.n0 != 2 || is_open.n1 != CLASSES * CLASSES)
+        return BAD_SHAPE;
+    Arena arena;
+    const ClassRuns runs(*view, arena);
+    if (arena.failed()) return NO_MEMORY;
+    const int64_t n = view->codes.n0;
+    const uint8_t* classes = view->classes.data;
+    const uint8_t* is_visible = view->is_visible.data;
+    const uint32_t* lower = view->lower.data;
+    // Beside a space the class of a digit is how many of them are in a row.
+    const auto number_class = [&](int64_t i) {
+        const int64_t length = runs.lengths[runs.of[i]];
+        if (classes[i] != DIGIT) return (int64_t)classes[i];
+        return FIRST_NUMBER - 1 + (length < LONGEST_NUMBER ? length : LONGEST_NUMBER);
+    };
+    int64_t count = 0;
+    bool found = false;
+    for (int64_t p = 0; p < n; ++p) {
+        ends.data[p] = is_visible[p];
+        if (!is_visible[p] || p + 1 >= n) continue;
+        const uint32_t one = lower[p], two = lower[p + 1];
+        found |= one == '@' || (one == ':' && two == '/') || (one == 'w' && two == '.');
+        if (is_visible[p + 1]) {
+            ends.data[p] = false;
+            if (is_open.data[classes[p] * CLASSES + classes[p + 1]]) places.data[count++] = p;
+        } else if (view->codes.data[p + 1] == SPACE_CODE && p + 2 < n && is_visible[p + 2] &&
+                   view->is_blank.data[p + 1]) {
+            if (is_open.data[CLASSES * CLASSES + number_class(p) * CLASSES + number_class(p + 2)])
+                places.data[count++] = p;
+        }
+    }
+    has_signs.data[0] = found;
+    return count;
+}
+
+GPUPARSE(int64_t) gap_fields(const TextView* view, i64_1 places, i64_1 fields, u64_1 lexicon, out_u32_2 values) {
+    if (!view || !is_view(*view) || values.n0 != fields.n0 || (fields.n0 && values.n1 != view->codes.n0) ||
+        !are_between(0, fields, GAP_FIELDS))
+        return BAD_SHAPE;
+    Arena arena;
+    const GapFields gaps(*view, places, lexicon, arena);
+    if (arena.failed()) return NO_MEMORY;
+    if (!gaps.are_gaps()) return BAD_SHAPE;
+    for (int64_t f = 0; f < fields.n0; ++f) gaps.write(fields.data[f], values.data + f * values.n1);
+    return OK;
+}
+
+GPUPARSE(int64_t) hash_spans(u32_1 values, i64_1 first, i64_1 last, out_u64_1 hashes) {
+    if (last.n0 != first.n0 || hashes.n0 != first.n0) return BAD_SHAPE;
+    for (int64_t i = 0; i < first.n0; ++i)
+        if (first.data[i] < 0 || last.data[i] < first.data[i] || last.data[i] > values.n0) return BAD_SHAPE;
+    for (int64_t i = 0; i < first.n0; ++i) hashes.data[i] = span_hash(values.data, first.data[i], last.data[i]);
+    return OK;
+}
+
+GPUPARSE(int64_t) find_tokens(const TextView* view, b8_1 ends, out_i64_1 first, out_i64_1 last,
+                              out_i64_1 segments, out_i64_1 starts) {
+    if (!view || !is_view(*view) || ends.n0 != view->codes.n0 || first.n0 != ends.n0 || last.n0 != ends.n0 ||
+        segments.n0 != ends.n0 || starts.n0 != view->starts.n0 + 1)
+        return BAD_SHAPE;
+    for (int64_t s = 0; s < view->starts.n0; ++s)
+        if (!is_between(s ? view->starts.data[s - 1] + 1 : 0, view->starts.data[s], ends.n0)) return BAD_SHAPE;
+    int64_t count = 0, begin = -1, next = 0;  // next: segment that was not begun
+    for (int64_t p = 0; p < ends.n0; ++p) {
+        if (!view->is_visible.data[p]) continue;
+        if (begin < 0) {
+            begin = p;
+            while (next < view->starts.n0 && view->starts.data[next] <= p) starts.data[next++] = count;
+            if (!next) return BAD_SHAPE;
+            segments.data[count] = next - 1;
+        }
+        if (!ends.data[p]) continue;
+        first.data[count] = begin;
+        last.data[count++] = p + 1;
+        begin = -1;
+    }
+    while (next <= view->starts.n0) starts.data[next++] = count;
+    return count;
+}
+
+GPUPARSE(int64_t) token_fields(const TextView* view, const TextTokens* tokens, i64_1 fields, u8_1 cases,
+                               i64_1 columns, out_u32_2 values) {
+    if (!view || !tokens || !are_tokens(*view, *tokens) || cases.n0 != tokens->first.n0 ||
+        columns.n0 != cases.n0 || values.n0 != fields.n0 || !are_between(0, columns, values.n1) ||
+        !are_between(0, fields, TOKEN_FIELDS))
+        return BAD_SHAPE;
+    const TokenFields known(*view, *tokens, cases);
+    for (int64_t f = 0; f < fields.n0; ++f)
+        known.write(fields.data[f], columns.data, values.data + f * values.n1);
+    return OK;
+}
+
+GPUPARSE(int64_t) find_cases(const TextView* view, const TextTokens* tokens, u64_1 hashes, u8_1 kinds,
+                             out_u8_1 cases) {
+    if (!view || !tokens || !are_tokens(*view, *tokens) || kinds.n0 != hashes.n0 || cases.n0 != tokens->first.n0)
+        return BAD_SHAPE;
+    const TokenFields known(*view, *tokens, kinds);
+    for (int64_t t = 0; t < cases.n0; ++t) {
+        cases.data[t] = 0;
+        if (!known.is_capital(t)) continue;
+        const uint64_t hash = span_hash(view->lower.data, tokens->first.data[t], tokens->last.data[t]);
+        const int64_t at = lower_bound(hashes, hash);
+        if (at < hashes.n0 && hashes.data[at] == hash) cases.data[t] = kinds.data[at];
+    }
+    return OK;
+}
+
+GPUPARSE(int64_t) mark_closing(const TextView* view, const TextTokens* tokens, out_b8_1 closing) {
+    if (!view || !tokens || !are_tokens(*view, *tokens) || closing.n0 != tokens->first.n0) return BAD_SHAPE;
+    const u8_1 no_cases{nullptr, 0};
+    TokenFields(*view, *tokens, no_cases).mark_closing(closing.data);
+    return OK;
 }

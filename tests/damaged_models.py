@@ -28,6 +28,10 @@ from gpuparse.scorers.vectors.word_vectors import WordVectors, frozen
 from gpuparse.sequences.model import SequenceModel, Sequences
 from gpuparse.sequences.tags import TagTable
 from gpuparse.sequences.templates import parse_sequence_templates
+from gpuparse.text.boundaries import CLASSES, open_places
+from gpuparse.text.boundaries import FIELDS as GAP_FIELDS
+from gpuparse.text.sentences import FIELDS, Tokens
+from gpuparse.text.views import TextView
 from tests.samples import random_sentences, treebank_of
 from tests.vectors import random_plan, random_weights
 
@@ -137,7 +141,9 @@ def arguments_of(name: str, random: np.random.Generator) -> list[Any]:
         given = of_scores(random)
     elif any(argument.type == "Chains" for argument in arguments):
         given = of_chains(random)
-    elif any(argument.type == "SequenceModel" for argument in arguments):
+    elif any(argument.type == "TextView" for argument in arguments) or name == "view_text":
+        given = of_views(name, random)
+    elif any(argument.type in ("SequenceModel", "SequenceTemplates") for argument in arguments):
         given = of_sequences(name, random)
     elif any(argument.type == "VectorPlan" for argument in arguments):
         given = of_vectors(random)
@@ -300,7 +306,7 @@ def of_sequences(name: str, random: np.random.Generator) -> dict[str, Any]:
     known = np.full(1 << 19, 0xFFFFFFFF, np.uint32)
     model = SequenceModel(templates, table, weights, known, 1.0, np.array([1, 2]))
     return {
-        "model": model.struct,
+        "model": model.arrays,
         "batch": Sequences(
             features, np.array([0, 4, 4, 7]), np.array([0, 1, 1, 3, 3, 3, 3, 3]),
             np.array([2, 0, 1], np.int32),
@@ -310,6 +316,48 @@ def of_sequences(name: str, random: np.random.Generator) -> dict[str, Any]:
         "gold": random.integers(0, 3, 7, dtype=np.int32), "order": np.array([2, 0, 1]),
         "seen": 0, "cost": 1.0, "max_step": float(random.random() < 0.5), "weights": weights,
         "sums": np.zeros(64), "wrong": np.zeros(1, np.int64),
+        "templates": templates.arrays, "places": np.arange(4, 11), "features": features,
+        "values": random.integers(0, 3, (2, 15), dtype=np.uint32),
+    }  # fmt: skip
+
+
+def of_views(name: str, random: np.random.Generator) -> dict[str, Any]:
+    """Values of arguments by name: a small text with a view of it, its gaps and its tokens."""
+    codes = np.frombuffer("Ab 12 000 c. (D\u00e9'x)".encode("utf-32-le"), np.uint32)
+    spaces, segments = codes == ord(" "), np.array([0, 10])
+    table = SimpleNamespace(
+        classes=(np.arange(256) % CLASSES).astype(np.uint8), lower=np.arange(256, dtype=np.uint32)
+    )
+    codes = np.minimum(codes, 255)
+    view = TextView.of_text(codes, spaces, segments, table)
+    size = len(codes) + 8 * 3
+    if name == "view_text":
+        return {
+            "characters": codes, "spaces": spaces, "segments": segments, "class_of": table.classes,
+            "lower_of": table.lower, "blanks": np.array([32]), "codes": np.empty(size, np.uint32),
+            "lower": np.empty(size, np.uint32), "classes": np.empty(size, np.uint8),
+            "is_visible": np.empty(size, np.bool_), "is_blank": np.empty(size, np.bool_),
+            "source": np.empty(size, np.int64), "places": np.empty(len(codes), np.int64),
+            "starts": np.empty(2, np.int64),
+        }  # fmt: skip
+    n_places = len(view.codes)
+    is_open = random.random((2, CLASSES**2)) < 0.7
+    places, ends = open_places(view, is_open, keeps_addresses=False)
+    tokens = Tokens(view, ends)
+    fields = GAP_FIELDS if name == "gap_fields" else FIELDS
+    of_places = {key: np.empty(n_places, np.int64) for key in ("first", "last", "segments")}
+    return of_places | {
+        "view": view, "tokens": tokens, "is_open": is_open, "ends": ends,
+        "places": np.empty(n_places, np.int64) if name == "open_gaps" else places.copy(),
+        "has_signs": np.empty(1, np.bool_), "fields": np.arange(len(fields)),
+        "lexicon": np.sort(random.integers(0, 99, 5, dtype=np.uint64)),
+        "values": np.empty(
+            (len(fields), n_places if name == "gap_fields" else len(tokens) + 12), np.uint32
+        ),
+        "starts": np.empty(3, np.int64), "columns": tokens.rows,
+        "cases": np.zeros(len(tokens), np.uint8),
+        "hashes": np.arange(3, dtype=np.uint64), "kinds": np.ones(3, np.uint8),
+        "closing": np.empty(len(tokens), np.bool_),
     }  # fmt: skip
 
 

@@ -30,7 +30,7 @@ SECONDS = 20
 # with valid arguments, whole and damaged.
 MADE = {
     "Sentences", "ConllTable", "ConllColumns", "StringTable", "HigherPlan", "HigherOrderScores",
-    "VectorStep", "SequenceModel", "Chains",
+    "VectorStep", "SequenceModel", "SequenceTemplates", "Chains", "TextView",
 }  # fmt: skip
 ALSO_MADE = {
     "count_deps",
@@ -39,6 +39,7 @@ ALSO_MADE = {
     "scan_misc_numbers",
     "first_difference",
     "choose_acyclic_arcs",
+    "view_text",
 }
 DTYPES = list(native._DTYPES.values())
 

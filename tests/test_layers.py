@@ -19,6 +19,7 @@ LEVELS = {
     "files": 0,
     "array_file": 0,
     "cached": 0,
+    "threads": 0,
     "plain_yaml": 0,
     "charts": 0,
     "inference": 1,

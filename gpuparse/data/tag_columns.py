@@ -87,9 +87,12 @@ def with_columns(treebank: Treebank, columns: Mapping[int, Column]) -> Treebank:
     names: list[bytes] = []
     ids = np.empty((last - first, treebank.n_words), np.int32)
     for row, number in enumerate(numbers):
-        ids[row] = columns[number].ids
-        ids[row] += len(names)
-        names += [name.encode() for name in columns[number].names]
+        column = columns[number]
+        is_used = np.zeros(len(column.names), np.bool_)
+        is_used[column.ids] = True
+        used = np.flatnonzero(is_used)
+        ids[row] = (np.cumsum(is_used) + (len(names) - 1))[column.ids]
+        names += [column.names[i].encode() for i in used.tolist()]
     table = joined_names(names)
     lengths = np.diff(table.ends)[ids].astype(np.int64)
     old = treebank.columns
@@ -105,7 +108,11 @@ def with_columns(treebank: Treebank, columns: Mapping[int, Column]) -> Treebank:
         # A span begins and ends outside of the columns: words whose columns are passed count.
         return spans + change[np.searchsorted(old[:, last], spans, side="right")]
 
-    return replace(
+    made = replace(
         treebank, data=data, columns=moved, spans=shifted(treebank.spans),
         dropped=shifted(treebank.dropped),
     )  # fmt: skip
+    made.interned.update(
+        {number: found for number, found in treebank.interned.items() if number not in columns}
+    )
+    return made

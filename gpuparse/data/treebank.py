@@ -35,6 +35,8 @@ class Treebank:
     file_end: bytes = b""  # what the writer adds so that the file ends in a blank line
     warnings: list[str] = field(default_factory=list)
     faults: list[DataError] = field(default_factory=list)  # one a sentence that was left out
+    # By column what `column_ids` has found; another treebank, of `replace`, begins without.
+    interned: dict[int, tuple[np.ndarray, list[str]]] = field(default_factory=dict, init=False)
 
     def __repr__(self) -> str:
         return (

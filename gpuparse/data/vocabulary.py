@@ -5,6 +5,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -174,10 +175,17 @@ def distinct(treebank: Treebank, source: int) -> list[str]:
 
 
 def column_ids(treebank: Treebank, source: int) -> tuple[np.ndarray, list[str]]:
-    """(W,) int32 numbers of a column's strings, and the strings, in order of first appearance."""
-    interner = Interner()
-    ids = interner.intern(treebank.data, *_slices(treebank, source))
-    return ids, [interner.string(i).decode() for i in range(len(interner))]
+    """(W,) int32 numbers of a column's strings, and the strings, in order of first appearance.
+
+    They are found once for a treebank, and shared by all callers.
+    """
+    found = treebank.interned.get(source)
+    if found is None:
+        interner = Interner()
+        ids = interner.intern(treebank.data, *_slices(treebank, source))
+        ids.flags.writeable = False
+        found = treebank.interned[source] = ids, interner.strings()
+    return found
 
 
 def empty_columns(treebank: Treebank, read: Mapping[int, Sequence[str]]) -> dict[int, list[str]]:
@@ -344,7 +352,7 @@ class _Column:
 
     def _learn(self) -> None:
         first = self._ids.shape[1]
-        texts = [self._interner.string(i).decode() for i in range(first, len(self._interner))]
+        texts = self._interner.strings(first)
         if texts:
             new = [
                 [self._vocabularies.id(field, read(text)) for text in texts]
@@ -434,8 +442,10 @@ class Interner:
         self._lock = threading.Lock()
         self._size = 0
         # Random, but no result depends on it: ids follow the order of the strings.
-        self._table = _empty_table(int.from_bytes(os.urandom(8)) >> 1, 64, 1024)
+        self._keep(_empty_table(int.from_bytes(os.urandom(8)) >> 1, 64, 1024))
         given = list(strings)
+        if not given:
+            return
         ends = np.cumsum([0, *map(len, given)], dtype=np.int64)
         self.intern(np.frombuffer(b"".join(given), np.uint8), ends[:-1], ends[1:])
         if len(self) != len(given):
@@ -458,7 +468,7 @@ class Interner:
             done, size = 0, np.array([self._size])
             while True:
                 done = native.call(
-                    "add_strings", data, first_bytes, last_bytes, self._table, done, size, ids
+                    "add_strings", data, first_bytes, last_bytes, self._struct, done, size, ids
                 )
                 self._size = int(size[0])
                 if done == len(ids):
@@ -473,7 +483,7 @@ class Interner:
         Args, returns, raises and cost: as intern. Nothing is changed.
         """
         first_bytes, last_bytes, ids = _offsets(data, starts, ends)
-        native.call("find_strings", data, first_bytes, last_bytes, self._table, ids)
+        native.call("find_strings", data, first_bytes, last_bytes, self._struct, ids)
         return ids
 
     def string(self, i: int) -> bytes:
@@ -482,6 +492,12 @@ class Interner:
             raise IndexError(f"string {i} of {self._size}")
         ends = self._table.ends
         return self._table.pool[ends[i] : ends[i + 1]].tobytes()
+
+    def strings(self, first: int = 0) -> list[str]:
+        """The strings with ids from `first` on, as text."""
+        ends = self._table.ends[first : self._size + 1].tolist()
+        pool = self._table.pool[ends[0] : ends[-1]].tobytes()
+        return [pool[a - ends[0] : b - ends[0]].decode() for a, b in pairwise(ends)]
 
     def _reserve(self, n_strings: int, n_bytes: int) -> None:
         """New arrays with room for more strings, and the present strings in them."""
@@ -492,7 +508,10 @@ class Interner:
         table.ends[: self._size + 1] = old.ends[: self._size + 1]
         table.pool[:n_used] = old.pool[:n_used]
         native.call("fill_slots", table, self._size)
-        self._table = table
+        self._keep(table)
+
+    def _keep(self, table: StringTable) -> None:
+        self._table, self._struct = table, native.struct("StringTable", table)
 
 
 def _empty_table(key: int, n_strings: int, n_bytes: int) -> StringTable:

@@ -4,7 +4,6 @@ A cell is a number of 8 bytes. Except for MAX_CELLS, no budget changes a result.
 """
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import numpy as np
@@ -14,6 +13,7 @@ from gpuparse.engines.engine import How
 from gpuparse.engines.found import Found
 from gpuparse.errors import ConfigError
 from gpuparse.scorers.sizes import PartSize, sentence_cells
+from gpuparse.threads import mapped
 
 Result = TypeVar("Result")
 
@@ -103,9 +103,8 @@ def run_in_parts(work: Callable[[np.ndarray], int], batch: Encoded, how: How) ->
     cells = sentence_cells(batch.lengths, PartSize(2))
     admission = Admission(batch.lengths, how.batch_size, CPU_BUDGET, cells)
     parts = [part for part, _ in admission.run(len)]
-    with ThreadPoolExecutor(how.threads) as pool:
-        for done in pool.map(work, parts):
-            how.progress(done)
+    for done in mapped(work, parts, how.threads):
+        how.progress(done)
 
 
 def write_chains(batch: Encoded, known: np.ndarray, found: Found) -> None:

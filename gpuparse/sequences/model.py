@@ -76,13 +76,18 @@ class SequenceModel:
     beam: np.ndarray
 
     @cached_property
-    def struct(self) -> Any:
-        """The model as the native library takes it."""
-        return _Struct(
+    def arrays(self) -> "ModelArrays":
+        """The arrays of the model."""
+        return ModelArrays(
             self.weights, self.known, self.table.blocks, self.table.tag_starts,
             self.table.tag_parts, self.table.coarse_starts,
             self.templates.contexts, self.beam,
         )  # fmt: skip
+
+    @cached_property
+    def struct(self) -> native.Struct:
+        """The model as the native library takes it."""
+        return native.struct("SequenceModel", self.arrays)
 
     def find(self, sequences: Sequences) -> np.ndarray:
         """The best tags, (N,) int32 numbers.
@@ -132,7 +137,9 @@ class SequenceModel:
         return facts, {"weights": self.weights, "known": self.known.view(np.int32)}
 
 
-class _Struct(NamedTuple):
+class ModelArrays(NamedTuple):
+    """As native/api/sequences.h has it."""
+
     weights: np.ndarray
     known: np.ndarray
     blocks: np.ndarray

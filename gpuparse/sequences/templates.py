@@ -11,15 +11,18 @@ perhaps one template of the features.
 
 import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpuparse import native
+from gpuparse.cached import cached_property
 from gpuparse.errors import ConfigError
 from gpuparse.plain_yaml import dump_yaml, parse_yaml, read_yaml
+from gpuparse.sequences.tags import starts_of
 
 SETS = Path(__file__).parent / "sets"
 MARGIN = 4  # most positions that a template looks to either side
@@ -47,39 +50,44 @@ class SequenceTemplates:
     atoms: tuple[tuple[tuple[str, int], ...], ...]
     contexts: np.ndarray
 
-    @property
-    def fields(self) -> list[str]:
-        """The fields that the features read, each once."""
-        return list(dict.fromkeys(field for atoms in self.atoms for field, _ in atoms))
+    @cached_property
+    def fields(self) -> tuple[str, ...]:
+        """The fields that the features read, each once: the rows of the values of `features`."""
+        return tuple(dict.fromkeys(field for atoms in self.atoms for field, _ in atoms))
 
-    def features(self, values: Mapping[str, np.ndarray], places: np.ndarray) -> np.ndarray:
+    @cached_property
+    def arrays(self) -> "TemplateArrays":
+        """The features as arrays."""
+        row = {field: number for number, field in enumerate(self.fields)}
+        reads = {
+            atom: number
+            for number, atom in enumerate(dict.fromkeys(a for atoms in self.atoms for a in atoms))
+        }
+        return TemplateArrays(
+            np.array([zlib.crc32(text.encode()) | 1 for text in self.templates], np.uint32),
+            starts_of(map(len, self.atoms)),
+            np.array([reads[atom] for atoms in self.atoms for atom in atoms], np.int64),
+            np.array([(row[f], offset) for f, offset in reads], np.int64).reshape(-1, 2),
+        )
+
+    @cached_property
+    def struct(self) -> native.Struct:
+        """The features as the native library takes them."""
+        return native.struct("SequenceTemplates", self.arrays)
+
+    def features(self, values: np.ndarray, places: np.ndarray) -> np.ndarray:
         """The features of positions.
 
         Args:
-            values: of each field, (P,) uint32, with at least MARGIN places to both sides of each
-                sequence; 0 for no value.
-            places: (N,) the places of the positions.
+            values: (F, P) uint32, a row of each of `fields`, with at least MARGIN places to both
+                sides of each sequence; 0 for no value.
+            places: (N,) int64, the places of the positions.
         Returns: (N, T) uint32, 0 for an absent feature.
-        Cost: some nanoseconds a field of a feature.
+        Raises: ValueError: a place without MARGIN places to both sides.
+        Cost: half a nanosecond a field of a feature.
         """
         found = np.empty((len(places), len(self.templates)), np.uint32)
-        at = {
-            (field, offset): values[field][places + offset]
-            for field, offset in dict.fromkeys(atom for atoms in self.atoms for atom in atoms)
-        }
-        for column, (text, atoms) in enumerate(zip(self.templates, self.atoms, strict=True)):
-            key = np.full(len(places), zlib.crc32(text.encode()) | 1, np.uint32)
-            present = None
-            for atom in atoms:
-                value = at[atom]
-                key ^= value
-                key *= np.uint32(0x85EBCA6B)
-                key ^= key >> np.uint32(13)
-                key *= np.uint32(0xC2B2AE35)
-                key ^= key >> np.uint32(16)
-                present = value != 0 if present is None else present & (value != 0)
-            key |= key == 0
-            found[:, column] = key if present is None else key * present
+        native.call("sequence_features", self.struct, values, places, found)
         return found
 
     def dump(self) -> str:
@@ -87,6 +95,15 @@ class SequenceTemplates:
         return dump_yaml(
             {"name": self.name, "templates": list(self.templates), "contexts": list(self.texts)}
         )
+
+
+class TemplateArrays(NamedTuple):
+    """As native/api/sequences.h has it."""
+
+    keys: np.ndarray
+    starts: np.ndarray
+    atoms: np.ndarray
+    reads: np.ndarray
 
 
 def load_sequence_templates(name: str, is_field: Callable[[str], bool]) -> SequenceTemplates:

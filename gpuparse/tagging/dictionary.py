@@ -194,7 +194,7 @@ def combined(
 ) -> tuple[np.ndarray, list[str]]:
     """Pairs of two columns: (W,) numbers of pairs, and their names, joined by a tab."""
     keys = ids.astype(np.int64) * max(len(other_names), 1) + others
-    distinct, numbers = np.unique(keys, return_inverse=True)
-    firsts, seconds = np.divmod(distinct, max(len(other_names), 1))
-    pairs = zip(firsts.tolist(), seconds.tolist(), strict=True)
-    return numbers, [f"{names[a]}\t{other_names[b]}" for a, b in pairs]
+    distinct: dict[int, int] = {}
+    numbers = [distinct.setdefault(key, len(distinct)) for key in keys.tolist()]
+    pairs = (divmod(key, max(len(other_names), 1)) for key in distinct)
+    return np.array(numbers, np.int64), [f"{names[a]}\t{other_names[b]}" for a, b in pairs]

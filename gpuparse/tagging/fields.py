@@ -18,13 +18,14 @@ import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import compress
 
 import numpy as np
 
 from gpuparse.cached import SharedCache
-from gpuparse.data.tag_columns import FEATS, FORM, UPOS, XPOS
+from gpuparse.data.tag_columns import FEATS, UPOS, XPOS
 from gpuparse.data.treebank import Treebank
-from gpuparse.data.vocabulary import Interner, column_ids
+from gpuparse.data.vocabulary import column_ids
 from gpuparse.sequences.templates import AFTER, BEFORE, MARGIN
 
 COLUMNS = {"upos": UPOS, "xpos": XPOS, "feats": FEATS}
@@ -81,47 +82,52 @@ class WordFields:
 
     def __init__(self, fields: Iterable[str], seen: SeenTags) -> None:
         self.fields = list(fields)
-        self._of_form = [f for f in self.fields if f not in COLUMNS and f not in _OF_SENTENCE]
+        is_of_form = [f not in COLUMNS and f not in _OF_SENTENCE for f in self.fields]
+        self._of_form = list(compress(self.fields, is_of_form))
+        self._rows = np.flatnonzero(is_of_form)
+        self._others = [(row, f) for row, f in enumerate(self.fields) if not is_of_form[row]]
         self._forms = SharedCache(lambda: _Forms(self._of_form, seen))
 
     def read(
         self,
         treebank: Treebank,
+        ids: np.ndarray,
+        forms: Sequence[str],
         given: Mapping[str, np.ndarray] = {},
-    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """The values of all fields, and the places of the words among them.
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The values (F, P) uint32 of all fields, and the places of the words among them.
 
-        Args: given: values (W,) of some fields, in place of those that would be read.
+        Args:
+            ids, forms: of FORM, as `column_ids` reads it.
+            given: values (W,) of some fields, in place of those that would be read.
         Returns: as `SequenceTemplates.features` takes them.
         Cost: some microseconds for each distinct form, some nanoseconds for each word.
         """
         starts = treebank.word_starts
-        n_sentences = len(starts) - 1
-        sentence = np.repeat(np.arange(n_sentences), np.diff(starts))
-        places = np.arange(treebank.n_words) + MARGIN * (2 * sentence + 1)
-        size = treebank.n_words + 2 * MARGIN * n_sentences
-        with self._forms.locked() as forms:
-            by_form, letters = forms.read(treebank)
-        values = {}
-        for field in self.fields:
+        counts = np.diff(starts)
+        edges = 2 * MARGIN * np.arange(len(counts))
+        places = np.arange(treebank.n_words) + np.repeat(edges + MARGIN, counts)
+        values = np.full(
+            (len(self.fields), treebank.n_words + 2 * MARGIN * len(counts)), BEFORE, np.uint32
+        )
+        values[:, (starts[1:] + edges + MARGIN)[:, None] + np.arange(MARGIN)] = AFTER
+        with self._forms.locked() as known:
+            by_form, letters = known.read(forms)
+        values[np.ix_(self._rows, places)] = by_form.T[:, ids]
+        for row, field in self._others:
             if field in given:
                 words = given[field]
             elif field in COLUMNS:
                 column, names = column_ids(treebank, COLUMNS[field])
                 words = np.array([value_of(name) for name in names], np.uint32)[column]
             elif field == "place":
-                place = np.minimum(np.arange(treebank.n_words) - starts[sentence], 2)
+                place = np.minimum(np.arange(treebank.n_words) - np.repeat(starts[:-1], counts), 2)
                 words = (place + 4).astype(np.uint32)
-            elif field == "capitals":
-                words = _capitals(letters, starts)[sentence]
             else:
-                words = by_form[:, self._of_form.index(field)]
-            padded = np.full(size, BEFORE, np.uint32)
-            ends = starts[1:] + MARGIN * (2 * np.arange(n_sentences) + 1)
-            for offset in range(MARGIN):
-                padded[ends + offset] = AFTER
-            padded[places] = words
-            values[field] = padded
+                words = np.repeat(_capitals(letters[ids], starts), counts)
+            values[row, places] = words
+        for field in given.keys() & self._of_form:
+            values[self.fields.index(field), places] = given[field]
         return values, places
 
 
@@ -136,27 +142,28 @@ class _Forms:
         self._clear()
 
     def _clear(self) -> None:
-        self._interner = Interner()
+        self._rows: dict[str, int] = {}
         self._values = np.zeros((1024, len(self._fields)), np.uint32)
         self._letters = np.zeros((1024, 3), np.int64)
 
-    def read(self, treebank: Treebank) -> tuple[np.ndarray, np.ndarray]:
-        """Values (W, fields) and counts of letters (W, 3) of all words; new forms are kept."""
-        if len(self._interner) > _CACHE:
+    def read(self, forms: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Values (forms, fields) and counts of letters (forms, 3); new forms are kept."""
+        if len(self._rows) > _CACHE:
             self._clear()
-        first = len(self._interner)
-        bounds = treebank.columns[:, FORM], treebank.columns[:, FORM + 1] - 1
-        ids = self._interner.intern(treebank.data, *bounds)
-        size = len(self._interner)
+        known = self._rows
+        new = [form for form in forms if form not in known]
+        size = len(known) + len(new)
         if size > len(self._values):
             more = ((0, 2 * size - len(self._values)), (0, 0))
             self._values, self._letters = np.pad(self._values, more), np.pad(self._letters, more)
-        for row in range(first, size):
-            form = self._interner.string(row).decode()
+        for form in new:
+            row = len(known)
             self._values[row] = [value_of(text) for text in self._texts(form)]
             is_letter = form[:1].isalpha()
             self._letters[row] = is_letter, form[:1].isupper(), is_letter and form.isupper()
-        return self._values[ids], self._letters[ids]
+            known[form] = row
+        rows = [known[form] for form in forms]
+        return self._values[rows], self._letters[rows]
 
     def _texts(self, form: str) -> list[str | None]:
         lower = form.lower()

@@ -285,10 +285,10 @@ def _sequences(
         spans=np.zeros((len(words), 2), np.int64),
     )
     given = {
-        name: np.array([value_of(text) for text in column.names], np.uint32)[column.ids[words]]
+        name: np.array([value_of(column.names[i]) for i in column.ids[words].tolist()], np.uint32)
         for name, column in zip(Tags._fields, tags, strict=True)
     }
-    values, places = fields.read(alone, given)
+    values, places = fields.read(alone, *column_ids(alone, FORM), given)
     features = model.templates.features(values, places)
     return Sequences(features, alone.word_starts, *candidate_lists(candidates))
 

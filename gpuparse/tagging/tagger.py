@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -51,6 +50,7 @@ from gpuparse.tagging.fields import (
     seen_without_itself,
     value_of,
 )
+from gpuparse.threads import mapped
 
 if TYPE_CHECKING:
     from gpuparse.config.schema import TaggerConfig
@@ -72,6 +72,27 @@ class Tags(NamedTuple):
     upos: Column
     xpos: Column
     feats: Column
+
+
+class TextsOfTags(NamedTuple):
+    """The texts of one column that the tags of a model have.
+
+    names: distinct texts. numbers: (K,) int32, the text of each tag. values: (K,) uint32 of it.
+    """
+
+    names: Sequence[str]
+    numbers: np.ndarray
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> TextsOfTags:
+        """Of the text of every tag."""
+        names, numbers = Column.of_texts(texts, np.arange(len(texts)))
+        return cls(names, numbers, np.array([value_of(name) for name in names], np.uint32)[numbers])
+
+    def __call__(self, tags: np.ndarray) -> Column:
+        """The column of words with given tags, (W,) numbers."""
+        return Column(self.names, self.numbers[tags])
 
 
 class Tagger:
@@ -130,23 +151,30 @@ class Tagger:
         def work(piece: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             return self._tag(part_of(treebank, *piece), with_probabilities=with_probabilities)
 
-        with ThreadPoolExecutor(max(threads, 1)) as pool:
-            found = list(pool.map(work, pieces))
+        found = list(mapped(work, pieces, threads))
         nothing = np.empty(0, np.int32)
         pair_ids, feat_ids, probabilities = (
-            np.concatenate([piece[i] for piece in found] or [nothing]) for i in range(3)
-        )
+            found[0] if len(found) == 1
+            else [np.concatenate([piece[i] for piece in found] or [nothing]) for i in range(3)]
+        )  # fmt: skip
         return self._columns(treebank, pair_ids, feat_ids), probabilities
 
     def _columns(self, treebank: Treebank, pair_ids: np.ndarray, feat_ids: np.ndarray) -> Tags:
-        upos = Column.of_texts([tag[0] for tag in self.pairs.table.tags], pair_ids)
-        xpos = Column.of_texts([tag[1] for tag in self.pairs.table.tags], pair_ids)
+        upos, xpos = (column(pair_ids) for column in self._of_table[:2])
         if not self.feats:
             return Tags(upos, xpos, Column(["_"], np.zeros(treebank.n_words, np.int32)))
-        texts = [tag[1].split("\t") for tag in self.feats.table.tags]
-        if len(texts[0]) == 2:
-            xpos = Column.of_texts([text[0] for text in texts], feat_ids)
-        return Tags(upos, xpos, Column.of_texts([text[-1] for text in texts], feat_ids))
+        *fine, feats = (column(feat_ids) for column in self._of_table[2:])
+        return Tags(upos, fine[0] if fine else xpos, feats)
+
+    @cached_property
+    def _of_table(self) -> list[TextsOfTags]:
+        """UPOS and XPOS of all pairs; what the tags of `feats` have behind UPOS."""
+        texts = [list(tag) for tag in self.pairs.table.tags]
+        columns = [TextsOfTags.of(column) for column in zip(*texts, strict=True)]
+        if self.feats:
+            texts = [tag[1].split("\t") for tag in self.feats.table.tags]
+            columns += [TextsOfTags.of(column) for column in zip(*texts, strict=True)]
+        return columns
 
     def _tag(
         self, treebank: Treebank, *, with_probabilities: bool
@@ -171,7 +199,7 @@ class Tagger:
 
     def _pairs_of(self, treebank: Treebank, ids: np.ndarray, forms: Sequence[str]) -> Sequences:
         """The words for the model of pairs."""
-        values, places = self._of_pairs.read(treebank)
+        values, places = self._of_pairs.read(treebank, ids, forms)
         return Sequences(
             self.pairs.templates.features(values, places),
             treebank.word_starts,
@@ -198,10 +226,8 @@ class Tagger:
 
         def loss(scale: float) -> float:
             model = replace(self.pairs, scale=scale)
-            with ThreadPoolExecutor(max(threads, 1)) as pool:
-                found = np.concatenate(
-                    list(pool.map(lambda piece: model.marginals(*piece), pieces))
-                )
+            parts = mapped(lambda piece: model.marginals(*piece), pieces, threads)
+            found = np.concatenate(list(parts))
             return float(-np.log(found[counted].clip(min=LEAST)).mean())
 
         return loss
@@ -234,9 +260,7 @@ class Tagger:
     ) -> Sequences:  # fmt: skip
         """The words for the model of FEATS, under given pairs; `seen`: values of that field."""
         assert self.feats
-        table = self.pairs.table
-        names = ["\t".join(pair) for pair in table.tags]
-        keys, key_names = combined(ids, forms, pairs, names)
+        keys, key_names = combined(ids, forms, pairs, self._pair_names)
         lists = []
         for key in key_names:
             _form, _, pair = key.partition("\t")
@@ -247,16 +271,19 @@ class Tagger:
                     found = np.sort(np.append(found, self.composed.candidates(pair)))
             lists.append(found)
         given = {
-            "upos": np.array([value_of(tag[0]) for tag in table.tags], np.uint32)[pairs],
-            "xpos": np.array([value_of(tag[1]) for tag in table.tags], np.uint32)[pairs],
+            "upos": self._of_table[0].values[pairs], "xpos": self._of_table[1].values[pairs],
             "seen": self._seen_feats(key_names)[keys] if seen is None else seen,
-        }
-        values, places = self._of_feats.read(treebank, given)
+        }  # fmt: skip
+        values, places = self._of_feats.read(treebank, ids, forms, given)
         return Sequences(
             self.feats.templates.features(values, places),
             treebank.word_starts,
             *joined_candidates(keys, lists),
         )
+
+    @cached_property
+    def _pair_names(self) -> list[str]:
+        return ["\t".join(pair) for pair in self.pairs.table.tags]
 
     @cached_property
     def _of_feats(self) -> WordFields:
@@ -387,7 +414,8 @@ def learn_tagger(
     counts = counts_by_word(lowers, upos)
     templates = load_sequence_templates(config.features, is_field)
     fields = WordFields(templates.fields, SeenTags(counts.get))
-    values, places = fields.read(treebank, {"seen": seen_without_itself(lowers, upos, counts)})
+    seen = {"seen": seen_without_itself(lowers, upos, counts)}
+    values, places = fields.read(treebank, ids, forms, seen)
     lists = [known.candidates(form) for form in forms]
     common: Any = {
         "epochs": config.epochs, "rows": config.rows, "min_count": config.min_count,
@@ -431,10 +459,10 @@ def learn_tagger(
         ),
     )
     words_and_upos = list(map(_word_and_upos, keys))
-    seen = seen_without_itself(words_and_upos, feats, counts_by_word(words_and_upos, feats))
     sequences = Tagger(model, known, untrained, *of_feats)._feats_of(
-        treebank, gold, ids, forms, seen
-    )
+        treebank, gold, ids, forms,
+        seen_without_itself(words_and_upos, feats, counts_by_word(words_and_upos, feats)),
+    )  # fmt: skip
     learned = learn_sequences(
         sequences, gold_feats, feats_templates, feats_table,
         watch=lambda done, note: watch(share + (1 - share) * done, f"FEATS, {note}"), **common,
@@ -493,6 +521,8 @@ def pieces_of(word_starts: np.ndarray, most: int) -> list[tuple[int, int]]:
 
 def part_of(treebank: Treebank, first: int, last: int) -> Treebank:
     """Sentences first : last of a treebank, over the same bytes; for reading alone."""
+    if last - first == len(treebank):
+        return treebank
     start, end = treebank.word_starts[first], treebank.word_starts[last]
     return replace(
         treebank,

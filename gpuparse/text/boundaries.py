@@ -10,10 +10,10 @@ separates them.
 """
 
 import re
-from collections.abc import Callable
 
 import numpy as np
 
+from gpuparse import native
 from gpuparse.text.characters import (
     FORMAT_SIGN,
     JOINER,
@@ -23,15 +23,13 @@ from gpuparse.text.characters import (
     REGIONAL,
     UPPER_CASE,
 )
-from gpuparse.text.views import SPACE, TextView, span_hashes, wide_hashes
+from gpuparse.text.views import SPACE, TextView, field_numbers
 
 CLASSES = 128
 JOIN, CUT = 0, 1  # tags
 NEVER = 50  # adjacent characters of two classes that were never separated so often stay together
 RARELY = 2e-4
 LONGEST = 6  # characters of a word of the lexicon
-_REACH = 64  # characters that hashes of a string between spaces reach to either side
-_SIGNS = "@/:.-'\u2019"
 SEPARATED = 0.05  # of the addresses of training, those that may be separated
 _LETTER = rb"0-9a-z\x80"  # of addresses; 80 stands for all letters with case beyond ASCII
 _WEB = re.compile(
@@ -119,19 +117,15 @@ def open_places(
     view: TextView, is_open: np.ndarray, *, keeps_addresses: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """The places of gaps that the model decides, ascending; (P,) bool, token ends for certain."""
-    adjacent, spaced = gaps(view)
-    ends = view.is_visible.copy()
-    ends[adjacent] = False
-    spaced = spaced[view.is_blank[spaced + 1]]  # a token has no other white space in it
-    places = np.concatenate([
-        adjacent[is_open[0][_pairs(view, adjacent, 1)]], spaced[is_open[1][_pairs(view, spaced, 2)]]
-    ])  # fmt: skip
-    if keeps_addresses and (found := addresses(view)):
+    places, ends = np.empty(len(view.codes), np.int64), np.empty(len(view.codes), np.bool_)
+    has_signs = np.empty(1, np.bool_)
+    n_gaps = native.call("open_gaps", view.struct, is_open, places, ends, has_signs)
+    places = places[:n_gaps]
+    if keeps_addresses and has_signs[0] and (found := addresses(view)):
         is_decided = np.zeros(len(view.codes), np.bool_)
         for start, end in found:
             is_decided[start:end] = ends[end - 1] = True
         places = places[~is_decided[places]]
-    places.sort()
     return places, ends
 
 
@@ -141,9 +135,9 @@ def sequence_starts(view: TextView, places: np.ndarray) -> np.ndarray:
 
 
 def gap_fields(
-    view: TextView, places: np.ndarray, names: list[str], lexicon: np.ndarray
-) -> dict[str, np.ndarray]:
-    """What is known of gaps: for each field (P,) uint32, 0 where there is no value.
+    view: TextView, places: np.ndarray, names: tuple[str, ...], lexicon: np.ndarray
+) -> np.ndarray:
+    """What is known of gaps: (F, P) uint32, a row for each field, 0 where there is no value.
 
     Fields of characters have values at all places, the others at those of the gaps alone.
 
@@ -151,87 +145,17 @@ def gap_fields(
         places: of the characters before the gaps. names: the fields wanted, of FIELDS.
         lexicon: uint64, ascending; the hashes of known words of up to LONGEST characters.
     """
-    gap = _Gaps(view, places, lexicon)
-    found = {}
-    for name in names:
-        values = FIELDS[name](gap)
-        if len(values) != len(view.codes):
-            everywhere = np.zeros(len(view.codes), np.uint32)
-            everywhere[places] = values
-            values = everywhere
-        found[name] = values
+    found = np.empty((len(names), len(view.codes)), np.uint32)
+    native.call("gap_fields", view.struct, places, field_numbers(FIELDS, names), lexicon, found)
     return found
 
 
-class _Gaps:
-    """Gaps and the strings between spaces that they are in, or between."""
-
-    def __init__(self, view: TextView, places: np.ndarray, lexicon: np.ndarray) -> None:
-        self.view, self.places, self.lexicon = view, places, lexicon
-        self.before = places + 1  # one after the character before the gap
-        self.after = self.before + (view.codes[self.before] == SPACE)  # the character after it
-        self.firsts, lasts = view.strings()
-        self.string = np.searchsorted(self.firsts, places, side="right") - 1
-        first = self.firsts[self.string]
-        last = lasts[np.searchsorted(self.firsts, self.after, side="right") - 1]
-        self.to_start, self.to_end = self.before - first, last - self.after
-        self.first = np.maximum(first, self.before - _REACH)
-        self.last = np.minimum(last, self.after + _REACH)
-
-    def span(self, first: np.ndarray, last: np.ndarray) -> np.ndarray:
-        return span_hashes(self.view.lower_sums, first, last) * (first < last)
-
-    def signs(self) -> np.ndarray:
-        """Which of some signs the string has: a bit each, and 256."""
-        found = np.full(len(self.firsts), 256, np.uint32)
-        for number, sign in enumerate(_SIGNS):
-            at = np.flatnonzero(self.view.codes == ord(sign))
-            found[np.searchsorted(self.firsts, at, side="right") - 1] |= np.uint32(1 << number)
-        return found[self.string]
-
-    def since_last(self) -> np.ndarray:
-        """Places since the gap before, up to 6."""
-        return np.minimum(np.diff(self.places, prepend=0), 6).astype(np.uint32)
-
-    def _knows(self, first: np.ndarray, last: np.ndarray) -> np.ndarray:
-        hashes = wide_hashes(self.view.lower_sums, first, last)
-        at = np.minimum(np.searchsorted(self.lexicon, hashes), len(self.lexicon) - 1)
-        found: np.ndarray = self.lexicon[at] == hashes
-        return found
-
-    def known(self, spans: list[tuple[int, int]]) -> np.ndarray:
-        """1 and the number of the last span that is a known word; 0 without a lexicon.
-
-        Args: spans: characters before and after the gap.
-        """
-        found = np.zeros(len(self.places), np.uint32)
-        if len(self.lexicon):
-            found += 1
-            for number, (before, after) in enumerate(spans, 2):
-                found[self._knows(self.before - before, self.before + after)] = number
-        return found
-
-
-_SIZES = range(1, LONGEST + 1)
-_BEFORE, _AFTER = [(size, 0) for size in _SIZES], [(0, size) for size in _SIZES]
-_ACROSS = [(before, size - before) for size in range(2, LONGEST) for before in range(1, size)]
-
-FIELDS: dict[str, Callable[[_Gaps], np.ndarray]] = {
-    "char": lambda gap: gap.view.codes + np.uint32(1),
-    "lower": lambda gap: gap.view.lower + np.uint32(1),
-    "class": lambda gap: gap.view.classes.astype(np.uint32) + np.uint32(1),
+# As native/text_view.h has them.
+FIELDS = (
+    "char", "lower", "class",
     # of the string between spaces: all of it, before and after the gap
-    "string": lambda gap: gap.span(gap.first, gap.last),
-    "before": lambda gap: gap.span(gap.first, gap.before),
-    "after": lambda gap: gap.span(gap.after, gap.last),
-    "shape-before": lambda gap: gap.view.shapes(gap.first, gap.before),
-    "shape-after": lambda gap: gap.view.shapes(gap.after, gap.last),
-    "length-before": lambda gap: np.minimum(gap.to_start, 8).astype(np.uint32),
-    "length-after": lambda gap: np.minimum(gap.to_end, 8).astype(np.uint32) + np.uint32(1),
-    "signs": _Gaps.signs,
-    "since-last": _Gaps.since_last,
+    "string", "before", "after", "shape-before", "shape-after", "length-before", "length-after",
+    "signs", "since-last",
     # the longest word of the lexicon that ends at the gap, begins there, or goes across
-    "known-before": lambda gap: gap.known(_BEFORE),
-    "known-after": lambda gap: gap.known(_AFTER),
-    "known-across": lambda gap: gap.known(_ACROSS),
-}
+    "known-before", "known-after", "known-across",
+)  # fmt: skip

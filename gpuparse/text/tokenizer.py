@@ -7,7 +7,6 @@ the third which rule splits a multiword token. Each is a linear model over hashe
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -40,6 +39,7 @@ from gpuparse.text.conllu import (
 from gpuparse.text.multiword import SplitRules
 from gpuparse.text.sentences import END, KnownCases, Tokens
 from gpuparse.text.views import TextView
+from gpuparse.threads import mapped
 
 FORMAT = 3
 _AS_MODEL: Any = {"form": FORMAT, "what": "tokeniser", "hint": "; train it again"}
@@ -99,10 +99,7 @@ class Tokenizer:
                 token_range,
             )  # fmt: skip
 
-        if threads < 2 or len(groups) < 2:
-            return b"".join(map(split, groups))
-        with ThreadPoolExecutor(threads) as pool:
-            return b"".join(pool.map(split, groups))
+        return b"".join(mapped(split, groups, threads))
 
     def _split(
         self,
@@ -204,11 +201,13 @@ class Tokenizer:
         features = templates.features(tokens.fields(templates.fields), tokens.rows)
         sequences = Sequences.open(features, _without_empty(tokens.starts))
         is_end = self.ends.find(sequences) == END
-        is_end[tokens.to_end == 0] = True
         if of_segments:
-            is_end = tokens.to_end == 0
-        elif self.keeps_closing:
+            is_end[:] = False
+        is_end[tokens.starts[1:] - 1] = True
+        if self.keeps_closing and not of_segments:
             is_end = tokens.ends_after_closing(is_end)
+        if sizes.sum() <= self.max_words:
+            return is_end
         words = np.concatenate([[0], np.cumsum(sizes)])  # before each token
         ends = np.flatnonzero(is_end)
         starts = np.concatenate([[0], ends[:-1] + 1])
@@ -253,7 +252,7 @@ class Tokenizer:
             return {}
         at = np.array([t for t, _ in rules], np.int64)
         templates = self.words.templates
-        features = templates.features(tokens.fields_around(at, templates.fields), tokens.rows[at])
+        features = templates.features(tokens.fields(templates.fields), tokens.rows[at])
         chosen = self.words.find(choices(features, [fitting for _, fitting in rules]))
         return {
             t: self.rules.words(forms[t], tag - 1)

@@ -25,7 +25,7 @@ from gpuparse.text.examples import TextExamples, text_examples
 from gpuparse.text.multiword import SplitRules, learn_rules, lower
 from gpuparse.text.sentences import KnownCases, Tokens
 from gpuparse.text.tokenizer import MODELS, Tokenizer, choices
-from gpuparse.text.views import TextView, wide_hashes
+from gpuparse.text.views import TextView, span_hashes
 
 _GAPS = 40  # of a training sequence
 _TOKENS = 60  # of a training sequence, at least
@@ -106,7 +106,7 @@ def _learn_gaps(
     short = tokens.last - tokens.first <= LONGEST
     if len(places) < _UNSPACED * np.count_nonzero(view.is_visible):
         short[:] = False
-    hashes = wide_hashes(view.lower_sums, tokens.first[short], tokens.last[short])
+    hashes = span_hashes(view.lower, tokens.first[short], tokens.last[short])
     # A word is known from other parts of the treebank, as words of new text are.
     edges = np.linspace(0, len(view.codes), _FOLDS + 1).astype(np.int64)
     fold_of = np.searchsorted(edges, np.arange(len(view.codes)), side="right") - 1

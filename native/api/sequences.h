@@ -40,6 +40,21 @@ struct SequenceBatch {
     i32_1 candidates;
 };
 
+// T templates of features: template t is the hash keys[t], mixed with the values of its atoms
+// atoms[starts[t] : starts[t + 1]], numbers of `reads`: (R, 2) a row of values, and how many places after the
+// position the value is.
+struct SequenceTemplates {
+    u32_1 keys;
+    i64_1 starts;
+    i64_1 atoms;
+    i64_2 reads;
+};
+
+// The features (N, T) of positions: values (F, P) of fields at all places, 0 for no value; places (N,) of the
+// positions. A feature is 0 where one of its values is.
+GPUPARSE(int64_t) sequence_features(const SequenceTemplates* templates, u32_2 values, i64_1 places,
+                                    out_u32_2 features);
+
 // The tags (N,) with the highest sums, exact over the candidates; of equal ones that whose last tag, then
 // the one before, ... comes first among the candidates. Weights are int16 or float32.
 GPUPARSE(int64_t) find_sequences(const SequenceModel* model, const SequenceBatch* batch, out_i32_1 tags);

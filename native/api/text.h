@@ -1,4 +1,4 @@
-// Tokens of a text as CoNLL-U.
+// Views of text, what is known of gaps between characters and of tokens, and tokens as CoNLL-U.
 #pragma once
 
 #include "types.h"
@@ -20,3 +20,56 @@ struct TokenTable {
 
 // Writes the CoNLL-U if `written` has room for all of it. Returns its size in bytes.
 GPUPARSE(int64_t) write_tokens(u8_1 text, const TokenTable* table, out_u8_1 written);
+
+// Segments of a text at P places; see TextView of gpuparse/text/views.py.
+struct TextView {
+    u32_1 codes;
+    u32_1 lower;
+    u8_1 classes;
+    b8_1 is_visible;
+    b8_1 is_blank;
+    i64_1 starts;  // (S,)
+};
+
+// The view of characters (C,), of which `spaces` are no tokens and `blanks` (ascending codes) may be in one;
+// segments (S,) begin without a space, but perhaps the first. class_of, lower_of: by code point. Outputs have
+// C + 8 * (S + 1) places, `places` C, `starts` S. Returns how many places are filled.
+GPUPARSE(int64_t) view_text(u32_1 characters, b8_1 spaces, i64_1 segments, u8_1 class_of, u32_1 lower_of,
+                            i64_1 blanks, out_u32_1 codes, out_u32_1 lower, out_u8_1 classes,
+                            out_b8_1 is_visible, out_b8_1 is_blank, out_i64_1 source, out_i64_1 places,
+                            out_i64_1 starts);
+
+// Gaps that a model decides, by pairs of classes: is_open (2, 128 * 128) without and with a space. Fills places
+// (P,) before them, ascending; ends (P,), where tokens end for certain; has_signs (1,), whether there may be
+// addresses. Returns the number of gaps.
+GPUPARSE(int64_t) open_gaps(const TextView* view, b8_2 is_open, out_i64_1 places, out_b8_1 ends,
+                            out_b8_1 has_signs);
+
+// Fields (F, P) of gaps after `places`, by numbers of fields. lexicon: ascending.
+GPUPARSE(int64_t) gap_fields(const TextView* view, i64_1 places, i64_1 fields, u64_1 lexicon, out_u32_2 values);
+
+// Hashes of spans of values.
+GPUPARSE(int64_t) hash_spans(u32_1 values, i64_1 first, i64_1 last, out_u64_1 hashes);
+
+// T tokens in segments: the first place of each and the one after it; starts (S + 1,).
+struct TextTokens {
+    i64_1 first;
+    i64_1 last;
+    i64_1 starts;
+};
+
+// The tokens that end with the places of `ends` (P,). Outputs have room for P tokens, starts (S + 1,). Returns
+// the number of tokens.
+GPUPARSE(int64_t) find_tokens(const TextView* view, b8_1 ends, out_i64_1 first, out_i64_1 last,
+                              out_i64_1 segments, out_i64_1 starts);
+
+// Fields of tokens by their numbers, at `columns` (T,) of the values (F, R). cases: (T,) of their words.
+GPUPARSE(int64_t) token_fields(const TextView* view, const TextTokens* tokens, i64_1 fields, u8_1 cases,
+                               i64_1 columns, out_u32_2 values);
+
+// The kinds of words of tokens with a capital letter, by hashes, ascending; 0 for other tokens and words.
+GPUPARSE(int64_t) find_cases(const TextView* view, const TextTokens* tokens, u64_1 hashes, u8_1 kinds,
+                             out_u8_1 cases);
+
+// Mark the closing marks among tokens.
+GPUPARSE(int64_t) mark_closing(const TextView* view, const TextTokens* tokens, out_b8_1 closing);

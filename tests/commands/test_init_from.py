@@ -69,7 +69,7 @@ def test_train_learns_on(trained, kept, words, more, tmp_path, capsys):
     assert "Mondfisch" in new.linear.vocabularies.values["form"]
     assert "Mondfisch" not in old.linear.vocabularies.values["form"]
     assert new.labels[: len(old.labels)] == old.labels
-    assert new.is_calibrated
+    assert new.scales.is_calibrated
     scores = json.loads((tmp_path / "model" / "scores.json").read_text())
     assert scores["init_from"] == str(kept)
     assert scores["test"]["uas"]["percent"] > 80

@@ -1,10 +1,13 @@
 """Treebanks with other columns, against rewriting the rows and reading them again."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.tag_columns import Column, filled, read_column, with_columns
+from gpuparse.data.vocabulary import column_ids
 
 TEXT = """# sent_id = 1
 # text = vámonos al mar
@@ -78,3 +81,23 @@ def test_wrong_columns_are_refused():
         with_columns(treebank, {2: column(["a", "b"])})
     with pytest.raises(IndexError):
         with_columns(treebank, {2: texts._replace(ids=np.array([0, 1, 7], np.int32))})
+
+
+def test_strings_are_found_once_and_go_on_in_columns_that_stay():
+    treebank = treebank_from_bytes(TEXT.encode(), "t")
+    ids, names = column_ids(treebank, 1)
+    assert column_ids(treebank, 1)[0] is ids
+    assert not replace(treebank, heads=treebank.heads).interned
+    changed = with_columns(
+        treebank, {1: Column(["no", "x", "y"], np.arange(treebank.n_words, dtype=np.int32) % 2 + 1)}
+    )
+    assert column_ids(changed, 1)[1] == ["x", "y"]
+    column_ids(treebank, 3)
+    again = with_columns(treebank, {2: Column(["z"], np.zeros(treebank.n_words, np.int32))})
+    assert again.interned.keys() == {1, 3}
+    for column in (1, 3):
+        fresh = treebank_from_bytes(again.data.tobytes(), "t")
+        numbers, strings = column_ids(again, column)
+        assert numbers.tolist() == column_ids(fresh, column)[0].tolist()
+        assert strings == column_ids(fresh, column)[1]
+    assert column_ids(again, 1)[1] is names

@@ -1,6 +1,7 @@
 """What native/sequences.cpp computes, in plain Python, position by position: the definition."""
 
 import itertools
+import zlib
 from collections.abc import Callable
 from functools import partial
 from math import exp, inf, log1p
@@ -266,3 +267,27 @@ def learn_sequences(
                 sums[index] += float(change) * seen
         seen += 1
     return 0
+
+
+def features(templates: Any, values: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """The features of positions, one template and field after the other."""
+    of_fields = dict(zip(templates.fields, values, strict=True))
+    found = np.empty((len(places), len(templates.templates)), np.uint32)
+    at = {
+        (field, offset): of_fields[field][places + offset]
+        for field, offset in dict.fromkeys(atom for atoms in templates.atoms for atom in atoms)
+    }
+    for column, (text, atoms) in enumerate(zip(templates.templates, templates.atoms, strict=True)):
+        key = np.full(len(places), zlib.crc32(text.encode()) | 1, np.uint32)
+        present = None
+        for atom in atoms:
+            value = at[atom]
+            key ^= value
+            key *= np.uint32(0x85EBCA6B)
+            key ^= key >> np.uint32(13)
+            key *= np.uint32(0xC2B2AE35)
+            key ^= key >> np.uint32(16)
+            present = value != 0 if present is None else present & (value != 0)
+        key |= key == 0
+        found[:, column] = key if present is None else key * present
+    return found

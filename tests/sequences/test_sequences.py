@@ -11,7 +11,14 @@ from gpuparse.errors import ConfigError
 from gpuparse.sequences.learner import known_features, learn_sequences
 from gpuparse.sequences.model import SequenceModel, Sequences, unpacked
 from gpuparse.sequences.tags import TagTable
-from gpuparse.sequences.templates import AFTER, BEFORE, MARGIN, parse_sequence_templates
+from gpuparse.sequences.templates import (
+    AFTER,
+    BEFORE,
+    MARGIN,
+    SETS,
+    load_sequence_templates,
+    parse_sequence_templates,
+)
 from tests.oracles import sequences as oracle
 
 TAGS = {
@@ -40,7 +47,7 @@ def drawn(order, seed, *, dtype=np.int16, lengths=(4, 1, 0, 5, 3), beam=(2, 4), 
     sequence = np.repeat(np.arange(len(lengths)), lengths)
     places = np.arange(n) + MARGIN * (2 * sequence + 1)
     size = n + 2 * MARGIN * len(lengths)
-    values = {f: generator.integers(0, 3, size, dtype=np.uint32) * 4 for f in FIELDS}
+    values = generator.integers(0, 3, (len(FIELDS), size), dtype=np.uint32) * 4
     read = templates(order)
     features = read.features(values, places)
     weights = generator.integers(-high, high, 1 << 12).astype(dtype)
@@ -60,8 +67,8 @@ def drawn(order, seed, *, dtype=np.int16, lengths=(4, 1, 0, 5, 3), beam=(2, 4), 
 def test_the_definition_finds_the_best_of_all_sequences(order, seed):
     model, sequences, _ = drawn(order, seed, high=3 if seed < 4 else 50)
     found = np.empty(len(sequences.features), np.int32)
-    oracle.find_sequences(model.struct, sequences, found)
-    read = oracle.Model(model.struct)
+    oracle.find_sequences(model.arrays, sequences, found)
+    read = oracle.Model(model.arrays)
     for s, (start, end) in enumerate(zip(sequences.starts, sequences.starts[1:], strict=False)):
         lattice = oracle.Lattice(read, sequences, s)
         places = [range(len(tags)) for tags in lattice.tags]
@@ -86,7 +93,7 @@ def test_the_definition_finds_the_best_of_all_sequences(order, seed):
 def test_native_code_finds_what_the_definition_finds(order, dtype, seed):
     model, sequences, _ = drawn(order, seed, dtype=dtype, high=2 if seed < 3 else 90)
     expected = np.empty(len(sequences.features), np.int32)
-    oracle.find_sequences(model.struct, sequences, expected)
+    oracle.find_sequences(model.arrays, sequences, expected)
     assert model.find(sequences).tolist() == expected.tolist()
     parts = [model.find(sequences.part(s, s + 1)) for s in range(len(sequences.starts) - 1)]
     assert np.concatenate(parts).tolist() == expected.tolist()
@@ -99,9 +106,9 @@ def test_probabilities_are_sums_over_all_sequences(order, seed):
     k = 3
     tags, probabilities = model.sums(sequences, k)
     others = np.empty_like(tags), np.empty_like(probabilities)
-    oracle.sum_sequences(model.struct, sequences, model.scale, *others)
+    oracle.sum_sequences(model.arrays, sequences, model.scale, *others)
     assert np.allclose(probabilities, others[1], atol=1e-9)
-    read = oracle.Model(model.struct)
+    read = oracle.Model(model.arrays)
     for s, start in enumerate(sequences.starts[:-1].tolist()):
         lattice = oracle.Lattice(read, sequences, s)
         shares = [dict.fromkeys(each, 0.0) for each in lattice.tags]
@@ -132,7 +139,7 @@ def test_native_code_learns_what_the_definition_learns(order, max_step):
             np.zeros(1 << 12),
             np.zeros(1, np.int64),
         )
-        struct = model.struct._replace(weights=weights)
+        struct = model.arrays._replace(weights=weights)
         for epoch in range(3):
             order_ = np.random.default_rng(epoch).permutation(12)
             learn(struct, sequences, gold, order_, 12 * epoch, 1.0, max_step, weights, sums, wrong)
@@ -146,10 +153,10 @@ def test_what_separates_is_learned_and_a_rare_feature_is_none():
     generator = np.random.default_rng(1)
     read = templates(1)
     table = TagTable.of_counts({("x",): 1, ("y",): 1}, attributes=False)
-    values = {f: generator.integers(1, 4, 500, dtype=np.uint32) * 4 for f in FIELDS}
+    values = generator.integers(1, 4, (len(FIELDS), 500), dtype=np.uint32) * 4
     places = np.arange(100, 400)
     sequences = Sequences.open(read.features(values, places), np.arange(0, 301, 10))
-    gold = (values["a"][places] == 8).astype(np.int32)
+    gold = (values[0, places] == 8).astype(np.int32)
     model = learn_sequences(
         sequences, gold, read, table, epochs=5, rows=1 << 12, min_count=1, seed=1
     )
@@ -171,10 +178,13 @@ def test_known_features_are_counted():
 
 def test_features_are_hashes_of_fields_around_a_position():
     read = templates(0)
-    values = {
-        "a": np.array([BEFORE] * 4 + [4, 8, 0] + [AFTER] * 4, np.uint32),
-        "b": np.array([BEFORE] * 4 + [4, 4, 8] + [AFTER] * 4, np.uint32),
-    }
+    values = np.array(
+        [
+            [BEFORE] * 4 + [4, 8, 0] + [AFTER] * 4,
+            [BEFORE] * 4 + [4, 4, 8] + [AFTER] * 4,
+        ],
+        np.uint32,
+    )
     found = read.features(values, np.arange(4, 7))
     assert (found[:, 0] == found[0, 0]).all()
     assert found[0, 0]
@@ -184,6 +194,28 @@ def test_features_are_hashes_of_fields_around_a_position():
     assert found[0, 3]
     assert found[1, 3]
     assert not found[2, 3]
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in SETS.glob("*.yaml")))
+@pytest.mark.parametrize("n", [0, 1, 16, 37])
+def test_native_code_computes_the_features_of_the_definition(name, n):
+    generator = np.random.default_rng(n)
+    read = load_sequence_templates(name, lambda _: True)
+    size = 60 + 2 * MARGIN
+    values = generator.integers(0, 6, (len(read.fields), size), dtype=np.uint32) << np.uint32(20)
+    places = np.sort(generator.choice(60, n, replace=False)) + MARGIN
+    found = read.features(values, places)
+    assert (found == oracle.features(read, values, places)).all()
+    assert not n or (found == 0).any() > (found == 0).all()
+
+
+def test_features_of_places_at_the_edge_are_refused():
+    read = templates(0)
+    for places in ([0, 20], [-1]):
+        with pytest.raises(ValueError):
+            read.features(np.zeros((2, 21), np.uint32), np.array(places))
+    with pytest.raises(ValueError):
+        read.features(np.zeros((1, 21), np.uint32), np.array([5]))
 
 
 def test_a_model_is_packed_and_a_damaged_one_refused():
@@ -230,11 +262,11 @@ def test_wrong_arguments_never_reach_native_code():
         {"contexts": np.full((1, 4), 7, np.int32)},
     ):  # fmt: skip
         with pytest.raises(ValueError):
-            native.call("find_sequences", model.struct._replace(**change), sequences, tags)
+            native.call("find_sequences", model.arrays._replace(**change), sequences, tags)
     for change in (
         {"starts": sequences.starts + 1}, {"candidates": sequences.candidates + 99},
         {"candidate_starts": sequences.candidate_starts[1:]},
     ):  # fmt: skip
         with pytest.raises(ValueError):
             native.call("find_sequences", model.struct, sequences._replace(**change), tags)
-    assert SimpleNamespace(**model.struct._asdict())
+    assert SimpleNamespace(**model.arrays._asdict())

@@ -82,7 +82,7 @@ def test_the_same_bytes_come_back_and_learning_repeats(tagger, lemmatizer):
 def every_probability(tagger, treebank):
     """Of each word, the share of the sequences that have its pair, by enumeration."""
     sequences = tagger._pairs_of(treebank, *column_ids(treebank, 1))
-    read, found = oracle.Model(tagger.pairs.struct), tagger.pairs.find(sequences)
+    read, found = oracle.Model(tagger.pairs.arrays), tagger.pairs.find(sequences)
     shares = []
     for s, start in enumerate(treebank.word_starts[:-1].tolist()):
         lattice = oracle.Lattice(read, sequences, s)
@@ -300,10 +300,10 @@ def test_fields_are_what_they_are_said_to_be():
         "case": ["-UM"[0:2], "U", "d"], "seen": [None] * 3, "seen[:-1]": ["X", None, None],
         "seen.last": ["ADJ|VERB", None, None], "upos": ["A"] * 3, "feats": ["C"] * 3,
     }  # fmt: skip
-    values, places = WordFields(expected, seen).read(words)
-    for field, texts_ in expected.items():
+    values, places = WordFields(expected, seen).read(words, *column_ids(words, 1))
+    for row, (field, texts_) in zip(values, expected.items(), strict=True):
         assert is_field(field)
-        assert values[field][places].tolist() == [value_of(text) for text in texts_], field
+        assert row[places].tolist() == [value_of(text) for text in texts_], field
     assert not is_field("lower[:0]")
     assert not is_field("head")
 

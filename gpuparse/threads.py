@@ -1,0 +1,17 @@
+"""Work in threads, where there is enough of it for more than one."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def mapped(work: Callable[[Item], Result], items: Sequence[Item], threads: int) -> Iterator[Result]:
+    """The results of some work on every item, in order; one item or thread needs no new thread."""
+    if threads < 2 or len(items) < 2:
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        yield from pool.map(work, items)
