@@ -14,7 +14,7 @@ from tests.campaign.kills import (
     last_kept,
 )
 
-PARTS = 9  # of the writes of a run: a kill in each
+PARTS = 4  # of the writes of a run: a kill in each
 
 
 @pytest.fixture(scope="module")

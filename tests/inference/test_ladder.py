@@ -27,7 +27,7 @@ from tests.inference.decoders import (
 from tests.oracles.brute_force import all_trees, best_values
 from tests.oracles.graphs import graph_value, single_changes
 from tests.oracles.tree_parts import tree_value
-from tests.strategies import integer_scores
+from tests.strategies import cases, integer_scores
 
 every_decoder = pytest.mark.parametrize("name", ROWS)
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
@@ -118,13 +118,13 @@ def test_the_first_order_textbook_equals_enumeration(name, single_root):
 @every_root
 @every_backend
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6])
-def test_ten_thousand_matrices_have_the_value_of_enumeration(name, single_root, backend, n):
-    """Over n = 1..6: 10,000 matrices, with many ties, half of them with forbidden arcs.
+def test_many_matrices_have_the_value_of_enumeration(name, single_root, backend, n):
+    """Over n = 1..6, with many ties, half of the matrices with forbidden arcs.
 
-    Triton's kernels search as many on a GPU, and some hundreds where they are interpreted.
+    Triton's kernels search as many on a GPU, and fewer where they are interpreted.
     """
     row, rng = ROWS[name], np.random.default_rng(n)
-    n_batch = fewer(backend, {1: 250, 2: 1250, 3: 2000, 4: 2500, 5: 2500, 6: 1500}[n])
+    n_batch = fewer(backend, cases({1: 250, 2: 1250, 3: 2000, 4: 2500, 5: 2500, 6: 1500})[n])
     scores = integer_scores(rng, n_batch, n)
     scores[::2] = integer_scores(rng, len(scores[::2]), n, forbidden=0.25)
     possible, best, impossible = split_by_existence(scores, row, single_root)
@@ -200,15 +200,19 @@ def test_textbook_equals_enumeration(name, single_root, kind):
                     assert of_other <= value + 1e-12 or decoder.certifies
 
 
-def lengths_for(decoder):
-    """Of sentences that the textbook can search; around the sizes of vectors in native code."""
+def lengths_for(decoder, backend):
+    """Of sentences that the textbook can search; around the sizes of vectors in native code.
+
+    Of three words dual decomposition in torch, which does not branch, takes all its iterations;
+    test_dual_decomposition.py compares these.
+    """
     if decoder.certifies:
-        return [3, 0, 1, 2, 3, 3]
+        return [3, 0, 1, 2, 3] if backend == "cpu" else [2, 0, 1, 2]
     if decoder.gives_graphs:
         return [4, 0, 1, 2, 3, 4, 4]
     if decoder.starts_from:
         return [6, 0, 1, 2, 3, 4, 5]
-    return [11, 0, 1, 2, 3, 5, 8] if decoder.is_higher_order else [33, 0, 1, 2, 3, 5, 8, 15, 16, 17]
+    return [9, 0, 1, 2, 3, 5, 8] if decoder.is_higher_order else [17, 0, 1, 2, 3, 5, 8, 15, 16]
 
 
 @cache
@@ -235,7 +239,7 @@ def test_every_engine_equals_the_textbook(name, backend, device, single_root, ki
     """The same trees and the same bits; of dual decomposition, which certifies, the same scores."""
     skip_unless_it_reads(backend, device)
     decoder = inference.DECODERS[name]
-    lengths = tuple(no_longer(backend, 5, lengths_for(decoder)))
+    lengths = tuple(no_longer(backend, 5, lengths_for(decoder, backend)))
     parts, wanted = cases_of(name, single_root, kinds, lengths)
     parse = decode_parts(name, parts, [n for n, _ in wanted], single_root, backend, device)
     assert parse.scores.dtype == torch.from_numpy(parts["arc"]).dtype

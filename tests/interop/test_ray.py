@@ -67,6 +67,7 @@ def test_files_have_the_bytes_of_one_process(model, corpus, parsed_files, tmp_pa
     assert bytes_in(tmp_path / "out") == parsed_files
 
 
+@pytest.mark.slow
 def test_a_worker_killed_over_files_changes_nothing(model, corpus, parsed_files, tmp_path):
     found = parse_files(MortalFileParser(tmp_path, model, corpus, tmp_path / "out"), threads=1)
     assert (tmp_path / "killed").exists()
@@ -74,6 +75,7 @@ def test_a_worker_killed_over_files_changes_nothing(model, corpus, parsed_files,
     assert bytes_in(tmp_path / "out") == parsed_files
 
 
+@pytest.mark.slow
 def test_the_error_of_a_file_reaches_the_program(model, corpus, tmp_path):
     (corpus / "2.parquet").write_bytes(b"no table")
     with pytest.raises(ray.exceptions.RayTaskError, match=r"2\.parquet: cannot be read as a Parq"):

@@ -71,6 +71,7 @@ def test_files_have_the_bytes_of_one_process(session, model, corpus, parsed_file
     assert bytes_in(tmp_path / "out") == parsed_files
 
 
+@pytest.mark.slow
 def test_a_worker_killed_over_files_changes_nothing(session, model, corpus, parsed_files, tmp_path):
     parse, out = FileParser(model, corpus, tmp_path / "out"), tmp_path / "out"
 
@@ -88,6 +89,7 @@ def test_a_worker_killed_over_files_changes_nothing(session, model, corpus, pars
     assert bytes_in(out) == parsed_files
 
 
+@pytest.mark.slow
 def test_the_error_of_a_file_reaches_the_program(session, model, corpus, tmp_path):
     (corpus / "2.parquet").write_bytes(b"no table")
     with pytest.raises(Exception, match=r"2\.parquet: cannot be read as a Parquet file"):

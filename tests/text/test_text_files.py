@@ -24,6 +24,7 @@ from gpuparse.text.conllu import (
 from gpuparse.text.reader import stream_text, text_chunk
 from gpuparse.text.vertical import stream_vertical
 from tests.oracles import tokens as oracle
+from tests.strategies import some
 from tests.text.raw_texts import random_text, random_tokens
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -45,7 +46,7 @@ def concatenated(conllu: bytes) -> str:
 
 def test_text_of_random_tokens_comes_back():
     draw = random.Random(1)
-    for _ in range(10_000):
+    for _ in range(some(10_000)):
         text = random_text(draw)
         data = text.encode()
         conllu = write_tokens(np.frombuffer(data, np.uint8), random_tokens(draw, data))
@@ -173,7 +174,7 @@ def test_segments_do_not_depend_on_chunks(on_error, monkeypatch):
     monkeypatch.setattr(characters, "PIECE", 16)
     monkeypatch.setattr(reader, "MAX_SPACES", 5)
     draw = random.Random(4)
-    for _ in range(300):
+    for _ in range(some(500)):
         text = random_text(draw, 200).encode()
         if on_error == "skip":
             for _ in range(draw.randrange(4)):
