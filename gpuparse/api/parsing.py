@@ -6,50 +6,33 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-
 from gpuparse.api.results import Parsed, ParsedSentence, Reasons
-from gpuparse.confidence import KBest
-from gpuparse.data.arrow_tables import is_arrow, read_rows
-from gpuparse.data.conll import MAX_LINE, OnError, treebank_from_bytes
-from gpuparse.data.guides import Guides
-from gpuparse.data.sentences import (
-    EXAMPLE,
-    GIVEN,
-    Columns,
-    as_conllu,
-    is_pandas,
-    read_sentences,
-    table_rows,
-    tags_in,
-)
-from gpuparse.data.table_files import AUTO, TableFile, check_output_name, format_of, is_table
-from gpuparse.data.treebank import Treebank
+from gpuparse.data.conll import OnError
 from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.extras import require
 from gpuparse.files import replace_file, unchanged
-from gpuparse.jobs.options import PYTHON, ParseOptions, device_of_parsing
-from gpuparse.jobs.parse import GPU_CHUNK, Job, Share, missing_columns, read_chunks
-from gpuparse.jobs.predictions import EMPTY, Found, kept_of, written, written_k_best
+from gpuparse.formats.arrow_tables import is_arrow
+from gpuparse.formats.names import AUTO, check_output_name, format_of, is_table
+from gpuparse.formats.objects import EXAMPLE, GIVEN, Columns, is_pandas, table_rows, tags_in
+from gpuparse.formats.sources import BATCH, SENTENCES, BytesSource, ObjectSource, Source
+from gpuparse.formats.table_files import TableFile
+from gpuparse.formats.text import text_chunk
+from gpuparse.jobs.options import PYTHON, ParseOptions, device_of_parsing, to_pass_over
+from gpuparse.jobs.parse import Job, Share
+from gpuparse.jobs.predictions import EMPTY
 from gpuparse.jobs.progress import Progress, silent
 from gpuparse.jobs.resources import thread_count
 from gpuparse.jobs.shards import Counts
-from gpuparse.jobs.tables import TableJob
 from gpuparse.model_folder import load_parser, pack_parser, unpack_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import NO_STAGES, Pipeline, load_stages, unpack_stages
 from gpuparse.scoring.admission import default_batch_size
-from gpuparse.text.reader import text_chunk
 
-# What to do about columns that are missing.
-GIVE_COLUMNS = "give it, or load the model with allow_missing=True to parse without"
-BATCH = 1000  # sentences of an iterable that `stream` parses at a time
 _TEXT = "text"  # the name of CoNLL-U text in messages
-_SENTENCES = "sentences"  # of Python objects
 _FIELDS = {2: "lemma", 3: "upos", 4: "xpos", 5: "feats"}  # names of columns in Python
 
 
@@ -115,6 +98,7 @@ class SentenceParser:
         allow_missing: bool = False,
     ) -> None:
         """`load` is the way to make one; name: of the model in messages."""
+        self.door = PYTHON  # how messages name options
         self._stages = stages
         self._model, self._name, self._allow_missing = model, name, allow_missing
         self._asked = {"threads": threads, "device": device, "backend": backend}
@@ -214,15 +198,9 @@ class SentenceParser:
         [0]
         """
         job = self._job(probabilities, mbr, kbest, keep_heads, guide, keep, deps)
-        if isinstance(sentences, (str, bytes)):
-            treebank = treebank_from_bytes(_as_text(sentences, "parse()"), _TEXT)
-            return self._parsed(job, treebank, np.diff(treebank.word_starts))
-        if is_arrow(sentences):
-            return self._parsed_table(job, sentences)
-        rows = table_rows(sentences)
-        table = sentences if is_pandas(sentences) else None
-        read = read_sentences(_iterable(sentences) if rows is None else rows, keep_heads=keep_heads)
-        return self._parsed_columns(job, read, self._tag_field(read), table=table)
+        table = sentences if is_arrow(sentences) or is_pandas(sentences) else None
+        [parsed] = self._parsed(job, self._source(job, sentences, batch=None), table)
+        return parsed
 
     def parse_text(
         self,
@@ -292,15 +270,10 @@ class SentenceParser:
         """
         job = self._job(probabilities, mbr, kbest, keep_heads, guide, keep, deps)
         if isinstance(source, (str, os.PathLike)):
-            kind = format_of(os.fspath(source), input)
-            if is_table(kind):
-                return self._stream_table_file(job, os.fspath(source), kind)
-            job.options.check_input(kind, os.fspath(source), self._name, self._stages, PYTHON)
-            return self._stream_file(job, source, kind)
-        if is_arrow(source):
-            return self._stream_table(job, source)
-        rows = table_rows(source)
-        return self._stream_sentences(job, _iterable(source) if rows is None else rows, keep_heads)
+            kind = self._kind(job, os.fspath(source), input)
+            return self._stream_file(job, os.fspath(source), kind)
+        given = self._source(job, source, batch=BATCH)
+        return chain.from_iterable(self._parsed(job, given))
 
     def parse_file(
         self,
@@ -343,24 +316,16 @@ class SentenceParser:
         """
         job = self._job(probabilities, mbr, kbest, keep_heads, guide, keep, deps, on_error)
         name = os.fspath(source)
-        kind = format_of(name, input)
-        if is_table(kind):
-            require(f"{name}: a table", "pyarrow.parquet")
-            if kbest is not None:
-                raise ConfigError("kbest: a table has one tree per row; give CoNLL-U, or use parse")
-        else:
-            job.options.check_input(kind, name, self._name, self._stages, PYTHON)
+        kind = self._kind(job, name, input)
+        if is_table(kind) and kbest is not None:
+            raise ConfigError("kbest: a table has one tree per row; give CoNLL-U, or use parse")
         check_output_name(os.fspath(target), kind)
-        output, progress = Path(target), Progress("parsing", quiet=True)
-        with _opened(name) as file, unchanged(file, name):
+        output = Path(target)
+        with self._opened(job, name, kind) as given:
             if output.exists() and output.samefile(name):
                 raise ConfigError(f"{name}: would be replaced by its own output; name another one")
             with replace_file(output, force=force) as written_to:
-                if not is_table(kind):
-                    share = Share(0)
-                    return job.parse(file, name, written_to, progress, share, kind=kind)
-                table = TableFile(file, name, kind, threads=self._threads > 1)
-                return TableJob(job, table).parse(table.runs(), written_to, progress, Share(0))
+                return job.write(given, written_to, Progress("parsing", quiet=True), Share(0))
 
     def explain(
         self, sentence: Any, word: int, *, instead: int | None = None, guide: str | None = None,
@@ -393,80 +358,70 @@ class SentenceParser:
         """
         from gpuparse.explaining import explain
 
-        if isinstance(sentence, (str, bytes)):
-            treebank = treebank_from_bytes(_as_text(sentence, "explain()"), _TEXT)
-        else:
-            read = read_sentences([sentence], keep_heads=False)
-            text = as_conllu(read, self._tag_field(read), 0)
-            treebank = treebank_from_bytes(text, _SENTENCES)
+        job = self._job(False, False, None, False, guide, keep, EMPTY)
+        is_text = isinstance(sentence, (str, bytes))
+        if is_text:
+            sentence = _as_text(sentence, "explain()")
+        given = self._source(job, sentence if is_text else [sentence], batch=None)
+        [(treebank, guides)] = job.annotated(given)
         if len(treebank) != 1:
             raise DataError(f"explain() takes one sentence with words, and not {len(treebank)}")
-        options = ParseOptions(guide=guide, keep=keep)
-        _check_guide(guide)
-        options.check(self._model, self._stages, self._name, PYTHON)
-        treebank = self._stages.annotate(treebank, keep=options.keeps_tags)
-        self._check_columns(treebank)
-        guides = None if guide is None else Guides(guide).of(treebank)
         return Reasons(explain(self._model, treebank, 1, word, instead=instead, guides=guides))
 
-    def _stream_file(
-        self, job: Job, path: str | os.PathLike[str], kind: str
-    ) -> Iterator[ParsedSentence]:
-        name = os.fspath(path)
-        guides = None if job.options.guide is None else Guides(job.options.guide)
-        is_checked = False
+    def _source(self, job: Job, sentences: Any, *, batch: int | None) -> Source:
+        """Objects of Python as a source; batch: how many are read at a time, None: all."""
+        if isinstance(sentences, (str, bytes)):
+            return BytesSource(text=_as_text(sentences, "parse()"), name=_TEXT)
+        if is_arrow(sentences):
+            step = batch or max(1, sentences.num_rows)
+            firsts = range(0, max(1, sentences.num_rows), step)
+            return job.table(((i, sentences.slice(i, step)) for i in firsts), SENTENCES)
+        rows = table_rows(sentences)
+        return ObjectSource(
+            sentences=_iterable(sentences) if rows is None else rows, tag_field=self._tag_field,
+            keep_heads=job.options.keep_heads, batch=batch,
+        )  # fmt: skip
+
+    def _parsed(self, job: Job, source: Source, table: Any = None) -> Iterator[Parsed]:
+        """The results of each piece; table: the Arrow table or frame that it is from."""
+        for piece, result in job.results(source):
+            yield Parsed(result, piece.counts, table)
+
+    def _kind(self, job: Job, name: str, input: str) -> str:
+        """The format of a file, which the model can read."""
+        kind = format_of(name, input)
+        if is_table(kind):
+            require(f"{name}: a table", "pyarrow.parquet")
+        else:
+            job.options.check_input(kind, name, self._name, self._stages, self.door)
+        return kind
+
+    @contextmanager
+    def _opened(self, job: Job, name: str, kind: str) -> Iterator[Source]:
+        """A file as a source."""
         with _opened(name) as file, unchanged(file, name):
-            for chunk in read_chunks(
-                file, name, kind, self._stages.tokenizer, on_error="fail", max_line=MAX_LINE,
-                threads=self._threads, chunk_bytes=None if self._is_native else GPU_CHUNK,
-                ranges=False,
-            ):  # fmt: skip
-                counts = np.diff(chunk.word_starts)
-                yield from self._parsed(job, chunk, counts, guides=guides, is_checked=is_checked)
-                is_checked |= chunk.n_words > 0
+            if is_table(kind):
+                table = TableFile(file, name, kind, threads=self._threads > 1)
+                yield job.table(table.runs(), name, table)
+            else:
+                yield job.stream(file, name, kind)
 
-    def _stream_sentences(
-        self, job: Job, sentences: Iterable[Any], keep_heads: bool
-    ) -> Iterator[ParsedSentence]:
-        left, first, tag_field = iter(sentences), 0, ""
-        while batch := list(islice(left, BATCH)):
-            read = read_sentences(batch, keep_heads=keep_heads, first=first)
-            is_checked = bool(tag_field)
-            if not tag_field and any(columns["form"] for columns in read):
-                tag_field = self._tag_field(read)
-            yield from self._parsed_columns(
-                job, read, tag_field or "upos", first=first, is_checked=is_checked
-            )
-            first += len(batch)
-
-    def _stream_table(self, job: Job, table: Any) -> Iterator[ParsedSentence]:
-        is_checked = False
-        for first in range(0, table.num_rows, BATCH):
-            parsed = self._parsed_table(job, table.slice(first, BATCH), first, is_checked)
-            is_checked |= any(map(len, parsed))
-            yield from parsed
-
-    def _stream_table_file(self, job: Job, name: str, kind: str) -> Iterator[ParsedSentence]:
-        require(f"{name}: a table", "pyarrow.parquet")
-        is_checked = False
-        with _opened(name) as file, unchanged(file, name):
-            source = TableFile(file, name, kind, threads=self._threads > 1)
-            for first, table in source.runs():
-                parsed = self._parsed_table(job, table, first, is_checked)
-                is_checked |= any(map(len, parsed))
-                yield from parsed
+    def _stream_file(self, job: Job, name: str, kind: str) -> Iterator[ParsedSentence]:
+        with self._opened(job, name, kind) as source:
+            yield from chain.from_iterable(self._parsed(job, source))
 
     def _job(
         self, probabilities: bool, mbr: bool, kbest: int | None, keep_heads: bool,
-        guide: str | None, keep: str | None, deps: str, on_error: OnError = "fail",
+        guide: str | None, keep: str | None, deps: str, on_error: OnError | None = None,
     ) -> Job:  # fmt: skip
         """How to parse, as the command has it."""
         options = ParseOptions(
             probabilities=probabilities, mbr=mbr, kbest=kbest, keep_heads=keep_heads, guide=guide,
-            keep=keep, deps=deps, on_error=on_error, allow_missing=self._allow_missing,
+            keep=keep, deps=deps, on_error="fail" if on_error is None else on_error,
+            allow_missing=self._allow_missing,
         )  # fmt: skip
         _check_guide(guide)
-        notes = options.check(self._model, self._stages, self._name, PYTHON)
+        notes = options.check(self._model, self._stages, self._name, self.door)
         if (probabilities or mbr or kbest is not None) and not self._is_native:
             raise ConfigError(
                 "probabilities, mbr and kbest are computed by native code on the CPU: load the"
@@ -480,74 +435,19 @@ class SentenceParser:
             model=self._model,
             stages=self._stages,
             options=options,
-            door=PYTHON,
+            door=self.door,
             batch_size=default_batch_size(self._device),
             threads=self._threads,
             device=self._device,
             backend=self._asked_backend,
             is_native=self._is_native,
             tell=silent,
+            to_pass_over="" if on_error is None else to_pass_over(self.door),
         )
 
     @property
     def _asked_backend(self) -> str:
         return str(self._asked["backend"])
-
-    def _parsed_columns(
-        self, job: Job, read: list[Columns], tag_field: str, *,
-        table: Any = None, first: int = 0, is_checked: bool = False,
-    ) -> Parsed:  # fmt: skip
-        text = as_conllu(read, tag_field, first)
-        treebank = treebank_from_bytes(text, _SENTENCES)
-        counts = np.array([len(columns["form"]) for columns in read], np.int64)
-        return self._parsed(job, treebank, counts, table=table, is_checked=is_checked)
-
-    def _parsed_table(
-        self, job: Job, table: Any, first: int = 0, is_checked: bool = False
-    ) -> Parsed:
-        """Of an Arrow table, whose first row has a number in messages."""
-        read = read_rows(table, _SENTENCES, keep_heads=job.options.keep_heads, first=first)
-        for row, fault in read.faults.items():
-            raise DataError(f"{_SENTENCES}[{first + row}]{fault}")
-        return self._parsed(job, read.treebank, read.counts, table=table, is_checked=is_checked)
-
-    def _parsed(
-        self, job: Job, treebank: Treebank, counts: np.ndarray, *,
-        table: Any = None, guides: Guides | None = None, is_checked: bool = False,
-    ) -> Parsed:  # fmt: skip
-        treebank, of_tags = job.annotate(treebank)
-        if not is_checked:
-            self._check_columns(treebank)
-        kept = None
-        if job.options.keep_heads:
-            unkept, _ = job.unkept(treebank)
-            if unkept:
-                raise unkept[0]
-            kept = kept_of(treebank)
-        if guides is None and job.options.guide is not None:
-            guides = Guides(job.options.guide)
-        found = job.find(treebank, kept, None if guides is None else guides.of(treebank))
-        if isinstance(found, KBest):
-            text = written_k_best(self._model, treebank, found, kept, of_tags, job.options.deps)
-        else:
-            text = written(self._model, treebank, found, kept, of_tags, job.options.deps)
-        as_arrays = Found.of(found, self._model.label_names, kept, of_tags)
-        return Parsed(
-            treebank, as_arrays, text, counts, table, self._stages.columns, job.options.deps
-        )  # fmt: skip
-
-    def _check_columns(self, treebank: Treebank) -> None:
-        """Refuse sentences without a column that the model reads: their trees would be worse."""
-        missing = missing_columns(treebank, self._model, self._stages)
-        if missing and not self._allow_missing:
-            raise DataError(
-                "\n".join(
-                    f"{treebank.source}: {_FIELDS[column]} is missing in all of the"
-                    f" {plural(treebank.n_words, 'word')}, but the model reads {fields} there:"
-                    f" {GIVE_COLUMNS}"
-                    for column, fields in missing.items()
-                )
-            )
 
     def _tag_field(self, read: list[Columns]) -> str:
         """Which column the tags of (word, tag) pairs are of: the one that the model knows best."""

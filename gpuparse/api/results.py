@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 
 from gpuparse.cached import cached_property
-from gpuparse.data.arrow_tables import is_arrow, with_lists
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.draw import draw_tree
-from gpuparse.data.sentences import is_pandas
 from gpuparse.data.svg import svg_graph
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError, plural
 from gpuparse.extras import require
-from gpuparse.jobs.predictions import EMPTY, Found, word_columns
+from gpuparse.formats.arrow_tables import is_arrow, with_lists
+from gpuparse.formats.objects import is_pandas
+from gpuparse.jobs.predictions import Found, Result, WordColumns, word_columns
 
 if TYPE_CHECKING:
     import pandas
@@ -55,25 +55,25 @@ class Parsed(Sequence["ParsedSentence"]):
     It has no connection to its parser, and can be pickled.
     """
 
-    def __init__(
-        self, treebank: Treebank, found: Found, conllu: bytes, counts: np.ndarray,
-        table: Any = None, annotated: Collection[int] = (), deps: str = EMPTY,
-    ) -> None:  # fmt: skip
+    def __init__(self, result: Result, counts: np.ndarray, table: Any = None) -> None:
         """
         Args:
-            treebank: the words that were parsed.
-            found: of these words.
-            conllu: the treebank's text with what was found.
+            result: the words that were parsed, and what was found.
             counts: (S,) words of each sentence of the input; those without words are not in the
-                treebank.
+                treebank of the result.
             table: the Arrow table or pandas frame that the sentences are from.
-            annotated: numbers of the columns that a tagger and a lemmatiser filled in.
-            deps: what a parser of trees writes into DEPS.
         """
-        self._annotated, self._deps_of_trees = annotated, deps
-        self._treebank, self._found, self._text, self._table = treebank, found, conllu, table
+        self._result, self._table = result, table
         self._starts = [0, *np.cumsum(counts).tolist()]
         self._rows = np.where(counts > 0, np.cumsum(counts > 0) - 1, -1).tolist()
+
+    @property
+    def _treebank(self) -> Treebank:
+        return self._result.treebank
+
+    @property
+    def _found(self) -> Found:
+        return self._result.arrays
 
     def __len__(self) -> int:
         """Number of sentences."""
@@ -106,7 +106,7 @@ class Parsed(Sequence["ParsedSentence"]):
         >>> parser.parse([she]).to_conllu().split("\n")[1]
         '2\tsings\t_\tVERB\tVBZ\t_\t0\troot\t_\t_'
         """
-        return self._text.decode()
+        return self._result.text.decode()
 
     def to_arrow(self) -> pyarrow.Table:
         """An Arrow table with one row per sentence; needs pyarrow.
@@ -163,16 +163,16 @@ class Parsed(Sequence["ParsedSentence"]):
     def _more(self) -> list[str]:
         return [f"… and {plural(len(self) - SHOWN, 'more sentence')}"] if len(self) > SHOWN else []
 
-    def _columns(self, *, of_input: bool) -> dict[str, tuple[np.ndarray, list[str] | None]]:
+    def _columns(self, *, of_input: bool) -> WordColumns:
         """As `Found.columns`, after those of the input unless they are there already."""
-        columns = word_columns(self._treebank, self._annotated if of_input else _OF_INPUT)
-        if not of_input:
-            columns = {
-                name: column for name, column in columns.items()
-                if name == "form" or column[1] != ["_"]
-            }  # fmt: skip
         given = () if self._table is None else _names_of(self._table)
-        return columns | self._found.columns(given, self._deps_of_trees)
+        if of_input:
+            return self._result.columns(given)
+        columns = {
+            name: column for name, column in word_columns(self._treebank, _OF_INPUT).items()
+            if name == "form" or column[1] != ["_"]
+        }  # fmt: skip
+        return columns | self._found.columns(given, self._result.deps)
 
     @cached_property
     def _words(self) -> list[str]:
@@ -202,10 +202,11 @@ class Parsed(Sequence["ParsedSentence"]):
     @cached_property
     def _texts(self) -> list[str]:
         """The text of each sentence that has words."""
-        written = treebank_from_bytes(self._text, "parsed")
-        end = "\r\n" if b"\r\n" in self._text[:4096] else "\n"
+        text = self._result.text
+        written = treebank_from_bytes(text, "parsed")
+        end = "\r\n" if b"\r\n" in text[:4096] else "\n"
         texts = [
-            self._text[start:stop].decode().rstrip("\r\n") + 2 * end
+            text[start:stop].decode().rstrip("\r\n") + 2 * end
             for start, stop in written.spans.tolist()
         ]
         if self._found.scores is None:

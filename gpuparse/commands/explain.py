@@ -10,19 +10,26 @@ from gpuparse.commands.evaluate import whole_number
 from gpuparse.commands.parse import named
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.guides import read_guides
-from gpuparse.data.table_files import AUTO, CONLLU, TEXT, VERTICAL, format_of, is_raw_text
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
 from gpuparse.explaining import explain
 from gpuparse.files import check_new_file, read_input, replace_file
+from gpuparse.formats.names import (
+    AUTO,
+    CONLLU,
+    TEXT,
+    VERTICAL,
+    format_of,
+    is_raw_text,
+)
+from gpuparse.formats.text import text_chunk
+from gpuparse.formats.vertical import stream_vertical
 from gpuparse.jobs.options import COMMAND, ParseOptions
 from gpuparse.jobs.parse import STANDARD, beginning
 from gpuparse.jobs.progress import program
 from gpuparse.jobs.reasons import as_dict, as_html, as_text
 from gpuparse.model_folder import load_parser
 from gpuparse.pipeline import Pipeline, load_stages
-from gpuparse.text.reader import text_chunk
-from gpuparse.text.vertical import stream_vertical
 
 _INPUTS = (TEXT, VERTICAL, CONLLU)
 

@@ -15,38 +15,39 @@ from typing import BinaryIO, cast
 from gpuparse.commands.console import exit_codes
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import MAX_LINE
-from gpuparse.data.table_files import (
+from gpuparse.decoder_choice import limit_labels, with_decoder
+from gpuparse.errors import ConfigError, DataError, ModelError, plural
+from gpuparse.extras import require
+from gpuparse.files import check_new_file, replace_file, standard_input, unchanged
+from gpuparse.formats.names import (
     AUTO,
     CONLLU,
     INPUTS,
     TEXT,
     VERTICAL,
-    TableFile,
     check_output_name,
     format_of,
     is_raw_text,
     is_table,
     output_name,
 )
-from gpuparse.decoder_choice import limit_labels, with_decoder
-from gpuparse.errors import ConfigError, DataError, ModelError, plural
-from gpuparse.extras import require
-from gpuparse.files import check_new_file, replace_file, standard_input, unchanged
+from gpuparse.formats.sources import Source
+from gpuparse.formats.table_files import TableFile
+from gpuparse.formats.text import OnTextError
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.jobs.options import COMMAND, ParseOptions, device_of_parsing
+from gpuparse.jobs.options import COMMAND, ParseOptions, device_of_parsing, to_pass_over
 from gpuparse.jobs.parse import STANDARD, Begun, Job, Share, beginning
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY
 from gpuparse.jobs.progress import Progress, program, say, silent
 from gpuparse.jobs.resources import BACKENDS, limit_torch_threads, thread_count
 from gpuparse.jobs.shards import Recipe, Sharded, ShardedText, check_regular, wanted_shards
-from gpuparse.jobs.tables import ShardedTable, TableJob
+from gpuparse.jobs.tables import ShardedTable
 from gpuparse.jobs.toy import TOY, is_toy
 from gpuparse.limits import MAX_K_BEST
 from gpuparse.model_folder import check_folder, load_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import Pipeline, has_parser, load_stages, sum_of_stages
 from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
-from gpuparse.text.reader import OnTextError
 
 _MOST = 999_999_999  # of options whose largest value has no reason of its own
 
@@ -100,6 +101,7 @@ def main(arguments: Sequence[str]) -> int:
         backend=options.backend,
         is_native=is_native,
         tell=tell,
+        to_pass_over=to_pass_over(COMMAND),
     )
     if _names_folder(options):
         os.makedirs(options.output, exist_ok=True)
@@ -111,18 +113,19 @@ def main(arguments: Sequence[str]) -> int:
         ExitStack() as stack,
     ):
         if options.shard:
-            failed = _parse_shards(_sharded(options, kinds, job, outputs, stack), job, progress)
+            inputs = _sharded(options, kinds, job, outputs, stack)
+            share = Share(sum(each.size for each in inputs))
+            failed = sum(job.write_shards(each, progress, share) for each in inputs)
         else:
             share = Share(_total(files))
             for file, kind, output in zip(files, kinds, outputs, strict=True):
                 with _writer(output, options.force) as target, _opened(file, begin) as source:
-                    if not is_table(kind):
-                        found = job.parse(source, file, target, progress, share, kind=kind)
-                        failed += found.faults
-                        continue
-                    table = TableFile(source, named(file), kind, threads=threads > 1)
-                    work = TableJob(job, table)
-                    failed += work.parse(table.runs(), target, progress, share).faults
+                    if is_table(kind):
+                        table = TableFile(source, named(file), kind, threads=threads > 1)
+                        given: Source = job.table(table.runs(), named(file), table)
+                    else:
+                        given = job.stream(source, named(file), kind)
+                    failed += job.write(given, target, progress, share).faults
     if failed:
         # Not silenced by --quiet: it explains the exit code.
         kept = ", or their heads cannot be kept," if options.keep_heads else ""
@@ -207,17 +210,6 @@ def _with_decoder(options: argparse.Namespace, tell: Callable[[str], None]) -> P
     if options.at_most_one:
         model = limit_labels(model, [limit.split(",") for limit in options.at_most_one])
     return model
-
-
-def _parse_shards(inputs: Sequence[Sharded], job: Job, progress: Progress) -> int:
-    """Parse inputs in shards; returns the number of malformed sentences."""
-    share = Share(sum(each.size for each in inputs))
-    return sum(
-        TableJob(job, each.source).parse_shards(each, progress, share)
-        if isinstance(each, ShardedTable)
-        else job.parse_shards(each, progress, share)
-        for each in inputs
-    )
 
 
 def _sharded(

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from gpuparse.api.parsing import SentenceParser, load
 from gpuparse.data.conll import OnError
-from gpuparse.data.table_files import AUTO, format_of, output_name
 from gpuparse.errors import ConfigError
+from gpuparse.formats.names import AUTO, format_of, output_name
 
 EXISTING = ("fail", "keep", "replace")
 _HIDDEN = (".", "_")  # first letters of what engines write beside their files

@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpuparse.api.parsing import load
-from gpuparse.data.arrow_tables import read_rows
-from gpuparse.data.sentences import no_form
 from gpuparse.errors import ConfigError, DataError, plural
+from gpuparse.formats.arrow_tables import read_rows
+from gpuparse.formats.objects import no_form
 
 if TYPE_CHECKING:
     import pyarrow

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import get_args
 
 from gpuparse.data.conll import MAX_LINE, OnError
-from gpuparse.data.table_files import TEXT, VERTICAL
 from gpuparse.errors import ConfigError
+from gpuparse.formats.names import TEXT, VERTICAL
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY, TREE
 from gpuparse.jobs.resources import choose_device, is_native_on, working_device
@@ -33,24 +33,31 @@ NOT_CALIBRATED = (
 class Door:
     """How messages of a door name options, and say what to do about columns that are missing.
 
-    option: of a name and values that it may have.
+    option: of a name and values that it may have. to_allow_missing: how to parse without columns.
+    to_give_columns: how to give them.
     """
 
     option: Callable[..., str]
     to_allow_missing: str
+    to_give_columns: str = "fill it in"
 
 
 def _of_command(name: str, *values: str) -> str:
     return " ".join(["--" + name.replace("_", "-"), " or ".join(values)]).rstrip()
 
 
-def _of_python(name: str, *values: str) -> str:
+def of_python(name: str, *values: str) -> str:
     quoted = " or ".join(f'"{value}"' for value in values)
     return f"{name}={quoted}" if values else name
 
 
+def to_pass_over(door: Door) -> str:
+    """What a user can do about malformed sentences, for messages."""
+    return f"{door.option('on_error', 'skip', 'keep')} passes over them"
+
+
 COMMAND = Door(_of_command, "give --allow-missing")
-PYTHON = Door(_of_python, "load the model with allow_missing=True")
+PYTHON = Door(of_python, "load the model with allow_missing=True")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 from gpuparse import __version__
 from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.files import lock_file, replace_file
-from gpuparse.text.reader import OnTextError, TextPlace, paragraph_cuts, pass_text
+from gpuparse.formats.text import OnTextError, TextPlace, paragraph_cuts, pass_text
 
 ALL, JOIN = "all", "join"
 MOST = 1_000_000
@@ -188,6 +188,7 @@ class Sharded:
     ) -> None:  # fmt: skip
         check_regular(file)
         self.kind = kind
+        self.table: Any = None  # the TableFile of an input that is a table
         self.file, self._output, self._wanted, self._recipe = file, output, wanted, recipe
         self._force, self._tell = force, tell
         self._stamp = self._stamp_now()

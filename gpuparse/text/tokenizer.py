@@ -18,17 +18,18 @@ from gpuparse import array_file
 from gpuparse.array_file import check_names
 from gpuparse.cached import cached_property
 from gpuparse.errors import ConfigError, ModelError, one_line
-from gpuparse.limits import MAX_SENTENCE
-from gpuparse.sequences.model import ARRAYS, SequenceModel, Sequences, unpacked
-from gpuparse.text import boundaries, sentences
-from gpuparse.text.boundaries import CLASSES, CUT, gap_fields, open_places, sequence_starts
-from gpuparse.text.characters import (
-    CharacterTable,
+from gpuparse.formats.paragraphs import (
     are_spaces,
     byte_offsets,
     code_points,
     segments,
-)  # fmt: skip
+)
+from gpuparse.formats.text import TextChunk
+from gpuparse.limits import MAX_SENTENCE
+from gpuparse.sequences.model import ARRAYS, SequenceModel, Sequences, unpacked
+from gpuparse.text import boundaries, sentences
+from gpuparse.text.boundaries import CLASSES, CUT, gap_fields, open_places, sequence_starts
+from gpuparse.text.characters import CharacterTable
 from gpuparse.text.conllu import (
     NEW_DOCUMENT,
     NEW_PARAGRAPH,
@@ -37,7 +38,6 @@ from gpuparse.text.conllu import (
     write_tokens,
 )  # fmt: skip
 from gpuparse.text.multiword import SplitRules
-from gpuparse.text.reader import TextChunk
 from gpuparse.text.sentences import END, KnownCases, Tokens
 from gpuparse.text.views import TextView
 

@@ -9,7 +9,7 @@ import numpy as np
 from gpuparse.data.treebank import place
 from gpuparse.errors import DataError
 from gpuparse.files import COMPRESSED, is_compressed
-from gpuparse.text.characters import (
+from gpuparse.formats.paragraphs import (
     MAX_SPACES,
     SPACES,
     are_spaces,

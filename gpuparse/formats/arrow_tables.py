@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuparse.data.conll import MAX_LINE, treebank_from_bytes
-from gpuparse.data.sentences import FIELDS, PASSED_OVER, no_form, shown, twice, value_as_text
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import DataError, one_line, plural
+from gpuparse.formats.objects import FIELDS, PASSED_OVER, no_form, shown, twice, value_as_text
 
 _SEPARATOR = "[\t\n\r]"
 _EXPECTED = {"head": "whole numbers", "feats": "text or of dicts", "misc": "text or of dicts"}
