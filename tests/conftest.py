@@ -41,7 +41,9 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["GPUPARSE_THOROUGH"] = "1"  # tests/strategies.py reads it
     # Tensors are small here: on busy cores the barriers of torch's threads would take all the time.
     torch.set_num_threads(1)
-    settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
+    examples = 100 if config.getoption("thorough") else 25
+    # A busy machine is no failure.
+    settings.register_profile("untimed", deadline=None, max_examples=examples)
     settings.load_profile("untimed")
     build_native()
 

@@ -124,12 +124,12 @@ def test_systems_are_learned_parse_and_are_explained(python: Run, folder: Path) 
     for name, keys in SYSTEMS.items():
         lines += [
             ["train", "small.yaml", *keys, f"output={name}"],
-            ["parse", name, "test.conllu", "--output", f"{name}.conllu"],
+            ["parse", name, "test.conllu", "--output", f"parsed-{name}.conllu"],
             ["explain", name, "test.conllu", "--sentence", "1", "--word", "1", "--json"],
         ]
     assert python("-c", LINES, json.dumps(lines)).count('"word": 1') == len(SYSTEMS)
     for name in SYSTEMS:
-        assert (folder / f"{name}.conllu").read_text().count("\n\n") == 12
+        assert (folder / f"parsed-{name}.conllu").read_text().count("\n\n") == 12
 
 
 COMMAND_LINES = {

@@ -9,7 +9,7 @@ from importlib import import_module
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuparse.commands.config import main
@@ -412,7 +412,6 @@ printable = st.text(
 )
 
 
-@settings(max_examples=25)
 @given(
     st.one_of(printable, st.sampled_from(["no", "null", "~", "1e-3", "010", "1:30", "true", "- a"]))
 )
