@@ -22,7 +22,7 @@ from tests.strategies import cases, integer_scores, integer_siblings, with_junk
 
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
 every_order = pytest.mark.parametrize("order", [1, 2], ids=["first", "second"])
-CASES = cases({1: 80, 2: 80, 3: 80, 4: 80, 5: 40})
+CASES = cases({1: 200, 2: 200, 3: 80, 4: 80, 5: 40})
 """Words -> batches' size, for each order, kind of root and share of forbidden parts."""
 
 

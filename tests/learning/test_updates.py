@@ -131,7 +131,7 @@ def test_steps_of_several_constraints_are_the_smallest_change(
         expected = smallest_steps(gram[np.newaxis], (costs - margins)[np.newaxis], *limits)[0]
         np.testing.assert_allclose(steps @ differences, expected @ differences, atol=1e-6)
         moved += np.count_nonzero(steps) == k
-    assert moved > 3
+    assert moved > 1
 
 
 @pytest.mark.parametrize("k", [1, 3])
