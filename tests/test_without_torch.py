@@ -5,6 +5,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -127,7 +128,9 @@ def test_systems_are_learned_parse_and_are_explained(python: Run, folder: Path) 
             ["parse", name, "test.conllu", "--output", f"parsed-{name}.conllu"],
             ["explain", name, "test.conllu", "--sentence", "1", "--word", "1", "--json"],
         ]
-    assert python("-c", LINES, json.dumps(lines)).count('"word": 1') == len(SYSTEMS)
+    printed = python("-c", LINES, json.dumps(lines))
+    explained = re.findall(r"^\{.*?^\}", printed, re.MULTILINE | re.DOTALL)
+    assert [json.loads(text)["word"] for text in explained] == [1] * len(SYSTEMS)
     for name in SYSTEMS:
         assert (folder / f"parsed-{name}.conllu").read_text().count("\n\n") == 12
 
