@@ -88,9 +88,9 @@ def bytes_in(folder: Path) -> dict[str, bytes]:
 
 def test_the_example_writes_the_rows_of_one_process(model, sentences, parsed, tmp_path):
     source, target = tmp_path / "in.parquet", tmp_path / "out"
-    parquet.write_table(sentences, source, row_group_size=50)
+    parquet.write_table(sentences.slice(0, 100), source, row_group_size=50)
     parse_parquet(model, str(source), str(target), actors=2, threads=1)
-    assert parquet.read_table(target).equals(parsed)
+    assert parquet.read_table(target).equals(parsed.slice(0, 100))
 
 
 def test_a_killed_actor_changes_nothing(model, sentences, parsed, tmp_path):

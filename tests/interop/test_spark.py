@@ -98,11 +98,11 @@ def test_the_error_of_a_file_reaches_the_program(session, model, corpus, tmp_pat
 
 def test_the_example_writes_the_rows_of_one_process(session, model, sentences, parsed, tmp_path):
     source, target = tmp_path / "in.parquet", tmp_path / "out"
-    parquet.write_table(sentences, source, row_group_size=50)
+    parquet.write_table(sentences.slice(0, 100), source, row_group_size=50)
     parse_parquet(session, model, str(source), str(target))
     found = parquet.read_table(target).sort_by("id")
     assert found.column_names == parsed.column_names
-    assert found.to_pylist() == parsed.to_pylist()
+    assert found.to_pylist() == parsed.slice(0, 100).to_pylist()
 
 
 def test_a_killed_worker_changes_nothing(frame, model, parsed, tmp_path):
