@@ -151,6 +151,7 @@ class Killed(Exception):
     """In place of a signal."""
 
 
+@pytest.mark.slow  # tests/test_kills.py kills all stages too
 @pytest.mark.parametrize("parser", ["true", "false"])
 def test_a_killed_run_goes_on_after_its_last_stage(tmp_path, monkeypatch, capsys, parser):
     keys = [*KEYS, "data.train=synthetic:60:1", f"parser={parser}"]
@@ -252,6 +253,7 @@ def test_ranges_of_tokens_in_their_text(is_parsed, run, tmp_path, monkeypatch, c
         run(tmp_path / "model", tmp_path / "in.conllu", "--ranges")
 
 
+@pytest.mark.slow  # UDPipe learns for some seconds
 def test_ranges_are_those_of_udpipe(tmp_path):
     udpipe = pytest.importorskip("ufal.udpipe")
     reader, sentence = udpipe.InputFormat.newConlluInputFormat(), udpipe.Sentence()

@@ -413,6 +413,7 @@ def test_long_sentences_and_large_scores_have_the_sums_of_torch(spread):
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_sums_are_traced_whole_whatever_the_backend():
     """Those of all decoders in torch: test_distributions.py."""
     words = torch.tensor([2, 1])
