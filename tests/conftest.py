@@ -20,16 +20,41 @@ if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
+# Workers begin with these, so that none has much to do at the end.
+LONG_FILES = {
+    "test_pages.py", "test_pipeline.py", "test_kills.py", "test_hostile_models.py", "test_doors.py",
+    "test_ray.py", "test_spark.py", "test_spacy_pipeline.py", "test_ladder.py", "test_train.py",
+}  # fmt: skip
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rounds", type=int, default=3, help="how often tests of threads repeat (3)")
+    parser.addoption(
+        "--thorough", action="store_true", help="ten times as many random cases; tests marked slow"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config.option, "loadscopereorder"):  # of pytest-xdist: files in our order
+        config.option.loadscopereorder = False
+    if config.getoption("thorough"):
+        os.environ["GPUPARSE_THOROUGH"] = "1"  # tests/strategies.py reads it
     # Tensors are small here: on busy cores the barriers of torch's threads would take all the time.
     torch.set_num_threads(1)
-    settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
+    examples = 100 if config.getoption("thorough") else 25
+    # A busy machine is no failure.
+    settings.register_profile("untimed", deadline=None, max_examples=examples)
     settings.load_profile("untimed")
     build_native()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Long files first; without the tests marked slow, unless --thorough is given."""
+    items.sort(key=lambda item: item.path.name not in LONG_FILES)
+    if not config.getoption("thorough"):
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
 
 
 def build_native() -> None:

@@ -1,5 +1,6 @@
 """What hypothesis and the random tests draw from."""
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,16 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 from torch import Tensor
+
+
+def some(number: int) -> int:
+    """How many of so many random cases a test draws: a tenth, all with `pytest --thorough`."""
+    return number if os.environ.get("GPUPARSE_THOROUGH") else -(-number // 10)
+
+
+def cases(per_size: dict[int, int]) -> dict[int, int]:
+    """Size -> how many of its random cases a test draws."""
+    return {size: some(number) for size, number in per_size.items()}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from tests import hostile_models, hostile_stages, hostile_states
 
 @pytest.mark.parametrize(
     ("catalogue", "step", "least"),
-    [(hostile_models, 9, 200), (hostile_states, 13, 60), (hostile_stages, 17, 150)],
+    [(hostile_models, 19, 90), (hostile_states, 27, 28), (hostile_stages, 35, 70)],
 )
 def test_hostile_files_are_refused_or_harmless(catalogue, step: int, least: int) -> None:
     counts, failed = catalogue.try_all([], step)

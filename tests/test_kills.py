@@ -14,7 +14,7 @@ from tests.campaign.kills import (
     last_kept,
 )
 
-PARTS = 9  # of the writes of a run: a kill in each
+PARTS = 4  # of the writes of a run: a kill in each
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,10 @@ def test_a_kill_in_any_part_of_a_pipeline(bench, part):
     check_resumed(PIPELINE, model, bench)
 
 
-@pytest.mark.parametrize("system", ["best-epochs", "third-order", "stages"])
+@pytest.mark.parametrize(
+    "system",
+    ["third-order", *(pytest.param(x, marks=pytest.mark.slow) for x in ("best-epochs", "stages"))],
+)
 def test_a_run_that_is_killed_again_and_again(bench, system):
     n_writes = count_writes(system, bench)
     model = bench.place() / "model"

@@ -85,6 +85,9 @@ SMALLER = {
     "--folds 5": "--folds 2",
     "learning.epochs=5,10,20": "learning.epochs=1,2",
     "--sizes 100,300,1000,all": "--sizes 10,all",
+    "word_vectors.epochs=5,10,20": "word_vectors.epochs=1,2",
+    "learning.epochs=5..40": "learning.epochs=1..3",
+    "quickstart tokenizer.learn=true": "quickstart data.train=synthetic:500:1 tokenizer.learn=true",
 }
 SAVED = re.compile(r"as\s+`([^`]+)`:\s*$")
 TIMES = re.compile(r"[\d.,]+(?= s\b|/s\b)|\b\d+ MiB")

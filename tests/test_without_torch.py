@@ -5,6 +5,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -109,14 +110,29 @@ def test_the_quickstart(gpuparse: Run, folder: Path) -> None:
     assert json.loads((folder / "runs/quickstart/scores.json").read_text())["device"] == "cpu"
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
-def test_systems_are_learned_parse_and_are_explained(
-    name: str, gpuparse: Run, folder: Path
-) -> None:
-    gpuparse("train", "small.yaml", *SYSTEMS[name], f"output={name}")
-    assert gpuparse("parse", name, "test.conllu").count("\n\n") == 12
-    words = "--sentence", "1", "--word", "1", "--json"
-    assert json.loads(gpuparse("explain", name, "test.conllu", *words))["word"] == 1
+# Runs command lines one after the other in one process.
+LINES = """
+import json, sys
+from gpuparse.__main__ import main
+for words in json.loads(sys.argv[1]):
+    print("gpuparse", *words, file=sys.stderr)
+    assert main(words) == 0
+"""
+
+
+def test_systems_are_learned_parse_and_are_explained(python: Run, folder: Path) -> None:
+    lines = []
+    for name, keys in SYSTEMS.items():
+        lines += [
+            ["train", "small.yaml", *keys, f"output={name}"],
+            ["parse", name, "test.conllu", "--output", f"parsed-{name}.conllu"],
+            ["explain", name, "test.conllu", "--sentence", "1", "--word", "1", "--json"],
+        ]
+    printed = python("-c", LINES, json.dumps(lines))
+    explained = re.findall(r"^\{.*?^\}", printed, re.MULTILINE | re.DOTALL)
+    assert [json.loads(text)["word"] for text in explained] == [1] * len(SYSTEMS)
+    for name in SYSTEMS:
+        assert (folder / f"parsed-{name}.conllu").read_text().count("\n\n") == 12
 
 
 COMMAND_LINES = {
@@ -146,9 +162,9 @@ def test_every_command_is_tried() -> None:
     assert {line.strip() for line in COMMAND_LINES} == set(COMMANDS)
 
 
-@pytest.mark.parametrize("line", COMMAND_LINES)
-def test_commands(line: str, gpuparse: Run, model: str) -> None:
-    gpuparse(line.strip(), *COMMAND_LINES[line], given="She sings. They sang.\n")
+def test_commands(python: Run, model: str) -> None:
+    lines = [[line.strip(), *words] for line, words in COMMAND_LINES.items()]
+    python("-c", LINES, json.dumps(lines), given="She sings. They sang.\n")
 
 
 SCRIPT = """

@@ -46,6 +46,7 @@ def small(tmp_path, monkeypatch):
     return partial(program.main, [*words, "--tests", str(tests)])
 
 
+@pytest.mark.slow
 def test_one_command_leaves_everything_in_one_folder(small, tmp_path, capsys):
     assert small() == 0
     printed = capsys.readouterr().out

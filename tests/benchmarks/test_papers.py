@@ -61,8 +61,8 @@ def without_graphs(text: bytes) -> bytes:
 def printed(tmp_path_factory) -> SimpleNamespace:
     """The shipped file run on a tiny treebank with graphs: data, output folder, what it said."""
     folder = tmp_path_factory.mktemp("tables")
-    (folder / "train.conllu").write_bytes(generate(120, 1))
-    (folder / "test.conllu").write_bytes(generate(60, 3))
+    (folder / "train.conllu").write_bytes(generate(60, 1))
+    (folder / "test.conllu").write_bytes(generate(40, 3))
     words = [PAPER, f"data.train={folder}/train.conllu", f"data.test={folder}/test.conllu", *SMALL]
     words.append(f"output={folder}/runs")
     done = call(*words)

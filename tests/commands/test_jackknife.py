@@ -118,14 +118,14 @@ def test_what_it_refuses_before_it_works(folder, capsys, words, said):
     assert sorted(path.name for path in folder.iterdir()) == before
 
 
-@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGKILL])
 def test_a_killed_run_leaves_no_file(folder, signal_number):
     before = sorted(path.name for path in folder.iterdir())
     command = [sys.executable, "-m", "gpuparse", "jackknife", str(folder / "run.yaml")]
     command += ["learning.epochs=10000", "--output", str(folder / "out.conllu")]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, env=dict(os.environ))
     try:
-        time.sleep(8)
+        time.sleep(4)
         assert process.poll() is None
         process.send_signal(signal_number)
         process.communicate(timeout=30)

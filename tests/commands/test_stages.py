@@ -151,9 +151,11 @@ class Killed(Exception):
     """In place of a signal."""
 
 
+@pytest.mark.slow  # tests/test_kills.py kills all stages too
 @pytest.mark.parametrize("parser", ["true", "false"])
 def test_a_killed_run_goes_on_after_its_last_stage(tmp_path, monkeypatch, capsys, parser):
-    keys = [*KEYS, f"parser={parser}", "tokenizer.learn=true", "tokenizer.rows=65536"]
+    keys = [*KEYS, "data.train=synthetic:60:1", f"parser={parser}"]
+    keys += ["tokenizer.learn=true", "tokenizer.rows=65536"]
     keys += [f"output={tmp_path / 'model'}"]
     kept = tmp_path / "model" / "last" / "stages"
     names = ["lemmatizer", "tagger", "tokenizer"]
@@ -232,7 +234,7 @@ def test_ranges_of_tokens_in_their_text(is_parsed, run, tmp_path, monkeypatch, c
     assert scores["test"] == expected
     assert expected["Words"] > 90
     monkeypatch.setattr("gpuparse.formats.sources.TEXT_CHUNK", 1000)
-    text = TEXT * 300
+    text = TEXT * 100
     (tmp_path / "in.txt").write_bytes(text.encode())
     code, found = run(tmp_path / "model", tmp_path / "in.txt", "--ranges", "--allow-missing")
     assert code == 0
@@ -242,7 +244,7 @@ def test_ranges_of_tokens_in_their_text(is_parsed, run, tmp_path, monkeypatch, c
         first, end = map(int, items["TokenRange"].split(":"))
         assert text[first:end] == fields[1]
         words += 1
-    assert words >= 9 * 300
+    assert words >= 9 * 100
     code, without = run(tmp_path / "model", tmp_path / "in.txt", "--allow-missing")
     plain = re.sub(rb"[|]TokenRange=\d+:\d+", b"", found)
     assert re.sub(rb"TokenRange=\d+:\d+", b"_", plain) == without
@@ -251,6 +253,7 @@ def test_ranges_of_tokens_in_their_text(is_parsed, run, tmp_path, monkeypatch, c
         run(tmp_path / "model", tmp_path / "in.conllu", "--ranges")
 
 
+@pytest.mark.slow  # UDPipe learns for some seconds
 def test_ranges_are_those_of_udpipe(tmp_path):
     udpipe = pytest.importorskip("ufal.udpipe")
     reader, sentence = udpipe.InputFormat.newConlluInputFormat(), udpipe.Sentence()

@@ -45,15 +45,15 @@ def run(model, tmp_path):
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-@pytest.mark.parametrize("n", [1, 2, 3, 7, 50])
-def test_joined_shards_of_text_are_one_run(run, text, n):
+def test_joined_shards_of_text_are_one_run(run, text):
     content = text.encode()
     whole = run(content)
-    assert run(content, "--shard", f"all/{n}") == whole
+    for n in (3,) if len(text) > 10_000 else (1, 2, 7, 50) if len(text) > 1000 else (2, 7):
+        assert run(content, "--shard", f"all/{n}") == whole, n
 
 
-@pytest.mark.parametrize("n", [2, 5])
-def test_shards_of_several_machines(run, n, tmp_path):
+def test_shards_of_several_machines(run, tmp_path):
+    n = 3
     content = TEXTS["long"].encode()
     whole = run(content, "--ranges")
     (tmp_path / "out" / "in.conllu").unlink()

@@ -12,6 +12,7 @@ from gpuparse.data.conll import treebank_from_bytes, with_misc, write_prediction
 from gpuparse.data.scanner import BAD_HEAD, NO_HEAD
 from gpuparse.data.synthetic import generate
 from tests.data.test_conll import TEXT, documents
+from tests.strategies import some
 
 KEYS = ["Guide", "G", "PArc", "é"]
 ITEMS = st.sampled_from(
@@ -36,7 +37,7 @@ def new_misc(misc: str, new: dict[str, str]) -> str:
     return "|".join(kept)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=some(500))
 @given(documents(), st.data())
 def test_items_against_lists(document, data):
     treebank = treebank_from_bytes(document, "f")

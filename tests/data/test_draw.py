@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuparse.data.draw import display_width, draw_tree
+from tests.strategies import some
 
 PROJECTIVE = """\
   ╭──► The  det
@@ -166,14 +167,14 @@ def trees(draw):
     return heads
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=some(500))
 @given(trees())
 def test_heads_can_be_read_back_from_any_drawing(heads):
     lines = draw_tree(["w"] * len(heads), heads, width=1000).split("\n")
     assert heads_drawn(lines) == heads
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=some(300))
 @given(trees(), st.data(), st.integers(24, 120))
 def test_no_line_is_wider_than_asked(heads, data, width):
     texts = st.lists(st.text(max_size=60), min_size=len(heads), max_size=len(heads))

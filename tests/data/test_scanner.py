@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from gpuparse.data import scanner
 from tests.oracles import scanner as oracle
+from tests.strategies import some
 
 WORD = b"%d\tform\tl\tN\tN\t_\t%s\trel\t_\t_"
 PIECES = [
@@ -34,7 +35,7 @@ def check_same(text: bytes, max_line: int, stop_at_fault: bool) -> None:
         assert found.n_crlf == expected.n_crlf
 
 
-@settings(deadline=None, max_examples=1500)
+@settings(deadline=None, max_examples=some(3000))
 @given(FILES, st.sampled_from([20, 60, 1 << 20]), st.booleans())
 @example(b"", 10, True)
 @example(WORD % (1, b"0"), 100, True)

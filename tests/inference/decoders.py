@@ -34,7 +34,7 @@ QUICK_BACKENDS = BACKENDS if HAS_GPU else IN_MAIN_MEMORY
 
 def fewer(backend: str, cases: int) -> int:
     """As many cases as a test can afford: Triton's interpreter takes 10 ms and more for each."""
-    return max(1, cases // 50) if backend == "gpu" and not HAS_GPU else cases
+    return max(4, cases // 5) if backend == "gpu" and not HAS_GPU else cases
 
 
 def no_longer(backend: str, n: int, lengths: list[int]) -> list[int]:
@@ -137,7 +137,7 @@ OTHERS = {
     "Scores": "test_scores:test_decode_by_name",
     "NonProjectiveTrees": "test_distributions:test_sums",
     "ProjectiveTrees": "test_distributions:test_sums",
-    "arc_scores_of_labels": "test_sums:test_ten_thousand_label_marginals_are_those_of_enumeration",
+    "arc_scores_of_labels": "test_sums:test_many_label_marginals_are_those_of_enumeration",
     "chain_kbest": "test_chains:test_all_forms_find_what_enumeration_finds",
     "chain_log_partition": "test_chains:test_all_forms_find_what_enumeration_finds",
     "chain_marginals": "test_chains:test_gradients_are_probabilities_and_right",
@@ -150,10 +150,10 @@ OTHERS = {
         "test_dual_decomposition:test_labelled_trees_are_the_best_that_keep_the_limits"
     ),
     "eisner_grandchild_labelled": (
-        "test_eisner_grandchild:test_ten_thousand_cases_have_the_value_of_enumeration"
+        "test_eisner_grandchild:test_many_cases_have_the_value_of_enumeration"
     ),
     "hinge_loss": "test_distributions:test_costs_and_hinge_losses",
-    "label_marginals": "test_sums:test_ten_thousand_label_marginals_are_those_of_enumeration",
+    "label_marginals": "test_sums:test_many_label_marginals_are_those_of_enumeration",
     "projectivise": "test_support:test_projectivise_is_the_form_of_training",
     "minimum_bayes_risk": "test_minimum_bayes_risk:test_the_least_risk_of_all_trees",
     "with_quantity": "test_ladder:test_every_quantity_is_tested_for_every_decoder",

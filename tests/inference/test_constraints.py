@@ -9,9 +9,10 @@ from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import constrain
 from tests.oracles.brute_force import all_trees, sibling_tree_values, tree_values
 from tests.oracles.tree_sums import arc_marginals, sums_of_values
+from tests.strategies import cases
 
-# n -> cases with both kinds of roots each: 10,000 in all for every search.
-CASES = {1: 250, 2: 1000, 3: 2000, 4: 1750}
+# n -> cases with both kinds of roots each, for every search.
+CASES = cases({1: 250, 2: 1000, 3: 2000, 4: 1750})
 every_case = pytest.mark.parametrize(
     ("n", "single_root"), [(n, single) for n in CASES for single in (False, True)]
 )

@@ -208,8 +208,8 @@ def test_gradients(name):
 
 
 @every_sum
-def test_torch_func_and_torch_compile(name):
-    """Everything that is a number, and both losses, in one graph."""
+def test_torch_func(name):
+    """Everything that is a number, and both losses."""
     trees = make(name, lengths=[2, 1], backend="torch")
     gold = make(name, seed=6, lengths=[2, 1]).best().heads
     arcs = trees.scores.arc
@@ -229,11 +229,21 @@ def test_torch_func_and_torch_compile(name):
         found = torch.func.grad(lambda x, function=function: function(x).sum())(arcs)
         torch.testing.assert_close(found, gradient)
 
-    # Tracing a chart takes seconds: of siblings what is computed from the other sums.
-    traced = list(functions) if trees.decoder.order == 1 else ["entropy", "hinge_loss"]
+
+# Tracing a chart takes seconds.
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(x, marks=[pytest.mark.slow] * DECODERS[x].is_projective) for x in SUMMED],
+)
+def test_torch_compile(name):
+    """In one graph what is computed from the other quantities."""
+    trees = make(name, lengths=[2, 1], backend="torch")
+    gold = make(name, seed=6, lengths=[2, 1]).best().heads
+    arcs = trees.scores.arc
 
     def everything(x):
-        return torch.stack([functions[name](x).sum() for name in traced])
+        moved = trees._with_arcs(x)
+        return torch.stack([moved.entropy.sum(), hinge_loss(moved, gold).sum()])
 
     compiled = torch.compile(everything, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(arcs), everything(arcs))

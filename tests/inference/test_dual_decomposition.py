@@ -20,6 +20,7 @@ from tests.oracles.crossing_trees import (
     keeps_limits,
 )
 from tests.oracles.integer_program import integer_program
+from tests.strategies import cases
 
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
 every_kind = pytest.mark.parametrize("model", MODELS)
@@ -63,10 +64,10 @@ def test_what_is_certified_within_few_iterations_is_the_best_of_all_trees(model,
 @every_root
 @every_kind
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
-def test_a_thousand_batches_have_the_value_of_enumeration(model, single_root, n):
-    """10,000 sentences over all models and roots, n = 1..5: every one is certified, and right."""
+def test_many_batches_have_the_value_of_enumeration(model, single_root, n):
+    """Over all models and roots, n = 1..5: every tree is certified, and right."""
     rng = np.random.default_rng(n)
-    n_batch = {1: 60, 2: 140, 3: 250, 4: 350, 5: 200}[n]
+    n_batch = cases({1: 100, 2: 200, 3: 500, 4: 500, 5: 400})[n]
     arcs, higher = draw_parts(rng, n_batch, n, model, forbidden=0.0)
     rough, rougher = draw_parts(rng, n_batch, n, model, forbidden=0.2)
     arcs[::2] = rough[::2]
@@ -315,7 +316,7 @@ def test_labelled_trees_are_the_best_that_keep_the_limits(limits, single_root):
 
 def test_certified_labelled_trees_score_the_same_in_torch():
     rng, n_certified = np.random.default_rng(13), 0
-    for case in range(10):
+    for case in range(6):
         n, model = int(rng.integers(2, 6)), list(MODELS)[case % len(MODELS)]
         arcs, higher = draw_parts(rng, 1, n, model, forbidden=0.0)
         labels = torch.from_numpy(rng.integers(-4, 5, (1, n + 1, n + 1, 3)).astype(np.float32))
@@ -328,7 +329,7 @@ def test_certified_labelled_trees_score_the_same_in_torch():
         assert keeps_limits(two.heads[0].numpy(), two.labels[0, 1:].tolist(), options["limits"])
         n_certified += int(two.certified)
         assert one.scores.equal(two.scores) or not (one.certified and two.certified)
-    assert n_certified > 5
+    assert n_certified > 3
 
 
 def test_a_tree_that_is_not_certified_keeps_the_limits_too():

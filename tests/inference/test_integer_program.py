@@ -18,11 +18,11 @@ from tests.oracles.brute_force import (
 )
 from tests.oracles.crossing_trees import best_labelled_value, crossing_tree_values, keeps_limits
 from tests.oracles.integer_program import integer_program, integer_program_labelled
-from tests.strategies import integer_scores, integer_siblings, with_junk
+from tests.strategies import cases, integer_scores, integer_siblings, with_junk
 
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
 every_order = pytest.mark.parametrize("order", [1, 2], ids=["first", "second"])
-CASES = {1: 10, 2: 20, 3: 40, 4: 40, 5: 10}
+CASES = cases({1: 200, 2: 200, 3: 80, 4: 80, 5: 40})
 """Words -> batches' size, for each order, kind of root and share of forbidden parts."""
 
 
@@ -80,7 +80,7 @@ def test_the_best_of_all_trees_is_found(order, single_root, forbidden, n):
 @every_root
 def test_siblings_without_ends_and_zero_ends(single_root):
     n = 4
-    arcs, siblings, _ = draw(36, 30, n, 2)
+    arcs, siblings, _ = draw(36, 6, n, 2)
     expected = best_by_enumeration(arcs, siblings, None, single_root)
     for ends in (None, np.zeros_like(arcs)):
         _, scores, optimal = solve(arcs, siblings, ends, n, single_root=single_root)
@@ -144,7 +144,7 @@ def test_approximate_searches_never_do_better(single_root):
 @pytest.mark.parametrize("scale", [2.0**-40, 2.0**40])
 def test_the_scale_of_the_scores_does_not_matter(order, scale):
     n = 4
-    drawn = draw(34, 30, n, order)
+    drawn = draw(34, 8, n, order)
     expected = best_by_enumeration(*drawn, single_root=False)
     scaled = [None if part is None else part * np.float32(scale) for part in drawn]
     _, scores, _ = solve(*scaled, n)

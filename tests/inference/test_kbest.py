@@ -15,15 +15,17 @@ from tests.inference.decoders import KBEST_ROWS
 from tests.oracles.brute_force import all_trees, sibling_tree_values, tree_values
 from tests.strategies import (
     SiblingBatch,
+    cases,
     integer_scores,
     integer_siblings,
     sibling_batches,
+    some,
     with_junk,
 )
 
 every_order = pytest.mark.parametrize("name", KBEST_ROWS)
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
-examples = settings(max_examples=40, deadline=None)
+examples = settings(max_examples=some(100), deadline=None)
 
 
 def search(name, batch, k, *, single_root=False, **options):
@@ -77,7 +79,7 @@ def values_of_all(name, arcs, siblings, ends, single_root):
     return sibling_tree_values(arcs, siblings, ends, projective=True, single_root=single_root)
 
 
-CASES = {1: 500, 2: 2000, 3: 2500, 4: 3000, 5: 2000}
+CASES = cases({1: 500, 2: 2000, 3: 2500, 4: 3000, 5: 2000})
 """Words -> sentences."""
 RANKS = {1: 3, 2: 5, 3: 15, 4: 20, 5: 40}
 """Words -> k: for up to three of them more than there are trees."""
@@ -86,8 +88,8 @@ RANKS = {1: 3, 2: 5, 3: 15, 4: 20, 5: 40}
 @every_order
 @every_root
 @pytest.mark.parametrize("n", CASES)
-def test_ten_thousand_sentences_have_the_trees_of_enumeration(name, single_root, n):
-    """Over n = 1..5: 10,000 sentences, with many ties, half of them with forbidden parts."""
+def test_many_sentences_have_the_trees_of_enumeration(name, single_root, n):
+    """Over n = 1..5, with many ties, half of the sentences with forbidden parts."""
     rng, n_batch, k = np.random.default_rng(n), CASES[n], RANKS[n]
     scores = draw(rng, n_batch, n)
     for whole, part in zip(scores, draw(rng, len(scores[0][::2]), n, forbidden=0.25), strict=True):
@@ -125,12 +127,10 @@ def test_ten_thousand_sentences_have_the_trees_of_enumeration(name, single_root,
 def test_native_code_equals_the_textbook(name, single_root, kind):
     """The same trees in the same order and the same bits, ties and rounding included."""
     rng = np.random.default_rng(2)
-    longest = [(33, 2)] if kind == "float32" else []
-    for n, k in [(1, 2), (2, 4), (3, 30), (5, 1), (6, 12), (8, 7), (13, 5), *longest]:
-        n_batch = 2 if n < 33 else 1
+    for n, k in [(1, 2), (2, 4), (3, 30), (5, 1), (6, 12), (8, 7), (11, 5)]:
         is_float = kind.startswith("float")
         forbidden = 0.2 * (kind == "forbidden")
-        scores = draw(rng, n_batch, n, forbidden=forbidden, kind=kind if is_float else None)
+        scores = draw(rng, 2, n, forbidden=forbidden, kind=kind if is_float else None)
         with_junk(scores[0], scores[1], np.nan, scores[2])
         for b, (arcs, siblings, ends) in enumerate(zip(*scores, strict=True)):
             length = int(rng.integers(0, n + 1)) if b else n

@@ -27,7 +27,7 @@ from tests.inference.decoders import (
 from tests.oracles.brute_force import all_trees, best_values
 from tests.oracles.graphs import graph_value, single_changes
 from tests.oracles.tree_parts import tree_value
-from tests.strategies import integer_scores
+from tests.strategies import cases, integer_scores
 
 every_decoder = pytest.mark.parametrize("name", ROWS)
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
@@ -118,13 +118,13 @@ def test_the_first_order_textbook_equals_enumeration(name, single_root):
 @every_root
 @every_backend
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6])
-def test_ten_thousand_matrices_have_the_value_of_enumeration(name, single_root, backend, n):
-    """Over n = 1..6: 10,000 matrices, with many ties, half of them with forbidden arcs.
+def test_many_matrices_have_the_value_of_enumeration(name, single_root, backend, n):
+    """Over n = 1..6, with many ties, half of the matrices with forbidden arcs.
 
-    Triton's kernels search as many on a GPU, and some hundreds where they are interpreted.
+    Triton's kernels search as many on a GPU, and fewer where they are interpreted.
     """
     row, rng = ROWS[name], np.random.default_rng(n)
-    n_batch = fewer(backend, {1: 250, 2: 1250, 3: 2000, 4: 2500, 5: 2500, 6: 1500}[n])
+    n_batch = fewer(backend, cases({1: 250, 2: 1250, 3: 2000, 4: 2500, 5: 2500, 6: 1500})[n])
     scores = integer_scores(rng, n_batch, n)
     scores[::2] = integer_scores(rng, len(scores[::2]), n, forbidden=0.25)
     possible, best, impossible = split_by_existence(scores, row, single_root)
@@ -203,12 +203,12 @@ def test_textbook_equals_enumeration(name, single_root, kind):
 def lengths_for(decoder):
     """Of sentences that the textbook can search; around the sizes of vectors in native code."""
     if decoder.certifies:
-        return [3, 0, 1, 2, 3, 3]
+        return [3, 0, 1, 2, 3]
     if decoder.gives_graphs:
         return [4, 0, 1, 2, 3, 4, 4]
     if decoder.starts_from:
         return [6, 0, 1, 2, 3, 4, 5]
-    return [11, 0, 1, 2, 3, 5, 8] if decoder.is_higher_order else [33, 0, 1, 2, 3, 5, 8, 15, 16, 17]
+    return [9, 0, 1, 2, 3, 5, 8] if decoder.is_higher_order else [17, 0, 1, 2, 3, 5, 8, 15, 16]
 
 
 @cache
@@ -226,7 +226,11 @@ def cases_of(name, single_root, kinds, lengths):
     return some, [(length, tree) for _, length, tree in kept]
 
 
-@pytest.mark.parametrize(("name", "backend"), engines_of())
+# Dual decomposition in torch takes all its iterations here: test_dual_decomposition.py has it.
+ENGINES = [pair for pair in engines_of() if pair.values[:2] != ("dual_decomposition", "torch")]
+
+
+@pytest.mark.parametrize(("name", "backend"), ENGINES)
 @every_root
 @pytest.mark.parametrize(
     "kinds", [("float32", "ties", "forbidden"), ("float64",)], ids=["float32", "float64"]
@@ -246,8 +250,7 @@ def test_every_engine_equals_the_textbook(name, backend, device, single_root, ki
             trees = all_trees(length, False, single_root and length > 0)
             best = max(tree_value(sentence, tree) for tree in trees)
             value = tree_value(sentence, heads)
-            # Torch does not branch, so that few of its trees are not the best.
-            assert value == pytest.approx(best, abs=1e-5) or (backend == "torch" and value < best)
+            assert value == pytest.approx(best, abs=1e-5)
             continue
         assert parse.scores[i].item() == float(value)
         if decoder.gives_graphs:

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from gpuparse.inference import chu_liu_edmonds, eisner
 from tests.inference.decoders import QUICK_BACKENDS, ROWS, search_with
-from tests.strategies import Batch, score_batches
+from tests.strategies import Batch, score_batches, some
 
 pytestmark = [
     pytest.mark.parametrize("backend", QUICK_BACKENDS),
     pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"]),
 ]
 every_decoder = pytest.mark.parametrize("name", ROWS)
-examples = settings(max_examples=40, deadline=None)
+examples = settings(max_examples=some(100), deadline=None)
 
 
 def search(name, batch, single_root, backend):

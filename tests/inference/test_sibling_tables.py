@@ -49,7 +49,7 @@ def draw(rng, n, dtype, *, forbidden=0.0):
 def test_trees_are_those_of_dense_scores(single_root, dtype):
     """Integers, so that the order of additions does not matter: the same trees, ties included."""
     rng = np.random.default_rng(1)
-    lengths = [*range(1, 10), 15, 16, 17, 31, 32, 40] * 3
+    lengths = [*range(1, 10), 15, 16, 17, 33] * 2
     for case, n in enumerate(lengths):
         arcs, tables = draw(rng, n, dtype, forbidden=0.1 * (case % 3 == 0))
         parts, options = as_tensors(arcs, tables)
@@ -95,9 +95,9 @@ def test_without_a_tree_there_is_no_probability():
         assert (marginals == 0).all()
 
 
-def test_a_flat_sentence_of_six_hundred_words():
+def test_a_flat_sentence_of_three_hundred_words():
     """All words modify the middle one: the longest chain of siblings."""
-    n, rng = 600, np.random.default_rng(6)
+    n, rng = 300, np.random.default_rng(6)
     tables = draw_tables(rng, n, 20, np.float64, whole=False)
     arcs = np.zeros((n + 1, n + 1))
     arcs[n // 2, 1:] = 20

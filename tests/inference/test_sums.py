@@ -35,15 +35,15 @@ from tests.oracles.brute_force import (
     tree_values,
 )
 from tests.oracles.tree_sums import arc_marginals, sibling_marginals, sums_of_values
-from tests.strategies import with_junk
+from tests.strategies import cases, with_junk
 
 # Derivatives in a random direction rather than in all of them.
 gradcheck = partial(every_gradcheck, fast_mode=True)
 gradgradcheck = partial(every_gradgradcheck, fast_mode=True)
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
 every_backend = pytest.mark.parametrize("backend", ["torch", "cpu"])
-CASES = {1: 250, 2: 1250, 3: 2000, 4: 3250, 5: 3250}
-"""Words -> matrices: 10,000 of each kind."""
+CASES = cases({1: 250, 2: 1250, 3: 2000, 4: 3250, 5: 3250})
+"""Words -> matrices of each kind."""
 
 
 def draw(rng, *shape, forbidden=0.0, spread=1.0):
@@ -105,7 +105,7 @@ def test_textbook_equals_enumeration(single_root):
 @every_root
 @every_backend
 @pytest.mark.parametrize("n", CASES)
-def test_ten_thousand_matrices_have_the_sums_of_enumeration(single_root, backend, n):
+def test_many_matrices_have_the_sums_of_enumeration(single_root, backend, n):
     scores, values, trees = draw_arcs(np.random.default_rng(n), CASES[n], n, single_root)
     assert len(scores) < CASES[n] or n > 2  # some have no tree
     expected = sums_of_values(values)
@@ -120,7 +120,7 @@ def test_ten_thousand_matrices_have_the_sums_of_enumeration(single_root, backend
 @every_root
 @every_backend
 @pytest.mark.parametrize("n", CASES)
-def test_ten_thousand_sibling_scores_have_the_sums_of_enumeration(single_root, backend, n):
+def test_many_sibling_scores_have_the_sums_of_enumeration(single_root, backend, n):
     parts, values, trees = draw_siblings(np.random.default_rng(n), CASES[n], n, single_root)
     expected = sums_of_values(values)
     arcs, siblings, ends = tensors(*parts)
@@ -136,8 +136,8 @@ def test_ten_thousand_sibling_scores_have_the_sums_of_enumeration(single_root, b
 
 @every_root
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_ten_thousand_label_marginals_are_those_of_enumeration(single_root, n):
-    n_batch, n_labels = {1: 3000, 2: 3500, 3: 3500}[n], 3
+def test_many_label_marginals_are_those_of_enumeration(single_root, n):
+    n_batch, n_labels = cases({1: 3000, 2: 3500, 3: 3500})[n], 3
     rng = np.random.default_rng(n)
     arcs = draw(rng, n_batch, n + 1, n + 1)
     labels = draw(rng, n_batch, n + 1, n + 1, n_labels, forbidden=0.1)
@@ -373,7 +373,7 @@ def test_the_log_partition_is_above_the_best_tree(single_root, backend, spread):
 def test_compiled_equals_torch_whatever_the_size(single_root, spread):
     """Among them sums by numbers and, where spread is large, by logarithms."""
     rng = np.random.default_rng(12)
-    for n in (1, 2, 7, 25, 60):
+    for n in (1, 2, 7, 33):
         arcs = torch.from_numpy(draw(rng, 4, n + 1, n + 1, forbidden=0.02, spread=spread))
         arcs[:, 0, 1:] = 0.1 * spread  # so that there are trees
         siblings = torch.from_numpy(draw(rng, 4, n + 1, n + 1, n + 1, spread=spread))
@@ -413,6 +413,7 @@ def test_long_sentences_and_large_scores_have_the_sums_of_torch(spread):
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_sums_are_traced_whole_whatever_the_backend():
     """Those of all decoders in torch: test_distributions.py."""
     words = torch.tensor([2, 1])

@@ -67,6 +67,7 @@ def test_files_have_the_bytes_of_one_process(model, corpus, parsed_files, tmp_pa
     assert bytes_in(tmp_path / "out") == parsed_files
 
 
+@pytest.mark.slow
 def test_a_worker_killed_over_files_changes_nothing(model, corpus, parsed_files, tmp_path):
     found = parse_files(MortalFileParser(tmp_path, model, corpus, tmp_path / "out"), threads=1)
     assert (tmp_path / "killed").exists()
@@ -74,6 +75,7 @@ def test_a_worker_killed_over_files_changes_nothing(model, corpus, parsed_files,
     assert bytes_in(tmp_path / "out") == parsed_files
 
 
+@pytest.mark.slow
 def test_the_error_of_a_file_reaches_the_program(model, corpus, tmp_path):
     (corpus / "2.parquet").write_bytes(b"no table")
     with pytest.raises(ray.exceptions.RayTaskError, match=r"2\.parquet: cannot be read as a Parq"):
@@ -86,9 +88,9 @@ def bytes_in(folder: Path) -> dict[str, bytes]:
 
 def test_the_example_writes_the_rows_of_one_process(model, sentences, parsed, tmp_path):
     source, target = tmp_path / "in.parquet", tmp_path / "out"
-    parquet.write_table(sentences, source, row_group_size=50)
+    parquet.write_table(sentences.slice(0, 100), source, row_group_size=50)
     parse_parquet(model, str(source), str(target), actors=2, threads=1)
-    assert parquet.read_table(target).equals(parsed)
+    assert parquet.read_table(target).equals(parsed.slice(0, 100))
 
 
 def test_a_killed_actor_changes_nothing(model, sentences, parsed, tmp_path):

@@ -71,6 +71,7 @@ def test_files_have_the_bytes_of_one_process(session, model, corpus, parsed_file
     assert bytes_in(tmp_path / "out") == parsed_files
 
 
+@pytest.mark.slow
 def test_a_worker_killed_over_files_changes_nothing(session, model, corpus, parsed_files, tmp_path):
     parse, out = FileParser(model, corpus, tmp_path / "out"), tmp_path / "out"
 
@@ -88,6 +89,7 @@ def test_a_worker_killed_over_files_changes_nothing(session, model, corpus, pars
     assert bytes_in(out) == parsed_files
 
 
+@pytest.mark.slow
 def test_the_error_of_a_file_reaches_the_program(session, model, corpus, tmp_path):
     (corpus / "2.parquet").write_bytes(b"no table")
     with pytest.raises(Exception, match=r"2\.parquet: cannot be read as a Parquet file"):
@@ -96,11 +98,11 @@ def test_the_error_of_a_file_reaches_the_program(session, model, corpus, tmp_pat
 
 def test_the_example_writes_the_rows_of_one_process(session, model, sentences, parsed, tmp_path):
     source, target = tmp_path / "in.parquet", tmp_path / "out"
-    parquet.write_table(sentences, source, row_group_size=50)
+    parquet.write_table(sentences.slice(0, 100), source, row_group_size=50)
     parse_parquet(session, model, str(source), str(target))
     found = parquet.read_table(target).sort_by("id")
     assert found.column_names == parsed.column_names
-    assert found.to_pylist() == parsed.to_pylist()
+    assert found.to_pylist() == parsed.slice(0, 100).to_pylist()
 
 
 def test_a_killed_worker_changes_nothing(frame, model, parsed, tmp_path):

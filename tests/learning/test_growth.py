@@ -231,8 +231,6 @@ def test_learning_goes_on_from_there(case: str) -> None:
     if model.labels:
         found = model.parse(more).labels
         assert {model.labels[k] for k in found} >= {"new", "other"}
-    again = learned(trainer_of(case, more, start, keys=keys)).model(16)
-    assert np.array_equal(again.linear.arcs.array, model.linear.arcs.array)
     if "heads alone" not in case:  # a state between two epochs is enough to go on to the same bytes
         first, second = (trainer_of(case, more, start, keys=keys) for _ in range(2))
         state = None

@@ -21,7 +21,7 @@ from tests.learning.literal import (
 from tests.runs import changed
 from tests.samples import Sentence, fingerprint, random_sentences, treebank_of
 
-LENGTHS = [4, 3, 4, 1, 4, 2, 4]
+LENGTHS = [4, 3, 1, 4, 2]
 HIGHER_ORDER = [name for name, decoder in DECODERS.items() if decoder.is_higher_order]
 every_decoder = pytest.mark.parametrize("decoder", HIGHER_ORDER)
 SMALL = changed(OPTIONS, map_rows=1 << 20)

@@ -16,6 +16,7 @@ from gpuparse.learning.updates import (
     step_size,
 )
 from tests.oracles.quadratic import smallest_steps
+from tests.strategies import some
 
 NUMBERS = st.floats(-100, 100)
 
@@ -122,7 +123,7 @@ def test_steps_of_several_constraints_are_the_smallest_change(
     k: int, rule: int, cap: float
 ) -> None:
     moved = 0
-    for seed in range(300):
+    for seed in range(some(1000)):
         differences, costs, margins = constraints(seed, k)
         gram = differences @ differences.T
         steps = find_steps(rule, costs, margins, gram, cap)
@@ -130,7 +131,7 @@ def test_steps_of_several_constraints_are_the_smallest_change(
         expected = smallest_steps(gram[np.newaxis], (costs - margins)[np.newaxis], *limits)[0]
         np.testing.assert_allclose(steps @ differences, expected @ differences, atol=1e-6)
         moved += np.count_nonzero(steps) == k
-    assert moved > 10
+    assert moved > 1
 
 
 @pytest.mark.parametrize("k", [1, 3])

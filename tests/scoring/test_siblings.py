@@ -189,7 +189,7 @@ def test_batch_mates_padding_and_order_change_nothing(
 
 
 @pytest.mark.parametrize("dtype", [np.int16, np.float32])
-@pytest.mark.parametrize("rows_at_once", [1, 1000, 30_000])
+@pytest.mark.parametrize("rows_at_once", [16, 1000])
 def test_chunks_change_nothing(dtype: type, rows_at_once: int, cells: str) -> None:
     batch, plan, features = prepared(MIXED, 100_003)
     weights = random_weights(dtype, plan, features)

@@ -12,10 +12,11 @@ import pytest
 from gpuparse.__main__ import main
 from gpuparse.data.conll import read_treebank, stream_treebanks, treebank_from_bytes
 from gpuparse.errors import DataError
+from gpuparse.formats import paragraphs
+from gpuparse.formats import text as reader
 from gpuparse.formats.paragraphs import are_spaces, code_points, segments
 from gpuparse.formats.text import stream_text, text_chunk
 from gpuparse.formats.vertical import stream_vertical
-from gpuparse.text import characters, reader
 from gpuparse.text.conllu import (
     escaped,
     surface_sentences,
@@ -24,6 +25,7 @@ from gpuparse.text.conllu import (
     write_tokens,
 )  # fmt: skip
 from tests.oracles import tokens as oracle
+from tests.strategies import some
 from tests.text.raw_texts import random_text, random_tokens
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -45,7 +47,7 @@ def concatenated(conllu: bytes) -> str:
 
 def test_text_of_random_tokens_comes_back():
     draw = random.Random(1)
-    for _ in range(10_000):
+    for _ in range(some(10_000)):
         text = random_text(draw)
         data = text.encode()
         conllu = write_tokens(np.frombuffer(data, np.uint8), random_tokens(draw, data))
@@ -164,16 +166,16 @@ def read_all(text: bytes, chunk_bytes: int, on_error="fail"):
     return found, faults
 
 
-MANY = f"[{''.join(map(chr, characters.SPACES))}]{{6,}}"
+MANY = f"[{''.join(map(chr, paragraphs.SPACES))}]{{6,}}"
 FAULTS = b"\0", b"\xff", b"\xe2\x80", b" " * 7, b"\n" * 6, b"\r" * 8 + b"\xc2\xa0"
 
 
 @pytest.mark.parametrize("on_error", ["fail", "skip"])
 def test_segments_do_not_depend_on_chunks(on_error, monkeypatch):
-    monkeypatch.setattr(characters, "PIECE", 16)
+    monkeypatch.setattr(paragraphs, "PIECE", 16)
     monkeypatch.setattr(reader, "MAX_SPACES", 5)
     draw = random.Random(4)
-    for _ in range(300):
+    for _ in range(some(500)):
         text = random_text(draw, 200).encode()
         if on_error == "skip":
             for _ in range(draw.randrange(4)):
@@ -181,7 +183,7 @@ def test_segments_do_not_depend_on_chunks(on_error, monkeypatch):
                 text = text[:at] + draw.choice(FAULTS) + text[at:]
         else:
             text = re.sub(
-                f"[{''.join(map(chr, characters.SPACES))}]{{6,}}", " ", text.decode()
+                f"[{''.join(map(chr, paragraphs.SPACES))}]{{6,}}", " ", text.decode()
             ).encode()
         whole, faults = read_all(text, 1 << 20, on_error)
         for size in (1, 2, 7, 30):
@@ -189,14 +191,14 @@ def test_segments_do_not_depend_on_chunks(on_error, monkeypatch):
         if on_error == "fail":
             assert b"".join(segment[-1] for segment in whole) == text
         for *_, segment in whole:
-            assert len(segment.decode().strip("".join(map(chr, characters.SPACES)))) <= 16
+            assert len(segment.decode().strip("".join(map(chr, paragraphs.SPACES)))) <= 16
         for line, byte, *_, segment in whole:
             assert text[byte : byte + len(segment)] == segment
             assert line == text[:byte].count(b"\n") + 1
 
 
 def test_a_long_paragraph_is_cut_after_a_sentence(monkeypatch):
-    monkeypatch.setattr(characters, "PIECE", 20)
+    monkeypatch.setattr(paragraphs, "PIECE", 20)
     codes = code_points(b"This is one. And (one!) more of it.\n\nx")
     starts, begins = segments(codes, are_spaces(codes))
     assert starts.tolist() == [0, 13, 24, 37]
@@ -215,7 +217,7 @@ def test_faults_of_text():
 
 
 def test_a_long_paragraph_without_spaces_is_cut_after_a_sentence(monkeypatch):
-    monkeypatch.setattr(characters, "PIECE", 20)
+    monkeypatch.setattr(paragraphs, "PIECE", 20)
     expected = [
         "我们。在学校里喜欢的学生老师。」",
         "他说我喜欢学习我喜欢学习。",

@@ -1,0 +1,185 @@
+"""Laws of the tagger, the lemmatiser and of both as stages, and of rules and tags by definition."""
+
+import random
+from collections import Counter
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuparse.config.schema import LemmatizerConfig, TaggerConfig
+from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.data.synthetic import generate
+from gpuparse.data.tag_columns import Column
+from gpuparse.data.vocabulary import column_ids
+from gpuparse.pipeline import Pipeline
+from gpuparse.tagging.composition import composed
+from gpuparse.tagging.lemmatizer import Rule, candidates_of, learn_lemmatizer, rule_of
+from gpuparse.tagging.tagger import Tags, learn_tagger
+from tests.strategies import some
+
+FILLED = (2, 3, 4, 5)  # LEMMA, UPOS, XPOS, FEATS
+# Letters whose other case is another letter, several letters, or depends on the place.
+LETTERS = "abcABC éÉß\u017f\u0130\u0131\u01c5\u03a3\u03c3\u03c21-'"
+words = st.text(st.sampled_from(LETTERS), max_size=9)
+plain_words = st.text("abc", min_size=1, max_size=9)
+examples = settings(max_examples=some(2000), deadline=None)
+
+
+@examples
+@given(form=words, lemma=words)
+def test_the_rule_of_a_form_and_its_lemma_makes_the_lemma(form, lemma):
+    rule = rule_of(form, lemma)
+    assert rule.apply(form) == lemma
+    assert rule.case == "whole" or rule.fits(form)
+    assert Rule(*rule.text().split("\t")) == rule
+
+
+@examples
+@given(form=plain_words, lemma=plain_words)
+def test_a_rule_keeps_the_longest_string_that_both_have(form, lemma):
+    substrings = (form[i:j] for i in range(len(form)) for j in range(i + 1, len(form) + 1))
+    longest = max((len(each) for each in substrings if each in lemma), default=0)
+    rule = rule_of(form, lemma)
+    if longest:
+        assert len(form) - len(rule.beginning) - len(rule.end) == longest
+    else:
+        assert rule.case == "whole"
+
+
+@examples
+@given(form=words, pairs=st.lists(st.tuples(words, words), max_size=30))
+def test_the_candidates_of_a_form_are_the_rules_that_fit_it(form, pairs):
+    rules = list(dict.fromkeys(rule_of(*pair) for pair in [*pairs, ("abc", "ab"), ("Ab", "ab")]))
+    by_end: dict[str, list[int]] = {}
+    for tag, rule in enumerate(rules):
+        if rule.case != "whole":
+            by_end.setdefault(rule.end, []).append(tag)
+    fitting = [tag for tag, rule in enumerate(rules) if rule.case != "whole" and rule.fits(form)]
+    assert sorted(candidates_of(form, by_end, rules).tolist()) == fitting
+
+
+def test_composed_feats_are_those_of_the_definition():
+    draw, n_new = random.Random(1), 0
+    for _ in range(some(2000)):
+        counts = Counter()
+        for _ in range(draw.randrange(1, 9)):
+            names = draw.sample("CNPT", draw.randrange(1, 4))
+            value = "|".join(f"{name}={draw.choice('12')}" for name in sorted(names))
+            counts[value] += draw.randrange(1, 5)
+        known = {frozenset(value.split("|")) for value in counts}
+        pairs = {frozenset(pair) for value in known for pair in combinations(value, 2)}
+        single = {attribute for value in known for attribute in value}
+        near = {
+            (value - {old}) | {new}
+            for value in known for old in value for new in single
+            if new[0] == old[0] and new != old
+        }  # fmt: skip
+        possible = {
+            value for value in near - known
+            if all(frozenset(pair) in pairs for pair in combinations(value, 2))
+        }  # fmt: skip
+        found = [frozenset(value.split("|")) for value in composed(counts)]
+        assert len(set(found)) == len(found) == min(len(possible), len(counts))
+        assert set(found) <= possible
+        n_new += len(found)
+    assert n_new > 100
+
+
+TRAIN = treebank_from_bytes(generate(120, 1), "train")
+GIVEN = generate(30, 2)
+
+
+def gold_tags(treebank) -> Tags:
+    columns = (column_ids(treebank, c) for c in FILLED[1:])
+    return Tags(*(Column(names, ids) for ids, names in columns))
+
+
+@pytest.fixture(scope="module")
+def stages() -> Pipeline:
+    tagger = learn_tagger(TRAIN, TaggerConfig(rows=1 << 14, epochs=2), seed=1)
+    config = LemmatizerConfig(rows=1 << 14, epochs=2)
+    return Pipeline(None, tagger, learn_lemmatizer(TRAIN, gold_tags(TRAIN), config, seed=1))
+
+
+def rows_of(text: bytes) -> list[list[str]]:
+    return [line.split("\t") for line in text.decode().split("\n")]
+
+
+def is_word(row: list[str]) -> bool:
+    return len(row) == 10 and row[0].isdigit()
+
+
+def emptied(text: bytes, share: float = 1.0, seed: int = 1) -> bytes:
+    """CoNLL-U with `_` in the columns of the stages, in a share of the words."""
+    draw, lines = random.Random(seed), []
+    for row in rows_of(text):
+        if is_word(row) and draw.random() < share:
+            row[2:6] = "____"
+        lines.append("\t".join(row))
+    return "\n".join(lines).encode()
+
+
+def annotated(stages: Pipeline, text: bytes, **options) -> bytes:
+    return stages.annotate(treebank_from_bytes(text, "text"), **options).data.tobytes()
+
+
+def with_other_rows(text: bytes) -> bytes:
+    """Comments and blank lines of several kinds, an empty node, and line ends of Windows."""
+    text = b"# a comment\n\n\n" + text.replace(
+        b"\n2\t", b"\n1.1\tx\tx\tX\tX\tA=B\t_\t_\t_\t_\n2\t", 3
+    )
+    return text.replace(b"\n", b"\r\n")
+
+
+@pytest.mark.parametrize("text", [GIVEN, with_other_rows(GIVEN)], ids=["plain", "other rows"])
+def test_only_the_columns_of_the_stages_change(stages, text):
+    found = annotated(stages, emptied(text))
+    assert found != emptied(text)
+    assert emptied(found) == emptied(text)
+    alone = Pipeline(None, None, stages.lemmatizer)
+    lemmas = annotated(alone, text)
+    for before, after in zip(rows_of(text), rows_of(lemmas), strict=True):
+        assert before[:2] + before[3:] == after[:2] + after[3:]
+
+
+def test_what_the_columns_had_before_changes_nothing(stages):
+    found = annotated(stages, GIVEN)
+    assert annotated(stages, emptied(GIVEN)) == found
+    assert annotated(stages, found) == found
+
+
+def test_no_sentence_depends_on_others_or_on_what_was_annotated_before(stages):
+    blocks = GIVEN.split(b"\n\n")[:-1]
+    expected = annotated(stages, GIVEN).split(b"\n\n")[:-1]
+    order = random.Random(3).sample(range(len(blocks)), len(blocks))
+    text = b"\n\n".join(blocks[k] for k in order) + b"\n\n"
+    for threads in (1, 3):
+        found = annotated(stages, text, threads=threads).split(b"\n\n")[:-1]
+        assert [found[order.index(k)] for k in range(len(blocks))] == expected
+    assert annotated(stages, blocks[0] + b"\n\n") == expected[0] + b"\n\n"
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+def test_what_is_kept_stays_and_what_is_missing_is_filled(stages, share):
+    text = emptied(GIVEN, share)
+    found = annotated(stages, text, keep=True)
+    for before, after in zip(rows_of(text), rows_of(found), strict=True):
+        if is_word(before):
+            given = before[3] != "_"
+            assert after[2:6] == before[2:6] if given else "_" not in after[2:4], before
+    if share == 1.0:
+        assert found == annotated(stages, text)
+
+
+def test_probabilities_come_with_the_same_tags(stages):
+    treebank = treebank_from_bytes(emptied(GIVEN), "text")
+    found, probabilities = stages.annotate_with_probabilities(treebank)
+    assert found.data.tobytes() == annotated(stages, GIVEN)
+    assert probabilities.shape == (treebank.n_words,)
+    assert ((probabilities > 0) & (probabilities <= 1 + 1e-12)).all()
+    kept = stages.annotate_with_probabilities(treebank_from_bytes(GIVEN, "text"), keep=True)
+    assert kept[0].data.tobytes() == GIVEN
+    assert np.isnan(kept[1]).all()
