@@ -25,6 +25,7 @@ LEVELS = {
     "interop": 11,  # a leaf: nothing of ours imports it
     "data": 1,
     "features": 2,
+    "formats": 2,
     "evaluation": 2,
     "scorers": 3,
     "engines": 4,

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import get_args
 
 from gpuparse.data.conll import MAX_LINE, OnError
-from gpuparse.data.table_files import TEXT, VERTICAL
 from gpuparse.engines.admission import MAX_CELLS
 from gpuparse.errors import ConfigError
+from gpuparse.formats.names import RAW, WORDS_ALONE
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY, TREE
 from gpuparse.jobs.resources import choose_device, is_native_on, working_device
@@ -33,24 +33,31 @@ NOT_CALIBRATED = (
 class Door:
     """How messages of a door name options, and say what to do about columns that are missing.
 
-    option: of a name and values that it may have.
+    option: of a name and values that it may have. to_allow_missing: how to parse without columns.
+    to_give_columns: how to give them.
     """
 
     option: Callable[..., str]
     to_allow_missing: str
+    to_give_columns: str = "fill it in"
 
 
 def _of_command(name: str, *values: str) -> str:
     return " ".join(["--" + name.replace("_", "-"), " or ".join(values)]).rstrip()
 
 
-def _of_python(name: str, *values: str) -> str:
+def of_python(name: str, *values: str) -> str:
     quoted = " or ".join(f'"{value}"' for value in values)
     return f"{name}={quoted}" if values else name
 
 
+def to_pass_over(door: Door) -> str:
+    """What a user can do about malformed sentences, for messages."""
+    return f"{door.option('on_error', 'skip', 'keep')} passes over them"
+
+
 COMMAND = Door(_of_command, "give --allow-missing")
-PYTHON = Door(_of_python, "load the model with allow_missing=True")
+PYTHON = Door(of_python, "load the model with allow_missing=True")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,11 +91,16 @@ class ParseOptions:
         """Whether tags and lemmas of the input stay."""
         return self.keep == TAGS
 
+    @property
+    def needs_sums(self) -> bool:
+        """Whether more is asked for than best trees: what native code on the CPU computes."""
+        return self.probabilities or self.mbr or self.kbest is not None
+
     def of_bytes(self, kind: str) -> dict[str, object]:
         """The options that change bytes of the output of an input of a format, by name."""
         facts = asdict(self)
         del facts["allow_missing"]
-        if kind not in (TEXT, VERTICAL):
+        if kind not in WORDS_ALONE:
             del facts["ranges"]
             return facts
         return facts | {"input": kind}
@@ -191,15 +203,15 @@ class ParseOptions:
         Args: kind: its format. name, model: of the input and the model, in messages.
         Raises: ConfigError.
         """
-        if kind == TEXT and stages.tokenizer is None:
+        if kind in RAW and stages.tokenizer is None:
             raise ConfigError(
                 f"{name}: text, but {model} has no tokeniser: train a model with"
                 " tokenizer.learn=true, or give words:"
                 f" {door.option('input', 'vertical', 'conllu')}"
             )
-        if kind != TEXT and self.ranges:
+        if kind not in RAW and self.ranges:
             raise ConfigError(f"{name}: no text, and {door.option('ranges')} are places in a text")
-        if kind not in (TEXT, VERTICAL):
+        if kind not in WORDS_ALONE:
             return
         asked = {"guide": self.guide, "keep_heads": self.keep_heads, "keep": self.keep}
         for option in (option for option, is_asked in asked.items() if is_asked):
