@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpuparse import array_file
-from gpuparse.array_file import as_json, check_names, from_json, read_text, sha256
+from gpuparse.array_file import as_json, check_names, from_json, open_file, read_text, sha256
 from gpuparse.data.columns import is_value
 from gpuparse.data.lexicon import Lexicon
 from gpuparse.data.vocabulary import Vocabularies, check_size
@@ -28,6 +28,7 @@ from gpuparse.features.word_vectors import FURTHER, compile_vectors
 from gpuparse.files import replace_file
 from gpuparse.inference.decoders import DECODERS, Decoder
 from gpuparse.limits import (
+    MAX_ARRAYS_BYTES,
     MAX_FIELDS,
     MAX_LABELS,
     MAX_LEXICON_BYTES,
@@ -173,24 +174,21 @@ def load_parser(folder: Path) -> Parser:
     Raises: ModelError: a file is missing, damaged, of another format or of another program.
     """
     check_folder(folder)
-    facts, tensors = array_file.read(folder / WEIGHTS, **_AS_MODEL)
-    return _checked(folder, facts, tensors, lambda name, most: read_text(folder / name, most))
+    path = folder / WEIGHTS
+    with open_file(path, MAX_ARRAYS_BYTES) as file:
+        opened = array_file.opened(file, path, **_AS_MODEL)
+    return _checked(folder, opened, lambda name, most: read_text(folder / name, most))
 
 
 def unpack_parser(files: Mapping[str, bytes], folder: Path) -> Parser:
     """As `load_parser`, of the files that `pack_parser` returns; `folder` is for messages."""
-    facts, tensors = array_file.read_open(io.BytesIO(files[WEIGHTS]), folder / WEIGHTS, **_AS_MODEL)
-    return _checked(folder, facts, tensors, lambda name, most: files[name].decode())
+    opened = array_file.opened(io.BytesIO(files[WEIGHTS]), folder / WEIGHTS, **_AS_MODEL)
+    return _checked(folder, opened, lambda name, most: files[name].decode())
 
 
-def _checked(
-    folder: Path,
-    facts: dict[str, Any],
-    tensors: dict[str, np.ndarray],
-    text_of: Callable[[str, int], str],
-) -> Parser:
+def _checked(folder: Path, opened: array_file.Opened, text_of: Callable[[str, int], str]) -> Parser:
     """The parser of a folder; `text_of` reads a text by name, up to a size in bytes."""
-    sums = facts.get("texts")
+    sums = opened.facts.get("texts")
     if not isinstance(sums, dict):
         raise ModelError(f"{folder}: '{WEIGHTS}' lacks the sums of the other files: it is damaged")
     texts = {}
@@ -199,11 +197,13 @@ def _checked(
         if sums.get(name) != sha256(texts[name].encode()):
             raise ModelError(f"{folder}: '{name}' was changed or damaged after training")
     try:
-        return _assemble(facts, texts, tensors)
+        parser = _assemble(opened, texts)
     except (
         KeyError, TypeError, ValueError, OverflowError, RecursionError, ConfigError, DataError,
     ) as error:  # fmt: skip
         raise ModelError(f"{folder}: not a model of this version: {one_line(error)}") from error
+    opened.remember()
+    return parser
 
 
 def _texts_of(sums: Mapping[str, Any]) -> tuple[str, ...]:
@@ -220,8 +220,9 @@ def sum_of_folder(folder: Path) -> str:
     return sha256(array_file.facts_text(folder / WEIGHTS).encode())
 
 
-def _assemble(facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]) -> Parser:
-    words = _read_words(texts[VOCABULARY])
+def _assemble(opened: array_file.Opened, texts: dict[str, str]) -> Parser:
+    facts, tensors = opened.facts, opened.arrays
+    words = _read_words(texts[VOCABULARY], is_known=opened.is_known)
     _check_parts(facts, words, tensors)
     decoder = DECODERS[facts["decoder"]]
     templates = parse_set(texts[FEATURES], FEATURES)
@@ -243,7 +244,7 @@ def _assemble(facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]
         pruner = Pruner(
             Weights(tensors["pruner"]), decoder.of_arcs, *(facts[name] for name in _PRUNER)
         )
-    numbers = _read_vectors(facts, tensors, templates, vocabularies, len(words["labels"]))
+    numbers = _read_vectors(opened, templates, vocabularies, len(words["labels"]))
     linear = LinearScorer(
         templates=templates,
         label_templates=label_templates,
@@ -277,11 +278,15 @@ def _assemble(facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]
     )
 
 
-def _read_words(text: str) -> dict[str, Any]:
-    """What vocabulary.json says, its values and labels not yet checked.
+def _read_words(text: str, *, is_known: bool) -> dict[str, Any]:
+    """What vocabulary.json says, its labels not yet checked.
 
+    is_known: whether the text was read before.
     Raises: ValueError, TypeError, RecursionError: it is not such a file, or too large.
     """
+    if is_known:
+        content: dict[str, Any] = from_json(text)
+        return content
     # Before memory is taken for the values, some of which have commas and brackets in them.
     if text.count(",") > 2 * MAX_VALUES or text.count("[") + text.count("{") > MAX_VALUES // 16:
         raise ValueError(f"{VOCABULARY} has more than {MAX_VALUES:,} values, or odd ones")
@@ -412,8 +417,7 @@ def _stored(names: list[str], absent: Mapping[str, Any]) -> list[str]:
 
 
 def _read_vectors(
-    facts: dict,
-    tensors: dict[str, np.ndarray],
+    opened: array_file.Opened,
     templates: TemplateSet,
     vocabularies: Vocabularies,
     n_labels: int,
@@ -422,6 +426,7 @@ def _read_vectors(
 
     Raises: TypeError, ValueError: they are not as they should be.
     """
+    facts, tensors = opened.facts, opened.arrays
     section = templates.word_vectors
     if (section is None) != (_VALUES not in tensors):
         raise ValueError("word vectors without templates, or templates without vectors")
@@ -441,7 +446,8 @@ def _read_vectors(
     arrays: dict[str, Any] = {name: tensors[_VECTORS + name] for name in names}
     margins: Any = {name: facts.get(_VECTORS + name, -1) for name in MARGINS}
     vectors = WordVectors(plan=plan, **absent, **arrays, **numbers, **margins)
-    check_vectors(vectors)
+    if not opened.is_known:  # it was checked with the same texts, whose sums are in the facts
+        check_vectors(vectors)
     label = section.label if n_labels else 0
     sizes = (
         (len(vectors.table), plan.n_rows, 1),

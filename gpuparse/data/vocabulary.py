@@ -47,7 +47,7 @@ class Vocabularies:
         self.values = {field: list(known) for field, known in values.items()}
         self.pos_column, self.lexicon = pos_column, lexicon
         self._ids = {
-            field: {value: FIRST_VALUE + i for i, value in enumerate(known)}
+            field: dict(zip(known, range(FIRST_VALUE, FIRST_VALUE + len(known)), strict=True))
             for field, known in self.values.items()
         }
 

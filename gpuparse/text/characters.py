@@ -96,13 +96,16 @@ class CharacterTable:
 
         Raises: ValueError, KeyError: it is none.
         """
-        classes = _runs(arrays, "classes")
-        if classes.min() < 0 or classes.max() > 127:
+        _, values, sizes = _runs(arrays, "classes")
+        if values.min() < 0 or values.max() > 127:
             raise ValueError("classes: numbers from 0 to 127 are expected")
-        lower = _runs(arrays, "lower") + np.arange(_CODES, dtype=np.int64)
-        if lower.min() < 0 or lower.max() >= _CODES:
+        classes = np.repeat(values.astype(np.uint8), sizes)
+        starts, values, sizes = _runs(arrays, "lower")
+        if (starts + values).min() < 0 or (starts + sizes + values).max() > _CODES:
             raise ValueError("lower: code points are expected")
-        return cls(classes.astype(np.uint8), lower.astype(np.uint32))
+        lower = np.repeat(values.astype(np.int32), sizes).view(np.uint32)
+        lower += np.arange(_CODES, dtype=np.uint32)
+        return cls(classes, lower)
 
 
 def _class_of(character: str, category: str) -> int:
@@ -117,7 +120,8 @@ def _class_of(character: str, category: str) -> int:
     return _FIRST_LETTER + 4 + (_SCRIPTS.index(script) if script in _SCRIPTS else len(_SCRIPTS))
 
 
-def _runs(arrays: dict[str, np.ndarray], name: str) -> np.ndarray:
+def _runs(arrays: dict[str, np.ndarray], name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where runs of equal values begin, their values, and their sizes."""
     starts, values = arrays[f"{name}_starts"], arrays[f"{name}_values"]
     if starts.dtype != np.int32 or values.dtype != np.int32 or starts.shape != values.shape:
         raise ValueError(f"{name}: runs of whole numbers are expected")
@@ -126,4 +130,4 @@ def _runs(arrays: dict[str, np.ndarray], name: str) -> np.ndarray:
     sizes: np.ndarray = np.diff(starts.astype(np.int64), append=_CODES)
     if sizes.min() <= 0:
         raise ValueError(f"{name}: ascending runs are expected")
-    return np.repeat(values.astype(np.int64), sizes)
+    return starts.astype(np.int64), values.astype(np.int64), sizes

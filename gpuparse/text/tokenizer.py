@@ -214,7 +214,7 @@ class Tokenizer:
         starts = np.concatenate([[0], ends[:-1] + 1])
         is_long = words[ends + 1] - words[starts] > self.max_words
         of_segment = tokens.segments[starts]
-        for segment in np.unique(of_segment[is_long]).tolist():
+        for segment in np.flatnonzero(np.bincount(of_segment[is_long])).tolist():
             first = int(tokens.starts[segment])
             likely = self._likely_ends(tokens, sequences, first)
             here = is_long & (of_segment == segment)
@@ -298,11 +298,13 @@ class Tokenizer:
 
         Raises: ModelError: the file is damaged, of another program or not a tokeniser's.
         """
-        facts, arrays = array_file.read_open(file, path, **_AS_MODEL)
+        opened = array_file.opened(file, path, **_AS_MODEL)
         try:
-            return _unpacked(facts, arrays)
+            found = _unpacked(opened.facts, opened.arrays)
         except (ValueError, TypeError, KeyError, ConfigError) as error:
             raise ModelError(f"{path}: not a tokeniser: {one_line(error)}") from error
+        opened.remember()
+        return found
 
 
 _FACTS = {"rules", "keeps_closing", "keeps_addresses", "models", "max_words"}
@@ -461,8 +463,8 @@ def _cuts(words: np.ndarray, likely: np.ndarray, most: int) -> np.ndarray:
 
 
 def _without_empty(starts: np.ndarray) -> np.ndarray:
-    """Starts of sequences without those that are empty."""
-    return np.unique(starts)
+    """Starts of sequences, ascending, without those that are empty."""
+    return starts[np.diff(starts, prepend=-1) > 0]
 
 
 def choices(features: np.ndarray, fitting: list[list[int]]) -> Sequences:

@@ -49,7 +49,7 @@ def _make_bag(weights: Weights, device: torch.device, dtype: torch.dtype) -> nn.
     rows, width = weights.array.shape
     if weights.is_integer:
         table = torch.zeros((rows + 1, width), dtype=dtype)
-        table[:rows] = torch.from_numpy(weights.array)
+        table[:rows] = torch.tensor(weights.array)  # which may be mapped, read-only
     else:
         table = torch.from_numpy(weights.padded)
     bag = nn.EmbeddingBag(rows + 1, width, mode="sum", padding_idx=rows, _weight=table)
