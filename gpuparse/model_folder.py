@@ -71,6 +71,8 @@ _FACTS = {
     "decoder", "min_gain", "single_root", "arc_unit", "label_unit", "calibrated",
     "labels_with_trees", "table_rows", "texts",
 }  # fmt: skip
+MANIFEST = "kinds"  # the fact {stage: kind of its scorer}; a folder without it has _LINEAR
+_LINEAR = {"parser": "linear"}
 _PRUNER = ("pruner_unit", "pruner_threshold", "pruner_heads")
 _VECTORS = "vectors_"  # what the names of arrays and facts of word vectors begin with
 _VALUES = f"{_VECTORS}values"  # the array that says which values have a row
@@ -84,6 +86,7 @@ _MAY_LACK = {next(iter(fields)): fields for fields in (*NO_PAIRS.values(), NO_BE
 _POINTS = ("arc_points", "label_points")  # facts that a blend lacks
 _WORDS = {"labels", "primary", "pos_column", "values"}
 _MAX_ROWS = 1 << 31
+Reader = Callable[[Path, array_file.Opened, Callable[[str, int], str]], Parser]
 
 
 def save_parser(parser: Parser, folder: Path) -> None:
@@ -97,7 +100,11 @@ def save_parser(parser: Parser, folder: Path) -> None:
 
 
 def pack_parser(parser: Parser) -> dict[str, bytes]:
-    """The files of a parser's folder by name, the weights last; `unpack_parser` reads them."""
+    """The files of a parser's folder by name, the weights last; `unpack_parser` reads them.
+
+    Raises: ModelError: its scores are of a kind that is not in `_READERS`.
+    """
+    _reader_of({"parser": parser.scorers[0].kind}, "the model cannot be saved")
     tensors = {"arcs": parser.linear.arcs.array}
     if parser.linear.label_weights:
         tensors["labels"] = parser.linear.label_weights.array
@@ -177,17 +184,35 @@ def load_parser(folder: Path) -> Parser:
     path = folder / WEIGHTS
     with open_file(path, MAX_ARRAYS_BYTES) as file:
         opened = array_file.opened(file, path, **_AS_MODEL)
-    return _checked(folder, opened, lambda name, most: read_text(folder / name, most))
+    read = _reader_of(opened.facts.get(MANIFEST, _LINEAR), str(folder))
+    return read(folder, opened, lambda name, most: read_text(folder / name, most))
 
 
 def unpack_parser(files: Mapping[str, bytes], folder: Path) -> Parser:
     """As `load_parser`, of the files that `pack_parser` returns; `folder` is for messages."""
     opened = array_file.opened(io.BytesIO(files[WEIGHTS]), folder / WEIGHTS, **_AS_MODEL)
-    return _checked(folder, opened, lambda name, most: files[name].decode())
+    read = _reader_of(opened.facts.get(MANIFEST, _LINEAR), str(folder))
+    return read(folder, opened, lambda name, most: files[name].decode())
 
 
-def _checked(folder: Path, opened: array_file.Opened, text_of: Callable[[str, int], str]) -> Parser:
-    """The parser of a folder; `text_of` reads a text by name, up to a size in bytes."""
+def _reader_of(manifest: object, what: str) -> Reader:
+    """What reads the parser of a folder, by the kind of its scorer; what: begins the message.
+
+    Raises: ModelError: a manifest that is none, or a kind that is not known.
+    """
+    if not isinstance(manifest, dict) or set(manifest) != set(_LINEAR):
+        raise ModelError(f"{what}: not a model of this version: {MANIFEST} names other stages")
+    kind = manifest["parser"]
+    if not isinstance(kind, str) or kind not in _READERS:
+        known = ", ".join(_READERS)
+        raise ModelError(f"{what}: its scores are of kind {kind}; this version reads {known}")
+    return _READERS[kind]
+
+
+def _read_linear(
+    folder: Path, opened: array_file.Opened, text_of: Callable[[str, int], str]
+) -> Parser:
+    """The parser of a folder with templates; `text_of` reads a text by name, up to some bytes."""
     sums = opened.facts.get("texts")
     if not isinstance(sums, dict):
         raise ModelError(f"{folder}: '{WEIGHTS}' lacks the sums of the other files: it is damaged")
@@ -204,6 +229,9 @@ def _checked(folder: Path, opened: array_file.Opened, text_of: Callable[[str, in
         raise ModelError(f"{folder}: not a model of this version: {one_line(error)}") from error
     opened.remember()
     return parser
+
+
+_READERS: dict[str, Reader] = {"linear": _read_linear}
 
 
 def _texts_of(sums: Mapping[str, Any]) -> tuple[str, ...]:
@@ -331,6 +359,7 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
     """
     labels = words["labels"]
     expected = _FACTS | (set(_PRUNER) if "pruner" in tensors else set())
+    expected |= {MANIFEST} & facts.keys()
     expected |= set(_POINTS) if facts.keys() & set(_POINTS) else set()
     names = {"arcs"} | (tensors.keys() & {"labels", "pruner"})
     if _VALUES in tensors:

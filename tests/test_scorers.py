@@ -1,6 +1,7 @@
 """Scorers and engines: a scorer of tensors parses, and tensors give the trees of native code."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,15 +16,17 @@ from gpuparse.decoder_choice import limit_labels, with_decoder
 from gpuparse.engines.admission import CHAIN, LOWER, OWN
 from gpuparse.engines.dense import Dense
 from gpuparse.engines.engine import How
-from gpuparse.errors import ConfigError, NoTreeError, ResourceError, ScoreError
+from gpuparse.errors import ConfigError, ModelError, NoTreeError, ResourceError, ScoreError
 from gpuparse.explaining import explain
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.inference.scores import Scores, decode
 from gpuparse.learning.temperatures import fit_temperatures
+from gpuparse.model_folder import MANIFEST, load_parser, save_parser
 from gpuparse.parser import NOTHING_KNOWN, Parser
 from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.self_test import device_difference
 from tests.dense_scorer import LABELS, dense_parser
+from tests.hostile_files import facts_of, rewrite
 from tests.oracles import brute_force
 from tests.samples import random_sentences, treebank_of
 from tests.test_confidence import JOINT
@@ -339,3 +342,28 @@ def test_a_parser_of_tensors_writes_columns() -> None:
     text = write_predictions(TREEBANK, found.heads, model.label_names, found.labels)
     assert text.count(b"\n") == TREEBANK.n_words + len(TREEBANK)
     assert not isinstance(model.scorers[0], LinearScorer)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "message"),
+    [
+        ({"parser": "strange"}, "its scores are of kind strange; this version reads linear"),
+        ({"parser": ["linear"]}, "its scores are of kind"),
+        ({}, "kinds names other stages"),
+        ({"parser": "linear", "other": "linear"}, "kinds names other stages"),
+        ("linear", "kinds names other stages"),
+    ],
+)
+def test_the_reader_of_a_folder_is_chosen_by_its_manifest(
+    tmp_path: Path, manifest: object, message: str
+) -> None:
+    model = trained()
+    save_parser(model, tmp_path)
+    facts, arrays = facts_of(tmp_path)
+    rewrite(tmp_path, facts | {MANIFEST: {"parser": "linear"}}, arrays)
+    assert np.array_equal(load_parser(tmp_path).parse(TEST).heads, model.parse(TEST).heads)
+    rewrite(tmp_path, facts | {MANIFEST: manifest}, arrays)
+    with pytest.raises(ModelError, match=message):
+        load_parser(tmp_path)
+    with pytest.raises(ModelError, match="cannot be saved: its scores are of kind random"):
+        save_parser(dense_parser("eisner"), tmp_path)
