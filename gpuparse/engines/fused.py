@@ -283,7 +283,7 @@ class Fused:
             return
         assert self._linear.label_weights is not None
         native.call(
-            "label_batch", sentences_of(batch, vectors=kept), self._label_plan,
+            "label_batch", sentences_of(batch, _NONE, kept), self._label_plan,
             self._linear.label_weights.array, self.added, heads, graphs, labels,
         )  # fmt: skip
 
