@@ -181,7 +181,7 @@ def test_kept_heads_stay_with_their_relations(parser):
         ([[{"form": "a", "upos": 3}]], r"upos: expected text, not int 3"),
         ([{"form": ["a", "b"], "upos": ["X"]}], "2 words in form, but 1 in upos"),
         ([{"form": "ab"}], "form: expected a list with a value per word"),
-        ({"words": [["a"]]}, "a column 'form' with the list of its words; .* columns 'words'"),
+        ({"words": [["a"]]}, "a column 'form' with the list of its words, .* columns 'words'"),
         ({"form": [["a"]], "upos": []}, "columns of different lengths"),
         (pyarrow.table({"text": ["a b"]}), "this one has the columns 'text'"),
         (pandas.DataFrame({"form": ["a"]}), r"sentences\[0\]: form: expected a list"),
