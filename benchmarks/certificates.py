@@ -12,11 +12,11 @@ from gpuparse.data.batch import Batch
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.treebank import Treebank
 from gpuparse.decoder_choice import with_decoder
+from gpuparse.engines.found import Found
 from gpuparse.errors import ConfigError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.model_folder import load_parser
 from gpuparse.parser import Parser
-from gpuparse.scoring.engines import Found
 
 GATE = ("tests/inference/test_dual_decomposition.py", "tests/scoring/test_higher_order.py")
 DUAL = "dual_decomposition"

@@ -19,8 +19,8 @@ from gpuparse.errors import ConfigError
 from gpuparse.inference import chu_liu_edmonds, eisner, eisner_sibling, hill_climb
 from gpuparse.model_folder import load_parser
 from gpuparse.parser import Parser
-from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.siblings import sibling_scores
+from gpuparse.scorers.linear.arcs import arc_scores
+from gpuparse.scorers.linear.siblings import sibling_scores
 from tests.oracles.integer_program import integer_program
 
 GATE = (
@@ -159,7 +159,7 @@ def scored_sentences(model: Parser, treebank: Treebank) -> Iterator[ScoredSenten
     Raises:
         ConfigError: the model is of the first order.
     """
-    plan, given = model.plan, (model.features, model.arcs)
+    plan, given = model.linear.plan, (model.linear.features, model.linear.arcs)
     if plan.siblings is None:
         raise ConfigError(f"a model of the first order ({model.decoder}) has no sibling scores")
     batch = model.encode(treebank)

@@ -10,8 +10,8 @@ from benchmarks.registry import Report, median_times
 from benchmarks.scoring import LENGTHS, of_length
 from benchmarks.subjects import add_treebank_argument, read_subject, trained_model
 from gpuparse.data.batch import Batch
+from gpuparse.engines.found import Found
 from gpuparse.parser import Parser
-from gpuparse.scoring.engines import Found
 
 GATE = ("tests/scoring/test_joint.py", "tests/scoring/test_labels.py")
 SYSTEMS = (
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> Report:
             # The search runs in a thread of a pool, which the clock of this thread does not see.
             seconds = median_times(calls, options, clock=time.process_time)
             us = {kind: 1e6 * second / len(batches[kind]) for kind, second in seconds.items()}
-            table = models["joint"].label_weights
+            table = models["joint"].linear.label_weights
             assert table is not None
             rows.append(
                 [features, decoder, str(bits), len(models["joint"].labels), *us.values()]

@@ -15,6 +15,7 @@ from gpuparse.data.conll import read_treebank
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.evaluation.treebanks import score_treebanks
 from gpuparse.model_folder import load_parser
+from gpuparse.scorers.vectors.scorer import vectors_of
 
 GATE = ("tests/test_model.py", "tests/test_vector_models.py")
 OURS, UDPIPE = "gpuparse", "UDPipe 1"
@@ -104,7 +105,11 @@ def _stages(options: argparse.Namespace) -> Report:
     rows: list[list[object]] = []
     for folder in options.models:
         model = load_parser(folder)
-        if model.vectors is None or model.plan.siblings or model.label_plan is None:
+        if (
+            vectors_of(model.scorers) is None
+            or model.linear.plan.siblings
+            or model.linear.label_plan is None
+        ):
             raise ConfigError(
                 f"{folder}: not a first-order model with word vectors and second-stage labels"
             )

@@ -23,9 +23,10 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.model_folder import save_parser
 from gpuparse.parser import NOTHING_KNOWN, Parser
-from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.labels import label_ragged
-from gpuparse.scoring.native import sentences_of
+from gpuparse.scorers.linear.arcs import arc_scores
+from gpuparse.scorers.linear.labels import label_ragged
+from gpuparse.scorers.native import sentences_of
+from gpuparse.scorers.vectors.scorer import vectors_of, with_vectors
 
 GATE = ("tests/test_model.py",)
 SETS = ("mcdonald-2005", "extended")
@@ -101,13 +102,18 @@ def _stages(model: Parser, treebank: Treebank) -> Iterator[tuple[str, float, flo
     order = np.argsort(batch.lengths, kind="stable")
     parts = [batch.select(order[first : first + 64]) for first in range(0, len(order), 64)]
     scores = _seconds(
-        lambda: [arc_scores(part, model.plan.arcs, model.features, model.arcs) for part in parts]
+        lambda: [
+            arc_scores(part, model.linear.plan.arcs, model.linear.features, model.linear.arcs)
+            for part in parts
+        ]
     )
     yield "scores", scores, _gathers(model, batch.lengths) * GATHER
     found = model.search(batch)
     heads, labels = found.heads, found.labels
     labelling = _seconds(
-        lambda: label_ragged(batch, heads, model.label_plan, model.label_weights, labels.copy())
+        lambda: label_ragged(
+            batch, heads, model.linear.label_plan, model.linear.label_weights, labels.copy()
+        )
     )
     both = _seconds(lambda: model.search(batch))
     yield "search, and all between", max(0.0, both - scores - labelling), None
@@ -133,16 +139,18 @@ def vector_stages(model: Parser, treebank: Treebank) -> list[tuple[str, float, f
     batch = model.encode(treebank)
     order = np.argsort(batch.lengths, kind="stable")
     parts = [batch.select(order[first : first + 64]) for first in range(0, len(order), 64)]
-    vectors, engine = model.vectors, model.native
+    vectors, engine = vectors_of(model.scorers), model.fused
     assert vectors is not None
-    assert model.label_templates is not None
-    alone = replace(
-        model,
-        templates=replace(model.templates, arc=()),
-        label_templates=replace(model.label_templates, label=()),
-        vectors=vectors.with_margin(None),
+    assert engine is not None
+    assert model.linear.label_templates is not None
+    bare = replace(
+        model.linear,
+        templates=replace(model.linear.templates, arc=()),
+        label_templates=replace(model.linear.label_templates, label=()),
         compiled=None,
-    ).native
+    )
+    alone = replace(model, scorers=with_vectors(bare, vectors.with_margin(None))).fused
+    assert alone is not None
     work = vector_work(model, batch)
     machine = this_machine()
     floors_of = {name: floors.floor(of, machine)[0] for name, of in work.stages().items()}
@@ -156,7 +164,7 @@ def vector_stages(model: Parser, treebank: Treebank) -> list[tuple[str, float, f
             native.call("time_vectors", sentences_of(part), given, of_part)
             least = np.minimum(least, of_part)
         timed += least
-        kept = engine._kept_vectors(part)
+        kept = engine.kept(part)
         for k, each in enumerate((alone, engine)):
             search = partial(each.find_trees, part, NOTHING_KNOWN, found, firsts, kept)
             trees[k] += _seconds(search, _ROUNDS)
@@ -189,7 +197,7 @@ def vector_stages(model: Parser, treebank: Treebank) -> list[tuple[str, float, f
 
 def vector_work(model: Parser, batch: Batch) -> floors.VectorWork:
     """What a batch does with a model's word vectors."""
-    vectors = model.vectors
+    vectors = vectors_of(model.scorers)
     assert vectors is not None
     plan = vectors.plan
     rows = np.empty((batch.values.shape[1], len(plan.rows)), np.int32)
@@ -216,7 +224,9 @@ def this_machine() -> floors.Machine:
 
 def _gathers(model: Parser, lengths: np.ndarray) -> float:
     """Weights that the pair families read for all arcs."""
-    per_arc = len(model.plan.arcs.pair) + int((model.plan.arcs.pair["second_codes"] >= 0).sum())
+    per_arc = len(model.linear.plan.arcs.pair) + int(
+        (model.linear.plan.arcs.pair["second_codes"] >= 0).sum()
+    )
     return float(per_arc * (lengths * lengths).sum())
 
 

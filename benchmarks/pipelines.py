@@ -23,11 +23,11 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.evaluation.reports import WORD_MEASURES
 from gpuparse.evaluation.words import score_words
+from gpuparse.formats.text import TextChunk, text_chunk
 from gpuparse.model_folder import load_parser
 from gpuparse.pipeline import load_stages
 from gpuparse.sequences.model import FILTER_BITS, SequenceModel, Sequences
 from gpuparse.text.conllu import text_pieces
-from gpuparse.text.reader import TextChunk, text_chunk
 
 GATE = ("tests/commands/test_stages.py", "tests/evaluation/test_words.py")
 TEXT, WORDS = "text", "words"

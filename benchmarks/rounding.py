@@ -21,8 +21,8 @@ from gpuparse.jobs.train import templates_of
 from gpuparse.learning import trainer as learning
 from gpuparse.learning.vectors_on_device import rows_of
 from gpuparse.parser import Parser
-from gpuparse.scoring.vector_scores import add_between, values_in_between
-from gpuparse.scoring.word_vectors import VectorWeights
+from gpuparse.scorers.vectors.scores import add_between, values_in_between
+from gpuparse.scorers.vectors.word_vectors import VectorWeights
 
 GATE = ("tests/test_vector_models.py", "tests/benchmarks/test_rounding.py")
 

@@ -3,21 +3,33 @@
 The facts are one JSON text in the file's metadata, always written in the same form. Their fact
 `arrays` has the sum of each array, and `sha256` that of all other facts. Nothing is believed before
 it is checked: sizes are counted in Python's whole numbers, and memory is taken for bytes that the
-file has. The file is read, not mapped: cut off meanwhile, it is an error and no signal.
+file has.
+
+`read` copies the arrays; a file that is cut off meanwhile is an error. `opened` maps those of a
+file on the disk: only the pages that are used are read, and processes share them. A file of a model
+is replaced, never written to again, and a mapping keeps the file that was replaced; a process that
+maps a file which another program cuts off ends with SIGBUS.
+
+The first process that maps a file checks it completely, and a file of the user's remembers it, so
+that later processes read little of it: see `Opened`.
 """
 
 import hashlib
 import json
 import math
+import mmap
 import os
 import stat
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
-from safetensors.numpy import save
 
+from gpuparse import __version__
 from gpuparse.errors import ModelError, one_line
 from gpuparse.limits import MAX_ARRAYS_BYTES, MAX_HEADER_BYTES
 
@@ -29,8 +41,14 @@ _DTYPES = {
         "I8": "i1", "I16": "i2", "I32": "i4", "I64": "i8", "U8": "u1", "F32": "f4", "F64": "f8",
     }.items()
 }  # fmt: skip
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _MAX_AXES, _MAX_LENGTH = 4, 1 << 40
 _LINE = 64  # bytes of a cache line
+_MEMORY = ("gpuparse", "checked")  # the file that remembers, in the user's folder of caches
+_CHECKS = 1  # number of what is checked of files; a larger one forgets what was remembered
+_WORTH = 1 << 20  # bytes; smaller files are checked each time
+_SETTLED = 2.0  # seconds; the times of a file that was changed later may not change again
+_MAX_MEMORY = 1 << 16  # bytes, of 1,000 files; then all is forgotten
 
 
 def pack(facts: dict[str, Any], arrays: dict[str, np.ndarray], *, form: int) -> bytes:
@@ -45,8 +63,24 @@ def pack(facts: dict[str, Any], arrays: dict[str, np.ndarray], *, form: int) -> 
     sums = {name: sum_of_array(array) for name, array in contiguous.items()}
     whole = facts | {_FORMAT: form, _ARRAYS: sums}
     whole[_SUM] = sha256(as_json(whole).encode())
-    # One metadata key: the order of several would differ from save to save.
-    return save(contiguous, metadata={_FACTS: as_json(whole)})
+
+    # Arrays of whole cache lines come first, so that all of these begin with one.
+    def place_of(name: str) -> tuple[bool, int, str]:
+        array = contiguous[name]
+        return array.nbytes % _LINE > 0, -array.itemsize, name
+
+    names = sorted(contiguous, key=place_of)
+    header: dict[str, Any] = {"__metadata__": {_FACTS: as_json(whole)}}
+    end = 0
+    for name in names:
+        array = contiguous[name]
+        first, end = end, end + array.nbytes
+        dtype = _NAMES[array.dtype]
+        header[name] = {"dtype": dtype, "shape": array.shape, "data_offsets": [first, end]}
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-(8 + len(text)) % _LINE)
+    parts = (contiguous[name].reshape(-1).view(np.uint8).data for name in names)
+    return b"".join([len(text).to_bytes(8, "little"), text, *parts])
 
 
 def read(
@@ -69,22 +103,128 @@ def read_open(
     file: BinaryIO, path: Path, *, form: int, what: str, hint: str = ""
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """As `read`, of a file that is open, on the disk or in memory; `path` is for messages."""
+    return _read(file, path, form, what, hint, _copied, is_known=False)
+
+
+class Opened(NamedTuple):
+    """A file of arrays that are used and not changed.
+
+    arrays: read-only if they are mapped.
+    is_known: whether a process of this user has checked the same file before: the sums, and what
+        its reader checks of the arrays. The file is the same if its device, inode, size, and times
+        of the last change of content and of inode are; the latter is set by the system alone. A
+        file of less than 1 MiB, or that was changed in the last seconds, is not known.
+    remember: to be called when all is checked. It writes into the user's folder of caches, which
+        others cannot write to; where that fails, the file is checked again next time.
+    """
+
+    facts: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+    is_known: bool
+    remember: Callable[[], None]
+
+
+def opened(file: BinaryIO, path: Path, *, form: int, what: str, hint: str = "") -> Opened:
+    """As `read_open`, but the arrays of a file on the disk are mapped.
+
+    The mapping has a descriptor of the file as long as the arrays live.
+
+    Cost: one pass for the sums, if the file is not known; else that of the facts.
+    """
+    try:
+        descriptor = file.fileno()
+    except OSError:  # it is in memory
+        return Opened(*read_open(file, path, form=form, what=what, hint=hint), False, _nothing)
+    identity = _identity(descriptor, f"{what} {form}")
+    is_known = identity in _remembered()
+    facts, arrays = _read(file, path, form, what, hint, _mapped, is_known=is_known)
+    remember = _nothing if is_known or not identity else partial(_remember, identity)
+    return Opened(facts, arrays, is_known, remember)
+
+
+def _nothing() -> None:
+    pass
+
+
+_Arrays = dict[str, np.ndarray]
+
+
+def _read(
+    file: BinaryIO,
+    path: Path,
+    form: int,
+    what: str,
+    hint: str,
+    arrays_of: Callable[[BinaryIO, "list[tuple[str, _Place]]"], _Arrays],
+    *,
+    is_known: bool,
+) -> tuple[dict[str, Any], _Arrays]:
+    """The facts and arrays; is_known: the sums are right."""
     try:
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
         header = _header(file, size)
-        facts = _facts(path, header, form, what, hint)
+        facts = _facts(path, header, form, what, hint, is_known=is_known)
         places = _places(header, file.tell(), size)
         sums = facts.pop(_ARRAYS)
         if {name for name, _ in places} != set(sums):
             raise ValueError("its arrays are not those that it has sums of")
-        arrays = {name: _read_array(file, place) for name, place in places}
+        arrays = arrays_of(file, places)
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path}: damaged or not a weights file: {one_line(error)}") from error
     for name, array in sorted(arrays.items()):
-        if sums[name] != sum_of_array(array):
+        if not is_known and sums[name] != sum_of_array(array):
             raise ModelError(f"{path}: {name[:40]!r} was changed or damaged after training")
     return facts, arrays
+
+
+def _identity(descriptor: int, what: str) -> str:
+    """What a file is known by; empty if it is not to be known."""
+    status = os.fstat(descriptor)
+    last = max(status.st_mtime, status.st_ctime)
+    if status.st_size < _WORTH or time.time() - last < _SETTLED:
+        return ""
+    numbers = (
+        status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns,
+    )  # fmt: skip
+    return sha256(f"{__version__} {_CHECKS} {what} {numbers}".encode())
+
+
+def _memory() -> Path | None:
+    """The file that remembers."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME", "") or os.path.expanduser("~/.cache"))
+    return folder.joinpath(*_MEMORY) if folder.is_absolute() else None
+
+
+def _remembered() -> set[str]:
+    """The files that are known, of a memory that nobody else can write to."""
+    memory = _memory()
+    with suppress(OSError, UnicodeDecodeError):
+        if memory:
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            with open(os.open(memory, flags), "rb") as file:
+                status = os.fstat(file.fileno())
+                is_safe = stat.S_ISREG(status.st_mode) and not status.st_mode & 0o022
+                if is_safe and status.st_uid == os.geteuid():
+                    return set(file.read(2 * _MAX_MEMORY).decode().split())
+    return set()
+
+
+def _remember(identity: str) -> None:
+    """Add a file to the memory, which is begun anew when it is large."""
+    memory = _memory()
+    with suppress(OSError):
+        if memory:
+            memory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):
+                if memory.lstat().st_size > _MAX_MEMORY:
+                    memory.unlink()
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+            descriptor = os.open(memory, flags | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(descriptor, f"{identity}\n".encode())  # at once: processes do not mix
+            finally:
+                os.close(descriptor)
 
 
 def facts_text(path: Path) -> str:
@@ -199,7 +339,9 @@ def _text(header: dict[str, Any]) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _facts(path: Path, header: dict[str, Any], form: int, what: str, hint: str) -> dict[str, Any]:
+def _facts(
+    path: Path, header: dict[str, Any], form: int, what: str, hint: str, *, is_known: bool
+) -> dict[str, Any]:
     """The facts, which are complete; looked at before any array, which may be of unknown types."""
     text = _text(header)
     content = from_json(text) if text else {}
@@ -212,7 +354,9 @@ def _facts(path: Path, header: dict[str, Any], form: int, what: str, hint: str) 
     if len(header["__metadata__"]) > 1:
         raise ValueError("it has metadata of another program")
     wanted = facts.pop(_SUM, None)
-    if as_json(facts | {_SUM: wanted}) != text or wanted != sha256(as_json(facts).encode()):
+    if not is_known and (
+        as_json(facts | {_SUM: wanted}) != text or wanted != sha256(as_json(facts).encode())
+    ):
         raise ModelError(f"{path}: what it says of the {what} was changed or damaged")
     if not isinstance(facts.get(_ARRAYS), dict):
         raise ValueError("it lacks the sums of its arrays")
@@ -260,21 +404,45 @@ def _are_sizes(value: object) -> bool:
     )
 
 
+def _copied(file: BinaryIO, places: list[tuple[str, _Place]]) -> _Arrays:
+    return {name: _read_array(file, place) for name, place in places}
+
+
+def _mapped(file: BinaryIO, places: list[tuple[str, _Place]]) -> _Arrays:
+    start = file.tell()
+    try:
+        mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError:  # a file system without mappings, or too many descriptors
+        return _copied(file, places)
+    memory = np.frombuffer(mapping, np.uint8)
+    arrays = {}
+    for name, place in places:
+        part = memory[start + place.first : start + place.end]
+        if part.ctypes.data % _LINE:
+            # Small, or of an older file. Rows that begin with a cache line are summed faster, and
+            # compiled code takes no array that its type is not aligned in.
+            part, mapped = _aligned(len(part)), part
+            part[:] = mapped
+        arrays[name] = part.view(place.dtype).reshape(place.shape)
+    return arrays
+
+
 def _read_array(file: BinaryIO, place: _Place) -> np.ndarray:
-    # Memory of NumPy's own has huge pages: random rows are found 7 % faster. It need not begin with
-    # a cache line; rows that do are summed faster.
-    size = place.end - place.first
-    memory = np.empty(size + _LINE, np.uint8)
-    first = -memory.ctypes.data % _LINE
-    memory = memory[first : first + size]
-    array = memory.view(place.dtype).reshape(place.shape)
+    memory = _aligned(place.end - place.first)
     rest = memory.data
     while len(rest):
         count = file.readinto(rest)  # type: ignore[attr-defined]
         if not count:
             raise ValueError("it was cut off while it was read")
         rest = rest[count:]
-    return array
+    return memory.view(place.dtype).reshape(place.shape)
+
+
+def _aligned(size: int) -> np.ndarray:
+    """Bytes that begin with a cache line, in memory of NumPy's own, which has huge pages."""
+    memory = np.empty(size + _LINE, np.uint8)
+    first = -memory.ctypes.data % _LINE
+    return memory[first : first + size]
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -15,14 +15,17 @@ import numpy as np
 
 from gpuparse.data.lexicon import is_lexicon_field
 from gpuparse.data.vocabulary import Vocabularies
+from gpuparse.engines.engine import Scales
 from gpuparse.errors import ConfigError, one_line
 from gpuparse.features.templates import PARTS, TemplateSet, fields_read
 from gpuparse.features.word_vectors import VectorTemplates, compile_vectors
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser, are_scales
-from gpuparse.scoring.pruning import Pruner
-from gpuparse.scoring.weights import Weights, quantised, whole_weights
-from gpuparse.scoring.word_vectors import GROUP, KINDS, Addend, WordVectors, added
+from gpuparse.scorers.linear.pruning import Pruner
+from gpuparse.scorers.linear.scorer import LinearScorer
+from gpuparse.scorers.linear.weights import Weights, quantised, whole_weights
+from gpuparse.scorers.vectors.scorer import vectors_of, with_vectors
+from gpuparse.scorers.vectors.word_vectors import GROUP, KINDS, Addend, WordVectors, added
 
 _LEAST_SCALE = 1e-12  # nats a point of a score, of models that are read
 _MOST_GAIN = 1e12  # points
@@ -40,24 +43,24 @@ class Share(NamedTuple):
     @property
     def value(self) -> float:
         """Of a point of a tree's score in the sum."""
-        return self.weight * self.parser.arc_scale
+        return self.weight * self.parser.scales.arc
 
     @property
     def label_value(self) -> float:
         """Of a point of a label's score in the sum."""
         parser = self.parser
-        scale = parser.arc_scale if parser.labels_with_trees else parser.label_scale
+        scale = parser.scales.arc if parser.labels_with_trees else parser.scales.label
         return self.label_weight * scale
 
     @property
     def has_templates(self) -> bool:
         """Whether trees are scored by templates, and not by word vectors alone."""
-        return any(getattr(self.parser.templates, part) for part in _OF_TREES)
+        return any(getattr(self.parser.linear.templates, part) for part in _OF_TREES)
 
     @property
     def has_label_templates(self) -> bool:
         """Whether labels are scored by templates, and not by word vectors alone."""
-        templates = self.parser.label_templates
+        templates = self.parser.linear.label_templates
         return templates is not None and bool(templates.label)
 
 
@@ -74,6 +77,12 @@ def blend(shares: Sequence[Share]) -> Parser:
             vectors are too large.
     Cost: a few passes over the weights.
     """
+    for share in shares:
+        if share.parser.fused is None:
+            raise ConfigError(
+                f"{share.name} cannot be blended: its scores are of kind {share.parser.kinds}, and"
+                " have no tables that could be summed"
+            )
     first = next((share for share in shares if share.has_templates), shares[0])
     of_labels = next((share for share in shares if share.has_label_templates), None)
     of_labels = of_labels or next((share for share in shares if share.parser.labels), first)
@@ -87,16 +96,16 @@ def blend(shares: Sequence[Share]) -> Parser:
     scale, label_scale = whole.scale, whole.label_scale
     are_labels = whole.labels is not None and whole.labels.largest > 0
     if not (whole.arcs.largest or (is_joint and are_labels)):
-        scale = 1.0 / first.parser.arc_scale  # no weight decides how fine scores are
+        scale = 1.0 / first.parser.scales.arc  # no weight decides how fine scores are
     if not are_labels:
-        label_scale = scale if is_joint else 1.0 / of_labels.parser.label_scale
+        label_scale = scale if is_joint else 1.0 / of_labels.parser.scales.label
     if not are_scales(1.0 / scale, 1.0 / label_scale):
         raise ConfigError(
             f"{first.name} cannot be blended: scores of trees or labels are too large"
         )
     section = _section(shares)
-    templates = replace(first.parser.templates, word_vectors=section)
-    label_templates = of_labels.parser.label_templates
+    templates = replace(first.parser.linear.templates, word_vectors=section)
+    label_templates = of_labels.parser.linear.label_templates
     vocabularies = _vocabularies(shares, templates, label_templates)
     vectors = None
     if section is not None:
@@ -105,23 +114,25 @@ def blend(shares: Sequence[Share]) -> Parser:
     gains = [each.value * each.parser.min_gain for each in shares if _searches_as(each, first)]
     if not sum(gains) * scale <= _MOST_GAIN:
         raise ConfigError(f"{first.name} cannot be blended: its min_gain is too large")
-    return Parser(
+    linear = LinearScorer(
         templates=templates,
         label_templates=label_templates,
         vocabularies=vocabularies,
-        features=first.parser.features,
+        features=first.parser.linear.features,
         arcs=whole.arcs,
-        labels=of_labels.parser.labels,
-        primary=of_labels.parser.primary,
         label_weights=whole.labels,
         labels_with_trees=is_joint,
         decoder=first.parser.decoder,
+        pruner=_pruner([share for share in shares if share.has_templates]),
+    )
+    return Parser(
+        scorers=with_vectors(linear, vectors),
+        labels=of_labels.parser.labels,
+        primary=of_labels.parser.primary,
+        decoder=first.parser.decoder,
         min_gain=sum(gains) * scale,
         single_root=first.parser.single_root,
-        arc_scale=1.0 / scale,
-        label_scale=1.0 / label_scale,
-        pruner=_pruner([share for share in shares if share.has_templates]),
-        vectors=vectors,
+        scales=Scales(1.0 / scale, 1.0 / label_scale),
         config=first.parser.config,
     )
 
@@ -133,25 +144,31 @@ def _searches_as(share: Share, first: Share) -> bool:
 def _check(share: Share, first: Share) -> None:
     """ConfigError unless trees are searched for alike, with the same templates or none."""
     one, other = first.parser, share.parser
-    scales = [other.arc_scale, other.label_scale, *([other.pruner.scale] if other.pruner else [])]
+    scales = [
+        other.scales.arc,
+        other.scales.label,
+        *([other.linear.pruner.scale] if other.linear.pruner else []),
+    ]
     if min(scales) < _LEAST_SCALE:
         what = f"a point of its scores is {min(scales):g} nats, less than {_LEAST_SCALE:g}"
         raise ConfigError(f"{share.name} cannot be blended: {what}")
     decoders = {one.decoder}
     if not share.has_templates:
         decoders.add(DECODERS[one.decoder].of_arcs)
-    if other.decoder not in decoders or (DECODERS[one.decoder].gives_graphs and other.vectors):
+    if other.decoder not in decoders or (
+        DECODERS[one.decoder].gives_graphs and vectors_of(other.scorers)
+    ):
         _refuse(first, share, f"the decoders are {one.decoder} and {other.decoder}")
     if one.single_root != other.single_root:
         _refuse(first, share, "one has trees with one root, the other with any number of roots")
-    if one.is_calibrated != other.is_calibrated:
+    if one.scales.is_calibrated != other.scales.is_calibrated:
         _refuse(
             first, share, "one is calibrated and the other is not, so that a point has no common"
             " unit", "calibrate both, or train both with calibration=none",
         )  # fmt: skip
     if share.has_templates:
-        _check_templates(first, share, one.templates, other.templates, _OF_TREES)
-        rows = one.features.rows.rows, other.features.rows.rows
+        _check_templates(first, share, one.linear.templates, other.linear.templates, _OF_TREES)
+        rows = one.linear.features.rows.rows, other.linear.features.rows.rows
         if rows[0] != rows[1]:
             _refuse(first, share, f"the tables have {rows[0]:,} and {rows[1]:,} rows")
 
@@ -168,14 +185,16 @@ def _check_labels(share: Share, of_labels: Share) -> None:
         _refuse(of_labels, share, "relations of DEPS have other relations in DEPREL")
     if not share.has_label_templates:
         return
-    assert one.label_templates is not None
-    assert other.label_templates is not None
-    assert one.label_weights is not None
-    assert other.label_weights is not None
+    assert one.linear.label_templates is not None
+    assert other.linear.label_templates is not None
+    assert one.linear.label_weights is not None
+    assert other.linear.label_weights is not None
     if one.labels_with_trees != other.labels_with_trees:
         _refuse(of_labels, share, "one finds labels with the trees (joint), the other afterwards")
-    _check_templates(of_labels, share, one.label_templates, other.label_templates, tuple(PARTS))
-    lines = len(one.label_weights.array), len(other.label_weights.array)
+    _check_templates(
+        of_labels, share, one.linear.label_templates, other.linear.label_templates, tuple(PARTS)
+    )
+    lines = len(one.linear.label_weights.array), len(other.linear.label_weights.array)
     if lines[0] != lines[1]:
         _refuse(of_labels, share, f"label tables have {lines[0]:,} and {lines[1]:,} lines")
 
@@ -208,30 +227,30 @@ def _refuse(
 
 def _bits(shares: Sequence[Share]) -> int:
     """Of the widest weights of templates."""
-    tables = [share.parser.arcs if share.has_templates else None for share in shares]
-    tables += [share.parser.label_weights for share in shares if share.has_label_templates]
+    tables = [share.parser.linear.arcs if share.has_templates else None for share in shares]
+    tables += [share.parser.linear.label_weights for share in shares if share.has_label_templates]
     there = [table for table in tables if table is not None]
     return max((8 * table.array.dtype.itemsize for table in there), default=16)
 
 
 def _sum_of_arcs(shares: Sequence[Share], first: Share) -> np.ndarray:
     """(R,) float64."""
-    total = np.zeros(len(first.parser.arcs.array))
+    total = np.zeros(len(first.parser.linear.arcs.array))
     for share in shares:
         if share.has_templates:
-            total += share.parser.arcs.array[:, 0] * share.value
+            total += share.parser.linear.arcs.array[:, 0] * share.value
     return total
 
 
 def _sum_of_labels(shares: Sequence[Share], of_labels: Share) -> np.ndarray | None:
     """(lines, L) float64; None without labels."""
-    if of_labels.parser.label_weights is None:
+    if of_labels.parser.linear.label_weights is None:
         return None
-    total = np.zeros(of_labels.parser.label_weights.array.shape)
+    total = np.zeros(of_labels.parser.linear.label_weights.array.shape)
     for share in shares:
-        if share.has_label_templates and share.parser.label_weights is not None:
+        if share.has_label_templates and share.parser.linear.label_weights is not None:
             order = _label_order(share, of_labels)
-            total += share.parser.label_weights.array[:, order] * share.label_value
+            total += share.parser.linear.label_weights.array[:, order] * share.label_value
     return total
 
 
@@ -245,7 +264,7 @@ def _label_order(share: Share, of_labels: Share) -> np.ndarray:
 
 def _pruner(shares: Sequence[Share]) -> Pruner | None:
     """The mean of the pruning parsers; it leaves what the most generous one leaves."""
-    pruners = [share.parser.pruner for share in shares]
+    pruners = [share.parser.linear.pruner for share in shares]
     there = [pruner for pruner in pruners if pruner is not None]
     if not there:
         return None
@@ -273,8 +292,8 @@ def _vocabularies(
     sources: dict[str, Share] = {}
     lexicon, with_lexicon = None, shares[0]
     for share in shares:
-        known = share.parser.vocabularies
-        if known.pos_column != shares[0].parser.vocabularies.pos_column:
+        known = share.parser.linear.vocabularies
+        if known.pos_column != shares[0].parser.linear.vocabularies.pos_column:
             _refuse(shares[0], share, "pos is the coarse tag in one, the fine tag in the other")
         if lexicon is None:
             lexicon, with_lexicon = known.lexicon, share
@@ -286,7 +305,7 @@ def _vocabularies(
                 what = f"they have other values of the field {field}"
                 _refuse(source, share, one_line(f"{what}, as from different treebanks"))
     read = fields_read(templates, labels)
-    pos_column = shares[0].parser.vocabularies.pos_column
+    pos_column = shares[0].parser.linear.vocabularies.pos_column
     if not any(map(is_lexicon_field, read)):
         lexicon = None
     return Vocabularies({field: values[field] for field in read}, pos_column, lexicon)
@@ -296,7 +315,7 @@ def _section(shares: Sequence[Share]) -> VectorTemplates | None:
     """That of the first parser with word vectors; ConfigError if others have other templates."""
     first, section = None, None
     for share in shares:
-        found = share.parser.templates.word_vectors
+        found = share.parser.linear.templates.word_vectors
         if found is None:
             continue
         if first is None or section is None:
@@ -327,9 +346,9 @@ def _vectors(
 ) -> tuple[TemplateSet, WordVectors]:  # fmt: skip
     """All networks as one, and the templates with its sizes."""
     addends = [
-        Addend(each.parser.vectors, each.value, each.label_value, _label_order(each, of_labels))
+        Addend(vectors, each.value, each.label_value, _label_order(each, of_labels))
         for each in shares
-        if each.parser.vectors is not None
+        if (vectors := vectors_of(each.parser.scorers)) is not None
     ]
     has_row = np.any([each.vectors.plan.has_row for each in addends], axis=0)
     plan = compile_vectors(section, vocabularies, has_row)

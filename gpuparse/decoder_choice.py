@@ -5,13 +5,13 @@ from dataclasses import replace
 
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import nonprojective_arcs
+from gpuparse.engines.found import LabelLimits
 from gpuparse.errors import ConfigError, plural
 from gpuparse.features.plan import compile_higher
 from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decoders import DECODERS, Decoder
 from gpuparse.inference.search import MOST_LIMITS, classes_of_labels
 from gpuparse.parser import Parser
-from gpuparse.scoring.engines import LabelLimits
 
 AUTO = "auto"  # in configs: the decoder of `fitting_decoder`
 # Decoders of projective trees and of all trees, the highest order first.
@@ -67,13 +67,18 @@ def with_decoder(parser: Parser, name: str, *, force: bool = False) -> Parser:
                 " much less accurate with another search (1 to 10 points of UAS); train a model"
                 f" with decoder={name}, or give --force-decoder to use {name} nevertheless"
             )
-    pruner = parser.pruner
+    parser = replace(parser, search_decoder=name)
+    if not parser.has_templates:
+        return parser
+    linear = parser.linear
+    pruner, compiled = linear.pruner, None
     if pruner:  # so that among the arcs left there is a tree of the other kind
         pruner = pruner._replace(decoder=DECODERS[name].of_arcs)
-    compiled = None
-    if DECODERS[name].is_higher_order == (parser.plan.higher is not None):
-        compiled = parser.plans
-    return replace(parser, search_decoder=name, pruner=pruner, compiled=compiled)
+    if DECODERS[name].is_higher_order == (linear.plan.higher is not None):
+        compiled = linear.plans
+    return parser.with_linear(
+        decoder=name, learned_decoder=parser.decoder, pruner=pruner, compiled=compiled
+    )
 
 
 def _check_decoder(parser: Parser, name: str) -> None:
@@ -98,7 +103,9 @@ def _objection(parser: Parser, mine: Decoder, other: Decoder) -> str:
             "finds trees, and the model was learned from graphs: its scores and relations are those"
             " of DEPS"
         )
-    templates = parser.templates
+    if not parser.has_templates:
+        return ""
+    templates = parser.linear.templates
     if other.needs and not any(getattr(templates, part) for part in other.needs):
         needs = " or ".join(other.needs).replace("_", " ")
         order = "is of the first order" if not mine.parts else "has other parts"
@@ -122,12 +129,15 @@ def limit_labels(parser: Parser, limits: Sequence[Sequence[str]]) -> Parser:
         ConfigError: a relation that the parser does not know, no or too many sets; a parser whose
             labels are not found with the trees, or a decoder other than dual_decomposition.
     """
-    joint = parser.plans.joint
-    if not DECODERS[parser.search_decoder].certifies or joint is None:
+    if not (DECODERS[parser.search_decoder].certifies and parser.labels_with_trees):
         raise ConfigError(
             "limits on relations need decoder dual_decomposition and joint labels; this model"
             f" searches with {parser.search_decoder}"
-            + ("" if joint else ", and its labels are not joint: train with labels.kind=joint")
+            + (
+                ""
+                if parser.labels_with_trees
+                else ", and its labels are not joint: train with labels.kind=joint"
+            )
         )
     if not 0 < len(limits) <= MOST_LIMITS:
         raise ConfigError(
@@ -139,10 +149,12 @@ def limit_labels(parser: Parser, limits: Sequence[Sequence[str]]) -> Parser:
             known = ", ".join(sorted(labels))
             raise ConfigError(f"no relation {name!r} in this model, which knows {known}")
     numbers = [[labels.index(name) for name in limit] for limit in limits]
+    limited = replace(parser, limits=LabelLimits(*classes_of_labels(numbers, len(labels))))
+    if not parser.has_templates:
+        return limited
     # All labels of each arc are scored where there are templates of children, if only none.
-    higher = compile_higher(TemplateSet("", (), (), ()), parser.vocabularies, even_if_none=True)
-    return replace(
-        parser,
-        limits=LabelLimits(*classes_of_labels(numbers, len(labels))),
-        compiled=parser.plans._replace(joint=joint._replace(higher=higher)),
-    )
+    plans, vocabularies = parser.linear.plans, parser.linear.vocabularies
+    higher = compile_higher(TemplateSet("", (), (), ()), vocabularies, even_if_none=True)
+    assert plans.joint is not None
+    joint = plans.joint._replace(higher=higher)
+    return limited.with_linear(compiled=plans._replace(joint=joint))

@@ -18,6 +18,8 @@ from gpuparse import native
 from gpuparse.cached import cached_property
 from gpuparse.data.batch import AFTER, BEFORE, FIRST_VALUE, MARGIN, ROOT, Batch
 from gpuparse.data.treebank import Treebank
+from gpuparse.engines.admission import CHAIN, OWN
+from gpuparse.engines.found import Found
 from gpuparse.errors import ConfigError, NoTreeError, ResourceError, ScoreError
 from gpuparse.features.atoms import Atom
 from gpuparse.features.plan import (
@@ -35,17 +37,16 @@ from gpuparse.inference.search import ChangeLimits
 from gpuparse.inference.textbook.spanning_trees import has_cycle, sibling_graph_score
 from gpuparse.parser import Parser
 from gpuparse.parts import BY_NAME, CHILDREN
-from gpuparse.scoring.admission import CHAIN, OWN
-from gpuparse.scoring.engines import Found
-from gpuparse.scoring.native import GraphHeads, make_scorer, make_search, require_all, sentences_of
-from gpuparse.scoring.part_rows import (
+from gpuparse.scorers.linear.part_rows import (
     ABSENT_WORD,
     ListedPart,
     higher_part,
     list_part_rows,
     listed_number,
 )
-from gpuparse.scoring.word_vectors import MOST_POINTS, WordVectors
+from gpuparse.scorers.native import GraphHeads, require_all, sentences_of
+from gpuparse.scorers.vectors.scorer import vectors_of
+from gpuparse.scorers.vectors.word_vectors import MOST_POINTS, WordVectors
 
 MAX_CELLS = 1 << 26  # of the scores of all siblings, for graphs
 Graph = frozenset[tuple[int, int]]  # arcs (h, m)
@@ -187,12 +188,18 @@ def explain(
         instead: the other head, 0 for the root; None: that of the best such tree or graph.
         guides: as in `Parser.parse`.
     Raises:
-        ConfigError: no such sentence, word or head; the head that the word has already in a tree.
+        ConfigError: no such sentence, word or head; the head that the word has already in a tree;
+            a model whose scores are no sums of weights.
             NoTreeError: no tree or graph has the other head. ResourceError: the sentence is too
             long. ScoreError: the weights do not add up to the scores. NativeError: there is no
             native code, which lists the features.
     Cost: two searches, or one for each possible head; for graphs the scores of all siblings.
     """
+    if parser.fused is None:
+        raise ConfigError(
+            f"the model's scores are of kind {parser.kinds}, and no sums of weights of features"
+            " that could be listed: explain a model of templates"
+        )
     if not 1 <= sentence <= len(treebank):
         raise ConfigError(f"sentence {sentence}: the file has sentences 1 to {len(treebank)}")
     forms = treebank[sentence - 1].forms
@@ -202,7 +209,7 @@ def explain(
         raise ConfigError(
             f"head {instead} of word {word}: expected 0 (the root) to {len(forms)}, another word"
         )
-    batch = parser.encode(treebank, guides).select(np.array([sentence - 1]))
+    batch = parser.linear.encode(treebank, guides).select(np.array([sentence - 1]))
     explained = _Sentence(_searching(parser, batch), _alone(batch))
     chosen = explained.search()
     if chosen.arcs is None and instead == chosen.heads[word]:
@@ -253,21 +260,21 @@ class _Sentence:
         self._start = int(batch.starts[0])
         self._places = slice(self._start, self._start + self._n + 1)
         self._sentences = sentences_of(batch)
-        joint = parser.plans.joint
-        self._scorer = make_scorer(
-            parser.plan, parser.arcs, parser.features.rows, joint, parser.vectors
-        )
-        self._pairs = _pair_scores(self._sentences, self._n + 1, parser.vectors)
+        assert parser.fused is not None
+        linear, self._fused = parser.linear, parser.fused
+        self._linear, self._vectors, joint = linear, vectors_of(parser.scorers), linear.plans.joint
+        self._scorer = self._fused.scorer
+        self._pairs = _pair_scores(self._sentences, self._n + 1, self._vectors)
         self._of_part: dict[Part, list[Feature]] = {}
-        templates = parser.templates
+        templates = parser.linear.templates
         self._arc_templates = templates_of_rows(templates.arc)
         self._guide_templates = templates_of_rows(templates.guide).of_words
         self._sibling_templates = templates_of_sibling_rows(templates.sibling)
         self._end_templates = templates_of_end_rows(templates.end)
         if joint:
-            assert parser.label_templates is not None
+            assert parser.linear.label_templates is not None
             self._label_templates = templates_of_rows(
-                parser.label_templates.label, pairs_of_distance=True
+                parser.linear.label_templates.label, pairs_of_distance=True
             ).of_words
 
     def search(self, known: dict[int, int] | None = None) -> _Tree:
@@ -353,7 +360,7 @@ class _Sentence:
             return _parts_of_graph(tree.arcs)
         parser = self._parser
         decoder = DECODERS[parser.search_decoder]
-        plan, joint, found = parser.plan, parser.plans.joint, []
+        plan, joint, found = parser.linear.plan, parser.linear.plans.joint, []
         relatives = _relatives(tree.heads)
         for m in range(1, self._n + 1):
             h, s, t, g, inner, outer, is_outermost = relatives[m]
@@ -422,7 +429,7 @@ class _Sentence:
 
     def _weight(self, row: int) -> int:
         """The weight of a row; those of labels come after the others."""
-        weights, joint = self._parser.arcs.array[:, 0], self._parser.plans.joint
+        weights, joint = self._linear.arcs.array[:, 0], self._linear.plans.joint
         if joint is None or row < len(weights):
             return int(weights[row])
         return int(joint.weights[row - len(weights)])
@@ -467,10 +474,10 @@ class _Sentence:
         words = dict(zip(kind.roles, part.words, strict=True))
         absent = {role for role, stand_in in kind.absent if words[role] == words[stand_in]}
         at = {role: ABSENT_WORD if role in absent else word for role, word in words.items()}
-        given = [(parser.templates, -1, "")]
-        if part.label >= 0 and parser.label_templates:
+        given = [(parser.linear.templates, -1, "")]
+        if part.label >= 0 and parser.linear.label_templates:
             given.append(
-                (parser.label_templates, part.label, f"label {parser.labels[part.label]}: ")
+                (parser.linear.label_templates, part.label, f"label {parser.labels[part.label]}: ")
             )
         found: list[Feature] = []
         for of_set, label, name in given:
@@ -489,7 +496,7 @@ class _Sentence:
 
     def _vector_labels(self, h: int, m: int) -> np.ndarray | None:
         """(labels,) what word vectors score the labels of an arc with; None: they do not."""
-        vectors = self._parser.vectors
+        vectors = self._vectors
         if vectors is None or not vectors.scores("label"):
             return None
         no_weights = np.zeros((1, len(self._parser.labels)), np.int8)
@@ -503,7 +510,7 @@ class _Sentence:
         starts = (np.arange(self._batch.values.shape[1] + 1) > self._start + m).astype(np.int64)
         graph = GraphHeads(starts, np.array([h]), np.ones(weights.shape[1], np.bool_))
         native.call(
-            "score_tree_labels_batch", self._sentences, plan, weights, self._parser.vectors,
+            "score_tree_labels_batch", self._sentences, plan, weights, self._fused.added,
             self._by_token(heads), graph, scores,
         )  # fmt: skip
         return scores[0]
@@ -527,7 +534,7 @@ class _Sentence:
         return " ".join(atoms)
 
     def _value(self, atom: Atom, node: int) -> str:
-        fields = self._parser.vocabularies.fields
+        fields = self._linear.vocabularies.fields
         row = fields.index(atom.field)
         place = min(max(self._start + node + atom.offset, 0), self._batch.values.shape[1] - 1)
         if node == NO_NODE:  # its value is that of a place after the sentence
@@ -535,7 +542,7 @@ class _Sentence:
         value = int(self._batch.values[row, place])
         if value in _SPECIAL:
             return f"({_SPECIAL[value]})"
-        known = self._parser.vocabularies.values[atom.field]
+        known = self._linear.vocabularies.values[atom.field]
         return known[value - FIRST_VALUE] if value >= FIRST_VALUE else "-"
 
     def compare(
@@ -560,7 +567,7 @@ class _Sentence:
         choice.require_exact()
         is_exact = DECODERS[parser.search_decoder].search == "exact"
         labels = None
-        if parser.label_weights:
+        if parser.linear.label_weights:
             labels = tuple(parser.labels[k] for k in chosen.labels[1:])
         graph, other_graph = (
             None if tree.arcs is None
@@ -577,7 +584,7 @@ class _Sentence:
     @cached_property
     def _graph_parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(N, N), (N, N, N), (N, N) scores of all arcs, siblings and ends; cells of no part too."""
-        n_nodes, plan = self._n + 1, self._parser.plan
+        n_nodes, plan = self._n + 1, self._linear.plan
         if n_nodes**3 > MAX_CELLS:
             raise ResourceError(
                 f"the sentence has {self._n} words, too many for the scores of graphs; explain a"
@@ -609,24 +616,19 @@ class _Sentence:
         """What trees or graphs score as decoders add it, and not by lists of features."""
         if trees[0].arcs is not None:
             return [self._graph_score(tree.arcs or ()) for tree in trees]
-        parser, scores = self._parser, np.zeros((len(trees), 1))
-        search = make_search(
-            parser.search_decoder, single_root=parser.single_root, min_gain=parser.min_gain,
-            granularity=1.0,
-        )  # fmt: skip
+        scores = np.zeros((len(trees), 1))
         for tree, score in zip(trees, scores, strict=True):
-            heads = self._by_token(tree.heads)
-            require_all(
-                native.call(
-                    "score_trees_batch", self._sentences, self._scorer, search, heads, score
-                )
-            )
+            self._fused.score_trees(self._batch, self._by_token(tree.heads), score)
         return [int(score) for score in scores[:, 0]]
 
     def _label_choice(self, tree: _Tree, head: int, word: int) -> Choice | None:
         """The best label of an arc of a finished tree or graph, and the next."""
         parser = self._parser
-        plan, weights, templates = parser.label_plan, parser.label_weights, parser.label_templates
+        plan, weights, templates = (
+            parser.linear.label_plan,
+            parser.linear.label_weights,
+            parser.linear.label_templates,
+        )
         if plan is None or weights is None or templates is None:
             return None
         scores = self._label_scores(tree.heads, head, word, plan, weights.array)
@@ -647,7 +649,7 @@ class _Sentence:
             self._by_token(tree.heads), np.array([[head, word]]), lines,
         )  # fmt: skip
         by_vectors = self._vector_labels(head, word)
-        if by_vectors is not None and not _leave_open(by_vectors, parser.vectors):
+        if by_vectors is not None and not _leave_open(by_vectors, self._vectors):
             lines[:] = -1  # templates do not score them
         part, found = Part("arc", (head, word)), []
         for label in (best, other):

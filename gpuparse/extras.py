@@ -10,6 +10,7 @@ EXTRAS = {
     "pyarrow": "arrow",
     "pandas": "arrow",
     "tensorboard": "tensorboard",
+    "zstandard": "zstd",
 }
 
 

@@ -16,13 +16,34 @@ from gpuparse.errors import ConfigError, DataError
 _WHOLE_NAME = 200  # bytes of a file's name that its hidden names have
 _BEGINNING = 40  # characters of a longer name that they have, each of at most 4 bytes
 _TEMPORARY = "gpuparse.part"  # how the hidden name of an unfinished file ends
-COMPRESSED = "the file is compressed; decompress it first"
+COMPRESSED = (
+    "the file is compressed; decompress it, or name it .gz or .zst if it is of gzip or zstd"
+)
+_HIDDEN = (".", "_")  # first letters of what engines write beside their files
 _BEGINNINGS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")  # gzip, bzip2, xz, zstd
 
 
 def is_compressed(begin: bytes) -> bool:
     """Whether a file is compressed, by its first bytes."""
     return begin.startswith(_BEGINNINGS)
+
+
+def files_below(folder: str | Path) -> list[str]:
+    """The names of all files in a folder and in those below it, relative to it, in order.
+
+    Names of files and folders that begin with `.` or `_` are passed over: engines write such files.
+
+    Raises: ConfigError: there are none.
+    """
+    names = []
+    for place, below, files in os.walk(folder):
+        below[:] = [name for name in below if not name.startswith(_HIDDEN)]
+        for name in files:
+            if not name.startswith(_HIDDEN):
+                names.append(os.path.relpath(os.path.join(place, name), folder))
+    if not names:
+        raise ConfigError(f"{folder}: has no files")
+    return sorted(names)
 
 
 def standard_input() -> BinaryIO:
@@ -68,18 +89,35 @@ def read_input(path: str) -> bytes:
 
     Raises: DataError: it cannot be read, or was changed meanwhile.
     """
-    name = "<stdin>" if path == "-" else path
-    try:
-        if path == "-":
-            file = standard_input()
-            with unchanged(file, name):
-                return file.read()
-        with open(path, "rb") as file, unchanged(file, name):
-            if _is_endless(file):
-                raise DataError(f"{name}: is a device without an end; name a file")
+    if path == "-":
+        file = standard_input()
+        with unchanged(file, "<stdin>"):
             return file.read()
+    with input_file(path) as file:
+        if _is_endless(file):
+            raise DataError(f"{path}: is a device without an end; name a file")
+        try:
+            return file.read()
+        except OSError as error:
+            raise _unreadable(path, error) from error
+
+
+def _unreadable(path: str, error: OSError) -> DataError:
+    return DataError(f"{path}: cannot be read: {error.strerror}; check the path")
+
+
+@contextmanager
+def input_file(path: str) -> Iterator[BinaryIO]:
+    """A file for reading.
+
+    Raises: DataError: it cannot be read, or was changed meanwhile.
+    """
+    try:
+        file = open(path, "rb")  # noqa: SIM115 (closed below)
     except OSError as error:
-        raise DataError(f"{name}: cannot be read: {error.strerror}; check the path") from error
+        raise _unreadable(path, error) from error
+    with file, unchanged(file, path):
+        yield file
 
 
 def _is_endless(file: BinaryIO) -> bool:

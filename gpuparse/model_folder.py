@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from gpuparse import array_file
-from gpuparse.array_file import as_json, check_names, from_json, read_text, sha256
+from gpuparse.array_file import as_json, check_names, from_json, open_file, read_text, sha256
 from gpuparse.data.columns import is_value
 from gpuparse.data.lexicon import Lexicon
 from gpuparse.data.vocabulary import Vocabularies, check_size
+from gpuparse.engines.engine import Scales
 from gpuparse.errors import ConfigError, DataError, ModelError, did_you_mean, one_line
 from gpuparse.features.plan import LINE
 from gpuparse.features.templates import PARTS, TemplateSet, dump_set, fields_read, parse_set
@@ -27,6 +28,7 @@ from gpuparse.features.word_vectors import FURTHER, compile_vectors
 from gpuparse.files import replace_file
 from gpuparse.inference.decoders import DECODERS, Decoder
 from gpuparse.limits import (
+    MAX_ARRAYS_BYTES,
     MAX_FIELDS,
     MAX_LABELS,
     MAX_LEXICON_BYTES,
@@ -35,9 +37,11 @@ from gpuparse.limits import (
     MAX_YAML_BYTES,
 )
 from gpuparse.parser import Parser, are_scales
-from gpuparse.scoring.pruning import Pruner
-from gpuparse.scoring.weights import Weights, hashed_map
-from gpuparse.scoring.word_vectors import (
+from gpuparse.scorers.linear.pruning import Pruner
+from gpuparse.scorers.linear.scorer import LinearScorer
+from gpuparse.scorers.linear.weights import Weights, hashed_map
+from gpuparse.scorers.vectors.scorer import vectors_of, with_vectors
+from gpuparse.scorers.vectors.word_vectors import (
     BLOCK,
     GROUP,
     KINDS,
@@ -94,50 +98,51 @@ def save_parser(parser: Parser, folder: Path) -> None:
 
 def pack_parser(parser: Parser) -> dict[str, bytes]:
     """The files of a parser's folder by name, the weights last; `unpack_parser` reads them."""
-    tensors = {"arcs": parser.arcs.array}
-    if parser.label_weights:
-        tensors["labels"] = parser.label_weights.array
-    if parser.pruner:
-        tensors["pruner"] = parser.pruner.weights.array
-    if parser.vectors:
-        tensors |= _arrays_of(parser.vectors)
-    label_templates = parser.label_templates
+    tensors = {"arcs": parser.linear.arcs.array}
+    if parser.linear.label_weights:
+        tensors["labels"] = parser.linear.label_weights.array
+    if parser.linear.pruner:
+        tensors["pruner"] = parser.linear.pruner.weights.array
+    vectors = vectors_of(parser.scorers)
+    if vectors:
+        tensors |= _arrays_of(vectors)
+    label_templates = parser.linear.label_templates
     words = {
         "labels": list(parser.labels),
         "primary": None if parser.primary is None else list(parser.primary),
-        "pos_column": parser.vocabularies.pos_column,
-        "values": parser.vocabularies.values,
+        "pos_column": parser.linear.vocabularies.pos_column,
+        "values": parser.linear.vocabularies.values,
     }
     texts = {
         CONFIG: parser.config,
-        FEATURES: dump_set(parser.templates),
+        FEATURES: dump_set(parser.linear.templates),
         LABEL_FEATURES: dump_set(label_templates) if label_templates else "",
         VOCABULARY: as_json(words),
     }
-    if parser.vocabularies.lexicon:
-        texts[LEXICON] = parser.vocabularies.lexicon.text
+    if parser.linear.vocabularies.lexicon:
+        texts[LEXICON] = parser.linear.vocabularies.lexicon.text
     facts = {
         "decoder": parser.decoder,
         "min_gain": parser.min_gain,
         "single_root": parser.single_root,
-        "arc_unit": parser.arc_scale,
-        "label_unit": parser.label_scale,
-        "calibrated": parser.is_calibrated,
-        "labels_with_trees": parser.joint_plan is not None,
-        "table_rows": parser.features.rows.rows,
+        "arc_unit": parser.scales.arc,
+        "label_unit": parser.scales.label,
+        "calibrated": parser.scales.is_calibrated,
+        "labels_with_trees": parser.linear.joint_plan is not None,
+        "table_rows": parser.linear.features.rows.rows,
     }
-    if parser.points:
-        facts |= dict(zip(_POINTS, parser.points, strict=True))
-    if parser.pruner:
+    if parser.linear.points:
+        facts |= dict(zip(_POINTS, parser.linear.points, strict=True))
+    if parser.linear.pruner:
         facts |= {
-            "pruner_unit": parser.pruner.scale,
-            "pruner_threshold": parser.pruner.threshold,
-            "pruner_heads": parser.pruner.max_heads,
+            "pruner_unit": parser.linear.pruner.scale,
+            "pruner_threshold": parser.linear.pruner.threshold,
+            "pruner_heads": parser.linear.pruner.max_heads,
         }
-    if parser.vectors:
+    if vectors:
         numbers = _stored(_VECTOR_NUMBERS, _absent(tensors))
-        facts |= {_VECTORS + name: getattr(parser.vectors, name) for name in numbers}
-        margins = {_VECTORS + name: getattr(parser.vectors, name) for name in MARGINS}
+        facts |= {_VECTORS + name: getattr(vectors, name) for name in numbers}
+        margins = {_VECTORS + name: getattr(vectors, name) for name in MARGINS}
         facts |= {name: margin for name, margin in margins.items() if margin >= 0}
     facts["texts"] = {name: sha256(text.encode()) for name, text in texts.items()}
     packed = array_file.pack(facts, tensors, form=FORMAT)
@@ -169,24 +174,21 @@ def load_parser(folder: Path) -> Parser:
     Raises: ModelError: a file is missing, damaged, of another format or of another program.
     """
     check_folder(folder)
-    facts, tensors = array_file.read(folder / WEIGHTS, **_AS_MODEL)
-    return _checked(folder, facts, tensors, lambda name, most: read_text(folder / name, most))
+    path = folder / WEIGHTS
+    with open_file(path, MAX_ARRAYS_BYTES) as file:
+        opened = array_file.opened(file, path, **_AS_MODEL)
+    return _checked(folder, opened, lambda name, most: read_text(folder / name, most))
 
 
 def unpack_parser(files: Mapping[str, bytes], folder: Path) -> Parser:
     """As `load_parser`, of the files that `pack_parser` returns; `folder` is for messages."""
-    facts, tensors = array_file.read_open(io.BytesIO(files[WEIGHTS]), folder / WEIGHTS, **_AS_MODEL)
-    return _checked(folder, facts, tensors, lambda name, most: files[name].decode())
+    opened = array_file.opened(io.BytesIO(files[WEIGHTS]), folder / WEIGHTS, **_AS_MODEL)
+    return _checked(folder, opened, lambda name, most: files[name].decode())
 
 
-def _checked(
-    folder: Path,
-    facts: dict[str, Any],
-    tensors: dict[str, np.ndarray],
-    text_of: Callable[[str, int], str],
-) -> Parser:
+def _checked(folder: Path, opened: array_file.Opened, text_of: Callable[[str, int], str]) -> Parser:
     """The parser of a folder; `text_of` reads a text by name, up to a size in bytes."""
-    sums = facts.get("texts")
+    sums = opened.facts.get("texts")
     if not isinstance(sums, dict):
         raise ModelError(f"{folder}: '{WEIGHTS}' lacks the sums of the other files: it is damaged")
     texts = {}
@@ -195,11 +197,13 @@ def _checked(
         if sums.get(name) != sha256(texts[name].encode()):
             raise ModelError(f"{folder}: '{name}' was changed or damaged after training")
     try:
-        return _assemble(facts, texts, tensors)
+        parser = _assemble(opened, texts)
     except (
         KeyError, TypeError, ValueError, OverflowError, RecursionError, ConfigError, DataError,
     ) as error:  # fmt: skip
         raise ModelError(f"{folder}: not a model of this version: {one_line(error)}") from error
+    opened.remember()
+    return parser
 
 
 def _texts_of(sums: Mapping[str, Any]) -> tuple[str, ...]:
@@ -216,8 +220,9 @@ def sum_of_folder(folder: Path) -> str:
     return sha256(array_file.facts_text(folder / WEIGHTS).encode())
 
 
-def _assemble(facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]) -> Parser:
-    words = _read_words(texts[VOCABULARY])
+def _assemble(opened: array_file.Opened, texts: dict[str, str]) -> Parser:
+    facts, tensors = opened.facts, opened.arrays
+    words = _read_words(texts[VOCABULARY], is_known=opened.is_known)
     _check_parts(facts, words, tensors)
     decoder = DECODERS[facts["decoder"]]
     templates = parse_set(texts[FEATURES], FEATURES)
@@ -239,44 +244,49 @@ def _assemble(facts: dict, texts: dict[str, str], tensors: dict[str, np.ndarray]
         pruner = Pruner(
             Weights(tensors["pruner"]), decoder.of_arcs, *(facts[name] for name in _PRUNER)
         )
-    parser = Parser(
+    numbers = _read_vectors(opened, templates, vocabularies, len(words["labels"]))
+    linear = LinearScorer(
         templates=templates,
         label_templates=label_templates,
         vocabularies=vocabularies,
         features=hashed_map(facts["table_rows"], 0),  # without the dense region yet
         arcs=Weights(tensors["arcs"]),
-        labels=words["labels"],
-        primary=words["primary"],
         label_weights=Weights(tensors["labels"]) if "labels" in tensors else None,
         labels_with_trees=facts["labels_with_trees"],
         decoder=facts["decoder"],
-        min_gain=facts["min_gain"],
-        single_root=facts["single_root"],
-        arc_scale=facts["arc_unit"],
-        label_scale=facts["label_unit"],
-        is_calibrated=facts["calibrated"],
         points=(facts[_POINTS[0]], facts[_POINTS[1]]) if _POINTS[0] in facts else None,
         pruner=pruner,
-        vectors=_read_vectors(facts, tensors, templates, vocabularies, len(words["labels"])),
-        config=texts[CONFIG],
     )
     # All templates are compiled now: no fault of theirs is found while parsing.
-    features = hashed_map(facts["table_rows"], parser.plan.dense_lines)
-    parser = replace(parser, features=features, compiled=parser.plans)
-    if len(parser.arcs.array) != features.n_rows:
+    features = hashed_map(facts["table_rows"], linear.plan.dense_lines)
+    linear = replace(linear, features=features, compiled=linear.plans)
+    if len(linear.arcs.array) != features.n_rows:
         raise ValueError("the files of the folder come from different models")
     if pruner:
-        least = features.rows.rows + parser.plan.arcs.dense_lines * LINE
+        least = features.rows.rows + linear.plan.arcs.dense_lines * LINE
         if not decoder.is_higher_order or len(pruner.weights.array) != least:
             raise ValueError("the weights of the pruning parser come from another model")
-    return parser
+    return Parser(
+        scorers=with_vectors(linear, numbers),
+        labels=words["labels"],
+        primary=words["primary"],
+        decoder=facts["decoder"],
+        min_gain=facts["min_gain"],
+        single_root=facts["single_root"],
+        scales=Scales(facts["arc_unit"], facts["label_unit"], facts["calibrated"]),
+        config=texts[CONFIG],
+    )
 
 
-def _read_words(text: str) -> dict[str, Any]:
-    """What vocabulary.json says, its values and labels not yet checked.
+def _read_words(text: str, *, is_known: bool) -> dict[str, Any]:
+    """What vocabulary.json says, its labels not yet checked.
 
+    is_known: whether the text was read before.
     Raises: ValueError, TypeError, RecursionError: it is not such a file, or too large.
     """
+    if is_known:
+        content: dict[str, Any] = from_json(text)
+        return content
     # Before memory is taken for the values, some of which have commas and brackets in them.
     if text.count(",") > 2 * MAX_VALUES or text.count("[") + text.count("{") > MAX_VALUES // 16:
         raise ValueError(f"{VOCABULARY} has more than {MAX_VALUES:,} values, or odd ones")
@@ -407,8 +417,7 @@ def _stored(names: list[str], absent: Mapping[str, Any]) -> list[str]:
 
 
 def _read_vectors(
-    facts: dict,
-    tensors: dict[str, np.ndarray],
+    opened: array_file.Opened,
     templates: TemplateSet,
     vocabularies: Vocabularies,
     n_labels: int,
@@ -417,6 +426,7 @@ def _read_vectors(
 
     Raises: TypeError, ValueError: they are not as they should be.
     """
+    facts, tensors = opened.facts, opened.arrays
     section = templates.word_vectors
     if (section is None) != (_VALUES not in tensors):
         raise ValueError("word vectors without templates, or templates without vectors")
@@ -436,7 +446,8 @@ def _read_vectors(
     arrays: dict[str, Any] = {name: tensors[_VECTORS + name] for name in names}
     margins: Any = {name: facts.get(_VECTORS + name, -1) for name in MARGINS}
     vectors = WordVectors(plan=plan, **absent, **arrays, **numbers, **margins)
-    check_vectors(vectors)
+    if not opened.is_known:  # it was checked with the same texts, whose sums are in the facts
+        check_vectors(vectors)
     label = section.label if n_labels else 0
     sizes = (
         (len(vectors.table), plan.n_rows, 1),

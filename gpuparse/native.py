@@ -101,56 +101,63 @@ class Struct:
 
 
 class Library:
-    """A loaded library; each of its functions is an attribute."""
+    """A loaded library; each of its functions is an attribute, made when it is first asked for."""
 
     def __init__(self, path: Path, declarations: Declarations) -> None:
         """Load `path`, whose functions and structs are as declared."""
         self.path = path
         self.declarations = declarations
         try:
-            loaded = ctypes.CDLL(str(path))
+            self._loaded = ctypes.CDLL(str(path))
         except OSError as error:
             raise NativeError(f"{path}: cannot be loaded: {error}") from error
-        self._converters: dict[str, _Convert] = {}
-        self._types: dict[str, Any] = {}
-        self.missing: list[str] = []  # functions that are declared and not defined
-        for name in declarations.structs:
-            self._declare_struct(name)
-        for name, (result, arguments) in declarations.functions.items():
-            try:
-                function = loaded[name]
-            except AttributeError:
-                self.missing.append(name)
-                continue
-            setattr(self, name, self._wrap(name, function, result, arguments))
+        self._structs: dict[str, tuple[Any, _Convert]] = {}
 
-    def __getattr__(self, name: str) -> Any:  # only where there is no such attribute
-        where = "declares, but does not define" if name in self.missing else "has no function"
-        raise AttributeError(f"the library {self.path} {where} {name!r}")
+    def __getattr__(self, name: str) -> Any:  # only where there is no such attribute yet
+        if name not in self.declarations.functions:
+            raise AttributeError(f"the library {self.path} has no function {name!r}")
+        result, arguments = self.declarations.functions[name]
+        try:
+            function = self._loaded[name]
+        except AttributeError:
+            raise AttributeError(
+                f"the library {self.path} declares, but does not define {name!r}"
+            ) from None
+        call = self._wrap(name, function, result, arguments)
+        setattr(self, name, call)
+        return call
+
+    @property
+    def missing(self) -> list[str]:
+        """The functions that are declared and not defined."""
+        return [name for name in self.declarations.functions if not hasattr(self._loaded, name)]
 
     def struct(self, name: str, value: Any) -> Struct:
         """Convert an object once; see `Struct`."""
         if name not in self.declarations.structs:
             raise TypeError(f"the library has no struct {name}")
-        return Struct(name, self._converters[name](value))
+        return Struct(name, self._struct(name)[1](value))
 
-    def _declare_struct(self, name: str) -> None:
-        """Make the ctypes type of a struct, and what converts an object to it."""
-        if name in self._types:
-            return
-        self._types[name] = None  # not complete
+    def _struct(self, name: str, within: tuple[str, ...] = ()) -> tuple[Any, _Convert]:
+        """The ctypes type of a struct, and what converts an object to it.
+
+        within: the structs that it is a field of.
+        """
+        if name in within:
+            raise NativeError(f"struct {within[-1]}: {name} contains itself")
+        if name not in self._structs:
+            # Threads may make it at once: the first one is used by all.
+            self._structs.setdefault(name, self._made_struct(name, (*within, name)))
+        return self._structs[name]
+
+    def _made_struct(self, name: str, within: tuple[str, ...]) -> tuple[Any, _Convert]:
         fields: list[tuple[str, Any]] = []
         converters: list[tuple[str, _Convert]] = []
         for argument in self.declarations.structs[name]:
-            if argument.type in self.declarations.structs:
-                self._declare_struct(argument.type)
-                if self._types[argument.type] is None:
-                    raise NativeError(f"struct {name}: {argument.type} contains itself")
-            kind, convert = self._type(argument, f"{name}.{argument.name}", in_struct=True)
+            kind, convert = self._type(argument, f"{name}.{argument.name}", within)
             fields.append((argument.name, kind))
             converters.append((argument.name, convert))
         made = type(name, (ctypes.Structure,), {"_fields_": fields})
-        self._types[name] = made
 
         def convert_all(value: Any) -> Any:
             kept: list[Any] = []  # alive as long as the struct that has their addresses
@@ -168,50 +175,30 @@ class Library:
             struct._kept = (kept, values)
             return struct
 
-        self._converters[name] = convert_all
+        return made, convert_all
 
     def _type(
-        self, argument: Argument, where: str, in_struct: bool = False
+        self, argument: Argument, where: str, within: tuple[str, ...] = ()
     ) -> tuple[Any, _Convert]:
-        """The ctypes type of an argument, and what converts a Python value to it."""
+        """The ctypes type of an argument, and what converts a Python value to it.
+
+        within: the structs that it is a field of.
+        """
         if argument.type in _SCALARS and not argument.is_pointer:
             kind, limits = _SCALARS[argument.type]
             return kind, _scalar_converter(argument.type, limits, where)
         if argument.type in self.declarations.structs and argument.is_pointer:
-            if not in_struct:
+            kind, make = self._struct(argument.type, within)
+            if not within:
                 # byref costs less than a pointer, and a function takes both.
-                return ctypes.c_void_p, self._reference_converter(argument.type, where)
-            pointer = ctypes.POINTER(self._types[argument.type])
-            return pointer, self._pointer_converter(argument.type, pointer, where)
+                return ctypes.c_void_p, _reference_converter(argument.type, make, where)
+            pointer = ctypes.POINTER(kind)
+            return pointer, _pointer_converter(argument.type, make, pointer, where)
         match = re.fullmatch(r"(out_)?(\w+?)_([1-4])", argument.type)
         if not match or argument.is_pointer or match[2] not in {*_DTYPES, "any"}:
             star = "*" if argument.is_pointer else ""
             raise NativeError(f"{where}: unknown type {argument.type}{star}")
         return _array_type(match[2], int(match[3]), bool(match[1]), where)
-
-    def _reference_converter(self, name: str, where: str) -> _Convert:
-        def convert(value: Any) -> Any:
-            if value is None:
-                return None
-            if type(value) is not Struct:
-                return ctypes.byref(self._converters[name](value))
-            if value.name != name:
-                raise TypeError(f"{where}: a struct {name} is needed, not {value.name}")
-            return value.reference
-
-        return convert
-
-    def _pointer_converter(self, name: str, pointer: Any, where: str) -> _Convert:
-        def convert(value: Any) -> Any:
-            if value is None:
-                return pointer()
-            if type(value) is not Struct:
-                return pointer(self._converters[name](value))
-            if value.name != name:
-                raise TypeError(f"{where}: a struct {name} is needed, not {value.name}")
-            return pointer(value.value)
-
-        return convert
 
     def _wrap(
         self, name: str, function: Any, result: str, arguments: list[Argument]
@@ -383,6 +370,32 @@ def _raise_status(name: str, status: int) -> None:
     raise TypeError(f"{name}: an array has a type that the function does not accept")
 
 
+def _reference_converter(name: str, make: _Convert, where: str) -> _Convert:
+    def convert(value: Any) -> Any:
+        if value is None:
+            return None
+        if type(value) is not Struct:
+            return ctypes.byref(make(value))
+        if value.name != name:
+            raise TypeError(f"{where}: a struct {name} is needed, not {value.name}")
+        return value.reference
+
+    return convert
+
+
+def _pointer_converter(name: str, make: _Convert, pointer: Any, where: str) -> _Convert:
+    def convert(value: Any) -> Any:
+        if value is None:
+            return pointer()
+        if type(value) is not Struct:
+            return pointer(make(value))
+        if value.name != name:
+            raise TypeError(f"{where}: a struct {name} is needed, not {value.name}")
+        return pointer(value.value)
+
+    return convert
+
+
 def _scalar_converter(name: str, limits: tuple[float, float] | None, where: str) -> _Convert:
     if name == "double":
         return float
@@ -418,7 +431,7 @@ def _array_type(name: str, rank: int, is_output: bool, where: str) -> tuple[Any,
         fields += [("dtype", ctypes.c_int64)] if is_any else []
         fields += [(f"n{axis}", ctypes.c_int64) for axis in range(rank)]
         made = type(f"array_{rank}", (ctypes.Structure,), {"_fields_": fields})
-        _arrays[is_any, rank] = made
+        made = _arrays.setdefault((is_any, rank), made)
     wanted = None if is_any else np.dtype(_DTYPES[name])
     # A missing array has type code 0: the function sees that there is no data.
     access = " and writable" if is_output else ""

@@ -1,59 +1,43 @@
 """A trained parser: all that parsing needs, and nothing else.
 
-Parsing goes in phases over a batch: encode (words to numbers), score, decode and label. An engine
-does the last three: native code, torch, or Triton kernels; `Parser.engine` chooses it.
+Parsing goes in phases over a batch: encode (words to numbers), score, decode and label. Scorers
+encode and score; an engine decodes and labels under their scores; `Parser.engine` chooses it.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from gpuparse.cached import cached_property
-from gpuparse.data.batch import Batch, word_places
+from gpuparse.data.batch import Encoded, word_places
 from gpuparse.data.graphs import Graphs
 from gpuparse.data.treebank import Treebank
-from gpuparse.data.vocabulary import Encoder, Vocabularies
-from gpuparse.errors import ConfigError
-from gpuparse.features.plan import (
-    ArcPlan,
-    LabelPlan,
-    Plan,
-    compile_higher,
-    compile_joint_labels,
-    compile_labels,
-    compile_plan,
-)
-from gpuparse.features.templates import TemplateSet
-from gpuparse.inference.decoders import DECODERS
-from gpuparse.limits import MAX_SCALE
-from gpuparse.parts import CHILDREN
-from gpuparse.scoring.admission import (
+from gpuparse.engines.admission import (
     CHAIN,
     LOWER,
     MAX_CELLS,
     OWN,
-    PartSize,
     default_batch_size,
     permitted_orders,
     write_chains,
 )
-from gpuparse.scoring.engines import Found, LabelLimits, Scored, found_graphs, parsing_engine
-from gpuparse.scoring.native_parser import NativeParser
-from gpuparse.scoring.pruning import Pruner
-from gpuparse.scoring.weights import FeatureMap, JointLabels, Weights, joint_labels
-from gpuparse.scoring.word_vectors import WordVectors
-
-if TYPE_CHECKING:
-    from gpuparse.scoring.device import DeviceParser, Sent
+from gpuparse.engines.engine import Engine, How, Scales, Wanted, form_of
+from gpuparse.engines.found import Found, LabelLimits, found_graphs
+from gpuparse.engines.fused import Fused, fused_engine
+from gpuparse.errors import ConfigError
+from gpuparse.inference.decoders import DECODERS
+from gpuparse.limits import MAX_SCALE
+from gpuparse.scorers.linear.scorer import LinearScorer
+from gpuparse.scorers.scorer import Scorer, Sum
 
 NOTHING_KNOWN = np.zeros(0, np.int64)
 UNLABELLED = "dep"  # the relation written into DEPS by a parser of graphs that has no labels
 
 # Finds trees of a batch with a parser.
-Find = Callable[["Parser", Batch], Found]
+Find = Callable[["Parser", Encoded], Found]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,71 +62,36 @@ class Predictions:
     iterations: np.ndarray | None = None
 
 
-class Plans(NamedTuple):
-    """What the templates of a parser compile to.
-
-    labels: of finished trees. joint: of labels found with the trees, with their weights.
-    """
-
-    trees: Plan
-    labels: LabelPlan | None
-    joint: JointLabels | None
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Parser:
     """A frozen parser; many threads may use it at once.
 
     Args:
-        templates: the expanded arc templates.
-        label_templates: the expanded label templates, None where only heads are predicted.
-        vocabularies: the values that templates see.
-        features: the row map of the arc features.
-        arcs: integer weights (R, 1).
+        scorers: what scores parts and labels; they are summed in their order.
         labels: names of the relations, none for a parser that predicts heads only.
         primary: of a parser of graphs that predicts relations: the DEPREL of a primary arc with
             each relation, None for relations that no primary arc may have.
-        label_weights: integer weights (lines, labels), with `labels` only.
-        labels_with_trees: whether labels are found with the trees, not when these are finished.
         decoder: a name in `gpuparse.inference.decoders.DECODERS`, the one learned with.
         min_gain: a threshold. In `hill_climb` and `multi_parent` a single change must raise the
             score by more; in `dual_decomposition` a tree with crossing arcs must score more than
             the best projective one by more than this.
         single_root: whether every tree gets exactly one modifier of the root.
-        arc_scale, label_scale: nats of one point of a tree's score, of a label's score.
-        is_calibrated: whether the scales were fitted to trees that were not learned from.
-        points: of weights of arcs and of labels for a unit of cost, as they were learned; None: of
-            a blend, which nothing is learned from.
-        pruner: of a higher-order parser: which arcs are searched over; None: all of them.
-        vectors: word vectors, whose scores of arcs and labels are added; None: there are none.
+        scales: nats of one point of a tree's score, and of a label's score.
         config: the YAML text of the run that made the parser, kept as a record.
         search_decoder: another decoder to search with; "" for `decoder`.
         limits: of labels, which `limit_labels` makes.
-        compiled: what the templates compile to; None: found out.
     """
 
-    templates: TemplateSet
-    label_templates: TemplateSet | None
-    vocabularies: Vocabularies
-    features: FeatureMap
-    arcs: Weights
+    scorers: tuple[Scorer, ...]
     labels: Sequence[str]
     primary: Sequence[str | None] | None = None
-    label_weights: Weights | None
-    labels_with_trees: bool = False
     decoder: str
     min_gain: float = 0.0
     single_root: bool
-    arc_scale: float = 1.0
-    label_scale: float = 1.0
-    is_calibrated: bool = False
-    points: tuple[float, float] | None = None
-    pruner: Pruner | None = None
-    vectors: WordVectors | None = None
+    scales: Scales
     config: str
     search_decoder: str = ""
     limits: LabelLimits | None = None
-    compiled: Plans | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "search_decoder", self.search_decoder or self.decoder)
@@ -151,37 +100,58 @@ class Parser:
         """The fields, for pickle and copy; what was made of them is made again."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    @cached_property
-    def plans(self) -> Plans:
-        """What the templates compile to."""
-        if self.compiled is not None:
-            return self.compiled
-        higher = DECODERS[self.search_decoder].is_higher_order
-        trees = compile_plan(self.templates, self.vocabularies, higher=higher)
-        if self.label_templates is None or self.label_weights is None:
-            return Plans(trees, None, None)
-        if not self.labels_with_trees:
-            return Plans(trees, compile_labels(self.label_templates, self.vocabularies), None)
-        joint = compile_joint(
-            self.label_templates, self.vocabularies, self.label_weights, len(self.labels),
-            self.decoder,
-        )  # fmt: skip
-        return Plans(trees, None, joint)
+    @property
+    def has_templates(self) -> bool:
+        """Whether there is a scorer of templates."""
+        return any(isinstance(scorer, LinearScorer) for scorer in self.scorers)
 
     @property
-    def plan(self) -> Plan:
-        """The templates that trees are searched for with."""
-        return self.plans.trees
+    def linear(self) -> LinearScorer:
+        """The scorer of templates.
+
+        Raises: ConfigError: there is none.
+        """
+        for scorer in self.scorers:
+            if isinstance(scorer, LinearScorer):
+                return scorer
+        raise ConfigError(
+            f"the model has no templates, which this needs: its scores are of kind {self.kinds}"
+        )
 
     @property
-    def label_plan(self) -> LabelPlan | None:
-        """The templates of labels of finished trees."""
-        return self.plans.labels
+    def kinds(self) -> str:
+        """The kinds of its scorers, for messages."""
+        return " and ".join(scorer.kind for scorer in self.scorers)
+
+    def with_linear(self, **changes: Any) -> "Parser":
+        """This parser with other fields of the scorer of templates."""
+        changed = replace(self.linear, **changes)
+        scorers = (changed if each is self.linear else each for each in self.scorers)
+        return replace(self, scorers=tuple(scorers))
 
     @property
-    def joint_plan(self) -> ArcPlan | None:
-        """The templates of labels found with the trees."""
-        return None if self.plans.joint is None else self.plans.joint.plan
+    def is_exact(self) -> bool:
+        """Whether all scores are whole numbers, the same on every device."""
+        return all(scorer.is_exact for scorer in self.scorers)
+
+    @property
+    def reads_guides(self) -> bool:
+        """Whether it reads heads that another parser proposes."""
+        return any(scorer.reads_guides for scorer in self.scorers)
+
+    @property
+    def labels_with_trees(self) -> bool:
+        """Whether labels are found with the trees, not when these are finished."""
+        return any(scorer.has_labels and scorer.labels_with_trees for scorer in self.scorers)
+
+    @property
+    def reads(self) -> dict[int, list[str]]:
+        """The columns of CoNLL-U that it reads, 0 to 9, and the names of what it reads there."""
+        read: dict[int, list[str]] = {}
+        for scorer in self.scorers:
+            for column, names in scorer.reads.items():
+                read.setdefault(column, []).extend(names)
+        return read
 
     @property
     def label_names(self) -> list[bytes]:
@@ -207,50 +177,32 @@ class Parser:
             raise ValueError(
                 f"scales must be above 0 and at most {MAX_SCALE:g}: {arc_scale}, {label_scale}"
             )
-        return replace(
-            self,
-            arc_scale=arc_scale,
-            label_scale=label_scale,
-            is_calibrated=is_calibrated,
-            compiled=self.plans,
-        )
+        return replace(self, scales=Scales(arc_scale, label_scale, is_calibrated))
 
     def with_single_root(self) -> "Parser":
         """This parser, each of whose trees gets exactly one modifier of the root."""
-        return replace(self, single_root=True, compiled=self.plans)
+        return replace(self, single_root=True)
 
     def lower_order(self) -> "Parser":
         """A parser of the first order with the arc scores of this one, or those of its pruner."""
-        decoder, joint = DECODERS[self.search_decoder], self.plans.joint
-        of_trees = not decoder.gives_graphs  # labels of graphs label no trees of the first order
-        is_pruners = self.pruner is not None and joint is None
-        vectors = self.vectors
-        if vectors and is_pruners:  # whose scores have another scale
-            vectors = vectors._replace(arc_multiplier=0)
-        return replace(
-            self,
-            arcs=self.pruner.weights if self.pruner and is_pruners else self.arcs,
-            pruner=None,
-            vectors=vectors,
-            limits=None,
-            search_decoder=decoder.of_arcs,
-            label_weights=self.label_weights if of_trees else None,
-            compiled=Plans(
-                self.plan.of_arcs,
-                self.label_plan if of_trees else None,
-                None if joint is None else joint._replace(higher=None),
-            ),
-        )
+        scorers: list[Scorer] = []
+        for scorer in self.scorers:
+            is_replaced = any(before.replaces_arcs for before in self.scorers[: len(scorers)])
+            scorers.append(scorer.lower_order(is_replaced=is_replaced))
+        decoder = DECODERS[self.search_decoder].of_arcs
+        return replace(self, scorers=tuple(scorers), limits=None, search_decoder=decoder)
 
-    def encode(self, treebank: Treebank, guides: np.ndarray | None = None) -> Batch:
+    def encode(self, treebank: Treebank, guides: np.ndarray | None = None) -> Encoded:
         """The sentences of a treebank as one batch.
 
         Args: guides: as in `parse`.
         Raises: ConfigError: as `parse` for guides.
         """
-        check_guides(self.templates, are_given=guides is not None)
-        batch = self._encoder.encode(treebank)
-        return batch if guides is None else batch.guided(guides)
+        return self.scorers[0].encode(treebank, guides)
+
+    def generated(self, lengths: Sequence[int], *, only_known: bool = False) -> Encoded:
+        """Random sentences of given lengths, for self-tests; only_known: of known values alone."""
+        return self.scorers[0].generated(lengths, only_known=only_known)
 
     def parse(
         self,
@@ -263,8 +215,8 @@ class Parser:
         threads: int = 1,
         device: str = "cpu",
         backend: str = "auto",
-        batch: Batch | None = None,
-        sent: "Sent | None" = None,
+        batch: Encoded | None = None,
+        sent: Any = None,
         progress: Callable[[int], None] = lambda sentences: None,
     ) -> Predictions:
         """Best trees and labels of a treebank; its own heads and labels are not looked at.
@@ -299,7 +251,7 @@ class Parser:
         )  # fmt: skip
         return self.predict(batch, given, max_cells, find)
 
-    def predict(self, batch: Batch, known: np.ndarray, max_cells: int, find: Find) -> Predictions:
+    def predict(self, batch: Encoded, known: np.ndarray, max_cells: int, find: Find) -> Predictions:
         """The results of `find` with this parser, and with lower orders for longer sentences.
 
         Args:
@@ -314,20 +266,13 @@ class Parser:
             found = find(self, batch)
         return self._by_word(batch, orders, found)
 
-    def orders(self, batch: Batch, max_cells: int = MAX_CELLS) -> np.ndarray:
+    def orders(self, batch: Encoded, max_cells: int = MAX_CELLS) -> np.ndarray:
         """(S,) int8: what each sentence of a batch may be parsed with; see `permitted_orders`."""
-        return permitted_orders(batch.lengths, self._part_size(), max_cells)
-
-    def _part_size(self) -> PartSize:
-        """What the cells of a sentence are counted by."""
-        if self.plan.higher and len(self.plan.higher.sides):
-            joint = self.plans.joint
-            labels = joint.stride if joint and joint.higher else 0
-            return PartSize(4, self.pruner.max_heads if self.pruner else None, labels)
-        return PartSize(3 if self.plan.siblings else 2)
+        cells = Sum(self.scorers).size(batch.lengths)
+        return permitted_orders(batch.lengths, cells, max_cells)
 
     def _add_long_sentences(
-        self, batch: Batch, orders: np.ndarray, known: np.ndarray, found: Found, find: Find
+        self, batch: Encoded, orders: np.ndarray, known: np.ndarray, found: Found, find: Find
     ) -> Found:
         """What was found for a batch, with its sentences that are too long; changed in place."""
         some = batch.select(np.flatnonzero(orders == LOWER))
@@ -337,22 +282,20 @@ class Parser:
         if len(some):
             write_chains(some, known, found)
             if found.arcs is None:
-                self.native.label_trees(some, found)
+                self.host.label_trees(some, found)
         if found.arcs is None:
             return found
         some = batch.select(np.flatnonzero(orders != OWN))
         return self._add_trees_to_graphs(some, found)
 
-    def _add_trees_to_graphs(self, batch: Batch, found: Found) -> Found:
+    def _add_trees_to_graphs(self, batch: Encoded, found: Found) -> Found:
         """Graphs, with the trees found for some of the sentences as graphs of these."""
         assert found.arcs is not None
         trees = found.tree_arcs(np.sort(word_places(batch)))
-        if self.label_weights:
-            starts = trees.starts(len(found.heads))
-            self.native.label_graphs(batch, found.heads, trees, starts)
+        self.host.label_graphs(batch, found.heads, trees)
         return found_graphs(found.heads, found.labels, [found.arcs, trees])
 
-    def _by_word(self, batch: Batch, orders: np.ndarray, found: Found) -> Predictions:
+    def _by_word(self, batch: Encoded, orders: np.ndarray, found: Found) -> Predictions:
         """What was found, in the order of the treebank's words."""
         tokens = word_places(batch)
         certified = iterations = None
@@ -365,10 +308,10 @@ class Parser:
         )
         return Predictions(
             found.heads[tokens].astype(np.int32),
-            found.labels[tokens].astype(np.int32) if self.label_weights else None,
+            found.labels[tokens].astype(np.int32) if self.labels else None,
             None if found.arcs is None else self._graphs(found, tokens),
             head_probabilities,
-            label_probabilities if self.label_weights else None,
+            label_probabilities if self.labels else None,
             orders,
             certified,
             iterations,
@@ -387,14 +330,14 @@ class Parser:
 
     def search(
         self,
-        batch: Batch,
+        batch: Encoded,
         *,
         known: np.ndarray = NOTHING_KNOWN,
         batch_size: int = 64,
         threads: int = 1,
         device: str = "cpu",
         backend: str = "auto",
-        sent: "Sent | None" = None,
+        sent: Any = None,
         progress: Callable[[int], None] = lambda sentences: None,
     ) -> Found:
         """`parse` for a batch that is already encoded.
@@ -407,96 +350,61 @@ class Parser:
                 f"decoder {self.search_decoder} finds graphs; known heads cannot be kept in graphs:"
                 " use a model of trees"
             )
-        engine = self.engine(device, backend)
-        if isinstance(engine, NativeParser):
-            return engine.parse(batch, known, batch_size, threads, progress)
-        found, left = engine.parse(batch, sent or engine.send(batch), known, batch_size, progress)
-        if not len(left):
-            return found
-        some = batch.select(left)  # not even one at a time do they fit into the device's memory
-        rest = self.native.parse(some, known, batch_size, threads, progress)
-        found.copy_words(word_places(some), rest)
-        if found.arcs is None or rest.arcs is None:
-            return found
-        return found_graphs(found.heads, found.labels, [found.arcs, rest.arcs])
+        how = How(batch_size, threads, sent, progress)
+        return self.engine(device, backend).best(batch, known, how)
 
-    def send(self, batch: Batch, device: str, backend: str = "auto") -> "Sent | None":
-        """Send a batch's values to a device for `search`, without waiting; None for native code.
+    def send(self, batch: Encoded, device: str, backend: str = "auto") -> Any:
+        """Send a batch to a device for `search`, without waiting; None for native code.
 
         Raises: ScoreError: a backend that does not exist.
         """
-        engine = self.engine(device, backend)
-        return None if isinstance(engine, NativeParser) else engine.send(batch)
+        return self.engine(device, backend).send(batch)
 
-    def engine(self, device: str, backend: str) -> "NativeParser | DeviceParser":
-        """What scores, decodes and labels on a device; made when it is first asked for.
+    def engine(self, device: str = "cpu", backend: str = "auto") -> Engine:
+        """What finds trees and labels on a device; made when it is first asked for.
 
         Raises: ScoreError: a backend that does not exist, or that cannot run there.
         """
-        engine = parsing_engine(self.search_decoder, device, backend)
-        if engine == "native":
-            return self.native
-        if (device, engine) not in self._device_parsers:
-            from gpuparse.scoring.device import DeviceParser  # and torch with it
+        form = form_of(self.search_decoder, device, backend, is_fused=self.fused is not None)
+        if form == "native" and self.fused is not None:
+            return self.fused
+        if (device, form) not in self._dense:
+            from gpuparse.engines.dense import Dense  # and torch with it
 
-            self._device_parsers[device, engine] = DeviceParser(self.scored, device, engine)
-        return self._device_parsers[device, engine]
+            otherwise = None if form == "native" else self.host
+            self._dense[device, form] = Dense(self.scorers, self.wanted, device, form, otherwise)
+        return self._dense[device, form]
+
+    @property
+    def host(self) -> Engine:
+        """The engine of the CPU, which parses and labels what fits nowhere else."""
+        return self.engine()
 
     @cached_property
-    def scored(self) -> Scored:
-        """What engines score and search with."""
-        return Scored(
-            self.plan, self.features, self.arcs, self.search_decoder, self.single_root,
-            self.min_gain, self.label_plan, self.plans.joint, self.label_weights,
-            self.may_be_primary, self.pruner, self.limits, self.vectors,
+    def wanted(self) -> Wanted:
+        """What engines search for."""
+        return Wanted(
+            self.search_decoder, self.single_root, self.min_gain, self.scales, len(self.labels),
+            self.may_be_primary, self.limits,
         )  # fmt: skip
 
     @cached_property
-    def native(self) -> NativeParser:
-        """The native engine."""
-        return NativeParser(self.scored)
+    def fused(self) -> Fused | None:
+        """The native engine; None: the scorers have no native forms."""
+        return fused_engine(self.scorers, self.wanted)
 
     @cached_property
-    def _encoder(self) -> Encoder:
-        return Encoder(self.vocabularies)
-
-    @cached_property
-    def _device_parsers(self) -> "dict[tuple[str, str], DeviceParser]":
+    def _dense(self) -> dict[tuple[str, str], Engine]:
         return {}
 
 
-def by_token(batch: Batch, by_word: np.ndarray | None) -> np.ndarray:
+def by_token(batch: Encoded, by_word: np.ndarray | None) -> np.ndarray:
     """(T,) heads by token from (W,) by word; NOTHING_KNOWN if none is known."""
     if by_word is None or not (by_word >= 0).any():
         return NOTHING_KNOWN
-    placed = np.full(batch.values.shape[1], -1, np.int64)
+    placed = np.full(batch.n_tokens, -1, np.int64)
     placed[word_places(batch)] = by_word
     return placed
-
-
-def compile_joint(
-    templates: TemplateSet, vocabularies: Vocabularies, weights: Weights, width: int, decoder: str
-) -> JointLabels:
-    """What `width` labels are scored with, of a decoder that finds them with the trees.
-
-    templates: of labels; those of children are read if the decoder labels children.
-    weights: as `joint_labels`.
-    """
-    plan, children = compile_joint_labels(templates, vocabularies), None
-    if DECODERS[decoder].reads_children:
-        children = compile_higher(templates.only(CHILDREN), vocabularies)
-    return joint_labels(plan, weights, width, children)
-
-
-def check_guides(templates: TemplateSet, *, are_given: bool) -> None:
-    """Make sure that guides are there for guide templates, and only for them.
-
-    Raises: ConfigError: they are not.
-    """
-    if templates.guide and not are_given:
-        raise ConfigError("the model reads guides, and there are none")
-    if are_given and not templates.guide:
-        raise ConfigError("the model was learned without guides, and guides are given")
 
 
 def are_scales(*scales: object) -> bool:

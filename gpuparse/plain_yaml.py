@@ -1,14 +1,18 @@
 """YAML as plain data, with limits on size and depth, and without YAML 1.1's implicit types."""
 
+from __future__ import annotations
+
+import functools
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import yaml
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuparse.errors import ConfigError
 from gpuparse.limits import MAX_YAML_BYTES, MAX_YAML_VALUES
+
+if TYPE_CHECKING:
+    import yaml
 
 MAX_DEPTH = 16
 
@@ -45,61 +49,72 @@ def _resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
     return table
 
 
-class _Loader(yaml.SafeLoader):
-    yaml_implicit_resolvers = _resolvers()
+@functools.cache
+def _loader() -> type:
+    """The reader of PyYAML with our limits; PyYAML takes long to import."""
+    import yaml
 
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        event = self.peek_event()
-        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
-            raise yaml.MarkedYAMLError(
-                problem="anchors (&name) and aliases (*name) are refused; write the value out",
-                problem_mark=event.start_mark,
-            )
-        if event.tag is not None:
-            raise yaml.MarkedYAMLError(
-                problem=f"the tag {event.tag!r} is refused; only plain values are allowed",
-                problem_mark=event.start_mark,
-            )
-        self.values = getattr(self, "values", 0) + 1
-        if self.values > MAX_YAML_VALUES:
-            raise yaml.MarkedYAMLError(
-                problem=f"more than {MAX_YAML_VALUES:,} values", problem_mark=event.start_mark
-            )
-        self.depth = getattr(self, "depth", 0) + 1
-        if self.depth > MAX_DEPTH:
-            raise yaml.MarkedYAMLError(
-                problem=f"nested more than {MAX_DEPTH} deep", problem_mark=event.start_mark
-            )
-        node = super().compose_node(parent, index)
-        self.depth -= 1
-        return node
+    class Loader(yaml.SafeLoader):
+        yaml_implicit_resolvers = _resolvers()
 
-    def construct_plain_mapping(self, node: yaml.MappingNode) -> dict[str, Any]:
-        first_at: dict[str, int] = {}
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                problem = "a key must be one plain word"
-            elif key.value in first_at:
-                problem = f"the key {key.value!r} is already in line {first_at[key.value]}"
-            else:
-                first_at[key.value] = key.start_mark.line + 1
-                continue
-            raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
-        # Keys are text: `no: x` has the key "no", `1: x` the key "1".
-        return {key.value: self.construct_object(value, deep=True) for key, value in node.value}
+        def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+            event = self.peek_event()
+            if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+                raise yaml.MarkedYAMLError(
+                    problem="anchors (&name) and aliases (*name) are refused; write the value out",
+                    problem_mark=event.start_mark,
+                )
+            if event.tag is not None:
+                raise yaml.MarkedYAMLError(
+                    problem=f"the tag {event.tag!r} is refused; only plain values are allowed",
+                    problem_mark=event.start_mark,
+                )
+            self.values = getattr(self, "values", 0) + 1
+            if self.values > MAX_YAML_VALUES:
+                raise yaml.MarkedYAMLError(
+                    problem=f"more than {MAX_YAML_VALUES:,} values", problem_mark=event.start_mark
+                )
+            self.depth = getattr(self, "depth", 0) + 1
+            if self.depth > MAX_DEPTH:
+                raise yaml.MarkedYAMLError(
+                    problem=f"nested more than {MAX_DEPTH} deep", problem_mark=event.start_mark
+                )
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            return node
 
-    def construct_plain_int(self, node: yaml.ScalarNode) -> int | str:
-        # Python refuses to convert thousands of digits.
-        return int(node.value) if len(node.value) <= 30 else node.value
+        def construct_plain_mapping(self, node: yaml.MappingNode) -> dict[str, Any]:
+            first_at: dict[str, int] = {}
+            for key, _ in node.value:
+                if not isinstance(key, yaml.ScalarNode):
+                    problem = "a key must be one plain word"
+                elif key.value in first_at:
+                    problem = f"the key {key.value!r} is already in line {first_at[key.value]}"
+                else:
+                    first_at[key.value] = key.start_mark.line + 1
+                    continue
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+            # Keys are text: `no: x` has the key "no", `1: x` the key "1".
+            return {key.value: self.construct_object(value, deep=True) for key, value in node.value}
+
+        def construct_plain_int(self, node: yaml.ScalarNode) -> int | str:
+            # Python refuses to convert thousands of digits.
+            return int(node.value) if len(node.value) <= 30 else node.value
+
+    Loader.add_constructor("tag:yaml.org,2002:int", Loader.construct_plain_int)
+    Loader.add_constructor("tag:yaml.org,2002:map", Loader.construct_plain_mapping)
+    return Loader
 
 
-class _Dumper(yaml.SafeDumper):
-    # The table of the reader: text that it would read as a number gets quotes.
-    yaml_implicit_resolvers = _resolvers()
+@functools.cache
+def _dumper() -> type:
+    import yaml
 
+    class Dumper(yaml.SafeDumper):
+        # The table of the reader: text that it would read as a number gets quotes.
+        yaml_implicit_resolvers = _resolvers()
 
-_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_plain_int)
-_Loader.add_constructor("tag:yaml.org,2002:map", _Loader.construct_plain_mapping)
+    return Dumper
 
 
 def parse_yaml(text: str, source: str) -> PlainYaml:
@@ -117,8 +132,16 @@ def parse_yaml(text: str, source: str) -> PlainYaml:
     """
     if len(text) > MAX_YAML_BYTES or len(text.encode("utf-8", "surrogateescape")) > MAX_YAML_BYTES:
         raise ConfigError(f"{source}: longer than {MAX_YAML_BYTES} bytes")
+    simple = _read_simple(text)
+    return _read_any(text, source) if simple is None else simple
+
+
+def _read_any(text: str, source: str) -> PlainYaml:
+    """As `parse_yaml`, by PyYAML."""
+    import yaml
+
     try:
-        loader = _Loader(text)
+        loader = _loader()(text)
         try:
             node = loader.get_single_node()
             value = None if node is None else loader.construct_document(node)
@@ -162,12 +185,16 @@ def dump_yaml(value: Any) -> str:
     Returns: The document.
     Cost: O(size).
     """
+    import yaml
+
     return yaml.dump(
-        value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1 << 20, indent=2
+        value, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=1 << 20, indent=2
     )
 
 
 def _lines(node: yaml.Node, path: tuple[str, ...]) -> dict[tuple[str, ...], int]:
+    import yaml
+
     lines: dict[tuple[str, ...], int] = {}
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
@@ -175,3 +202,105 @@ def _lines(node: yaml.Node, path: tuple[str, ...]) -> dict[tuple[str, ...], int]
             lines[here] = key.start_mark.line + 1
             lines.update(_lines(value, here))
     return lines
+
+
+# A line of the simple form, which `dump_yaml` gives to template sets: an item or a key, or both,
+# with a whole number, an empty list or text, or words, which begin with a letter, between single
+# spaces.
+_WORD = r"[A-Za-z](?:[\w.+*\[\]:-]*[\w.+*\[\]-])?"
+_SIMPLE_LINE = re.compile(
+    r"((?:  ){0,4})(- )?(?:([A-Za-z_]{1,64}):(?: (?=.)|\Z))?"
+    rf"(\[\]|''|0|[1-9][0-9]{{0,8}}|{_WORD}(?: {_WORD})*)?",
+    re.ASCII,
+)
+_WRITTEN = {"''": "", "null": None, "true": True, "false": False}
+_NO_TEXT = re.compile("|".join(pattern for _, pattern, _ in _PLAIN_SCALARS[:2]))
+
+
+class _Line(NamedTuple):
+    indent: int
+    is_item: bool
+    key: str | None
+    value: str | None
+
+
+class _NotSimple(Exception):
+    """A text is not of the simple form."""
+
+
+def _read_simple(text: str) -> PlainYaml | None:
+    """As `parse_yaml`, in a small part of its time, of a text of the simple form; None of others.
+
+    Template sets are read whenever a model is loaded.
+    """
+    rows: list[_Line] = []
+    for line in text.removesuffix("\n").split("\n"):
+        match = _SIMPLE_LINE.fullmatch(line)
+        if match is None or len(rows) > MAX_YAML_VALUES // 4:
+            return None
+        indent, item, key, value = match.groups()
+        if key is None and (item is None or value is None):
+            return None
+        rows.append(_Line(len(indent), item is not None, key, value))
+    lines: dict[tuple[str, ...], int] = {}
+    try:
+        found, end = _simple_mapping(rows, 0, 0, (), lines)
+    except _NotSimple:
+        return None
+    return PlainYaml(found, lines) if end == len(rows) else None
+
+
+def _simple_mapping(
+    rows: list[_Line],
+    at: int,
+    indent: int,
+    path: tuple[str, ...] | None,
+    lines: dict[tuple[str, ...], int],
+) -> tuple[dict[str, Any], int]:
+    """The mapping that begins with a row, and the row after it; path: None in a list."""
+    found: dict[str, Any] = {}
+    while at < len(rows) and rows[at].indent == indent and not rows[at].is_item:
+        key, value = rows[at].key, rows[at].value
+        if key is None or key in found:
+            raise _NotSimple
+        here = None if path is None else (*path, key)
+        if here:
+            lines[here] = at + 1
+        at += 1
+        if value is not None:
+            found[key] = _simple_scalar(value)
+        elif at < len(rows) and rows[at].is_item and rows[at].indent == indent:
+            found[key], at = _simple_list(rows, at, indent, lines)
+        elif at < len(rows) and not rows[at].is_item and rows[at].indent == indent + 2:
+            found[key], at = _simple_mapping(rows, at, indent + 2, here, lines)
+        else:
+            raise _NotSimple
+    return found, at
+
+
+def _simple_list(
+    rows: list[_Line], at: int, indent: int, lines: dict[tuple[str, ...], int]
+) -> tuple[list[Any], int]:
+    """The list that begins with a row, and the row after it."""
+    found: list[Any] = []
+    while at < len(rows) and rows[at].indent == indent and rows[at].is_item:
+        if rows[at].key is None:
+            found.append(_simple_scalar(rows[at].value or ""))
+            at += 1
+        else:
+            rows[at] = rows[at]._replace(indent=indent + 2, is_item=False)
+            value, at = _simple_mapping(rows, at, indent + 2, None, lines)
+            found.append(value)
+    return found, at
+
+
+def _simple_scalar(text: str) -> Any:
+    if text == "[]":
+        return []
+    if text in _WRITTEN:
+        return _WRITTEN[text]
+    if text[0].isdigit():
+        return int(text)
+    if _NO_TEXT.fullmatch(text):  # TRUE, Null
+        raise _NotSimple
+    return text

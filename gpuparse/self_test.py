@@ -1,50 +1,23 @@
 """Self-tests: what a device or native code computes, against a form known to be right."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib import import_module
 from types import SimpleNamespace
 
 import numpy as np
 
 from gpuparse import native
-from gpuparse.data.batch import AFTER, BEFORE, FIRST_VALUE, MARGIN, ROOT, UNKNOWN, Batch
+from gpuparse.data.batch import Encoded, word_places
+from gpuparse.engines.found import Found
 from gpuparse.errors import one_line
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.search import Search
 from gpuparse.parser import NOTHING_KNOWN, Parser
 from gpuparse.parts import axes_of
-from gpuparse.scoring.engines import Found
-from gpuparse.scoring.weights import Weights
+from gpuparse.scorers.linear.weights import Weights
 
+MOST_DIFFERING = 0.05  # of words, where scores are not exact: a broken device differs in most
 LENGTHS = (1, 2, 3, 5, 8, 13, 21, 34)  # words of the generated sentences
-
-
-def generated_batch(parser: Parser, *, only_known: bool = False) -> Batch:
-    """Sentences of random values, with random guides if the parser reads guides.
-
-    only_known: whether to leave out the value of words that the parser does not know.
-    """
-    rng = np.random.default_rng(1)
-    lengths = np.array(LENGTHS, np.int64)
-    widths = lengths + 1 + 2 * MARGIN
-    starts = np.cumsum(widths) - widths + MARGIN
-    known = parser.vocabularies
-    values = np.full((len(known.fields), widths.sum()), BEFORE, np.int32)
-    is_word = np.zeros(values.shape[1], np.bool_)
-    for start, n in zip(starts.tolist(), LENGTHS, strict=True):
-        values[:, start] = ROOT
-        values[:, start + n + 1 : start + n + 1 + MARGIN] = AFTER
-        is_word[start + 1 : start + n + 1] = True
-    for row, field in enumerate(known.fields):
-        ids = rng.integers(FIRST_VALUE - 1, known.size(field), is_word.sum())
-        lowest = FIRST_VALUE if only_known and known.values[field] else UNKNOWN
-        values[row, is_word] = np.where(ids < FIRST_VALUE, lowest, ids)
-    batch = Batch(values, starts, lengths)
-    if not parser.templates.guide:
-        return batch
-    guides = np.concatenate([(m := np.arange(1, n + 1)) - rng.integers(1, m + 1) for n in LENGTHS])
-    return batch.guided(guides)
 
 
 def with_random_weights(parser: Parser, dtype: str = "int16") -> Parser:
@@ -58,8 +31,9 @@ def with_random_weights(parser: Parser, dtype: str = "int16") -> Parser:
     def drawn(weights: Weights) -> Weights:
         return Weights(rng.integers(-99, 100, weights.array.shape).astype(dtype))
 
-    labels = None if parser.label_weights is None else drawn(parser.label_weights)
-    return replace(parser, arcs=drawn(parser.arcs), label_weights=labels, compiled=None)
+    labels = None if parser.linear.label_weights is None else drawn(parser.linear.label_weights)
+    arcs = drawn(parser.linear.arcs)
+    return parser.with_linear(arcs=arcs, label_weights=labels, compiled=None)
 
 
 def device_difference(
@@ -70,21 +44,23 @@ def device_difference(
     keep_heads: bool = False,
     only_known: bool = False,
 ) -> str:
-    """The first difference between a device and native code, on generated sentences.
+    """The first difference between a device and the CPU, on generated sentences.
 
     Args:
         parser: whose scores, search and labels run: every kernel that a job with it needs.
         device, backend: as `Parser.parse` takes them.
         keep_heads: whether heads are known in the job; the first word of each sentence then is
             attached to the root.
-        only_known: as for `generated_batch`.
-    Returns: What differs, or the error, in one line; "" where the results are equal to the byte.
+        only_known: as for `Scorer.generated`.
+    Returns: What differs, or the error, in one line; "" where the results are equal. Those of
+        scores that are not exact, which every device rounds in its own way, may differ in a few
+        words.
     Cost: the kernels are compiled, as the job needs them; then some milliseconds.
     """
-    batch = generated_batch(parser, only_known=only_known)
+    batch = parser.generated(LENGTHS, only_known=only_known)
     known = NOTHING_KNOWN
     if keep_heads:
-        known = np.full(batch.values.shape[1], -1, np.int64)
+        known = np.full(batch.n_tokens, -1, np.int64)
         known[batch.starts + 1] = 0
     try:
         found = parser.search(
@@ -93,10 +69,25 @@ def device_difference(
     except Exception as error:  # whatever a driver or a compiler raises
         return one_line(f"{type(error).__name__}: {error}")
     wanted = parser.search(batch, known=known, batch_size=len(batch))
+    if not parser.is_exact and _share_of_words(batch, found, wanted) <= MOST_DIFFERING:
+        return ""
     return first_difference(batch, found, wanted)
 
 
-def first_difference(batch: Batch, found: Found, wanted: Found) -> str:
+def _share_of_words(batch: Encoded, found: Found, wanted: Found) -> float:
+    """The share of words with another head or label, or of graphs with other arcs into them."""
+    tokens = word_places(batch)
+    differs = (found.heads != wanted.heads) | (found.labels != wanted.labels)
+    if found.arcs is not None and wanted.arcs is not None:
+        one, other = (
+            set(zip(*(part.tolist() for part in each), strict=True))
+            for each in (found.arcs, wanted.arcs)
+        )
+        differs[[token for token, _, _ in one ^ other]] = True
+    return float(differs[tokens].mean())
+
+
+def first_difference(batch: Encoded, found: Found, wanted: Found) -> str:
     """Where two results for a batch differ first, in one line; "" where they are equal."""
     by_token = (("head", found.heads, wanted.heads), ("label", found.labels, wanted.labels))
     for s, (start, n) in enumerate(zip(batch.starts.tolist(), batch.lengths.tolist(), strict=True)):

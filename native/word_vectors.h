@@ -1,6 +1,6 @@
 // Scores of arcs, siblings and labels by products of two vectors of whole numbers, one of each word.
 //
-// gpuparse/scoring/word_vectors.py says what is computed. All sums are whole numbers of 32 bits, so that
+// gpuparse/scorers/vectors/word_vectors.py says what is computed. All sums are whole numbers of 32 bits, so that
 // their order does not matter. Lei et al. (2014) score arcs by products of such vectors; Chen & Manning
 // (2014) sum rows of features before a hidden layer.
 #pragma once

@@ -46,6 +46,14 @@ def build_native() -> None:
         pytest.exit(f"the compiled library does not load: {error}", returncode=3)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Which models were checked is not remembered among the user's caches."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("caches")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def one_torch_thread() -> Iterator[None]:
     """Commands and tests of threads set others."""

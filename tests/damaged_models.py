@@ -23,8 +23,8 @@ from gpuparse.features.plan import (
 from gpuparse.features.templates import PARTS, parse_set
 from gpuparse.features.word_vectors import FURTHER
 from gpuparse.inference.decoders import DECODERS, with_quantity
-from gpuparse.scoring.weights import Weights, hashed_map, joint_labels
-from gpuparse.scoring.word_vectors import WordVectors, frozen
+from gpuparse.scorers.linear.weights import Weights, hashed_map, joint_labels
+from gpuparse.scorers.vectors.word_vectors import WordVectors, frozen
 from gpuparse.sequences.model import SequenceModel, Sequences
 from gpuparse.sequences.tags import TagTable
 from gpuparse.sequences.templates import parse_sequence_templates

@@ -49,7 +49,7 @@ from gpuparse.model_folder import (
     save_parser,
 )
 from gpuparse.parser import Parser
-from gpuparse.scoring.weights import hashed_map
+from gpuparse.scorers.linear.weights import hashed_map
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.hostile_files import (
     Arrays,
@@ -777,7 +777,7 @@ def try_entry(entry: Entry, folder: Path) -> str:
 
 def check_model(model: Parser) -> None:
     """Parse with a model in every way that it has."""
-    guides = np.full(TEST.n_words, -1) if model.templates.guide else None
+    guides = np.full(TEST.n_words, -1) if model.linear.templates.guide else None
     if DECODERS[model.decoder].has("marginals", "native"):
         parse_with_confidence(model, TEST, guides=guides, least_risk=True)
     found = model.parse(TEST, guides=guides)

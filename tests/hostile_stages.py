@@ -27,13 +27,13 @@ from gpuparse.data.synthetic import generate
 from gpuparse.data.tag_columns import FEATS, UPOS, XPOS, read_column
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ModelError
+from gpuparse.formats.text import text_chunk
 from gpuparse.pipeline import FILES, LEMMATIZER, TAGGER, TOKENIZER, Pipeline, unpack_stage
 from gpuparse.tagging import lemmatizer, tagger
 from gpuparse.tagging.lemmatizer import learn_lemmatizer
 from gpuparse.tagging.tagger import Tags, learn_tagger
 from gpuparse.text import tokenizer
 from gpuparse.text.conllu import text_pieces
-from gpuparse.text.reader import text_chunk
 from gpuparse.text.training import learn_tokenizer
 from tests.hostile_files import Arrays, bounded, pack, print_outcomes, try_entries
 from tests.hostile_models import FACTS, HEADERS, PACKED, SHAPES, TYPES, VALUES

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Mapping
 
 from gpuparse.data.batch import Batch
 from gpuparse.parser import Parser
-from gpuparse.scoring.weights import label_map
+from gpuparse.scorers.linear.weights import label_map
 from tests.rows import rows_of_arcs, rows_of_ends, rows_of_siblings, wide_map
 
 Part = tuple
@@ -38,10 +38,10 @@ def rows_of_names(named: list[Named], exact: list[Rows], found: list[Rows]) -> d
 
 def rows_of_trees(model: Parser, batch: Batch, named: list[Named]) -> dict[Hashable, int]:
     """The rows of arc and guide features, and of sibling and end features if there are any."""
-    plan, exact = model.plan, wide_map(model.plan)
+    plan, exact = model.linear.plan, wide_map(model.linear.plan)
     ours, theirs = [], []
     for b in range(len(batch)):
-        for features, rows in ((exact, ours), (model.features, theirs)):
+        for features, rows in ((exact, ours), (model.linear.features, theirs)):
             found: dict[Part, list[int]] = dict(rows_of_arcs(batch, b, plan, features))
             if plan.siblings:
                 found |= rows_of_siblings(batch, b, plan, features)
@@ -52,12 +52,12 @@ def rows_of_trees(model: Parser, batch: Batch, named: list[Named]) -> dict[Hasha
 
 def lines_of_labels(model: Parser, batch: Batch, named: list[Named]) -> dict[Hashable, int]:
     """The lines of label features, of labels that are found with the trees."""
-    assert model.joint_plan is not None
-    assert model.label_weights is not None
-    exact = wide_map(model.joint_plan)
-    hashed = label_map(len(model.label_weights.array))
+    assert model.linear.joint_plan is not None
+    assert model.linear.label_weights is not None
+    exact = wide_map(model.linear.joint_plan)
+    hashed = label_map(len(model.linear.label_weights.array))
     ours, theirs = (
-        [rows_of_arcs(batch, b, model.joint_plan, features) for b in range(len(batch))]
+        [rows_of_arcs(batch, b, model.linear.joint_plan, features) for b in range(len(batch))]
         for features in (exact, hashed)
     )
     return rows_of_names(named, ours, theirs)

@@ -5,9 +5,9 @@ import numpy as np
 from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.features.plan import LINE, ArcPlan, LabelPlan, Plan
-from gpuparse.scoring.native import make_scorer, sentences_of
-from gpuparse.scoring.part_rows import ListedPart, list_part_rows, listed_number
-from gpuparse.scoring.weights import FeatureMap, JointLabels, Weights, hashed_map
+from gpuparse.scorers.linear.part_rows import ListedPart, list_part_rows, listed_number
+from gpuparse.scorers.linear.weights import FeatureMap, JointLabels, Weights, hashed_map
+from gpuparse.scorers.native import make_scorer, sentences_of
 
 WIDE = 1 << 32  # rows of a table in which the features of a few sentences do not collide
 

@@ -12,20 +12,20 @@ import torch
 
 from gpuparse.blending import Share, blend
 from gpuparse.config import WordVectorsConfig
+from gpuparse.engines.engine import Scales
 from gpuparse.errors import ConfigError, ScoreError
 from gpuparse.features.templates import TemplateSet, parse_set
 from gpuparse.learning.trainer import Trainer
 from gpuparse.model_folder import load_parser, save_parser
 from gpuparse.parser import Parser
-from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.labels import best_arc_labels, tree_label_scores
-from gpuparse.scoring.tensors import as_tensors
-from gpuparse.scoring.vector_scores import (
-    vector_arc_scores,
-    vector_pair_scores,
-)
-from gpuparse.scoring.word_vectors import GROUP, check_vectors
+from gpuparse.scorers.linear.arcs import arc_scores
+from gpuparse.scorers.linear.labels import all_label_scores, tree_label_scores
+from gpuparse.scorers.tensors import as_tensors
+from gpuparse.scorers.vectors.scorer import vectors_of
+from gpuparse.scorers.vectors.scores import vector_arc_scores, vector_pair_scores
+from gpuparse.scorers.vectors.word_vectors import GROUP, check_vectors
 from tests.graphs_by_place import acyclic_graph, with_deps
+from tests.parsers import parser_with
 from tests.runs import changed, run_config
 from tests.samples import random_sentences, template_set_text, treebank_of
 from tests.test_model import trained
@@ -79,19 +79,26 @@ def shares(*parsers: Parser, weights: tuple[float, ...] = ()) -> list[Share]:
 def arcs_of(parser: Parser) -> np.ndarray:
     """(B, N, N) scores of arcs in nats."""
     batch = parser.encode(TEST)
-    scores = arc_scores(batch, parser.plan.arcs, parser.features, parser.arcs)
-    if parser.vectors is not None:
-        scores = scores + vector_arc_scores(batch, parser.vectors)
-    return cells(scores, batch) * parser.arc_scale
+    scores = arc_scores(batch, parser.linear.plan.arcs, parser.linear.features, parser.linear.arcs)
+    if vectors_of(parser.scorers) is not None:
+        scores = scores + vector_arc_scores(batch, vectors_of(parser.scorers))
+    return cells(scores, batch) * parser.scales.arc
 
 
 def labels_of(parser: Parser, names: list[str]) -> np.ndarray:
     """(B, N, labels) scores in nats of labels of the gold trees, less those of the first one."""
     batch, heads = as_tensors(parser.encode(TEST)), gold_heads()
-    assert parser.label_plan is not None
-    found = tree_label_scores(batch, heads, parser.label_plan, parser.label_weights, parser.vectors)
+    assert parser.linear.label_plan is not None
+    found = tree_label_scores(batch, heads, parser.linear.label_plan, parser.linear.label_weights)
+    for scorer in parser.scorers[1:]:
+        nodes = torch.arange(heads.shape[1]).expand_as(heads)
+        sentences = torch.arange(len(heads)).unsqueeze(1).expand_as(heads)
+        part = scorer.part(scorer.send(parser.encode(TEST), heads.device), parser.encode(TEST))
+        if scorer.has_labels:
+            found = scorer.label_scores(part, heads, (sentences, heads.clamp(min=0), nodes), found)
+            found = found.masked_fill((heads < 0).unsqueeze(-1), 0)
     order = [parser.labels.index(name) for name in names]
-    scores = found.double().numpy()[..., order] * parser.label_scale
+    scores = found.double().numpy()[..., order] * parser.scales.label
     return scores - scores[..., :1]
 
 
@@ -152,7 +159,7 @@ def test_scores_are_the_weighted_sum(name: str, tmp_path: Path) -> None:
     names = list(found.labels)
     of_labels = [each.label_weight * labels_of(each.parser, names) for each in parts]
     assert_sums(labels_of(found, names), of_labels, within)
-    assert not found.is_calibrated
+    assert not found.scales.is_calibrated
 
 
 @pytest.mark.parametrize(
@@ -168,15 +175,15 @@ def test_further_pairs_are_summed(kind: str, decoder: str) -> None:
         for section in [vectors().word_vectors.of_sizes(**{kind: size})]
     )
     found = blend(shares(one, without, other, weights=(0.6, 0.3, 0.4)))
-    assert getattr(found.templates.word_vectors, kind) == 3 * 64
+    assert getattr(found.linear.templates.word_vectors, kind) == 3 * 64
     batch = found.encode(TEST)
     scores = [
-        cells(vector_pair_scores(kind, batch, each.vectors), batch) * each.arc_scale
+        cells(vector_pair_scores(kind, batch, vectors_of(each.scorers)), batch) * each.scales.arc
         for each in (found, one, other)
     ]
     assert_sums(scores[0], [0.6 * scores[1], 0.4 * scores[2]], 0.1)
-    changed = found.vectors._replace(**{f"{kind}_multiplier": 0})
-    plain = replace(found, vectors=changed)
+    changed = vectors_of(found.scorers)._replace(**{f"{kind}_multiplier": 0})
+    plain = parser_with(found, vectors=changed)
     assert not np.array_equal(found.parse(TEST).heads, plain.parse(TEST).heads)
     if kind == "sibling":  # decoders of higher orders have native code alone
         same = found.parse(TEST, backend="torch")
@@ -185,7 +192,7 @@ def test_further_pairs_are_summed(kind: str, decoder: str) -> None:
 
 def test_models_whose_templates_score_some_arcs_are_refused() -> None:
     one, two = (parser(both(), seed=seed) for seed in (1, 2))
-    some = replace(two, vectors=two.vectors._replace(arc_margin=100))
+    some = parser_with(two, vectors=vectors_of(two.scorers)._replace(arc_margin=100))
     with pytest.raises(ScoreError, match=r"word_vectors\.margin cannot be added"):
         blend(shares(one, some))
 
@@ -193,10 +200,14 @@ def test_models_whose_templates_score_some_arcs_are_refused() -> None:
 @pytest.mark.parametrize("steps", [1, 3])
 def test_networks_of_other_ranges(steps: int) -> None:
     one, two = (parser(vectors(), vectors(), seed=seed) for seed in (1, 2))
-    fine = replace(two, vectors=two.vectors._replace(shift=two.vectors.shift + steps))
+    fine = parser_with(
+        two, vectors=vectors_of(two.scorers)._replace(shift=vectors_of(two.scorers).shift + steps)
+    )
     parts = shares(one, fine, weights=(1.0, 2.0**steps))
     found = blend(parts)
-    assert found.vectors.shift < fine.vectors.shift  # scales of rows have 8 bits
+    assert (
+        vectors_of(found.scorers).shift < vectors_of(fine.scorers).shift
+    )  # scales of rows have 8 bits
     assert_sums(arcs_of(found), [each.weight * arcs_of(each.parser) for each in parts], 0.3)
 
 
@@ -204,9 +215,9 @@ def test_networks_of_other_ranges(steps: int) -> None:
 def test_a_model_with_itself_is_the_model(templates: TemplateSet) -> None:
     model = parser(templates, LABELS if templates.arc else vectors())
     found = blend(shares(model, model))
-    assert np.array_equal(found.arcs.array, model.arcs.array)
-    assert np.array_equal(found.label_weights.array, model.label_weights.array)
-    np.testing.assert_allclose(arcs_of(found), arcs_of(model), rtol=0, atol=3 * found.arc_scale)
+    assert np.array_equal(found.linear.arcs.array, model.linear.arcs.array)
+    assert np.array_equal(found.linear.label_weights.array, model.linear.label_weights.array)
+    np.testing.assert_allclose(arcs_of(found), arcs_of(model), rtol=0, atol=3 * found.scales.arc)
     one, other = model.parse(TEST), found.parse(TEST)
     assert np.array_equal(one.heads, other.heads)
     assert np.array_equal(one.labels, other.labels)
@@ -224,10 +235,10 @@ def test_templates_and_vectors_are_what_training_makes_of_both(kind: str) -> Non
             Share("vectors", alone, keys.weight, keys.label_weight),
         ]
     )
-    assert np.array_equal(found.arcs.array, whole.arcs.array)
+    assert np.array_equal(found.linear.arcs.array, whole.linear.arcs.array)
     assert found.labels_with_trees == (kind == "joint")
     assert found.decoder == whole.decoder
-    np.testing.assert_allclose(arcs_of(found), arcs_of(whole), rtol=0, atol=3 * found.arc_scale)
+    np.testing.assert_allclose(arcs_of(found), arcs_of(whole), rtol=0, atol=3 * found.scales.arc)
     one, other = whole.parse(TEST), found.parse(TEST)
     assert np.array_equal(one.heads, other.heads)
     assert np.array_equal(one.labels, other.labels)
@@ -244,42 +255,45 @@ def test_engines_find_the_same_trees(given: TemplateSet) -> None:
 
 def test_joint_labels_are_summed() -> None:
     parsers = [parser(both(), labels_kind="joint", seed=seed) for seed in SEEDS]
-    parsers = [replace(each, vectors=None, templates=bare(each)) for each in parsers]
+    parsers = [parser_with(each, vectors=None, templates=bare(each)) for each in parsers]
     parts = shares(*parsers)
     found = blend(parts)
     assert found.labels_with_trees
-    weights = [each.parser.label_weights.array * each.label_value for each in parts]
+    weights = [each.parser.linear.label_weights.array * each.label_value for each in parts]
     exact = sum(weights)
-    assert np.abs(found.label_weights.array * found.arc_scale - exact).max() <= found.arc_scale
+    assert (
+        np.abs(found.linear.label_weights.array * found.scales.arc - exact).max()
+        <= found.scales.arc
+    )
     batch = as_tensors(found.encode(TEST))
-    most, _ = best_arc_labels(batch, found.joint_plan, found.label_weights)
-    assert most.shape[0] == len(TEST)
+    scores = all_label_scores(batch, found.linear.joint_plan, found.linear.label_weights)
+    assert scores.shape[0] == len(TEST)
 
 
 def bare(parser: Parser) -> TemplateSet:
-    return replace(parser.templates, word_vectors=None)
+    return replace(parser.linear.templates, word_vectors=None)
 
 
 def test_labels_may_be_in_another_order() -> None:
     one, two = (parser(both(), seed=seed) for seed in (1, 2))
     turned = [*two.labels[1:], two.labels[0]]
     order = [*range(1, len(turned)), 0]
-    again = replace(
+    again = parser_with(
         two,
         labels=turned,
-        label_weights=type(two.label_weights)(two.label_weights.array[:, order]),
+        label_weights=type(two.linear.label_weights)(two.linear.label_weights.array[:, order]),
         vectors=turned_labels(two, order),
     )
     straight, other = blend(shares(one, two)), blend(shares(one, again))
     assert list(other.labels) == list(one.labels)
-    assert np.array_equal(straight.label_weights.array, other.label_weights.array)
-    for name in straight.vectors._fields[1:]:
-        found = getattr(other.vectors, name)
-        assert np.array_equal(getattr(straight.vectors, name), found), name
+    assert np.array_equal(straight.linear.label_weights.array, other.linear.label_weights.array)
+    for name in vectors_of(straight.scorers)._fields[1:]:
+        found = getattr(vectors_of(other.scorers), name)
+        assert np.array_equal(getattr(vectors_of(straight.scorers), name), found), name
 
 
 def turned_labels(parser: Parser, order: list[int]) -> Any:
-    of = parser.vectors
+    of = vectors_of(parser.scorers)
     padded = order + [order[0]] * (len(of.label_constants) - len(order))
     arrays = {
         name: np.ascontiguousarray(getattr(of, name)[:, padded])
@@ -291,11 +305,11 @@ def turned_labels(parser: Parser, order: list[int]) -> Any:
 def test_networks_lie_side_by_side() -> None:
     parsers = [parser(vectors(), vectors(), seed=seed) for seed in SEEDS]
     found = blend(shares(*parsers))
-    check_vectors(found.vectors)
-    assert found.vectors.networks == 3
-    assert GROUP * len(found.vectors.heads) == 3 * 64
+    check_vectors(vectors_of(found.scorers))
+    assert vectors_of(found.scorers).networks == 3
+    assert GROUP * len(vectors_of(found.scorers).heads) == 3 * 64
     again = blend(shares(found, parsers[0]))
-    assert again.vectors.networks == 4
+    assert vectors_of(again.scorers).networks == 4
 
 
 def test_pruners_are_summed() -> None:
@@ -303,25 +317,28 @@ def test_pruners_are_summed() -> None:
     text += "grandparent:\n  - templates: [g.pos h.pos m.pos]\n"
     keys = {"decoder": "eisner_grand_sibling", "pruning_epochs": 1, "folds": 2}
     one, two = (parser(parse_set(text, "all"), max_heads=3, seed=s, **keys) for s in (1, 2))
-    wide = replace(two, pruner=two.pruner._replace(max_heads=4, threshold=0.5))
+    wide = parser_with(two, pruner=two.linear.pruner._replace(max_heads=4, threshold=0.5))
     parts = shares(one, wide, weights=(0.75, 0.5))
-    found = blend(parts).pruner
+    found = blend(parts).linear.pruner
     exact = sum(
-        share.weight / 1.25 * share.parser.pruner.scale * share.parser.pruner.weights.array
+        share.weight
+        / 1.25
+        * share.parser.linear.pruner.scale
+        * share.parser.linear.pruner.weights.array
         for share in parts
     )
     assert np.abs(found.weights.array * found.scale - exact).max() <= found.scale
-    assert (found.max_heads, found.threshold) == (4, min(0.5, one.pruner.threshold))
+    assert (found.max_heads, found.threshold) == (4, min(0.5, one.linear.pruner.threshold))
     with pytest.raises(ConfigError, match="prunes the arcs"):
-        blend(shares(one, replace(two, pruner=None)))
+        blend(shares(one, parser_with(two, pruner=None)))
 
 
 def test_the_smallest_gain_is_in_nats() -> None:
     templates = parse_set(template_set_text(arc=ARCS, sibling=["s.pos m.pos"]), "siblings")
     one, two = (parser(templates, seed=seed, decoder="hill_climb") for seed in (1, 2))
     found = blend(shares(one, two, weights=(1.0, 3.0)))
-    nats = one.min_gain * one.arc_scale + 3 * two.min_gain * two.arc_scale
-    assert found.min_gain * found.arc_scale == pytest.approx(nats)
+    nats = one.min_gain * one.scales.arc + 3 * two.min_gain * two.scales.arc
+    assert found.min_gain * found.scales.arc == pytest.approx(nats)
     assert nats == pytest.approx(2.0)  # four times the 0.5 of the config
 
 
@@ -404,8 +421,8 @@ def test_relations_must_be_the_same() -> None:
 
 def test_calibration_is_dropped_and_not_mixed() -> None:
     one, two = (parser(both(), seed=seed) for seed in (1, 2))
-    scaled = [each.with_scales(3 * each.arc_scale, each.label_scale) for each in (one, two)]
-    assert not blend(shares(*scaled)).is_calibrated
+    scaled = [each.with_scales(3 * each.scales.arc, each.scales.label) for each in (one, two)]
+    assert not blend(shares(*scaled)).scales.is_calibrated
     with pytest.raises(ConfigError, match="calibrated"):
         blend(shares(one, scaled[1]))
 
@@ -413,15 +430,15 @@ def test_calibration_is_dropped_and_not_mixed() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"arc_scale": 5e-324}, "a point of its scores is 4.9"),
+        ({"scales": Scales(5e-324)}, "a point of its scores is 4.9"),
         ({"min_gain": 1e308}, "its min_gain is too large"),
-        ({"arc_scale": 1e9, "weight": 1e3}, "scores of trees or labels are too large"),
+        ({"scales": Scales(1e9), "weight": 1e3}, "scores of trees or labels are too large"),
     ],
 )
-def test_scores_that_have_no_sum(change: dict[str, float], message: str) -> None:
+def test_scores_that_have_no_sum(change: dict[str, Any], message: str) -> None:
     model, change = parser(BARE), dict(change)
     weight = change.pop("weight", 1.0)
-    share = Share("strange", replace(model, **change), weight, weight)
+    share = Share("strange", parser_with(model, **change), weight, weight)
     with pytest.raises(ConfigError, match=f"strange cannot be blended: {message}"):
         blend([share, Share("model", model, 1.0, 1.0)])
 

@@ -2,7 +2,6 @@
 the model's own scores and against enumeration."""
 
 import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ import torch
 from gpuparse import inference
 from gpuparse.confidence import find_k_best_trees, find_marginals, parse_with_confidence
 from gpuparse.data.batch import word_places
+from gpuparse.engines.engine import Scales
 from gpuparse.errors import ConfigError, DataError, ModelError, NoTreeError
 from gpuparse.features.templates import parse_set
 from gpuparse.inference import minimum_bayes_risk
@@ -18,12 +18,13 @@ from gpuparse.learning.gold import unkeepable
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.model_folder import load_parser, save_parser
 from gpuparse.parser import Parser
-from gpuparse.scoring.arcs import TorchScorer, arc_scores
-from gpuparse.scoring.siblings import sibling_scores
-from gpuparse.scoring.tensors import as_tensors
-from gpuparse.scoring.vector_scores import vector_arc_scores
-from gpuparse.scoring.weights import label_map
+from gpuparse.scorers.linear.arcs import arc_scores
+from gpuparse.scorers.linear.labels import all_label_scores
+from gpuparse.scorers.linear.siblings import sibling_scores
+from gpuparse.scorers.vectors.scorer import vectors_of
+from gpuparse.scorers.vectors.scores import vector_arc_scores
 from tests.oracles import brute_force
+from tests.parsers import parser_with
 from tests.samples import any_heads, random_sentences, template_set_text, treebank_of
 from tests.test_model import TEST, TRAIN, WITH_VECTORS, trained
 
@@ -47,7 +48,7 @@ SHORT = random_sentences(7, 12, 4)
 def model(request) -> Parser:
     """A model whose probabilities are neither all alike nor all 0 or 1."""
     raw = trained(**KINDS[request.param])
-    return raw.with_scales(20 * raw.arc_scale, 7 * raw.label_scale)
+    return raw.with_scales(20 * raw.scales.arc, 7 * raw.scales.label)
 
 
 def dense(model: Parser, treebank):
@@ -56,30 +57,26 @@ def dense(model: Parser, treebank):
     And the label scores (B, N, N, L) in nats of labels that are found with the trees, or None.
     """
     batch = model.encode(treebank)
-    given = model.features, model.arcs
-    arcs = arc_scores(batch, model.plan.arcs, *given, backend="torch").double() * model.arc_scale
-    if model.vectors:
-        added = vector_arc_scores(batch, model.vectors, backend="torch")
-        arcs = arcs + added.double() * model.arc_scale
+    given = model.linear.features, model.linear.arcs
+    arcs = (
+        arc_scores(batch, model.linear.plan.arcs, *given, backend="torch").double()
+        * model.scales.arc
+    )
+    if vectors_of(model.scorers):
+        added = vector_arc_scores(batch, vectors_of(model.scorers), backend="torch")
+        arcs = arcs + added.double() * model.scales.arc
     labels = None
-    if model.joint_plan:
-        weights = model.label_weights
-        scorer = TorchScorer(
-            as_tensors(batch), model.joint_plan, label_map(len(weights.array)), weights, 1 << 20
-        )
-        columns = [
-            scorer.reduced(lambda scores, c=c: (scores[..., c],))[0]
-            for c in range(len(model.labels))
-        ]
-        labels = torch.stack(columns, -1).double()
-        arcs = arcs + labels.max(-1).values * model.arc_scale
-        labels = labels * model.label_scale
+    if model.linear.joint_plan:
+        weights = model.linear.label_weights
+        labels = all_label_scores(batch, model.linear.joint_plan, weights).double()
+        arcs = arcs + labels.max(-1).values * model.scales.arc
+        labels = labels * model.scales.label
     options = {"single_root": model.single_root}
     parts = [arcs]
-    if model.plan.siblings:
-        siblings, ends = sibling_scores(batch, model.plan.siblings, *given, backend="torch")
-        parts.append(siblings.double() * model.arc_scale)
-        options["end_scores"] = ends.double() * model.arc_scale
+    if model.linear.plan.siblings:
+        siblings, ends = sibling_scores(batch, model.linear.plan.siblings, *given, backend="torch")
+        parts.append(siblings.double() * model.scales.arc)
+        options["end_scores"] = ends.double() * model.scales.arc
     return parts, batch.lengths, options, labels
 
 
@@ -122,7 +119,7 @@ def test_probabilities_are_those_of_torch_sums(model):
 
 
 def test_labels_of_finished_trees_have_the_probability_of_their_scores(model):
-    if model.joint_plan:
+    if model.linear.joint_plan:
         pytest.skip("found with the trees; compared with torch in another test")
     batch = model.encode(TEST)
     places = word_places(batch)
@@ -138,7 +135,7 @@ def test_labels_of_finished_trees_have_the_probability_of_their_scores(model):
     np.testing.assert_allclose(probabilities.sum(0), 1.0, atol=1e-12)
     assert np.array_equal(probabilities.argmax(0), found.labels)
     # Ratios of probabilities are differences of scores: twice the unit, ratios squared.
-    twice = model.with_scales(model.arc_scale, 2 * model.label_scale)
+    twice = model.with_scales(model.scales.arc, 2 * model.scales.label)
     labels[places] = 0
     squared = find_marginals(twice, batch, heads, labels).labels[0, places]
     np.testing.assert_allclose(
@@ -284,18 +281,18 @@ def test_heads_that_no_tree_has(model):
 def test_scales_survive_saving_and_change_no_tree(model, tmp_path):
     save_parser(model, tmp_path)
     again = load_parser(tmp_path)
-    assert (again.arc_scale, again.label_scale) == (model.arc_scale, model.label_scale)
-    assert again.is_calibrated is True
+    assert (again.scales.arc, again.scales.label) == (model.scales.arc, model.scales.label)
+    assert again.scales.is_calibrated is True
     other = model.with_scales(1.0, 1.0, is_calibrated=False)
     assert np.array_equal(other.parse(TEST).heads, model.parse(TEST).heads)
-    assert other.is_calibrated is False
+    assert other.scales.is_calibrated is False
     for scales in ((0.0, 0.0), (-1.0, -1.0), (np.inf, np.inf), (1, 1)):
         with pytest.raises(ValueError, match="above 0"):
             model.with_scales(*scales)
 
 
 def test_facts_that_are_no_scales(model, tmp_path):
-    save_parser(replace(model, arc_scale=float("nan")), tmp_path)
+    save_parser(parser_with(model, scales=Scales(float("nan"))), tmp_path)
     with pytest.raises(ModelError, match="arc_unit or label_unit"):
         load_parser(tmp_path)
 
@@ -303,8 +300,8 @@ def test_facts_that_are_no_scales(model, tmp_path):
 def test_the_units_of_training_come_with_the_scale():
     """The same averages in 8 and in 16 bits: scores in nats that hardly differ."""
     coarse, fine = trained(bits=8), trained(bits=16)
-    assert not fine.is_calibrated
-    assert coarse.arc_scale == pytest.approx(fine.arc_scale * 32767 / 127)
+    assert not fine.scales.is_calibrated
+    assert coarse.scales.arc == pytest.approx(fine.scales.arc * 32767 / 127)
     ours, theirs = (
         find_k_best_trees(coarse, TEST, 1).scores,
         find_k_best_trees(fine, TEST, 1).scores,
@@ -356,23 +353,23 @@ def test_fitted_units_are_the_likeliest(kind):
     # Partly known: of trees that are drawn by chance alone, it is best to be sure of nothing.
     treebank = treebank_of(TRAIN[:15] + random_sentences(900, 30, 9))
     fitted, before, after = fit_temperatures(raw, treebank)
-    assert fitted.is_calibrated
+    assert fitted.scales.is_calibrated
     assert after.heads + after.labels < before.heads + before.labels
 
     def loss(model):
         return fit_temperatures(model, treebank)[1]
 
     again = fit_temperatures(fitted, treebank)[0]
-    assert again.arc_scale == pytest.approx(fitted.arc_scale, rel=0.03)
-    assert again.label_scale == pytest.approx(fitted.label_scale, rel=0.03)
+    assert again.scales.arc == pytest.approx(fitted.scales.arc, rel=0.03)
+    assert again.scales.label == pytest.approx(fitted.scales.label, rel=0.03)
     for factor in (0.8, 1.25):
-        of_arcs = loss(fitted.with_scales(fitted.arc_scale * factor, fitted.label_scale))
+        of_arcs = loss(fitted.with_scales(fitted.scales.arc * factor, fitted.scales.label))
         assert of_arcs.heads >= after.heads
         assert of_arcs.labels == after.labels
-        of_labels = loss(fitted.with_scales(fitted.arc_scale, fitted.label_scale * factor))
+        of_labels = loss(fitted.with_scales(fitted.scales.arc, fitted.scales.label * factor))
         assert of_labels.labels >= after.labels
         assert of_labels.heads == after.heads
-    assert fit_temperatures(raw, treebank, threads=3)[0].arc_scale == fitted.arc_scale
+    assert fit_temperatures(raw, treebank, threads=3)[0].scales.arc == fitted.scales.arc
 
 
 def test_heads_that_no_projective_tree_keeps():

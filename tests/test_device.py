@@ -8,20 +8,13 @@ import torch
 
 from gpuparse.confidence import find_k_best_trees, parse_with_confidence
 from gpuparse.decoder_choice import with_decoder
+from gpuparse.engines import admission
+from gpuparse.engines.admission import CHAIN, LOWER, OWN, Admission, permitted_orders
+from gpuparse.engines.dense import Dense
 from gpuparse.errors import ConfigError, NoTreeError, ScoreError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser, Predictions
-from gpuparse.scoring import admission
-from gpuparse.scoring.admission import (
-    CHAIN,
-    LOWER,
-    OWN,
-    Admission,
-    PartSize,
-    permitted_orders,
-    sentence_cells,
-)
-from gpuparse.scoring.device import DeviceParser
+from gpuparse.scorers.sizes import PartSize, sentence_cells
 from tests.inference.decoders import HAS_GPU
 from tests.learning.test_guides import OPTIONS, SECOND_ORDER, guides_of
 from tests.learning.test_guides import TEMPLATES as FIRST_ORDER
@@ -132,27 +125,24 @@ class Scarce:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
         self.batches: list[tuple[int, int]] = []  # sentences and cells of those that went through
         self.refused = 0
-        parse = DeviceParser._parse
+        score = Dense._scored
 
-        def scarce(parser: DeviceParser, batch, *others):
-            siblings = parser._scored.plan.siblings is not None
-            cells = len(batch) * int(
-                sentence_cells(np.array([batch.n_nodes - 1]), PartSize(2 + siblings))[0]
-            )
+        def scarce(engine: Dense, sent, batch, known):
+            cells = len(batch) * int(engine._scorer.size(batch.lengths.max(keepdims=True))[0])
             if cells > most:
                 self.refused += 1
                 raise torch.OutOfMemoryError("no room")
             self.batches.append((len(batch), cells))
-            return parse(parser, batch, *others)
+            return score(engine, sent, batch, known)
 
-        monkeypatch.setattr(DeviceParser, "_parse", scarce)
+        monkeypatch.setattr(Dense, "_scored", scarce)
 
 
 def test_case_31_without_memory_the_budget_is_halved(
     model: Parser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = model.parse(TEST)
-    siblings = model.plan.siblings is not None
+    siblings = model.linear.plan.siblings is not None
     of_longest = int(sentence_cells(np.array([max(LENGTHS)]), PartSize(2 + siblings))[0])
     scarce = Scarce(monkeypatch, 3 * of_longest)
     assert same(model.parse(TEST, backend="torch"), expected)
@@ -169,7 +159,7 @@ def test_case_31_a_sentence_that_no_device_has_memory_for_is_parsed_in_main_memo
     model: Parser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = model.parse(TEST)
-    siblings = model.plan.siblings is not None
+    siblings = model.linear.plan.siblings is not None
     scarce = Scarce(monkeypatch, int(sentence_cells(np.array([7]), PartSize(2 + siblings))[0]))
     assert same(model.parse(TEST, backend="torch"), expected)
     too_long = sum(len(sentence) > 7 for sentence in SENTENCES)
@@ -199,7 +189,7 @@ def test_other_errors_are_not_taken_for_want_of_memory(monkeypatch: pytest.Monke
     def broken(*_: object) -> None:
         raise RuntimeError("something else")
 
-    monkeypatch.setattr(DeviceParser, "_parse", broken)
+    monkeypatch.setattr(Dense, "_scored", broken)
     with pytest.raises(RuntimeError, match="something else"):
         trained().parse(TEST, backend="torch")
 
@@ -217,7 +207,12 @@ def test_sentences_without_a_tree_are_told_of_on_every_backend() -> None:
 @pytest.mark.parametrize("budget", [1, 5_000, 1 << 20])
 def test_batches_are_admitted_by_their_cells(batch_size: int, budget: int) -> None:
     lengths = np.array([3, 9, 1, 30, 30, 12, 5, 5, 0, 2])
-    batches = [part for part, _ in Admission(lengths, batch_size, budget, PartSize(3)).run(len)]
+    batches = [
+        part
+        for part, _ in Admission(
+            lengths, batch_size, budget, sentence_cells(lengths, PartSize(3))
+        ).run(len)
+    ]
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
     for part in batches:
         assert len(part) <= batch_size
@@ -229,7 +224,7 @@ def test_batches_are_admitted_by_their_cells(batch_size: int, budget: int) -> No
 
 def test_a_batch_size_that_is_none() -> None:
     with pytest.raises(ConfigError, match="batch_size is 0"):
-        Admission(np.array([1]), 0, 1, PartSize(2))
+        Admission(np.array([1]), 0, 1, np.array([8]))
 
 
 def test_cells_are_those_of_the_tensors() -> None:
@@ -247,14 +242,16 @@ def test_orders_go_by_length_alone() -> None:
     lengths = np.array([0, 5, 6, 17, 18, 400])
     most = cells_of(5, siblings=True)
     assert most == cells_of(7, siblings=False) - 78 or most >= cells_of(5, siblings=False)
-    orders = permitted_orders(lengths, PartSize(3), max_cells=most)
+    orders = permitted_orders(lengths, sentence_cells(lengths, PartSize(3)), max_cells=most)
     assert orders[:3].tolist() == [OWN, OWN, LOWER]
     assert orders[-1] == CHAIN
     assert (np.diff(orders) >= 0).all()
-    first = permitted_orders(lengths, PartSize(2), max_cells=most)
+    first = permitted_orders(lengths, sentence_cells(lengths, PartSize(2)), max_cells=most)
     assert set(first.tolist()) == {OWN, CHAIN}
     assert (first == CHAIN).tolist() == (orders == CHAIN).tolist()
-    assert not permitted_orders(lengths, PartSize(3), max_cells=admission.MAX_CELLS).any()
+    assert not permitted_orders(
+        lengths, sentence_cells(lengths, PartSize(3)), max_cells=admission.MAX_CELLS
+    ).any()
 
 
 def heads_by_sentence(found: Predictions) -> list[list[int]]:
@@ -266,7 +263,7 @@ def heads_by_sentence(found: Predictions) -> list[list[int]]:
 def test_long_sentences_fall_back_to_the_first_order(
     model: Parser, device: str, backend: str
 ) -> None:
-    siblings = model.plan.siblings is not None
+    siblings = model.linear.plan.siblings is not None
     most = cells_of(7, siblings=siblings)
     place = {"device": device, "backend": backend}
     found = model.parse(TEST, max_cells=most, **place)
@@ -288,7 +285,7 @@ def test_long_sentences_fall_back_to_the_first_order(
         counts = np.diff(found.graphs.starts)
         assert (counts[long] == 1).all()
         assert np.array_equal(found.graphs.heads[found.graphs.starts[:-1][long]], found.heads[long])
-    if model.label_weights and model.joint_plan is None:
+    if model.linear.label_weights and model.linear.joint_plan is None:
         assert found.labels is not None
         assert (found.labels >= 0).all()
 
@@ -297,7 +294,7 @@ def test_a_lower_order_has_the_same_kind_of_trees(model: Parser) -> None:
     mine, lower = DECODERS[model.decoder], DECODERS[model.lower_order().search_decoder]
     assert lower.is_projective == mine.is_projective
     assert not lower.reads_siblings
-    assert model.lower_order().plan.siblings is None
+    assert model.lower_order().linear.plan.siblings is None
 
 
 def test_no_sentence_is_too_long_for_probabilities_and_several_trees() -> None:

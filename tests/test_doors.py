@@ -5,6 +5,10 @@ The doors are the command, its shards, `parse`, `parse_text`, `stream`, `parse_f
 command learns.
 """
 
+import gzip
+import io
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow
@@ -15,7 +19,7 @@ import gpuparse
 from gpuparse.commands import parse, train
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, DataError
 from gpuparse.interop.files import FileParser
 from gpuparse.interop.ray import RayParser
 from tests.runs import model_files
@@ -49,8 +53,12 @@ OPTIONS = {
     "single root": (["--single-root"], {"single_root": True}),
 }  # fmt: skip
 OF_COLUMNS = ("kept heads", "kept tags", "kept tags, probabilities")
-KINDS = ("tagged.conllu", "words.conllu", "some.conllu", "text.txt", "words.vert")
-NAMES = {"text.txt": "text.conllu", "words.vert": "words.vert.conllu"}  # of outputs
+KINDS = ("tagged.conllu", "words.conllu", "some.conllu", "text.txt", "words.vert", "sent.lines")
+NAMES = {  # of outputs
+    "text.txt": "text.conllu", "words.vert": "words.vert.conllu",
+    "sent.lines": "sent.lines.conllu",
+}  # fmt: skip
+INPUTS = {".vert": "vertical", ".lines": "lines"}  # what no suffix says
 TABLES = ("table.parquet", "table.arrow")
 OF_FILES = {"probabilities", "mbr", "keep_heads", "keep", "on_error", "single_root"}
 
@@ -72,6 +80,7 @@ def made(tmp_path_factory) -> SimpleNamespace:
     (folder / "in" / "text.txt").write_text(text)
     lines = ["\n".join(sentence.forms) + "\n" for sentence in treebank]
     (folder / "in" / "words.vert").write_text("\n".join(lines))
+    (folder / "in" / "sent.lines").write_text(text.replace("\n\n", "\n\n\n") + "\n")
     table = pyarrow.table(
         {
             "page": list(range(len(treebank))), "form": [s.forms for s in treebank],
@@ -106,8 +115,8 @@ def parts_of(options: dict) -> tuple[dict, dict]:
 
 def by_command(made, name: str, words: list[str], folder) -> bytes:
     arguments = [made.model, made.folder / "in" / name, *words, "--output", f"{folder}/", "--quiet"]
-    if name.endswith(".vert"):
-        arguments += ["--input", "vertical"]
+    if suffix := INPUTS.get(Path(name).suffix):
+        arguments += ["--input", suffix]
     assert parse.main([str(word) for word in arguments]) == 0
     [file] = [path for path in folder.iterdir() if not path.name.endswith(".done")]
     return file.read_bytes()
@@ -119,7 +128,7 @@ def test_all_doors_give_the_same_bytes(made, tmp_path, name, what):
     words, options = OPTIONS[what]
     if what in OF_COLUMNS and not name.endswith(".conllu"):
         pytest.skip("an option about columns, which the input has not")
-    kind = {"input": "vertical"} if name.endswith(".vert") else {}
+    kind = {"input": INPUTS[Path(name).suffix]} if Path(name).suffix in INPUTS else {}
     source = made.folder / "in" / name
     expected = by_command(made, name, words, tmp_path / "out")
     [output] = (tmp_path / "out").iterdir()
@@ -194,8 +203,159 @@ def test_all_doors_refuse_what_the_input_has_not(made, tmp_path, name):
         if "on_error" not in argument:
             with pytest.raises(ConfigError, match="has no columns"):
                 parser.stream(source, **argument, **kind)
-    with pytest.raises(ConfigError, match="input: expected auto, text, vertical, conllu, parquet"):
+    with pytest.raises(ConfigError, match="input: expected auto, text, lines, vertical,"):
         parser.stream(source, input="html")
+
+
+@pytest.mark.parametrize("name", ["tagged.conllu", "text.txt", "words.vert"])
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_compressed_files_have_the_bytes_of_others(made, tmp_path, name, suffix):
+    pack, unpack = packers(suffix)
+    source = tmp_path / f"{name}{suffix}"
+    source.write_bytes(pack((made.folder / "in" / name).read_bytes()))
+    expected = by_command(made, name, [], tmp_path / "plain")
+    words = ["--input", "vertical"] if name.endswith(".vert") else []
+    kind = {"input": "vertical"} if words else {}
+    of_name = NAMES.get(name, name) + suffix
+    for target in (tmp_path / "out", tmp_path / "again"):
+        arguments = [str(made.model), str(source), *words, "--output", f"{target}/", "--quiet"]
+        assert parse.main(arguments) == 0
+        assert unpack((target / of_name).read_bytes()) == expected
+    assert (tmp_path / "out" / of_name).read_bytes() == (tmp_path / "again" / of_name).read_bytes()
+    parser = gpuparse.load(made.model, threads=1)
+    parser.parse_file(source, tmp_path / "file", **kind)
+    assert (tmp_path / "file").read_bytes() == expected
+    streamed = parser.stream(source, **kind)
+    assert "".join(s.to_conllu() for s in streamed).encode() == expected
+    FileParser(made.model, tmp_path, made.folder / f"files{suffix}", **kind)(source.name)
+    assert unpack((made.folder / f"files{suffix}" / of_name).read_bytes()) == expected
+    half = tmp_path / f"half-{name}{suffix}"
+    half.write_bytes(source.read_bytes()[:-20])
+    with pytest.raises(DataError, match=rf"half-{name}{suffix}: cannot be decompressed: "):
+        parser.parse_file(half, tmp_path / "none", **kind)
+    assert not (tmp_path / "none").exists()
+    with pytest.raises(ConfigError, match="a compressed file cannot be cut"):
+        parse.main([str(made.model), str(source), *words, "-o", f"{tmp_path}/x", "--shard", "1/2"])
+
+
+def packers(suffix: str):
+    if suffix == ".gz":
+        # Two streams after each other are one.
+        return lambda data: gzip.compress(data[:900]) + gzip.compress(data[900:]), gzip.decompress
+    zstandard = pytest.importorskip("zstandard")
+
+    def unpack(data: bytes) -> bytes:
+        reader = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data))
+        return reader.read()
+
+    return lambda data: zstandard.compress(data[:900]) + zstandard.compress(data[900:]), unpack
+
+
+def test_a_folder_is_parsed_by_all_doors(made, tmp_path):
+    source = tmp_path / "in"
+    (source / "below").mkdir(parents=True)
+    for name, place in (("text.txt", source), ("tagged.conllu", source / "below")):
+        (place / name).write_bytes((made.folder / "in" / name).read_bytes())
+    (source / ".hidden").write_bytes(b"no CoNLL-U")
+    arguments = [str(made.model), str(source), "--output", str(tmp_path / "out"), "--quiet"]
+    assert parse.main(arguments) == 0
+    outputs = {"text.conllu": "text.txt", "below/tagged.conllu": "tagged.conllu"}
+    parser = gpuparse.load(made.model, threads=1)
+    counts = parser.parse_file(source, tmp_path / "python")
+    for output, name in outputs.items():
+        expected = by_command(made, name, [], tmp_path / name)
+        assert (tmp_path / "out" / output).read_bytes() == expected
+        assert (tmp_path / "python" / output).read_bytes() == expected
+    found = list(parser.stream(source))
+    assert counts == (len(found), 0)
+    with pytest.raises(ConfigError, match="is a folder: give --output FOLDER"):
+        parse.main([str(made.model), str(source)])
+    with pytest.raises(ConfigError, match="name another folder for the output"):
+        parser.parse_file(source, source / "out")
+
+
+def test_documents_of_all_doors_have_the_sentences_of_their_texts(made, tmp_path):
+    whole = (made.folder / "in" / "text.txt").read_text().split("\n\n")
+    texts = ["\n\n".join(whole[:9]), None, " ".join(whole[9:20]), "", whole[20]]
+    names = ["a", "b", "c", "d", "e"]
+    parser = gpuparse.load(made.model, threads=1)
+    alone = {
+        name: [sentence.heads for sentence in parser.parse_text(text or "")]
+        for name, text in zip(names, texts, strict=True)
+    }
+    there = {name: heads for name, heads in alone.items() if heads}
+    table = pyarrow.table({"id": names, "n": range(5), "text": texts})
+    parquet.write_table(table, tmp_path / "docs.parquet")
+    arguments = [str(made.model), str(tmp_path / "docs.parquet"), "--quiet", "--output"]
+    assert parse.main([*arguments, f"{tmp_path}/out.parquet"]) == 0
+    assert parse.main([*arguments, f"{tmp_path}/shards.parquet", "--shard", "all/2"]) == 0
+    expected = (tmp_path / "out.parquet").read_bytes()
+    assert (tmp_path / "shards.parquet").read_bytes() == expected
+    parser.parse_file(tmp_path / "docs.parquet", tmp_path / "file.parquet")
+    assert (tmp_path / "file.parquet").read_bytes() == expected
+    rows = parquet.read_table(tmp_path / "out.parquet").to_pydict()
+    found = {name: [] for name in names}
+    for name, number, heads in zip(rows["id"], rows["n"], rows["head"], strict=True):
+        assert names[number] == name
+        found[name] += [heads] if heads else []
+    assert found == alone
+    first = parser.parse_text(texts[0])[0].to_conllu()
+    assert f"# text = {rows['text'][0]}\n" in first
+    of_list = parser.parse_text([text or "" for text in texts], ids=names)
+    for of_door in (
+        of_list, parser.parse(table), parser.parse(table.to_pandas()),
+    ):  # fmt: skip
+        trees = {n: [s.heads for s in ss if len(s)] for n, ss in of_door.documents.items()}
+        assert {name: heads for name, heads in trees.items() if heads} == there
+    assert str(parser.parse(table).to_arrow().to_pydict()) == str(rows)
+    assert str(RayParser(made.model, threads=1, device="cpu")(table).to_pydict()) == str(rows)
+    streamed = [(s.document, s.heads) for s in parser.stream(tmp_path / "docs.parquet") if len(s)]
+    assert streamed == [(name, heads) for name in names for heads in alone[name]]
+    text = of_list.to_conllu()
+    assert [line for line in text.split("\n") if line.startswith("# newdoc")] == [
+        f"# newdoc id = {name}" for name in there
+    ]
+    assert "# sent_id = c-1-1" in text
+    bad = table.set_column(2, "text", pyarrow.array(["A\0b.", "c.", "d.", "e.", "f."]))
+    nulls = RayParser(made.model, threads=1, device="cpu", on_error="null")(bad).to_pydict()
+    assert [heads is None for heads in nulls["head"]] == [True, False, False, False, False]
+    with pytest.raises(DataError, match=r"row 0 of a batch of 5 rows: byte 1 of the text is NUL"):
+        RayParser(made.model, threads=1, device="cpu")(bad)
+    with pytest.raises(DataError, match=r"texts\[0\]: byte 1 of the text is NUL"):
+        parser.parse_text(["A\0b."])
+    with pytest.raises(ConfigError, match="no heads to keep"):
+        parser.parse(table, keep_heads=True)
+
+
+@pytest.mark.parametrize("name", ["tagged.conllu", "text.txt", "words.vert", "sent.lines"])
+def test_answers_come_while_a_pipe_is_open(made, monkeypatch, capfdbinary, name):
+    kind = INPUTS.get(Path(name).suffix, "text" if name.endswith(".txt") else "conllu")
+    content = (made.folder / "in" / name).read_bytes()
+    ends = b"\n" if kind == "lines" else b"\n\n"
+    parts = [part + ends for part in content.split(ends) if part.strip()][:3]
+    answers = []
+
+    class Pipe(io.RawIOBase):
+        def readable(self):
+            return True
+
+        def readinto(self, buffer):
+            # The answer to the part before must be there when the next one is asked for.
+            answers.append(capfdbinary.readouterr().out)
+            part = parts[len(answers) - 1] if len(answers) <= len(parts) else b""
+            buffer[: len(part)] = part
+            return len(part)
+
+    stdin = io.TextIOWrapper(io.BufferedReader(Pipe(), 1 << 20))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert parse.main([str(made.model), "--input", kind, "--immediate", "--quiet"]) == 0
+    assert answers[0] == b""
+    assert [answer.count(b"\n\n") > 0 for answer in answers[1:4]] == [True, True, True]
+    # The same bytes as when all is there at once, but for the empty lines of text.
+    together = b"".join(parts)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(together)))
+    assert parse.main([str(made.model), "--input", kind, "--quiet"]) == 0
+    assert b"".join(answers) == capfdbinary.readouterr().out
 
 
 @pytest.mark.parametrize("keys", [{"parser": False}, {}], ids=["without a parser", "with one"])

@@ -11,7 +11,7 @@ import pytest
 
 import gpuparse
 from gpuparse.__main__ import main
-from gpuparse.confidence import find_k_best
+from gpuparse.engines.engine import How
 from gpuparse.errors import ConfigError, NoTreeError, ScoreError
 from gpuparse.explaining import Explanation, explain
 from gpuparse.features.templates import TemplateSet, parse_set
@@ -20,8 +20,8 @@ from gpuparse.jobs.reasons import as_dict, as_html, as_text
 from gpuparse.learning.trainer import Trainer
 from gpuparse.model_folder import save_parser
 from gpuparse.parser import Parser
-from gpuparse.scoring.device import DeviceParser
-from gpuparse.scoring.tensors import as_tensors
+from gpuparse.scorers.linear.dense import template_scores
+from gpuparse.scorers.tensors import as_tensors
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.learning.literal import (
     ALL,
@@ -96,14 +96,12 @@ def explanations(model: Parser, **options: object) -> list[Explanation]:
 
 def native_score(model: Parser, each: Explanation, heads: tuple[int, ...]) -> int:
     """What a tree scores in the search for k best trees, all its heads being known."""
-    guides = TEST.heads if model.templates.guide else None
+    guides = TEST.heads if model.linear.templates.guide else None
     b = [[row[1] for row in words] for words in SENTENCES].index(list(each.forms))
     batch = model.encode(TEST, guides).select(np.array([b]))
-    shape = 1, batch.values.shape[1]
-    known = np.full(shape[1], -1, np.int64)
+    known = np.full(batch.n_tokens, -1, np.int64)
     known[int(batch.starts[0]) + 1 :][: len(heads)] = heads
-    nothing = np.full(shape, -1, np.int64)
-    return int(find_k_best(model, batch, known, nothing, nothing.copy())[0, 0])
+    return int(model.host.k_best(batch, known, 1, How(), probabilities=False).scores[0, 0])
 
 
 def literal_score(model: Parser, each: Explanation, arcs: set[tuple[int, int]]) -> int:
@@ -111,7 +109,7 @@ def literal_score(model: Parser, each: Explanation, arcs: set[tuple[int, int]]) 
     literal = Literal(SENTENCES, changed(OPTIONS, decoder="dual_decomposition"), model)
     b = [[row[1] for row in words] for words in SENTENCES].index(list(each.forms))
     features = literal.features_of(b, Answer(frozenset(arcs)))
-    return sum(int(model.arcs.array[row, 0]) * times for row, times in features.items())
+    return sum(int(model.linear.arcs.array[row, 0]) * times for row, times in features.items())
 
 
 OF_GRAPHS = {
@@ -158,7 +156,7 @@ def test_lines_add_up_to_the_scores(case: str) -> None:
         if DECODERS[decoder].has("k_best", "native"):
             for score, tree in both:
                 assert score == native_score(model, each, tree)
-        if each.is_exact and model.pruner is None:
+        if each.is_exact and model.linear.pruner is None:
             assert each.tree.score >= each.tree.other_score
         sums = [sum(line.weight for line in each.tree.lines)]
         sums.append(sum(line.other_weight for line in each.tree.lines))
@@ -239,10 +237,11 @@ def matrix(graph: tuple[tuple[int, ...], ...]) -> np.ndarray:
 
 def dense_scores(model: Parser, sentence: int) -> list[np.ndarray]:
     """Scores of all arcs, siblings and ends of a sentence."""
-    guides = TEST.heads if model.templates.guide else None
+    guides = TEST.heads if model.linear.templates.guide else None
     batch = as_tensors(model.encode(TEST, guides).select(np.array([sentence - 1])))
-    parts = DeviceParser(model.scored, "cpu", "torch").scores(batch)
-    return [part[0].numpy() for part in parts]
+    linear = model.linear
+    scores = template_scores(batch, linear.plan, linear.features, linear.arcs)
+    return [part[0].numpy() for part in (scores.arc, scores.sibling, scores.end)]
 
 
 @pytest.mark.parametrize("case", OF_GRAPHS)
@@ -350,8 +349,8 @@ def test_a_word_whose_arc_is_in_every_graph_is_refused() -> None:
 def test_the_label_of_an_arc_of_a_graph_is_compared_with_labels_that_may_stand_there() -> None:
     model = trained(*OF_GRAPHS["graphs"][:3])
     assert model.primary is not None
-    assert model.label_plan is not None
-    assert model.label_weights is not None
+    assert model.linear.label_plan is not None
+    assert model.linear.label_weights is not None
     drawn, first, kinds = model.parse(TEST), 0, set()
     assert drawn.graphs is not None
     for sentence, words in enumerate(SENTENCES, start=1):

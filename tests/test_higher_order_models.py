@@ -13,14 +13,15 @@ from gpuparse.confidence import find_k_best_trees, parse_with_confidence
 from gpuparse.config.schema import PruningConfig
 from gpuparse.data.trees import is_projective
 from gpuparse.decoder_choice import limit_labels, with_decoder
+from gpuparse.engines.admission import CHAIN, LOWER, OWN
 from gpuparse.errors import ConfigError, ModelError, ScoreError
 from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.trainer import Trainer
 from gpuparse.model_folder import WEIGHTS, load_parser, save_parser
 from gpuparse.parser import Parser
-from gpuparse.scoring.admission import CHAIN, LOWER, OWN, PartSize, sentence_cells
-from gpuparse.scoring.weights import Weights
+from gpuparse.scorers.linear.weights import Weights
+from gpuparse.scorers.sizes import PartSize, sentence_cells
 from tests.hostile_files import pack
 from tests.learning.literal import (
     ALL,
@@ -33,6 +34,7 @@ from tests.learning.literal import (
     with_random_weights,
 )
 from tests.oracles.online import Answer
+from tests.parsers import parser_with
 from tests.runs import changed
 from tests.samples import Sentence, fingerprint, random_sentences, treebank_of
 
@@ -66,7 +68,7 @@ def as_numbers(model: Parser, sentences: list[Sentence], trees: np.ndarray) -> l
 def value_of(literal: Literal, b: int, heads: list[int]) -> int:
     """What a tree without its labels scores."""
     arcs = frozenset((h, m) for m, h in enumerate(heads, start=1))
-    array = literal.model.arcs.array
+    array = literal.model.linear.arcs.array
     features = literal.features_of(b, Answer(arcs))
     return sum(int(array[row, 0]) * times for row, times in features.items())
 
@@ -75,10 +77,10 @@ def test_save_and_load_lose_nothing(model: Parser, tmp_path: Path) -> None:
     save_parser(model, tmp_path)
     again = load_parser(tmp_path)
     assert fingerprint(again) == fingerprint(model)
-    assert again.pruner is not None
-    assert model.pruner is not None
-    assert again.pruner[1:] == model.pruner[1:]
-    assert again.pruner.decoder == DECODERS[model.decoder].of_arcs
+    assert again.linear.pruner is not None
+    assert model.linear.pruner is not None
+    assert again.linear.pruner[1:] == model.linear.pruner[1:]
+    assert again.linear.pruner.decoder == DECODERS[model.decoder].of_arcs
     ours, theirs = model.parse(TEST), again.parse(TEST)
     assert np.array_equal(ours.heads, theirs.heads)
     assert np.array_equal(ours.labels, theirs.labels)
@@ -128,7 +130,7 @@ def test_a_changed_pruner_is_noticed(model: Parser, tmp_path: Path, spoil) -> No
 def test_a_pruner_that_no_training_writes_is_refused(
     model: Parser, tmp_path: Path, change: dict
 ) -> None:
-    other = replace(model, pruner=model.pruner._replace(**change))
+    other = parser_with(model, pruner=model.linear.pruner._replace(**change))
     save_parser(other, tmp_path)
     with pytest.raises(ModelError, match="pruner"):
         load_parser(tmp_path)
@@ -136,8 +138,8 @@ def test_a_pruner_that_no_training_writes_is_refused(
 
 @pytest.mark.parametrize("cut", [slice(None, -1), slice(0, 0), slice(16, None)], ids=str)
 def test_a_pruner_of_another_size_is_refused(model: Parser, tmp_path: Path, cut: slice) -> None:
-    weights = Weights(model.pruner.weights.array[cut])
-    other = replace(model, pruner=model.pruner._replace(weights=weights))
+    weights = Weights(model.linear.pruner.weights.array[cut])
+    other = parser_with(model, pruner=model.linear.pruner._replace(weights=weights))
     save_parser(other, tmp_path)
     with pytest.raises(ModelError, match="the pruning parser come from another model"):
         load_parser(tmp_path)
@@ -180,7 +182,7 @@ def test_another_decoder_of_the_same_parts_must_be_forced(model: Parser) -> None
     forced = with_decoder(model, other, force=True)
     found = forced.parse(TEST)
     assert (found.certified is not None) == (other == "dual_decomposition")
-    assert forced.pruner.decoder == DECODERS[other].of_arcs
+    assert forced.linear.pruner.decoder == DECODERS[other].of_arcs
     assert not np.array_equal(found.heads, model.parse(TEST).heads)
     # Heads that cross can be kept by the one that searches all trees, and by it alone.
     crossing = treebank_of(random_sentences(82, 12, 7, projective=False))
@@ -225,7 +227,7 @@ def test_a_model_of_siblings_alone_can_be_searched_by_the_second_order() -> None
     templates = ALL.only(("sibling", "end"))
     dual = trained("dual_decomposition", templates=templates)
     projective = with_decoder(dual, "eisner_sibling", force=True)
-    assert projective.plan.higher is None
+    assert projective.linear.plan.higher is None
     assert len(projective.parse(TEST).heads) == TEST.n_words
 
 
@@ -250,7 +252,7 @@ def test_labels_with_children_are_those_of_the_best_labelled_tree(single_root: b
             of_tree = value_of(literal, b, heads)
             for labels in itertools.product(range(3), repeat=len(words)):
                 value = of_tree + sum(
-                    int(model.label_weights.array[line, label])
+                    int(model.linear.label_weights.array[line, label])
                     for label, of_word in zip(labels, tree.lines, strict=True) for line in of_word
                 )  # fmt: skip
                 if value > best:
@@ -289,7 +291,7 @@ def test_trees_under_limits_are_the_best_ones(min_gain: float) -> None:
         values = {}
         for heads, tree in zip(literal.all_heads(b), literal.trees[b], strict=True):
             of_tree = value_of(literal, b, heads) - (0 if is_projective(heads) else min_gain)
-            scores = [sum(whole.label_weights.array[line].astype(int) for line in of_word)
+            scores = [sum(whole.linear.label_weights.array[line].astype(int) for line in of_word)
                       for of_word in tree.lines]  # fmt: skip
             for labels in itertools.product(range(len(model.labels)), repeat=len(words)):
                 if keeps_limits(heads, labels):

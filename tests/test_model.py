@@ -122,14 +122,14 @@ def folder(saved: Path, tmp_path: Path) -> Path:
 def test_save_and_load_lose_nothing(model: Parser, tmp_path: Path) -> None:
     save_parser(model, tmp_path)
     again = load_parser(tmp_path)
-    assert again.templates == model.templates
-    assert again.label_templates == model.label_templates
-    assert again.vocabularies.values == model.vocabularies.values
-    assert again.vocabularies.pos_column == model.vocabularies.pos_column
-    assert np.array_equal(again.arcs.array, model.arcs.array)
-    assert again.arcs.array.dtype == model.arcs.array.dtype
-    assert again.label_weights is not None
-    assert np.array_equal(again.label_weights.array, model.label_weights.array)
+    assert again.linear.templates == model.linear.templates
+    assert again.linear.label_templates == model.linear.label_templates
+    assert again.linear.vocabularies.values == model.linear.vocabularies.values
+    assert again.linear.vocabularies.pos_column == model.linear.vocabularies.pos_column
+    assert np.array_equal(again.linear.arcs.array, model.linear.arcs.array)
+    assert again.linear.arcs.array.dtype == model.linear.arcs.array.dtype
+    assert again.linear.label_weights is not None
+    assert np.array_equal(again.linear.label_weights.array, model.linear.label_weights.array)
     assert again.min_gain == model.min_gain > 0.5
     assert (again.labels, again.decoder, again.single_root, again.config) == (
         model.labels, model.decoder, model.single_root, "seed: 1\n",
@@ -513,8 +513,8 @@ def test_progress_adds_up(model: Parser) -> None:
 @pytest.mark.parametrize("bits", [8, 16])
 def test_weights_are_whole_numbers_of_few_bits(bits: int) -> None:
     model = trained(bits=bits)
-    assert model.label_weights is not None
-    for weights in (model.arcs, model.label_weights):
+    assert model.linear.label_weights is not None
+    for weights in (model.linear.arcs, model.linear.label_weights):
         assert weights.array.dtype == (np.int8 if bits == 8 else np.int16)
         assert np.abs(weights.array.astype(int)).max() == 2 ** (bits - 1) - 1
 
@@ -544,7 +544,7 @@ def test_shipped_sets_survive_saving(name: str, decoder: str, tmp_path: Path) ->
     model = trained(templates=load_templates(name), label_templates=labels, decoder=decoder)
     save_parser(model, tmp_path)
     again = load_parser(tmp_path)
-    assert again.templates == model.templates
+    assert again.linear.templates == model.linear.templates
     assert np.array_equal(again.parse(TEST).heads, model.parse(TEST).heads)
     for backend in ("torch", "cpu"):
         found = again.parse(TEST, backend=backend, batch_size=5)

@@ -13,7 +13,7 @@ from gpuparse.features import plan
 from gpuparse.inference import DECODERS, native_trees
 from gpuparse.learning import updates
 from gpuparse.parts import BY_NAME, HIGHER_ORDER, MOST_WORDS
-from gpuparse.scoring import part_rows, weights
+from gpuparse.scorers.linear import part_rows, weights
 
 NATIVE = Path(__file__).parents[1] / "native"
 LINE_FAULTS = (

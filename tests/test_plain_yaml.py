@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuparse.errors import ConfigError
+from gpuparse.features.templates import SETS
 from gpuparse.limits import MAX_YAML_BYTES
-from gpuparse.plain_yaml import dump_yaml, parse_yaml, read_yaml
+from gpuparse.plain_yaml import _read_any, _read_simple, dump_yaml, parse_yaml, read_yaml
+from gpuparse.sequences import templates as sequences
 
 
 @pytest.mark.parametrize(
@@ -124,3 +126,29 @@ def test_what_is_written_is_read_back(value):
     written = dump_yaml(value)
     assert parse_yaml(written, "x").value == value
     assert dump_yaml(parse_yaml(written, "x").value) == written
+
+
+@pytest.mark.parametrize("path", [*SETS.glob("*.yaml"), *sequences.SETS.glob("*.yaml")], ids=str)
+def test_template_sets_as_models_have_them_are_of_the_simple_form(path):
+    text = dump_yaml(read_yaml(path).value)
+    assert _read_simple(text) == _read_any(text, "x")
+
+
+_PIECES = st.sampled_from(
+    ["  ", "- ", "-", "a", "b:", "b: ", "templates:", "w.form[-3:]", "a:b", "x:", "[]", "[", "0",
+     "12", "012", "-1", "1.5", "true", "null", "~", " ", "#", " #", "'", "\"", "*", "&a", "!a", "?",
+     "{}", "|", ">", "%", "@", "\t", "\r", "é", "---", "..."]
+)  # fmt: skip
+_ROWS = st.builds(
+    lambda indent, item, key, value: "  " * indent + item + key + value,
+    st.integers(0, 3),
+    st.sampled_from(["", "- "]),
+    st.sampled_from(["", "a: ", "b: ", "c:", "d:"]),
+    st.sampled_from(["", "", "x", "w.form m+1.pos", "''", "7", "[]", "a:b", "true", "no"]),
+)
+
+
+@given(st.lists(st.lists(_PIECES, max_size=4).map("".join) | _ROWS, max_size=8).map("\n".join))
+def test_what_the_simple_reader_reads_pyyaml_reads_too(text):
+    found = _read_simple(text)
+    assert found is None or found == _read_any(text, "x")

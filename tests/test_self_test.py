@@ -10,7 +10,7 @@ from gpuparse.errors import SelfTestError
 from gpuparse.jobs.resources import working_device
 from gpuparse.model_folder import save_parser
 from gpuparse.parser import Parser
-from gpuparse.self_test import device_difference, generated_batch, with_random_weights
+from gpuparse.self_test import LENGTHS, device_difference, with_random_weights
 from tests.test_device import KINDS
 from tests.test_model import trained
 
@@ -26,10 +26,10 @@ class FakeDevice:
     def send(self, batch):
         return object()
 
-    def parse(self, batch, sent, known, batch_size, progress):
+    def best(self, batch, known, how):
         if self.trouble == "raises":
             raise RuntimeError("no kernel image\nis available")
-        found = self.parser.native.parse(batch, known, batch_size, 1, progress)
+        found = self.parser.host.best(batch, known, how)
         is_wrong = self.trouble == "wrong" or (
             self.trouble == "wrong first order" and self.parser.search_decoder == "eisner"
         )
@@ -37,7 +37,7 @@ class FakeDevice:
             heads = found.heads.copy()
             heads[batch.starts[3] + 2] += 1
             found = replace(found, heads=heads)
-        return found, np.zeros(0, np.int64)
+        return found
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def fake(monkeypatch, request):
     """CUDA is there, and what runs on it has the trouble that the test names."""
     engine = Parser.engine
 
-    def faked(self, device, backend):
+    def faked(self, device="cpu", backend="auto"):
         return (
             FakeDevice(self, request.param) if device == "cuda" else engine(self, device, backend)
         )
@@ -64,7 +64,7 @@ def test_the_torch_engine_passes(kind):
     assert device_difference(parser, "cpu", "torch") == ""
     drawn = with_random_weights(parser)
     assert device_difference(drawn, "cpu", "torch", only_known=True) == ""
-    heads = drawn.search(generated_batch(drawn, only_known=True)).heads
+    heads = drawn.search(drawn.generated(LENGTHS, only_known=True)).heads
     assert len(np.unique(heads)) > 9  # trees that are not all alike
 
 

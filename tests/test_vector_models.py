@@ -16,10 +16,12 @@ from gpuparse.jobs.checkpoint import Checkpoint, Origin, read_checkpoint, write_
 from gpuparse.learning.trainer import Trainer, check_templates
 from gpuparse.model_folder import WEIGHTS, load_parser, save_parser
 from gpuparse.parser import Parser
-from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.labels import tree_label_scores
-from gpuparse.scoring.tensors import as_tensors
-from gpuparse.scoring.vector_scores import labels_of_trees, nodes_of, vector_arc_scores
+from gpuparse.scorers.linear.arcs import arc_scores
+from gpuparse.scorers.linear.labels import tree_label_scores
+from gpuparse.scorers.tensors import as_tensors
+from gpuparse.scorers.vectors.scorer import vectors_of
+from gpuparse.scorers.vectors.scores import labels_of_trees, nodes_of, vector_arc_scores
+from tests.parsers import parser_with
 from tests.runs import changed, run_config
 from tests.samples import random_sentences, template_set_text, treebank_of
 
@@ -97,7 +99,7 @@ def test_vectors_alone_learn_heads_and_labels(decoder: str, kind: str) -> None:
     stages = {event.stage for event in trainer.learn()}
     assert stages == {"vectors"}
     model = trainer.model(16)
-    assert not model.arcs.array.any()
+    assert not model.linear.arcs.array.any()
     assert right(model) > right(before) + 0.2
     assert right(model, labels=True) > 0.5
 
@@ -105,9 +107,9 @@ def test_vectors_alone_learn_heads_and_labels(decoder: str, kind: str) -> None:
 def test_templates_are_learned_apart() -> None:
     alone = learned(trainer_of(replace(BOTH, word_vectors=None), LABELS)).model(16)
     apart = learned(trainer_of(BOTH, LABELS)).model(16)
-    assert np.array_equal(apart.arcs.array, alone.arcs.array)
+    assert np.array_equal(apart.linear.arcs.array, alone.linear.arcs.array)
     assert not np.array_equal(apart.parse(TEST).heads, alone.parse(TEST).heads)
-    assert_same(replace(apart, vectors=None), alone)
+    assert_same(parser_with(apart, vectors=None), alone)
 
 
 def test_weights_say_how_much_vectors_count() -> None:
@@ -121,8 +123,8 @@ def test_weights_say_how_much_vectors_count() -> None:
 
 
 def with_margin(model: Parser, margin: int) -> Parser:
-    assert model.vectors is not None
-    return replace(model, vectors=model.vectors._replace(arc_margin=margin))
+    assert vectors_of(model.scorers) is not None
+    return parser_with(model, vectors=vectors_of(model.scorers)._replace(arc_margin=margin))
 
 
 @pytest.mark.parametrize("decoder", ["eisner", "chu_liu_edmonds"])
@@ -130,9 +132,9 @@ def with_margin(model: Parser, margin: int) -> Parser:
 def test_templates_score_the_arcs_within_the_margin(decoder: str, *, single_root: bool) -> None:
     model = learned(trainer_of(BOTH, None, decoder=decoder)).model(16)
     model = replace(model, single_root=single_root)
-    batch, vectors = model.encode(TEST), model.vectors
+    batch, vectors = model.encode(TEST), vectors_of(model.scorers)
     assert vectors is not None
-    templates = arc_scores(batch, model.plan.arcs, model.features, model.arcs)
+    templates = arc_scores(batch, model.linear.plan.arcs, model.linear.features, model.linear.arcs)
     of_vectors = vector_arc_scores(batch, vectors)
     ends = of_vectors.abs().max().item() / vectors.arc_multiplier * 2.0**vectors.arc_shift
     heads = []
@@ -162,11 +164,15 @@ def test_templates_score_the_arcs_within_the_margin(decoder: str, *, single_root
 
 def test_templates_score_the_labels_that_vectors_leave_open() -> None:
     model = learned(trainer_of(BOTH, LABELS)).model(16)
-    batch, vectors, heads = as_tensors(model.encode(TEST)), model.vectors, model.parse(TEST).heads
+    batch, vectors, heads = (
+        as_tensors(model.encode(TEST)),
+        vectors_of(model.scorers),
+        model.parse(TEST).heads,
+    )
     assert vectors is not None
-    assert model.label_plan is not None
-    assert model.label_weights is not None
-    n_labels = model.label_weights.array.shape[1]
+    assert model.linear.label_plan is not None
+    assert model.linear.label_weights is not None
+    n_labels = model.linear.label_weights.array.shape[1]
     trees = torch.full((len(batch.lengths), int(batch.lengths.max()) + 1), -1)
     for b, (sentence, n) in enumerate(zip(TEST, batch.lengths.tolist(), strict=True)):
         first = sum(batch.lengths[:b].tolist())
@@ -174,7 +180,7 @@ def test_templates_score_the_labels_that_vectors_leave_open() -> None:
         trees[b, 1 : n + 1] = torch.from_numpy(heads[first : first + n].astype(np.int64))
     nodes = nodes_of(batch, vectors)
     assert nodes is not None
-    scored = tree_label_scores(batch, trees, model.label_plan, model.label_weights)
+    scored = tree_label_scores(batch, trees, model.linear.label_plan, model.linear.label_weights)
     of_vectors = labels_of_trees(nodes, trees)[..., :n_labels]
     all_found, counts = [], []
     best = of_vectors[trees >= 0].topk(2).values
@@ -191,7 +197,7 @@ def test_templates_score_the_labels_that_vectors_leave_open() -> None:
                     scores = [x + y for x, y in zip(scores, scored[b, m].tolist(), strict=True)]
                     n_open += 1
                 wanted.append(scores.index(max(scores)))
-        given = replace(model, vectors=vectors._replace(label_margin=margin))
+        given = parser_with(model, vectors=vectors._replace(label_margin=margin))
         for backend in ("cpu", "torch"):
             found = given.parse(TEST, backend=backend).labels
             assert found is not None
@@ -207,7 +213,7 @@ def test_the_margin_is_in_units_of_cost() -> None:
     for weight, bits in ((0.5, 16), (2.0, 8)):
         keys = replace(KEYS, margin=0.5, weight=weight)
         model = learned(trainer_of(BOTH, LABELS, keys=keys)).model(bits)
-        vectors = model.vectors
+        vectors = vectors_of(model.scorers)
         assert vectors is not None
         nodes = nodes_of(as_tensors(model.encode(TEST)), vectors)
         assert nodes is not None
@@ -216,8 +222,11 @@ def test_the_margin_is_in_units_of_cost() -> None:
         assert 0.05 < nodes.are_open(nodes.arcs()).double().mean() < 0.5
         assert vectors.label_margin * vectors.label_unit == pytest.approx(0.5 / 4, rel=1e-3)
     without = learned(trainer_of(ALONE, ALONE, keys=replace(KEYS, margin=0.5))).model(16)
-    assert without.vectors is not None
-    assert (without.vectors.arc_margin, without.vectors.label_margin) == (-1, -1)  # no templates
+    assert vectors_of(without.scorers) is not None
+    assert (vectors_of(without.scorers).arc_margin, vectors_of(without.scorers).label_margin) == (
+        -1,
+        -1,
+    )  # no templates
 
 
 @pytest.mark.parametrize("threads", [2, 3])
@@ -226,10 +235,12 @@ def test_threads_change_no_bit(threads: int) -> None:
         learned(Trainer(TRAIN, BOTH, LABELS, config_of(), threads=n)).model(16)
         for n in (1, threads)
     )
-    assert one.vectors is not None
-    assert several.vectors is not None
-    for name in one.vectors._fields[1:]:
-        assert np.array_equal(getattr(one.vectors, name), getattr(several.vectors, name)), name
+    assert vectors_of(one.scorers) is not None
+    assert vectors_of(several.scorers) is not None
+    for name in vectors_of(one.scorers)._fields[1:]:
+        assert np.array_equal(
+            getattr(vectors_of(one.scorers), name), getattr(vectors_of(several.scorers), name)
+        ), name
     assert_same(one, several)
 
 
@@ -281,12 +292,12 @@ def test_saved_and_loaded(
     model = learned(trainer_of(templates, labels, **keys)).model(bits)
     save_parser(model, tmp_path)
     again = load_parser(tmp_path)
-    assert again.vectors is not None
-    for name, found in again.vectors._asdict().items():
+    assert vectors_of(again.scorers) is not None
+    for name, found in vectors_of(again.scorers)._asdict().items():
         if name != "plan":
-            assert np.array_equal(found, getattr(model.vectors, name)), name
-    for name, found in again.vectors.plan._asdict().items():
-        assert np.array_equal(found, getattr(model.vectors.plan, name)), name
+            assert np.array_equal(found, getattr(vectors_of(model.scorers), name)), name
+    for name, found in vectors_of(again.scorers).plan._asdict().items():
+        assert np.array_equal(found, getattr(vectors_of(model.scorers).plan, name)), name
     for one, other in (
         (model.parse(TEST), again.parse(TEST)),
         (parse_with_confidence(model, TEST), parse_with_confidence(again, TEST)),
@@ -303,7 +314,7 @@ def test_saved_and_loaded(
 
 def test_probabilities_are_those_of_vectors_too() -> None:
     model = learned(trainer_of(BOTH, LABELS)).model(16)
-    without = replace(model, vectors=None)
+    without = parser_with(model, vectors=None)
     with_vectors, other = (parse_with_confidence(each, TRAIN) for each in (model, without))
     assert not np.array_equal(with_vectors.head_probabilities, other.head_probabilities)
     assert not np.array_equal(with_vectors.label_probabilities, other.label_probabilities)
@@ -316,11 +327,11 @@ def test_long_sentences_of_a_pruned_parser_have_the_scores_of_its_pruner() -> No
     config = changed(config, max_heads=3)
     model = learned(Trainer(TRAIN, parse_set(text, "all"), LABELS, config)).model(16)
     lower = model.lower_order()
-    assert model.pruner is not None
-    assert np.array_equal(lower.arcs.array, model.pruner.weights.array)
-    assert lower.vectors is not None
-    assert lower.vectors.arc_multiplier == 0
-    assert lower.vectors.label_multiplier == model.vectors.label_multiplier
+    assert model.linear.pruner is not None
+    assert np.array_equal(lower.linear.arcs.array, model.linear.pruner.weights.array)
+    assert vectors_of(lower.scorers) is not None
+    assert vectors_of(lower.scorers).arc_multiplier == 0
+    assert vectors_of(lower.scorers).label_multiplier == vectors_of(model.scorers).label_multiplier
     found = model.parse(TEST, max_cells=1200)
     assert (found.orders > 0).any()
 
@@ -367,27 +378,29 @@ def test_pairs_count_where_templates_score_them_in_projective_trees(
 ) -> None:
     templates, decoder, others = OF_KIND[kind]
     model = learned(trainer_of(templates, LABELS, decoder=decoder)).model(16)
-    assert model.vectors is not None
-    assert model.vectors.scores(kind)
+    assert vectors_of(model.scorers) is not None
+    assert vectors_of(model.scorers).scores(kind)
     save_parser(model, tmp_path)
     assert np.array_equal(load_parser(tmp_path).parse(TEST).heads, model.parse(TEST).heads)
-    shift = getattr(model.vectors, f"{kind}_shift")
-    more = replace(model, vectors=model.vectors._replace(**{f"{kind}_shift": shift - 5}))
+    shift = getattr(vectors_of(model.scorers), f"{kind}_shift")
+    more = parser_with(
+        model, vectors=vectors_of(model.scorers)._replace(**{f"{kind}_shift": shift - 5})
+    )
     assert not np.array_equal(model.parse(TEST).heads, more.parse(TEST).heads)
     for name in others:
         other = learned(trainer_of(templates, LABELS, decoder=name)).model(16)
-        assert getattr(other.templates.word_vectors, kind) == 0
-        assert not other.vectors.scores(kind)
+        assert getattr(other.linear.templates.word_vectors, kind) == 0
+        assert not vectors_of(other.scorers).scores(kind)
 
 
 @pytest.mark.parametrize("kind", OF_KIND)
 def test_pairs_of_other_sizes_or_without_templates_are_refused(kind: str, tmp_path: Path) -> None:
     templates, decoder, _ = OF_KIND[kind]
     model = learned(trainer_of(templates, LABELS, decoder=decoder)).model(16)
-    section = model.templates.word_vectors
+    section = model.linear.templates.word_vectors
     for size in (0, 33):
-        other = replace(model.templates, word_vectors=section.of_sizes(**{kind: size}))
-        save_parser(replace(model, templates=other), tmp_path)
+        other = replace(model.linear.templates, word_vectors=section.of_sizes(**{kind: size}))
+        save_parser(parser_with(model, templates=other), tmp_path)
         with pytest.raises(ModelError, match="word vectors come from another model"):
             load_parser(tmp_path)
 

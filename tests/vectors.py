@@ -6,7 +6,7 @@ import numpy as np
 
 from gpuparse.data.batch import Batch
 from gpuparse.features.word_vectors import FURTHER, VectorPlan
-from gpuparse.scoring.word_vectors import (
+from gpuparse.scorers.vectors.word_vectors import (
     BETWEEN_TERMS,
     KINDS,
     MOST_POINTS,

@@ -10,8 +10,8 @@ from benchmarks.subjects import read_subject, trained_model
 from gpuparse.commands import parse
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
+from gpuparse.engines.admission import default_batch_size
 from gpuparse.model_folder import save_parser
-from gpuparse.scoring.admission import default_batch_size
 
 TITLE = "Parsing from file to file on a device"
 SYSTEMS = (

@@ -19,9 +19,10 @@ from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ScoreError
 from gpuparse.features.plan import ArcPlan
+from gpuparse.inference.scores import Scores, decode
 from gpuparse.parser import Parser
-from gpuparse.scoring.device import DeviceParser
-from gpuparse.scoring.tensors import TensorBatch, as_arrays, as_tensors, tensors_over
+from gpuparse.scorers.scorer import Sum
+from gpuparse.scorers.tensors import Sent, as_arrays, as_tensors
 
 TITLE = "Token ids to trees on a device"
 COLUMNS = TIMES
@@ -68,7 +69,7 @@ def _one_system(options: argparse.Namespace, contest: Contest, features: str, de
     model = trained_model(treebank, features, decoder=decoder, n_rows=rows, labels=None)
     whole = model.encode(treebank)
     for n, batch in sizes(small=options.small):
-        if model.plan.siblings and 8 * batch * (n + 1) ** 3 > LARGEST:
+        if model.linear.plan.siblings and 8 * batch * (n + 1) ** 3 > LARGEST:
             continue
         chosen = np.flatnonzero(whole.lengths == n)
         if not len(chosen):
@@ -95,21 +96,17 @@ def sizes(*, small: bool) -> list[tuple[int, int]]:
 
 def _one_batch(contest: Contest, system: str, model: Parser, sets: list[Batch]) -> None:
     n, count = int(sets[0].lengths.max()), len(sets[0])
-    on_device = [
-        tensors_over(torch.from_numpy(batch.values).to(contest.device), batch) for batch in sets
-    ]
-    stages: dict[str, Callable[[DeviceParser, TensorBatch], object]] = {
-        "scores": scores_of,
-        "trees": trees_of,
-    }
-    if model.vectors is not None:
-        stages = {"vectors": DeviceParser.vectors, **stages}
+    scorer = Sum(model.scorers)
+    on_device = [(scorer.send(batch, contest.device), batch) for batch in sets]
+    stages: dict[str, Callable[..., object]] = {"scores": scores_of, "trees": trees_of}
+    if len(model.scorers) > 1:
+        stages = {"vectors": parts_of, **stages}
     heads = model.search(sets[0]).heads
     contestants: dict[str, dict[str, Any]] = {stage: {} for stage in (*stages, "search")}
     for backend in OURS:
         try:
-            parser = model.engine(contest.device.type, backend)
-            found = trees_of(parser, on_device[0])
+            model.engine(contest.device.type, backend)
+            found = trees_of(model, backend, *on_device[0])
             whole = _searched(model, sets[0], contest.device, backend)
         except ScoreError as error:
             contest.note(f"{backend} left out: {error}.")
@@ -124,7 +121,7 @@ def _one_batch(contest: Contest, system: str, model: Parser, sets: list[Batch]) 
             if stage != "trees" and backend != SCORES:
                 continue  # it would be timed twice
             contestants[stage][backend] = partial(
-                _ready, [partial(call, parser, each) for each in on_device], count
+                _ready, [partial(call, model, backend, *each) for each in on_device], count
             )
         contestants["search"][backend] = partial(
             _ready,
@@ -143,14 +140,25 @@ def _ready(
     return calls, count
 
 
-def scores_of(parser: DeviceParser, batch: TensorBatch) -> tuple[Tensor, ...]:
+def parts_of(model: Parser, _: str, sent: Sent, batch: Batch) -> list[Any]:
+    """What scores are computed from, where the batch is: of word vectors those of all nodes."""
+    return Sum(model.scorers).part(sent, batch)
+
+
+def scores_of(model: Parser, backend: str, sent: Sent, batch: Batch) -> Scores:
     """Scores that the model's decoder reads, where the batch is."""
-    return parser.scores(batch, parser.vectors(batch))
+    return Sum(model.scorers).score(parts_of(model, backend, sent, batch))
 
 
-def trees_of(parser: DeviceParser, batch: TensorBatch) -> Tensor:
+def trees_of(model: Parser, backend: str, sent: Sent, batch: Batch) -> Tensor:
     """(B, N) heads, where the batch is."""
-    return parser.trees(batch, scores_of(parser, batch))[0]
+    scores = scores_of(model, backend, sent, batch)
+    found = decode(
+        model.search_decoder, scores, single_root=model.single_root, backend=backend,
+        are_checked=True,
+    ).heads  # fmt: skip
+    assert found is not None
+    return found
 
 
 def _searched(model: Parser, batch: Batch, device: torch.device, backend: str) -> np.ndarray:
@@ -164,13 +172,13 @@ def work_of(model: Parser, batch: Batch, stage: str) -> floors.Work:
     """
     n, count = int(batch.lengths.max()), len(batch)
     words = batch.lengths.astype(np.float64)
-    gathers = _pairs(model.plan.arcs) * float((words**2).mean())
-    if model.plan.siblings:
-        siblings = model.plan.siblings
+    gathers = _pairs(model.linear.plan.arcs) * float((words**2).mean())
+    if model.linear.plan.siblings:
+        siblings = model.linear.plan.siblings
         gathers += (_pairs(siblings.pairs) + _pairs(siblings.ends)) * float((words**2).mean())
         gathers += _suffixes(siblings.triple) * float((words**3).mean()) / 3
     work = floors.arc_scores(count, n, gathers, fields=len(batch.values))
-    if model.vectors is not None:
+    if len(model.scorers) > 1:
         rows = vector_work(model, batch).stages()["rows of the table"].bytes
         of_rows = floors.Work(0.0, 0.0, rows / floors.SECTOR)
         if stage == "vectors":

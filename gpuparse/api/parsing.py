@@ -4,52 +4,43 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, repeat
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import numpy as np
+from typing import Any
 
 from gpuparse.api.results import Parsed, ParsedSentence, Reasons
-from gpuparse.confidence import KBest
-from gpuparse.data.arrow_tables import is_arrow, read_rows
-from gpuparse.data.conll import MAX_LINE, OnError, treebank_from_bytes
-from gpuparse.data.guides import Guides
-from gpuparse.data.sentences import (
-    EXAMPLE,
-    GIVEN,
-    Columns,
-    as_conllu,
-    is_pandas,
-    read_sentences,
-    table_rows,
-    tags_in,
-)
-from gpuparse.data.table_files import AUTO, TableFile, check_output_name, format_of, is_table
-from gpuparse.data.treebank import Treebank
+from gpuparse.data.conll import OnError
+from gpuparse.engines.admission import default_batch_size
 from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.extras import require
-from gpuparse.files import replace_file, unchanged
-from gpuparse.jobs.options import PYTHON, ParseOptions, device_of_parsing
-from gpuparse.jobs.parse import GPU_CHUNK, Job, Share, missing_columns, read_chunks
-from gpuparse.jobs.predictions import EMPTY, Found, kept_of, written, written_k_best
+from gpuparse.files import files_below, input_file, replace_file
+from gpuparse.formats.arrow_tables import frame_of_texts, has_texts, is_arrow
+from gpuparse.formats.names import AUTO, check_output_name, format_of, is_table, outputs_of
+from gpuparse.formats.objects import EXAMPLE, GIVEN, Columns, is_pandas, table_rows, tags_in
+from gpuparse.formats.sources import (
+    BATCH,
+    SENTENCES,
+    BytesSource,
+    DocumentSource,
+    ObjectSource,
+    Rows,
+    Source,
+)
+from gpuparse.formats.table_files import TableFile
+from gpuparse.formats.text import text_chunk
+from gpuparse.jobs.options import PYTHON, ParseOptions, device_of_parsing, to_pass_over
+from gpuparse.jobs.parse import Job, Share
+from gpuparse.jobs.predictions import EMPTY
 from gpuparse.jobs.progress import Progress, silent
 from gpuparse.jobs.resources import thread_count
 from gpuparse.jobs.shards import Counts
-from gpuparse.jobs.tables import TableJob
 from gpuparse.model_folder import load_parser, pack_parser, unpack_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import NO_STAGES, Pipeline, load_stages, unpack_stages
-from gpuparse.scoring.admission import default_batch_size
-from gpuparse.text.reader import text_chunk
 
-# What to do about columns that are missing.
-GIVE_COLUMNS = "give it, or load the model with allow_missing=True to parse without"
-BATCH = 1000  # sentences of an iterable that `stream` parses at a time
 _TEXT = "text"  # the name of CoNLL-U text in messages
-_SENTENCES = "sentences"  # of Python objects
 _FIELDS = {2: "lemma", 3: "upos", 4: "xpos", 5: "feats"}  # names of columns in Python
 
 
@@ -115,6 +106,7 @@ class SentenceParser:
         allow_missing: bool = False,
     ) -> None:
         """`load` is the way to make one; name: of the model in messages."""
+        self.door = PYTHON  # how messages name options
         self._stages = stages
         self._model, self._name, self._allow_missing = model, name, allow_missing
         self._asked = {"threads": threads, "device": device, "backend": backend}
@@ -137,13 +129,12 @@ class SentenceParser:
     @property
     def columns(self) -> list[str]:
         """The columns that it reads beside `form`, such as `upos`, and cannot fill in itself."""
-        read, known = [], self._model.vocabularies.values
-        for column, name in _FIELDS.items():
-            if column in self._stages.columns:
-                continue
-            if any(known[f] and self._model.vocabularies.column(f) == column for f in known):
-                read.append(name)
-        return read
+        read = self._model.reads
+        return [
+            name
+            for column, name in _FIELDS.items()
+            if column in read and column not in self._stages.columns
+        ]
 
     @property
     def config(self) -> str:
@@ -182,7 +173,10 @@ class SentenceParser:
                   with the keys form, lemma, upos, xpos, feats, head, deprel, misc;
                 - CoNLL-U text, as str or bytes;
                 - an Arrow table, a pandas frame or a dict of columns: one row per sentence, each
-                  column (form, lemma, upos, xpos, feats, ...) with a list per row.
+                  column (form, lemma, upos, xpos, feats, ...) with a list per row;
+                - of models with a tokeniser, an Arrow table or a pandas frame with a column
+                  `text` of raw texts and none `form`: one row per document, whose name is in the
+                  column `id`, or is the number of the row.
 
                 A tag of a pair is the coarse or fine one, whichever the model knows.
             probabilities: whether to compute the probabilities of heads and relations, and of the
@@ -213,21 +207,19 @@ class SentenceParser:
         >>> parser.parse("1\tNo\t_\tINTJ\tUH\t_\t_\t_\t_\t_\n\n")[0].heads
         [0]
         """
-        job = self._job(probabilities, mbr, kbest, keep_heads, guide, keep, deps)
-        if isinstance(sentences, (str, bytes)):
-            treebank = treebank_from_bytes(_as_text(sentences, "parse()"), _TEXT)
-            return self._parsed(job, treebank, np.diff(treebank.word_starts))
-        if is_arrow(sentences):
-            return self._parsed_table(job, sentences)
-        rows = table_rows(sentences)
+        job = self.job(
+            probabilities=probabilities, mbr=mbr, kbest=kbest, keep_heads=keep_heads, guide=guide,
+            keep=keep, deps=deps,
+        )  # fmt: skip
         table = sentences if is_pandas(sentences) else None
-        read = read_sentences(_iterable(sentences) if rows is None else rows, keep_heads=keep_heads)
-        return self._parsed_columns(job, read, self._tag_field(read), table=table)
+        [parsed] = self._parsed(job, self._source(job, sentences, batch=None), table)
+        return parsed
 
     def parse_text(
         self,
-        text: str,
+        text: str | Sequence[str],
         *,
+        ids: Iterable[Any] | None = None,
         probabilities: bool = False,
         mbr: bool = False,
         kbest: int | None = None,
@@ -236,11 +228,14 @@ class SentenceParser:
         """Split raw text into sentences and words, and parse them.
 
         Args:
-            text: paragraphs are separated by empty lines.
+            text: paragraphs are separated by empty lines; or a list of texts, one per document.
+            ids: of a list of texts: the names of the documents, for `Parsed.documents` and
+                `# newdoc id`; None: their numbers, from 0.
             Other arguments: see `parse`.
+        Returns: the sentences of all texts.
         Raises:
             ConfigError: the model has no tokeniser, or as `parse`.
-            DataError: NUL in the text, or too much white space.
+            DataError: NUL in a text, or too much white space.
         Cost: that of the command `parse`.
         """
         if self._stages.tokenizer is None:
@@ -248,19 +243,32 @@ class SentenceParser:
                 f"{self._name}: has no tokeniser: train a model with tokenizer.learn=true, or give"
                 " words to parse()"
             )
-        if not isinstance(text, str):
-            raise DataError(f"parse_text() takes a str, and not {type(text).__name__}")
+        job = self.job(probabilities=probabilities, mbr=mbr, kbest=kbest, deps=deps)
+        if isinstance(text, str):
+            if ids is not None:
+                raise ConfigError("ids: names of a list of texts, and not of one text")
+            source: Source = BytesSource(text=self._split(job, text), name=_TEXT)
+        else:
+            texts = _checked_texts(text)
+            names = None if ids is None else list(ids)
+            if names is not None and len(names) != len(texts):
+                raise ConfigError(f"ids: {len(names)} names of {plural(len(texts), 'text')}")
+            source = DocumentSource(texts=texts, identifiers=names, split=job.split)
+        [parsed] = self._parsed(job, source)
+        return parsed
+
+    def _split(self, job: Job, text: str) -> bytes:
+        """The words of a text as CoNLL-U."""
         if text.endswith(".txt") and os.path.isfile(text):
             warnings.warn(
                 f"parse_text() parses the words {text!r}; stream({text!r}) parses that file",
-                stacklevel=2,
+                stacklevel=3,
             )
         try:
             chunk = text_chunk(text.encode(), _TEXT)
         except UnicodeEncodeError as error:
             raise DataError(f"parse_text(): an unpaired surrogate at {error.start}") from error
-        tokens = self._stages.tokenizer.split(chunk, threads=self._threads)
-        return self.parse(tokens, probabilities=probabilities, mbr=mbr, kbest=kbest, deps=deps)
+        return job.split(chunk)
 
     def stream(
         self,
@@ -278,8 +286,8 @@ class SentenceParser:
         """Parse a file, or any iterable of sentences, in memory that does not grow with it.
 
         Args:
-            source: the path of a file; or sentences as `parse` takes them in lists, read as they
-                are needed, 1,000 at a time.
+            source: the path of a file or folder; or sentences as `parse` takes them in lists, read
+                as they are needed, 1,000 at a time.
             input: the format of the file; see `parse_file`.
             Other arguments: see `parse`.
         Returns: an iterator over the parsed sentences; nothing is read before the first is asked
@@ -290,17 +298,21 @@ class SentenceParser:
         >>> [sentence.heads for sentence in parser.stream(she for _ in range(3))]
         [[2, 0], [2, 0], [2, 0]]
         """
-        job = self._job(probabilities, mbr, kbest, keep_heads, guide, keep, deps)
+        job = self.job(
+            probabilities=probabilities, mbr=mbr, kbest=kbest, keep_heads=keep_heads, guide=guide,
+            keep=keep, deps=deps,
+        )  # fmt: skip
         if isinstance(source, (str, os.PathLike)):
-            kind = format_of(os.fspath(source), input)
-            if is_table(kind):
-                return self._stream_table_file(job, os.fspath(source), kind)
-            job.options.check_input(kind, os.fspath(source), self._name, self._stages, PYTHON)
-            return self._stream_file(job, source, kind)
-        if is_arrow(source):
-            return self._stream_table(job, source)
-        rows = table_rows(source)
-        return self._stream_sentences(job, _iterable(source) if rows is None else rows, keep_heads)
+            name = os.fspath(source)
+            files = (
+                [os.path.join(name, f) for f in files_below(name)]
+                if os.path.isdir(name)
+                else [name]
+            )
+            kinds = [self._kind(job, file, input) for file in files]
+            return chain.from_iterable(map(self._stream_file, repeat(job), files, kinds))
+        given = self._source(job, source, batch=BATCH)
+        return chain.from_iterable(self._parsed(job, given))
 
     def parse_file(
         self,
@@ -321,12 +333,14 @@ class SentenceParser:
         r"""Parse a file into a file, with the bytes that the command `parse` writes.
 
         Args:
-            source: the path of a file.
-            target: the path of the output: a table for a table, CoNLL-U for other formats. It
-                appears when it is complete.
-            input: the format of the source: "conllu" (CoNLL-X too), "text" for models with a
-                tokeniser, "vertical" (one word per line), "parquet", "arrow"; "auto": by the suffix
-                (.txt, .parquet, .arrow, ...), conllu for others.
+            source: the path of a file, or of a folder, whose files are all parsed.
+            target: the path of the output: a table for a table, CoNLL-U for other formats, a folder
+                for a folder. A file appears when it is complete. It is compressed if its name ends
+                in .gz or .zst, as the source may be.
+            input: the format of the source: "conllu" (CoNLL-X too), "text" and "lines" (one
+                sentence per line) for models with a tokeniser, "vertical" (one word per line),
+                "parquet", "arrow"; "auto": by the suffix (.txt, .parquet, .arrow, ...), conllu for
+                others.
             on_error: what is done about a malformed sentence: "fail": an error; "skip": it is left
                 out; "keep": it is passed through, in a table with nulls.
             force: whether an existing target may be replaced.
@@ -341,26 +355,32 @@ class SentenceParser:
         >>> parser.parse_file("no.conllu", "parsed.conllu", force=True)
         Counts(sentences=1, faults=0)
         """
-        job = self._job(probabilities, mbr, kbest, keep_heads, guide, keep, deps, on_error)
+        job = self.job(
+            probabilities=probabilities, mbr=mbr, kbest=kbest, keep_heads=keep_heads, guide=guide,
+            keep=keep, deps=deps, on_error=on_error,
+        )  # fmt: skip
         name = os.fspath(source)
-        kind = format_of(name, input)
-        if is_table(kind):
-            require(f"{name}: a table", "pyarrow.parquet")
-            if kbest is not None:
-                raise ConfigError("kbest: a table has one tree per row; give CoNLL-U, or use parse")
-        else:
-            job.options.check_input(kind, name, self._name, self._stages, PYTHON)
-        check_output_name(os.fspath(target), kind)
-        output, progress = Path(target), Progress("parsing", quiet=True)
-        with _opened(name) as file, unchanged(file, name):
+        if not os.path.isdir(name):
+            return self._write_file(job, name, Path(target), input, force)
+        counts = Counts(0, 0)
+        outputs = outputs_of(files_below(name), name, target, input)
+        for file, output in outputs.items():
+            output.parent.mkdir(parents=True, exist_ok=True)
+            of_file = self._write_file(job, os.path.join(name, file), output, input, force)
+            counts = Counts(*(a + b for a, b in zip(counts, of_file, strict=True)))
+        return counts
+
+    def _write_file(self, job: Job, name: str, output: Path, input: str, force: bool) -> Counts:
+        kind = self._kind(job, name, input)
+        if is_table(kind) and job.options.kbest is not None:
+            raise ConfigError("kbest: a table has one tree per row; give CoNLL-U, or use parse")
+        check_output_name(os.fspath(output), kind)
+        with self._opened(job, name, kind) as given:
             if output.exists() and output.samefile(name):
                 raise ConfigError(f"{name}: would be replaced by its own output; name another one")
-            with replace_file(output, force=force) as written_to:
-                if not is_table(kind):
-                    share = Share(0)
-                    return job.parse(file, name, written_to, progress, share, kind=kind)
-                table = TableFile(file, name, kind, threads=self._threads > 1)
-                return TableJob(job, table).parse(table.runs(), written_to, progress, Share(0))
+            with replace_file(output, force=force) as file:
+                progress = Progress("parsing", quiet=True)
+                return job.write(given, file, progress, Share(0), name=output.name)
 
     def explain(
         self, sentence: Any, word: int, *, instead: int | None = None, guide: str | None = None,
@@ -393,81 +413,80 @@ class SentenceParser:
         """
         from gpuparse.explaining import explain
 
-        if isinstance(sentence, (str, bytes)):
-            treebank = treebank_from_bytes(_as_text(sentence, "explain()"), _TEXT)
-        else:
-            read = read_sentences([sentence], keep_heads=False)
-            text = as_conllu(read, self._tag_field(read), 0)
-            treebank = treebank_from_bytes(text, _SENTENCES)
-        if len(treebank) != 1:
-            raise DataError(f"explain() takes one sentence with words, and not {len(treebank)}")
-        options = ParseOptions(guide=guide, keep=keep)
-        _check_guide(guide)
-        options.check(self._model, self._stages, self._name, PYTHON)
-        treebank = self._stages.annotate(treebank, keep=options.keeps_tags)
-        self._check_columns(treebank)
-        guides = None if guide is None else Guides(guide).of(treebank)
-        return Reasons(explain(self._model, treebank, 1, word, instead=instead, guides=guides))
+        job = self.job(guide=guide, keep=keep)
+        is_text = isinstance(sentence, (str, bytes))
+        if is_text:
+            sentence = _as_text(sentence, "explain()")
+        given = self._source(job, sentence if is_text else [sentence], batch=None)
+        [(piece, guides)] = job.annotated(given)
+        if len(piece.treebank) != 1:
+            n_given = len(piece.treebank)
+            raise DataError(f"explain() takes one sentence with words, and not {n_given}")
+        return Reasons(
+            explain(self._model, piece.treebank, 1, word, instead=instead, guides=guides)
+        )
 
-    def _stream_file(
-        self, job: Job, path: str | os.PathLike[str], kind: str
-    ) -> Iterator[ParsedSentence]:
-        name = os.fspath(path)
-        guides = None if job.options.guide is None else Guides(job.options.guide)
-        is_checked = False
-        with _opened(name) as file, unchanged(file, name):
-            for chunk in read_chunks(
-                file, name, kind, self._stages.tokenizer, on_error="fail", max_line=MAX_LINE,
-                threads=self._threads, chunk_bytes=None if self._is_native else GPU_CHUNK,
-                ranges=False,
-            ):  # fmt: skip
-                counts = np.diff(chunk.word_starts)
-                yield from self._parsed(job, chunk, counts, guides=guides, is_checked=is_checked)
-                is_checked |= chunk.n_words > 0
-
-    def _stream_sentences(
-        self, job: Job, sentences: Iterable[Any], keep_heads: bool
-    ) -> Iterator[ParsedSentence]:
-        left, first, tag_field = iter(sentences), 0, ""
-        while batch := list(islice(left, BATCH)):
-            read = read_sentences(batch, keep_heads=keep_heads, first=first)
-            is_checked = bool(tag_field)
-            if not tag_field and any(columns["form"] for columns in read):
-                tag_field = self._tag_field(read)
-            yield from self._parsed_columns(
-                job, read, tag_field or "upos", first=first, is_checked=is_checked
-            )
-            first += len(batch)
-
-    def _stream_table(self, job: Job, table: Any) -> Iterator[ParsedSentence]:
-        is_checked = False
-        for first in range(0, table.num_rows, BATCH):
-            parsed = self._parsed_table(job, table.slice(first, BATCH), first, is_checked)
-            is_checked |= any(map(len, parsed))
-            yield from parsed
-
-    def _stream_table_file(self, job: Job, name: str, kind: str) -> Iterator[ParsedSentence]:
-        require(f"{name}: a table", "pyarrow.parquet")
-        is_checked = False
-        with _opened(name) as file, unchanged(file, name):
-            source = TableFile(file, name, kind, threads=self._threads > 1)
-            for first, table in source.runs():
-                parsed = self._parsed_table(job, table, first, is_checked)
-                is_checked |= any(map(len, parsed))
-                yield from parsed
-
-    def _job(
-        self, probabilities: bool, mbr: bool, kbest: int | None, keep_heads: bool,
-        guide: str | None, keep: str | None, deps: str, on_error: OnError = "fail",
-    ) -> Job:  # fmt: skip
-        """How to parse, as the command has it."""
-        options = ParseOptions(
-            probabilities=probabilities, mbr=mbr, kbest=kbest, keep_heads=keep_heads, guide=guide,
-            keep=keep, deps=deps, on_error=on_error, allow_missing=self._allow_missing,
+    def _source(self, job: Job, sentences: Any, *, batch: int | None) -> Source:
+        """Objects of Python as a source; batch: how many are read at a time, None: all."""
+        if isinstance(sentences, (str, bytes)):
+            return BytesSource(text=_as_text(sentences, "parse()"), name=_TEXT)
+        if is_arrow(sentences):
+            step = batch or max(1, sentences.num_rows)
+            firsts = range(0, max(1, sentences.num_rows), step)
+            runs = ((i, sentences.slice(i, step)) for i in firsts)
+            return job.table(runs, SENTENCES, fails=True)
+        if is_pandas(sentences) and has_texts(list(sentences.columns)):
+            return self._source(job, frame_of_texts(sentences), batch=batch)
+        rows = table_rows(sentences)
+        return ObjectSource(
+            sentences=_iterable(sentences) if rows is None else rows, tag_field=self._tag_field,
+            keep_heads=job.options.keep_heads, batch=batch,
         )  # fmt: skip
-        _check_guide(guide)
-        notes = options.check(self._model, self._stages, self._name, PYTHON)
-        if (probabilities or mbr or kbest is not None) and not self._is_native:
+
+    def _parsed(self, job: Job, source: Source, table: Any = None) -> Iterator[Parsed]:
+        """The results of each piece; table: the Arrow table or frame that it is from."""
+        for piece, result in job.results(source):
+            of_piece = piece.table if isinstance(piece, Rows) else table
+            yield Parsed(result, piece.counts, of_piece, piece.documents)
+
+    def _kind(self, job: Job, name: str, input: str) -> str:
+        """The format of a file, which the model can read."""
+        kind = format_of(name, input)
+        if is_table(kind):
+            require(f"{name}: a table", "pyarrow.parquet")
+        else:
+            job.options.check_input(kind, name, self._name, self._stages, self.door)
+        return kind
+
+    @contextmanager
+    def _opened(self, job: Job, name: str, kind: str) -> Iterator[Source]:
+        """A file as a source."""
+        with input_file(name) as file:
+            if is_table(kind):
+                table = TableFile(file, name, kind, threads=self._threads > 1)
+                yield job.table(table.runs(), name, table)
+            else:
+                yield job.stream(file, name, kind)
+
+    def _stream_file(self, job: Job, name: str, kind: str) -> Iterator[ParsedSentence]:
+        with self._opened(job, name, kind) as source:
+            yield from chain.from_iterable(self._parsed(job, source))
+
+    def job(self, *, on_error: OnError | None = None, **asked: Any) -> Job:
+        """How to parse, as the command has it; for doors of other programs.
+
+        Args:
+            on_error: what is done about malformed sentences; None: the door has no such option.
+            asked: fields of ParseOptions.
+        Raises: ConfigError: the model cannot do it.
+        """
+        options = ParseOptions(
+            on_error="fail" if on_error is None else on_error,
+            allow_missing=self._allow_missing, **asked,
+        )  # fmt: skip
+        _check_guide(options.guide)
+        notes = options.check(self._model, self._stages, self._name, self.door)
+        if options.needs_sums and not self._is_native:
             raise ConfigError(
                 "probabilities, mbr and kbest are computed by native code on the CPU: load the"
                 ' model with device="cpu" and backend="auto"'
@@ -480,78 +499,25 @@ class SentenceParser:
             model=self._model,
             stages=self._stages,
             options=options,
-            door=PYTHON,
+            door=self.door,
             batch_size=default_batch_size(self._device),
             threads=self._threads,
             device=self._device,
             backend=self._asked_backend,
             is_native=self._is_native,
             tell=silent,
+            to_pass_over="" if on_error is None else to_pass_over(self.door),
         )
 
     @property
     def _asked_backend(self) -> str:
         return str(self._asked["backend"])
 
-    def _parsed_columns(
-        self, job: Job, read: list[Columns], tag_field: str, *,
-        table: Any = None, first: int = 0, is_checked: bool = False,
-    ) -> Parsed:  # fmt: skip
-        text = as_conllu(read, tag_field, first)
-        treebank = treebank_from_bytes(text, _SENTENCES)
-        counts = np.array([len(columns["form"]) for columns in read], np.int64)
-        return self._parsed(job, treebank, counts, table=table, is_checked=is_checked)
-
-    def _parsed_table(
-        self, job: Job, table: Any, first: int = 0, is_checked: bool = False
-    ) -> Parsed:
-        """Of an Arrow table, whose first row has a number in messages."""
-        read = read_rows(table, _SENTENCES, keep_heads=job.options.keep_heads, first=first)
-        for row, fault in read.faults.items():
-            raise DataError(f"{_SENTENCES}[{first + row}]{fault}")
-        return self._parsed(job, read.treebank, read.counts, table=table, is_checked=is_checked)
-
-    def _parsed(
-        self, job: Job, treebank: Treebank, counts: np.ndarray, *,
-        table: Any = None, guides: Guides | None = None, is_checked: bool = False,
-    ) -> Parsed:  # fmt: skip
-        treebank, of_tags = job.annotate(treebank)
-        if not is_checked:
-            self._check_columns(treebank)
-        kept = None
-        if job.options.keep_heads:
-            unkept, _ = job.unkept(treebank)
-            if unkept:
-                raise unkept[0]
-            kept = kept_of(treebank)
-        if guides is None and job.options.guide is not None:
-            guides = Guides(job.options.guide)
-        found = job.find(treebank, kept, None if guides is None else guides.of(treebank))
-        if isinstance(found, KBest):
-            text = written_k_best(self._model, treebank, found, kept, of_tags, job.options.deps)
-        else:
-            text = written(self._model, treebank, found, kept, of_tags, job.options.deps)
-        as_arrays = Found.of(found, self._model.label_names, kept, of_tags)
-        return Parsed(
-            treebank, as_arrays, text, counts, table, self._stages.columns, job.options.deps
-        )  # fmt: skip
-
-    def _check_columns(self, treebank: Treebank) -> None:
-        """Refuse sentences without a column that the model reads: their trees would be worse."""
-        missing = missing_columns(treebank, self._model, self._stages)
-        if missing and not self._allow_missing:
-            raise DataError(
-                "\n".join(
-                    f"{treebank.source}: {_FIELDS[column]} is missing in all of the"
-                    f" {plural(treebank.n_words, 'word')}, but the model reads {fields} there:"
-                    f" {GIVE_COLUMNS}"
-                    for column, fields in missing.items()
-                )
-            )
-
     def _tag_field(self, read: list[Columns]) -> str:
         """Which column the tags of (word, tag) pairs are of: the one that the model knows best."""
-        tags, vocabularies = tags_in(read) - {"_"}, self._model.vocabularies
+        if not self._model.has_templates:
+            return _FIELDS[min(self._model.reads.keys() & {3, 4}, default=3)]
+        tags, vocabularies = tags_in(read) - {"_"}, self._model.linear.vocabularies
         known: dict[int, set[str]] = {}
         for field, values in vocabularies.values.items():
             if field in ("pos", "cpos"):
@@ -589,6 +555,19 @@ _TAKEN = {  # besides CoNLL-U text
 }
 
 
+def _checked_texts(texts: Any) -> list[str]:
+    """A list of texts; DataError for anything else."""
+    if not isinstance(texts, Iterable) or isinstance(texts, (bytes, Mapping)):
+        raise DataError(
+            f"parse_text() takes a str or a list of str, and not {type(texts).__name__}"
+        )
+    found = list(texts)
+    for number, text in enumerate(found):
+        if not isinstance(text, str):
+            raise DataError(f"texts[{number}]: expected a str, and not {type(text).__name__}")
+    return found
+
+
 def _check_guide(guide: str | None) -> None:
     """ConfigError for guides that are not in the sentences."""
     if guide is not None and not guide.startswith("misc:"):
@@ -620,14 +599,3 @@ def _iterable(sentences: Any) -> Iterable[Any]:
         f"expected a list of sentences, each {GIVEN}, as in {EXAMPLE}; CoNLL-U text, an Arrow table"
         f" or a pandas frame; not {what}; for a file there is stream(path)"
     )
-
-
-@contextmanager
-def _opened(name: str) -> Iterator[BinaryIO]:
-    """A file for reading; DataError if there is none."""
-    try:
-        file = open(name, "rb")  # noqa: SIM115 (closed below)
-    except OSError as error:
-        raise DataError(f"{name}: cannot be read: {error.strerror}; check the path") from error
-    with file:
-        yield file

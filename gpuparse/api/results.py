@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 
 from gpuparse.cached import cached_property
-from gpuparse.data.arrow_tables import is_arrow, with_lists
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.draw import draw_tree
-from gpuparse.data.sentences import is_pandas
 from gpuparse.data.svg import svg_graph
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError, plural
 from gpuparse.extras import require
-from gpuparse.jobs.predictions import EMPTY, Found, word_columns
+from gpuparse.formats.arrow_tables import is_arrow, with_lists
+from gpuparse.formats.objects import is_pandas
+from gpuparse.jobs.predictions import Found, Result, WordColumns, word_columns
 
 if TYPE_CHECKING:
     import pandas
@@ -56,24 +56,28 @@ class Parsed(Sequence["ParsedSentence"]):
     """
 
     def __init__(
-        self, treebank: Treebank, found: Found, conllu: bytes, counts: np.ndarray,
-        table: Any = None, annotated: Collection[int] = (), deps: str = EMPTY,
+        self, result: Result, counts: np.ndarray, table: Any = None,
+        documents: list[str] | None = None,
     ) -> None:  # fmt: skip
         """
         Args:
-            treebank: the words that were parsed.
-            found: of these words.
-            conllu: the treebank's text with what was found.
+            result: the words that were parsed, and what was found.
             counts: (S,) words of each sentence of the input; those without words are not in the
-                treebank.
+                treebank of the result.
             table: the Arrow table or pandas frame that the sentences are from.
-            annotated: numbers of the columns that a tagger and a lemmatiser filled in.
-            deps: what a parser of trees writes into DEPS.
+            documents: the names of the documents that the sentences are from, if there are some.
         """
-        self._annotated, self._deps_of_trees = annotated, deps
-        self._treebank, self._found, self._text, self._table = treebank, found, conllu, table
+        self._result, self._table, self._names = result, table, documents
         self._starts = [0, *np.cumsum(counts).tolist()]
         self._rows = np.where(counts > 0, np.cumsum(counts > 0) - 1, -1).tolist()
+
+    @property
+    def _treebank(self) -> Treebank:
+        return self._result.treebank
+
+    @property
+    def _found(self) -> Found:
+        return self._result.arrays
 
     def __len__(self) -> int:
         """Number of sentences."""
@@ -97,6 +101,15 @@ class Parsed(Sequence["ParsedSentence"]):
         """The sentences in order."""
         return (ParsedSentence(self, s) for s in range(len(self)))
 
+    @property
+    def documents(self) -> dict[str, list[ParsedSentence]]:
+        """The sentences by the name of their document, of inputs that have documents."""
+        found: dict[str, list[ParsedSentence]] = {}
+        for sentence in self:
+            if sentence.document is not None:
+                found.setdefault(sentence.document, []).append(sentence)
+        return found
+
     def to_conllu(self) -> str:
         r"""All sentences as CoNLL-U, as the command `parse` writes them.
 
@@ -106,7 +119,7 @@ class Parsed(Sequence["ParsedSentence"]):
         >>> parser.parse([she]).to_conllu().split("\n")[1]
         '2\tsings\t_\tVERB\tVBZ\t_\t0\troot\t_\t_'
         """
-        return self._text.decode()
+        return self._result.text.decode()
 
     def to_arrow(self) -> pyarrow.Table:
         """An Arrow table with one row per sentence; needs pyarrow.
@@ -116,7 +129,9 @@ class Parsed(Sequence["ParsedSentence"]):
         probabilities were asked for (NaN of words whose tags were given), and
         deps (such as `2:nsubj|4:conj`) from a parser of graphs. If the input was an Arrow table,
         all its columns are kept, and head and those after it are added or replaced; so are tags and
-        lemmas of models with a tagger or a lemmatiser, with what was missing filled in.
+        lemmas of models with a tagger or a lemmatiser, with what was missing filled in. A table of
+        documents gets one row per sentence, with the other values of its document; sentences of a
+        list of texts have a column `document`.
 
         >>> she = {"form": ["She", "sings"], "upos": ["PRON", "VERB"], "xpos": ["PRP", "VBZ"]}
         >>> table = parser.parse([she]).to_arrow()
@@ -124,7 +139,12 @@ class Parsed(Sequence["ParsedSentence"]):
         (['form', 'upos', 'xpos', 'head', 'deprel'], [[2, 0]])
         """
         require("to_arrow()", "pyarrow")
+        import pyarrow
+
         table = self._table if is_arrow(self._table) else None
+        if table is None and self._names is not None:
+            table = pyarrow.table({"document": self._names})
+            return with_lists(table, np.diff(self._starts), self._columns(of_input=False))
         return with_lists(table, np.diff(self._starts), self._columns(of_input=table is not None))
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -135,7 +155,11 @@ class Parsed(Sequence["ParsedSentence"]):
         require("to_pandas()", "pandas")
         import pandas
 
-        new = {}
+        new: dict[str, list[Any]] = {}
+        if self._names is not None and is_arrow(self._table):  # the sentences of documents
+            new = self._table.to_pydict()
+        elif self._names is not None:
+            new["document"] = self._names
         for name, (array, names) in self._columns(of_input=is_pandas(self._table)).items():
             of_words = array.tolist()
             if names is not None:
@@ -163,16 +187,16 @@ class Parsed(Sequence["ParsedSentence"]):
     def _more(self) -> list[str]:
         return [f"… and {plural(len(self) - SHOWN, 'more sentence')}"] if len(self) > SHOWN else []
 
-    def _columns(self, *, of_input: bool) -> dict[str, tuple[np.ndarray, list[str] | None]]:
+    def _columns(self, *, of_input: bool) -> WordColumns:
         """As `Found.columns`, after those of the input unless they are there already."""
-        columns = word_columns(self._treebank, self._annotated if of_input else _OF_INPUT)
-        if not of_input:
-            columns = {
-                name: column for name, column in columns.items()
-                if name == "form" or column[1] != ["_"]
-            }  # fmt: skip
         given = () if self._table is None else _names_of(self._table)
-        return columns | self._found.columns(given, self._deps_of_trees)
+        if of_input:
+            return self._result.columns(given)
+        columns = {
+            name: column for name, column in word_columns(self._treebank, _OF_INPUT).items()
+            if name == "form" or column[1] != ["_"]
+        }  # fmt: skip
+        return columns | self._found.columns(given, self._result.deps)
 
     @cached_property
     def _words(self) -> list[str]:
@@ -202,10 +226,11 @@ class Parsed(Sequence["ParsedSentence"]):
     @cached_property
     def _texts(self) -> list[str]:
         """The text of each sentence that has words."""
-        written = treebank_from_bytes(self._text, "parsed")
-        end = "\r\n" if b"\r\n" in self._text[:4096] else "\n"
+        text = self._result.text
+        written = treebank_from_bytes(text, "parsed")
+        end = "\r\n" if b"\r\n" in text[:4096] else "\n"
         texts = [
-            self._text[start:stop].decode().rstrip("\r\n") + 2 * end
+            text[start:stop].decode().rstrip("\r\n") + 2 * end
             for start, stop in written.spans.tolist()
         ]
         if self._found.scores is None:
@@ -303,6 +328,12 @@ class ParsedSentence:
         """Of dual decomposition: whether no tree scores more; None from other decoders."""
         certified = self._parsed._found.certified
         return None if certified is None or self._row < 0 else bool(certified[self._row])
+
+    @property
+    def document(self) -> str | None:
+        """The name of its document, of a list of texts or a table of texts; else None."""
+        names = self._parsed._names
+        return None if names is None else names[self._index]
 
     @property
     def sent_id(self) -> str:

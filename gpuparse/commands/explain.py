@@ -2,29 +2,30 @@
 
 import argparse
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+
+import numpy as np
 
 from gpuparse.commands.console import exit_codes, print_json
 from gpuparse.commands.evaluate import whole_number
 from gpuparse.commands.parse import named
-from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.guides import read_guides
-from gpuparse.data.table_files import AUTO, CONLLU, TEXT, VERTICAL, format_of, is_raw_text
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, plural
 from gpuparse.explaining import explain
-from gpuparse.files import check_new_file, read_input, replace_file
+from gpuparse.extras import require
+from gpuparse.files import check_new_file, input_file, read_input, replace_file
+from gpuparse.formats.names import AUTO, INPUTS, TEXT, format_of, is_raw_text, is_table
+from gpuparse.formats.sources import Source
+from gpuparse.formats.streams import beginning
+from gpuparse.formats.table_files import TableFile
 from gpuparse.jobs.options import COMMAND, ParseOptions
-from gpuparse.jobs.parse import STANDARD, beginning
-from gpuparse.jobs.progress import program
+from gpuparse.jobs.parse import STANDARD, Job
+from gpuparse.jobs.progress import program, say
 from gpuparse.jobs.reasons import as_dict, as_html, as_text
 from gpuparse.model_folder import load_parser
-from gpuparse.pipeline import Pipeline, load_stages
-from gpuparse.text.reader import text_chunk
-from gpuparse.text.vertical import stream_vertical
-
-_INPUTS = (TEXT, VERTICAL, CONLLU)
+from gpuparse.pipeline import load_stages
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -43,12 +44,10 @@ def main(arguments: Sequence[str]) -> int:
     if options.html:
         check_new_file(options.html, force=options.force)
     model, stages = load_parser(Path(options.model)), load_stages(Path(options.model))
-    treebank = _read(options, stages)
-    guides = read_guides(treebank, options.guide) if options.guide else None
-    treebank = stages.annotate(treebank, keep=options.keep == "tags")
-    found = explain(
-        model, treebank, options.sentence, options.word, instead=options.instead, guides=guides
-    )
+    asked = ParseOptions(guide=options.guide, keep=options.keep, allow_missing=True)
+    job = Job(model=model, stages=stages, options=asked, door=COMMAND, tell=say)
+    treebank, sentence, guides = _read(options, job)
+    found = explain(model, treebank, sentence, options.word, instead=options.instead, guides=guides)
     if options.html:
         with replace_file(options.html, force=options.force) as file:
             file.write(as_html(found, show_all=options.all).encode())
@@ -59,24 +58,40 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _read(options: argparse.Namespace, stages: Pipeline) -> Treebank:
-    """The sentences of the file, which is raw text where `parse` would take it for such."""
-    file, name = options.file, named(options.file)
-    content = read_input(file)
+def _read(options: argparse.Namespace, job: Job) -> tuple[Treebank, int, np.ndarray | None]:
+    """The piece of the input with the sentence, the sentence's number in it, and its guides."""
+    number, name = options.sentence, named(options.file)
+    with _source(options, job) as source:
+        for piece, guides in job.annotated(source):
+            if number <= len(piece.counts):
+                n_words = piece.counts[:number]
+                if n_words[-1] == 0:
+                    raise ConfigError(f"{name}: sentence {options.sentence} has no words")
+                return piece.treebank, int((n_words > 0).sum()), guides
+            number -= len(piece.counts)
+    there = plural(options.sentence - number, "sentence")
+    raise ConfigError(f"{name}: has {there}, and none with the number {options.sentence}")
+
+
+@contextmanager
+def _source(options: argparse.Namespace, job: Job) -> Iterator[Source]:
+    """The input, which is raw text where `parse` would take it for such."""
+    file, name, content = options.file, named(options.file), None
     kind = format_of(file, options.input_format)
-    is_unknown = file == STANDARD and options.input_format == AUTO
-    if is_unknown and stages.tokenizer and is_raw_text(beginning(io.BytesIO(content))):
-        kind = TEXT
-    if kind not in _INPUTS:
-        raise ConfigError(f"{name}: a table: explain reads {', '.join(_INPUTS)}")
-    asked = ParseOptions(guide=options.guide, keep=options.keep)
-    asked.check_input(kind, name, options.model, stages, COMMAND)
-    if kind == TEXT:
-        assert stages.tokenizer
-        content = stages.tokenizer.split(text_chunk(content, name))
-    if kind == VERTICAL:
-        content = b"".join(stream_vertical(io.BytesIO(content), name))
-    return treebank_from_bytes(content, name)
+    if file == STANDARD:
+        content = read_input(file)
+        is_unknown = options.input_format == AUTO and job.stages.tokenizer
+        if is_unknown and is_raw_text(beginning(io.BytesIO(content))):
+            kind = TEXT
+    job.options.check_input(kind, name, options.model, job.stages, COMMAND)
+    if is_table(kind):
+        require(f"{name}: a table", "pyarrow.parquet")
+    with input_file(file) if content is None else nullcontext(io.BytesIO(content)) as opened:
+        if is_table(kind):
+            table = TableFile(opened, name, kind, threads=False)
+            yield job.table(table.runs(), name, table)
+        else:
+            yield job.stream(opened, name, kind)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -91,13 +106,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("model", help="folder of a trained model")
     parser.add_argument(
         "file",
-        help="CoNLL-X or CoNLL-U file, or -; its trees are not read; with a tokeniser also text"
-        " (.txt)",
+        help="an input of parse, or -; its trees are not read",
     )
     parser.add_argument(
         "--input",
         dest="input_format",
-        choices=(AUTO, *_INPUTS),
+        choices=INPUTS,
         default=AUTO,
         help="the format of the file, as for parse",
     )

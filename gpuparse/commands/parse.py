@@ -10,43 +10,54 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from gpuparse.commands.console import exit_codes
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import MAX_LINE
-from gpuparse.data.table_files import (
+from gpuparse.decoder_choice import limit_labels, with_decoder
+from gpuparse.engines.admission import MAX_CELLS, default_batch_size
+from gpuparse.errors import ConfigError, DataError, ModelError, plural
+from gpuparse.extras import require
+from gpuparse.files import (
+    check_new_file,
+    files_below,
+    input_file,
+    replace_file,
+    standard_input,
+    unchanged,
+)
+from gpuparse.formats.names import (
     AUTO,
     CONLLU,
     INPUTS,
+    RAW,
     TEXT,
     VERTICAL,
-    TableFile,
     check_output_name,
+    compression_of,
     format_of,
     is_raw_text,
     is_table,
     output_name,
 )
-from gpuparse.decoder_choice import limit_labels, with_decoder
-from gpuparse.errors import ConfigError, DataError, ModelError, plural
-from gpuparse.extras import require
-from gpuparse.files import check_new_file, replace_file, standard_input, unchanged
+from gpuparse.formats.sources import Source
+from gpuparse.formats.streams import beginning, begun
+from gpuparse.formats.table_files import TableFile
+from gpuparse.formats.text import OnTextError
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.jobs.options import COMMAND, ParseOptions, device_of_parsing
-from gpuparse.jobs.parse import STANDARD, Begun, Job, Share, beginning
+from gpuparse.jobs.options import COMMAND, ParseOptions, device_of_parsing, to_pass_over
+from gpuparse.jobs.parse import STANDARD, Job, Share
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY
 from gpuparse.jobs.progress import Progress, program, say, silent
 from gpuparse.jobs.resources import BACKENDS, limit_torch_threads, thread_count
 from gpuparse.jobs.shards import Recipe, Sharded, ShardedText, check_regular, wanted_shards
-from gpuparse.jobs.tables import ShardedTable, TableJob
+from gpuparse.jobs.tables import ShardedTable
 from gpuparse.jobs.toy import TOY, is_toy
 from gpuparse.limits import MAX_K_BEST
 from gpuparse.model_folder import check_folder, load_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import Pipeline, has_parser, load_stages, sum_of_stages
-from gpuparse.scoring.admission import MAX_CELLS, default_batch_size
-from gpuparse.text.reader import OnTextError
 
 _MOST = 999_999_999  # of options whose largest value has no reason of its own
 
@@ -100,9 +111,11 @@ def main(arguments: Sequence[str]) -> int:
         backend=options.backend,
         is_native=is_native,
         tell=tell,
+        to_pass_over=to_pass_over(COMMAND),
     )
     if _names_folder(options):
-        os.makedirs(options.output, exist_ok=True)
+        for folder in {output.parent for output in outputs if output}:
+            os.makedirs(folder, exist_ok=True)
     failed = 0
     doing = "parsing" if model else "annotating"
     with (
@@ -111,18 +124,21 @@ def main(arguments: Sequence[str]) -> int:
         ExitStack() as stack,
     ):
         if options.shard:
-            failed = _parse_shards(_sharded(options, kinds, job, outputs, stack), job, progress)
+            inputs = _sharded(options, kinds, job, outputs, stack)
+            share = Share(sum(each.size for each in inputs))
+            failed = sum(job.write_shards(each, progress, share) for each in inputs)
         else:
             share = Share(_total(files))
             for file, kind, output in zip(files, kinds, outputs, strict=True):
                 with _writer(output, options.force) as target, _opened(file, begin) as source:
-                    if not is_table(kind):
-                        found = job.parse(source, file, target, progress, share, kind=kind)
-                        failed += found.faults
-                        continue
-                    table = TableFile(source, named(file), kind, threads=threads > 1)
-                    work = TableJob(job, table)
-                    failed += work.parse(table.runs(), target, progress, share).faults
+                    if is_table(kind):
+                        table = TableFile(source, named(file), kind, threads=threads > 1)
+                        given: Source = job.table(table.runs(), named(file), table)
+                    else:
+                        given = job.stream(source, named(file), kind, immediate=options.immediate)
+                    name, flush = str(output or ""), options.immediate
+                    counts = job.write(given, target, progress, share, name=name, flush=flush)
+                    failed += counts.faults
     if failed:
         # Not silenced by --quiet: it explains the exit code.
         kept = ", or their heads cannot be kept," if options.keep_heads else ""
@@ -209,17 +225,6 @@ def _with_decoder(options: argparse.Namespace, tell: Callable[[str], None]) -> P
     return model
 
 
-def _parse_shards(inputs: Sequence[Sharded], job: Job, progress: Progress) -> int:
-    """Parse inputs in shards; returns the number of malformed sentences."""
-    share = Share(sum(each.size for each in inputs))
-    return sum(
-        TableJob(job, each.source).parse_shards(each, progress, share)
-        if isinstance(each, ShardedTable)
-        else job.parse_shards(each, progress, share)
-        for each in inputs
-    )
-
-
 def _sharded(
     options: argparse.Namespace,
     kinds: Sequence[str],
@@ -240,7 +245,7 @@ def _sharded(
             | {"at_most_one": options.at_most_one}
             | job.options.of_bytes(kind),
         )
-        if kind == TEXT:
+        if kind in RAW:
             skips: OnTextError = "fail" if options.on_error == "fail" else "skip"
             inputs.append(
                 ShardedText(file, kind, output, options.shard, recipe, on_error=skips, **common)
@@ -268,9 +273,9 @@ def _opened(file: str, begin: bytes = b"") -> Iterator[BinaryIO]:
     if file == STANDARD:
         source = standard_input()
         with unchanged(source, "<stdin>"):
-            yield cast(BinaryIO, Begun(begin, source)) if begin else source
+            yield begun(begin, source) if begin else source
         return
-    with open(file, "rb") as source, unchanged(source, file):
+    with input_file(file) as source:
         yield source
 
 
@@ -294,9 +299,34 @@ def read_options(arguments: Sequence[str]) -> argparse.Namespace:
         raise ConfigError("--force-decoder needs --decoder NAME")
     if options.mbr and options.kbest:
         raise ConfigError("--mbr and --kbest cannot be combined")
+    _check_immediate(options)
+    options.has_folder = any(file != STANDARD and os.path.isdir(file) for file in options.files)
+    options.files, options.names = _in_folders(options)
     _check_guide(options.guide, options.files)
     _check_tables(options)
     return options
+
+
+def _check_immediate(options: argparse.Namespace) -> None:
+    """ConfigError for options that need a whole input where answers are wanted at once."""
+    if options.immediate and (options.files != [STANDARD] or options.shard):
+        raise ConfigError("--immediate reads standard input, without --shard")
+    if options.immediate and options.device == "cuda":
+        raise ConfigError("--immediate parses on the CPU; use --device auto or cpu")
+    if options.immediate:
+        options.device = "cpu"
+
+
+def _in_folders(options: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """The inputs, with the files in the place of their folders; and their names in an output."""
+    files, names = [], []
+    for given in options.files:
+        below = files_below(given) if given != STANDARD and os.path.isdir(given) else []
+        files += [os.path.join(given, name) for name in below] or [given]
+        names += below or [os.path.basename(given)]
+        if below and options.output is None:
+            raise ConfigError(f"{given}: is a folder: give --output FOLDER for its parsed files")
+    return files, names
 
 
 def _check_tables(options: argparse.Namespace) -> None:
@@ -342,14 +372,15 @@ def _parser() -> argparse.ArgumentParser:
         nargs="*",
         default=[],  # otherwise argparse calls the files required
         metavar="FILE",
-        help="input; - or none: standard input",
+        help="input, a file or a folder of files; - or none: standard input",
     )
     parser.add_argument(
         "-o",
         "--output",
         metavar="PATH",
-        help="write there, not to stdout: a file, for one input; a folder, for several inputs, or"
-        " if PATH is one or ends in /, with the names of the inputs, .conllu in place of .txt",
+        help="write there, not to stdout: a file, for one input, compressed if it ends in .gz or"
+        " .zst; a folder, for several inputs, or if PATH is one or ends in /, with the names of the"
+        " inputs, .conllu in place of .txt",
     )
     parser.add_argument(
         "--input",
@@ -357,10 +388,17 @@ def _parser() -> argparse.ArgumentParser:
         dest="input_format",
         choices=INPUTS,
         default=AUTO,
-        help="text, for models with a tokeniser; vertical: a word per line, an empty line after"
-        " each sentence; conllu; or a table with a row per sentence in Parquet or Arrow IPC, which"
-        " the output is then too; auto, the default: by the suffix (.txt, .parquet, .arrow, ...),"
-        " conllu for others",
+        help="text, for models with a tokeniser; lines: text with a sentence per line; vertical: a"
+        " word per line, an empty line after each sentence; conllu; or a table with a row per"
+        " sentence, or per document, in Parquet or Arrow IPC, which the output is then too; auto,"
+        " the default: by the suffix (.txt, .parquet, .arrow, ...), conllu for others; .gz and .zst"
+        " files are decompressed",
+    )
+    parser.add_argument(
+        "--immediate",
+        action="store_true",
+        help="for a pipe that stays open: parse each sentence of standard input, or each line or"
+        " paragraph of text, as soon as it is there",
     )
     parser.add_argument(
         "--keep",
@@ -524,6 +562,8 @@ def check_shard(options: argparse.Namespace) -> None:
         return
     if options.output is None:
         raise ConfigError("--shard needs --output")
+    if compression_of(options.output):
+        raise ConfigError(f"{options.output}: shards are not compressed; name an output without it")
     if options.guide is not None and is_guide_file(options.guide):
         raise ConfigError("--shard cannot be combined with --guide FILE; give --guide misc:KEY")
 
@@ -532,7 +572,10 @@ def _names_folder(options: argparse.Namespace) -> bool:
     """Whether `--output` is a folder: of several inputs, an existing one, or one that ends in /."""
     output = options.output
     return output is not None and (
-        len(options.files) > 1 or output.endswith(os.sep) or os.path.isdir(output)
+        len(options.files) > 1
+        or options.has_folder
+        or output.endswith(os.sep)
+        or os.path.isdir(output)
     )
 
 
@@ -542,8 +585,6 @@ def _output_paths(options: argparse.Namespace) -> list[Path | None]:
     for file in files:
         if file != STANDARD and not os.path.exists(file):
             raise DataError(f"{file}: no such file{_if_sentence(file, options.model)}")
-        if os.path.isdir(file):
-            raise DataError(f"{file}: is a folder; name the files in it")
     if files.count(STANDARD) > 1:
         raise ConfigError("standard input (-) can be read once only")
     if output is None:
@@ -559,8 +600,8 @@ def _output_paths(options: argparse.Namespace) -> list[Path | None]:
     if os.path.exists(output.rstrip(os.sep) or os.sep) and not os.path.isdir(output):
         raise ConfigError(f"{output}: is not a folder; name another, or a file for one input")
     inputs: dict[str, str] = {}
-    for file in files:
-        name = output_name(os.path.basename(file), format_of(file, options.input_format))
+    for file, name in zip(files, options.names, strict=True):
+        name = output_name(name, format_of(file, options.input_format))
         if name in inputs:
             raise ConfigError(f"{inputs[name]} and {file} would both be written as {name}")
         inputs[name] = file

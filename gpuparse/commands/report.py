@@ -159,7 +159,7 @@ def _system(
         model = load_parser(Path(run))
         tagged = load_stages(Path(run)).annotate(gold, threads=threads)
         parsed, has_probabilities = _parsed(model, tagged, record, part, threads)
-        is_calibrated = model.is_calibrated if has_probabilities else None
+        is_calibrated = model.scales.is_calibrated if has_probabilities else None
         labelled = bool(model.labels)
         graphs = _graph_scores(model, gold, parsed, ignored)
     else:
@@ -189,7 +189,7 @@ def _parsed(
 ) -> tuple[Treebank, bool]:
     """The treebank as a model parses it, and whether with probabilities."""
     guides = None
-    if model.templates.guide:
+    if model.linear.templates.guide:
         sources = record.get("guides")
         source = sources.get(part) if isinstance(sources, dict) else None
         if not isinstance(source, str):

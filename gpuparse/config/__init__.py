@@ -1,7 +1,6 @@
 """The config of a run: the schema of its keys, files and overrides."""
 
 from gpuparse.config.load import (
-    SYNTHETIC,
     Settings,
     folder_of,
     load_config,
@@ -16,6 +15,7 @@ from gpuparse.config.schema import (
     WordVectorsConfig,
     known_keys,
 )
+from gpuparse.data.columns import SYNTHETIC
 
 __all__ = [
     "RULES",

@@ -10,13 +10,12 @@ from typing import Any
 
 from gpuparse.config.schema import SECTIONS, Key, RunConfig, default_values, known_keys, yaml_word
 from gpuparse.config.shipped import config_file, shipped_configs
-from gpuparse.data.columns import IN_MISC, is_key
+from gpuparse.data.columns import IN_MISC, SYNTHETIC, is_key
 from gpuparse.errors import ConfigError, did_you_mean, near_names
 from gpuparse.features.templates import SETS
 from gpuparse.plain_yaml import PlainYaml, parse_yaml, read_yaml
 from gpuparse.sequences import templates as sequences
 
-SYNTHETIC = "synthetic:"
 BASE = "base"  # the key that names the file whose keys a file takes over
 MAX_BASES = 8
 _LISTED = "`gpuparse config` lists all keys"

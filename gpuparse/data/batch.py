@@ -1,12 +1,39 @@
 """Sentences as arrays of integer ids."""
 
 from dataclasses import dataclass
+from typing import Protocol, Self
 
 import numpy as np
 
 MARGIN = 3  # edge positions before the root and after the last word, for templates' neighbours
 UNKNOWN, ROOT, BEFORE, AFTER = 0, 1, 2, 3  # value ids with a meaning of their own
 FIRST_VALUE = 4
+
+
+class Encoded(Protocol):
+    """Sentences as a scorer reads them, and where in arrays by token their words are.
+
+    Arrays by token have what is found for all sentences; the root of sentence b is the token
+    starts[b], its words are the tokens after it, and the token after these is no word.
+    """
+
+    @property
+    def starts(self) -> np.ndarray:
+        """(B,) int64, the token index of each sentence's root."""
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """(B,) int64, words, the root not counted."""
+
+    @property
+    def n_tokens(self) -> int:
+        """T: the length of arrays by token."""
+
+    def __len__(self) -> int:
+        """B."""
+
+    def select(self, sentences: np.ndarray | slice) -> Self:
+        """The sentences of the given indices (K,) or slice, with the same tokens."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +69,11 @@ class Batch:
         return Batch(np.concatenate([self.values, row]), self.starts, self.lengths)
 
     @property
+    def n_tokens(self) -> int:
+        """T: the length of arrays by token."""
+        return self.values.shape[1]
+
+    @property
     def n_nodes(self) -> int:
         """N: the words of the longest sentence, and the root."""
         return int(self.lengths.max(initial=0)) + 1
@@ -52,13 +84,13 @@ class Batch:
         return self.starts[:, None] + np.minimum(nodes, self.lengths[:, None] + 1)
 
 
-def word_places(batch: Batch) -> np.ndarray:
+def word_places(batch: Encoded) -> np.ndarray:
     """(W,) the token indices of all words of a batch, sentence by sentence."""
     first = np.cumsum(batch.lengths) - batch.lengths
     return np.arange(batch.lengths.sum()) + np.repeat(batch.starts + 1 - first, batch.lengths)
 
 
-def incomplete(batch: Batch, by_place: np.ndarray) -> np.ndarray:
+def incomplete(batch: Encoded, by_place: np.ndarray) -> np.ndarray:
     """(B,) bool: the sentences of a batch of which some word has a number below 0.
 
     Args: by_place: (T,) numbers such as heads, by token index, -1 for none.

@@ -5,6 +5,7 @@ contain more of them. The head is a number, or `i.j` for an empty node. MISC is 
 `KEY=value` joined by `|`.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -16,9 +17,11 @@ from gpuparse.errors import ConfigError
 # Columns of a row of faults: a DepsFault; sentence; word of the treebank; offsets of the item.
 FAULT_CODE, FAULT_SENTENCE, FAULT_WORD, FAULT_START, FAULT_END = 0, 1, 2, 3, 4
 
-IN_MISC = "misc:"
+IN_MISC = "misc:"  # how the name of a source begins that is an item of MISC
+SYNTHETIC = "synthetic:"  # how that of a generated treebank begins
 SEPARATORS = "\t\n\r|"  # what neither a key nor a value may have in it
 MAX_KEYS = 62  # bits of a mask
+_IN_NO_COLUMN = re.compile("[\t\n\r\0\ud800-\udfff]")
 
 
 def is_value(text: object) -> bool:
@@ -28,7 +31,7 @@ def is_value(text: object) -> bool:
 
 def has_separator(text: str) -> bool:
     """Whether a text has a tab, a line end, NUL or an unpaired surrogate."""
-    return any(c in "\t\n\r\0" or "\ud800" <= c <= "\udfff" for c in text)
+    return _IN_NO_COLUMN.search(text) is not None
 
 
 class ScannedDeps(NamedTuple):

@@ -47,7 +47,7 @@ class Vocabularies:
         self.values = {field: list(known) for field, known in values.items()}
         self.pos_column, self.lexicon = pos_column, lexicon
         self._ids = {
-            field: {value: FIRST_VALUE + i for i, value in enumerate(known)}
+            field: dict(zip(known, range(FIRST_VALUE, FIRST_VALUE + len(known)), strict=True))
             for field, known in self.values.items()
         }
 
@@ -59,6 +59,14 @@ class Vocabularies:
     def column(self, field: str) -> int:
         """The CoNLL column, 0 to 9, that a field is read from."""
         return _column_of(field, self.pos_column, self.lexicon)
+
+    def columns(self) -> dict[int, list[str]]:
+        """The fields with known values, by the columns that they are read from."""
+        fields: dict[int, list[str]] = {}
+        for field, known in self.values.items():
+            if known:
+                fields.setdefault(self.column(field), []).append(field)
+        return fields
 
     def reader(self, field: str) -> Callable[[str], str | None]:
         """The function from a string of the field's column to its value, or None."""
@@ -172,22 +180,17 @@ def column_ids(treebank: Treebank, source: int) -> tuple[np.ndarray, list[str]]:
     return ids, [interner.string(i).decode() for i in range(len(interner))]
 
 
-def empty_columns(treebank: Treebank, vocabularies: Vocabularies) -> dict[int, list[str]]:
-    """Columns that are `_` in every word, though values of them are known.
+def empty_columns(treebank: Treebank, read: Mapping[int, Sequence[str]]) -> dict[int, list[str]]:
+    """Columns that are `_` in every word, though something is read there.
 
-    Args:
-        treebank: words to be read under the vocabularies.
-        vocabularies: the known values.
-    Returns: By column, 0 to 9 but never FORM, whose `_` is a word: the fields with known values.
+    Args: read: names of what is read, by column, 0 to 9.
+    Returns: of these the empty ones, but never FORM, whose `_` is a word.
     Cost: O(words) in numpy.
     """
-    fields: dict[int, list[str]] = {}
-    for field, known in vocabularies.values.items():
-        if known:
-            fields.setdefault(vocabularies.column(field), []).append(field)
-    fields.pop(_FORM, None)
     return {
-        source: fields[source] for source in sorted(fields) if is_empty_column(treebank, source)
+        column: list(read[column])
+        for column in sorted(read)
+        if column != _FORM and is_empty_column(treebank, column)
     }
 
 

@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 
 import numpy as np
 
@@ -250,6 +249,8 @@ def reliability_svg(panels: Mapping[str, Reliability]) -> str:
 
 
 def _frame(title: str, found: Reliability) -> list[str]:
+    from html import escape  # slow to import, and parsing does not need it
+
     middle, bottom = _SIDE / 2, _SIDE + _BETWEEN + _STRIP
     said = f"{plural(found.count, 'word')}, ECE {100 * found.ece:.2f} %"
     lines = [

@@ -207,7 +207,7 @@ def _family_kind(
 
 
 class RowTemplates(NamedTuple):
-    """The templates of the rows of a part, in the order of `gpuparse.scoring.part_rows`."""
+    """The templates of the rows of a part, in the order of `gpuparse.scorers.linear.part_rows`."""
 
     of_words: list[Template]  # of one or two words
     between: list[list[Template]]  # by family: of each word in between

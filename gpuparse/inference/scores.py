@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -65,11 +64,14 @@ class Parse:
 
     heads: of trees, int64 (B, N), -1 at the root and in padding; None if there are graphs.
     scores: (B,). arcs: of graphs, bool (B, N, N), [b, h, m]; None if there are trees.
+    certified, iterations: bool and int64 (B,), of a decoder that certifies trees.
     """
 
     heads: Tensor | None
     scores: Tensor
     arcs: Tensor | None = None
+    certified: Tensor | None = None
+    iterations: Tensor | None = None
 
 
 def check_scores(arc_scores: Tensor, lengths: Lengths) -> Scores:
@@ -416,7 +418,35 @@ def without_tree(b: int) -> NoTreeError:
     )
 
 
-def decode(name: str, scores: Scores, *, single_root: bool = False, backend: str = "auto") -> Parse:
+def parts_for(name: str, scores: Scores) -> tuple[list[Tensor], dict[str, Tensor | None]]:
+    """What the functions of a decoder take of scores: by place before the lengths, and by keyword.
+
+    Raises:
+        ConfigError: no decoder has this name. ScoreError: sibling scores are missing that one of
+            the second order needs.
+    """
+    if name not in DECODERS:
+        raise ConfigError(f"unknown decoder {name!r}: expected one of {', '.join(DECODERS)}")
+    decoder = DECODERS[name]
+    parts = {f"{field}_scores": getattr(scores, field) for field in decoder.reads}
+    arcs = [scores.arc]
+    if decoder.order == 2:
+        if scores.sibling is None:
+            raise ScoreError(f"{name} reads sibling scores, and there are none")
+        arcs.append(parts.pop("sibling_scores"))
+    return arcs, parts
+
+
+def decode(
+    name: str,
+    scores: Scores,
+    *,
+    single_root: bool = False,
+    backend: str = "auto",
+    min_gain: float = 0.0,
+    granularity: float | None = None,
+    are_checked: bool = False,
+) -> Parse:
     """Trees or graphs under the decoder of that name.
 
     Args:
@@ -424,26 +454,39 @@ def decode(name: str, scores: Scores, *, single_root: bool = False, backend: str
         scores: those of the parts that the decoder reads; others are not looked at.
         single_root: exactly one modifier of the root; otherwise one or more.
         backend: "auto", "torch", "cpu" or "gpu".
+        min_gain: of decoders that search by single changes, or prefer projective trees.
+        granularity: of decoders that certify trees: see `dual_decomposition`.
+        are_checked: whether scores are known to be usable. Then nothing waits for the device where
+            the decoder has a form there, and a sentence without a tree has the score -inf.
     Raises:
         ConfigError: no decoder has this name.
         ScoreError, NoTreeError: from the decoder; ScoreError too for a backend that it does not run
             on, and if sibling scores are missing that one of the second order needs.
     Cost: that of the decoder.
     """
-    if name not in DECODERS:
-        raise ConfigError(f"unknown decoder {name!r}: expected one of {', '.join(DECODERS)}")
+    arcs, parts = parts_for(name, scores)
     decoder = DECODERS[name]
     if backend in ENGINES and not decoder.has("best", ENGINES[backend]):
         known = [key for key, engine in ENGINES.items() if decoder.has("best", engine)]
         raise ScoreError(
             f"{name} does not run on the backend {backend!r}, only on {' or '.join(known)}"
         )
-    parts = {f"{field}_scores": getattr(scores, field) for field in decoder.reads}
-    arcs = [scores.arc]
-    if decoder.order == 2:
-        if scores.sibling is None:
-            raise ScoreError(f"{name} reads sibling scores, and there are none")
-        arcs.append(parts.pop("sibling_scores"))
-    search = partial(decoder.function("best"), *arcs, scores.lengths, backend=backend)
-    found, values, *_ = search(single_root=single_root, **parts)
-    return Parse(None, values, found) if decoder.gives_graphs else Parse(found, values)
+    if are_checked and backend in ("torch", "gpu") and decoder.order < 3:
+        search = decoder.tensor_function(ENGINES[backend])
+        if decoder.order == 2:
+            ends = scores.end
+            arcs.append(torch.zeros_like(scores.arc) if ends is None else ends)
+        return Parse(*search(*arcs, scores.lengths, single_root=single_root)[:2])
+    options: dict[str, float | None] = {}
+    if decoder.starts_from or decoder.certifies:
+        options["min_gain"] = min_gain
+    if decoder.certifies:
+        options["granularity"] = granularity
+    found, values, *more = decoder.function("best")(
+        *arcs, scores.lengths, single_root=single_root, backend=backend, **parts, **options
+    )
+    if decoder.gives_graphs:
+        return Parse(None, values, found)
+    if decoder.certifies:
+        return Parse(found, values, None, *more)
+    return Parse(found, values)

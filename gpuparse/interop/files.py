@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 from gpuparse.api.parsing import SentenceParser, load
 from gpuparse.data.conll import OnError
-from gpuparse.data.table_files import AUTO, format_of, output_name
 from gpuparse.errors import ConfigError
+from gpuparse.files import files_below
+from gpuparse.formats.names import AUTO, outputs_of
 
 EXISTING = ("fail", "keep", "replace")
-_HIDDEN = (".", "_")  # first letters of what engines write beside their files
 
 
 class ParsedFile(NamedTuple):
@@ -73,8 +73,7 @@ class FileParser:
         Raises: ConfigError: the target is the source, or in it.
         """
         self.source, self.target = Path(source).resolve(), Path(target).resolve()
-        if self.target.is_relative_to(self.source):
-            raise ConfigError(f"{target}: is in {source}; name another folder for the output")
+        outputs_of([], source, target)  # which checks the folders
         self._model = os.path.abspath(model)
         self._of_model = (threads, device, allow_missing, single_root)
         self._options: dict[str, Any] = {
@@ -95,22 +94,9 @@ class FileParser:
             raise ConfigError(f"existing: expected one of {', '.join(EXISTING)}, not {existing!r}")
         if not self.source.is_dir():
             raise ConfigError(f"{self.source}: is not a folder; name the folder of the files")
-        names = []
-        for folder, below, files in os.walk(self.source):
-            below[:] = [name for name in below if not name.startswith(_HIDDEN)]
-            for name in files:
-                if not name.startswith(_HIDDEN):
-                    names.append(os.path.relpath(os.path.join(folder, name), self.source))
-        if not names:
-            raise ConfigError(f"{self.source}: has no files")
-        outputs: dict[Path, str] = {}
-        for name in names:
-            other = outputs.setdefault(self.output(name), name)
-            if other != name:
-                raise ConfigError(
-                    f"{other} and {name} would both be written as {self.output(name)}"
-                )
-        done = {name for output, name in outputs.items() if output.exists()}
+        names = files_below(self.source)
+        outputs = outputs_of(names, self.source, self.target, self._options["input"])
+        done = {name for name, output in outputs.items() if output.exists()}
         if done and existing == "fail":
             raise ConfigError(
                 f"{self.output(min(done))}: exists; name another folder, or give"
@@ -124,7 +110,7 @@ class FileParser:
         Text and vertical text become CoNLL-U: `.conllu` follows the name, or takes the place of
         `.txt`.
         """
-        return self.target / output_name(name, format_of(name, self._options["input"]))
+        return outputs_of([name], self.source, self.target, self._options["input"])[name]
 
     def __call__(self, name: str) -> ParsedFile:
         """Parse a file, given its name relative to the source; replaces its output.

@@ -23,13 +23,15 @@ from spacy.tokens import Doc
 from spacy.util import registry
 from spacy.vocab import Vocab
 
-from gpuparse.api.parsing import GIVE_COLUMNS, SentenceParser, load
+from gpuparse.api.parsing import SentenceParser, load
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.files import replace_file
+from gpuparse.formats.text import text_chunk
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.interop.spacy_docs import DEP_PROB, FIELDS, HEAD_PROB, WORDS, DocWords, add_extensions
 from gpuparse.interop.spacy_noun_chunks import noun_chunks
+from gpuparse.jobs.options import Door, of_python
 from gpuparse.model_folder import WEIGHTS, pack_parser, save_parser, unpack_parser
 from gpuparse.pipeline import (
     FILES,
@@ -41,16 +43,16 @@ from gpuparse.pipeline import (
     write_stages,
 )
 from gpuparse.text.conllu import surface_sentences
-from gpuparse.text.reader import text_chunk
 from gpuparse.text.tokenizer import Tokenizer
 
 MOST_TOKENS = 200_000  # that are parsed at once, but for the last Doc
 MOST_CHARACTERS = 1 << 20  # that are cut into tokens at once, but for the last text
 _GAP = "\n\n"  # between texts: a paragraph ends there
 _FOLDER = "model"
-_GIVE_COLUMNS = (
-    "put components that set tags, lemmas or morphology before this one, or give"
-    ' config={"allow_missing": True}'
+_DOOR = Door(
+    of_python,
+    'give config={"allow_missing": True}',
+    "put components that set tags, lemmas or morphology before this one",
 )
 _Sized = TypeVar("_Sized", str, Doc)
 
@@ -199,6 +201,7 @@ class Component(Pipe):
             raise ConfigError(
                 f"{self.model or self.name}: a Doc holds trees, and this model finds graphs"
             )
+        parser.door = _DOOR
         return parser
 
     def _files(self) -> dict[str, bytes]:
@@ -226,8 +229,7 @@ class Component(Pipe):
         try:
             parsed = parser.parse(words.sentences(read), **self._asked)
         except DataError as error:
-            what = str(error).removeprefix("sentences: ").replace(GIVE_COLUMNS, _GIVE_COLUMNS)
-            raise DataError(f"{self.name}: {what}") from error
+            raise DataError(f"{self.name}: {str(error).removeprefix('sentences: ')}") from error
         words.write(parsed, stages.columns, keep=keep)
 
 

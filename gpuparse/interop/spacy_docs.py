@@ -19,8 +19,8 @@ from spacy.tokens import Doc, Token
 from spacy.vocab import Vocab
 
 from gpuparse.api.results import Parsed
+from gpuparse.formats.paragraphs import SPACES
 from gpuparse.jobs.predictions import Found, word_columns
-from gpuparse.text.characters import SPACES
 from gpuparse.text.tokenizer import Tokenizer
 
 # Extension attributes of tokens: the words of a multiword token, also on tokens that it was cut

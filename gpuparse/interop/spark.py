@@ -60,8 +60,8 @@ class SparkParser:
         Raises: DataError: rows that cannot be read, which it names.
         """
         parser = self._parser()
-        new = list(parser.new_columns())
         for batch in batches:
+            new = list(parser.new_columns(batch.schema.names))
             table = parser(batch)
             kept = [name for name in batch.schema.names if name not in new]
             yield from table.select(kept + new).to_batches()
@@ -80,7 +80,7 @@ class SparkParser:
         from pyspark.sql.types import StructType
 
         self._parser().check_columns(of_input.fieldNames())
-        new = self._new_fields()
+        new = self._new_fields(of_input.fieldNames())
         names = {field.name for field in new}
         return StructType([field for field in of_input if field.name not in names] + new)
 
@@ -99,20 +99,20 @@ class SparkParser:
 
         def trees(frames: Iterator[pandas.DataFrame]) -> Iterator[pandas.DataFrame]:
             parser = self._parser()
-            new = list(parser.new_columns())
+            new = list(parser.new_columns(["form"]))
             for frame in frames:
                 table = parser(arrow.Table.from_pandas(frame, preserve_index=False))
                 yield table.select(new).to_pandas()
 
-        return pandas_udf(trees, StructType(self._new_fields()))
+        return pandas_udf(trees, StructType(self._new_fields(["form"])))
 
-    def _new_fields(self) -> list[Any]:
+    def _new_fields(self, names: list[str]) -> list[Any]:
         from pyspark.sql.pandas.types import from_arrow_type
         from pyspark.sql.types import StructField
 
         return [
             StructField(name, from_arrow_type(kind))
-            for name, kind in self._parser().new_columns().items()
+            for name, kind in self._parser().new_columns(names).items()
         ]
 
     def _parser(self) -> TableParser:

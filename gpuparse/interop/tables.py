@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gpuparse.api.parsing import load
-from gpuparse.data.arrow_tables import read_rows
-from gpuparse.data.sentences import no_form
 from gpuparse.errors import ConfigError, DataError, plural
+from gpuparse.formats.arrow_tables import TEXT, has_texts
+from gpuparse.formats.objects import no_form
+from gpuparse.formats.sources import SENTENCES, Rows
+from gpuparse.jobs.parse import table_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -50,18 +54,15 @@ class TableParser:
         self._parser = load(
             model, threads=threads, device=device, allow_missing=True, single_root=single_root
         )
-        self._parse = partial(
-            self._parser.parse,
-            probabilities=probabilities,
-            mbr=mbr,
-            keep_heads=keep_heads,
-            keep=keep,
+        self._job = self._parser.job(
+            probabilities=probabilities, mbr=mbr, keep_heads=keep_heads, keep=keep, on_error="keep"
         )
-        self._keep_heads = keep_heads
         self._allow_missing, self._on_error = allow_missing, on_error
 
     def __call__(self, table: pyarrow.Table | pyarrow.RecordBatch) -> pyarrow.Table:
         """A table with the columns `head`, `deprel` and others that were asked for at its end.
+
+        Of a table of documents it has a row per sentence.
 
         Raises: DataError: rows that cannot be read; columns that the model reads are missing.
         """
@@ -71,15 +72,17 @@ class TableParser:
             table = arrow.Table.from_batches([table])
         self.check_columns(table.column_names)
         self._check_values(table)
-        try:
-            return self._parse(table).to_arrow()
-        except DataError:
-            faults = read_rows(table, "sentences", keep_heads=self._keep_heads).faults
-            if not faults:
-                raise
-            if self._on_error == "fail":
-                raise _error_of(table, faults) from None
-        return self._without(table, faults)
+        piece, parsed = self._parsed(table)
+        if piece.faults and self._on_error == "fail":
+            raise _error_of(piece, table.num_rows)
+        return parsed
+
+    def _parsed(self, table: pyarrow.Table) -> tuple[Rows, pyarrow.Table]:
+        """What was read of a table, and the table with what was found, nulls in faulty rows."""
+        source = self._job.table([(0, table)], SENTENCES, fails=False)
+        [(piece, result)] = self._job.results(source)
+        assert isinstance(piece, Rows)
+        return piece, table_of(piece, result)
 
     def check_columns(self, names: Iterable[str]) -> None:
         """Refuse tables without a column that the model reads.
@@ -87,6 +90,8 @@ class TableParser:
         Raises: DataError: names what is missing.
         """
         there = list(names)
+        if has_texts(there) and self._job.stages.tokenizer:
+            return
         if "form" not in there:
             raise no_form(there)
         missing = [name for name in self._parser.columns if name not in there]
@@ -94,15 +99,22 @@ class TableParser:
             shown = ", ".join(there)
             raise _missing(missing, f"there is no such column among {shown}")
 
-    def new_columns(self) -> dict[str, pyarrow.DataType]:
-        """The columns that parsing adds or replaces, with their types."""
+    def new_columns(self, names: Iterable[str]) -> dict[str, pyarrow.DataType]:
+        """The columns that parsing adds to a table or replaces, with their types.
+
+        Args: names: of the table's columns.
+        """
         import pyarrow as arrow
 
-        nothing = arrow.table({"form": arrow.array([[]], arrow.list_(arrow.string()))})
-        schema = self._parse(nothing).to_arrow().schema
-        return {field.name: field.type for field in schema if field.name != "form"}
+        text, words = arrow.string(), arrow.list_(arrow.string())
+        given = {TEXT: text} if has_texts(list(names)) else {"form": words}
+        nothing = arrow.table({name: arrow.array([], kind) for name, kind in given.items()})
+        schema = self._parsed(nothing)[1].schema
+        return {field.name: field.type for field in schema if field.name not in given}
 
     def _check_values(self, table: pyarrow.Table) -> None:
+        if "form" not in table.column_names:
+            return
         n_words = len(_values(table, "form"))
         if self._allow_missing or n_words < MANY:
             return
@@ -111,20 +123,6 @@ class TableParser:
             raise _missing(
                 empty, f"all values are missing in a batch of {plural(table.num_rows, 'row')}"
             )
-
-    def _without(self, table: pyarrow.Table, faults: dict[int, str]) -> pyarrow.Table:
-        """A parsed table with nulls in faulty rows."""
-        import pyarrow as arrow
-
-        sound = [row for row in range(table.num_rows) if row not in faults]
-        parsed = self._parse(table.take(sound)).to_arrow()
-        places = dict(zip(sound, range(len(sound)), strict=True))
-        rows = arrow.array([places.get(row) for row in range(table.num_rows)], arrow.int64())
-        new = self.new_columns()
-        kept = table.drop_columns([name for name in new if name in table.column_names])
-        for name in new:
-            kept = kept.append_column(name, parsed.column(name).take(rows))
-        return kept
 
 
 def _missing(names: list[str], what: str) -> DataError:
@@ -150,17 +148,16 @@ def _is_empty(values: Any) -> bool:
     return all(set(compute.unique(v.drop_null()).to_pylist()) <= {"", "_"} for v in some)
 
 
-def _error_of(table: pyarrow.Table, faults: dict[int, str]) -> DataError:
+def _error_of(piece: Rows, n_rows: int) -> DataError:
     """The error of rows, with what tells the reader which rows they are."""
     lines = []
-    for row, fault in list(faults.items())[:SHOWN]:
-        named = table.slice(row, 1).to_pylist()[0]
+    rows = np.flatnonzero(piece.is_faulty).tolist()
+    for row, fault in list(zip(rows, piece.faults, strict=True))[:SHOWN]:
+        named = piece.table.slice(row, 1).to_pylist()[0]
         texts = [f"{name}={value!r}"[:60] for name, value in named.items()]
-        lines.append(
-            f"row {row} of a batch of"
-            f" {plural(table.num_rows, 'row')}{fault}: {', '.join(texts[:SHOWN])}"
-        )
-    more = len(faults) - SHOWN
+        what = re.sub(rf"^{SENTENCES}\[(\d+)\]", r"row \1 of a batch of {}", str(fault), count=1)
+        lines.append(f"{what.format(plural(n_rows, 'row'))}: {', '.join(texts[:SHOWN])}")
+    more = len(piece.faults) - SHOWN
     if more > 0:
         lines.append(f"and {plural(more, 'more row')}")
     return DataError("\n".join([*lines, 'on_error="null" parses the other rows']))

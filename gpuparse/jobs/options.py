@@ -7,15 +7,15 @@ from dataclasses import asdict, dataclass
 from typing import get_args
 
 from gpuparse.data.conll import MAX_LINE, OnError
-from gpuparse.data.table_files import TEXT, VERTICAL
+from gpuparse.engines.admission import MAX_CELLS
 from gpuparse.errors import ConfigError
+from gpuparse.formats.names import RAW, WORDS_ALONE
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY, TREE
 from gpuparse.jobs.resources import choose_device, is_native_on, working_device
 from gpuparse.limits import MAX_K_BEST
 from gpuparse.parser import Parser
 from gpuparse.pipeline import Pipeline
-from gpuparse.scoring.admission import MAX_CELLS
 from gpuparse.self_test import device_difference
 
 TAGS = "tags"  # what `keep` may keep
@@ -33,24 +33,31 @@ NOT_CALIBRATED = (
 class Door:
     """How messages of a door name options, and say what to do about columns that are missing.
 
-    option: of a name and values that it may have.
+    option: of a name and values that it may have. to_allow_missing: how to parse without columns.
+    to_give_columns: how to give them.
     """
 
     option: Callable[..., str]
     to_allow_missing: str
+    to_give_columns: str = "fill it in"
 
 
 def _of_command(name: str, *values: str) -> str:
     return " ".join(["--" + name.replace("_", "-"), " or ".join(values)]).rstrip()
 
 
-def _of_python(name: str, *values: str) -> str:
+def of_python(name: str, *values: str) -> str:
     quoted = " or ".join(f'"{value}"' for value in values)
     return f"{name}={quoted}" if values else name
 
 
+def to_pass_over(door: Door) -> str:
+    """What a user can do about malformed sentences, for messages."""
+    return f"{door.option('on_error', 'skip', 'keep')} passes over them"
+
+
 COMMAND = Door(_of_command, "give --allow-missing")
-PYTHON = Door(_of_python, "load the model with allow_missing=True")
+PYTHON = Door(of_python, "load the model with allow_missing=True")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,11 +91,16 @@ class ParseOptions:
         """Whether tags and lemmas of the input stay."""
         return self.keep == TAGS
 
+    @property
+    def needs_sums(self) -> bool:
+        """Whether more is asked for than best trees: what native code on the CPU computes."""
+        return self.probabilities or self.mbr or self.kbest is not None
+
     def of_bytes(self, kind: str) -> dict[str, object]:
         """The options that change bytes of the output of an input of a format, by name."""
         facts = asdict(self)
         del facts["allow_missing"]
-        if kind not in (TEXT, VERTICAL):
+        if kind not in WORDS_ALONE:
             del facts["ranges"]
             return facts
         return facts | {"input": kind}
@@ -132,7 +144,7 @@ class ParseOptions:
         else:
             self._check_parser(model, name, door)
         notes = []
-        if model and (self.probabilities or self.mbr) and not model.is_calibrated:
+        if model and (self.probabilities or self.mbr) and not model.scales.is_calibrated:
             notes.append(NOT_CALIBRATED)
         if self.probabilities and stages.tagger and not stages.tagger.is_calibrated:
             notes.append(TAGS_NOT_CALIBRATED)
@@ -177,12 +189,12 @@ class ParseOptions:
             raise ConfigError(
                 f"{door.option('deps', TREE)}: the model finds heads without relations"
             )
-        if model.templates.guide and self.guide is None:
+        if model.reads_guides and self.guide is None:
             raise ConfigError(
                 f"{name}: the model has guide features: give {door.option('guide', 'misc:KEY')}, or"
                 " a file with the input as parsed by the other parser"
             )
-        if self.guide is not None and not model.templates.guide:
+        if self.guide is not None and not model.reads_guides:
             raise ConfigError(f"{door.option('guide')}: {name}: the model has no guide features")
 
     def check_input(self, kind: str, name: str, model: str, stages: Pipeline, door: Door) -> None:
@@ -191,15 +203,15 @@ class ParseOptions:
         Args: kind: its format. name, model: of the input and the model, in messages.
         Raises: ConfigError.
         """
-        if kind == TEXT and stages.tokenizer is None:
+        if kind in RAW and stages.tokenizer is None:
             raise ConfigError(
                 f"{name}: text, but {model} has no tokeniser: train a model with"
                 " tokenizer.learn=true, or give words:"
                 f" {door.option('input', 'vertical', 'conllu')}"
             )
-        if kind != TEXT and self.ranges:
+        if kind not in RAW and self.ranges:
             raise ConfigError(f"{name}: no text, and {door.option('ranges')} are places in a text")
-        if kind not in (TEXT, VERTICAL):
+        if kind not in WORDS_ALONE:
             return
         asked = {"guide": self.guide, "keep_heads": self.keep_heads, "keep": self.keep}
         for option in (option for option, is_asked in asked.items() if is_asked):
@@ -232,7 +244,8 @@ def device_of_parsing(
     }
     decoder = DECODERS[model.search_decoder]
     asked[f"decoder {model.search_decoder}"] = decoder.is_higher_order
-    native_alone = [option for option, is_asked in asked.items() if is_asked]
+    # Other scores differ a little between devices anyway.
+    native_alone = [option for option, is_asked in asked.items() if is_asked and model.is_exact]
     if native_alone and (device == "cuda" or backend in ("torch", "gpu")):
         raise ConfigError(
             f"{native_alone[0]} is computed by native code on the CPU, so that its output is the"

@@ -1,64 +1,45 @@
-"""Parsing of one input, for all doors: streams and shards, in chunks."""
+"""Parsing of one input, for all doors: one loop from any source into bytes, tables or objects."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar, cast
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 
 from gpuparse.confidence import KBest, find_k_best_trees, parse_with_confidence
-from gpuparse.data.batch import Batch
-from gpuparse.data.conll import (
-    OnError,
-    check_trees,
-    stream_treebanks,
-    treebank_from_bytes,
-    write_predictions,
-)
+from gpuparse.data.batch import Encoded
+from gpuparse.data.conll import OnError, check_trees
 from gpuparse.data.faults import TreeFault
 from gpuparse.data.guides import Guides
-from gpuparse.data.scanner import BAD_HEAD
-from gpuparse.data.table_files import CONLLU, TEXT, VERTICAL
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.trees import check_sentences
 from gpuparse.data.vocabulary import empty_columns
+from gpuparse.engines.admission import CHAIN, LOWER, default_batch_size
 from gpuparse.errors import DataError, plural
+from gpuparse.formats.arrow_tables import with_lists
+from gpuparse.formats.sources import Piece, Rows, Source, StreamSource, TableSource
+from gpuparse.formats.streams import compressed, opened
+from gpuparse.formats.table_files import table_writer
+from gpuparse.formats.text import TextChunk
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.options import Door, ParseOptions
-from gpuparse.jobs.predictions import (
-    Kept,
-    kept_of,
-    long_sentences,
-    tag_items,
-    uncertified,
-    written,
-    written_k_best,
-)
-from gpuparse.jobs.progress import Progress
-from gpuparse.jobs.shards import Counts, Place, Sharded
+from gpuparse.jobs.predictions import Kept, Result, kept_of, long_sentences, uncertified
+from gpuparse.jobs.progress import Progress, silent
+from gpuparse.jobs.shards import Counts, Sharded
 from gpuparse.learning.gold import unkeepable
 from gpuparse.parser import Parser, Predictions
 from gpuparse.pipeline import Pipeline
-from gpuparse.text.reader import OnTextError, TextPlace, stream_text
-from gpuparse.text.tokenizer import Tokenizer
-from gpuparse.text.vertical import stream_vertical
-
-if TYPE_CHECKING:
-    from gpuparse.scoring.device import Sent  # imports torch
 
 Item = TypeVar("Item")
 
 STANDARD = "-"
 GPU_CHUNK = 16 << 20  # bytes of input per piece on a GPU
-TEXT_CHUNK = 1 << 20  # bytes of raw text that are split into words at a time
-_MAX_BEGINNING = 1 << 20  # bytes that say of a stream whether it is raw text
 SHOWN = 20  # malformed sentences that are reported one by one
-COLUMNS = ("ID", "FORM", "LEMMA", "coarse tags", "fine tags", "FEATS")
 SHORT = 30  # words; a shorter text may have neither lemmas nor features
 TAGS = (3, 4)
 FORM = 1
@@ -117,85 +98,38 @@ class Share:
         return self._done / self._total if self._total > 0 else None
 
 
-class _Counted:
-    """A stream that counts the bytes that are read of it."""
-
-    def __init__(self, source: BinaryIO) -> None:
-        self._source, self.n_bytes = source, 0
-
-    def read(self, size: int = -1) -> bytes:
-        block = self._source.read(size)
-        self.n_bytes += len(block)
-        return block
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._source, name)
-
-
-def beginning(source: BinaryIO) -> bytes:
-    """The first line of a stream that is not blank, and the blank ones before it."""
-    begin = b""
-    while line := source.readline(_MAX_BEGINNING - len(begin)):
-        begin += line
-        if line.strip():
-            break
-    return begin
-
-
-class Begun:
-    """A stream whose beginning was read, which is read again."""
-
-    def __init__(self, begin: bytes, source: BinaryIO) -> None:
-        self._begin, self._source = begin, source
-
-    def read(self, size: int = -1) -> bytes:
-        if size < 0 or size > len(self._begin):
-            block = self._begin + self._source.read(size if size < 0 else size - len(self._begin))
-            self._begin = b""
-            return block
-        block, self._begin = self._begin[:size], self._begin[size:]
-        return block
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._source, name)
-
-
-class _Chunk(NamedTuple):
-    """Sentences of a stream, ready to be parsed.
+class _Ready(NamedTuple):
+    """A piece that is ready to be parsed, with the tags and lemmas of the stages.
 
     tag_probabilities: (W,); see `Pipeline.annotate_with_probabilities`. guides: (W,) heads by
     another parser. batch, sent: see `Job.find`.
     """
 
-    treebank: Treebank
+    piece: Piece
     tag_probabilities: np.ndarray | None
     guides: np.ndarray | None
-    batch: Batch | None = None
-    sent: Sent | None = None
-
-    def only(self, some: Treebank, sound: np.ndarray) -> _Chunk:
-        """The chunk with some of its sentences, (S,) bool."""
-        words = np.repeat(sound, np.diff(self.treebank.word_starts))
-        of_tags, guides = (
-            None if each is None else each[words] for each in (self.tag_probabilities, self.guides)
-        )
-        return _Chunk(some, of_tags, guides)
+    batch: Encoded | None = None
+    sent: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """How to parse a stream."""
+    """How to parse an input.
+
+    to_pass_over: what a user of the door can do about malformed sentences, for messages.
+    """
 
     model: Parser | None  # None: tags and lemmas alone
     stages: Pipeline  # before the parser
     options: ParseOptions
     door: Door
-    batch_size: int
-    threads: int
-    device: str
-    backend: str
-    is_native: bool  # whether native code on the CPU parses
-    tell: Callable[[str], None]
+    batch_size: int = default_batch_size("cpu")
+    threads: int = 1
+    device: str = "cpu"
+    backend: str = "auto"
+    is_native: bool = True  # whether native code on the CPU parses
+    tell: Callable[[str], None] = silent
+    to_pass_over: str = ""
 
     @property
     def parser(self) -> Parser:
@@ -203,130 +137,221 @@ class Job:
         assert self.model is not None
         return self.model
 
-    def parse_shards(self, sharded: Sharded, progress: Progress, share: Share) -> int:
-        """Parse an input in shards; returns the number of malformed sentences."""
-        checked = False
+    def stream(
+        self, file: BinaryIO, name: str, kind: str, *, place: Any = None,
+        on_error: OnError | None = None, immediate: bool = False,
+    ) -> StreamSource:  # fmt: skip
+        """A stream of bytes as the source of this job, decompressed if its name says so.
 
-        def parse(source: BinaryIO, target: BinaryIO, place: Place | TextPlace) -> Counts:
-            nonlocal checked
-            if not checked:
-                self._check_beginning(sharded.file, sharded.kind)
-            checked = True
-            return self.parse(source, sharded.file, target, progress, share, place, sharded.kind)
+        Args:
+            kind: its format. place: where it begins in its file; immediate: see StreamSource.
+            on_error: another one than that of the options.
+        """
+        return StreamSource(
+            file=opened(file, name), name=name, kind=kind, split=self.split,
+            on_error=on_error or self.options.on_error, max_line=self.options.max_line,
+            place=place, chunk_bytes=None if self.is_native else GPU_CHUNK, immediate=immediate,
+        )  # fmt: skip
+
+    def table(self, runs: Any, name: str, file: Any = None, *, fails: bool = False) -> TableSource:
+        """Runs of rows as the source of this job; see TableSource."""
+        return TableSource(
+            fails=fails,
+            runs=runs, name=name, file=file, keep_heads=self.options.keep_heads,
+            split=self.split if self.stages.tokenizer else None, max_line=self.options.max_line,
+            reads_ahead=file is not None and (self.threads > 1 or not self.is_native),
+        )  # fmt: skip
+
+    def split(self, chunk: TextChunk) -> bytes:
+        """The words of a text as CoNLL-U."""
+        assert self.stages.tokenizer
+        return self.stages.tokenizer.split(
+            chunk, threads=self.threads, token_range=self.options.ranges
+        )
+
+    def results(
+        self, source: Source, *, is_checked: bool = False
+    ) -> Iterator[tuple[Piece, Result]]:
+        """Parse an input, piece by piece.
+
+        Args: is_checked: whether the columns of the input have been checked.
+        Yields: what was read, without the sentences that are not parsed, and what was found.
+        Raises: DataError: with `on_error` fail, the first sentence that is malformed or whose heads
+            cannot be kept; a column that the model reads is missing; a damaged file.
+        """
+        guides = None if self.options.guide is None else Guides(self.options.guide)
+        failed, orders, certified, searched = 0, np.zeros(3, np.int64), 0, 0
+        is_table = False
+        for ready in self._ready(source, guides):
+            piece, is_table = ready.piece, isinstance(ready.piece, Rows)
+            if not is_checked and piece.treebank.n_words:
+                self._check_first(source, piece.treebank, guides, ready.guides)
+                is_checked = True
+            for warning in piece.treebank.warnings:
+                self.tell(warning)
+            if piece.faults and self.options.on_error == "fail":
+                self._refuse(piece.faults, "row" if is_table else "sentence")
+            for fault in piece.faults[: max(0, SHOWN - failed)]:
+                self.tell(str(fault))
+            failed += len(piece.faults)
+            result = self._result(ready)
+            if result.found is not None and result.found.orders is not None:
+                orders += np.bincount(result.found.orders, minlength=len(orders))
+            if isinstance(result.found, Predictions) and result.found.certified is not None:
+                certified += int(result.found.certified.sum())
+                searched += len(result.found.certified)
+            yield piece, result
+        if guides is not None:
+            guides.check_end()
+        in_misc, decoder = not is_table, self.model.search_decoder if self.model else ""
+        for line in long_sentences(decoder, *orders[[LOWER, CHAIN]].tolist(), in_misc=in_misc):
+            self.tell(f"{source.name}: {line}")
+        if searched:
+            self.tell(f"{source.name}: {uncertified(certified, searched, in_misc=in_misc)}")
+
+    def write(
+        self, source: Source, target: BinaryIO, progress: Progress, share: Share,
+        *, is_checked: bool = False, name: str = "", flush: bool = False,
+    ) -> Counts:  # fmt: skip
+        """Parse an input into a file: a table for a table, CoNLL-U for other sources.
+
+        Args:
+            name: of the output, which is compressed if it says so.
+            flush: whether each piece is passed on as soon as it is written.
+        Returns: the numbers of sentences or rows, and of those that are not sound.
+        Raises: as `results`.
+        """
+        n_sentences = failed = 0
+        with compressed(target, name) as file, self._sink(source, file) as write:
+            for piece, result in self.results(source, is_checked=is_checked):
+                write(piece, result)
+                if flush:
+                    file.flush()
+                n_sentences += piece.n_sentences
+                failed += len(piece.faults)
+                progress.advance(piece.n_sentences, fraction=share.after(piece.size))
+        return Counts(n_sentences, failed)
+
+    def write_shards(self, sharded: Sharded, progress: Progress, share: Share) -> int:
+        """Parse an input in shards; returns the number of sentences that are not sound."""
+        is_checked = False
+
+        def parse(run: Any, target: BinaryIO, place: Any) -> Counts:
+            nonlocal is_checked
+            table = sharded.table
+            if not is_checked and table is not None:
+                self._check_beginning(self.table(table.runs(), table.name, table))
+            elif not is_checked:
+                with open(sharded.file, "rb") as file:
+                    # Malformed sentences are reported when they are parsed.
+                    whole = self.stream(file, sharded.file, sharded.kind, on_error="skip")
+                    self._check_beginning(whole)
+            is_checked = True
+            if table is not None:
+                source: Source = self.table(run, table.name, table)
+            else:
+                source = self.stream(run, sharded.file, sharded.kind, place=place)
+            return self.write(source, target, progress, share, is_checked=True)
 
         return sharded.run(parse, share.without)
 
-    def parse(
-        self,
-        source: BinaryIO,
-        name: str,
-        target: BinaryIO,
-        progress: Progress,
-        share: Share,
-        place: Place | TextPlace | None = None,
-        kind: str = CONLLU,
-    ) -> Counts:
-        """Parse a stream chunk by chunk; its columns are checked unless it is a shard (`place`)."""
-        failed, n_sentences = 0, 0
-        name = "<stdin>" if name == STANDARD else name
-        checked = place is not None
-        guides = None if self.options.guide is None else Guides(self.options.guide)
-        orders, certified, searched = np.zeros(3, np.int64), 0, 0
-        counted, n_read = _Counted(source), 0
-        for read in self._read(cast(BinaryIO, counted), name, guides, place, kind):
-            chunk = read.treebank
-            if not checked and chunk.n_words:
-                self._check_first(chunk, guides, read.guides)
-                checked = True
-            for warning in chunk.warnings:
-                self.tell(warning)
-            faults, sound = list(chunk.faults), np.ones(len(chunk), np.bool_)
-            if self.options.keep_heads:
-                unkept, sound = self.unkept(chunk)
-                if unkept and self.options.on_error == "fail":
-                    n_more = len(unkept) - 1
-                    more = f" (and {plural(n_more, 'more such sentence')})" if n_more else ""
-                    option = self.door.option("on_error", "skip", "keep")
-                    raise DataError(f"{unkept[0]}{more}; {option} passes over them")
-                faults += unkept
-            for fault in faults[: max(0, SHOWN - failed)]:
-                self.tell(str(fault))
-            failed += len(faults)
-            n_sentences += len(chunk)
-            some = read if sound.all() else read.only(self._only(chunk, sound), sound)
-            parsed, of_chunk, proved = self._parsed(some)
-            if proved is not None:
-                certified, searched = certified + int(proved.sum()), searched + len(proved)
-            target.write(parsed)
-            orders += np.bincount(of_chunk, minlength=len(orders))
-            # What was written of text or words alone is longer than what was read of them.
-            n_bytes = len(chunk.data) if kind == CONLLU else counted.n_bytes - n_read
-            n_read += n_bytes
-            progress.advance(len(chunk), fraction=share.after(n_bytes))
-        if guides is not None:
-            guides.check_end()
-        for line in long_sentences(self.model, np.repeat(np.arange(len(orders)), orders)):
-            self.tell(f"{name}: {line}")
-        if searched:
-            self.tell(f"{name}: {uncertified(certified, searched)}")
-        return Counts(n_sentences, failed)
+    @contextmanager
+    def _sink(
+        self, source: Source, target: BinaryIO
+    ) -> Iterator[Callable[[Piece, Result], object]]:
+        """What writes results into a file, in the format that the source has."""
+        if not isinstance(source, TableSource):
+            yield lambda _, result: target.write(result.text)
+            return
+        nothing = source.piece(source.file.schema.empty_table(), 0)
+        [ready] = self._annotated(iter([nothing]), None)
+        schema = table_of(ready.piece, self._result(ready)).schema
+        with table_writer(target, source.file, schema) as writer:
+            yield lambda piece, result: writer.write(table_of(piece, result))
 
-    def _check_beginning(self, file: str, kind: str) -> None:
-        """Check the columns of the first piece of a file, for all its shards."""
-        with open(file, "rb") as source:
-            # Malformed sentences are reported when they are parsed.
-            for read in read_chunks(
-                source, file, kind, self.stages.tokenizer, on_error="skip",
-                max_line=self.options.max_line, threads=self.threads, ranges=False,
-            ):  # fmt: skip
-                chunk, _ = self.annotate(read)
-                if chunk.n_words:
-                    guides = None if self.options.guide is None else Guides(self.options.guide)
-                    heads = None if guides is None else guides.of(chunk)
-                    self._check_first(chunk, guides, heads)
-                    return
+    def _check_beginning(self, source: Source) -> None:
+        """Check the columns of the first sentences of an input, for all its shards."""
+        guides = None if self.options.guide is None else Guides(self.options.guide)
+        for piece in source.pieces():
+            if piece.treebank.n_words:
+                treebank = self.annotate(piece.treebank)[0]
+                heads = None if guides is None else guides.of(treebank)
+                self._check_first(source, treebank, guides, heads)
+                return
 
     def _check_first(
-        self, chunk: Treebank, guides: Guides | None, heads: np.ndarray | None
+        self, source: Source, treebank: Treebank, guides: Guides | None, heads: np.ndarray | None
     ) -> None:
-        self._check_columns(chunk)
+        """Refuse an input without a column that the model reads: its trees would be far worse."""
+        missing = [
+            f"{source.name}: {source.empty(number)} in all of the first"
+            f" {plural(treebank.n_words, 'word')}, but the model reads {fields} there"
+            for number, fields in missing_columns(treebank, self.model, self.stages).items()
+        ]
+        self._miss(missing, self.door.to_give_columns)
         if guides is not None and heads is not None and heads.max() < 0:
-            self.miss([guides.missing_in(chunk)], "add them")
+            self._miss([guides.missing_in(treebank)], "add them")
 
-    def _read(
-        self,
-        source: BinaryIO,
-        name: str,
-        guides: Guides | None,
-        place: Place | TextPlace | None,
-        kind: str,
-    ) -> Iterator[_Chunk]:
-        """A stream in chunks with their guides; for a GPU, encoded and being transferred to it.
+    def _miss(self, missing: list[str], what: str) -> None:
+        """Refuse what is missing, or report it if it may be."""
+        if missing and not self.options.allow_missing:
+            advice = f"; {what}, or {self.door.to_allow_missing} to parse without"
+            raise DataError("\n".join(line + advice for line in missing))
+        for line in missing:
+            self.tell(line)
 
-        For a GPU, the next chunk is read while one is parsed.
+    def _refuse(self, faults: list[DataError], what: str) -> None:
+        n_more = len(faults) - 1
+        more = f" (and {plural(n_more, f'more such {what}')})" if n_more else ""
+        advice = f"; {self.to_pass_over}" if self.to_pass_over else ""
+        raise DataError(f"{faults[0]}{more}{advice}")
+
+    def _ready(self, source: Source, guides: Guides | None) -> Iterator[_Ready]:
+        """The pieces of a source; for a GPU, encoded and being transferred to it.
+
+        For a GPU, the next piece is read while one is parsed.
         """
-        read = read_chunks(
-            source, name, kind, self.stages.tokenizer, on_error=self.options.on_error,
-            max_line=self.options.max_line, threads=self.threads, place=place,
-            chunk_bytes=None if self.is_native else GPU_CHUNK, ranges=self.options.ranges,
-        )  # fmt: skip
-
-        def annotated() -> Iterator[_Chunk]:
-            for words in read:
-                chunk, of_tags = self.annotate(words)
-                yield _Chunk(chunk, of_tags, None if guides is None else guides.of(chunk))
-
-        if self.is_native:
-            yield from annotated()
+        pieces = source.pieces()
+        ready = self._annotated(ahead(pieces) if source.reads_ahead else pieces, guides)
+        if self.is_native or isinstance(source, TableSource):
+            yield from ready
             return
 
-        def encoded() -> Iterator[_Chunk]:
-            for chunk in annotated():
-                batch = self.parser.encode(chunk.treebank, chunk.guides)
+        def encoded() -> Iterator[_Ready]:
+            for each in ready:
+                batch = self.parser.encode(each.piece.treebank, each.guides)
                 sent = self.parser.send(batch, self.device, self.backend)
-                yield chunk._replace(batch=batch, sent=sent)
+                yield each._replace(batch=batch, sent=sent)
 
         yield from ahead(encoded())
+
+    def _annotated(self, pieces: Iterator[Piece], guides: Guides | None) -> Iterator[_Ready]:
+        """Pieces with guides, tags and lemmas, without sentences whose heads cannot be kept."""
+        for piece in pieces:
+            treebank = piece.treebank
+            heads = None if guides is None else guides.of(treebank)
+            errors = self._unkept(treebank) if self.options.keep_heads else {}
+            if errors and heads is not None:
+                sound = ~np.isin(np.arange(len(treebank)), list(errors))
+                heads = heads[np.repeat(sound, np.diff(treebank.word_starts))]
+            piece = piece.without(errors, skip=self.options.on_error == "skip")
+            treebank, of_tags = self.annotate(piece.treebank)
+            yield _Ready(replace(piece, treebank=treebank), of_tags, heads)
+
+    def annotated(self, source: Source) -> Iterator[tuple[Piece, np.ndarray | None]]:
+        """An input as the parser gets it, piece by piece: with tags and lemmas; and its guides.
+
+        Raises: DataError: as `results`.
+        """
+        guides = None if self.options.guide is None else Guides(self.options.guide)
+        is_checked = False
+        for ready in self._annotated(source.pieces(), guides):
+            if not is_checked and ready.piece.treebank.n_words:
+                self._check_first(source, ready.piece.treebank, guides, ready.guides)
+                is_checked = True
+            yield ready.piece, ready.guides
+        if guides is not None:
+            guides.check_end()
 
     def annotate(self, chunk: Treebank) -> tuple[Treebank, np.ndarray | None]:
         """The words with tags and lemmas, and the probabilities of tags if they were asked for."""
@@ -335,25 +360,8 @@ class Job:
             return self.stages.annotate_with_probabilities(chunk, **options)
         return self.stages.annotate(chunk, **options), None
 
-    def _check_columns(self, chunk: Treebank) -> None:
-        """Refuse an input without a column that the model reads: its trees would be far worse."""
-        missing = [
-            f"{chunk.source}: column {column + 1} ({COLUMNS[column]}) is _ in all of the first"
-            f" {plural(chunk.n_words, 'word')}, but the model reads {fields} there"
-            for column, fields in missing_columns(chunk, self.model, self.stages).items()
-        ]
-        self.miss(missing, "fill it in")
-
-    def miss(self, missing: list[str], what: str) -> None:
-        """Refuse what is missing, or report it if it may be."""
-        if missing and not self.options.allow_missing:
-            advice = f"; {what}, or {self.door.to_allow_missing} to parse without"
-            raise DataError("\n".join(line + advice for line in missing))
-        for line in missing:
-            self.tell(line)
-
-    def unkept(self, chunk: Treebank) -> tuple[list[DataError], np.ndarray]:
-        """Errors of sentences whose kept heads fit no tree, in order, and (S,) bool: the others."""
+    def _unkept(self, chunk: Treebank) -> dict[int, DataError]:
+        """Errors of sentences whose kept heads fit no tree, by number."""
         name, single_root = self.parser.search_decoder, self.parser.single_root
         starts = chunk.word_starts
         found, _ = check_sentences(chunk.heads, starts, single_root, True)
@@ -365,38 +373,32 @@ class Job:
                 heads = chunk.heads[starts[s] : starts[s + 1]]
                 words = unkeepable(heads, single_root=single_root) if (heads >= 0).any() else []
                 if words:
-                    sound[s] = False
                     faults[s] = _crossing(chunk, int(starts[s]), words, name)
-        return [faults[s] for s in sorted(faults)], sound
+        return faults
 
-    def _only(self, chunk: Treebank, sound: np.ndarray) -> Treebank:
-        """The sound sentences; other sentences are skipped or passed through."""
-        some = replace(chunk.only(sound), dropped=chunk.dropped)
-        return _without(some, chunk.spans[~sound]) if self.options.on_error == "skip" else some
-
-    def _parsed(self, read: _Chunk) -> tuple[bytes, np.ndarray, np.ndarray | None]:
-        """The bytes of a parsed chunk, the orders of its sentences, and their certificates."""
-        chunk, of_tags = read.treebank, read.tag_probabilities
-        if self.model is None:
-            heads = np.full(chunk.n_words, BAD_HEAD, np.int32)  # as they are
-            text = write_predictions(chunk, heads, misc=tag_items(of_tags) or None)
-            return text, np.zeros(len(chunk), np.int64), None
-        kept: Kept | None = kept_of(chunk) if self.options.keep_heads else None
-        found = self.find(chunk, kept, read.guides, read.batch, read.sent)
-        assert found.orders is not None
-        if isinstance(found, KBest):
-            text = written_k_best(self.model, chunk, found, kept, of_tags, self.options.deps)
-            return text, found.orders, None
-        text = written(self.model, chunk, found, kept, of_tags, self.options.deps)
-        return text, found.orders, found.certified
+    def _result(self, ready: _Ready) -> Result:
+        """What is found for a piece."""
+        treebank, model = ready.piece.treebank, self.model
+        if model is None:
+            found, names, kept = None, [], None
+        else:
+            kept = kept_of(treebank) if self.options.keep_heads else None
+            found = self.find(treebank, kept, ready.guides, ready.batch, ready.sent)
+            names = model.label_names
+        return Result(
+            treebank=treebank, found=found, names=names,
+            decoder=model.search_decoder if model else "", kept=kept,
+            tag_probabilities=ready.tag_probabilities, annotated=self.stages.columns,
+            deps=self.options.deps,
+        )  # fmt: skip
 
     def find(
         self,
         chunk: Treebank,
         kept: Kept | None,
         guides: np.ndarray | None,
-        batch: Batch | None = None,
-        sent: Sent | None = None,
+        batch: Encoded | None = None,
+        sent: Any = None,
     ) -> Predictions | KBest:
         """The trees of a chunk with what was asked for beside them; KBest where `k` is given.
 
@@ -416,6 +418,8 @@ class Job:
                 batch_size=self.batch_size,
                 max_cells=self.options.max_cells,
                 threads=self.threads,
+                device=self.device,
+                backend=self.backend,
             )
         if self.options.probabilities or self.options.mbr:
             return parse_with_confidence(
@@ -428,6 +432,8 @@ class Job:
                 batch_size=self.batch_size,
                 max_cells=self.options.max_cells,
                 threads=self.threads,
+                device=self.device,
+                backend=self.backend,
             )
         return self.parser.parse(
             chunk,
@@ -443,49 +449,11 @@ class Job:
         )
 
 
-def read_chunks(
-    source: BinaryIO,
-    name: str,
-    kind: str,
-    tokenizer: Tokenizer | None,
-    *,
-    on_error: OnError,
-    max_line: int,
-    threads: int,
-    place: Place | TextPlace | None = None,
-    chunk_bytes: int | None = None,
-    ranges: bool,
-) -> Iterator[Treebank]:
-    """A stream of `text`, `vertical` or `conllu` as treebanks, some sentences at a time.
-
-    Args:
-        tokenizer: for text. place: where the stream begins in its file; for text a TextPlace.
-        chunk_bytes: bytes of CoNLL-U read at a time; None: the default.
-        ranges: whether tokens of text get TokenRange.
-    Raises: DataError: as the readers say.
-    """
-    if kind == VERTICAL:
-        for text in stream_vertical(source, name, first_line=place.line if place else 1):
-            yield treebank_from_bytes(text, name)
-        return
-    if kind == TEXT:
-        assert tokenizer
-        # A paragraph with a fault is not passed through: its bytes are no lines of CoNLL-U.
-        skips: OnTextError = "fail" if on_error == "fail" else "skip"
-        assert not isinstance(place, Place)
-        for chunk in stream_text(source, name, on_error=skips, chunk_bytes=TEXT_CHUNK, start=place):
-            tokens = tokenizer.split(chunk, threads=threads, token_range=ranges)
-            treebank = treebank_from_bytes(tokens, name)
-            yield replace(treebank, faults=[*chunk.faults, *treebank.faults])
-        return
-    place = place or Place(1, 0)
-    stream = stream_treebanks
-    if chunk_bytes is not None:
-        stream = partial(stream, chunk_bytes=chunk_bytes)
-    yield from stream(
-        source, name, on_error=on_error, max_line=max_line, first_line=place.line,
-        first_byte=place.byte,
-    )  # fmt: skip
+def table_of(piece: Piece, result: Result) -> Any:
+    """The table of a piece of rows, with the columns that were found at its end."""
+    assert isinstance(piece, Rows)
+    columns = result.columns(piece.table.schema.names)
+    return with_lists(piece.table, piece.counts, columns, piece.is_faulty)
 
 
 def missing_columns(chunk: Treebank, model: Parser | None, stages: Pipeline) -> dict[int, str]:
@@ -499,24 +467,9 @@ def missing_columns(chunk: Treebank, model: Parser | None, stages: Pipeline) -> 
         return {}
     return {
         column: _listed(fields)
-        for column, fields in empty_columns(chunk, model.vocabularies).items()
+        for column, fields in empty_columns(chunk, model.reads).items()
         if column not in stages.columns and (column in TAGS or chunk.n_words >= SHORT)
     }
-
-
-def _without(chunk: Treebank, spans: np.ndarray) -> Treebank:
-    """The treebank without these lines (F, 2) and the blank line after each."""
-    text = chunk.data
-    ends = [
-        end + (2 if text[end : end + 2].tobytes() == b"\r\n" else 1) for end in spans[:, 1].tolist()
-    ]
-    dropped = np.concatenate([chunk.dropped, np.stack([spans[:, 0], ends], 1).clip(max=len(text))])
-    is_last = bool((spans[:, 1] == len(text)).any())
-    return replace(
-        chunk,
-        dropped=dropped[np.argsort(dropped[:, 0])],
-        file_end=b"" if is_last else chunk.file_end,
-    )
 
 
 def _crossing(chunk: Treebank, first: int, words: list[int], decoder: str) -> DataError:

@@ -1,4 +1,4 @@
-"""Predictions of a model as the bytes of a treebank."""
+"""What was found for the words of an input, as bytes of CoNLL-U, arrays, or columns of a table."""
 
 from __future__ import annotations
 
@@ -9,23 +9,29 @@ from itertools import pairwise
 import numpy as np
 
 from gpuparse import native
+from gpuparse.cached import cached_property
 from gpuparse.confidence import KBest
 from gpuparse.data.conll import write_graph_predictions, write_predictions
 from gpuparse.data.graphs import Graphs
-from gpuparse.data.sentences import FIELDS
+from gpuparse.data.scanner import BAD_HEAD
 from gpuparse.data.tag_columns import without_deps
 from gpuparse.data.treebank import Treebank, repeated
 from gpuparse.data.vocabulary import column_ids
+from gpuparse.engines.admission import CHAIN, LOWER
 from gpuparse.errors import plural
 from gpuparse.evaluation.reliability import HEAD, LABEL, TAG
+from gpuparse.formats.objects import FIELDS
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser, Predictions
-from gpuparse.scoring.admission import CHAIN, LOWER
 
 CERTIFIED = "Certified"  # in MISC of sentences whose tree has no certificate of optimality
 PARSED_WITH = "ParsedWith"  # in MISC of sentences too long for the model's own decoder
 _IN_CHAIN = "chain"
 EMPTY, TREE = DEPS_OF_TREES = "empty", "tree"  # what a parser of trees writes into DEPS
 _FORM, _DEPREL = 1, 7
+
+# Values of all words by column, or numbers and the names that they stand for; negative: no value.
+WordColumns = dict[str, tuple[np.ndarray, list[str] | None]]
 _DECIMALS = 4
 
 
@@ -106,16 +112,14 @@ class Found:
             tag_probabilities=tag_probabilities,
         )
 
-    def columns(
-        self, given: Collection[str] = (), deps: str = EMPTY
-    ) -> dict[str, tuple[np.ndarray, list[str] | None]]:
+    def columns(self, given: Collection[str] = (), deps: str = EMPTY) -> WordColumns:
         """Columns of tables, of the best trees: values of all words, or numbers and their names.
 
         A negative number stands for no value.
 
-        Args: given: names of the table's columns. deps: see `written`.
+        Args: given: names of the table's columns. deps: see Result.
         """
-        columns: dict[str, tuple[np.ndarray, list[str] | None]] = {}
+        columns: WordColumns = {}
         columns["head"] = self.heads[0], None
         if self.labels is not None:
             columns["deprel"] = self.labels[0], self.names
@@ -137,14 +141,12 @@ class Found:
         return columns
 
 
-def word_columns(
-    treebank: Treebank, numbers: Iterable[int]
-) -> dict[str, tuple[np.ndarray, list[str] | None]]:
+def word_columns(treebank: Treebank, numbers: Iterable[int]) -> WordColumns:
     """Columns of tables, in the form of `Found.columns`, with what some columns of a treebank have.
 
     Args: numbers: 1 to 5, FORM to FEATS; `_` is no value, except in FORM.
     """
-    columns: dict[str, tuple[np.ndarray, list[str] | None]] = {}
+    columns: WordColumns = {}
     for number in numbers:
         ids, names = column_ids(treebank, number)
         if number != _FORM and "_" in names:
@@ -173,40 +175,109 @@ def _with_kept(
     return labels, names + kept.names, probabilities
 
 
-def written(
-    model: Parser,
-    treebank: Treebank,
-    found: Predictions,
-    kept: Kept | None = None,
-    tag_probabilities: np.ndarray | None = None,
-    deps: str = EMPTY,
-) -> bytes:
-    """The bytes of a treebank with a model's predictions.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Result:
+    """Sentences with what was found for their words; it needs no model any more.
 
-    DEPS of the input belongs to other trees: a parser of graphs writes its own, a parser of trees
-    what `deps` says.
-
-    Args:
-        kept: relations that replace the predicted ones; their heads were given to the model.
-        tag_probabilities: (W,) of the tags; see Found.
-        deps: EMPTY: `_`; TREE: the head and the relation of HEAD and DEPREL.
+    treebank: with the tags and lemmas of the stages. found: None of a model without a parser.
+    names: of the model's labels, none for heads alone. decoder: that searched. kept: heads and
+    relations that were given to the search, which replace the predicted ones. tag_probabilities:
+    (W,) of the tags; see Found. annotated: numbers of the columns that the stages filled in.
+    deps: what a parser of trees writes into DEPS, whose arcs in the input are of other trees;
+    EMPTY: `_`; TREE: the head and the relation of HEAD and DEPREL.
     """
-    names = model.label_names if found.labels is not None else None
-    search = _other_search(model, found.orders, treebank)
-    search |= _uncertified(found.certified, treebank)
-    search |= tag_items(tag_probabilities)
-    if found.graphs is not None:
-        return write_graph_predictions(
-            treebank, found.heads, names, found.labels, found.graphs, search or None
+
+    treebank: Treebank
+    found: Predictions | KBest | None
+    names: list[bytes]
+    decoder: str
+    kept: Kept | None = None
+    tag_probabilities: np.ndarray | None = None
+    annotated: tuple[int, ...] = ()
+    deps: str = EMPTY
+
+    @cached_property
+    def text(self) -> bytes:
+        """The bytes of the treebank with what was found."""
+        found, treebank = self.found, self.treebank
+        if found is None:
+            heads = np.full(treebank.n_words, BAD_HEAD, np.int32)  # as they are
+            misc = tag_items(self.tag_probabilities)
+            return write_predictions(treebank, heads, misc=misc or None)
+        if isinstance(found, KBest):
+            return self._text_of_k_best(found)
+        search = _other_search(self.decoder, found.orders, treebank)
+        search |= _uncertified(found.certified, treebank)
+        search |= tag_items(self.tag_probabilities)
+        names = self.names if found.labels is not None else None
+        if found.graphs is not None:
+            return write_graph_predictions(
+                treebank, found.heads, names, found.labels, found.graphs, search or None
+            )
+        return _trees_written(
+            treebank, found.heads, names, found.labels, found.head_probabilities,
+            found.label_probabilities, self.kept, search, self.deps,
+        )  # fmt: skip
+
+    def _text_of_k_best(self, found: KBest) -> bytes:
+        """Several trees per sentence, one after the other.
+
+        After the sentence's comments follow `# rank`, from 1, `# score` in nats and, if computed,
+        `# probability` of the tree.
+        """
+        treebank, kept = self.treebank, self.kept
+        comments = [
+            [_comments(found, rank, s) for rank in range(int((found.scores[:, s] > -np.inf).sum()))]
+            for s in range(len(treebank))
+        ]
+        several = repeated(treebank, comments)
+        starts, copies = treebank.word_starts, [len(of_sentence) for of_sentence in comments]
+        words = [np.tile(np.arange(starts[s], starts[s + 1]), k) for s, k in enumerate(copies)]
+        ranks = [np.repeat(np.arange(k), starts[s + 1] - starts[s]) for s, k in enumerate(copies)]
+        search = _other_search(self.decoder, found.orders, treebank)
+        search |= _uncertified(None, treebank) | tag_items(self.tag_probabilities)
+        nothing = np.empty(0, np.int64)
+        which = np.concatenate([*ranks, nothing]), np.concatenate([*words, nothing])
+        return _trees_written(
+            several,
+            found.heads[which],
+            self.names if found.labels is not None else None,
+            None if found.labels is None else found.labels[which],
+            None if found.head_probabilities is None else found.head_probabilities[which],
+            None if found.label_probabilities is None else found.label_probabilities[which],
+            None if kept is None else kept[which[1]],
+            {key: values[which[1]] for key, values in search.items()},
+            self.deps,
         )
-    return _trees_written(
-        treebank, found.heads, names, found.labels, found.head_probabilities,
-        found.label_probabilities, kept, search, deps,
-    )  # fmt: skip
+
+    @cached_property
+    def arrays(self) -> Found:
+        """What the parser found."""
+        assert self.found is not None
+        return Found.of(self.found, self.names, self.kept, self.tag_probabilities)
+
+    def columns(self, given: Collection[str] = ()) -> WordColumns:
+        """Columns of tables, in the form of `Found.columns`, after those that the stages filled in.
+
+        Args: given: names of the table's columns.
+        """
+        columns = word_columns(self.treebank, self.annotated)
+        if self.found is not None:
+            return columns | self.arrays.columns(given, self.deps)
+        if self.tag_probabilities is not None:
+            columns["tag_prob"] = self.tag_probabilities, None
+        return columns
+
+
+def written(model: Parser, treebank: Treebank, found: Predictions) -> bytes:
+    """The bytes of a treebank with a model's predictions."""
+    return Result(
+        treebank=treebank, found=found, names=model.label_names, decoder=model.search_decoder
+    ).text
 
 
 def _other_search(
-    model: Parser, orders: np.ndarray | None, treebank: Treebank
+    decoder: str, orders: np.ndarray | None, treebank: Treebank
 ) -> dict[str, np.ndarray]:
     """The item of MISC that names the decoder of lower order of long sentences.
 
@@ -217,7 +288,7 @@ def _other_search(
     if not orders.any() and not _has(treebank, PARSED_WITH):
         return {}
     names = np.zeros(3, "S32")
-    names[LOWER], names[CHAIN] = model.lower_order().search_decoder, _IN_CHAIN
+    names[LOWER], names[CHAIN] = DECODERS[decoder].of_arcs, _IN_CHAIN
     return {PARSED_WITH: np.repeat(names[orders], np.diff(treebank.word_starts))}
 
 
@@ -257,18 +328,17 @@ def uncertified(n_certified: int, n_sentences: int, *, in_misc: bool = True) -> 
     return said
 
 
-def long_sentences(model: Parser | None, orders: np.ndarray, *, in_misc: bool = True) -> list[str]:
+def long_sentences(name: str, n_lower: int, n_chain: int, *, in_misc: bool = True) -> list[str]:
     """The messages about sentences that were too long for the model's own decoder.
 
-    Args: in_misc: whether MISC marks them.
+    Args:
+        name: of the decoder.
+        n_lower, n_chain: sentences that were parsed by a lower order, and by none.
+        in_misc: whether MISC marks them.
     """
-    if model is None:
-        return []
-    n_lower, n_chain = int((orders == LOWER).sum()), int((orders == CHAIN).sum())
-    name = model.search_decoder
     said = []
     if n_lower:
-        lower = model.lower_order().search_decoder
+        lower = DECODERS[name].of_arcs
         where = f" ({PARSED_WITH} in MISC)" if in_misc else ""
         said.append(
             f"{plural(n_lower, 'sentence was', 'sentences were')} too long for decoder {name} and"
@@ -281,46 +351,6 @@ def long_sentences(model: Parser | None, orders: np.ndarray, *, in_misc: bool = 
             f" head of each word is the preceding word{where}"
         )
     return said
-
-
-def written_k_best(
-    model: Parser,
-    treebank: Treebank,
-    found: KBest,
-    kept: Kept | None = None,
-    tag_probabilities: np.ndarray | None = None,
-    deps: str = EMPTY,
-) -> bytes:
-    """The bytes of a treebank with several trees per sentence, one after the other.
-
-    After the sentence's comments follow `# rank`, from 1, `# score` in nats and, if computed,
-    `# probability` of the tree.
-    """
-    comments = [
-        [_comments(found, rank, s) for rank in range(int((found.scores[:, s] > -np.inf).sum()))]
-        for s in range(len(treebank))
-    ]
-    several = repeated(treebank, comments)
-    starts, copies = treebank.word_starts, [len(of_sentence) for of_sentence in comments]
-    words = [np.tile(np.arange(starts[s], starts[s + 1]), k) for s, k in enumerate(copies)]
-    ranks = [
-        np.repeat(np.arange(k), starts[s + 1] - starts[s]) for s, k in enumerate(copies)
-    ]  # fmt: skip
-    search = _other_search(model, found.orders, treebank) | _uncertified(None, treebank)
-    search |= tag_items(tag_probabilities)
-    nothing = np.empty(0, np.int64)
-    which = np.concatenate([*ranks, nothing]), np.concatenate([*words, nothing])
-    return _trees_written(
-        several,
-        found.heads[which],
-        model.label_names if found.labels is not None else None,
-        None if found.labels is None else found.labels[which],
-        None if found.head_probabilities is None else found.head_probabilities[which],
-        None if found.label_probabilities is None else found.label_probabilities[which],
-        None if kept is None else kept[which[1]],
-        {key: values[which[1]] for key, values in search.items()},
-        deps,
-    )
 
 
 def _comments(found: KBest, rank: int, s: int) -> list[str]:

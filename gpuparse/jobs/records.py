@@ -9,7 +9,6 @@ import platform
 import resource
 import sys
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +157,8 @@ def write_scores(folder: Path, about: dict[str, Any]) -> None:
 
 def _version(package: str) -> str | None:
     """The version of a package, None where it is not installed."""
+    from importlib import metadata  # slow to import, and parsing does not need it
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

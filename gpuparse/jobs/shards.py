@@ -8,7 +8,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +17,15 @@ from typing import Any, BinaryIO, NamedTuple, cast
 from gpuparse import __version__
 from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.files import lock_file, replace_file
-from gpuparse.text.reader import OnTextError, TextPlace, paragraph_cuts, pass_text
+from gpuparse.formats.names import LINES, compression_of
+from gpuparse.formats.text import OnTextError, TextPlace, paragraph_cuts, pass_text
 
 ALL, JOIN = "all", "join"
 MOST = 1_000_000
 _DONE = ".done"
 _FORMAT = 1
 _BLOCK = 1 << 20
+_BLANK_LINES, _LINE_ENDS = (b"\n\n", b"\n\r\n"), (b"\n",)
 _NAMED = 10  # most shards that a message lists
 
 
@@ -74,10 +76,11 @@ def wanted_shards(text: str) -> Wanted:
     )
 
 
-def cuts_of(path: str, n: int) -> list[int]:
+def cuts_of(path: str, n: int, blanks: Sequence[bytes] = _BLANK_LINES) -> list[int]:
     """The byte offsets that cut a file into n runs of whole sentences: n + 1, from 0 to its size.
 
-    Cut k is the first byte after a blank line at or after byte size * k / n, or the end.
+    Cut k is the first byte after a blank line, or another of `blanks`, at or after byte
+    size * k / n, or the end.
 
     Cost: a read at each cut, to the end of the sentence it falls in.
     """
@@ -85,12 +88,12 @@ def cuts_of(path: str, n: int) -> list[int]:
     with open(path, "rb") as file:
         for k in range(1, n):
             at = size * k // n
-            cuts.append(cuts[-1] if at <= cuts[-1] else _next_start(file, at, size))
+            cuts.append(cuts[-1] if at <= cuts[-1] else _next_start(file, at, size, blanks))
     return [*cuts, size]
 
 
-def _next_start(file: BinaryIO, at: int, size: int) -> int:
-    """The first byte offset >= `at`, above 0, that follows a blank line, or the end."""
+def _next_start(file: BinaryIO, at: int, size: int, blanks: Sequence[bytes]) -> int:
+    """The first byte offset >= `at`, above 0, that follows one of `blanks`, or the end."""
     first = max(0, at - 3)  # where the line feed before the blank line may be
     file.seek(first)
     held = b""
@@ -98,7 +101,7 @@ def _next_start(file: BinaryIO, at: int, size: int) -> int:
         text = held + block
         ends = [
             found + len(blank)
-            for blank in (b"\n\n", b"\n\r\n")
+            for blank in blanks
             if (found := text.find(blank, max(0, at - len(blank) - first))) >= 0
         ]
         if ends:
@@ -112,6 +115,8 @@ def check_regular(file: str) -> None:
     """ConfigError unless an input is a file that can be cut."""
     if not os.path.isfile(file):
         raise ConfigError(f"{file}: --shard cuts regular files only; parse it without --shard")
+    if compression_of(file):
+        raise ConfigError(f"{file}: a compressed file cannot be cut; decompress it")
 
 
 class _Run(io.RawIOBase):
@@ -188,6 +193,7 @@ class Sharded:
     ) -> None:  # fmt: skip
         check_regular(file)
         self.kind = kind
+        self.table: Any = None  # the TableFile of an input that is a table
         self.file, self._output, self._wanted, self._recipe = file, output, wanted, recipe
         self._force, self._tell = force, tell
         self._stamp = self._stamp_now()
@@ -416,7 +422,7 @@ class Sharded:
 
 
 class ShardedText(Sharded):
-    """Raw text that is parsed in shards of whole paragraphs."""
+    """Raw text that is parsed in shards of whole paragraphs, or of whole lines."""
 
     def __init__(self, *args: Any, on_error: OnTextError, **options: Any) -> None:
         self._on_error = on_error
@@ -424,7 +430,9 @@ class ShardedText(Sharded):
         super().__init__(*args, **options)
 
     def _make_cuts(self) -> list[int]:
-        return [*paragraph_cuts(self.file, super()._make_cuts()[:-1]), os.path.getsize(self.file)]
+        blanks = _LINE_ENDS if self.kind == LINES else _BLANK_LINES
+        cuts = cuts_of(self.file, self._wanted.n, blanks)[:-1]
+        return [*paragraph_cuts(self.file, cuts), os.path.getsize(self.file)]
 
     def _place(self, start: int) -> TextPlace:
         if self._passed.byte > start:
@@ -432,7 +440,11 @@ class ShardedText(Sharded):
         if self._passed.byte < start:
             with _Run(self.file, self._passed.byte, start) as run:
                 self._passed = pass_text(
-                    cast(BinaryIO, run), self.file, on_error=self._on_error, start=self._passed
+                    cast(BinaryIO, run),
+                    self.file,
+                    on_error=self._on_error,
+                    start=self._passed,
+                    of_lines=self.kind == LINES,
                 )
         return self._passed
 

@@ -15,6 +15,7 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError, one_line, plural
 from gpuparse.evaluation.reports import WORD_MEASURES
 from gpuparse.evaluation.words import Hits, score_words
+from gpuparse.formats.text import text_chunk
 from gpuparse.jobs import training_log
 from gpuparse.jobs.checkpoint import KeptStages
 from gpuparse.jobs.gold import parsed
@@ -35,7 +36,6 @@ from gpuparse.pipeline import (
 from gpuparse.tagging.lemmatizer import learn_lemmatizer
 from gpuparse.tagging.tagger import Tagger, learn_tagger
 from gpuparse.text.conllu import text_pieces
-from gpuparse.text.reader import text_chunk
 from gpuparse.text.training import learn_tokenizer
 
 _LOSS = "log loss of tags"

@@ -1,10 +1,15 @@
 """Models of generated sentences, such as that of `quickstart`, which know a toy grammar."""
 
-from pathlib import Path
+from __future__ import annotations
 
-from gpuparse.config import SYNTHETIC, RunConfig
-from gpuparse.jobs.checkpoint import is_unfinished
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuparse.data.columns import SYNTHETIC
 from gpuparse.model_folder import CONFIG
+
+if TYPE_CHECKING:
+    from gpuparse.config import RunConfig
 
 TOY = (
     "learned from generated sentences: it knows only their toy grammar; for real text learn from a"
@@ -22,6 +27,8 @@ def is_same_toy(folder: Path, config: RunConfig) -> bool:
 
     Learning it again loses nothing.
     """
+    from gpuparse.jobs.checkpoint import is_unfinished  # slow to import; parsing does not need it
+
     text = config.recorded().to_yaml()
     try:
         return (

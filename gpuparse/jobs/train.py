@@ -420,7 +420,9 @@ class Run:
     def _say_start(self, trainer: Trainer, start: Parser) -> None:
         """What the run starts from, and what training trees add to it."""
         model = trainer.model(16)
-        old, new = (sum(map(len, each.vocabularies.values.values())) for each in (start, model))
+        old, new = (
+            sum(map(len, each.linear.vocabularies.values.values())) for each in (start, model)
+        )
         labels = model.labels[len(start.labels) :]
         self.tell(
             f"starts from {self.config.init_from}: {plural(old, 'value')} of words,"

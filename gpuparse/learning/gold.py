@@ -4,11 +4,13 @@ A gold tree that the decoder cannot find is replaced, or its words are rearrange
 head; the decoder completes such trees with the weights of the moment.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuparse.config import RunConfig
 from gpuparse.data.batch import Batch, incomplete, word_places
 from gpuparse.data.graphs import acyclic, by_place, missing_graphs, primary_relations, read_graphs
 from gpuparse.data.treebank import Treebank, word_place
@@ -16,6 +18,9 @@ from gpuparse.data.trees import is_projective, n_roots, nesting_order, nonprojec
 from gpuparse.errors import DataError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.nearest_trees import best_projective, nearest_projective
+
+if TYPE_CHECKING:
+    from gpuparse.config import RunConfig
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,8 +32,9 @@ from gpuparse.learning.stages.vectors import PARTS, VectorSizes, VectorTables
 from gpuparse.learning.start import Start, config_of, sizes_of_network
 from gpuparse.limits import MAX_BETWEEN_VALUES
 from gpuparse.parser import Parser
-from gpuparse.scoring.hashing import WORD, fold, mix
-from gpuparse.scoring.word_vectors import OCCURRENCES
+from gpuparse.scorers.linear.hashing import WORD, fold, mix
+from gpuparse.scorers.vectors.scorer import vectors_of
+from gpuparse.scorers.vectors.word_vectors import OCCURRENCES
 
 # Keys whose values are in a model; others say how to learn, and may change.
 _KEPT = (
@@ -59,8 +60,8 @@ def check_start(start: Parser, config: RunConfig) -> None:
                 f"{key}: {yaml_word(new)}, and the model of init_from has {yaml_word(old)}: give"
                 f" {key}={yaml_word(old)}"
             )
-    column = _POS.get(config.data.pos, start.vocabularies.pos_column)
-    if column != start.vocabularies.pos_column:
+    column = _POS.get(config.data.pos, start.linear.vocabularies.pos_column)
+    if column != start.linear.vocabularies.pos_column:
         raise ConfigError(
             f"data.pos: {config.data.pos}, and the model of init_from reads the other column: give"
             " data.pos=auto"
@@ -83,11 +84,11 @@ def continued_templates(
     Args: arcs, labels: of the config, with the parts that the decoder reads.
     Raises: ConfigError: they are other templates.
     """
-    sections = start.templates.word_vectors, arcs.word_vectors
+    sections = start.linear.templates.word_vectors, arcs.word_vectors
     names = [f"features: the set {arcs.name!r}"]
-    are_same = _are_instances(start.templates, arcs)
+    are_same = _are_instances(start.linear.templates, arcs)
     are_same &= (sections[0] is None) == (sections[1] is None)
-    one = start.templates
+    one = start.linear.templates
     if sections[0] and sections[1]:
         has_labels = bool(start.labels)
         sizes = {name: getattr(sections[1], name) for name in ("hidden", "arc", *FURTHER)}
@@ -100,14 +101,14 @@ def continued_templates(
         one = replace(one, word_vectors=section)
     if are_same and labels is not None:
         names.append(f"labels.features: the set {labels.name!r}")
-        are_same = start.label_templates is not None
-        are_same = are_same and _are_instances(start.label_templates, labels)
+        are_same = start.linear.label_templates is not None
+        are_same = are_same and _are_instances(start.linear.label_templates, labels)
     if not are_same:
         raise ConfigError(
             f"{names[-1]} has other templates than the model of init_from: give the set that the"
             " model was learned with"
         )
-    return one, start.label_templates
+    return one, start.linear.label_templates
 
 
 def _are_instances(expanded: TemplateSet | None, templates: TemplateSet) -> bool:
@@ -275,19 +276,20 @@ def grown_plan(
 
     Args: templates: with the sizes of one network.
     """
-    assert start.vectors is not None
+    vectors = vectors_of(start.scorers)
+    assert vectors is not None
     fields = [atom.field for atom in templates.templates]
     fields += [templates.between] if templates.between else []
     old_ends, ends = (
         np.cumsum([each.size(field) for field in fields])[:-1]
-        for each in (start.vocabularies, vocabularies)
+        for each in (start.linear.vocabularies, vocabularies)
     )
     frequent = frequent_values(templates, vocabularies, batch, min_count)
     blocks = np.split(frequent, ends)
-    for had, has in zip(np.split(start.vectors.plan.has_row, old_ends), blocks, strict=True):
+    for had, has in zip(np.split(vectors.plan.has_row, old_ends), blocks, strict=True):
         has[: len(had)] |= had
     if templates.between:
-        had, has = np.split(start.vectors.plan.has_row, old_ends)[-1], blocks[-1]
+        had, has = np.split(vectors.plan.has_row, old_ends)[-1], blocks[-1]
         more = has.copy()
         more[: len(had)] &= ~had
         has[np.flatnonzero(more)[MAX_BETWEEN_VALUES - int(had.sum()) :]] = False
@@ -299,8 +301,9 @@ def grown_networks(start: Start, plan: VectorPlan, sizes: VectorSizes) -> list[V
 
     Args: plan: of `grown_plan`; sizes: of a network with it.
     """
-    assert start.parser.vectors is not None
-    old, before = start.parser.vectors.plan, sizes_of_network(start.parser)
+    vectors = vectors_of(start.parser.scorers)
+    assert vectors is not None
+    old, before = vectors.plan, sizes_of_network(start.parser)
     networks = []
     for i in range(sum(name.startswith("vectors.table_") for name in start.arrays)):
         known, dense = (start.arrays[f"vectors.{part}_{i}"] for part in PARTS)

@@ -16,6 +16,8 @@ from torch import Tensor
 
 from gpuparse.config import RunConfig
 from gpuparse.data.batch import MARGIN, Batch
+from gpuparse.engines.admission import LEARNING_BUDGET, Admission
+from gpuparse.engines.dense import or_no_memory
 from gpuparse.errors import ResourceError, plural
 from gpuparse.features.plan import Plan
 from gpuparse.inference.backends import choose_engine
@@ -23,18 +25,12 @@ from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import inner_siblings
 from gpuparse.learning.updates import AveragedWeights, steps_in_turn, update_rule
-from gpuparse.scoring.admission import (
-    DIFFERING_ROWS_AT_ONCE,
-    LEARNING_BUDGET,
-    SHARED_CELLS,
-    Admission,
-    PartSize,
-)
-from gpuparse.scoring.device import DeviceParser, or_no_memory
-from gpuparse.scoring.engines import Scored
-from gpuparse.scoring.rows import PartRows
-from gpuparse.scoring.tensors import TensorBatch, bag_of, tensors_over
-from gpuparse.scoring.weights import FeatureMap
+from gpuparse.scorers.linear.bags import bag_of
+from gpuparse.scorers.linear.dense import template_scores
+from gpuparse.scorers.linear.rows import PartRows
+from gpuparse.scorers.linear.weights import FeatureMap
+from gpuparse.scorers.sizes import DIFFERING_ROWS_AT_ONCE, SHARED_CELLS, PartSize, sentence_cells
+from gpuparse.scorers.tensors import TensorBatch, tensors_over
 
 
 class Parts(NamedTuple):
@@ -238,11 +234,7 @@ class DeviceLearner:
         # In main memory the torch form too: what runs there is what runs on another device.
         where = self._values.device
         self._backend = "torch" if backend == "auto" and where.type == "cpu" else backend
-        engine = choose_engine(self._backend, where, has_kernels=True)
-        scored = Scored(
-            plan, features, weights.weights, config.decoder, single_root, config.min_gain
-        )
-        self._parser = DeviceParser(scored, where, engine)
+        choose_engine(self._backend, where, has_kernels=True)  # an error for one that is none
 
     @torch.no_grad()
     def learn(self, mini: Batch, seen: int) -> int:
@@ -254,9 +246,8 @@ class DeviceLearner:
     def _compared_in_parts(self, mini: Batch) -> tuple[Tensor, Tensor]:
         """`_compare` for a whole mini-batch, in pieces that fit into memory."""
         device = self._values.device
-        admission = Admission(
-            mini.lengths, len(mini), self._max_cells, PartSize(2 + self._decoder.reads_siblings)
-        )
+        cells = sentence_cells(mini.lengths, PartSize(2 + self._decoder.reads_siblings))
+        admission = Admission(mini.lengths, len(mini), self._max_cells, cells)
         costs = torch.zeros(len(mini), dtype=torch.int64, device=device)
         found = [torch.zeros(3, 0, dtype=torch.int64, device=device)]
         compare = or_no_memory(lambda part: self._compare(*self._taken(mini, part)))
@@ -295,7 +286,8 @@ class DeviceLearner:
 
     def _search(self, batch: TensorBatch, gold: Tensor) -> tuple[Tensor, Tensor]:
         """(B, N) heads of the tree found, and of the tree that is learned towards."""
-        arcs, *others = self._parser.scores(batch)
+        scores = template_scores(batch, self._plan, self._features, self._weights)
+        arcs, others = scores.arc, [] if scores.sibling is None else [scores.sibling, scores.end]
         target = self._completed(batch.lengths, arcs, others, gold) if self._is_partial else gold
         if self._rule.cost > 0.0:
             # The cost of a wrong head; without a gold head, all heads have it.

@@ -18,7 +18,8 @@ from gpuparse.features.word_vectors import FURTHER
 from gpuparse.files import replace_file
 from gpuparse.learning.stages.vectors import VectorSizes, vector_sizes
 from gpuparse.parser import Parser
-from gpuparse.scoring.weights import stride_of
+from gpuparse.scorers.linear.weights import stride_of
+from gpuparse.scorers.vectors.scorer import vectors_of
 
 FILE = "training.safetensors"
 FORMAT = 1
@@ -88,11 +89,11 @@ def sum_of_learned(folder: Path) -> str:
 
 def rounded_of(parser: Parser) -> dict[str, np.ndarray]:
     """The whole numbers of a parser."""
-    found = {"arcs": parser.arcs.array}
-    if parser.label_weights is not None:
-        found["labels"] = parser.label_weights.array
-    if parser.vectors is not None:
-        found["vectors"] = parser.vectors.table
+    found = {"arcs": parser.linear.arcs.array}
+    if parser.linear.label_weights is not None:
+        found["labels"] = parser.linear.label_weights.array
+    if (vectors := vectors_of(parser.scorers)) is not None:
+        found["vectors"] = vectors.table
     return found
 
 
@@ -101,14 +102,14 @@ def sizes_of(parser: Parser) -> dict[str, tuple[int, ...]]:
 
     Raises: ConfigError: as `config_of`.
     """
-    sizes: dict[str, tuple[int, ...]] = {"arcs.weights": parser.arcs.array.shape}
-    if parser.label_weights is not None:
-        n_lines, n_labels = parser.label_weights.array.shape
-        if parser.labels_with_trees:
+    sizes: dict[str, tuple[int, ...]] = {"arcs.weights": parser.linear.arcs.array.shape}
+    if parser.linear.label_weights is not None:
+        n_lines, n_labels = parser.linear.label_weights.array.shape
+        if parser.linear.labels_with_trees:
             sizes["arcs.labels"] = n_lines, stride_of(n_labels)
         else:
             sizes["labels.weights"] = n_lines, n_labels
-    if parser.vectors is not None:
+    if vectors_of(parser.scorers) is not None:
         of_one = sizes_of_network(parser)
         for i in range(_networks(parser)):
             sizes[f"vectors.table_{i}"], sizes[f"vectors.dense_{i}"] = of_one.of_tables
@@ -117,12 +118,13 @@ def sizes_of(parser: Parser) -> dict[str, tuple[int, ...]]:
 
 def sizes_of_network(parser: Parser) -> VectorSizes:
     """Those of one of the networks that the word vectors of a parser were learned as."""
-    section, networks = parser.templates.word_vectors, _networks(parser)
+    section, networks = parser.linear.templates.word_vectors, _networks(parser)
     assert section is not None
-    assert parser.vectors is not None
+    vectors = vectors_of(parser.scorers)
+    assert vectors is not None
     sizes = {name: getattr(section, name) // networks for name in ("hidden", "arc", *FURTHER)}
     sizes["label"] = section.label // networks if parser.labels else 0
-    return vector_sizes(section.of_sizes(**sizes), parser.vectors.plan, len(parser.labels))
+    return vector_sizes(section.of_sizes(**sizes), vectors.plan, len(parser.labels))
 
 
 def _networks(parser: Parser) -> int:

@@ -67,7 +67,7 @@ def fit_temperatures(
     if not (treebank.heads >= 0).any():
         raise DataError(f"{treebank.source}: no word has a head to fit probabilities to")
     tokens = word_places(batch)
-    heads = np.full(batch.values.shape[1], -1, np.int64)
+    heads = np.full(batch.n_tokens, -1, np.int64)
     labels = heads.copy()
     heads[tokens], labels[tokens] = treebank.heads, _label_numbers(parser, treebank)
 
@@ -78,7 +78,7 @@ def fit_temperatures(
         )  # fmt: skip
         return Fit(_mean_loss(found.heads) or 0.0, _mean_loss(found.labels))
 
-    arc_scale, label_scale = parser.arc_scale, parser.label_scale
+    arc_scale, label_scale = parser.scales.arc, parser.scales.label
     before = fit(arc_scale, label_scale)
     arc_scale = _best_scale(arc_scale, lambda scale: fit(scale, label_scale, "heads").heads)
     if before.labels is not None:
@@ -132,8 +132,8 @@ def with_temperatures_of(parser: Parser, other: Parser, fitted: Parser) -> Parse
     Args: other: before it was fitted; fitted: afterwards.
     """
     return parser.with_scales(
-        parser.arc_scale * fitted.arc_scale / other.arc_scale,
-        parser.label_scale * fitted.label_scale / other.label_scale,
+        parser.scales.arc * fitted.scales.arc / other.scales.arc,
+        parser.scales.label * fitted.scales.label / other.scales.label,
     )
 
 

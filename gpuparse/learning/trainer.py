@@ -16,6 +16,7 @@ from gpuparse.data.vocabulary import (
     frequent_pairs,
     seen_attributes,
 )
+from gpuparse.engines.engine import Scales
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.features.plan import LINE, compile_plan
 from gpuparse.features.templates import MAX_ATTRIBUTE_PAIRS, PARTS, TemplateSet, fields_read
@@ -52,10 +53,18 @@ from gpuparse.learning.states import restore, state_of
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.learning.updates import check_learning
 from gpuparse.limits import MAX_LABELS
-from gpuparse.parser import Parser, check_guides, compile_joint
-from gpuparse.scoring.pruning import Arcs, Pruner
-from gpuparse.scoring.weights import JointLabels, Weights, hashed_map, stride_of, whole_weights
-from gpuparse.scoring.word_vectors import POINTS, WordVectors, frozen
+from gpuparse.parser import Parser
+from gpuparse.scorers.linear.pruning import Arcs, Pruner
+from gpuparse.scorers.linear.scorer import LinearScorer, check_guides, compile_joint
+from gpuparse.scorers.linear.weights import (
+    JointLabels,
+    Weights,
+    hashed_map,
+    stride_of,
+    whole_weights,
+)
+from gpuparse.scorers.vectors.scorer import vectors_of, with_vectors
+from gpuparse.scorers.vectors.word_vectors import POINTS, WordVectors, frozen
 
 STAGES: tuple[type[Stage], ...] = (VectorStage, PruningStage, ArcStage, LabelStage)  # in order
 _SINGLE_ROOT = {"auto": None, True: True, False: False}
@@ -176,17 +185,17 @@ class Trainer:
         """A table of the model in `n_rows` rows, for the vocabulary of this run."""
         assert self._start is not None
         return grown_weights(
-            weights, self.features.rows.rows, self._start.plan, self._start.vocabularies,
-            self.plan, n_rows,
+            weights, self.features.rows.rows, self._start.linear.plan,
+            self._start.linear.vocabularies, self.plan, n_rows,
         )  # fmt: skip
 
     def _start_pruner(self) -> Pruner | None:
         """The pruner of the model, which has not been learned from these sentences."""
-        if self._start is None or self._start.pruner is None:
+        if self._start is None or self._start.linear.pruner is None:
             return None
         n_rows = self.features.rows.rows + self.plan.arcs.dense_lines * LINE
-        weights = self._grown(self._start.pruner.weights.array, n_rows).astype(np.int16)
-        return self._start.pruner._replace(weights=Weights(weights))
+        weights = self._grown(self._start.linear.pruner.weights.array, n_rows).astype(np.int16)
+        return self._start.linear.pruner._replace(weights=Weights(weights))
 
     def _see_values(self) -> Vocabularies:
         """The values of all fields that templates read, after those of the model."""
@@ -195,7 +204,7 @@ class Trainer:
         path = self.config.lexicon
         lexicon = None if path is None else read_lexicon(path)
         if self._start is not None:
-            return self._start.vocabularies.grown(self._treebank, lexicon)
+            return self._start.linear.vocabularies.grown(self._treebank, lexicon)
         return Vocabularies.build(self._treebank, fields, pos_column, lexicon)
 
     def _read_labels(self) -> None:
@@ -263,7 +272,8 @@ class Trainer:
             return None
         min_count, networks = config.word_vectors.min_count, None
         values = templates, self._vocabularies, self.gold.batch, min_count
-        if self._start is None or self._start.vectors is None:
+        known = vectors_of(self._start.scorers) if self._start else None
+        if self._start is None or known is None:
             has_row = frequent_values(*values)
             self._vector_plan = compile_vectors(templates, self._vocabularies, has_row)
         else:
@@ -411,24 +421,28 @@ class Trainer:
                 scale = POINTS
             if not are_labels:
                 label_scale = scale if is_joint else POINTS
-        return Parser(
+        linear = LinearScorer(
             templates=templates,
             label_templates=self._labels,
             vocabularies=self._vocabularies,
             features=self.features,
             arcs=arcs,
-            labels=self.label_names,
-            primary=self.gold.graphs.primary if self.gold.graphs and label_weights else None,
             label_weights=label_weights,
             labels_with_trees=is_joint,
             decoder=self.config.decoder,
-            min_gain=self.config.min_gain * scale,
-            single_root=self.single_root,
-            arc_scale=1.0 / scale,
-            label_scale=1.0 / label_scale,
             points=(scale, label_scale),
             pruner=self.pruned.pruner if self.pruned else self._known_pruner,
-            vectors=vectors.with_points(scale, label_scale) if vectors else None,
+        )
+        return Parser(
+            scorers=with_vectors(
+                linear, vectors.with_points(scale, label_scale) if vectors else None
+            ),
+            labels=self.label_names,
+            primary=self.gold.graphs.primary if self.gold.graphs and label_weights else None,
+            decoder=self.config.decoder,
+            min_gain=self.config.min_gain * scale,
+            single_root=self.single_root,
+            scales=Scales(*linear.nats_per_point),
             config=config,
         )
 

@@ -19,7 +19,7 @@ import numpy as np
 from gpuparse.config import RULES, RunConfig
 from gpuparse.errors import ConfigError
 from gpuparse.inference.decoders import DECODERS, with_quantity
-from gpuparse.scoring.weights import Weights
+from gpuparse.scorers.linear.weights import Weights
 
 PERCEPTRON, MIRA, PASSIVE_AGGRESSIVE, MIRA_FACTORED, CONDITIONAL = range(len(RULES))
 

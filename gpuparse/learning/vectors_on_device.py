@@ -32,7 +32,7 @@ from gpuparse.learning.stages.vectors import (
     VectorTables,
     VectorTask,
 )
-from gpuparse.scoring.vector_scores import add_between, parts_of_pairs, values_in_between
+from gpuparse.scorers.vectors.scores import add_between, parts_of_pairs, values_in_between
 
 CELLS = 1 << 21  # scores of arcs, or of parts of three words, at a time
 _GAMMA, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB

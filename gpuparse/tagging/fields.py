@@ -17,7 +17,7 @@ import re
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -51,18 +51,18 @@ def value_of(text: str | None) -> int:
 class SeenTags:
     """Which tags the training treebank has for each word in lower case.
 
-    Args: counts: of each word, how often it has each tag.
+    Args: counts_of: how often a word has each tag; nothing of an unknown word.
     """
 
-    def __init__(self, counts: Mapping[str, Mapping[str, int]]) -> None:
-        self.counts = counts
+    def __init__(self, counts_of: Callable[[str], Mapping[str, int] | None]) -> None:
+        self._counts_of = counts_of
         self._classes: dict[str, str] = {}
 
     def class_of(self, word: str) -> str | None:
         """The tags of a word as one text; None for an unknown one."""
         known = self._classes.get(word)
-        if known is None and word in self.counts:
-            known = self._classes[word] = class_of_counts(self.counts[word])
+        if known is None and (counts := self._counts_of(word)):
+            known = self._classes[word] = class_of_counts(counts)
         return known
 
 

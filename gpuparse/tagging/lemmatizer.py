@@ -5,19 +5,20 @@ word with tags that the training treebank does not have, a linear model chooses 
 the UPOS was seen with and that fit the form; the lemma depends on the word and its tags alone.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import compress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from gpuparse import array_file
 from gpuparse.array_file import check_names
 from gpuparse.cached import SharedCache
-from gpuparse.config.schema import LemmatizerConfig
 from gpuparse.data.columns import has_separator, is_value
 from gpuparse.data.tag_columns import FORM, LEMMA, Column, require_values
 from gpuparse.data.treebank import Treebank
@@ -38,6 +39,9 @@ from gpuparse.tagging import dictionary
 from gpuparse.tagging.dictionary import Dictionary, combined, counted
 from gpuparse.tagging.fields import SeenTags, WordFields, is_field, value_of
 from gpuparse.tagging.tagger import Tags, Watch
+
+if TYPE_CHECKING:
+    from gpuparse.config.schema import LemmatizerConfig
 
 FORMAT = 2
 _DICTIONARIES = ("words", "classes")
@@ -138,14 +142,14 @@ class Lemmatizer:
     def __init__(self, model: SequenceModel, words: Dictionary, classes: Dictionary) -> None:
         self.model, self.words, self.classes = model, words, classes
         self.rules = [Rule(*tag[0].split("\t")) for tag in model.table.tags]
-        self._fields = WordFields(model.templates.fields, SeenTags({}))
+        self._fields = WordFields(model.templates.fields, SeenTags(lambda word: None))
         self._lemmas: SharedCache[dict[str, str]] = SharedCache(dict)
         self._by_end: dict[str, dict[str, list[int]]] = {}
-        for upos in classes.counts:
+        for upos in classes.names:
             of_upos = self._by_end.setdefault(upos, {})
             # Rules of equal numbers of words in the order of the table.
             for tag, _ in sorted(
-                classes.counts[upos].items(), key=lambda item: (-item[1], item[0])
+                classes.counts_of(upos).items(), key=lambda item: (-item[1], item[0])
             ):
                 if self.rules[tag].case != _WHOLE:
                     of_upos.setdefault(self.rules[tag].end, []).append(tag)
@@ -202,7 +206,7 @@ class Lemmatizer:
     def _known_rule(self, name: str, form: str, upos: str) -> Rule | None:
         """The rule of a word that the dictionary has, with FEATS, without, or in lower case."""
         for key in (name, f"{form}\t{upos}", f"{form.lower()}\t{upos}"):
-            counts = self.words.counts.get(key)
+            counts = self.words.counts_of(key)
             if counts:
                 rule = self.rules[max(counts, key=lambda tag: (counts[tag], -tag))]
                 if rule.case == _WHOLE or rule.fits(form):
@@ -222,12 +226,13 @@ class Lemmatizer:
         )
 
     @classmethod
-    def unpack(cls, file: BinaryIO, path: Path) -> "Lemmatizer":
+    def unpack(cls, file: BinaryIO, path: Path) -> Lemmatizer:
         """Read what `pack` wrote; nothing in it is executed.
 
         Raises: ModelError: it is damaged, or no lemmatiser.
         """
-        facts, arrays = array_file.read_open(file, path, **_AS_MODEL)
+        opened = array_file.opened(file, path, **_AS_MODEL)
+        facts, arrays = opened.facts, opened.arrays
         try:
             check_names(facts, ["rules"])
             names = (f"{name}_{key}" for name in _DICTIONARIES for key in dictionary.ARRAYS)
@@ -239,10 +244,12 @@ class Lemmatizer:
             words, classes = (
                 dictionary.unpacked(arrays, name, 1, len(model.table)) for name in _DICTIONARIES
             )
-            return cls(model, words, classes)
+            found = cls(model, words, classes)
         except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
             message = f"{path}: not a lemmatiser of this version: {one_line(error)}"
             raise ModelError(message) from error
+        opened.remember()
+        return found
 
 
 def _is_usable(rule: Rule, form: str) -> bool:
@@ -318,14 +325,14 @@ def learn_lemmatizer(
     words = [forms[i] for i in ids[kept].tolist()]
     with_upos = [f"{word}\t{tag}" for word, tag in zip(words, upos, strict=True)]
     keys = [f"{name}\t{tag}" for name, tag in zip(with_upos, feats, strict=True)]
-    known = Dictionary(counted(keys, gold) | counted(with_upos, gold), 1)
+    known = Dictionary.of_counts(counted(keys, gold) | counted(with_upos, gold), 1)
     # Each word with its tags and rule counts once: frequent words are found in the dictionary.
     firsts = {
         (key, tag): place
         for place, (key, tag) in reversed(list(enumerate(zip(keys, gold, strict=True))))
     }
     places = sorted(firsts.values())
-    classes = Dictionary(
+    classes = Dictionary.of_counts(
         counted([upos[place] for place in places], [gold[place] for place in places]), 1
     )
     templates = load_sequence_templates(config.features, is_field)

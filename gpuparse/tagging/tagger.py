@@ -7,20 +7,21 @@ first model looks at all pairs, and the second at all FEATS that the word's pair
 words that are new or occurred once, also at FEATS that are composed of their attributes.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from gpuparse import array_file
 from gpuparse.array_file import check_names
 from gpuparse.cached import cached_property
-from gpuparse.config.schema import TaggerConfig
 from gpuparse.data.columns import is_value
 from gpuparse.data.tag_columns import (
     FEATS,
@@ -50,6 +51,9 @@ from gpuparse.tagging.fields import (
     seen_without_itself,
     value_of,
 )
+
+if TYPE_CHECKING:
+    from gpuparse.config.schema import TaggerConfig
 
 FORMAT = 2
 _AS_MODEL: Any = {"form": FORMAT, "what": "tagger", "hint": "; train it again"}
@@ -97,7 +101,7 @@ class Tagger:
         self.is_calibrated = is_calibrated
         self.pairs, self.words, self.feats = pairs, words, feats
         self.words_of_feats, self.classes, self.composed = words_of_feats, classes, composed
-        self._of_pairs = WordFields(pairs.templates.fields, SeenTags(_seen(words, pairs.table)))
+        self._of_pairs = WordFields(pairs.templates.fields, SeenTags(self._seen))
 
     def tag(self, treebank: Treebank, *, threads: int = 1) -> Tags:
         """The tags of all words.
@@ -162,7 +166,7 @@ class Tagger:
     def _chunk(self) -> int:
         """Words that are tagged at once; no result depends on it."""
         known = (self.words, self.words_of_feats, self.classes, self.composed)
-        most = sum(max(map(len, each.counts.values()), default=0) for each in known)
+        most = sum(each.most for each in known)
         return min(_CHUNK, _CELLS // max(most, 1))
 
     def _pairs_of(self, treebank: Treebank, ids: np.ndarray, forms: Sequence[str]) -> Sequences:
@@ -217,7 +221,7 @@ class Tagger:
         )
         return numbers, numbers >= 0
 
-    def with_scale(self, scale: float) -> "Tagger":
+    def with_scale(self, scale: float) -> Tagger:
         """The tagger with another, fitted scale of probabilities; it finds the same tags."""
         return Tagger(
             replace(self.pairs, scale=scale), self.words, self.feats, self.words_of_feats,
@@ -257,12 +261,38 @@ class Tagger:
     @cached_property
     def _of_feats(self) -> WordFields:
         assert self.feats
-        return WordFields(self.feats.templates.fields, SeenTags({}))
+        return WordFields(self.feats.templates.fields, SeenTags(lambda word: None))
+
+    def _seen(self, lower: str) -> Counter[str]:
+        """How often a word in lower case had each coarse tag."""
+        seen: Counter[str] = Counter()
+        for form in self.words.forms(lower):
+            for tag, count in self.words.counts_of(form).items():
+                seen[self.pairs.table.tags[tag][0]] += count
+        return seen
 
     @cached_property
     def _feats_of_words(self) -> SeenTags:
+        return SeenTags(self._seen_feats_of)
+
+    def _seen_feats_of(self, word_and_upos: str) -> Counter[str]:
+        """How often a word in lower case with its UPOS had each FEATS."""
         assert self.feats
-        return SeenTags(_seen_feats(self.words_of_feats, self.feats.table))
+        lower, _, upos = word_and_upos.partition("\t")
+        seen: Counter[str] = Counter()
+        for form in self.words.forms(lower):  # which has the forms of `words_of_feats`, too
+            for pair in self._pairs_with.get(upos, ()):
+                for tag, count in self.words_of_feats.counts_of(f"{form}\t{pair}").items():
+                    seen[self.feats.table.tags[tag][1]] += count
+        return seen
+
+    @cached_property
+    def _pairs_with(self) -> dict[str, list[str]]:
+        """The pairs of each UPOS, as names of `words_of_feats` have them."""
+        found: dict[str, list[str]] = {}
+        for pair in self.pairs.table.tags:
+            found.setdefault(pair[0], []).append("\t".join(pair))
+        return found
 
     def _seen_feats(self, keys: Sequence[str]) -> np.ndarray:
         """The value of `seen` for names of the form `form<TAB>UPOS<TAB>XPOS`."""
@@ -286,12 +316,13 @@ class Tagger:
         return array_file.pack(facts, arrays, form=FORMAT)
 
     @classmethod
-    def unpack(cls, file: BinaryIO, path: Path) -> "Tagger":
+    def unpack(cls, file: BinaryIO, path: Path) -> Tagger:
         """Read what `pack` wrote; nothing in it is executed.
 
         Raises: ModelError: it is damaged, or no tagger.
         """
-        facts, arrays = array_file.read_open(file, path, **_AS_MODEL)
+        opened = array_file.opened(file, path, **_AS_MODEL)
+        facts, arrays = opened.facts, opened.arrays
         try:
             optional = {"feats", _CALIBRATED} & set(facts)
             check_names(facts, {"pairs", *_DICTIONARIES, *optional})
@@ -307,17 +338,18 @@ class Tagger:
             _check_tags(pairs.table.tags, feats.table.tags if feats else ())
             n_feats = len(feats.table) if feats else 1
             sizes = {"words": len(pairs.table)} | dict.fromkeys(_DICTIONARIES[1:], n_feats)
+            tabs = {"words_of_feats": 2}  # of a form, UPOS and XPOS
             known = {
-                name: dictionary.unpacked(arrays, name, facts[name], size)
+                name: dictionary.unpacked(arrays, name, facts[name], size, tabs=tabs.get(name))
                 for name, size in sizes.items()
             }
-            if any(name.count("\t") != 2 for name in known["words_of_feats"].counts):
-                raise ValueError("words_of_feats: names of three texts are expected")
-            return cls(pairs, feats=feats, **known, is_calibrated=_CALIBRATED in facts)
+            found = cls(pairs, feats=feats, **known, is_calibrated=_CALIBRATED in facts)
         except (
             KeyError, TypeError, ValueError, AttributeError, AssertionError, ConfigError,
         ) as error:  # fmt: skip
             raise ModelError(f"{path}: not a tagger of this version: {one_line(error)}") from error
+        opened.remember()
+        return found
 
 
 _CALIBRATED = "calibrated"
@@ -348,13 +380,13 @@ def learn_tagger(
         pairs = [(coarse, "_") for coarse in upos]
     table = TagTable.of_counts(Counter(pairs), attributes=False)
     gold = np.array([table.numbers[pair] for pair in pairs], np.int32)
-    known = Dictionary(counted(words, gold.tolist()), config.dictionary)
+    known = Dictionary.of_counts(counted(words, gold.tolist()), config.dictionary)
     lowers = [word.lower() for word in words]
     has_feats = set(feats) != {"_"}
     share = 0.5 if has_feats else 1.0
     counts = counts_by_word(lowers, upos)
     templates = load_sequence_templates(config.features, is_field)
-    fields = WordFields(templates.fields, SeenTags(counts))
+    fields = WordFields(templates.fields, SeenTags(counts.get))
     values, places = fields.read(treebank, {"seen": seen_without_itself(lowers, upos, counts)})
     lists = [known.candidates(form) for form in forms]
     common: Any = {
@@ -370,7 +402,7 @@ def learn_tagger(
         watch=lambda done, note: watch(share * done, f"UPOS and XPOS, {note}"), **common,
     )  # fmt: skip
     if not has_feats:
-        return Tagger(model, known, None, *[Dictionary({}, 1)] * 3)
+        return Tagger(model, known, None, *[Dictionary.of_counts({}, 1)] * 3)
     tags: list[Tag] = list(zip(upos, feats, strict=True))
     names = ["\t".join(pair) for pair in pairs]
     new: dict[str, list[Tag]] = {
@@ -387,9 +419,9 @@ def learn_tagger(
         feats_templates, feats_table, np.zeros(2, np.int16), model.known, 1.0, model.beam
     )
     of_feats = (
-        Dictionary(counted(keys, gold_feats.tolist()), config.dictionary),
-        Dictionary(counted(names, gold_feats.tolist()), 1),
-        Dictionary(
+        Dictionary.of_counts(counted(keys, gold_feats.tolist()), config.dictionary),
+        Dictionary.of_counts(counted(names, gold_feats.tolist()), 1),
+        Dictionary.of_counts(
             {
                 name: dict.fromkeys(sorted(feats_table.numbers[tag] for tag in found), 1)
                 for name, found in new.items()
@@ -414,26 +446,6 @@ def _word_and_upos(key: str) -> str:
     """What FEATS of unknown pairs are looked up by: the word in lower case, and UPOS."""
     form, upos, _ = key.split("\t")
     return f"{form.lower()}\t{upos}"
-
-
-def _seen(words: Dictionary, table: TagTable) -> dict[str, Counter[str]]:
-    """How often each word in lower case had each coarse tag."""
-    seen: dict[str, Counter[str]] = {}
-    for form, counts in words.counts.items():
-        known = seen.setdefault(form.lower(), Counter())
-        for tag, count in counts.items():
-            known[table.tags[tag][0]] += count
-    return seen
-
-
-def _seen_feats(words: Dictionary, table: TagTable) -> dict[str, Counter[str]]:
-    """How often each word in lower case with its UPOS had each FEATS."""
-    seen: dict[str, Counter[str]] = {}
-    for key, counts in words.counts.items():
-        known = seen.setdefault(_word_and_upos(key), Counter())
-        for tag, count in counts.items():
-            known[table.tags[tag][1]] += count
-    return seen
 
 
 def _texts(treebank: Treebank, column: int) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpuparse import native
 from gpuparse.data.treebank import Treebank
-from gpuparse.text.characters import ends_paragraph
+from gpuparse.formats.paragraphs import ends_paragraph
 
 NO_PARAGRAPH, NEW_PARAGRAPH, NEW_DOCUMENT = 0, 1, 2
 _ESCAPES = {" ": "\\s", "\t": "\\t", "\r": "\\r", "\n": "\\n", "|": "\\p", "\\": "\\\\"}

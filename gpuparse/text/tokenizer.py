@@ -18,17 +18,18 @@ from gpuparse import array_file
 from gpuparse.array_file import check_names
 from gpuparse.cached import cached_property
 from gpuparse.errors import ConfigError, ModelError, one_line
-from gpuparse.limits import MAX_SENTENCE
-from gpuparse.sequences.model import ARRAYS, SequenceModel, Sequences, unpacked
-from gpuparse.text import boundaries, sentences
-from gpuparse.text.boundaries import CLASSES, CUT, gap_fields, open_places, sequence_starts
-from gpuparse.text.characters import (
-    CharacterTable,
+from gpuparse.formats.paragraphs import (
     are_spaces,
     byte_offsets,
     code_points,
     segments,
-)  # fmt: skip
+)
+from gpuparse.formats.text import TextChunk
+from gpuparse.limits import MAX_SENTENCE
+from gpuparse.sequences.model import ARRAYS, SequenceModel, Sequences, unpacked
+from gpuparse.text import boundaries, sentences
+from gpuparse.text.boundaries import CLASSES, CUT, gap_fields, open_places, sequence_starts
+from gpuparse.text.characters import CharacterTable
 from gpuparse.text.conllu import (
     NEW_DOCUMENT,
     NEW_PARAGRAPH,
@@ -37,7 +38,6 @@ from gpuparse.text.conllu import (
     write_tokens,
 )  # fmt: skip
 from gpuparse.text.multiword import SplitRules
-from gpuparse.text.reader import TextChunk
 from gpuparse.text.sentences import END, KnownCases, Tokens
 from gpuparse.text.views import TextView
 
@@ -86,7 +86,7 @@ class Tokenizer:
         """
         codes = code_points(chunk.data)
         spaces = are_spaces(codes)
-        starts, begins = segments(codes, spaces)
+        starts, begins = chunk.segments(codes, spaces)
         groups = list(_groups(starts, begins, len(codes), chunk))
         offsets = byte_offsets(codes) if groups else np.zeros(1, np.int64)
         data = np.frombuffer(chunk.data, np.uint8)
@@ -118,7 +118,7 @@ class Tokenizer:
         if not len(tokens):
             return b""
         first, last = view.source[tokens.first], view.source[tokens.last - 1] + 1
-        splits, is_end = self._words_and_ends(tokens, first, last, codes)
+        splits, is_end = self._words_and_ends(tokens, first, last, codes, group.of_lines)
         return write_tokens(
             data,
             _table(tokens, is_end, offsets[first], offsets[last], splits, group)._replace(
@@ -172,17 +172,20 @@ class Tokenizer:
         return list(zip(found, np.split(is_end, after[:-1]), strict=True))
 
     def _words_and_ends(
-        self, tokens: Tokens, first: np.ndarray, last: np.ndarray, codes: np.ndarray
-    ) -> tuple[dict[int, list[str]], np.ndarray]:
+        self, tokens: Tokens, first: np.ndarray, last: np.ndarray, codes: np.ndarray,
+        of_segments: bool = False,
+    ) -> tuple[dict[int, list[str]], np.ndarray]:  # fmt: skip
         """The words of multiword tokens by number, and (T,) bool: where sentences end.
 
-        Args: first, last: (T,) the first character of each token, and the one after its last.
+        Args:
+            first, last: (T,) the first character of each token, and the one after its last.
+            of_segments: whether sentences end where segments do, and nowhere else.
         """
         splits = self._splits(tokens, first, last, codes)
         sizes = np.ones(len(tokens), np.int64)
         for token, words in splits.items():
             sizes[token] = len(words)
-        return splits, self._sentence_ends(tokens, sizes)
+        return splits, self._sentence_ends(tokens, sizes, of_segments)
 
     def _token_ends(self, view: TextView) -> np.ndarray:
         """(P,) bool: whether a token ends with the place."""
@@ -194,7 +197,7 @@ class Tokenizer:
             ends[places] = cuts == CUT
         return ends
 
-    def _sentence_ends(self, tokens: Tokens, sizes: np.ndarray) -> np.ndarray:
+    def _sentence_ends(self, tokens: Tokens, sizes: np.ndarray, of_segments: bool) -> np.ndarray:
         """(T,) bool: whether a sentence ends with the token. sizes: (T,) its words."""
         templates = self.ends.templates
         tokens.cases = self.cases.of_tokens(tokens)
@@ -202,14 +205,16 @@ class Tokenizer:
         sequences = Sequences.open(features, _without_empty(tokens.starts))
         is_end = self.ends.find(sequences) == END
         is_end[tokens.to_end == 0] = True
-        if self.keeps_closing:
+        if of_segments:
+            is_end = tokens.to_end == 0
+        elif self.keeps_closing:
             is_end = tokens.ends_after_closing(is_end)
         words = np.concatenate([[0], np.cumsum(sizes)])  # before each token
         ends = np.flatnonzero(is_end)
         starts = np.concatenate([[0], ends[:-1] + 1])
         is_long = words[ends + 1] - words[starts] > self.max_words
         of_segment = tokens.segments[starts]
-        for segment in np.unique(of_segment[is_long]).tolist():
+        for segment in np.flatnonzero(np.bincount(of_segment[is_long])).tolist():
             first = int(tokens.starts[segment])
             likely = self._likely_ends(tokens, sequences, first)
             here = is_long & (of_segment == segment)
@@ -293,11 +298,13 @@ class Tokenizer:
 
         Raises: ModelError: the file is damaged, of another program or not a tokeniser's.
         """
-        facts, arrays = array_file.read_open(file, path, **_AS_MODEL)
+        opened = array_file.opened(file, path, **_AS_MODEL)
         try:
-            return _unpacked(facts, arrays)
+            found = _unpacked(opened.facts, opened.arrays)
         except (ValueError, TypeError, KeyError, ConfigError) as error:
             raise ModelError(f"{path}: not a tokeniser: {one_line(error)}") from error
+        opened.remember()
+        return found
 
 
 _FACTS = {"rules", "keeps_closing", "keeps_addresses", "models", "max_words"}
@@ -373,6 +380,7 @@ class _Group(NamedTuple):
     ends_paragraph: bool
     segment: int  # number of the first one
     character: int  # of `first` in the file
+    of_lines: bool  # whether each is a sentence
 
 
 def _groups(
@@ -395,7 +403,7 @@ def _groups(
         yield _Group(
             int(starts[s]), end, starts[s:after] - starts[s], kinds[s:after],
             chunk.ends_paragraph if is_last else bool(kinds[after]),
-            chunk.segment + s, chunk.character + int(starts[s]),
+            chunk.segment + s, chunk.character + int(starts[s]), chunk.of_lines,
         )  # fmt: skip
         s = after
 
@@ -455,8 +463,8 @@ def _cuts(words: np.ndarray, likely: np.ndarray, most: int) -> np.ndarray:
 
 
 def _without_empty(starts: np.ndarray) -> np.ndarray:
-    """Starts of sequences without those that are empty."""
-    return np.unique(starts)
+    """Starts of sequences, ascending, without those that are empty."""
+    return starts[np.diff(starts, prepend=-1) > 0]
 
 
 def choices(features: np.ndarray, fitting: list[list[int]]) -> Sequences:

@@ -7,6 +7,7 @@ import numpy as np
 from gpuparse.config.schema import TokenizerConfig
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import DataError
+from gpuparse.formats.paragraphs import are_spaces, segments
 from gpuparse.sequences.learner import learn_sequences
 from gpuparse.sequences.model import SequenceModel, Sequences
 from gpuparse.sequences.tags import TagTable
@@ -19,7 +20,7 @@ from gpuparse.text.boundaries import (
     open_places,
     sequence_starts,
 )  # fmt: skip
-from gpuparse.text.characters import CharacterTable, are_spaces, segments
+from gpuparse.text.characters import CharacterTable
 from gpuparse.text.examples import TextExamples, text_examples
 from gpuparse.text.multiword import SplitRules, learn_rules, lower
 from gpuparse.text.sentences import KnownCases, Tokens

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuparse.cached import cached_property
+from gpuparse.formats.paragraphs import BLANKS
 from gpuparse.text.characters import (
-    BLANKS,
     DIGIT,
     FIRST_NUMBER,
     LONGEST_NUMBER,
     CharacterTable,
-)  # fmt: skip
+)
 
 MARGIN = 8  # places without a character around each segment
 SPACE = np.uint32(0x20)

@@ -20,7 +20,7 @@ struct VectorPlan {
     int64_t n_between;
 };
 
-// Word vectors as whole numbers; see gpuparse/scoring/word_vectors.py, which says what they mean and
+// Word vectors as whole numbers; see gpuparse/scorers/vectors/word_vectors.py, which says what they mean and
 // proves that no sum has more than 32 bits. Without labels label_constants has no numbers, and without
 // siblings or grandparents the arrays of these. arc_margin: -1 if templates score all arcs, and otherwise
 // only those whose vectors score at most that much less than those of the best head of their word, of words

@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.rounding import _float_scores
 from gpuparse.data.vocabulary import Encoder, Vocabularies
-from gpuparse.scoring.word_vectors import VectorWeights
+from gpuparse.scorers.vectors.word_vectors import VectorWeights
 from tests.samples import random_sentences, treebank_of
 from tests.vectors import float_scores, random_plan, random_weights
 

@@ -94,7 +94,7 @@ def explanation(
     draw: random.Random, model: Parser, treebank: Treebank, *, is_asked: bool
 ) -> Explanation | None:
     """Of a random word of one sentence; None: every word has the same head in every tree."""
-    guides = treebank.heads if model.templates.guide else None
+    guides = treebank.heads if model.linear.templates.guide else None
     own = model.parse(treebank, guides=guides).heads
     is_graph = DECODERS[model.search_decoder].gives_graphs
     words = list(range(1, treebank.n_words + 1))

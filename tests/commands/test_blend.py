@@ -13,7 +13,8 @@ from gpuparse.commands import blend, calibrate, parse
 from gpuparse.commands.console import run
 from gpuparse.files import lock_folder
 from gpuparse.model_folder import CONFIG, WEIGHTS, load_parser, save_parser
-from gpuparse.scoring.weights import Weights
+from gpuparse.scorers.linear.weights import Weights
+from tests.parsers import parser_with
 
 
 @pytest.fixture
@@ -36,9 +37,14 @@ def other(trained: Any, tmp_path_factory: Any) -> Path:
     """A model with the weights of another order of learning, as it were."""
     folder = tmp_path_factory.mktemp("other")
     model = load_parser(trained.model)
-    moved = np.where(np.arange(len(model.arcs.array)) % 3 == 0, -1, 1)[:, np.newaxis]
-    array = (model.arcs.array * moved).astype(model.arcs.array.dtype)
-    save_parser(replace(model, arcs=Weights(array), arc_scale=2 * model.arc_scale), folder)
+    moved = np.where(np.arange(len(model.linear.arcs.array)) % 3 == 0, -1, 1)[:, np.newaxis]
+    array = (model.linear.arcs.array * moved).astype(model.linear.arcs.array.dtype)
+    save_parser(
+        parser_with(
+            model, arcs=Weights(array), scales=model.scales._replace(arc=2 * model.scales.arc)
+        ),
+        folder,
+    )
     return folder
 
 
@@ -50,8 +56,10 @@ def test_a_model_of_two(trained: Any, other: Path, call: Any, tmp_path: Path) ->
     assert lines[2].startswith(f"gpuparse: {output}: one model of 2, chu_liu_edmonds, templates of")
     assert "not calibrated: gpuparse calibrate" in lines[3]
     model, parts = load_parser(output), [load_parser(trained.model), load_parser(other)]
-    exact = sum(0.5 * part.arc_scale * part.arcs.array for part in parts)
-    assert np.abs(model.arcs.array * model.arc_scale - exact).max() <= 0.51 * model.arc_scale
+    exact = sum(0.5 * part.scales.arc * part.linear.arcs.array for part in parts)
+    assert (
+        np.abs(model.linear.arcs.array * model.scales.arc - exact).max() <= 0.51 * model.scales.arc
+    )
     recorded = (output / CONFIG).read_text()
     assert len(re.findall("^# blended: weight 0.5, .* [0-9a-f]{64}$", recorded, re.M)) == 2
     assert recorded.endswith(parts[0].config)
@@ -63,7 +71,7 @@ def test_a_model_of_two(trained: Any, other: Path, call: Any, tmp_path: Path) ->
     assert parsed == call(output, trained.test, "--quiet", "--backend", "torch", main=parse.main)
     fitted = tmp_path / "fitted"
     assert call(output, trained.test, "--output", fitted, main=calibrate.main)[0] == 0
-    assert load_parser(fitted).is_calibrated
+    assert load_parser(fitted).scales.is_calibrated
 
 
 def test_weights(trained: Any, other: Path, call: Any, tmp_path: Path) -> None:
@@ -72,8 +80,12 @@ def test_weights(trained: Any, other: Path, call: Any, tmp_path: Path) -> None:
     assert code == 0
     assert "weight 0.25, of labels 3" in lines[1]
     model, parts = load_parser(tmp_path / "a"), [load_parser(trained.model), load_parser(other)]
-    exact = sum(w * p.arc_scale * p.arcs.array for w, p in zip((1, 0.25), parts, strict=True))
-    assert np.abs(model.arcs.array * model.arc_scale - exact).max() <= 0.51 * model.arc_scale
+    exact = sum(
+        w * p.scales.arc * p.linear.arcs.array for w, p in zip((1, 0.25), parts, strict=True)
+    )
+    assert (
+        np.abs(model.linear.arcs.array * model.scales.arc - exact).max() <= 0.51 * model.scales.arc
+    )
 
 
 def test_an_output_is_not_written_over(trained: Any, other: Path, call: Any, tmp_path: Path):

@@ -181,8 +181,8 @@ def test_case_17_faulty_deps_stop_it_or_are_left_out(trained, tmp_path, capfdbin
     first = load_parser(tmp_path / "model")
     assert call(capfdbinary, train.main, [*words, f"data.train={sound}"])[0] == 0
     again = load_parser(tmp_path / "model")
-    assert again.vocabularies.values == first.vocabularies.values
-    assert np.array_equal(again.arcs.array, first.arcs.array)
+    assert again.linear.vocabularies.values == first.linear.vocabularies.values
+    assert np.array_equal(again.linear.arcs.array, first.linear.arcs.array)
     # A tree parser does not look at DEPS at all.
     code, _, err = call(
         capfdbinary, train.main, [*words, f"data.train={faulty}", "decoder=eisner_sibling"]

@@ -13,8 +13,8 @@ from gpuparse.data.synthetic import generate
 from gpuparse.jobs import checkpoint, resources
 from gpuparse.jobs.records import read_metrics
 from gpuparse.model_folder import load_parser
-from gpuparse.scoring import native
-from gpuparse.scoring.admission import PartSize, sentence_cells
+from gpuparse.scorers import native
+from gpuparse.scorers.sizes import PartSize, sentence_cells
 from tests.commands.test_parse import columns
 from tests.learning.literal import higher_order_text
 from tests.runs import model_files
@@ -86,8 +86,8 @@ def test_training_says_what_pruning_left(trained):
     assert 1 < heads <= 4
     assert "of the gold heads are not candidates" in line
     model = load_parser(trained[0] / "model")
-    assert model.pruner is not None
-    assert (model.decoder, model.pruner.max_heads) == (trained[1], 4)
+    assert model.linear.pruner is not None
+    assert (model.decoder, model.linear.pruner.max_heads) == (trained[1], 4)
 
 
 def test_case_35_a_run_that_was_cut_off_goes_on(trained, tmp_path, monkeypatch):

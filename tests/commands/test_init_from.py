@@ -55,8 +55,8 @@ def words(trained, kept, more, tmp_path, monkeypatch) -> list[str]:
 
 def test_a_model_is_the_same_with_what_it_was_rounded_from(trained, kept):
     one, other = load_parser(trained.model), load_parser(kept)
-    assert np.array_equal(one.arcs.array, other.arcs.array)
-    assert one.points == other.points
+    assert np.array_equal(one.linear.arcs.array, other.linear.arcs.array)
+    assert one.linear.points == other.linear.points
     assert not (trained.model / FILE).exists()
     assert (kept / FILE).exists()
 
@@ -66,10 +66,10 @@ def test_train_learns_on(trained, kept, words, more, tmp_path, capsys):
     said = capsys.readouterr().err
     assert f"starts from {kept}: " in said
     old, new = load_parser(trained.model), load_parser(tmp_path / "model")
-    assert "Mondfisch" in new.vocabularies.values["form"]
-    assert "Mondfisch" not in old.vocabularies.values["form"]
+    assert "Mondfisch" in new.linear.vocabularies.values["form"]
+    assert "Mondfisch" not in old.linear.vocabularies.values["form"]
     assert new.labels[: len(old.labels)] == old.labels
-    assert new.is_calibrated
+    assert new.scales.is_calibrated
     scores = json.loads((tmp_path / "model" / "scores.json").read_text())
     assert scores["init_from"] == str(kept)
     assert scores["test"]["uas"]["percent"] > 80
@@ -94,7 +94,7 @@ def test_python_learns_on(trained, kept, words, more, tmp_path):
 def test_without_dev_probabilities_are_calibrated_on_held_out_sentences(words, tmp_path, capsys):
     assert run(train.main, [*words, "data.dev=null", "data.test=null"]) == 0
     assert "calibration: " in capsys.readouterr().err
-    assert load_parser(tmp_path / "model").is_calibrated
+    assert load_parser(tmp_path / "model").scales.is_calibrated
 
 
 def test_an_interrupted_run_is_resumed_to_the_same_bytes(trained, words, more, tmp_path, capsys):

@@ -22,10 +22,11 @@ from gpuparse.data.synthetic import generate
 from gpuparse.data.tag_columns import without_deps
 from gpuparse.decoder_choice import with_decoder
 from gpuparse.errors import ConfigError, DataError
+from gpuparse.formats import sources
+from gpuparse.formats.text import stream_text
+from gpuparse.formats.vertical import stream_vertical
 from gpuparse.jobs import parse as parse_job
 from gpuparse.model_folder import load_parser
-from gpuparse.text.reader import stream_text
-from gpuparse.text.vertical import stream_vertical
 from tests.commands.conftest import ROOT, program
 
 
@@ -106,7 +107,7 @@ def test_the_size_of_a_chunk_changes_nothing(trained, expected, parse_run, monke
     def small_chunks(file, source, **options):
         return conll.stream_treebanks(file, source, chunk_bytes=3000, **options)
 
-    monkeypatch.setattr(parse_job, "stream_treebanks", small_chunks)
+    monkeypatch.setattr(sources, "stream_treebanks", small_chunks)
     assert parse_run(trained.test)[1] == expected
 
 
@@ -379,7 +380,7 @@ def test_an_input_that_changes_meanwhile_has_no_output(trained, parse_run, tmp_p
             yield chunk
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parse_job, "stream_treebanks", small_chunks)
+        patch.setattr(sources, "stream_treebanks", small_chunks)
         for way in (["--output", f"{tmp_path}/out/"], []):
             path.write_bytes(trained.test.read_bytes() * 3)
             code, _, err = parse_run(path, *way)
@@ -422,7 +423,7 @@ def test_an_interruption_says_how_to_go_on(
     def interrupted(*arguments, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(parse_job.Job, "parse", interrupted)
+    monkeypatch.setattr(parse_job.Job, "write", interrupted)
     words = [trained.test, "--output", f"{tmp_path}/{output}", *more]
     code, _, lines = parse_run(*words)
     assert code == 130
@@ -464,7 +465,7 @@ def test_broken_models(trained, parse_run, tmp_path):
 def test_missing_inputs_and_devices(trained, parse_run, monkeypatch, tmp_path):
     code, _, lines = parse_run(trained.test, tmp_path / "none.conllu")
     assert (code, lines) == (3, [f"gpuparse: error: {tmp_path}/none.conllu: no such file"])
-    assert parse_run(tmp_path)[0] == 3
+    assert parse_run(tmp_path)[0] == 2  # an empty folder
     monkeypatch.setattr("gpuparse.jobs.resources.cuda_trouble", lambda: "no CUDA here")
     code, _, lines = parse_run(trained.test, "--device", "cuda")
     assert (code, lines) == (2, ["gpuparse: error: device cuda: no CUDA here; use cpu or auto"])
@@ -531,7 +532,10 @@ def test_compressed_input(parse_run, trained, tmp_path, module):
     file.write_bytes(importlib.import_module(module).compress(trained.test.read_bytes()))
     code, _, lines = parse_run(file)
     assert (code, len(lines)) == (3, 1)
-    assert lines == [f"gpuparse: error: {file}:1: the file is compressed; decompress it first"]
+    assert lines == [
+        f"gpuparse: error: {file}:1: the file is compressed; decompress it, or name it .gz or .zst"
+        " if it is of gzip or zstd"
+    ]
     for stream in (stream_text, stream_vertical):
         with pytest.raises(DataError, match="input:1: the file is compressed"):
             list(stream(io.BytesIO(file.read_bytes()), "input"))

@@ -320,7 +320,7 @@ def test_what_decoders_and_devices_cannot(trained, call, tmp_path):
 
 
 def test_training_calibrates_on_dev(trained, model):
-    assert model.is_calibrated
+    assert model.scales.is_calibrated
     said = re.search(
         r"dev: probabilities calibrated, log loss of heads ([\d.]+) -> ([\d.]+) nats", trained.err
     )
@@ -345,10 +345,10 @@ def test_training_without_dev_calibrates_on_held_out_sentences(tmp_path):
     first, second, raw = learn("first"), learn("second"), learn("none", "calibration=none")
     files = model_files(folders["first"])
     assert model_files(folders["second"]) == files
-    assert (first.arc_scale, first.label_scale) == (second.arc_scale, second.label_scale)
-    assert first.is_calibrated
-    assert not raw.is_calibrated
-    assert np.array_equal(first.arcs.array, raw.arcs.array)
+    assert (first.scales.arc, first.scales.label) == (second.scales.arc, second.scales.label)
+    assert first.scales.is_calibrated
+    assert not raw.scales.is_calibrated
+    assert np.array_equal(first.linear.arcs.array, raw.linear.arcs.array)
     # Sentences that neither model has seen.
     (tmp_path / "unseen.conllu").write_bytes(generate(200, 6))
     unseen = read_treebank(tmp_path / "unseen.conllu")
@@ -368,7 +368,7 @@ def test_calibration_says_what_it_costs_and_why_it_is_left_out(tmp_path, capfd):
     assert re.search(r"calibration: [\d.]+ s, log loss of heads [\d.]+ -> [\d.]+ nats", said)
     assert run(train.main, [*words, "data.train=synthetic:19:5"]) == 0
     assert "not calibrated: there are fewer than 20 sentences" in capfd.readouterr().err
-    assert not load_parser(tmp_path / "model").is_calibrated
+    assert not load_parser(tmp_path / "model").scales.is_calibrated
     for more in ("calibration=none", "decoder=hill_climb"):  # which has no probabilities
         given = [*words, "data.train=synthetic:40:5", "features=extended", more]
         assert run(train.main, given) == 0
@@ -379,7 +379,7 @@ def test_models_without_dev_warn_until_calibrated(trained, model, call, tmp_path
     raw, done = tmp_path / "raw", tmp_path / "done"
     raw.mkdir()
     save_parser(
-        model.with_scales(3 * model.arc_scale, model.label_scale / 3, is_calibrated=False), raw
+        model.with_scales(3 * model.scales.arc, model.scales.label / 3, is_calibrated=False), raw
     )
     for words in (["--probabilities"], ["--mbr"]):
         warnings = [line for line in call(trained.test, *words, model=raw)[2] if "calib" in line]

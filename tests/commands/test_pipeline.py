@@ -19,20 +19,20 @@ from pyarrow import parquet
 import gpuparse
 from gpuparse.commands import blend, calibrate, crossval, explain, jackknife, parse, report, train
 from gpuparse.commands.console import run
-from gpuparse.data import table_files
 from gpuparse.data.conll import read_treebank, stream_treebanks, treebank_from_bytes
-from gpuparse.data.sentences import FIELDS
 from gpuparse.data.synthetic import generate
 from gpuparse.data.tag_columns import read_column
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.evaluation.reports import WORD_MEASURES
 from gpuparse.evaluation.words import score_words
+from gpuparse.formats import sources, table_files
+from gpuparse.formats.objects import FIELDS
+from gpuparse.formats.sources import TableSource
+from gpuparse.formats.vertical import stream_vertical
 from gpuparse.interop.ray import RayParser
-from gpuparse.jobs import parse as parse_job
 from gpuparse.model_folder import WEIGHTS
 from gpuparse.pipeline import FILES, load_stages, stages_of
 from gpuparse.text.conllu import text_pieces
-from gpuparse.text.vertical import stream_vertical
 from tests.commands.conftest import ROOT, program
 
 CONFIG = """
@@ -204,7 +204,7 @@ def test_raw_text_gives_the_trees_of_its_words(made, parsed, raw):
 
 def test_text_of_several_chunks(made, parsed, raw, tmp_path, monkeypatch):
     expected = parsed(raw)
-    monkeypatch.setattr(parse_job, "TEXT_CHUNK", 100)
+    monkeypatch.setattr(sources, "TEXT_CHUNK", 100)
     assert parsed(raw) == expected
 
 
@@ -269,9 +269,9 @@ def test_text_in_which_no_word_has_features_is_parsed(made, parsed, tmp_path):
 
 @pytest.mark.parametrize("kind", ["text", "vertical", "conllu"])
 def test_progress_is_the_share_of_the_input(made, raw, tmp_path, monkeypatch, kind):
-    monkeypatch.setattr(parse_job, "TEXT_CHUNK", 500)
-    monkeypatch.setattr(parse_job, "stream_vertical", partial(stream_vertical, chunk_bytes=500))
-    monkeypatch.setattr(parse_job, "stream_treebanks", partial(stream_treebanks, chunk_bytes=5000))
+    monkeypatch.setattr(sources, "TEXT_CHUNK", 500)
+    monkeypatch.setattr(sources, "stream_vertical", partial(stream_vertical, chunk_bytes=500))
+    monkeypatch.setattr(sources, "stream_treebanks", partial(stream_treebanks, chunk_bytes=5000))
     text = made.test.read_bytes()
     content = {"text": raw.read_bytes(), "vertical": vertical(text), "conllu": text}[kind]
     (tmp_path / "input").write_bytes(content)
@@ -766,7 +766,7 @@ def test_bytes_of_tagged_tables_do_not_depend_on_threads_and_shards(
         tables_parsed(made, tmp_path / name, table, "--keep", "tags", *options)
         outputs.add((tmp_path / name / "out" / "in.parquet").read_bytes())
     assert len(outputs) == 1
-    as_it_is = parse.TableJob._parsed
+    as_it_is = TableSource.piece
 
     def failing(self, table, first, **options):
         if first >= 28:
@@ -774,10 +774,10 @@ def test_bytes_of_tagged_tables_do_not_depend_on_threads_and_shards(
         return as_it_is(self, table, first, **options)
 
     again = "--keep", "tags", "--shard", "all/4"
-    monkeypatch.setattr(parse.TableJob, "_parsed", failing)
+    monkeypatch.setattr(TableSource, "piece", failing)
     with pytest.raises(KeyboardInterrupt):
         tables_parsed(made, tmp_path / "stopped", table, *again)
-    monkeypatch.setattr(parse.TableJob, "_parsed", as_it_is)
+    monkeypatch.setattr(TableSource, "piece", as_it_is)
     with pytest.raises(ConfigError, match='keep was "tags" and is now null'):
         tables_parsed(made, tmp_path / "stopped", table, "--shard", "all/4")
     tables_parsed(made, tmp_path / "stopped", table, *again)

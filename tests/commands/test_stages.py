@@ -13,8 +13,8 @@ from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.evaluation.words import score_words
+from gpuparse.formats.text import text_chunk
 from gpuparse.text.conllu import text_pieces
-from gpuparse.text.reader import text_chunk
 from gpuparse.text.training import learn_tokenizer
 
 KEYS = [
@@ -231,7 +231,7 @@ def test_ranges_of_tokens_in_their_text(is_parsed, run, tmp_path, monkeypatch, c
     expected = {name: hits[name.lower()].counts.f for name in names}
     assert scores["test"] == expected
     assert expected["Words"] > 90
-    monkeypatch.setattr("gpuparse.jobs.parse.TEXT_CHUNK", 1000)
+    monkeypatch.setattr("gpuparse.formats.sources.TEXT_CHUNK", 1000)
     text = TEXT * 300
     (tmp_path / "in.txt").write_bytes(text.encode())
     code, found = run(tmp_path / "model", tmp_path / "in.txt", "--ranges", "--allow-missing")

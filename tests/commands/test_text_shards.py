@@ -6,8 +6,8 @@ import pytest
 
 from gpuparse.commands import parse, train
 from gpuparse.errors import ConfigError, DataError
+from gpuparse.formats.text import TextPlace, paragraph_cuts, pass_text
 from gpuparse.jobs.shards import cuts_of
-from gpuparse.text.reader import TextPlace, paragraph_cuts, pass_text
 from tests.commands.test_stages import KEYS
 
 LONG = "The old men sang. She saw a harbour. " * 1500  # more than a piece of a paragraph

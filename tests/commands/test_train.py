@@ -165,11 +165,11 @@ def test_bits_follow_the_development_score(train_run, tmp_path, monkeypatch):
         code, _, lines = train_run("--force", "data.test=null", "learning.epochs=1")
         assert code == 0
         assert any(f"model of {bits}-bit weights" in line for line in lines)
-        assert load_parser(tmp_path / "model").arcs.array.dtype == kind
+        assert load_parser(tmp_path / "model").linear.arcs.array.dtype == kind
     train_run("--force", "data.test=null", "weights.bits=8", "learning.epochs=1")
-    assert load_parser(tmp_path / "model").arcs.array.dtype == "int8"
+    assert load_parser(tmp_path / "model").linear.arcs.array.dtype == "int8"
     train_run("--force", "data.test=null", "data.dev=null", "learning.epochs=1")
-    assert load_parser(tmp_path / "model").arcs.array.dtype == "int16"
+    assert load_parser(tmp_path / "model").linear.arcs.array.dtype == "int16"
 
 
 def test_without_labels_no_label_is_scored(train_run):
@@ -212,7 +212,7 @@ def test_unreachable_trees_are_left_out_or_errors(train_run, tmp_path):
         assert code == 0
         said = f"{200 - sum(is_projective)} non-projective training trees: left out by the parser"
         assert (f"gpuparse: {said}" in lines) == (how == "skip")
-        models.append(load_parser(tmp_path / "model").arcs.array.copy())
+        models.append(load_parser(tmp_path / "model").linear.arcs.array.copy())
     assert all(np.array_equal(model, models[0]) for model in models)
     code, _, lines = train_run(
         f"data.train={tmp_path / 'all.conllu'}", "learning.unreachable=error", *words, "--force"
@@ -245,12 +245,12 @@ def test_faulty_sentences_stop_it_or_are_left_out(trained, train_run, tmp_path):
     )
     assert code == 0
     assert f"gpuparse: {faulty}: 2 malformed sentences skipped" in lines
-    tensors = load_parser(tmp_path / "model").arcs.array.copy()
+    tensors = load_parser(tmp_path / "model").linear.arcs.array.copy()
     code, same_out, _ = train_run(
         f"data.train={sound}", f"data.test={tmp_path}/sound-test.conllu", *skip
     )
     assert (code, same_out) == (0, out)
-    assert (load_parser(tmp_path / "model").arcs.array == tensors).all()
+    assert (load_parser(tmp_path / "model").linear.arcs.array == tensors).all()
 
 
 @pytest.mark.parametrize(
@@ -430,7 +430,9 @@ def test_a_treebank_without_relations_trains_heads_only(trained, train_run, tmp_
     assert train_run(*words, "labels.kind=none", "--force")[:2] == (0, out)
     assert model_files(tmp_path / "model") == found
     assert "labels: {kind: none" in found["config.yaml"].decode().replace("\n  kind", " {kind")
-    result = train_run(*words, f"init_from={trained.model}", "--force")
+    start = tmp_path / "start"
+    assert train_run(f"output={start}", "learning.keep_state=true")[0] == 0
+    result = train_run(*words, f"init_from={start}", "--force")
     assert result[0] == 3
     assert "but the model of init_from has relations: annotate them" in error_of(result)
 
@@ -474,8 +476,8 @@ def test_the_best_epoch_is_kept_if_asked(train_run, trained, tmp_path, monkeypat
     short = [f"learning.epochs={best['arcs']}", f"labels.epochs={best['labels']}"]
     assert train_run(*words, *short, "learning.keep=last", "--force")[0] == 0
     last = load_parser(folder)
-    assert (last.arcs.array == model.arcs.array).all()
-    assert (last.label_weights.array == model.label_weights.array).all()
+    assert (last.linear.arcs.array == model.linear.arcs.array).all()
+    assert (last.linear.label_weights.array == model.linear.label_weights.array).all()
     for n_checkpoints in (3, 8, 9, 13):
         with monkeypatch.context() as patch:
             cut_after(patch, n_checkpoints)

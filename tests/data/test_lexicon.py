@@ -2,7 +2,6 @@
 
 import csv
 import io
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,6 +20,7 @@ from gpuparse.jobs import train as train_job
 from gpuparse.limits import MAX_LEXICON_COLUMNS
 from gpuparse.model_folder import load_parser, save_parser
 from tests.hostile_files import facts_of
+from tests.parsers import parser_with
 
 TREEBANK = treebank_from_bytes(generate(60, 3), "text")
 SET = """
@@ -148,7 +148,7 @@ def folder(tmp_path_factory):
 
 def test_a_model_parses_by_its_own_copy(folder, capfdbinary):
     model = load_parser(folder / "model")
-    assert model.vocabularies.lexicon.text == (folder / "gone-words.tsv").read_text()
+    assert model.linear.vocabularies.lexicon.text == (folder / "gone-words.tsv").read_text()
     assert (folder / "model" / "lexicon.tsv").read_bytes().decode() == text_of("form", forms())
     assert b"lexicon: words.tsv" in (folder / "model" / "config.yaml").read_bytes()
     capfdbinary.readouterr()
@@ -157,9 +157,9 @@ def test_a_model_parses_by_its_own_copy(folder, capfdbinary):
     expected = model.parse(TREEBANK)
     assert np.array_equal(found, expected.heads)
     # Without the values of the lexicon there are other trees: they are of use.
-    known = model.vocabularies
+    known = model.linear.vocabularies
     blank = Lexicon("form\tcluster\tsize\n", "blank")
-    bare = replace(model, vocabularies=Vocabularies(known.values, known.pos_column, blank))
+    bare = parser_with(model, vocabularies=Vocabularies(known.values, known.pos_column, blank))
     assert not np.array_equal(bare.parse(TREEBANK).heads, expected.heads)
 
 
@@ -177,8 +177,8 @@ def test_damaged_copies_are_refused(folder, tmp_path):
     for content in ("form\tcluster\n", "form\tother\tsize\n", "no lexicon"):
         made = Lexicon(text.decode(), "lexicon")
         made.text = content
-        known = replace(model, compiled=model.plans)
-        known.vocabularies.lexicon = made
+        known = parser_with(model, compiled=model.linear.plans)
+        known.linear.vocabularies.lexicon = made
         save_parser(known, tmp_path)
         with pytest.raises(ModelError, match="not a model of this version"):
             load_parser(tmp_path)
@@ -209,6 +209,6 @@ def test_another_lexicon_is_not_resumed(folder, tmp_path, capsys):
     (tmp_path / "words.tsv").write_bytes((folder / "gone-words.tsv").read_bytes())
     assert run(train.main, words) == 0
     once, resumed = (load_parser(each / "model") for each in (folder, tmp_path))
-    assert once.vocabularies.lexicon.text == resumed.vocabularies.lexicon.text
-    assert np.array_equal(once.arcs.array, resumed.arcs.array)
-    assert once.arc_scale == resumed.arc_scale
+    assert once.linear.vocabularies.lexicon.text == resumed.linear.vocabularies.lexicon.text
+    assert np.array_equal(once.linear.arcs.array, resumed.linear.arcs.array)
+    assert once.scales.arc == resumed.scales.arc

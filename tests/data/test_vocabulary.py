@@ -25,7 +25,7 @@ from gpuparse.data.vocabulary import (
     reader,
     seen_attributes,
 )
-from gpuparse.scoring.tensors import as_tensors
+from gpuparse.scorers.tensors import as_tensors
 from tests.oracles.arc_features import known_values, source_column, value_of
 from tests.samples import FEATS, FORMS, LEMMAS, Sentence, random_sentences, row, treebank_of
 
@@ -274,10 +274,11 @@ def test_no_sentences_are_an_empty_batch() -> None:
 def test_columns_are_empty_where_no_word_has_what_is_known(pos_column: int) -> None:
     full = [[row(1, "a", 0, lemma="l", cpos="N", fpos="NN", feats="Case=Nom")]]
     known = Vocabularies.build(treebank_of(full), FIELDS, pos_column)
-    assert empty_columns(treebank_of(full), known) == {}
+    assert empty_columns(treebank_of(full), known.columns()) == {}
     bare = [[row(1, "_", 0, lemma="_", cpos="_", fpos="_", feats="_")]]
-    found = empty_columns(treebank_of(bare), known)
+    found = empty_columns(treebank_of(bare), known.columns())
     assert list(found) == [2, 3, 4, 5]
     assert ("pos" in found[3], "pos" in found[4]) == (pos_column == 3, pos_column == 4)
-    assert empty_columns(treebank_of(bare + full), known) == {}
-    assert empty_columns(treebank_of(bare), Vocabularies.build(treebank_of(bare), FIELDS, 3)) == {}
+    assert empty_columns(treebank_of(bare + full), known.columns()) == {}
+    nothing = Vocabularies.build(treebank_of(bare), FIELDS, 3).columns()
+    assert empty_columns(treebank_of(bare), nothing) == {}

@@ -10,8 +10,8 @@ from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.features.plan import ArcPlan, compile_arcs
 from gpuparse.features.templates import load_templates, parse_set
-from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.weights import Weights, hashed_map
+from gpuparse.scorers.linear.arcs import arc_scores
+from gpuparse.scorers.linear.weights import Weights, hashed_map
 from tests.oracles.arc_features import arc_features, known_values
 from tests.rows import rows_of_arcs, silence, wide_map
 from tests.samples import (

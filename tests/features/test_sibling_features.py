@@ -11,8 +11,8 @@ from gpuparse.errors import ConfigError
 from gpuparse.features import plan as plan_module
 from gpuparse.features.plan import LINE, Plan, compile_arcs, compile_plan
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
-from gpuparse.scoring.siblings import sibling_scores
-from gpuparse.scoring.weights import FeatureMap, Weights, hashed_map
+from gpuparse.scorers.linear.siblings import sibling_scores
+from gpuparse.scorers.linear.weights import FeatureMap, Weights, hashed_map
 from tests.oracles.arc_features import known_values
 from tests.oracles.sibling_features import end_features, sibling_features
 from tests.rows import (

@@ -15,10 +15,11 @@ from gpuparse.api.results import Parsed
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError, ModelError
-from gpuparse.jobs.predictions import Found
-from gpuparse.text.characters import SPACES
+from gpuparse.formats.paragraphs import SPACES
+from gpuparse.formats.text import text_chunk
+from gpuparse.jobs.predictions import Result
+from gpuparse.parser import Predictions
 from gpuparse.text.conllu import surface_sentences, text_pieces
-from gpuparse.text.reader import text_chunk
 from tests.interop.test_annotators import example
 from tests.text.raw_texts import random_text
 
@@ -530,8 +531,10 @@ def test_trees_of_multiword_tokens_are_those_of_the_converter_of_spacy():
                 token._.mwt_words = mark
         treebank = treebank_from_bytes(conllu.encode(), "-")
         labels = np.array([[names.index(row[7]) for row in rows]])
-        found = Found(np.array([heads]), labels, [*names, "_"])
-        parsed = Parsed(treebank, found, conllu.encode(), np.array([n]))
+        found = Predictions(np.array(heads), labels[0])
+        of_names = [name.encode() for name in names]
+        result = Result(treebank=treebank, found=found, names=of_names, decoder="eisner")
+        parsed = Parsed(result, np.array([n]))
         read = DocWords.of([doc], None, splits=True)
         assert read.forms == [row[1] for row in rows]
         read.write(parsed, [2, 3, 4, 5], keep=False)
@@ -543,7 +546,9 @@ def test_tags_and_features_that_spacy_does_not_hold():
     conllu = "1\ta\ta\tNN\tN1\tsg|A=b\t2\tx\t_\t_\n2\tb\tb\tVERB\tV\tA=b=c\t0\ty\t_\t_\n\n"
     doc = Doc(vocab, words=["a", "b"])
     treebank = treebank_from_bytes(conllu.encode(), "-")
-    parsed = Parsed(treebank, Found(np.array([[2, 0]]), None, ["_"]), b"", np.array([2]))
+    found = Predictions(np.array([2, 0]), None)
+    result = Result(treebank=treebank, found=found, names=[], decoder="eisner")
+    parsed = Parsed(result, np.array([2]))
     with pytest.warns(UserWarning, match="no UPOS"), pytest.warns(UserWarning, match="Name=Value"):
         DocWords.of([doc], None, splits=True).write(parsed, [2, 3, 4, 5], keep=False)
     assert [(t.pos_, t.tag_, str(t.morph), t.dep_) for t in doc] == [

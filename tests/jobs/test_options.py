@@ -7,8 +7,8 @@ import pytest
 
 from gpuparse.api.parsing import SentenceParser
 from gpuparse.commands.parse import read_options
-from gpuparse.data.table_files import CONLLU, TEXT, VERTICAL
 from gpuparse.errors import ConfigError
+from gpuparse.formats.names import CONLLU, TEXT, VERTICAL
 from gpuparse.jobs.options import COMMAND, PYTHON, ParseOptions
 from gpuparse.pipeline import NO_STAGES
 

@@ -22,7 +22,7 @@ from gpuparse.inference.textbook import spanning_trees as reference
 from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
 from gpuparse.parts import CHILDREN, HIGHER_ORDER
-from gpuparse.scoring.weights import label_map
+from gpuparse.scorers.linear.weights import label_map
 from tests.inference.decoders import TEXTBOOK
 from tests.named_rows import lines_of_labels, rows_of_trees
 from tests.oracles import online
@@ -132,7 +132,9 @@ def with_random_weights(trainer: Trainer, seed: int) -> dict[str, np.ndarray]:
     """Let a trainer start from random weights; returns a copy of them."""
     rng, model = np.random.default_rng(seed), trainer.model(16)
     start = rng.normal(0, 0.5, trainer.features.n_rows).astype(np.float32)
-    start = {"arcs.weights": silence(start, model.plan, model.features)[:, np.newaxis]}
+    start = {
+        "arcs.weights": silence(start, model.linear.plan, model.linear.features)[:, np.newaxis]
+    }
     if trainer.config.labels.kind == "joint":
         labels = trainer.stage("arcs").tables["labels"].array
         start["arcs.labels"] = rng.normal(0, 0.5, labels.shape).astype(np.float32)
@@ -183,7 +185,9 @@ class Literal:
         self.decoder = DECODERS[options.decoder]
         self.single_root = bool(options.data.single_root)
         self._rows_of_parts: dict[tuple, list[int]] = {}
-        self.labels_read_children = bool(model.plans.joint and model.plans.joint.higher)
+        self.labels_read_children = bool(
+            model.linear.plans.joint and model.linear.plans.joint.higher
+        )
         self.known = known_values(sentences, ["form", "pos"], 3)
         self.batch = model.encode(treebank_of(sentences), guides)
         self.gold = [self._gold(sentence) for sentence in sentences]
@@ -197,7 +201,7 @@ class Literal:
             for parts in named
         ]  # fmt: skip
         self.lines: list[dict[tuple[int, int], list[int]]] = []
-        if model.joint_plan:
+        if model.linear.joint_plan:
             of_arcs = [self._label_parts(sentence) for sentence in sentences]
             lines = lines_of_labels(model, self.batch, of_arcs)
             self.lines = [
@@ -210,14 +214,14 @@ class Literal:
             cells = [(item, m) for m, w in enumerate(sentence, 1) for item in w[8].split("|")]
             return Answer(frozenset((int(item.partition(":")[0]), m) for item, m in cells))
         arcs = frozenset((int(w[6]), m) for m, w in enumerate(sentence, 1) if w[6] != "_")
-        if not self.model.joint_plan:
+        if not self.model.linear.joint_plan:
             return Answer(arcs)
         labels = [UNKNOWN if w[6] == "_" else self.model.labels.index(w[7]) for w in sentence]
         return Answer(arcs, tuple(labels))
 
     def _small_parts(self, sentence: Sentence, guides: np.ndarray | None) -> dict:
         """Named features of arcs, siblings and ends; guides (n,): heads that another found."""
-        n, known, templates, found = len(sentence), self.known, self.model.templates, {}
+        n, known, templates, found = len(sentence), self.known, self.model.linear.templates, {}
         buckets = templates.distance
         arc, guide, sibling, end = (
             [str(template) for template in of_kind]
@@ -231,7 +235,7 @@ class Literal:
                     if guides is not None and guides[m - 1] == h:
                         of_arc = arc_features(guide, sentence, h, m, known, 3, buckets)
                         found[h, m].update(("guide", *name) for name in of_arc)
-        if not self.model.plan.siblings:
+        if not self.model.linear.plan.siblings:
             return found
         for part in sibling_parts(n):
             of_part = sibling_features(sibling, sentence, part, known, 3, buckets)
@@ -242,7 +246,7 @@ class Literal:
         return found
 
     def _label_parts(self, sentence: Sentence) -> dict:
-        n, templates = len(sentence), self.model.label_templates
+        n, templates = len(sentence), self.model.linear.label_templates
         assert templates is not None
         text = [str(template) for template in templates.label]
         return {
@@ -272,11 +276,14 @@ class Literal:
         model, tree, rows = self.model, [UNKNOWN, *map(int, heads)], Counter()
         arcs = list(enumerate(tree))[1:]
         lines = [list(self.lines[s][h, m]) for m, h in arcs] if self.lines else []
-        if not (model.plan.higher or self.labels_read_children):
+        if not (model.linear.plan.higher or self.labels_read_children):
             return Tree(rows, lines)
         for kind, words, m, is_last in higher_order_parts_of(tree):
-            of_last = model.templates.tri_sibling and kind in ("grandparent", "grand_sibling")
-            if getattr(model.templates, kind) and (is_last or not of_last):
+            of_last = model.linear.templates.tri_sibling and kind in (
+                "grandparent",
+                "grand_sibling",
+            )
+            if getattr(model.linear.templates, kind) and (is_last or not of_last):
                 rows.update(self._rows(s, kind, words, labelled=False))
             if kind in CHILDREN and self.labels_read_children:
                 lines[m - 1] += self._rows(s, kind, words, labelled=True)
@@ -292,13 +299,17 @@ class Literal:
     def _found_rows(self, s: int, kind: str, words: tuple[int, ...], labelled: bool) -> list[int]:
         """Where the features of a part have their weights; which these are, its text says."""
         model = self.model
-        plan, features, templates = model.plan.higher, model.features, model.templates
+        plan, features, templates = (
+            model.linear.plan.higher,
+            model.linear.features,
+            model.linear.templates,
+        )
         if labelled:
-            assert model.plans.joint is not None
-            assert model.label_weights is not None
-            assert model.label_templates is not None
-            plan, templates = model.plans.joint.higher, model.label_templates
-            features = label_map(len(model.label_weights.array))
+            assert model.linear.plans.joint is not None
+            assert model.linear.label_weights is not None
+            assert model.linear.label_templates is not None
+            plan, templates = model.linear.plans.joint.higher, model.linear.label_templates
+            features = label_map(len(model.linear.label_weights.array))
         assert plan is not None
         at = torch.tensor([(s, *words)])
         rows = higher_rows(kind, at, self.batch, plan, features, UNKNOWN)[0].tolist()

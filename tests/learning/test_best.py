@@ -12,6 +12,7 @@ from gpuparse.errors import ModelError
 from gpuparse.features.templates import parse_set
 from gpuparse.learning.trainer import STAGES, Trainer
 from gpuparse.parser import Parser
+from gpuparse.scorers.vectors.scorer import vectors_of
 from tests.runs import run_config
 from tests.samples import fingerprint, random_sentences, template_set_text, treebank_of
 
@@ -76,7 +77,7 @@ def test_the_model_is_that_of_the_best_epoch(which: str, kind: str) -> None:
 
 def scaled(model: Parser) -> np.ndarray:
     """Weights of arcs up to rounding: the unit of whole numbers depends on those of labels."""
-    return np.round(model.arcs.array / np.abs(model.arcs.array).max(), 3)
+    return np.round(model.linear.arcs.array / np.abs(model.linear.arcs.array).max(), 3)
 
 
 @pytest.mark.parametrize("which", list(SCORES))
@@ -84,15 +85,17 @@ def test_each_network_of_word_vectors_has_its_best_epoch(which: str) -> None:
     trainer, n = trainer_of("both"), EPOCHS["vectors"]
     best = int(np.argmax(SCORES[which]["vectors"][:n]))
     models = list(scored(trainer, SCORES[which]))
-    after_one = models[best].vectors
+    after_one = vectors_of(models[best].scorers)
     alone = trainer_of("both")
     for event in alone.learn():
         if event.epoch_is_over:
             alone.stage(event.stage).scored(SCORES[which][event.stage][event.epoch - 1])
             if event.epoch == n:
                 break
-    assert np.array_equal(alone.model(16).vectors.table, after_one.table)
-    assert np.array_equal(trainer.model(16).vectors.table, models[n + best].vectors.table)
+    assert np.array_equal(vectors_of(alone.model(16).scorers).table, after_one.table)
+    assert np.array_equal(
+        vectors_of(trainer.model(16).scorers).table, vectors_of(models[n + best].scorers).table
+    )
     assert trainer.stage("vectors").best.epoch == n + best + 1
 
 

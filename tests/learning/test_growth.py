@@ -23,7 +23,9 @@ from gpuparse.learning.start import (
 )
 from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
-from gpuparse.scoring.weights import Weights
+from gpuparse.scorers.linear.weights import Weights
+from gpuparse.scorers.vectors.scorer import vectors_of
+from tests.parsers import parser_with
 from tests.runs import changed, run_config
 from tests.samples import Sentence, random_sentences, row, template_set_text, treebank_of
 
@@ -160,22 +162,22 @@ def differences(one: Parser, other: Parser, treebank: Treebank) -> int:
 def test_nothing_changes_before_the_first_step(case: str, bits: int) -> None:
     kept_start = kept(case, bits)
     start, same = kept_start.parser, trainer_of(case, SAME, kept_start).model(bits)
-    assert same.vocabularies.values == start.vocabularies.values
+    assert same.linear.vocabularies.values == start.linear.vocabularies.values
     for name in ("arcs", "label_weights"):
-        one, other = getattr(start, name), getattr(same, name)
+        one, other = getattr(start.linear, name), getattr(same.linear, name)
         assert one is other is None or np.array_equal(one.array, other.array)
-    assert np.allclose(same.points, start.points)
+    assert np.allclose(same.linear.points, start.linear.points)
     grown = trainer_of(case, other_words(), kept_start).model(bits)
-    for field, values in start.vocabularies.values.items():
-        found = grown.vocabularies.values[field]
+    for field, values in start.linear.vocabularies.values.items():
+        found = grown.linear.vocabularies.values[field]
         assert found[: len(values)] == values
-    assert sum(map(len, grown.vocabularies.values.values())) > 20 + sum(
-        map(len, start.vocabularies.values.values())
+    assert sum(map(len, grown.linear.vocabularies.values.values())) > 20 + sum(
+        map(len, start.linear.vocabularies.values.values())
     )
     if start.labels:
         assert grown.labels == [*start.labels, "new", "other"]
     for treebank in (TRAIN, SAME):
-        if start.vectors:  # rounded anew, by the ranges of the sentences at hand
+        if vectors_of(start.scorers):  # rounded anew, by the ranges of the sentences at hand
             again = trainer_of(case, TRAIN, kept_start).model(bits)
             assert differences(start, again, treebank) == 0
             assert differences(start, same, treebank) <= 0.04 * treebank.n_words
@@ -200,8 +202,8 @@ def random_start(case: str) -> Start:
 def test_all_weights_are_carried(case: str) -> None:
     start = random_start(case)
     same, grown = (trainer_of(case, each, start).model(16) for each in (SAME, other_words()))
-    assert len(grown.arcs.array) > len(same.arcs.array)  # of more tags
-    assert np.count_nonzero(grown.arcs.array) <= np.count_nonzero(same.arcs.array)
+    assert len(grown.linear.arcs.array) > len(same.linear.arcs.array)  # of more tags
+    assert np.count_nonzero(grown.linear.arcs.array) <= np.count_nonzero(same.linear.arcs.array)
     assert differences(same, grown, TRAIN) == 0
     assert differences(same, start.parser, TRAIN) > 0
 
@@ -230,7 +232,7 @@ def test_learning_goes_on_from_there(case: str) -> None:
         found = model.parse(more).labels
         assert {model.labels[k] for k in found} >= {"new", "other"}
     again = learned(trainer_of(case, more, start, keys=keys)).model(16)
-    assert np.array_equal(again.arcs.array, model.arcs.array)
+    assert np.array_equal(again.linear.arcs.array, model.linear.arcs.array)
     if "heads alone" not in case:  # a state between two epochs is enough to go on to the same bytes
         first, second = (trainer_of(case, more, start, keys=keys) for _ in range(2))
         state = None
@@ -240,10 +242,12 @@ def test_learning_goes_on_from_there(case: str) -> None:
                 break
         second.restore(state)
         resumed = learned(second).model(16)
-        assert np.array_equal(resumed.arcs.array, model.arcs.array)
-        assert np.array_equal(resumed.label_weights.array, model.label_weights.array)
-        if model.vectors:
-            assert np.array_equal(resumed.vectors.table, model.vectors.table)
+        assert np.array_equal(resumed.linear.arcs.array, model.linear.arcs.array)
+        assert np.array_equal(resumed.linear.label_weights.array, model.linear.label_weights.array)
+        if vectors_of(model.scorers):
+            assert np.array_equal(
+                vectors_of(resumed.scorers).table, vectors_of(model.scorers).table
+            )
 
 
 def test_networks_learn_on_from_their_numbers() -> None:
@@ -329,16 +333,16 @@ def test_a_table_of_three_words_becomes_a_hashed_one() -> None:
     config = config_of(decoder="eisner_sibling", labels_kind="none", pos="coarse")
     given = start_of(learned(Trainer(TRAIN, templates, None, config)))
     start = given.parser
-    assert not start.plan.siblings.triple["is_hashed"].any()
+    assert not start.linear.plan.siblings.triple["is_hashed"].any()
     more = treebank_of([[row(1, "a", 0, "root", lemma=f"l{k}", cpos="N")] for k in range(9000)])
     grown = Trainer(more, templates, None, config, start=given).model(16)
-    assert grown.plan.siblings.triple["is_hashed"].all()
-    dense = start.arcs.array[start.features.rows.rows :]
+    assert grown.linear.plan.siblings.triple["is_hashed"].all()
+    dense = start.linear.arcs.array[start.linear.features.rows.rows :]
     assert np.count_nonzero(dense) > 50
-    assert np.count_nonzero(grown.arcs.array[start.features.rows.rows :]) > 50
+    assert np.count_nonzero(grown.linear.arcs.array[start.linear.features.rows.rows :]) > 50
     assert differences(start, grown, TRAIN) == 0
-    cut = replace(start, arcs=Weights(start.arcs.array.copy()))
-    cut.arcs.array[start.features.rows.rows :] = 0
+    cut = parser_with(start, arcs=Weights(start.linear.arcs.array.copy()))
+    cut.linear.arcs.array[start.linear.features.rows.rows :] = 0
     assert differences(start, cut, TRAIN) > 0
 
 
@@ -362,8 +366,8 @@ def test_a_lexicon_is_given_again(tmp_path: Path) -> None:
     start = start_of(learned(Trainer(TRAIN, templates, None, config)))
     more = replace(config, lexicon=str(second))
     grown = Trainer(other_words(), templates, None, more, start=start).model(16)
-    assert grown.vocabularies.values["lexicon.c"] == [
-        *start.parser.vocabularies.values["lexicon.c"],
+    assert grown.linear.vocabularies.values["lexicon.c"] == [
+        *start.parser.linear.vocabularies.values["lexicon.c"],
         "c3",
     ]
     assert differences(start.parser, grown, TRAIN) == 0

@@ -134,7 +134,7 @@ def test_a_model_keeps_its_guide_templates(tmp_path) -> None:
     model = trained(OPTIONS, guides, templates=load_templates("guided")).model(16)
     save_parser(model, tmp_path)
     loaded = load_parser(tmp_path)
-    assert loaded.templates.guide == model.templates.guide != ()
+    assert loaded.linear.templates.guide == model.linear.templates.guide != ()
     treebank = treebank_of(SENTENCES)
     found = loaded.parse(treebank, guides=guides).heads
     assert np.array_equal(found, model.parse(treebank, guides=guides).heads)

@@ -78,11 +78,11 @@ def test_without_averaging_the_model_is_the_last_weights() -> None:
     options = changed(SMALL, decoder="eisner_grandchild")
     trainer = learned(trainer_of(sentences, changed(options, averaged=False)))
     weights = trainer.state()["arcs.weights"]
-    array = trainer.model(16).arcs.array
+    array = trainer.model(16).linear.arcs.array
     assert np.abs(array - weights * (32767 / np.abs(weights).max())).max() <= 1
     averaged = learned(trainer_of(sentences, options))
     assert np.array_equal(averaged.state()["arcs.weights"], weights)
-    assert not np.array_equal(averaged.model(16).arcs.array, array)
+    assert not np.array_equal(averaged.model(16).linear.arcs.array, array)
 
 
 @pytest.mark.parametrize(

@@ -132,9 +132,11 @@ def test_arcs_and_labels_have_one_scale() -> None:
     labels = labels - state["arcs.labels_weighted"].reshape(labels.shape) / 3
     arcs = state["arcs.weights"] - state["arcs.weights_weighted"][:, np.newaxis] / 3
     scale = 32767 / max(np.abs(labels).max(), np.abs(arcs).max())
-    assert model.label_weights
-    assert np.abs(model.label_weights.array - labels[:, : len(model.labels)] * scale).max() <= 1
-    assert np.abs(model.arcs.array - arcs * scale).max() <= 1
+    assert model.linear.label_weights
+    assert (
+        np.abs(model.linear.label_weights.array - labels[:, : len(model.labels)] * scale).max() <= 1
+    )
+    assert np.abs(model.linear.arcs.array - arcs * scale).max() <= 1
 
 
 @pytest.mark.parametrize("template", ["g.pos m.pos", "l.pos", "p.form h.pos", "m.pos q.pos"])

@@ -18,7 +18,7 @@ from gpuparse.learning import on_device
 from gpuparse.learning.stages import arcs
 from gpuparse.learning.trainer import Trainer
 from gpuparse.learning.updates import check_learning
-from gpuparse.scoring.admission import PartSize, sentence_cells
+from gpuparse.scorers.sizes import PartSize, sentence_cells
 from tests.learning import test_guides as guided
 from tests.learning.literal import (
     OPTIONS,

@@ -142,6 +142,6 @@ def test_known_heads_that_cross_are_taken_to_be_unknown(decoder: str) -> None:
     trainer = trainer_of(without_heads(crossing, 0.3, 5), options, labels=LABELS)
     assert trainer.n_unreachable > 2
     model = learned(trainer).model(16)
-    assert np.count_nonzero(model.arcs.array) > 50
-    assert (model.plan.siblings is not None) == DECODERS[decoder].reads_siblings
+    assert np.count_nonzero(model.linear.arcs.array) > 50
+    assert (model.linear.plan.siblings is not None) == DECODERS[decoder].reads_siblings
     assert len(model.parse(treebank_of(crossing)).heads) == sum(map(len, crossing))

@@ -13,9 +13,9 @@ from gpuparse.features.plan import compile_plan
 from gpuparse.inference import chu_liu_edmonds, eisner, eisner_marginals, matrix_tree_marginals
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.learning.trainer import Trainer
-from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.pruning import Arcs, Pruner, all_cells, prune
-from gpuparse.scoring.weights import Weights, hashed_map
+from gpuparse.scorers.linear.arcs import arc_scores
+from gpuparse.scorers.linear.pruning import Arcs, Pruner, all_cells, prune
+from gpuparse.scorers.linear.weights import Weights, hashed_map
 from tests.learning.literal import ALL, FIRST_ORDER, OPTIONS, learned, without_heads
 from tests.oracles.brute_force import all_trees
 from tests.rows import silence
@@ -100,7 +100,7 @@ def pruned() -> Trainer:
 
 def test_a_fold_is_pruned_by_what_was_learned_from_the_others(pruned: Trainer) -> None:
     """And gold arcs stay."""
-    treebank, vocabularies = treebank_of(SENTENCES), pruned.model(16).vocabularies
+    treebank, vocabularies = treebank_of(SENTENCES), pruned.model(16).linear.vocabularies
     batch = Encoder(vocabularies).encode(treebank)
     arcs = all_cells(batch, np.zeros(batch.values.shape[1], np.int64))
     first = changed(HIGHER, decoder="eisner", epochs=PRUNING.epochs)
@@ -112,7 +112,9 @@ def test_a_fold_is_pruned_by_what_was_learned_from_the_others(pruned: Trainer) -
             Trainer(treebank.only(seen), ALL.first_order(), None, first, vocabularies=vocabularies)
         )
         model = fit_temperatures(trainer.model(16), treebank.only(~seen))[0]
-        pruner = Pruner(model.arcs, "eisner", model.arc_scale, PRUNING.threshold, PRUNING.max_heads)
+        pruner = Pruner(
+            model.linear.arcs, "eisner", model.scales.arc, PRUNING.threshold, PRUNING.max_heads
+        )
         fold = batch.select(np.arange(low, high))
         prune(fold, pruned.plan, pruned.features.rows, pruner, NOTHING, arcs, single_root=False)
     left = int(arcs.cells.sum())
@@ -128,16 +130,16 @@ def test_a_fold_is_pruned_by_what_was_learned_from_the_others(pruned: Trainer) -
     assert lost > 0
     # The pruner that is kept has seen all of them.
     whole = Trainer(treebank, ALL.first_order(), None, first, vocabularies=vocabularies)
-    kept = pruned.model(16).pruner
+    kept = pruned.model(16).linear.pruner
     assert kept is not None
-    assert np.array_equal(kept.weights.array, learned(whole).model(16).arcs.array)
+    assert np.array_equal(kept.weights.array, learned(whole).model(16).linear.arcs.array)
     assert (kept.decoder, kept.threshold, kept.max_heads) == ("eisner", 0.01, 2)
 
 
 def test_learning_is_over_the_arcs_left_alone(pruned: Trainer) -> None:
     without = learned(trainer_of(SENTENCES, {"max_heads": None}))
     assert without.pruned is None
-    assert without.model(16).pruner is None
+    assert without.model(16).linear.pruner is None
     assert not np.array_equal(pruned.state()["arcs.weights"], without.state()["arcs.weights"])
 
 

@@ -116,7 +116,7 @@ def test_from_nothing_the_average_is_the_literal_one_to_the_tie(
     model = trainer.model(16)
     nothing = {"arcs.weights": np.zeros_like(trainer.state()["arcs.weights"])}
     average = Literal(sentences, options, model).average(nothing).arcs
-    found = model.arcs.array[:, 0].astype(int)
+    found = model.linear.arcs.array[:, 0].astype(int)
     expected = average * 32767 / np.abs(average).max()
     assert np.count_nonzero(expected) > 100
     assert np.abs(found - expected).max() <= 1
@@ -340,7 +340,7 @@ def test_the_first_order_is_learned_as_if_there_were_no_sibling_templates(decode
         trained(options, sentences, templates=templates).model(16)
         for templates in (SECOND_ORDER, SECOND_ORDER.first_order())
     )
-    assert with_siblings.plan.siblings is None
+    assert with_siblings.linear.plan.siblings is None
     assert fingerprint(with_siblings) == fingerprint(without)
 
 
@@ -363,12 +363,14 @@ def test_zero_sibling_weights_give_first_order_trees() -> None:
         weights = trainer.stage("arcs").tables["weights"].array
         arcs = trained(changed(OPTIONS, decoder="eisner"), sentences)
         model = arcs.model(16)
-        batch = Encoder(model.vocabularies).encode(treebank_of(sentences))
+        batch = Encoder(model.linear.vocabularies).encode(treebank_of(sentences))
         rows = sorted(
             {
                 found
                 for b in range(len(batch))
-                for of_arc in rows_of_arcs(batch, b, model.plan.arcs, model.features).values()
+                for of_arc in rows_of_arcs(
+                    batch, b, model.linear.plan.arcs, model.linear.features
+                ).values()
                 for found in of_arc
             }
         )

@@ -96,8 +96,8 @@ def test_after_a_mira_step_the_margin_is_the_cost(max_step: float | None, decode
         before = Trainer(treebank, TEMPLATES, None, options).model(16).parse(treebank).heads
         trainer = trained(options, sentences)
         model = trainer.model(16)
-        batch = Encoder(model.vocabularies).encode(treebank)
-        rows = rows_of_arcs(batch, 0, model.plan.arcs, model.features)
+        batch = Encoder(model.linear.vocabularies).encode(treebank)
+        rows = rows_of_arcs(batch, 0, model.linear.plan.arcs, model.linear.features)
         cost = sum(a != b for a, b in zip(before.tolist(), gold, strict=True))
         weights = trainer.state()["arcs.weights"][:, 0].astype(np.float64)
         margin = sum(
@@ -131,14 +131,15 @@ def test_learning_looks_at_the_best_tree_of_all(
         sentences = random_sentences(80 + seed, 1, 5, projective=False)
         trainer = Trainer(treebank_of(sentences), TEMPLATES, None, options)
         model = trainer.model(16)
-        batch = Encoder(model.vocabularies).encode(treebank_of(sentences))
+        batch = Encoder(model.linear.vocabularies).encode(treebank_of(sentences))
         weights = rng.normal(0, 0.3, (trainer.features.n_rows, 1)).astype(np.float32)
-        weights = silence(weights[:, 0], model.plan.arcs, model.features)[:, np.newaxis]
+        weights = silence(weights[:, 0], model.linear.plan.arcs, model.linear.features)
+        weights = weights[:, np.newaxis]
         trainer.stage("arcs").tables["weights"].array[:] = weights
         for _ in trainer.learn():
             pass
         rows, gold = (
-            rows_of_arcs(batch, 0, model.plan.arcs, model.features),
+            rows_of_arcs(batch, 0, model.linear.plan.arcs, model.linear.features),
             gold_heads(sentences)[0],
         )
 
@@ -373,7 +374,10 @@ def test_labels_are_learned_from_sentences_as_they_are() -> None:
         trained(changed(OPTIONS, unreachable=how), sentences, labels=LABELS).model(16)
         for how in ("reorder", "projectivise")
     ]
-    arcs, labels = ([model.arcs for model in models], [model.label_weights for model in models])
+    arcs, labels = (
+        [model.linear.arcs for model in models],
+        [model.linear.label_weights for model in models],
+    )
     assert not np.array_equal(arcs[0].array, arcs[1].array)
     assert labels[0]
     assert labels[1]

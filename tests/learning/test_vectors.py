@@ -35,8 +35,8 @@ from gpuparse.learning.stages.vectors import (
     initial_weights,
 )
 from gpuparse.learning.vectors_on_device import TorchVectorEngine, kept_values, rows_of
-from gpuparse.scoring.native import sentences_of
-from gpuparse.scoring.word_vectors import VectorWeights
+from gpuparse.scorers.native import sentences_of
+from gpuparse.scorers.vectors.word_vectors import VectorWeights
 from tests.oracles.brute_force import all_trees, parts_of
 from tests.samples import random_sentence, random_sentences, treebank_of
 from tests.vectors import float_pairs, float_scores

@@ -5,10 +5,11 @@ from torch import Tensor
 
 from gpuparse.features.plan import HigherPlan
 from gpuparse.parts import BY_NAME, HIGHER_ORDER, MOST_WORDS
-from gpuparse.scoring.hashing import fold, mix
-from gpuparse.scoring.part_rows import ABSENT_WORD
-from gpuparse.scoring.tensors import AnyBatch, TensorBatch, as_tensors, bag_of, sum_bags
-from gpuparse.scoring.weights import FeatureMap, Weights
+from gpuparse.scorers.linear.bags import bag_of, sum_bags
+from gpuparse.scorers.linear.hashing import fold, mix
+from gpuparse.scorers.linear.part_rows import ABSENT_WORD
+from gpuparse.scorers.linear.weights import FeatureMap, Weights
+from gpuparse.scorers.tensors import AnyBatch, TensorBatch, as_tensors
 
 RIGHT, BELOW = 0x5BD1E995, 0xB5297A4D  # into the hash: m stands to the right of h, h to that of g
 PART_SEED = 1 << 16  # of higher-order templates; families of arcs and siblings have smaller ones
@@ -28,7 +29,7 @@ def higher_scores(
         kind: the name of one of `gpuparse.parts.HIGHER_ORDER`.
         parts: (P, 1 + words) int64: the sentence, then the part's words in the order of its roles,
             0 for absent words; on the device of the batch.
-        batch, plan, features, weights: as in `gpuparse.scoring.arcs.arc_scores`.
+        batch, plan, features, weights: as in `gpuparse.scorers.linear.arcs.arc_scores`.
     Returns: (P, D) float64 for integer weights, exact; else float32. D: columns of the weights.
     Cost: a row a template and part.
     Source: Carreras (2007), section 2.2; the parts of Koo & Collins (2010).

@@ -12,9 +12,9 @@ from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.features import plan as plan_module
 from gpuparse.features.plan import ArcPlan, compile_arcs
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
-from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.tensors import as_tensors
-from gpuparse.scoring.weights import FeatureMap, Weights, hashed_map
+from gpuparse.scorers.linear.arcs import arc_scores
+from gpuparse.scorers.linear.weights import FeatureMap, Weights, hashed_map
+from gpuparse.scorers.tensors import as_tensors
 from tests.rows import rows_of_arcs, silence
 from tests.samples import random_sentence, random_sentences, template_set_text, treebank_of
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.labels import best_arc_labels, best_labels
-from gpuparse.scoring.siblings import sibling_scores
-from gpuparse.scoring.tensors import as_tensors
-from gpuparse.scoring.vector_scores import nodes_of
-from gpuparse.scoring.weights import Weights
+from gpuparse.scorers.linear.arcs import arc_scores
+from gpuparse.scorers.linear.labels import all_label_scores, best_labels
+from gpuparse.scorers.linear.siblings import sibling_scores
+from gpuparse.scorers.linear.weights import Weights
+from gpuparse.scorers.tensors import as_tensors
+from gpuparse.scorers.vectors.scores import nodes_of
 from tests.scoring import test_arcs as arcs
 from tests.scoring import test_joint as joint
 from tests.scoring import test_labels as labels
@@ -61,12 +61,10 @@ def test_labels(dtype: type) -> None:
     batch, of_arcs = joint.prepared()
     weights = joint.random_lines(1008, 130, dtype)
     some = as_tensors(batch)
-    for mine, its in zip(
-        best_arc_labels(some.to(CUDA), of_arcs, weights),
-        best_arc_labels(some, of_arcs, weights),
-        strict=True,
-    ):
-        assert_same(mine, its)
+    assert_same(
+        all_label_scores(some.to(CUDA), of_arcs, weights),
+        all_label_scores(some, of_arcs, weights),
+    )
 
 
 @pytest.mark.parametrize("hidden", [0, 64])

@@ -11,8 +11,8 @@ from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.features.plan import LabelPlan, compile_labels
 from gpuparse.features.templates import load_templates, parse_set
-from gpuparse.scoring.labels import best_graph_labels, best_labels, label_ragged_graphs
-from gpuparse.scoring.weights import Weights
+from gpuparse.scorers.linear.labels import best_graph_labels, best_labels, label_ragged_graphs
+from gpuparse.scorers.linear.weights import Weights
 from tests.graphs_by_place import Graph, by_place, random_graph
 from tests.oracles.arc_features import known_values
 from tests.oracles.label_features import label_features

@@ -8,16 +8,18 @@ import torch
 
 from gpuparse.data.trees import is_projective
 from gpuparse.data.vocabulary import Encoder, Vocabularies
+from gpuparse.engines.engine import Scales
 from gpuparse.errors import ConfigError
 from gpuparse.features.plan import compile_plan
 from gpuparse.features.templates import PARTS, parse_set, parse_template
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser
 from gpuparse.parts import HIGHER_ORDER
-from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.part_rows import listed_number
-from gpuparse.scoring.siblings import sibling_scores
-from gpuparse.scoring.weights import Weights, hashed_map
+from gpuparse.scorers.linear.arcs import arc_scores
+from gpuparse.scorers.linear.part_rows import listed_number
+from gpuparse.scorers.linear.scorer import LinearScorer
+from gpuparse.scorers.linear.siblings import sibling_scores
+from gpuparse.scorers.linear.weights import Weights, hashed_map
 from tests.oracles.arc_features import known_values
 from tests.oracles.brute_force import all_trees, ends_of, parts_of
 from tests.oracles.higher_order_features import higher_order_features
@@ -184,9 +186,12 @@ def test_a_model_finds_the_best_of_all_trees(name, single_root):
     templates = template_set(parts).only(decoder.parts)
     treebank, vocabularies, plan, features = prepared(templates, 1 << 12)
     weights = whole_weights(plan, features, 3)
-    model = Parser(
+    linear = LinearScorer(
         templates=templates, label_templates=None, vocabularies=vocabularies, features=features,
-        arcs=weights, labels=[], label_weights=None, decoder=name, single_root=single_root,
+        arcs=weights, label_weights=None, decoder=name,
+    )  # fmt: skip
+    model = Parser(
+        scorers=(linear,), labels=[], decoder=name, single_root=single_root, scales=Scales(),
         config="",
     )  # fmt: skip
     batch = Encoder(vocabularies).encode(treebank)
@@ -225,10 +230,13 @@ def test_crossing_arcs_cost_min_gain(parts, single_root):
     ]
     n_crossing = []
     for min_gain in (0.0, 40.0, 1e6):
-        model = Parser(
+        linear = LinearScorer(
             templates=templates, label_templates=None, vocabularies=vocabularies,
-            features=features, arcs=weights, labels=[], label_weights=None,
-            decoder="dual_decomposition", min_gain=min_gain, single_root=single_root, config="",
+            features=features, arcs=weights, label_weights=None, decoder="dual_decomposition",
+        )  # fmt: skip
+        model = Parser(
+            scorers=(linear,), labels=[], decoder="dual_decomposition", min_gain=min_gain,
+            single_root=single_root, scales=Scales(), config="",
         )  # fmt: skip
         found = model.search(batch).heads
         n_crossing.append(0)

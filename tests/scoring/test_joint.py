@@ -10,9 +10,10 @@ from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.errors import ConfigError
 from gpuparse.features.plan import ArcPlan, Plan, check_joint_templates, compile_joint_labels
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
-from gpuparse.scoring.labels import best_arc_labels
-from gpuparse.scoring.native import make_scorer, sentences_of
-from gpuparse.scoring.weights import Weights, joint_labels, label_map
+from gpuparse.scorers.linear.labels import all_label_scores
+from gpuparse.scorers.linear.weights import Weights, joint_labels, label_map
+from gpuparse.scorers.native import make_scorer, sentences_of
+from gpuparse.scorers.tensors import first_best
 from tests.named_rows import rows_of_names
 from tests.oracles.arc_features import arc_features, known_values
 from tests.rows import rows_of_arcs, wide_map
@@ -61,6 +62,11 @@ def by_native(batch: Batch, plan: ArcPlan, weights: Weights) -> list[tuple[np.nd
     ]
 
 
+def best_of(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the best label of each arc scores, and its number, the first of equals."""
+    return scores.max(-1).values, first_best(scores)
+
+
 def arcs_of(n: int) -> tuple[np.ndarray, np.ndarray]:
     arcs = [(h, m) for h in range(n + 1) for m in range(1, n + 1) if h != m]
     heads, modifiers = np.array(arcs).T
@@ -83,7 +89,7 @@ def test_both_forms_are_the_sum_over_features_by_name(dtype: type, width: int) -
     maps = wide_map(plan), label_map(1 << 16)
     rows = ([rows_of_arcs(batch, b, plan, each) for b in range(len(batch))] for each in maps)
     lines, wide = rows_of_names(named, *rows), weights.array.astype(np.float64)
-    by_torch = best_arc_labels(batch, plan, weights)
+    by_torch = best_of(all_label_scores(batch, plan, weights))
     seen: set[int] = set()
     for b, (most, label) in enumerate(by_native(batch, plan, weights)):
         heads, modifiers = arcs_of(len(SENTENCES[b]))
@@ -113,8 +119,8 @@ def test_compiled_equals_torch_to_the_bit_where_features_share_lines(
     small = Weights(weights.array // 64)
     ties = 0
     for table in (weights, small):
-        most, label = best_arc_labels(batch, plan, table)
-        few, same = best_arc_labels(batch, plan, table, rows_at_once=1)
+        most, label = best_of(all_label_scores(batch, plan, table))
+        few, same = best_of(all_label_scores(batch, plan, table, rows_at_once=1))
         assert most.dtype == torch.float64
         for b, (ours, which) in enumerate(by_native(batch, plan, table)):
             cells = arcs_of(len(SENTENCES[b]))
@@ -123,7 +129,7 @@ def test_compiled_equals_torch_to_the_bit_where_features_share_lines(
             assert np.array_equal(ours[cells], few[b].numpy()[cells])
             assert np.array_equal(which[cells], same[b].numpy()[cells])
         reversed_table = Weights(np.ascontiguousarray(table.array[:, ::-1]))
-        other = 6 - best_arc_labels(batch, plan, reversed_table)[1]
+        other = 6 - best_of(all_label_scores(batch, plan, reversed_table))[1]
         ties += sum(
             np.count_nonzero(label[b].numpy()[cells] < other[b].numpy()[cells])
             for b in range(len(batch))

@@ -13,10 +13,10 @@ from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.features import plan as plan_module
 from gpuparse.features.plan import Plan, compile_plan
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
-from gpuparse.scoring.arcs import arc_scores
-from gpuparse.scoring.siblings import sibling_scores
-from gpuparse.scoring.tensors import as_tensors
-from gpuparse.scoring.weights import FeatureMap, Weights, hashed_map
+from gpuparse.scorers.linear.arcs import arc_scores
+from gpuparse.scorers.linear.siblings import sibling_scores
+from gpuparse.scorers.linear.weights import FeatureMap, Weights, hashed_map
+from gpuparse.scorers.tensors import as_tensors
 from tests.rows import (
     end_parts,
     rows_of_ends,

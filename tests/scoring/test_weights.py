@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from gpuparse.scoring.tensors import EXACT_BELOW, bag_of, sum_bags
-from gpuparse.scoring.weights import Weights, quantised
+from gpuparse.scorers.linear.bags import bag_of, sum_bags
+from gpuparse.scorers.linear.weights import Weights, quantised
+from gpuparse.scorers.tensors import EXACT_BELOW
 
 CPU = torch.device("cpu")
 

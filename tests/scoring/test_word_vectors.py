@@ -1,5 +1,7 @@
 """Word vectors as whole numbers: native and torch forms are the sums by definition."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.errors import ScoreError
 from gpuparse.features.plan import (
+    LabelPlan,
     Plan,
     compile_arcs,
     compile_joint_labels,
@@ -19,28 +22,26 @@ from gpuparse.features.templates import parse_set
 from gpuparse.features.word_vectors import FURTHER
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import Scores, decode, read_cells
-from gpuparse.scoring.admission import ROWS_AT_ONCE
-from gpuparse.scoring.arcs import TorchScorer, arc_scores
-from gpuparse.scoring.labels import best_graph_labels, best_labels, first_best
-from gpuparse.scoring.native import make_scorer, make_search, sentences_of
-from gpuparse.scoring.siblings import sibling_scores
-from gpuparse.scoring.tensors import TensorBatch, as_tensors
-from gpuparse.scoring.vector_scores import (
-    NodeVectors,
-    adding_labels,
-    nodes_of,
-    vector_arc_scores,
-    vector_pair_scores,
-)
-from gpuparse.scoring.weights import (
+from gpuparse.scorers.linear.arcs import arc_scores
+from gpuparse.scorers.linear.labels import all_label_scores, arc_label_scores, best_labels
+from gpuparse.scorers.linear.siblings import sibling_scores
+from gpuparse.scorers.linear.weights import (
     FeatureMap,
     JointLabels,
     Weights,
     hashed_map,
     joint_labels,
-    label_map,
 )
-from gpuparse.scoring.word_vectors import TERMS, WordVectors, check_vectors, frozen, merged
+from gpuparse.scorers.native import GraphHeads, make_scorer, make_search, sentences_of
+from gpuparse.scorers.tensors import TensorBatch, as_tensors, first_best
+from gpuparse.scorers.vectors.scorer import VectorScorer
+from gpuparse.scorers.vectors.scores import (
+    NodeVectors,
+    nodes_of,
+    vector_arc_scores,
+    vector_pair_scores,
+)
+from gpuparse.scorers.vectors.word_vectors import TERMS, WordVectors, check_vectors, frozen, merged
 from tests.oracles.higher_order_scores import dense_higher_scores
 from tests.samples import random_sentences, template_set_text, treebank_of
 from tests.vectors import (
@@ -274,10 +275,8 @@ def test_native_parsing_finds_the_trees_of_dense_scores(
     native.call("parse_batch", sentences_of(some), struct, search, None, *ours, None)
     tensors = as_tensors(some)
     parts, nodes = dense_parts(tensors, plan, weights, features, vectors)
-    labels = TorchScorer(
-        tensors, joint.plan, label_map(len(lines.array)), lines, ROWS_AT_ONCE,
-        more=adding_labels(nodes),
-    ).scores().double()  # fmt: skip
+    labels = all_label_scores(tensors, joint.plan, lines).double()
+    labels = labels + nodes.all_labels()[..., :LABELS]
     scores = Scores(parts["arc"] + labels.amax(-1), tensors.lengths)
     heads = decode(decoder, scores, single_root=True, backend="torch").heads
     b, m = torch.arange(len(some))[:, None], torch.arange(some.n_nodes)
@@ -353,28 +352,52 @@ def test_labels_of_trees_and_graphs(dtype: type, n_labels: int) -> None:
             arcs[b, heads[b, m], m] = True
             arcs[b, (m + 1) % n if n > 1 else 0, m] = True
         arcs[b].fill_diagonal_(False)
-    ours, theirs = (
-        best_labels(batch, heads, plan, weights, vectors=vectors, backend=name)
-        for name in ("cpu", "torch")
-    )
-    assert torch.equal(ours, theirs)
-    without = best_labels(batch, heads, plan, weights, backend="cpu")
+    scorer = VectorScorer(vectors, n_labels)
+    part = scorer.part(scorer.send(batch, heads.device), batch)
+    graphs = arcs.transpose(1, 2).nonzero(as_tuple=True)
+    of_graphs = graphs[0], graphs[2], graphs[1]
+    nodes = torch.arange(batch.n_nodes).expand_as(heads)
+    sentences = torch.arange(len(batch)).unsqueeze(1).expand_as(heads)
+    of_trees = sentences[heads >= 0], heads[heads >= 0], nodes[heads >= 0]
+
+    def in_torch(arcs_of: Any, plan: LabelPlan, weights: Weights) -> torch.Tensor:
+        before = arc_label_scores(as_tensors(batch), heads, arcs_of, plan, weights)
+        return scorer.label_scores(part, heads, arcs_of, before)
+
+    def natively(arcs_of: Any, plan: LabelPlan, weights: Weights, primary: Any) -> torch.Tensor:
+        """Arcs are sentence by sentence, words ascending."""
+        b, h, m = (each.numpy() for each in arcs_of)
+        ragged = np.full(batch.n_tokens, -1, np.int64)
+        places = as_tensors(batch).places()
+        ragged[places[heads >= 0]] = heads[heads >= 0]
+        tokens = places.numpy()[b, m]
+        order = np.argsort(tokens, kind="stable")
+        starts = np.concatenate([[0], np.cumsum(np.bincount(tokens, minlength=len(ragged)))])
+        found = np.full(len(h), -1, np.int64)
+        given = GraphHeads(starts, np.ascontiguousarray(h[order]), primary)
+        native.call(
+            "label_batch", sentences_of(batch), plan, weights.array, vectors, ragged, given, found
+        )
+        return torch.from_numpy(found[np.argsort(order)])
+
+    everything = np.ones(n_labels, bool)
+    ours = natively(of_trees, plan, weights, everything)
+    assert torch.equal(ours, first_best(in_torch(of_trees, plan, weights)))
+    without = best_labels(batch, heads, plan, weights, backend="cpu")[heads >= 0]
     assert n_labels == 1 or not torch.equal(ours, without)
     primary = np.ones(n_labels, bool)
     primary[: n_labels // 2] = False
-    graphs = [
-        best_graph_labels(batch, heads, arcs, plan, weights, primary, vectors=vectors, backend=name)
-        for name in ("cpu", "torch")
-    ]
-    assert torch.equal(*graphs)
+    b, h, m = of_graphs
+    refused = (heads[b, m] == h).unsqueeze(1) & ~torch.from_numpy(primary)
+    scores = in_torch(of_graphs, plan, weights).masked_fill(refused, -torch.inf)
+    assert torch.equal(natively(of_graphs, plan, weights, primary), first_best(scores))
     # Vectors alone: no templates.
     zeros = Weights(np.zeros((1, n_labels), np.int8))
     empty = compile_labels(parse_set(template_set_text(arc=["h.pos"]), "set"), vocabularies)
-    alone, same = (
-        best_labels(batch, heads, empty, zeros, vectors=vectors, backend=name)
-        for name in ("cpu", "torch")
-    )
-    assert torch.equal(alone, same)
+    found = natively(of_trees, empty, zeros, everything)
+    assert torch.equal(found, first_best(in_torch(of_trees, empty, zeros)))
+    alone = torch.full_like(heads, -1)
+    alone[heads >= 0] = found
     for b, n in enumerate(batch.lengths.tolist()):
         _, labels = whole_scores(vectors, batch, b)
         for m in range(1, n + 1):

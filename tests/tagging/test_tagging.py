@@ -292,7 +292,7 @@ def test_a_lemma_without_a_short_rule_is_not_learned():
 
 def test_fields_are_what_they_are_said_to_be():
     words = as_treebank("Well-known _ A B C\nÄrzte _ A B C\n7th _ A B C\n\n")
-    seen = SeenTags({"known": {"ADJ": 3, "VERB": 1}, "well-know": {"X": 9}})
+    seen = SeenTags({"known": {"ADJ": 3, "VERB": 1}, "well-know": {"X": 9}}.get)
     expected = {
         "form": ["Well-known", "Ärzte", "7th"], "lower": ["well-known", "ärzte", "7th"],
         "lower[:4]": ["well", "ärzt", None], "lower[-2:]": ["wn", "te", "th"],

@@ -12,8 +12,10 @@ import pytest
 from gpuparse.__main__ import main
 from gpuparse.data.conll import read_treebank, stream_treebanks, treebank_from_bytes
 from gpuparse.errors import DataError
+from gpuparse.formats.paragraphs import are_spaces, code_points, segments
+from gpuparse.formats.text import stream_text, text_chunk
+from gpuparse.formats.vertical import stream_vertical
 from gpuparse.text import characters, reader
-from gpuparse.text.characters import are_spaces, code_points, segments
 from gpuparse.text.conllu import (
     escaped,
     surface_sentences,
@@ -21,8 +23,6 @@ from gpuparse.text.conllu import (
     unescaped,
     write_tokens,
 )  # fmt: skip
-from gpuparse.text.reader import stream_text, text_chunk
-from gpuparse.text.vertical import stream_vertical
 from tests.oracles import tokens as oracle
 from tests.text.raw_texts import random_text, random_tokens
 

@@ -15,8 +15,8 @@ from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import DataError, ModelError
 from gpuparse.evaluation.words import score_words
+from gpuparse.formats.text import stream_text, text_chunk
 from gpuparse.text.conllu import surface_sentences, text_pieces
-from gpuparse.text.reader import stream_text, text_chunk
 from gpuparse.text.tokenizer import FORMAT, Tokenizer
 from gpuparse.text.training import learn_tokenizer
 from tests.text.raw_texts import random_text

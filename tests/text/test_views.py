@@ -7,15 +7,15 @@ import pytest
 
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
-from gpuparse.text.boundaries import addresses, gaps
-from gpuparse.text.characters import (
+from gpuparse.formats.paragraphs import (
     BLANKS,
-    CharacterTable,
     are_spaces,
     byte_offsets,
     code_points,
     segments,
-)  # fmt: skip
+)
+from gpuparse.text.boundaries import addresses, gaps
+from gpuparse.text.characters import CharacterTable
 from gpuparse.text.conllu import surface_sentences, text_pieces
 from gpuparse.text.examples import text_examples
 from gpuparse.text.sentences import END, FIELDS, GO_ON, Tokens

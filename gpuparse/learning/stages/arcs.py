@@ -20,9 +20,9 @@ from gpuparse.learning.events import Counts
 from gpuparse.learning.gold import GoldGraphs, GoldTrees
 from gpuparse.learning.stages.stage import TableStage
 from gpuparse.learning.updates import AveragedWeights, update_rule
-from gpuparse.scoring.native import make_scorer, make_search, sentences_of
-from gpuparse.scoring.pruning import Arcs
-from gpuparse.scoring.weights import FeatureMap, JointLabels, Weights
+from gpuparse.scorers.linear.pruning import Arcs
+from gpuparse.scorers.linear.weights import FeatureMap, JointLabels, Weights
+from gpuparse.scorers.native import make_scorer, make_search, sentences_of
 
 SLICE = 256  # sentences between two events
 

@@ -15,8 +15,8 @@ from gpuparse.learning.events import Counts
 from gpuparse.learning.gold import GoldTrees
 from gpuparse.learning.stages.stage import TableStage
 from gpuparse.learning.updates import update_rule
-from gpuparse.scoring.native import GraphHeads, sentences_of
-from gpuparse.scoring.weights import stride_of
+from gpuparse.scorers.linear.weights import stride_of
+from gpuparse.scorers.native import GraphHeads, sentences_of
 
 SLICE = 256  # sentences between two events
 _DEPREL = 7

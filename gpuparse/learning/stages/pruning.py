@@ -19,8 +19,8 @@ from gpuparse.features.plan import LINE, Plan
 from gpuparse.learning.events import Counts, Progress
 from gpuparse.learning.stages.stage import Shape, Stage
 from gpuparse.parser import Parser, are_scales
-from gpuparse.scoring.pruning import Arcs, Pruner, all_cells, prune
-from gpuparse.scoring.weights import RowMap, Weights
+from gpuparse.scorers.linear.pruning import Arcs, Pruner, all_cells, prune
+from gpuparse.scorers.linear.weights import RowMap, Weights
 
 NO_KNOWN_HEADS = np.zeros(0, np.int64)
 
@@ -170,16 +170,16 @@ class PruningStage(Stage):
         if high > low:
             fitted = self._first_order.calibrated(model, is_learned)
             self._prune(low, high, self._pruner(fitted))
-            self.ratios.append(fitted.arc_scale / model.arc_scale)
+            self.ratios.append(fitted.scales.arc / model.scales.arc)
         else:
-            scale = model.arc_scale * exp(sum(map(log, self.ratios)) / len(self.ratios))
+            scale = model.scales.arc * exp(sum(map(log, self.ratios)) / len(self.ratios))
             self._finish(self._pruner(model.with_scales(scale, 1.0)))
         yield last
 
     def _pruner(self, model: Parser) -> Pruner:
         threshold, max_heads = self._thresholds.threshold, self._thresholds.max_heads
         assert max_heads is not None
-        return Pruner(model.arcs, self._decoder, model.arc_scale, threshold, max_heads)
+        return Pruner(model.linear.arcs, self._decoder, model.scales.arc, threshold, max_heads)
 
     def _prune(self, first: int, last: int, pruner: Pruner) -> None:
         """Prune the arcs of sentences first : last, and find those that complete partial trees."""

@@ -21,8 +21,8 @@ from gpuparse.errors import ConfigError, ModelError, NoTreeError, plural
 from gpuparse.features.word_vectors import FURTHER, VectorPlan, VectorTemplates, is_small
 from gpuparse.learning.events import Counts
 from gpuparse.learning.stages.stage import Best, Shape, Stage
-from gpuparse.scoring.native import make_search, sentences_of
-from gpuparse.scoring.word_vectors import OCCURRENCES, VectorWeights, merged
+from gpuparse.scorers.native import make_search, sentences_of
+from gpuparse.scorers.vectors.word_vectors import OCCURRENCES, VectorWeights, merged
 
 GROUP, MOST_GROUPS = 4, 8  # sentences of a group; most groups of a batch
 SLICE = 256  # sentences between two events

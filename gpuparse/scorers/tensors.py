@@ -1,19 +1,14 @@
-"""Batches, weights and row maps as tensors, and the hash of features, on any device.
+"""Batches as tensors, on any device."""
 
-The key of a family's feature for the arc h -> m is `head part XOR modifier part`. A part is hashed
-once a word, so an arc costs one XOR. Keys have 32 bits. As in native/feature_rows.h.
-"""
+from dataclasses import dataclass, fields
+from typing import Any
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from gpuparse.data.batch import MARGIN, Batch
-from gpuparse.features.plan import LINE
-from gpuparse.scoring.hashing import fold, mix
-from gpuparse.scoring.weights import FeatureMap, Weights
+from gpuparse.data.batch import MARGIN, Batch, Encoded
+from gpuparse.inference.scores import Scores
 
 EXACT_BELOW = 1 << 24  # float32 holds every integer up to here
 
@@ -77,6 +72,53 @@ class TensorBatch:
         return self.starts.unsqueeze(1) + torch.minimum(nodes, self.lengths.unsqueeze(1) + 1)
 
 
+class Sent:
+    """The values of a batch on a device, perhaps still on their way there.
+
+    Args: values: in main memory where the device had no room for them as they were sent.
+        device: where they go. copied: torch.cuda.Event, None where there is nothing to wait for.
+    """
+
+    def __init__(self, values: Tensor, device: torch.device, copied: Any = None) -> None:
+        self._values, self._device, self._copied = values, device, copied
+
+    @classmethod
+    def to(cls, values: np.ndarray, device: torch.device) -> "Sent":
+        """Send values in main memory; they travel while other work goes on."""
+        if device.type != "cuda":
+            return cls(torch.from_numpy(values).to(device), device)
+        stream = torch.cuda.Stream(device)
+        try:
+            with torch.cuda.stream(stream):
+                there = torch.from_numpy(values).pin_memory().to(device, non_blocking=True)
+                copied = torch.cuda.Event()
+                copied.record(stream)
+        except torch.OutOfMemoryError:  # the batch before may leave more
+            return cls(torch.from_numpy(values), device)
+        return cls(there, device, copied)
+
+    def arrived(self) -> Tensor:
+        """The values on the device, for the stream that now works there."""
+        if self._copied is not None:
+            stream = torch.cuda.current_stream(self._device)
+            stream.wait_event(self._copied)
+            self._values.record_stream(stream)
+            self._copied = None
+        self._values = self._values.to(self._device)
+        return self._values
+
+
+def added(before: Scores | None, scores: Scores) -> Scores:
+    """The sums of scores of the same parts; those that one lacks count as 0."""
+    if before is None:
+        return scores
+    sums = {}
+    for name in (field.name for field in fields(Scores) if field.name != "lengths"):
+        mine, its = getattr(scores, name), getattr(before, name)
+        sums[name] = mine if its is None else its if mine is None else its + mine
+    return Scores(lengths=scores.lengths, **sums)
+
+
 AnyBatch = Batch | TensorBatch
 
 
@@ -104,7 +146,7 @@ def as_arrays(batch: AnyBatch) -> Batch:
     return Batch(batch.values.numpy(), batch.starts.numpy(), batch.lengths.numpy())
 
 
-def tensors_over(values: Tensor, batch: Batch) -> TensorBatch:
+def tensors_over(values: Tensor, batch: Encoded) -> TensorBatch:
     """The batch over the same values on another device; does not wait for the device."""
     starts, lengths = torch.from_numpy(batch.starts), torch.from_numpy(batch.lengths)
     if values.device.type == "cuda":
@@ -113,71 +155,12 @@ def tensors_over(values: Tensor, batch: Batch) -> TensorBatch:
         values,
         starts.to(values.device, non_blocking=True),
         lengths.to(values.device, non_blocking=True),
-        batch.n_nodes - 1,
+        int(batch.lengths.max(initial=0)),
     )
 
 
-def bag_of(weights: Weights, device: torch.device, features: int) -> nn.EmbeddingBag:
-    """The bags on a device; row R is a row of zeros that is left out of the sums.
-
-    Args:
-        features: most features that any bag will hold. Integers are summed as float32 while every
-            sum stays below 2^24, where float32 is exact, and else as float64.
-    """
-    exact = not weights.is_integer or features * weights.largest < EXACT_BELOW
-    key = device, torch.float32 if exact else torch.float64
-    if key not in weights.tensors:
-        weights.tensors[key] = _make_bag(weights, *key)
-    return weights.tensors[key]
-
-
-def sum_bags(bag: nn.EmbeddingBag, rows: Tensor) -> Tensor:
-    """Sum bags of rows: (..., F) int64 to (..., D); 0 for bags without any."""
-    if rows.shape[-1] == 0:
-        return bag.weight.new_zeros(*rows.shape[:-1], bag.embedding_dim)
-    return bag(rows.reshape(-1, rows.shape[-1])).reshape(*rows.shape[:-1], bag.embedding_dim)
-
-
-def row_finder(features: FeatureMap) -> Callable[[Tensor], Tensor]:
-    """From int64 keys to their base rows, as `find_base` in native/feature_rows.h."""
-    rows = features.rows
-    if rows.is_power:
-        return lambda keys: keys & rows.mask
-    lines = rows.rows // LINE
-    return lambda keys: ((keys * lines) >> 32) * LINE + (keys & (LINE - 1))
-
-
-def _make_bag(weights: Weights, device: torch.device, dtype: torch.dtype) -> nn.EmbeddingBag:
-    rows, width = weights.array.shape
-    if weights.is_integer:
-        table = torch.zeros((rows + 1, width), dtype=dtype)
-        table[:rows] = torch.from_numpy(weights.array)
-    else:
-        table = torch.from_numpy(weights.padded)
-    bag = nn.EmbeddingBag(rows + 1, width, mode="sum", padding_idx=rows, _weight=table)
-    return bag.requires_grad_(False).to(device)
-
-
-def side_keys(
-    values: Tensor, places: Tensor, atoms: Iterable[tuple[int, int]]
-) -> tuple[Tensor, Tensor]:
-    """Keys of one side at every node.
-
-    Args:
-        values: (C, T) int field values of a batch.
-        places: (B, N) token index of each node.
-        atoms: (row, offset) of each atom.
-    Returns: (B, N) int64 keys, and (B, N) bool: every atom has a value.
-    """
-    key = torch.zeros_like(places)
-    present = torch.ones_like(places, dtype=torch.bool)
-    for row, offset in atoms:
-        value = values[row].long()[(places + offset).clamp(0, values.shape[1] - 1)]
-        present &= value != 0
-        key = fold(key, value)
-    return key, present
-
-
-def part_keys(key: Tensor, seed: int | Tensor, role: int) -> Tensor:
-    """A family's part from a side's key; role: 0 of the head, 1 of the modifier."""
-    return mix(key, 2 * seed + role)
+def first_best(scores: Tensor) -> Tensor:
+    """The number of the highest of the last dimension, the first of equals."""
+    best = scores.max(-1, keepdim=True).values
+    numbers = torch.arange(scores.shape[-1], device=scores.device)
+    return torch.where(scores == best, numbers, scores.shape[-1]).min(-1).values

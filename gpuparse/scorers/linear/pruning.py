@@ -7,8 +7,8 @@ import numpy as np
 from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.features.plan import Plan
-from gpuparse.scoring.native import make_scorer, make_search, require_all, sentences_of
-from gpuparse.scoring.weights import RowMap, Weights
+from gpuparse.scorers.linear.weights import RowMap, Weights
+from gpuparse.scorers.native import make_scorer, make_search, require_all, sentences_of
 
 
 class Pruner(NamedTuple):

@@ -13,8 +13,8 @@ from gpuparse.errors import NoTreeError
 from gpuparse.features.plan import Plan
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.search import Search
-from gpuparse.scoring.weights import JointLabels, RowMap, Weights
-from gpuparse.scoring.word_vectors import WordVectors
+from gpuparse.scorers.linear.weights import JointLabels, RowMap, Weights
+from gpuparse.scorers.vectors.word_vectors import WordVectors
 
 _NONE = np.zeros(0, np.int64)
 

@@ -8,7 +8,7 @@ import numpy as np
 from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.parts import HIGHER_ORDER
-from gpuparse.scoring.native import sentences_of
+from gpuparse.scorers.native import sentences_of
 
 LISTED_KINDS = ("arc", "label", "sibling", "right_end", "left_end")
 """Before the kinds of higher order, and these with a label, in the order of native/part_list.h."""

@@ -1,7 +1,5 @@
 """Arc scores of a batch, and what guides add to them: public functions and their torch forms."""
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -10,21 +8,11 @@ from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.features.plan import HEAD, LINE, MODIFIER, NO_CODE, ArcPlan, GuidePlan, Plan
 from gpuparse.inference.backends import choose_engine, run_in_threads
-from gpuparse.scoring.admission import ROWS_AT_ONCE
-from gpuparse.scoring.native import make_scorer, sentences_of
-from gpuparse.scoring.tensors import (
-    AnyBatch,
-    TensorBatch,
-    as_arrays,
-    as_tensors,
-    bag_of,
-    device_of,
-    part_keys,
-    row_finder,
-    side_keys,
-    sum_bags,
-)
-from gpuparse.scoring.weights import FeatureMap, Weights
+from gpuparse.scorers.linear.bags import bag_of, part_keys, row_finder, side_keys, sum_bags
+from gpuparse.scorers.linear.weights import FeatureMap, Weights
+from gpuparse.scorers.native import make_scorer, sentences_of
+from gpuparse.scorers.sizes import ROWS_AT_ONCE
+from gpuparse.scorers.tensors import AnyBatch, TensorBatch, as_arrays, as_tensors, device_of
 
 
 def arc_scores(
@@ -70,10 +58,7 @@ def _by_native(batch: Batch, plan: ArcPlan, features: FeatureMap, weights: Weigh
 
 
 class TorchScorer:
-    """One batch on its way to scores; chunks are runs of (sentence, head) pairs.
-
-    Args: more: from sentences and heads, (G,) each, what else adds to their scores: (G, N, >= D).
-    """
+    """One batch on its way to scores; chunks are runs of (sentence, head) pairs."""
 
     def __init__(
         self,
@@ -84,7 +69,6 @@ class TorchScorer:
         rows_at_once: int,
         *,
         lone_root: bool = False,
-        more: Callable[[Tensor, Tensor], Tensor] | None = None,
     ) -> None:
         self._values, self._places = batch.values, batch.places()
         self._plan, self._features, self._weights = plan, features, weights
@@ -94,7 +78,6 @@ class TorchScorer:
         self._silent = len(weights.array)
         self._codes = torch.from_numpy(plan.codes.astype(np.int64)).to(self._device)
         self.combination = self._combinations(self._places.shape[1])
-        self._more = more
         self._lone_root = lone_root  # the neighbours of the root have no value
         self._sides = [self._side_key(side) for side in range(len(plan.side_start) - 1)]
         dtype = torch.float64 if weights.is_integer else torch.float32
@@ -103,24 +86,14 @@ class TorchScorer:
 
     def scores(self) -> Tensor:
         """(B, N, N) of arcs; of weights of several columns, (B, N, N, D)."""
-        return self.reduced(lambda part: part)[0]
-
-    def reduced(
-        self, reduce: Callable[[Tensor], Tensor | tuple[Tensor, ...]]
-    ) -> tuple[Tensor, ...]:
-        """What `reduce` makes of (G, N[, D]) scores, each as (B, N, ...): chunk by chunk."""
         n_sentences, n_nodes = self._places.shape
         arcs = torch.arange(n_sentences * n_nodes, device=self._device)
         per_head = n_nodes * max(2 * len(self._plan.pair), n_nodes, self._width)
         chunks = []
         for heads in arcs.split(max(1, self._rows_at_once // per_head)):
             h = heads % n_nodes
-            part = reduce(self.chunk(heads // n_nodes, h, self.combination[h]))
-            chunks.append(part if isinstance(part, tuple) else (part,))
-        return tuple(
-            torch.cat(parts).reshape(n_sentences, n_nodes, *parts[0].shape[1:])
-            for parts in zip(*chunks, strict=True)
-        )
+            chunks.append(self.chunk(heads // n_nodes, h, self.combination[h]))
+        return torch.cat(chunks).reshape(n_sentences, n_nodes, *chunks[0].shape[1:])
 
     def chunk(self, b: Tensor, h: Tensor, combination: Tensor) -> Tensor:
         """(G, N) scores of the arcs from head h[g] of sentence b[g], (G, N, D) of D columns.
@@ -134,8 +107,6 @@ class TorchScorer:
         scores += self._pairs(b, h, combination).to(scores.dtype)
         for family in self._plan.between:
             scores += self._between(family, b, h, combination).to(scores.dtype)
-        if self._more:
-            scores += self._more(b, h)[..., : self._width]
         return scores.squeeze(2) if self._width == 1 else scores
 
     def _pairs(self, b: Tensor, h: Tensor, combination: Tensor) -> Tensor:

@@ -5,13 +5,15 @@ A cell is a number of 8 bytes. Except for MAX_CELLS, no budget changes a result.
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from gpuparse.data.batch import Batch
+from gpuparse.data.batch import Encoded
+from gpuparse.engines.engine import How
+from gpuparse.engines.found import Found
 from gpuparse.errors import ConfigError
-from gpuparse.scoring.engines import Found
+from gpuparse.scorers.sizes import PartSize, sentence_cells
 
 Result = TypeVar("Result")
 
@@ -22,47 +24,10 @@ MAX_CELLS = 1 << 30  # of one sentence: 8 GiB
 CPU_BUDGET, GPU_BUDGET, LEARNING_BUDGET = 1 << 25, 1 << 28, 1 << 27
 GPU_SHARE = 16  # bytes of a GPU's free memory for each cell of a batch
 
-# What torch forms hold at a time: feature rows of all parts of one kind, and of the parts in which
-# trees differ; cells of the dense matrix of differences.
-ROWS_AT_ONCE, DIFFERING_ROWS_AT_ONCE = 1 << 22, 1 << 24
-SHARED_CELLS = 1 << 23
-
-MATRICES = 8  # N x N cells of scores and charts that a sentence takes
-
-
-class PartSize(NamedTuple):
-    """The largest parts that a search reads scores of, and over how many arcs.
-
-    words: 2 arcs, 3 siblings, 4 those beyond. max_heads: of a word, None: all. labels: of an arc,
-    where a search scores all of them.
-    """
-
-    words: int
-    max_heads: int | None = None
-    labels: int = 0
-
-
-def sentence_cells(lengths: np.ndarray, parts: PartSize) -> np.ndarray:
-    """(S,) int64 cells of scores and charts for sentences of the given lengths in words.
-
-    Args:
-        lengths: (S,) int64.
-        parts: those that have a cell each, as siblings do on a device. With at most k heads a word,
-            n k arcs share n heads: a part (g, h, m, s) is one of k g's, and of at most k n^2 / 2
-            pairs of modifiers of one head.
-    """
-    nodes = lengths.astype(np.int64) + 1
-    cells = MATRICES * nodes**2
-    if parts.words < 4:
-        return cells + nodes**3 if parts.words == 3 else cells
-    heads = nodes if parts.max_heads is None else np.minimum(nodes, parts.max_heads)
-    return cells + (heads * nodes) ** 2 // 2 + parts.labels * nodes**2
-
-
 OWN, LOWER, CHAIN = range(3)  # how a sentence is parsed
 
 
-def permitted_orders(lengths: np.ndarray, parts: PartSize, max_cells: int) -> np.ndarray:
+def permitted_orders(lengths: np.ndarray, cells: np.ndarray, max_cells: int) -> np.ndarray:
     """(S,) int8 OWN, LOWER or CHAIN: which search fits into `max_cells`.
 
     OWN is the model's own search, LOWER a first-order one, CHAIN none.
@@ -71,14 +36,13 @@ def permitted_orders(lengths: np.ndarray, parts: PartSize, max_cells: int) -> np
 
     Args:
         lengths: (S,) int64 words.
-        parts: what the model reads: sentences that are too long for parts of more than two words
-            are parsed by arc scores alone. Sentences too long for these get no search, but every
-            word the word before it as its head.
+        cells: (S,) int64, what scores and search of each sentence take: sentences that are too long
+            for these are parsed by arc scores alone. Sentences too long for arcs get no search, but
+            every word the word before it as its head.
         max_cells: of one sentence.
     """
     orders = np.where(sentence_cells(lengths, PartSize(2)) > max_cells, CHAIN, OWN)
-    too_long = sentence_cells(lengths, parts) > max_cells
-    return np.where((orders == OWN) & too_long, LOWER, orders).astype(np.int8)
+    return np.where((orders == OWN) & (cells > max_cells), LOWER, orders).astype(np.int8)
 
 
 class Admission:
@@ -88,15 +52,17 @@ class Admission:
         lengths: (S,) words of each sentence, in main memory.
         batch_size: most sentences of a batch.
         budget: cells of a batch; a sentence that needs more is a batch of its own.
-        parts: as in `sentence_cells`.
+        cells: (S,) int64, of each sentence.
     Raises: ConfigError: the size is no size.
     """
 
-    def __init__(self, lengths: np.ndarray, batch_size: int, budget: int, parts: PartSize) -> None:
+    def __init__(
+        self, lengths: np.ndarray, batch_size: int, budget: int, cells: np.ndarray
+    ) -> None:
         if batch_size < 1:
             raise ConfigError(f"batch_size is {batch_size}, at least 1 is needed")
         self._order = np.argsort(-lengths, kind="stable")
-        self._cells = sentence_cells(lengths[self._order], parts)
+        self._cells = cells[self._order]
         self._batch_size = batch_size
         self.budget = budget
 
@@ -132,22 +98,17 @@ def gpu_budget(free: int) -> int:
     return max(1, min(GPU_BUDGET, free // GPU_SHARE))
 
 
-def run_in_parts(
-    work: Callable[[np.ndarray], int],
-    batch: Batch,
-    batch_size: int,
-    threads: int,
-    progress: Callable[[int], None] = lambda sentences: None,
-) -> None:
+def run_in_parts(work: Callable[[np.ndarray], int], batch: Encoded, how: How) -> None:
     """Do some work on every part of a batch in threads, sentence numbers (K,)."""
-    admission = Admission(batch.lengths, batch_size, CPU_BUDGET, PartSize(2))
+    cells = sentence_cells(batch.lengths, PartSize(2))
+    admission = Admission(batch.lengths, how.batch_size, CPU_BUDGET, cells)
     parts = [part for part, _ in admission.run(len)]
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(how.threads) as pool:
         for done in pool.map(work, parts):
-            progress(done)
+            how.progress(done)
 
 
-def write_chains(batch: Batch, known: np.ndarray, found: Found) -> None:
+def write_chains(batch: Encoded, known: np.ndarray, found: Found) -> None:
     """Write down, for every word, the word before it as its head; beside known heads, the root.
 
     Args:

@@ -20,9 +20,10 @@ from gpuparse.features.plan import (
     most_arc_rows,
     most_sibling_rows,
 )
-from gpuparse.scoring.hashing import WORD, fold, mix
-from gpuparse.scoring.tensors import TensorBatch, part_keys, row_finder
-from gpuparse.scoring.weights import FeatureMap
+from gpuparse.scorers.linear.bags import part_keys, row_finder
+from gpuparse.scorers.linear.hashing import WORD, fold, mix
+from gpuparse.scorers.linear.weights import FeatureMap
+from gpuparse.scorers.tensors import TensorBatch
 
 _ROLES = ("head", "sibling", "modifier")
 

@@ -9,22 +9,20 @@ from gpuparse.data.batch import Batch
 from gpuparse.features.plan import NO_NODE, NO_NODE_VALUE, ArcPlan, LabelPlan
 from gpuparse.inference.backends import choose_engine
 from gpuparse.parts import BY_NAME
-from gpuparse.scoring.admission import ROWS_AT_ONCE
-from gpuparse.scoring.arcs import TorchScorer
-from gpuparse.scoring.hashing import fold, mix
-from gpuparse.scoring.native import GraphHeads, sentences_of
-from gpuparse.scoring.tensors import (
+from gpuparse.scorers.linear.arcs import TorchScorer
+from gpuparse.scorers.linear.bags import bag_of, sum_bags
+from gpuparse.scorers.linear.hashing import fold, mix
+from gpuparse.scorers.linear.weights import Weights, label_map
+from gpuparse.scorers.native import GraphHeads, sentences_of
+from gpuparse.scorers.sizes import ROWS_AT_ONCE
+from gpuparse.scorers.tensors import (
     AnyBatch,
     TensorBatch,
     as_arrays,
     as_tensors,
-    bag_of,
     device_of,
-    sum_bags,
+    first_best,
 )
-from gpuparse.scoring.vector_scores import NodeVectors, adding_labels, labels_of_trees, nodes_of
-from gpuparse.scoring.weights import Weights, label_map
-from gpuparse.scoring.word_vectors import WordVectors
 
 LABEL_ROLES = BY_NAME["label"].roles
 
@@ -35,7 +33,6 @@ def best_labels(
     plan: LabelPlan,
     weights: Weights,
     *,
-    vectors: WordVectors | NodeVectors | None = None,
     backend: str = "auto",
 ) -> Tensor:
     """The best label of every arc of finished trees.
@@ -44,32 +41,28 @@ def best_labels(
         batch: B sentences of at most N - 1 words.
         heads: (B, N) int64 trees, -1 at the root and in padding.
         plan, weights: the compiled templates, and one line of weights, a label each, per key.
-        vectors: what adds to the scores; of the batch already where it is on the device.
         backend: "cpu" (native code), "torch" (any device), or "auto".
     Returns: (B, N) int64 label numbers, the first of equals; -1 at the root and in padding.
     Cost: O(templates * labels) a word.
     Source: McDonald, Lerman & Pereira (2006): labels as a second stage.
     """
     if choose_engine(backend, device_of(batch)) == "torch":
-        scores = tree_label_scores(as_tensors(batch), heads, plan, weights, vectors)
+        scores = tree_label_scores(as_tensors(batch), heads, plan, weights)
         return torch.where(heads >= 0, first_best(scores), NO_NODE)
     words = heads >= 0
     ragged = torch.full((batch.values.shape[1],), NO_NODE, dtype=torch.int64)
     places = as_tensors(batch).places()
     ragged[places[words]] = heads[words]
     labels = np.full(len(ragged), NO_NODE, np.int64)
-    label_ragged(as_arrays(batch), ragged.numpy(), plan, weights, labels, vectors)
+    label_ragged(as_arrays(batch), ragged.numpy(), plan, weights, labels)
     return torch.where(words, torch.from_numpy(labels)[places], NO_NODE)
 
 
 def label_ragged(
     batch: Batch, heads: np.ndarray, plan: LabelPlan, weights: Weights, labels: np.ndarray,
-    vectors: WordVectors | NodeVectors | None = None,
 ) -> None:  # fmt: skip
     """As `best_labels`, in native code: fill `labels` (T,) from `heads` (T,), both by place."""
-    native.call(
-        "label_batch", sentences_of(batch), plan, weights.array, vectors, heads, None, labels
-    )
+    native.call("label_batch", sentences_of(batch), plan, weights.array, None, heads, None, labels)
 
 
 def best_graph_labels(
@@ -80,7 +73,6 @@ def best_graph_labels(
     weights: Weights,
     may_be_primary: np.ndarray,
     *,
-    vectors: WordVectors | NodeVectors | None = None,
     backend: str = "auto",
 ) -> Tensor:
     """The best label of every arc of graphs in which words may have several heads.
@@ -95,7 +87,6 @@ def best_graph_labels(
         arcs: (B, N, N) bool, [b, h, m]; an arc is primary if heads[b, m] is h.
         plan, weights: the compiled templates, and one line of weights, a label each, per key.
         may_be_primary: (labels,) bool: the labels that primary arcs may have, one at least.
-        vectors: as in `best_labels`.
         backend: "cpu" (native code), "torch" (any device), or "auto".
     Returns:
         (B, N, N) int64 label numbers, [b, h, m], the first of equals; -1 where there is no arc.
@@ -110,7 +101,7 @@ def best_graph_labels(
     if choose_engine(backend, device_of(batch)) == "torch":
         permitted = torch.from_numpy(may_be_primary).to(arcs.device)
         labels[b, h, m] = graph_labels(
-            as_tensors(batch), heads, (b, h, m), plan, weights, permitted, vectors
+            as_tensors(batch), heads, (b, h, m), plan, weights, permitted
         )
         return labels
     n_places, places = batch.values.shape[1], as_tensors(batch).places()
@@ -129,7 +120,6 @@ def best_graph_labels(
         weights,
         may_be_primary,
         found,
-        vectors,
     )
     labels[b[order], h[order], m[order]] = torch.from_numpy(found)
     return labels
@@ -144,7 +134,6 @@ def label_ragged_graphs(
     weights: Weights,
     may_be_primary: np.ndarray,
     labels: np.ndarray,
-    vectors: WordVectors | NodeVectors | None = None,
 ) -> None:
     """As `best_graph_labels`, in native code: fill `labels` (A,), one for each of `arc_heads` (A,).
 
@@ -156,7 +145,7 @@ def label_ragged_graphs(
     _require_primary(may_be_primary)
     graphs = GraphHeads(arc_starts, arc_heads, may_be_primary)
     native.call(
-        "label_batch", sentences_of(batch), plan, weights.array, vectors, heads, graphs, labels
+        "label_batch", sentences_of(batch), plan, weights.array, None, heads, graphs, labels
     )
 
 
@@ -167,7 +156,6 @@ def _require_primary(may_be_primary: np.ndarray) -> None:
 
 def tree_label_scores(
     batch: TensorBatch, heads: Tensor, plan: LabelPlan, weights: Weights,
-    vectors: WordVectors | NodeVectors | None = None,
 ) -> Tensor:  # fmt: skip
     """(B, N, labels) scores of the labels of finished trees (B, N), 0 where there is no word."""
     lines = label_lines(
@@ -178,19 +166,7 @@ def tree_label_scores(
         plan,
         len(weights.array),
     )
-    scores = sum_bags(bag_of(weights, heads.device, lines.shape[-1]), lines)
-    nodes = nodes_of(batch, vectors)
-    if nodes is None or not nodes.of.has_labels:
-        return scores
-    more = labels_of_trees(nodes, heads)[..., : scores.shape[-1]]
-    more = more.masked_fill((heads < 0).unsqueeze(-1), 0)
-    return _with_vectors(scores, more, nodes)
-
-
-def _with_vectors(scores: Tensor, more: Tensor, nodes: NodeVectors) -> Tensor:
-    """(..., labels) what templates score where vectors leave the label open, and vectors score."""
-    are_open = nodes.have_open_labels(more)
-    return scores.to(more.dtype).masked_fill(~are_open.unsqueeze(-1), 0) + more
+    return sum_bags(bag_of(weights, heads.device, lines.shape[-1]), lines)
 
 
 def graph_labels(
@@ -200,12 +176,11 @@ def graph_labels(
     plan: LabelPlan,
     weights: Weights,
     may_be_primary: Tensor,
-    vectors: WordVectors | NodeVectors | None = None,
 ) -> Tensor:
     """(A,) labels of the arcs given as sentences, heads and modifiers (A,)."""
     b, h, m = arcs
     refused = (heads[b, m] == h).unsqueeze(1) & ~may_be_primary
-    scores = arc_label_scores(batch, heads, arcs, plan, weights, vectors)
+    scores = arc_label_scores(batch, heads, arcs, plan, weights)
     return first_best(scores.masked_fill(refused, -torch.inf))
 
 
@@ -215,19 +190,13 @@ def arc_label_scores(
     arcs: tuple[Tensor, Tensor, Tensor],
     plan: LabelPlan,
     weights: Weights,
-    vectors: WordVectors | NodeVectors | None = None,
 ) -> Tensor:
     """(A, labels) scores of the labels of arcs of finished graphs, given as `graph_labels`."""
-    b, h, m = arcs
+    b, h, _ = arcs
     everywhere = torch.ones_like(h, dtype=torch.bool)
     positions = arc_positions(heads, *arcs)
     lines = label_lines(batch, batch.starts[b], positions, everywhere, plan, len(weights.array))
-    scores = sum_bags(bag_of(weights, h.device, lines.shape[-1]), lines)
-    nodes = nodes_of(batch, vectors)
-    if nodes is None or not nodes.of.has_labels:
-        return scores
-    more = nodes.labels(b, h, m)[..., : scores.shape[-1]]
-    return _with_vectors(scores, more, nodes)
+    return sum_bags(bag_of(weights, h.device, lines.shape[-1]), lines)
 
 
 def label_lines(
@@ -262,13 +231,6 @@ def label_lines(
         line = (mix(key, f + 1) * n_lines) >> 32
         rows.append(torch.where(fires, line, n_lines))
     return torch.stack(rows, -1) if rows else h.new_zeros(*h.shape, 0)
-
-
-def first_best(scores: Tensor) -> Tensor:
-    """The number of the highest of the last dimension, the first of equals."""
-    best = scores.max(-1, keepdim=True).values
-    numbers = torch.arange(scores.shape[-1], device=scores.device)
-    return torch.where(scores == best, numbers, scores.shape[-1]).min(-1).values
 
 
 def tree_positions(heads: Tensor) -> list[Tensor]:
@@ -324,37 +286,23 @@ def _last_true(mask: Tensor) -> Tensor:
     return torch.where(mask, nodes, NO_NODE).max(-1).values
 
 
-def best_arc_labels(
-    batch: AnyBatch,
-    plan: ArcPlan,
-    weights: Weights,
-    *,
-    vectors: WordVectors | NodeVectors | None = None,
-    rows_at_once: int = ROWS_AT_ONCE,
-) -> tuple[Tensor, Tensor]:
-    """The best label of every arc, whatever tree it may be in, by operations of torch.
+def all_label_scores(
+    batch: AnyBatch, plan: ArcPlan, weights: Weights, *, rows_at_once: int = ROWS_AT_ONCE
+) -> Tensor:
+    """The scores of all labels of every arc, whatever tree it may be in, by operations of torch.
 
     Args:
         batch: B sentences of at most N - 1 words, on the device that is to do the work.
         plan: of `compile_joint_labels`.
         weights: (lines, L), one column a label.
-        vectors: what adds to the scores.
-        rows_at_once: feature rows and label scores held in memory at a time, at least.
-    Returns: (B, N, N) what the best label of each arc scores, in the type of `arc_scores`, and (B,
-        N, N) int64 its number, the first of equals. Column 0, the diagonal and padding hold nothing
-        of use.
+        rows_at_once: feature rows held in memory at a time, at least.
+    Returns: (B, N, N, L), in the type of `arc_scores`. Column 0, the diagonal and padding hold
+        nothing of use.
     Cost: O(templates * labels) an arc.
     Source: Carreras (2007), section 2: the best label of each dependency is chosen as its part is
         scored.
     """
-    batch = as_tensors(batch)
-    more = adding_labels(nodes_of(batch, vectors))
     lines = label_map(len(weights.array))
-    scorer = TorchScorer(batch, plan, lines, weights, rows_at_once, more=more)
-
-    def best(scores: Tensor) -> tuple[Tensor, ...]:
-        scores = scores.reshape(*scores.shape[:2], -1)  # those of a single label are (G, N)
-        return scores.max(-1).values, first_best(scores)
-
-    most, first = scorer.reduced(best)
-    return most, first
+    scorer = TorchScorer(as_tensors(batch), plan, lines, weights, rows_at_once)
+    scores = scorer.scores()
+    return scores.reshape(*scores.shape[:3], -1)  # those of a single label are (B, N, N)

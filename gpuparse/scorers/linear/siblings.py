@@ -13,20 +13,13 @@ from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.features.plan import LINE, NO_CODE, NO_SIBLING, ArcPlan, Plan, SiblingPlan
 from gpuparse.inference.backends import choose_engine, run_in_threads
-from gpuparse.scoring.admission import ROWS_AT_ONCE
-from gpuparse.scoring.arcs import TorchScorer
-from gpuparse.scoring.hashing import WORD, fold, mix
-from gpuparse.scoring.native import make_scorer, sentences_of
-from gpuparse.scoring.tensors import (
-    AnyBatch,
-    TensorBatch,
-    as_arrays,
-    as_tensors,
-    bag_of,
-    device_of,
-    sum_bags,
-)
-from gpuparse.scoring.weights import FeatureMap, Weights
+from gpuparse.scorers.linear.arcs import TorchScorer
+from gpuparse.scorers.linear.bags import bag_of, sum_bags
+from gpuparse.scorers.linear.hashing import WORD, fold, mix
+from gpuparse.scorers.linear.weights import FeatureMap, Weights
+from gpuparse.scorers.native import make_scorer, sentences_of
+from gpuparse.scorers.sizes import ROWS_AT_ONCE
+from gpuparse.scorers.tensors import AnyBatch, TensorBatch, as_arrays, as_tensors, device_of
 
 
 def sibling_scores(
@@ -42,7 +35,7 @@ def sibling_scores(
 
     Args:
         batch: B sentences of at most N - 1 words, on the device that is to do the work.
-        plan, features, weights: as in `gpuparse.scoring.arcs.arc_scores`.
+        plan, features, weights: as in `gpuparse.scorers.linear.arcs.arc_scores`.
         backend: "cpu" (native code), "torch" (any device), or "auto".
         rows_at_once: feature rows that the torch form holds in memory at a time, at least.
     Returns: siblings (B, N, N, N): [b, h, m, s] is the modifier m of h with the inner sibling s,

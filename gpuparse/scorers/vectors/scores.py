@@ -1,7 +1,6 @@
 """What word vectors add to the scores of arcs and labels: public functions, torch forms."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -11,9 +10,9 @@ from gpuparse import native
 from gpuparse.errors import ScoreError
 from gpuparse.features.word_vectors import FURTHER, VectorPlan
 from gpuparse.inference.backends import choose_engine
-from gpuparse.inference.scores import read_cells
-from gpuparse.scoring.native import sentences_of
-from gpuparse.scoring.tensors import (
+from gpuparse.inference.scores import Scores, read_cells
+from gpuparse.scorers.native import sentences_of
+from gpuparse.scorers.tensors import (
     EXACT_BELOW,
     AnyBatch,
     TensorBatch,
@@ -21,7 +20,7 @@ from gpuparse.scoring.tensors import (
     as_tensors,
     device_of,
 )
-from gpuparse.scoring.word_vectors import (
+from gpuparse.scorers.vectors.word_vectors import (
     BETWEEN_TERMS,
     MOST_POINTS,
     OCCURRENCES,
@@ -122,7 +121,7 @@ class DeviceVectors:
         ]
 
     def _on_device(self, array: np.ndarray) -> Tensor:
-        return torch.from_numpy(array).to(self.device)
+        return torch.tensor(array, device=self.device)  # a copy: it may be mapped, read-only
 
     def nodes(self, batch: TensorBatch) -> "NodeVectors":
         """The vectors of all nodes of a batch on the device."""
@@ -247,6 +246,18 @@ class NodeVectors:
         scores = (head * modifier) @ products.T + head @ of_heads.T + modifier @ of_modifiers.T
         return self._as_label_scores(scores + constants)
 
+    def with_labels(self, before: Tensor, own: Tensor) -> Tensor:
+        """(..., labels) what templates score where vectors leave the label open, and vectors."""
+        are_open = self.have_open_labels(own)
+        return before.to(own.dtype).masked_fill(~are_open.unsqueeze(-1), 0) + own
+
+    def all_labels(self) -> Tensor:
+        """(B, N, N, labels) of all arcs."""
+        n_sentences, n_nodes = self.heads.shape[:2]
+        arcs = torch.arange(n_sentences * n_nodes, device=self.heads.device)
+        found = self.labels_of_heads(arcs // n_nodes, arcs % n_nodes)
+        return found.reshape(n_sentences, n_nodes, *found.shape[1:])
+
     def labels_of_heads(self, b: Tensor, h: Tensor) -> Tensor:
         """(G, N, labels) of all arcs from the heads h of sentences b, each (G,)."""
         n = self.of.first_label
@@ -265,6 +276,20 @@ class NodeVectors:
         gap = nodes.unsqueeze(0) - nodes.unsqueeze(1)
         bucket = torch.from_numpy(plan.buckets)[(gap.abs() - 1).clamp(0, len(plan.buckets) - 1)]
         return bucket + plan.n_buckets * (gap < 0)
+
+
+def added_vectors(nodes: NodeVectors, before: Scores | None) -> Scores:
+    """The scores of a batch by its vectors, added to those before, which count for open arcs."""
+    if before is None:
+        found = Scores(nodes.arcs(), nodes.batch.lengths)
+    else:
+        found = replace(before, arc=nodes.with_templates(before.arc))
+    for kind in FURTHER:
+        more = nodes.parts(kind)
+        if more is not None:
+            known = getattr(found, kind)
+            found = replace(found, **{kind: more if known is None else known + more})
+    return found
 
 
 def parts_of_pairs(kind: str, pairs: Tensor) -> Tensor:
@@ -313,15 +338,6 @@ def add_between(scores: Tensor, values: Tensor, of_heads: Tensor, of_modifiers: 
                 sums = of_heads[..., z].unsqueeze(2) + of_modifiers[..., z].unsqueeze(1)
                 adds = torch.where(is_there, sums, adds)
             scores += torch.where(count > occurrence, adds, 0.0)
-
-
-def adding_labels(
-    nodes: NodeVectors | None,
-) -> Callable[[Tensor, Tensor], Tensor] | None:
-    """What `TorchScorer` of labels adds: the labels of all arcs of some heads."""
-    if nodes is None or not nodes.of.has_labels:
-        return None
-    return nodes.labels_of_heads
 
 
 def nodes_of(batch: TensorBatch, vectors: WordVectors | NodeVectors | None) -> NodeVectors | None:

@@ -1,18 +1,10 @@
-"""Engines of a parser: what they search with, what they find, and which of them runs."""
+"""What engines find: trees, graphs, and their labels and probabilities."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-
-from gpuparse.errors import ScoreError
-from gpuparse.extras import require
-from gpuparse.features.plan import LabelPlan, Plan
-from gpuparse.inference.decoders import DECODERS, Engine
-from gpuparse.scoring.pruning import Pruner
-from gpuparse.scoring.weights import FeatureMap, JointLabels, Weights
-from gpuparse.scoring.word_vectors import WordVectors
 
 
 class LabelLimits(NamedTuple):
@@ -25,28 +17,10 @@ class LabelLimits(NamedTuple):
     class_of: np.ndarray
     masks: np.ndarray
 
-
-class Scored(NamedTuple):
-    """What a parser scores and searches with.
-
-    label_plan: of labels of finished trees. joint: of labels found with the trees.
-    may_be_primary: (labels,) bool, of graphs: the labels that arcs from primary heads may have.
-    vectors: what adds to the scores of arcs and labels.
-    """
-
-    plan: Plan
-    features: FeatureMap
-    arcs: Weights
-    decoder: str
-    single_root: bool
-    min_gain: float
-    label_plan: LabelPlan | None = None
-    joint: JointLabels | None = None
-    label_weights: Weights | None = None
-    may_be_primary: np.ndarray | None = None
-    pruner: Pruner | None = None
-    limits: LabelLimits | None = None
-    vectors: WordVectors | None = None
+    def sets(self) -> list[list[int]]:
+        """The labels of each set."""
+        of_label, n_sets = self.masks[self.class_of], int(self.masks.max(initial=0)).bit_length()
+        return [np.flatnonzero(of_label >> k & 1).tolist() for k in range(n_sets)]
 
 
 class GraphArcs(NamedTuple):
@@ -121,30 +95,3 @@ def arcs_of_cells(
     tokens = starts[sentence] + modifiers
     order = np.lexsort([heads, tokens])
     return GraphArcs(tokens[order], heads[order], np.full(len(cells), -1))
-
-
-def parsing_engine(decoder: str, device: str, backend: str) -> Engine:
-    """The engine that parses.
-
-    Args:
-        decoder: a name in `DECODERS`.
-        device: "cpu" or "cuda".
-        backend: "auto" or a key of `ENGINES`.
-    Raises:
-        ScoreError: an unknown backend, or one that cannot run this decoder there.
-        MissingPackageError: the device or the backend needs torch, which is not installed.
-    """
-    is_native = device == "cpu" and backend in ("auto", "cpu")
-    if DECODERS[decoder].is_higher_order and not is_native:
-        raise ScoreError(
-            f"decoder {decoder} parses in native code, on the CPU: give device cpu, and backend"
-            " auto or cpu"
-        )
-    if is_native:
-        return "native"
-    require(f"device {device}" if device != "cpu" else f"backend {backend}", "torch")
-    import torch  # native code needs none of it
-
-    from gpuparse.inference.backends import choose_engine
-
-    return choose_engine(backend, torch.device(device), has_kernels=True)

@@ -6,14 +6,16 @@ from typing import BinaryIO, Literal, NamedTuple
 
 import numpy as np
 
+from gpuparse.data.conll import MAX_LINE
 from gpuparse.data.treebank import place
 from gpuparse.errors import DataError
 from gpuparse.files import COMPRESSED, is_compressed
-from gpuparse.text.characters import (
+from gpuparse.formats.paragraphs import (
     MAX_SPACES,
     SPACES,
     are_spaces,
     code_points,
+    line_segments,
     segments,
     space_runs,
 )
@@ -21,6 +23,7 @@ from gpuparse.text.characters import (
 OnTextError = Literal["fail", "skip"]
 CHUNK = 4 << 20  # bytes
 _BLANK_LINE = re.compile(rb"(?:\r\n|\r(?!\n)|\n)[ \t]*[\r\n]")
+_LINE_END = re.compile(rb"\r\n|\r(?!\n)|\n")
 _SPACES = re.compile(b"(?:%s)*" % b"|".join(re.escape(chr(code).encode()) for code in SPACES))
 _LONGEST = 3  # bytes of a space
 
@@ -43,6 +46,7 @@ class TextChunk(NamedTuple):
     """Some segments of a text (`characters.segments`); none of its parts is known elsewhere.
 
     faults: errors of the text that was left out before it; the messages begin with file:line.
+    of_lines: whether each line is a sentence, and a segment with the empty lines after it.
     """
 
     data: bytes  # valid UTF-8 without NUL
@@ -55,19 +59,25 @@ class TextChunk(NamedTuple):
     begins_paragraph: bool
     ends_paragraph: bool
     faults: tuple[DataError, ...] = ()
+    of_lines: bool = False
+
+    def segments(self, codes: np.ndarray, spaces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Its segments; see `gpuparse.formats.paragraphs.segments`."""
+        return (line_segments if self.of_lines else segments)(codes, spaces)
 
 
-def text_chunk(text: bytes, source: str) -> TextChunk:
+def text_chunk(text: bytes, source: str, *, of_lines: bool = False) -> TextChunk:
     """A whole text as one chunk.
 
+    Args: of_lines: whether each line is a sentence.
     Raises: DataError, whose text begins with file:line: NUL, bytes that are not UTF-8, or too much
         white space.
     """
-    reader = _Reader(source, TextPlace())
+    reader = _Reader(source, TextPlace(), of_lines)
     codes, spaces, fault = _characters(text, at_end=True)
     if fault is not None:
         raise reader.error(text, fault)
-    return reader.chunk(text, codes, len(segments(codes, spaces)[0]), ends_paragraph=True)
+    return reader.chunk(text, codes, len(reader.segments(codes, spaces)[0]), ends_paragraph=True)
 
 
 def stream_text(
@@ -77,6 +87,7 @@ def stream_text(
     chunk_bytes: int = CHUNK,
     on_error: OnTextError = "fail",
     start: TextPlace | None = None,
+    of_lines: bool = False,
 ) -> Iterator[TextChunk]:
     """Reads a text of any size.
 
@@ -85,25 +96,62 @@ def stream_text(
         source: its name in messages.
         chunk_bytes: bytes read at a time. The segments do not depend on it.
         on_error: what to do with NUL, bytes that are not UTF-8 and too much white space. "fail":
-            raise. "skip": leave out the segment, up to the next text after a blank line, and record
-            the error in `faults`.
+            raise. "skip": leave out the segment, up to the next text after a blank line, or to the
+            next line, and record the error in `faults`.
         start: where the first byte is in the whole text; None: at its beginning.
+        of_lines: whether each line is a sentence.
     Yields: the chunks; an empty text has none. Faults after the last segment come in a chunk
         without text.
     Raises: DataError, whose text begins with file:line.
     Cost: 15 ns a character; memory for two chunks.
     """
-    yield from _chunks(_Reader(source, start or TextPlace()), binary_file, chunk_bytes, on_error)
+    reader = _Reader(source, start or TextPlace(), of_lines)
+    yield from _chunks(reader, binary_file, chunk_bytes, on_error)
+
+
+def immediate_text(
+    binary_file: BinaryIO, source: str, *, on_error: OnTextError = "fail", of_lines: bool = False
+) -> Iterator[TextChunk]:
+    """Reads a text as it arrives: a paragraph as soon as its empty line is there, or a line.
+
+    Further empty lines are left out.
+
+    Args, Raises: those of `stream_text`.
+    """
+    reader = _Reader(source, TextPlace(), of_lines)
+    held, is_open = b"", True
+    while is_open:
+        line = binary_file.readline(MAX_LINE + 1)
+        is_open = bool(line)
+        held += line
+        if is_open and not line.endswith(b"\n"):
+            continue
+        if not held.strip():
+            reader.skip(held)
+            held = b""
+        elif not is_open or of_lines or not line.strip():
+            codes, spaces, fault = _characters(held, at_end=True)
+            if fault is not None and on_error == "fail":
+                raise reader.error(held, fault)
+            if fault is not None:
+                error = reader.error(held, fault)
+                reader.skip(held)
+                held, codes, spaces = b"", codes[:0], spaces[:0]
+            n_segments = len(reader.segments(codes, spaces)[0])
+            faults = () if fault is None else (error,)
+            yield reader.chunk(held, codes, n_segments, ends_paragraph=True, faults=faults)
+            held = b""
 
 
 def pass_text(
-    binary_file: BinaryIO, source: str, *, on_error: OnTextError = "fail", start: TextPlace
-) -> TextPlace:
-    """The place after a text that ends where a paragraph does.
+    binary_file: BinaryIO, source: str, *, on_error: OnTextError = "fail", start: TextPlace,
+    of_lines: bool = False,
+) -> TextPlace:  # fmt: skip
+    """The place after a text that ends where a paragraph does, or a line.
 
     Args, Raises, Cost: those of `stream_text`.
     """
-    reader = _Reader(source, start)
+    reader = _Reader(source, start, of_lines)
     for _ in _chunks(reader, binary_file, CHUNK, on_error):
         pass
     return TextPlace(
@@ -112,7 +160,7 @@ def pass_text(
 
 
 def paragraph_cuts(path: str, cuts: list[int]) -> list[int]:
-    """The byte offsets of paragraphs from those behind blank lines; both ascend.
+    """The byte offsets of paragraphs from those behind blank lines, or of lines; both ascend.
 
     White space after a blank line belongs to what is before it, that at the beginning of a text to
     its first paragraph.
@@ -149,7 +197,7 @@ def _chunks(
         pending += block
         if is_skipping:
             if not is_after_blank:
-                found = _BLANK_LINE.search(pending)
+                found = (_LINE_END if reader.of_lines else _BLANK_LINE).search(pending)
                 is_after_blank = found is not None
                 # Half a blank line may be at the end.
                 end = (
@@ -168,7 +216,7 @@ def _chunks(
             continue
         codes, spaces, fault = _characters(pending, at_end=not block)
         text = pending if fault is None else pending[: fault.offset]
-        starts, begins = segments(codes, spaces)
+        starts, begins = reader.segments(codes, spaces)
         if not block and fault is None:
             if text or faults:
                 yield reader.chunk(
@@ -199,8 +247,8 @@ def _chunks(
 class _Reader:
     """The place that was reached in a text."""
 
-    def __init__(self, source: str, start: TextPlace) -> None:
-        self.source = source
+    def __init__(self, source: str, start: TextPlace, of_lines: bool = False) -> None:
+        self.source, self.of_lines = source, of_lines
         self.line, self.byte, self.character, self.segment, self.is_new_document = start
         self.is_new_paragraph = True
 
@@ -216,7 +264,9 @@ class _Reader:
         """The next bytes as a chunk."""
         made = TextChunk(
             text, self.source, self.line, self.byte, self.character, self.segment,
-            self.is_new_document, self.is_new_paragraph, ends_paragraph, faults,
+            self.is_new_document and not self.of_lines,
+            self.is_new_paragraph and not self.of_lines,
+            ends_paragraph and not self.of_lines, faults, self.of_lines,
         )  # fmt: skip
         self._pass(text)
         self.character += len(codes)
@@ -224,6 +274,10 @@ class _Reader:
         self.is_new_document &= not text
         self.is_new_paragraph = ends_paragraph
         return made
+
+    def segments(self, codes: np.ndarray, spaces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As TextChunk.segments."""
+        return (line_segments if self.of_lines else segments)(codes, spaces)
 
     def skip(self, text: bytes) -> None:
         """Pass bytes that are left out."""

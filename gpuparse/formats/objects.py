@@ -99,7 +99,8 @@ def no_form(names: Sequence[Any]) -> DataError:
     """The error of a table without a column `form`."""
     return DataError(
         "a table of sentences has one row per sentence and a column 'form' with the list of its"
-        f" words; this one has the columns {', '.join(map(repr, names[:12]))}"
+        " words, or, for models with a tokeniser, one row per document and a column 'text'; this"
+        f" one has the columns {', '.join(map(repr, names[:12]))}"
     )
 
 

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuparse.data.conll import MAX_LINE, treebank_from_bytes
-from gpuparse.data.sentences import FIELDS, PASSED_OVER, no_form, shown, twice, value_as_text
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import DataError, one_line, plural
+from gpuparse.formats.objects import FIELDS, PASSED_OVER, no_form, shown, twice, value_as_text
 
+TEXT = "text"  # the column of documents
 _SEPARATOR = "[\t\n\r]"
 _EXPECTED = {"head": "whole numbers", "feats": "text or of dicts", "misc": "text or of dicts"}
 
@@ -149,6 +150,54 @@ def _of_bytes(kind: Any) -> Any:
     if types.is_map(kind):
         return arrow.map_(_of_bytes(kind.key_type), _of_bytes(kind.item_type))
     return kind
+
+
+def has_texts(names: Collection[str]) -> bool:
+    """Whether a table with these columns has documents, and not sentences."""
+    return TEXT in names and FIELDS[0] not in names
+
+
+def frame_of_texts(frame: Any) -> Any:
+    """A pandas frame of documents as an Arrow table, without its index."""
+    import pyarrow as arrow
+
+    try:
+        return arrow.Table.from_pandas(frame, preserve_index=False)
+    except (arrow.ArrowException, UnicodeEncodeError) as error:
+        raise DataError(f"sentences: a frame that Arrow cannot hold: {one_line(error)}") from error
+
+
+def column_of_texts(table: Any, source: str) -> list[bytes | None]:
+    """The column `text` of a table or record batch, as UTF-8 that is not checked.
+
+    Raises: DataError: it has no text, or is there twice.
+    """
+    import pyarrow as arrow
+
+    if table.schema.names.count(TEXT) > 1:
+        raise twice(source, TEXT)
+    check_buffers(table, source, (TEXT,))
+    column = table.column(TEXT)
+    kind = column.type.value_type if arrow.types.is_dictionary(column.type) else column.type
+    types = arrow.types
+    is_text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    if not is_text and not types.is_null(kind):
+        raise DataError(f"{source}: column {TEXT}: expected a text per row, not {column.type}")
+    texts: list[bytes | None] = column.cast(arrow.large_string()).cast("large_binary").to_pylist()
+    return texts
+
+
+def with_rows(table: Any, rows: np.ndarray, columns: Mapping[str, list[Any]]) -> Any:
+    """Some rows of a table, each once or several times, with other texts in some columns."""
+    import pyarrow as arrow
+
+    if isinstance(table, arrow.RecordBatch):
+        table = arrow.Table.from_batches([table])
+    table = table.take(arrow.array(rows))
+    for name, texts in columns.items():
+        place = table.schema.names.index(name)
+        table = table.set_column(place, name, arrow.array(texts, arrow.string()))
+    return table
 
 
 def rows_of(table: Any, is_wanted: np.ndarray) -> Any:

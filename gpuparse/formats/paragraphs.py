@@ -1,0 +1,166 @@
+"""Paragraphs of raw text: spaces, code points, and cuts of text at fixed places."""
+
+import functools
+import re
+
+import numpy as np
+
+# What separates words: white space of Unicode, the zero-width space and the byte order mark.
+SPACES = (
+    *range(0x09, 0x0E), *range(0x1C, 0x21), 0x85, 0xA0, 0x1680, *range(0x2000, 0x200C),
+    0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF,
+)  # fmt: skip
+# Those that may be within a token, as in `10 000`.
+BLANKS = (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)
+PIECE = 1 << 15  # characters; a longer paragraph is cut into pieces
+MAX_SPACES = 100_000  # characters of a run of white space
+
+LINE_FEED, RETURN, NEXT_LINE, LINE_SEPARATOR, PARAGRAPH = 0x0A, 0x0D, 0x85, 0x2028, 0x2029
+_SENTENCE_FINAL = ".!?\u2026\u3002\uff01\uff1f\uff61\u0964\u061f\u06d4"
+_CLOSING = "\"')]}\u00bb\u201d\u2019\u203a\u300d\u300f\uff09"
+_MARKS_AFTER = re.escape(_SENTENCE_FINAL + _CLOSING)
+_IDEOGRAPHIC_END = re.compile(
+    f"[\u3002\uff01\uff1f\uff61][{_MARKS_AFTER}]*(?=[^{_MARKS_AFTER}{''.join(map(chr, SPACES))}])"
+)
+_LINE_ENDS = re.compile("\r\n|[\n\r\x85\u2028]")
+
+
+def code_points(text: bytes) -> np.ndarray:
+    """The code points of UTF-8 text: uint32.
+
+    Raises: UnicodeDecodeError.
+    Cost: 1 to 2 ns a character.
+    """
+    return np.frombuffer(text.decode().encode("utf-32-le"), np.uint32)
+
+
+def byte_offsets(codes: np.ndarray) -> np.ndarray:
+    """Where each character begins in UTF-8, and where the last one ends: int64 (C + 1,)."""
+    sizes = np.ones(len(codes), np.int64)
+    for first in (0x80, 0x800, 0x10000):
+        sizes += codes >= first
+    return np.concatenate([[0], np.cumsum(sizes)])
+
+
+def are_spaces(codes: np.ndarray) -> np.ndarray:
+    """Which characters are spaces: bool, of the shape of the code points."""
+    return _space_table()[np.minimum(codes, np.uint32(0xFFFF))]
+
+
+def ends_paragraph(spaces: str) -> bool:
+    """Whether white space ends a paragraph: it has an empty line or a paragraph separator."""
+    return chr(PARAGRAPH) in spaces or len(_LINE_ENDS.findall(spaces)) > 1
+
+
+def segments(codes: np.ndarray, spaces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The segments of a text, each a paragraph or a piece of a long one, with the spaces after it.
+
+    A paragraph ends with an empty line or U+2029. One of more than PIECE characters is cut after
+    the last end of a sentence (before a space, or else after an ideographic mark), or else the last
+    space, in the second half of PIECE characters, or else after them. Each cut depends only on
+    characters from the beginning of its paragraph to the cut, to the end of the spaces there, or
+    PIECE characters further.
+
+    Args:
+        codes: (C,) uint32, text that begins where a segment does.
+        spaces: (C,) bool.
+    Returns: first characters, int64 (S,), ascending from 0; and whether a paragraph begins there,
+        bool (S,), where the first segment is taken to do so. No segments of an empty text.
+    Cost: 10 ns a character.
+    """
+    if not len(codes):
+        return np.empty(0, np.int64), np.empty(0, np.bool_)
+    first, last = space_runs(spaces)
+    units = np.concatenate([[0], np.cumsum(_line_ends(codes))])
+    is_break = (units[last] - units[first] > 1) & (last < len(codes)) & (first > 0)
+    paragraphs = np.concatenate([[0], last[is_break], [len(codes)]])
+    starts: list[int] = []
+    begins: list[bool] = []
+    long = np.diff(paragraphs) > PIECE
+    if not long.any():
+        return paragraphs[:-1].astype(np.int64), np.ones(len(paragraphs) - 1, np.bool_)
+    for start, end, is_long in zip(paragraphs[:-1].tolist(), paragraphs[1:].tolist(), long.tolist(),
+                                   strict=True):  # fmt: skip
+        cuts = _pieces(codes, first, last, start, end) if is_long else [start]
+        starts += cuts
+        begins += [True] + [False] * (len(cuts) - 1)
+    return np.array(starts, np.int64), np.array(begins, np.bool_)
+
+
+def line_segments(codes: np.ndarray, spaces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """As `segments`: lines with the spaces and the empty lines after each; none begins a paragraph.
+
+    Args: those of `segments`.
+    """
+    if not len(codes):
+        return np.empty(0, np.int64), np.empty(0, np.bool_)
+    first, last = space_runs(spaces)
+    units = np.concatenate([[0], np.cumsum(_line_ends(codes))])
+    is_break = (units[last] > units[first]) & (last < len(codes)) & (first > 0)
+    starts = np.concatenate([[0], last[is_break]]).astype(np.int64)
+    return starts, np.zeros(len(starts), np.bool_)
+
+
+def space_runs(spaces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First character of each run of spaces, and the one after it."""
+    edges = np.flatnonzero(np.diff(spaces, prepend=False, append=False))
+    return edges[::2], edges[1::2]
+
+
+def _line_ends(codes: np.ndarray) -> np.ndarray:
+    """Lines that end with a character; 2 for the end of a paragraph."""
+    ends = (codes == LINE_FEED) | (codes == NEXT_LINE) | (codes == LINE_SEPARATOR)
+    returns = codes == RETURN
+    returns[:-1] &= codes[1:] != LINE_FEED
+    return (ends | returns).astype(np.int64) + 2 * (codes == PARAGRAPH)
+
+
+def _pieces(
+    codes: np.ndarray, first: np.ndarray, last: np.ndarray, start: int, end: int
+) -> list[int]:
+    """Where the pieces of a long paragraph begin; `first` and `last` are the runs of spaces."""
+    cuts = [start]
+    while end - start > PIECE:
+        middle, limit = start + PIECE // 2, start + PIECE
+        runs = slice(*np.searchsorted(last, [middle, limit], side="right").tolist())
+        sentences = [
+            cut
+            for before, cut in zip(first[runs].tolist(), last[runs].tolist(), strict=True)
+            if _ends_sentence(codes, before)
+        ]
+        if sentences:
+            cut = sentences[-1]
+        elif ideographic := _ideographic_ends(codes[middle : limit + 1]):
+            cut = middle + ideographic[-1]
+        elif runs.start < runs.stop:
+            cut = int(last[runs.stop - 1])
+        else:
+            cut = limit
+            run = int(np.searchsorted(last, limit, side="right"))
+            if run < len(last) and first[run] <= limit:  # no space begins a piece
+                cut = int(last[run])
+        if cut >= end:
+            break
+        cuts.append(cut)
+        start = cut
+    return cuts
+
+
+def _ideographic_ends(codes: np.ndarray) -> list[int]:
+    """Where a sentence seems to begin without a space before it, as in Chinese."""
+    text = codes.tobytes().decode("utf-32-le")
+    return [found.end() for found in _IDEOGRAPHIC_END.finditer(text)]
+
+
+def _ends_sentence(codes: np.ndarray, end: int) -> bool:
+    """Whether the text before a character looks like the end of a sentence."""
+    before = "".join(map(chr, codes[max(0, end - 3) : end].tolist()))
+    return before.rstrip(_CLOSING).endswith(tuple(_SENTENCE_FINAL))
+
+
+@functools.cache
+def _space_table() -> np.ndarray:
+    """For each code point up to U+FFFF, whether it is a space; none is above."""
+    table = np.zeros(0x10000, np.bool_)
+    table[list(SPACES)] = True
+    return table

@@ -1,0 +1,414 @@
+"""Sources of sentences: inputs of every kind, in pieces, in memory that does not grow with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any, BinaryIO, Literal, Protocol, cast
+
+import numpy as np
+
+from gpuparse.data.conll import MAX_LINE, OnError, stream_treebanks, treebank_from_bytes
+from gpuparse.data.treebank import Treebank
+from gpuparse.data.vocabulary import column_ids
+from gpuparse.errors import ConfigError, DataError
+from gpuparse.formats.arrow_tables import (
+    column_of_texts,
+    has_texts,
+    read_rows,
+    rows_of,
+    with_lists,
+    with_rows,
+)
+from gpuparse.formats.documents import Split, identifiers_of, split_documents, texts_of
+from gpuparse.formats.names import CONLLU, LINES, RAW, TEXT, VERTICAL
+from gpuparse.formats.objects import FIELDS, Columns, as_conllu, read_sentences
+from gpuparse.formats.text import immediate_text, stream_text
+from gpuparse.formats.vertical import stream_vertical
+
+TEXT_CHUNK = 1 << 20  # bytes of raw text that are split into words at a time
+BATCH = 1000  # sentences of an iterable that are read at a time
+SENTENCES = "sentences"  # the name of Python objects in messages
+_OF_FILES = ("ID", "FORM", "LEMMA", "coarse tags", "fine tags", "FEATS")
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Sentences that were read together; R of them are in the input, sound or not.
+
+    treebank: the sound ones that have words. counts: (R,) words of each one, 0 for others. faults:
+    errors of those that are not sound, in order. n_sentences: that were read: R before some were
+    left out. size: bytes or rows that were read. documents: the identifiers of the documents that
+    the R sentences are from, of inputs that have some.
+    """
+
+    treebank: Treebank
+    counts: np.ndarray
+    faults: list[DataError]
+    n_sentences: int
+    size: int
+    documents: list[str] | None = field(default=None, kw_only=True)
+
+    def without(self, errors: dict[int, DataError], *, skip: bool) -> Piece:
+        """The piece without the words of some sentences of its treebank.
+
+        Args:
+            errors: what is wrong with them, by number.
+            skip: whether the output leaves them out; otherwise they are passed through.
+        """
+        if not errors:
+            return self
+        sound = _others(len(self.treebank), errors)
+        some = replace(self.treebank.only(sound), dropped=self.treebank.dropped)
+        if skip:
+            some = _without_lines(some, self.treebank.spans[~sound])
+        faults = [*self.faults, *(errors[s] for s in sorted(errors))]
+        return replace(self, treebank=some, counts=np.diff(some.word_starts), faults=faults)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows(Piece):
+    """Rows of an Arrow table that were read together.
+
+    table: has R rows. is_faulty: (R,) bool: rows that are not sound.
+    """
+
+    table: Any
+    is_faulty: np.ndarray
+
+    def without(self, errors: dict[int, DataError], *, skip: bool) -> Rows:
+        """As Piece; rows that are not left out get nulls."""
+        is_faulty, counts = self.is_faulty.copy(), self.counts.copy()
+        wrong = np.flatnonzero(counts)[sorted(errors)]
+        is_faulty[wrong], counts[wrong] = True, 0
+        of_rows = dict(zip(np.flatnonzero(self.is_faulty).tolist(), self.faults, strict=True))
+        of_rows |= dict(zip(wrong.tolist(), (errors[s] for s in sorted(errors)), strict=True))
+        some, table = self.treebank, self.table
+        if errors:
+            some = some.only(_others(len(some), errors))
+        documents = self.documents
+        if skip and is_faulty.any():
+            table, counts = rows_of(table, ~is_faulty), counts[~is_faulty]
+            if documents is not None:
+                documents = [documents[row] for row in np.flatnonzero(~is_faulty).tolist()]
+            is_faulty = np.zeros(len(counts), np.bool_)
+        faults = [of_rows[row] for row in sorted(of_rows)]
+        return replace(
+            self, treebank=some, counts=counts, faults=faults, table=table, is_faulty=is_faulty,
+            documents=documents,
+        )  # fmt: skip
+
+
+def _others(n_sentences: int, some: Iterable[int]) -> np.ndarray:
+    """(S,) bool: the sentences that are none of these."""
+    sound = np.ones(n_sentences, np.bool_)
+    sound[list(some)] = False
+    return sound
+
+
+def _without_lines(chunk: Treebank, spans: np.ndarray) -> Treebank:
+    """The treebank without these lines (F, 2) and the blank line after each."""
+    text = chunk.data
+    ends = [
+        end + (2 if text[end : end + 2].tobytes() == b"\r\n" else 1) for end in spans[:, 1].tolist()
+    ]
+    dropped = np.concatenate([chunk.dropped, np.stack([spans[:, 0], ends], 1).clip(max=len(text))])
+    is_last = bool((spans[:, 1] == len(text)).any())
+    return replace(
+        chunk,
+        dropped=dropped[np.argsort(dropped[:, 0])],
+        file_end=b"" if is_last else chunk.file_end,
+    )
+
+
+class Source(Protocol):
+    """Where sentences come from.
+
+    name: in messages. reads_ahead: whether reading takes long enough for a thread of its own.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def reads_ahead(self) -> bool: ...
+    def pieces(self) -> Iterator[Piece]:
+        """The sentences in order; an input is read once."""
+        ...
+
+    def empty(self, number: int) -> str:
+        """How messages say that a column of CoNLL-U, 1 to 5, has no value."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamSource:
+    """A stream of bytes in CoNLL-U, vertical or raw text.
+
+    kind: its format. split: of raw text. on_error: what to do with malformed sentences; see
+    `stream_treebanks`. place: where the stream begins in its file: its first line, from 1, and its
+    first byte; of raw text a TextPlace. chunk_bytes: read at a time; None: what suits the format.
+    immediate: whether sentences are read as soon as they are there, from a pipe that stays open.
+    """
+
+    file: BinaryIO
+    name: str
+    kind: str
+    split: Split | None = None
+    on_error: OnError = "fail"
+    max_line: int = MAX_LINE
+    place: Any = None
+    chunk_bytes: int | None = None
+    immediate: bool = False
+    reads_ahead: bool = False
+
+    def pieces(self) -> Iterator[Piece]:
+        """Some sentences at a time.
+
+        Raises: DataError: as the readers of the formats.
+        """
+        counted, n_read = _Counted(self.file, self.immediate), 0
+        is_whole = self.kind == CONLLU and not hasattr(self.file, "consumed")
+        for treebank in self._treebanks(cast(BinaryIO, counted)):
+            # What is written of text or words alone is longer than what was read of them.
+            size = len(treebank.data) if is_whole else counted.n_bytes - n_read
+            n_read += size
+            counts = np.diff(treebank.word_starts)
+            yield Piece(treebank, counts, list(treebank.faults), len(treebank), size)
+
+    def empty(self, number: int) -> str:
+        """With the number of the column, counted from 1, and its name."""
+        return f"column {number + 1} ({_OF_FILES[number]}) is _"
+
+    def _treebanks(self, file: BinaryIO) -> Iterator[Treebank]:
+        if self.kind == VERTICAL:
+            first = self.place.line if self.place else 1
+            for text in stream_vertical(file, self.name, first_line=first):
+                yield treebank_from_bytes(text, self.name)
+        elif self.kind in RAW:
+            yield from self._treebanks_of_text(file)
+        else:
+            line, byte = self.place or (1, 0)
+            given = {} if self.chunk_bytes is None else {"chunk_bytes": self.chunk_bytes}
+            yield from stream_treebanks(
+                file, self.name, on_error=self.on_error, max_line=self.max_line, first_line=line,
+                first_byte=byte, **given,
+            )  # fmt: skip
+
+    def _treebanks_of_text(self, file: BinaryIO) -> Iterator[Treebank]:
+        assert self.split
+        # A paragraph with a fault is not passed through: its bytes are no lines of CoNLL-U.
+        skips: Literal["fail", "skip"] = "fail" if self.on_error == "fail" else "skip"
+        of_lines = self.kind == LINES
+        if self.immediate:
+            chunks = immediate_text(file, self.name, on_error=skips, of_lines=of_lines)
+        else:
+            chunks = stream_text(
+                file, self.name, on_error=skips, chunk_bytes=TEXT_CHUNK, start=self.place,
+                of_lines=of_lines,
+            )  # fmt: skip
+        for chunk in chunks:
+            treebank = treebank_from_bytes(self.split(chunk), self.name)
+            yield replace(treebank, faults=[*chunk.faults, *treebank.faults])
+
+
+class _Counted:
+    """A stream that counts the bytes that are read of it, or of the compressed file behind it.
+
+    immediate: whether `read` returns what is there, and waits only where nothing is there.
+    """
+
+    def __init__(self, source: Any, immediate: bool) -> None:
+        self._source, self._n_bytes = source, 0
+        self._read = source.read1 if immediate else source.read
+
+    @property
+    def n_bytes(self) -> int:
+        return int(getattr(self._source, "consumed", self._n_bytes))
+
+    def read(self, size: int = -1) -> bytes:
+        block: bytes = self._read(size)
+        self._n_bytes += len(block)
+        return block
+
+    def readline(self, size: int = -1) -> bytes:
+        line: bytes = self._source.readline(size)
+        self._n_bytes += len(line)
+        return line
+
+
+@dataclass(frozen=True, kw_only=True)
+class BytesSource:
+    """CoNLL-U in memory, as one piece."""
+
+    text: bytes
+    name: str
+    reads_ahead: bool = False
+
+    def pieces(self) -> Iterator[Piece]:
+        """All sentences. Raises: DataError: as `treebank_from_bytes`."""
+        treebank = treebank_from_bytes(self.text, self.name)
+        yield Piece(treebank, np.diff(treebank.word_starts), [], len(treebank), len(self.text))
+
+    def empty(self, number: int) -> str:
+        """With the name of the column."""
+        return f"{FIELDS[number - 1]} is missing or _"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentSource:
+    """Raw texts of Python, as one piece. identifiers: of the documents; None: their numbers."""
+
+    texts: Sequence[str | None]
+    identifiers: Iterable[object] | None
+    split: Split
+    name: str = "texts"
+    reads_ahead: bool = False
+
+    def pieces(self) -> Iterator[Piece]:
+        """All sentences of all texts.
+
+        Raises: DataError: NUL in a text, or too much white space; an identifier with a line end.
+        """
+        try:
+            names = identifiers_of(self.identifiers, len(self.texts), 0)
+        except DataError as error:
+            raise DataError(f"ids{error}") from error
+        found = split_documents(self.texts, names, self.split)
+        for number, what in found.faults.items():
+            raise DataError(f"{self.name}[{number}]{what}")
+        treebank = treebank_from_bytes(found.text, self.name)
+        counts = np.diff(treebank.word_starts)
+        documents = [name for name, n in zip(names, found.counts, strict=True) for _ in range(n)]
+        yield Piece(treebank, counts, [], len(counts), len(found.text), documents=documents)
+
+    def empty(self, number: int) -> str:
+        """With the name of the column."""
+        return f"{FIELDS[number - 1]} is missing or _"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectSource:
+    """Sentences of Python lists and dicts.
+
+    tag_field: of the first sentences with words, what the tag of a (word, tag) pair is. batch:
+    sentences that are read at a time; None: all.
+    """
+
+    sentences: Iterable[Any]
+    tag_field: Callable[[list[Columns]], str]
+    keep_heads: bool
+    batch: int | None = BATCH
+    name: str = SENTENCES
+    reads_ahead: bool = False
+
+    def pieces(self) -> Iterator[Piece]:
+        """Some sentences at a time, as CoNLL-U without values in columns that are not given.
+
+        Raises: DataError: as `read_sentences` and `as_conllu`.
+        """
+        left, first, tag_field = iter(self.sentences), 0, ""
+        while True:
+            batch = list(islice(left, self.batch))
+            if not batch and (first or self.batch is not None):
+                return
+            read = read_sentences(batch, keep_heads=self.keep_heads, first=first)
+            if not tag_field and any(columns["form"] for columns in read):
+                tag_field = self.tag_field(read)
+            text = as_conllu(read, tag_field or FIELDS[2], first)
+            counts = np.array([len(columns["form"]) for columns in read], np.int64)
+            yield Piece(treebank_from_bytes(text, SENTENCES), counts, [], len(batch), len(batch))
+            if self.batch is None:
+                return
+            first += len(batch)
+
+    def empty(self, number: int) -> str:
+        """With the name of the column."""
+        return f"{FIELDS[number - 1]} is missing or _"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSource:
+    """Rows of Arrow tables, one sentence each, or one document each.
+
+    A table with a column `text` of texts and no column `form` has documents. Each of their
+    sentences becomes a row, with the values that the document has in other columns. A column `id`
+    has their identifiers; otherwise these are the numbers of the rows.
+
+    runs: tables after the numbers of their first rows. file: the TableFile that they are from;
+    None: they are objects of Python. fails: whether the first faulty row is an error at once.
+    split: of texts; None: texts are not read.
+    """
+
+    runs: Iterable[tuple[int, Any]]
+    name: str
+    file: Any
+    keep_heads: bool
+    fails: bool = False
+    split: Split | None = None
+    max_line: int = MAX_LINE
+    reads_ahead: bool = False
+
+    def pieces(self) -> Iterator[Rows]:
+        """Each run as a piece. Raises: DataError: as `read_rows`."""
+        for first, table in self.runs:
+            yield self.piece(table, first)
+
+    def piece(self, table: Any, first: int) -> Rows:
+        """The rows of a table, the first of which has a number in messages."""
+        if self.split and has_texts(table.schema.names):
+            return self._documents(table, first, self.split)
+        read = read_rows(
+            table, self._source, keep_heads=self.keep_heads, first=first, max_line=self.max_line
+        )
+        is_faulty = np.zeros(len(table), np.bool_)
+        is_faulty[list(read.faults)] = True
+        faults, size = self._errors(read.faults, first), len(table)
+        return Rows(read.treebank, read.counts, faults, size, size, table, is_faulty)
+
+    def _documents(self, table: Any, first: int, split: Split) -> Rows:
+        names = table.schema.names
+        if self.keep_heads:
+            raise ConfigError(f"{self.name}: a table of texts has no heads to keep")
+        try:
+            identifiers = identifiers_of(
+                table.column("id").to_pylist() if "id" in names else None, len(table), first
+            )
+        except DataError as error:
+            raise DataError(f"{self._source}{error}") from error
+        texts = column_of_texts(table, self._source)
+        found = split_documents(texts, identifiers, split)
+        treebank = treebank_from_bytes(found.text, self._source)
+        n_sentences = np.array(found.counts, np.int64)
+        copies = np.maximum(n_sentences, 1)  # a document without sentences has one row
+        rows = np.repeat(np.arange(len(table)), copies)
+        is_there = np.repeat(n_sentences > 0, copies)
+        counts = np.zeros(len(rows), np.int64)
+        counts[is_there] = np.diff(treebank.word_starts)
+        of_sentences = np.array(["", *texts_of(treebank)], object)
+        places = np.where(is_there, np.cumsum(is_there), 0)
+        table = with_rows(table, rows, {TEXT: of_sentences[places].tolist()})
+        ids, forms = column_ids(treebank, 1)
+        table = with_lists(table, counts, {FIELDS[0]: (ids, forms)})
+        is_faulty = np.isin(rows, list(found.faults))
+        return Rows(
+            treebank, counts, self._errors(found.faults, first), len(rows), len(copies), table,
+            is_faulty, documents=[identifiers[row] for row in rows.tolist()],
+        )  # fmt: skip
+
+    @property
+    def _source(self) -> str:
+        """What messages call the table, before the number of a row."""
+        return self.name if self.file is None else f"{self.name}:row"
+
+    def _errors(self, faults: dict[int, str], first: int) -> list[DataError]:
+        """Errors of rows; the first is raised if the source fails."""
+        place = f"{self._source}:{{}}{{}}" if self.file is not None else f"{self._source}[{{}}]{{}}"
+        errors = [DataError(place.format(first + row, what)) for row, what in faults.items()]
+        if errors and self.fails:
+            raise errors[0]
+        return errors
+
+    def empty(self, number: int) -> str:
+        """With the name of the column."""
+        return f"{FIELDS[number - 1]} is missing or _"

@@ -1,0 +1,160 @@
+"""Streams of bytes: compressed files in and out, beginnings that are read again, open pipes."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO, cast
+
+from gpuparse.errors import DataError, one_line
+from gpuparse.extras import require
+from gpuparse.formats.names import GZIP, ZSTD, compression_of
+
+_MAX_BEGINNING = 1 << 20  # bytes that say of a stream whether it is raw text
+_BLOCK = 1 << 10  # compressed bytes at a time: of zstd, 4 bytes may become 128 KiB
+_GZIP = 31  # zlib's number for the format of gzip
+_LEVELS = {GZIP: 6, ZSTD: 3}  # the defaults of both programs
+
+
+def opened(file: BinaryIO, name: str) -> BinaryIO:
+    """What an input holds, decompressed if its name says that it is compressed.
+
+    Args: file: open for reading bytes. name: of the file.
+    """
+    suffix = compression_of(name)
+    return cast(BinaryIO, _Reader(_Decompressed(file, name, suffix))) if suffix else file
+
+
+class _Reader(io.BufferedReader):
+    """Reads a compressed file."""
+
+    @property
+    def consumed(self) -> int:
+        """Bytes of the compressed file that were read."""
+        return cast(_Decompressed, self.raw).consumed
+
+
+class _Decompressed(io.RawIOBase):
+    """What a compressed file holds; several compressed streams after each other are one.
+
+    Args: file: open for reading bytes. name: its name in messages. suffix: GZIP or ZSTD.
+    Raises: MissingPackageError: zstandard is not installed.
+    """
+
+    def __init__(self, file: BinaryIO, name: str, suffix: str) -> None:
+        self._file, self._name, self._suffix = file, name, suffix
+        self.consumed = 0  # bytes of the file that were read
+        self._rest = b""  # compressed bytes behind the last stream
+        self._held = memoryview(b"")  # decompressed bytes that were not read yet
+        self._errors: tuple[type[Exception], ...] = (zlib.error,)
+        if suffix == ZSTD:
+            require(f"{name}: a .zst file", "zstandard")
+            import zstandard
+
+            self._errors = (zstandard.ZstdError,)
+        self._stream: Any = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Some of the next bytes, none at the end.
+
+        Raises: DataError: the file is damaged, or ends too early.
+        """
+        while not self._held:
+            block = self._rest or self._file.read(_BLOCK)
+            if not self._rest:
+                self.consumed += len(block)
+            self._rest = b""
+            if not block:
+                if self._stream is not None:
+                    raise self._damaged("the end is missing")
+                return 0
+            self._held = memoryview(self._decompressed(block))
+        size = min(len(buffer), len(self._held))
+        buffer[:size] = self._held[:size]
+        self._held = self._held[size:]
+        return size
+
+    def _decompressed(self, block: bytes) -> bytes:
+        if self._stream is None:
+            self._stream = self._new_stream()
+        try:
+            text: bytes = self._stream.decompress(block)
+        except self._errors as error:
+            raise self._damaged(one_line(error)) from error
+        if self._stream.eof:
+            self._rest, self._stream = self._stream.unused_data, None
+            if self._suffix == GZIP:
+                self._rest = self._rest.lstrip(b"\0")  # with which archives are filled up
+        return text
+
+    def _new_stream(self) -> Any:
+        if self._suffix == GZIP:
+            return zlib.decompressobj(_GZIP)
+        import zstandard
+
+        return zstandard.ZstdDecompressor().decompressobj()
+
+    def _damaged(self, what: str) -> DataError:
+        program = "gzip" if self._suffix == GZIP else "zstd"
+        return DataError(
+            f"{self._name}: cannot be decompressed: {what}; {program} -t checks it; rename it if it"
+            " is not compressed"
+        )
+
+
+@contextmanager
+def compressed(file: BinaryIO, name: str) -> Iterator[BinaryIO]:
+    """Where an output is written to, compressed if its name says so, to the same bytes always.
+
+    Args: file: open for writing bytes. name: of the output.
+    Raises: MissingPackageError: zstandard is not installed.
+    """
+    suffix = compression_of(name)
+    if not suffix:
+        yield file
+    elif suffix == GZIP:
+        with gzip.GzipFile("", "wb", _LEVELS[GZIP], file, mtime=0) as stream:
+            yield cast(BinaryIO, stream)
+    else:
+        require(f"{name}: a .zst file", "zstandard")
+        import zstandard
+
+        compressor = zstandard.ZstdCompressor(_LEVELS[ZSTD])
+        with compressor.stream_writer(file, closefd=False) as stream:
+            yield cast(BinaryIO, stream)
+
+
+def beginning(source: BinaryIO) -> bytes:
+    """The first line of a stream that is not blank, and the blank ones before it."""
+    begin = b""
+    while line := source.readline(_MAX_BEGINNING - len(begin)):
+        begin += line
+        if line.strip():
+            break
+    return begin
+
+
+def begun(begin: bytes, source: BinaryIO) -> BinaryIO:
+    """A stream whose beginning was read, which is read again."""
+    return cast(BinaryIO, io.BufferedReader(_Begun(begin, source)))
+
+
+class _Begun(io.RawIOBase):
+    def __init__(self, begin: bytes, source: BinaryIO) -> None:
+        self._begin, self._source = begin, source
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        block = self._begin or self._source.read1(len(buffer))  # type: ignore[attr-defined]
+        size = min(len(buffer), len(block))
+        buffer[:size] = block[:size]
+        self._begin = self._begin[size:]
+        return size

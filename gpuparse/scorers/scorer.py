@@ -1,0 +1,139 @@
+"""What a scorer is: it turns sentences into scores of parts, whatever it computes them from.
+
+The scorers of a parser are summed: each is given the scores of those before it, and returns the
+sums. They read one encoding, that of the first. Decoders and labels read nothing but their tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from gpuparse.data.batch import Encoded
+from gpuparse.data.treebank import Treebank
+
+if TYPE_CHECKING:
+    from torch import Tensor, device
+
+    from gpuparse.inference.scores import Scores
+
+    Arcs = tuple[Tensor, Tensor, Tensor]
+
+
+class Scorer(Protocol):
+    """Scores of the parts and labels of sentences; frozen, many threads may use it at once.
+
+    kind: its name in the manifest of a model folder.
+    is_exact: whether scores are whole numbers, the same on every device and in every batch.
+    has_labels: whether it scores labels. labels_with_trees: whether these are found with the trees,
+    so that their scores are those of any arc, and count in the score of a tree.
+    """
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def is_exact(self) -> bool: ...
+
+    @property
+    def has_labels(self) -> bool: ...
+
+    @property
+    def labels_with_trees(self) -> bool: ...
+
+    @property
+    def replaces_arcs(self) -> bool:
+        """Whether the arc scores of its `lower_order` are those of another model."""
+
+    @property
+    def nats_per_point(self) -> tuple[float, float]:
+        """Nats of one point of a tree's score and of a label's score, before any calibration."""
+
+    @property
+    def reads(self) -> Mapping[int, Sequence[str]]:
+        """The columns of CoNLL-U that it reads, 0 to 9, and for each the names of what it reads."""
+
+    @property
+    def reads_guides(self) -> bool:
+        """Whether it reads heads that another parser proposes."""
+
+    def encode(self, treebank: Treebank, guides: np.ndarray | None = None) -> Encoded:
+        """The sentences of a treebank as one batch; guides: (W,) heads, -1 for none."""
+
+    def generated(self, lengths: Sequence[int], *, only_known: bool = False) -> Encoded:
+        """Random sentences of given lengths, for self-tests; only_known: of known values alone."""
+
+    def size(self, lengths: np.ndarray) -> np.ndarray:
+        """(S,) int64 cells of 8 bytes that scores and search of single sentences take."""
+
+    def lower_order(self, *, is_replaced: bool = False) -> Scorer:
+        """What scores the arcs of sentences that are too long for the parts of higher orders.
+
+        is_replaced: whether arc scores before it are those of another model, in another unit, so
+        that nothing may be added to them.
+        """
+
+    def send(self, encoded: Encoded, device: device) -> Any:
+        """What `part` reads of a batch, on a device; copying may go on while other work is done."""
+
+    def part(self, sent: Any, some: Encoded) -> Any:
+        """Some sentences of the batch that was sent: what all scores of them are computed from."""
+
+    def score(self, part: Any, before: Scores | None = None) -> Scores:
+        """The scores of the parts of sentences, as dense tensors, added to those before it."""
+
+    def label_scores(
+        self, part: Any, heads: Tensor, arcs: Arcs, before: Tensor | None = None
+    ) -> Tensor:
+        """(A, L) the scores of all labels of some arcs of finished trees or graphs.
+
+        heads: (B, N) int64 trees of the primary heads, -1 where there is no word. arcs: sentences,
+        heads and modifiers, (A,) each. Only with `has_labels`, without `labels_with_trees`.
+        """
+
+    def arc_label_scores(self, part: Any, before: Tensor | None = None) -> Tensor:
+        """(B, N, N, L) the scores of all labels of all arcs, with `labels_with_trees`."""
+
+
+class Sum:
+    """The sum of several scorers, which are asked in their order."""
+
+    def __init__(self, scorers: Sequence[Scorer]) -> None:
+        self._scorers = scorers
+
+    def send(self, encoded: Encoded, device: device) -> Any:
+        """As of the first one, whose encoding all read."""
+        return self._scorers[0].send(encoded, device)
+
+    def part(self, sent: Any, some: Encoded) -> list[Any]:
+        """A part for each of them."""
+        return [scorer.part(sent, some) for scorer in self._scorers]
+
+    def size(self, lengths: np.ndarray) -> np.ndarray:
+        """The most that any of them takes: they are asked one after the other."""
+        return np.max([scorer.size(lengths) for scorer in self._scorers], axis=0)
+
+    def score(self, part: list[Any]) -> Scores:
+        """The sums of all scores."""
+        total: Any = None
+        for scorer, own in zip(self._scorers, part, strict=True):
+            total = scorer.score(own, total)
+        return total
+
+    def label_scores(self, part: list[Any], heads: Tensor, arcs: Arcs) -> Tensor:
+        """(A, L), as of one scorer."""
+        total: Any = None
+        for scorer, own in zip(self._scorers, part, strict=True):
+            if scorer.has_labels:
+                total = scorer.label_scores(own, heads, arcs, total)
+        return total
+
+    def arc_label_scores(self, part: list[Any]) -> Tensor:
+        """(B, N, N, L), as of one scorer."""
+        total: Any = None
+        for scorer, own in zip(self._scorers, part, strict=True):
+            if scorer.has_labels:
+                total = scorer.arc_label_scores(own, total)
+        return total

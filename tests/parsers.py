@@ -1,0 +1,15 @@
+"""Parsers with parts of other ones."""
+
+from dataclasses import fields, replace
+from typing import Any
+
+from gpuparse.parser import Parser
+from gpuparse.scorers.vectors.scorer import vectors_of, with_vectors
+
+
+def parser_with(parser: Parser, **changes: Any) -> Parser:
+    """A parser with other fields, its own or those of its templates, or with other `vectors`."""
+    own = {name: changes.pop(name) for name in {f.name for f in fields(parser)} & changes.keys()}
+    numbers = changes.pop("vectors", vectors_of(parser.scorers))
+    scorers = with_vectors(replace(parser.linear, **changes), numbers)
+    return replace(parser, **({"scorers": scorers} | own))
