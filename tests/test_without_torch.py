@@ -94,7 +94,9 @@ def gpuparse(python: Run) -> Run:
 @pytest.fixture(scope="module")
 def model(gpuparse: Run, folder: Path) -> str:
     """The folder of a model with all stages; `parsed.conllu` is a parse of `test.conllu`."""
-    gpuparse("train", "small.yaml", *STAGES, "tagger.folds=2", "output=model")
+    gpuparse(
+        "train", "small.yaml", *STAGES, "tagger.folds=2", "output=model", "learning.keep_state=true"
+    )
     parsed = gpuparse("parse", "model", "test.conllu", "--probabilities")
     (folder / "parsed.conllu").write_text(parsed)
     return "model"

@@ -439,18 +439,54 @@ class WeightsConfig:
     )
 
 
+# Keys that the stages before the parser share: all are learned as models of sequences.
+
+_WORDS_OF_FEATURE = "Words of the training treebank in which a feature must occur."
+
+
+def _learns(stage: str, then: str = "") -> Any:
+    return _choice(False, (True, False), f"Whether {stage} is learned from `data.train`{then}.")
+
+
+def _taken_from(stage: str, then: str = "") -> Any:
+    return _key(None, "path", f"Model folder to take {stage} from{then}.", optional=True)
+
+
+def _sequence_epochs(default: int) -> Any:
+    return _key(default, "integer", "Passes over the training treebank.", low=1, high=10_000)
+
+
+def _sequence_count(default: int, text: str) -> Any:
+    return _key(default, "integer", text, low=1, high=MAX_INT32)
+
+
+def _sequence_rows(default: int, which: str) -> Any:
+    sizes = tuple(1 << bits for bits in range(16, 29))
+    return _choice(default, sizes, f"Rows of {which} table of weights, a power of two.")
+
+
+def _sequence_cost(default: float) -> Any:
+    return _key(
+        default, "number", "Cost of a wrong tag in the search while learning.", low=0, high=1000
+    )
+
+
+def _sequence_step(default: float) -> Any:
+    return _key(
+        default,
+        "number",
+        "Largest step of the passive-aggressive rule; 0: the perceptron, whose step is 1.",
+        low=0,
+        high=1000,
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class TokenizerConfig:
     """How tokens, sentences and multiword tokens are learned."""
 
-    learn: bool = _choice(
-        False,
-        (True, False),
-        "Whether a tokeniser is learned from `data.train`, so that the model reads raw text.",
-    )
-    model: str | None = _key(
-        None, "path", "Model folder to take the tokeniser from.", optional=True
-    )
+    learn: bool = _learns("a tokeniser", ", so that the model reads raw text")
+    model: str | None = _taken_from("the tokeniser")
     token_features: str = _key(
         "tokens", "sequence templates", "Template set of token ends: `tokens` or your own file."
     )
@@ -462,29 +498,11 @@ class TokenizerConfig:
     word_features: str = _key(
         "words", "sequence templates", "Template set of multiword tokens: `words` or your own file."
     )
-    epochs: int = _key(10, "integer", "Passes over the training treebank.", low=1, high=10_000)
-    min_count: int = _key(
-        1,
-        "integer",
-        "Times that a feature must occur in the training treebank.",
-        low=1,
-        high=MAX_INT32,
-    )
-    rows: int = _choice(
-        1 << 20,
-        tuple(1 << bits for bits in range(16, 29)),
-        "Rows of each table of weights, a power of two.",
-    )
-    cost: float = _key(
-        0.0, "number", "Cost of a wrong tag in the search while learning.", low=0, high=1000
-    )
-    max_step: float = _key(
-        0.0,
-        "number",
-        "Largest step of the passive-aggressive rule; 0: the perceptron, whose step is 1.",
-        low=0,
-        high=1000,
-    )
+    epochs: int = _sequence_epochs(10)
+    min_count: int = _sequence_count(1, "Times that a feature must occur in the training treebank.")
+    rows: int = _sequence_rows(1 << 20, "each")
+    cost: float = _sequence_cost(0.0)
+    max_step: float = _sequence_step(0.0)
     max_words: int = _key(
         1_000,
         "integer",
@@ -498,17 +516,8 @@ class TokenizerConfig:
 class TaggerConfig:
     """How UPOS, XPOS and FEATS are learned."""
 
-    learn: bool = _choice(
-        False,
-        (True, False),
-        "Whether a tagger is learned from `data.train`.",
-    )
-    model: str | None = _key(
-        None,
-        "path",
-        "Model folder to take the tagger from; the parser learns from the gold tags then.",
-        optional=True,
-    )
+    learn: bool = _learns("a tagger")
+    model: str | None = _taken_from("the tagger", "; the parser learns from the gold tags then")
     folds: int = _key(
         5,
         "integer",
@@ -525,7 +534,7 @@ class TaggerConfig:
     feats_features: str = _key(
         "feats", "sequence templates", "Template set of FEATS: `feats` or your own file."
     )
-    epochs: int = _key(8, "integer", "Passes over the training treebank.", low=1, high=10_000)
+    epochs: int = _sequence_epochs(8)
     dictionary: int = _key(
         200,
         "integer",
@@ -533,55 +542,24 @@ class TaggerConfig:
         low=1,
         high=MAX_INT32,
     )
-    min_count: int = _key(
-        2, "integer", "Words of the training treebank in which a feature must occur.", low=1,
-        high=MAX_INT32,
-    )  # fmt: skip
-    rows: int = _choice(
-        1 << 22,
-        tuple(1 << bits for bits in range(16, 29)),
-        "Rows of each table of weights, a power of two.",
-    )
-    cost: float = _key(
-        1.0, "number", "Cost of a wrong tag in the search while learning.", low=0, high=1000
-    )
-    max_step: float = _key(
-        0.05,
-        "number",
-        "Largest step of the passive-aggressive rule; 0: the perceptron, whose step is 1.",
-        low=0,
-        high=1000,
-    )
+    min_count: int = _sequence_count(2, _WORDS_OF_FEATURE)
+    rows: int = _sequence_rows(1 << 22, "each")
+    cost: float = _sequence_cost(1.0)
+    max_step: float = _sequence_step(0.05)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LemmatizerConfig:
     """How lemmas are learned."""
 
-    learn: bool = _choice(
-        False,
-        (True, False),
-        "Whether a lemmatiser is learned from `data.train`.",
-    )
-    model: str | None = _key(
-        None,
-        "path",
-        "Model folder to take the lemmatiser from.",
-        optional=True,
-    )
+    learn: bool = _learns("a lemmatiser")
+    model: str | None = _taken_from("the lemmatiser")
     features: str = _key(
         "lemmas", "sequence templates", "Template set of lemmas: `lemmas` or your own file."
     )
-    epochs: int = _key(8, "integer", "Passes over the training treebank.", low=1, high=10_000)
-    min_count: int = _key(
-        1, "integer", "Words of the training treebank in which a feature must occur.", low=1,
-        high=MAX_INT32,
-    )  # fmt: skip
-    rows: int = _choice(
-        1 << 20,
-        tuple(1 << bits for bits in range(16, 29)),
-        "Rows of the table of weights, a power of two.",
-    )
+    epochs: int = _sequence_epochs(8)
+    min_count: int = _sequence_count(1, _WORDS_OF_FEATURE)
+    rows: int = _sequence_rows(1 << 20, "the")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -89,11 +89,10 @@ def sum_of_learned(folder: Path) -> str:
 
 def rounded_of(parser: Parser) -> dict[str, np.ndarray]:
     """The whole numbers of a parser."""
-    linear, vectors = parser.linear, vectors_of(parser.scorers)
-    found = {"arcs": linear.arcs.array}
-    if linear.label_weights is not None:
-        found["labels"] = linear.label_weights.array
-    if vectors is not None:
+    found = {"arcs": parser.linear.arcs.array}
+    if parser.linear.label_weights is not None:
+        found["labels"] = parser.linear.label_weights.array
+    if (vectors := vectors_of(parser.scorers)) is not None:
         found["vectors"] = vectors.table
     return found
 
@@ -103,11 +102,10 @@ def sizes_of(parser: Parser) -> dict[str, tuple[int, ...]]:
 
     Raises: ConfigError: as `config_of`.
     """
-    linear = parser.linear
-    sizes: dict[str, tuple[int, ...]] = {"arcs.weights": linear.arcs.array.shape}
-    if linear.label_weights is not None:
-        n_lines, n_labels = linear.label_weights.array.shape
-        if linear.labels_with_trees:
+    sizes: dict[str, tuple[int, ...]] = {"arcs.weights": parser.linear.arcs.array.shape}
+    if parser.linear.label_weights is not None:
+        n_lines, n_labels = parser.linear.label_weights.array.shape
+        if parser.linear.labels_with_trees:
             sizes["arcs.labels"] = n_lines, stride_of(n_labels)
         else:
             sizes["labels.weights"] = n_lines, n_labels
@@ -121,8 +119,8 @@ def sizes_of(parser: Parser) -> dict[str, tuple[int, ...]]:
 def sizes_of_network(parser: Parser) -> VectorSizes:
     """Those of one of the networks that the word vectors of a parser were learned as."""
     section, networks = parser.linear.templates.word_vectors, _networks(parser)
-    vectors = vectors_of(parser.scorers)
     assert section is not None
+    vectors = vectors_of(parser.scorers)
     assert vectors is not None
     sizes = {name: getattr(section, name) // networks for name in ("hidden", "arc", *FURTHER)}
     sizes["label"] = section.label // networks if parser.labels else 0

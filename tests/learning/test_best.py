@@ -93,8 +93,9 @@ def test_each_network_of_word_vectors_has_its_best_epoch(which: str) -> None:
             if event.epoch == n:
                 break
     assert np.array_equal(vectors_of(alone.model(16).scorers).table, after_one.table)
-    last = vectors_of(trainer.model(16).scorers)
-    assert np.array_equal(last.table, vectors_of(models[n + best].scorers).table)
+    assert np.array_equal(
+        vectors_of(trainer.model(16).scorers).table, vectors_of(models[n + best].scorers).table
+    )
     assert trainer.stage("vectors").best.epoch == n + best + 1
 
 

@@ -133,9 +133,8 @@ def test_learning_looks_at_the_best_tree_of_all(
         model = trainer.model(16)
         batch = Encoder(model.linear.vocabularies).encode(treebank_of(sentences))
         weights = rng.normal(0, 0.3, (trainer.features.n_rows, 1)).astype(np.float32)
-        weights = silence(weights[:, 0], model.linear.plan.arcs, model.linear.features)[
-            :, np.newaxis
-        ]
+        weights = silence(weights[:, 0], model.linear.plan.arcs, model.linear.features)
+        weights = weights[:, np.newaxis]
         trainer.stage("arcs").tables["weights"].array[:] = weights
         for _ in trainer.learn():
             pass
