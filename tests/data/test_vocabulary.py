@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gpuparse.data import vocabulary
 from gpuparse.data.batch import AFTER, BEFORE, FIRST_VALUE, MARGIN, ROOT, UNKNOWN, word_places
+from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.vocabulary import (
     MAX_FINE_TAGS,
     Encoder,
@@ -281,3 +282,18 @@ def test_columns_are_empty_where_no_word_has_what_is_known(pos_column: int) -> N
     assert ("pos" in found[3], "pos" in found[4]) == (pos_column == 3, pos_column == 4)
     assert empty_columns(treebank_of(bare + full), known) == {}
     assert empty_columns(treebank_of(bare), Vocabularies.build(treebank_of(bare), FIELDS, 3)) == {}
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_few_strings_are_found_as_many_are(n):
+    text = "".join(
+        f"{k + 1}\t{form}\t_\t_\t_\t_\t_\t_\t_\t_\n" for k, form in enumerate("äbäc語"[:n])
+    )
+    treebank = treebank_from_bytes((text + "\n").encode(), "t")
+    bounds = treebank.columns[:, 1], treebank.columns[:, 2] - 1
+    few, many = (
+        find(treebank.data, *bounds) for find in (vocabulary._few_strings, vocabulary._many_strings)
+    )
+    assert few[0].dtype == many[0].dtype
+    assert few[0].tolist() == many[0].tolist()
+    assert few[1] == many[1] == list(dict.fromkeys("äbäc語"[:n]))
