@@ -217,7 +217,7 @@ class Library:
         def call(*values: Any) -> Any:
             if len(values) != count:
                 raise TypeError(f"{name}({names}) takes {count} arguments, not {len(values)}")
-            outcome = function(*[c(v) for c, v in zip(converters, values, strict=True)])
+            outcome = function(*[c(v) for c, v in zip(converters, values)])  # noqa: B905 (counted)
             if has_status and BAD_TYPE <= outcome <= NO_MEMORY:
                 _raise_status(name, outcome)
             return outcome
@@ -439,6 +439,14 @@ def _array_type(name: str, rank: int, is_output: bool, where: str) -> tuple[Any,
     missing = made()
 
     def convert(value: Any) -> Any:
+        # What nearly all arrays are takes few steps.
+        if type(value) is np.ndarray and value.dtype is wanted and value.ndim == rank:
+            flags = value.flags
+            if flags.carray or (not is_output and flags.c_contiguous and flags.aligned):
+                return made(_address(value) if value.size else None, *value.shape)
+        return convert_any(value)
+
+    def convert_any(value: Any) -> Any:
         if value is None:
             return missing
         if not isinstance(value, np.ndarray):

@@ -144,7 +144,7 @@ class Parser:
         """Whether labels are found with the trees, not when these are finished."""
         return any(scorer.has_labels and scorer.labels_with_trees for scorer in self.scorers)
 
-    @property
+    @cached_property
     def reads(self) -> dict[int, list[str]]:
         """The columns of CoNLL-U that it reads, 0 to 9, and the names of what it reads there."""
         read: dict[int, list[str]] = {}

@@ -232,7 +232,8 @@ def _checked_predictions(
     if (labels is None) != (label_ids is None):
         raise ValueError("labels and label_ids go together: give both or none")
     names = [b"_", *(labels or ())]  # so that relation r is name r + 1, and -1 is "_"
-    if any(separator in name for name in names for separator in (b"\t", b"\n", b"\r")):
+    text = b"".join(names)
+    if any(separator in text for separator in (b"\t", b"\n", b"\r")):
         raise ValueError("a label contains a tab or a line end")
     new_heads = np.ascontiguousarray(heads, np.int32)
     new_labels = np.zeros_like(new_heads)

@@ -94,7 +94,7 @@ def with_columns(treebank: Treebank, columns: Mapping[int, Column]) -> Treebank:
         ids[row] = (np.cumsum(is_used) + (len(names) - 1))[column.ids]
         names += [column.names[i].encode() for i in used.tolist()]
     table = joined_names(names)
-    lengths = np.diff(table.ends)[ids].astype(np.int64)
+    lengths = (table.ends[1:] - table.ends[:-1])[ids]
     old = treebank.columns
     grown = lengths + _ENDS - (old[:, first + 1 : last + 1] - old[:, first:last]).T
     change = np.concatenate([[0], np.cumsum(grown.sum(0))])  # of offsets, by words passed

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuparse import native
-from gpuparse.cached import SharedCache
+from gpuparse.cached import SharedCache, cached_property
 from gpuparse.data.batch import AFTER, BEFORE, FIRST_VALUE, MARGIN, ROOT, UNKNOWN, Batch
 from gpuparse.data.lexicon import PREFIX, Lexicon, is_lexicon_field
 from gpuparse.data.treebank import Treebank
@@ -25,6 +25,7 @@ _CACHE_LIMIT = 1 << 20  # distinct words, or strings of a column, in a cache bef
 _COLUMNS = {"form": 1, "lower": 1, "lemma": 2, "cpos": 3, "fpos": 4, "feats": 5, "lexicon": 1}
 _PLAIN = _COLUMNS.keys() - {"lexicon"}  # that are fields themselves
 _SLICE = re.compile(r"(form|lower|lemma)\[(?::(?P<first>[1-9])|-(?P<last>[1-9]):)\]")
+_FEW = 64  # words
 EMPTY = -1
 
 
@@ -57,17 +58,18 @@ class Vocabularies:
         """The fields in the order of a batch's rows."""
         return list(self.values)
 
-    def column(self, field: str) -> int:
-        """The CoNLL column, 0 to 9, that a field is read from."""
-        return _column_of(field, self.pos_column, self.lexicon)
-
-    def columns(self) -> dict[int, list[str]]:
-        """The fields with known values, by the columns that they are read from."""
+    @cached_property
+    def known_by_column(self) -> dict[int, list[str]]:
+        """The fields with known values by the column that they are read from, ascending."""
         fields: dict[int, list[str]] = {}
         for field, known in self.values.items():
             if known:
                 fields.setdefault(self.column(field), []).append(field)
-        return fields
+        return dict(sorted(fields.items()))
+
+    def column(self, field: str) -> int:
+        """The CoNLL column, 0 to 9, that a field is read from."""
+        return _column_of(field, self.pos_column, self.lexicon)
 
     def reader(self, field: str) -> Callable[[str], str | None]:
         """The function from a string of the field's column to its value, or None."""
@@ -181,11 +183,29 @@ def column_ids(treebank: Treebank, source: int) -> tuple[np.ndarray, list[str]]:
     """
     found = treebank.interned.get(source)
     if found is None:
-        interner = Interner()
-        ids = interner.intern(treebank.data, *_slices(treebank, source))
-        ids.flags.writeable = False
-        found = treebank.interned[source] = ids, interner.strings()
+        find = _few_strings if treebank.n_words <= _FEW else _many_strings
+        found = treebank.interned[source] = find(treebank.data, *_slices(treebank, source))
+        found[0].flags.writeable = False
     return found
+
+
+def _many_strings(
+    data: np.ndarray, starts: np.ndarray, ends: np.ndarray
+) -> tuple[np.ndarray, list[str]]:
+    interner = Interner()
+    return interner.intern(data, starts, ends), interner.strings()
+
+
+def _few_strings(
+    data: np.ndarray, starts: np.ndarray, ends: np.ndarray
+) -> tuple[np.ndarray, list[str]]:
+    """As `_many_strings`, without making a table: faster for some dozens."""
+    numbers: dict[str, int] = {}
+    ids = [
+        numbers.setdefault(data[start:end].tobytes().decode(), len(numbers))
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+    ]
+    return np.array(ids, np.int32), list(numbers)
 
 
 def empty_columns(treebank: Treebank, read: Mapping[int, Sequence[str]]) -> dict[int, list[str]]:
@@ -205,6 +225,8 @@ def empty_columns(treebank: Treebank, read: Mapping[int, Sequence[str]]) -> dict
 def is_empty_column(treebank: Treebank, source: int) -> bool:
     """Whether a column, 0 to 9, is `_` in every word."""
     starts, ends = _slices(treebank, source)
+    if len(starts) and treebank.data[starts[0]] != ord("_"):
+        return False
     return bool((ends - starts == 1).all() and (treebank.data[starts] == ord("_")).all())
 
 
@@ -275,7 +297,7 @@ class Encoder:
 
         Cost: O(words), and O(distinct new strings) in Python.
         """
-        counts = np.diff(treebank.word_starts)
+        counts = treebank.word_starts[1:] - treebank.word_starts[:-1]
         ends = np.cumsum(counts + 1 + 2 * MARGIN)
         starts = ends - counts - 1 - MARGIN
         places = np.arange(treebank.n_words) + np.repeat(

@@ -76,7 +76,7 @@ def segments(codes: np.ndarray, spaces: np.ndarray) -> tuple[np.ndarray, np.ndar
     paragraphs = np.concatenate([[0], last[is_break], [len(codes)]])
     starts: list[int] = []
     begins: list[bool] = []
-    long = np.diff(paragraphs) > PIECE
+    long = paragraphs[1:] - paragraphs[:-1] > PIECE
     if not long.any():
         return paragraphs[:-1].astype(np.int64), np.ones(len(paragraphs) - 1, np.bool_)
     for start, end, is_long in zip(paragraphs[:-1].tolist(), paragraphs[1:].tolist(), long.tolist(),
@@ -103,7 +103,9 @@ def line_segments(codes: np.ndarray, spaces: np.ndarray) -> tuple[np.ndarray, np
 
 def space_runs(spaces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """First character of each run of spaces, and the one after it."""
-    edges = np.flatnonzero(np.diff(spaces, prepend=False, append=False))
+    padded = np.zeros(len(spaces) + 2, np.bool_)
+    padded[1:-1] = spaces
+    edges = np.flatnonzero(padded[1:] != padded[:-1])
     return edges[::2], edges[1::2]
 
 

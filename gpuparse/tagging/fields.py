@@ -104,7 +104,7 @@ class WordFields:
         Cost: some microseconds for each distinct form, some nanoseconds for each word.
         """
         starts = treebank.word_starts
-        counts = np.diff(starts)
+        counts = starts[1:] - starts[:-1]
         edges = 2 * MARGIN * np.arange(len(counts))
         places = np.arange(treebank.n_words) + np.repeat(edges + MARGIN, counts)
         values = np.full(
@@ -226,7 +226,7 @@ def _capitals(letters: np.ndarray, starts: np.ndarray) -> np.ndarray:
         capital <= _SOME * of_sentences, 1, np.where(upper < _SOME * of_sentences, 2, 3)
     )
     level[of_sentences == 0] = 0
-    return (level + 4 * (np.diff(starts) < _SHORT) + 4).astype(np.uint32)
+    return (level + 4 * (starts[1:] - starts[:-1] < _SHORT) + 4).astype(np.uint32)
 
 
 def counts_by_word(words: Iterable[str], tags: Iterable[str]) -> dict[str, Counter[str]]:

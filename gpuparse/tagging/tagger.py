@@ -60,6 +60,7 @@ _AS_MODEL: Any = {"form": FORMAT, "what": "tagger", "hint": "; train it again"}
 _BEAM = (3, 8)  # coarse classes, tags
 _MANY = 128  # pairs of UPOS and XPOS; where there are more, UPOS is found first
 _RARE = 2  # times with its pair; FEATS that were never seen are possible for rarer words
+_MOST_KEYS = 1 << 16  # words with their pair whose candidates are kept in memory
 _CHUNK = 20_000  # words that are tagged at once
 _CELLS = 1 << 23  # of words times candidates: words are tagged in smaller parts above it
 
@@ -261,25 +262,38 @@ class Tagger:
         """The words for the model of FEATS, under given pairs; `seen`: values of that field."""
         assert self.feats
         keys, key_names = combined(ids, forms, pairs, self._pair_names)
-        lists = []
-        for key in key_names:
-            _form, _, pair = key.partition("\t")
-            found = self.words_of_feats.candidates(key)
-            if not len(found):
-                found = self.classes.candidates(pair)
-                if self.words_of_feats.count(key) < _RARE:
-                    found = np.sort(np.append(found, self.composed.candidates(pair)))
-            lists.append(found)
+        known = self._known_keys
+        of_keys = [known.get(key) or self._know(key) for key in key_names]
         given = {
             "upos": self._of_table[0].values[pairs], "xpos": self._of_table[1].values[pairs],
-            "seen": self._seen_feats(key_names)[keys] if seen is None else seen,
+            "seen": (
+                np.array([value for _, value in of_keys], np.uint32)[keys] if seen is None else seen
+            ),
         }  # fmt: skip
         values, places = self._of_feats.read(treebank, ids, forms, given)
         return Sequences(
             self.feats.templates.features(values, places),
             treebank.word_starts,
-            *joined_candidates(keys, lists),
+            *joined_candidates(keys, [found for found, _ in of_keys]),
         )
+
+    @cached_property
+    def _known_keys(self) -> dict[str, tuple[np.ndarray, int]]:
+        return {}
+
+    def _know(self, key: str) -> tuple[np.ndarray, int]:
+        """The possible tags of `feats` and the value of `seen` of `form<TAB>UPOS<TAB>XPOS`."""
+        _form, _, pair = key.partition("\t")
+        found = self.words_of_feats.candidates(key)
+        if not len(found):
+            found = self.classes.candidates(pair)
+            if self.words_of_feats.count(key) < _RARE:
+                found = np.sort(np.append(found, self.composed.candidates(pair)))
+        if len(self._known_keys) > _MOST_KEYS:
+            self._known_keys.clear()
+        seen = value_of(self._feats_of_words.class_of(_word_and_upos(key)))
+        self._known_keys[key] = found, seen
+        return found, seen
 
     @cached_property
     def _pair_names(self) -> list[str]:
@@ -320,11 +334,6 @@ class Tagger:
         for pair in self.pairs.table.tags:
             found.setdefault(pair[0], []).append("\t".join(pair))
         return found
-
-    def _seen_feats(self, keys: Sequence[str]) -> np.ndarray:
-        """The value of `seen` for names of the form `form<TAB>UPOS<TAB>XPOS`."""
-        known = self._feats_of_words
-        return np.array([value_of(known.class_of(_word_and_upos(key))) for key in keys], np.uint32)
 
     def pack(self) -> bytes:
         """The tagger as one file."""

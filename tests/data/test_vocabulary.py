@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gpuparse.data import vocabulary
 from gpuparse.data.batch import AFTER, BEFORE, FIRST_VALUE, MARGIN, ROOT, UNKNOWN, word_places
+from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.vocabulary import (
     MAX_FINE_TAGS,
     Encoder,
@@ -274,11 +275,26 @@ def test_no_sentences_are_an_empty_batch() -> None:
 def test_columns_are_empty_where_no_word_has_what_is_known(pos_column: int) -> None:
     full = [[row(1, "a", 0, lemma="l", cpos="N", fpos="NN", feats="Case=Nom")]]
     known = Vocabularies.build(treebank_of(full), FIELDS, pos_column)
-    assert empty_columns(treebank_of(full), known.columns()) == {}
+    assert empty_columns(treebank_of(full), known.known_by_column) == {}
     bare = [[row(1, "_", 0, lemma="_", cpos="_", fpos="_", feats="_")]]
-    found = empty_columns(treebank_of(bare), known.columns())
+    found = empty_columns(treebank_of(bare), known.known_by_column)
     assert list(found) == [2, 3, 4, 5]
     assert ("pos" in found[3], "pos" in found[4]) == (pos_column == 3, pos_column == 4)
-    assert empty_columns(treebank_of(bare + full), known.columns()) == {}
-    nothing = Vocabularies.build(treebank_of(bare), FIELDS, 3).columns()
+    assert empty_columns(treebank_of(bare + full), known.known_by_column) == {}
+    nothing = Vocabularies.build(treebank_of(bare), FIELDS, 3).known_by_column
     assert empty_columns(treebank_of(bare), nothing) == {}
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_few_strings_are_found_as_many_are(n):
+    text = "".join(
+        f"{k + 1}\t{form}\t_\t_\t_\t_\t_\t_\t_\t_\n" for k, form in enumerate("äbäc語"[:n])
+    )
+    treebank = treebank_from_bytes((text + "\n").encode(), "t")
+    bounds = treebank.columns[:, 1], treebank.columns[:, 2] - 1
+    few, many = (
+        find(treebank.data, *bounds) for find in (vocabulary._few_strings, vocabulary._many_strings)
+    )
+    assert few[0].dtype == many[0].dtype
+    assert few[0].tolist() == many[0].tolist()
+    assert few[1] == many[1] == list(dict.fromkeys("äbäc語"[:n]))

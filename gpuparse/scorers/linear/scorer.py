@@ -151,7 +151,7 @@ class LinearScorer:
     @property
     def reads(self) -> Mapping[int, Sequence[str]]:
         """The fields with known values, by column."""
-        return self.vocabularies.columns()
+        return self.vocabularies.known_by_column
 
     @property
     def reads_guides(self) -> bool:

@@ -1,0 +1,34 @@
+"""One sentence of raw text at a time, as a service gets them: CPU time of `parse_text`."""
+
+import argparse
+import time
+from collections.abc import Callable
+
+import gpuparse
+from benchmarks.registry import Report, median_times
+
+GATE = ("tests/text/test_views.py", "tests/sequences/test_sequences.py")
+SENTENCE = "She sings an old song about the sea every morning."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The model and the text."""
+    parser.add_argument("model", help="folder of a model with a tokeniser and a parser")
+    parser.add_argument("--text", default=SENTENCE, help="what is parsed again and again")
+
+
+def run(options: argparse.Namespace) -> Report:
+    """Milliseconds of CPU time of a call, all threads together."""
+    parser = gpuparse.load(options.model, threads=options.threads)
+    parsed = parser.parse_text(options.text)
+    of_words = [[word for sentence in parsed for word in sentence.words]]
+    contestants: dict[str, Callable[[], object]] = {
+        "parse_text": lambda: parser.parse_text(options.text),
+        "parse, of its words": lambda: parser.parse(of_words),
+    }
+    seconds = median_times(contestants, options, least=0.05, clock=time.process_time)
+    return Report(
+        f"CPU time of one call, {len(of_words[0])} words",
+        ["call", "ms"],
+        [[name, 1e3 * each] for name, each in seconds.items()],
+    )
