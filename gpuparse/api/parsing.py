@@ -69,7 +69,7 @@ def load(
             trees had several.
     Raises: ModelError: the folder has no model, or it is damaged. ConfigError: an option that does
         not exist or cannot be used here.
-    Cost: one pass over the model's files.
+    Cost: one pass over the model's files the first time that a user loads it, less after that.
 
     >>> parser = gpuparse.load("runs/quickstart")
     >>> she = {"form": ["She", "sings"], "upos": ["PRON", "VERB"], "xpos": ["PRP", "VBZ"]}

@@ -40,6 +40,7 @@ from gpuparse.formats.names import (
     is_raw_text,
     is_table,
     output_name,
+    outputs_of,
 )
 from gpuparse.formats.sources import Source
 from gpuparse.formats.streams import beginning, begun
@@ -326,6 +327,8 @@ def _in_folders(options: argparse.Namespace) -> tuple[list[str], list[str]]:
         names += below or [os.path.basename(given)]
         if below and options.output is None:
             raise ConfigError(f"{given}: is a folder: give --output FOLDER for its parsed files")
+        if below:
+            outputs_of([], given, options.output)  # which refuses an output in the input
     return files, names
 
 

@@ -63,14 +63,13 @@ def test_features_are_equal_where_what_their_template_reads_is_equal():
         "name: t\ntemplates: [bias, w.a, w-1.a, w.a w+2.b, w-1.a w.a w+1.a]", "t", "ab".__contains__
     )
     random_numbers = np.random.default_rng(3)
-    values = {
-        field: random_numbers.integers(0, 4, 300 + 2 * MARGIN, dtype=np.uint32) for field in "ab"
-    }
+    values = random_numbers.integers(0, 4, (2, 300 + 2 * MARGIN), dtype=np.uint32)
+    row = {field: number for number, field in enumerate(read.fields)}
     places = np.arange(MARGIN, 300 + MARGIN)
     found = read.features(values, places)
     assert found.shape == (300, 5)
     for k, atoms in enumerate(read.atoms):
-        seen = [tuple(int(values[f][place + at]) for f, at in atoms) for place in places]
+        seen = [tuple(int(values[row[f], place + at]) for f, at in atoms) for place in places]
         for of_word, feature in zip(seen, found[:, k].tolist(), strict=True):
             assert (feature == 0) == (0 in of_word)
         present = [(each, f) for each, f in zip(seen, found[:, k].tolist(), strict=True) if f]
