@@ -20,10 +20,11 @@ from gpuparse.scorers.linear.arcs import arc_scores
 from gpuparse.scorers.linear.labels import tree_label_scores
 from gpuparse.scorers.tensors import as_tensors
 from gpuparse.scorers.vectors.scorer import vectors_of
-from gpuparse.scorers.vectors.scores import labels_of_trees, nodes_of, vector_arc_scores
+from gpuparse.scorers.vectors.scores import vector_arc_scores
 from tests.parsers import parser_with
 from tests.runs import changed, run_config
 from tests.samples import random_sentences, template_set_text, treebank_of
+from tests.vectors import labels_of_trees, nodes_of
 
 SECTION = """
 word_vectors:

@@ -3,9 +3,13 @@
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from gpuparse.data.batch import Batch
 from gpuparse.features.word_vectors import FURTHER, VectorPlan
+from gpuparse.scorers.tensors import TensorBatch
+from gpuparse.scorers.vectors.scores import DeviceVectors, NodeVectors
 from gpuparse.scorers.vectors.word_vectors import (
     BETWEEN_TERMS,
     KINDS,
@@ -272,3 +276,15 @@ def product(u: list[int], v: list[int], terms: Sequence[np.ndarray], at: int) ->
         t * x * y + a * x + z * y
         for t, a, z, x, y in zip(products, of_heads, of_modifiers, u, v, strict=True)
     )
+
+
+def nodes_of(batch: TensorBatch, vectors: WordVectors) -> NodeVectors:
+    """The vectors of the nodes of a batch, on its device."""
+    return DeviceVectors(vectors, batch.values.device).nodes(batch)
+
+
+def labels_of_trees(nodes: NodeVectors, heads: Tensor) -> Tensor:
+    """(B, N, labels) of the arcs of finished trees (B, N); nothing of use where there is none."""
+    b = torch.arange(len(heads), device=heads.device).unsqueeze(1)
+    m = torch.arange(heads.shape[1], device=heads.device)
+    return nodes.labels(b, heads.clamp(min=0), m)

@@ -9,12 +9,12 @@ from gpuparse.scorers.linear.labels import all_label_scores, best_labels
 from gpuparse.scorers.linear.siblings import sibling_scores
 from gpuparse.scorers.linear.weights import Weights
 from gpuparse.scorers.tensors import as_tensors
-from gpuparse.scorers.vectors.scores import nodes_of
 from tests.scoring import test_arcs as arcs
 from tests.scoring import test_joint as joint
 from tests.scoring import test_labels as labels
 from tests.scoring import test_siblings as siblings
 from tests.scoring.test_word_vectors import sample_vectors
+from tests.vectors import nodes_of
 
 pytestmark = [
     pytest.mark.gpu,

@@ -35,18 +35,14 @@ from gpuparse.scorers.linear.weights import (
 from gpuparse.scorers.native import GraphHeads, make_scorer, make_search, sentences_of
 from gpuparse.scorers.tensors import TensorBatch, as_tensors, first_best
 from gpuparse.scorers.vectors.scorer import VectorScorer
-from gpuparse.scorers.vectors.scores import (
-    NodeVectors,
-    nodes_of,
-    vector_arc_scores,
-    vector_pair_scores,
-)
+from gpuparse.scorers.vectors.scores import NodeVectors, vector_arc_scores, vector_pair_scores
 from gpuparse.scorers.vectors.word_vectors import TERMS, WordVectors, check_vectors, frozen, merged
 from tests.oracles.higher_order_scores import dense_higher_scores
 from tests.samples import random_sentences, template_set_text, treebank_of
 from tests.vectors import (
     float_pairs,
     float_scores,
+    nodes_of,
     random_plan,
     random_weights,
     whole_further,

@@ -340,20 +340,6 @@ def add_between(scores: Tensor, values: Tensor, of_heads: Tensor, of_modifiers: 
             scores += torch.where(count > occurrence, adds, 0.0)
 
 
-def nodes_of(batch: TensorBatch, vectors: WordVectors | NodeVectors | None) -> NodeVectors | None:
-    """The vectors of the nodes of a batch, unless they are these already; None without vectors."""
-    if vectors is None or isinstance(vectors, NodeVectors):
-        return vectors
-    return DeviceVectors(vectors, batch.values.device).nodes(batch)
-
-
-def labels_of_trees(nodes: NodeVectors, heads: Tensor) -> Tensor:
-    """(B, N, labels) of the arcs of finished trees (B, N); nothing of use where there is none."""
-    b = torch.arange(len(heads), device=heads.device).unsqueeze(1)
-    m = torch.arange(heads.shape[1], device=heads.device)
-    return nodes.labels(b, heads.clamp(min=0), m)
-
-
 def points(scores: Tensor, multiplier: int, shift: int) -> Tensor:
     """Whole scores times a fraction, cut to MOST_POINTS, float64."""
     return rounded(scores.long() * multiplier, shift).clamp(-MOST_POINTS, MOST_POINTS).double()
