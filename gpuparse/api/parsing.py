@@ -17,7 +17,14 @@ from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.extras import require
 from gpuparse.files import files_below, input_file, replace_file
 from gpuparse.formats.arrow_tables import frame_of_texts, has_texts, is_arrow
-from gpuparse.formats.names import AUTO, check_output_name, format_of, is_table, outputs_of
+from gpuparse.formats.names import (
+    AUTO,
+    check_output_folder,
+    check_output_name,
+    format_of,
+    is_table,
+    outputs_of,
+)
 from gpuparse.formats.objects import EXAMPLE, GIVEN, Columns, is_pandas, table_rows, tags_in
 from gpuparse.formats.sources import (
     BATCH,
@@ -28,7 +35,6 @@ from gpuparse.formats.sources import (
     Rows,
     Source,
 )
-from gpuparse.formats.table_files import TableFile
 from gpuparse.formats.text import text_chunk
 from gpuparse.jobs.options import PYTHON, ParseOptions, device_of_parsing, to_pass_over
 from gpuparse.jobs.parse import Job, Share
@@ -363,7 +369,8 @@ class SentenceParser:
         if not os.path.isdir(name):
             return self._write_file(job, name, Path(target), input, force)
         counts = Counts(0, 0)
-        outputs = outputs_of(files_below(name), name, target, input)
+        check_output_folder(target, name)
+        outputs = outputs_of(files_below(name), target, input)
         for file, output in outputs.items():
             output.parent.mkdir(parents=True, exist_ok=True)
             of_file = self._write_file(job, os.path.join(name, file), output, input, force)
@@ -462,11 +469,7 @@ class SentenceParser:
     def _opened(self, job: Job, name: str, kind: str) -> Iterator[Source]:
         """A file as a source."""
         with input_file(name) as file:
-            if is_table(kind):
-                table = TableFile(file, name, kind, threads=self._threads > 1)
-                yield job.table(table.runs(), name, table)
-            else:
-                yield job.stream(file, name, kind)
+            yield job.source(file, name, kind)
 
     def _stream_file(self, job: Job, name: str, kind: str) -> Iterator[ParsedSentence]:
         with self._opened(job, name, kind) as source:

@@ -19,7 +19,6 @@ from gpuparse.files import check_new_file, input_file, read_input, replace_file
 from gpuparse.formats.names import AUTO, INPUTS, TEXT, format_of, is_raw_text, is_table
 from gpuparse.formats.sources import Source
 from gpuparse.formats.streams import beginning
-from gpuparse.formats.table_files import TableFile
 from gpuparse.jobs.options import COMMAND, ParseOptions
 from gpuparse.jobs.parse import STANDARD, Job
 from gpuparse.jobs.progress import program, say
@@ -87,11 +86,7 @@ def _source(options: argparse.Namespace, job: Job) -> Iterator[Source]:
     if is_table(kind):
         require(f"{name}: a table", "pyarrow.parquet")
     with input_file(file) if content is None else nullcontext(io.BytesIO(content)) as opened:
-        if is_table(kind):
-            table = TableFile(opened, name, kind, threads=False)
-            yield job.table(table.runs(), name, table)
-        else:
-            yield job.stream(opened, name, kind)
+        yield job.source(opened, name, kind)
 
 
 def _parser() -> argparse.ArgumentParser:

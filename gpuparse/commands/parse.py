@@ -34,15 +34,14 @@ from gpuparse.formats.names import (
     RAW,
     TEXT,
     VERTICAL,
+    check_output_folder,
     check_output_name,
     compression_of,
     format_of,
     is_raw_text,
     is_table,
     output_name,
-    outputs_of,
 )
-from gpuparse.formats.sources import Source
 from gpuparse.formats.streams import beginning, begun
 from gpuparse.formats.table_files import TableFile
 from gpuparse.formats.text import OnTextError
@@ -132,11 +131,7 @@ def main(arguments: Sequence[str]) -> int:
             share = Share(_total(files))
             for file, kind, output in zip(files, kinds, outputs, strict=True):
                 with _writer(output, options.force) as target, _opened(file, begin) as source:
-                    if is_table(kind):
-                        table = TableFile(source, named(file), kind, threads=threads > 1)
-                        given: Source = job.table(table.runs(), named(file), table)
-                    else:
-                        given = job.stream(source, named(file), kind, immediate=options.immediate)
+                    given = job.source(source, named(file), kind, immediate=options.immediate)
                     name, flush = str(output or ""), options.immediate
                     counts = job.write(given, target, progress, share, name=name, flush=flush)
                     failed += counts.faults
@@ -328,7 +323,7 @@ def _in_folders(options: argparse.Namespace) -> tuple[list[str], list[str]]:
         if below and options.output is None:
             raise ConfigError(f"{given}: is a folder: give --output FOLDER for its parsed files")
         if below:
-            outputs_of([], given, options.output)  # which refuses an output in the input
+            check_output_folder(options.output, given)
     return files, names
 
 

@@ -63,16 +63,23 @@ def output_name(name: str, kind: str) -> str:
     return f"{stem}.{CONLLU}{name[len(whole) :] if compression else ''}"
 
 
+def check_output_folder(target: str | os.PathLike[str], source: str | os.PathLike[str]) -> None:
+    """Make sure that the outputs of the files of a folder are not in it.
+
+    Raises: ConfigError: they are.
+    """
+    if Path(target).resolve().is_relative_to(Path(source).resolve()):
+        raise ConfigError(f"{target}: is in {source}; name another folder for the output")
+
+
 def outputs_of(
-    names: Iterable[str], source: object, target: str | os.PathLike[str], asked: str = AUTO
+    names: Iterable[str], target: str | os.PathLike[str], asked: str = AUTO
 ) -> dict[str, Path]:
     """The outputs of the files of a folder, by their names in it.
 
-    Args: source, target: the folders of the files and of the outputs. asked: see `format_of`.
-    Raises: ConfigError: two files would have the same output; the target is in the source.
+    Args: target: the folder of the outputs. asked: see `format_of`.
+    Raises: ConfigError: two files would have the same output.
     """
-    if Path(target).resolve().is_relative_to(Path(str(source)).resolve()):
-        raise ConfigError(f"{target}: is in {source}; name another folder for the output")
     outputs: dict[str, Path] = {}
     files: dict[Path, str] = {}
     for name in names:

@@ -52,7 +52,9 @@ def ends_paragraph(spaces: str) -> bool:
     return chr(PARAGRAPH) in spaces or len(_LINE_ENDS.findall(spaces)) > 1
 
 
-def segments(codes: np.ndarray, spaces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def segments(
+    codes: np.ndarray, spaces: np.ndarray, *, of_lines: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     """The segments of a text, each a paragraph or a piece of a long one, with the spaces after it.
 
     A paragraph ends with an empty line or U+2029. One of more than PIECE characters is cut after
@@ -64,6 +66,8 @@ def segments(codes: np.ndarray, spaces: np.ndarray) -> tuple[np.ndarray, np.ndar
     Args:
         codes: (C,) uint32, text that begins where a segment does.
         spaces: (C,) bool.
+        of_lines: whether a segment is a line instead, with the spaces and empty lines after it,
+            however long it is; no paragraph begins there.
     Returns: first characters, int64 (S,), ascending from 0; and whether a paragraph begins there,
         bool (S,), where the first segment is taken to do so. No segments of an empty text.
     Cost: 10 ns a character.
@@ -72,7 +76,11 @@ def segments(codes: np.ndarray, spaces: np.ndarray) -> tuple[np.ndarray, np.ndar
         return np.empty(0, np.int64), np.empty(0, np.bool_)
     first, last = space_runs(spaces)
     units = np.concatenate([[0], np.cumsum(_line_ends(codes))])
-    is_break = (units[last] - units[first] > 1) & (last < len(codes)) & (first > 0)
+    least = 1 if of_lines else 2
+    is_break = (units[last] - units[first] >= least) & (last < len(codes)) & (first > 0)
+    if of_lines:
+        lines = np.concatenate([[0], last[is_break]]).astype(np.int64)
+        return lines, np.zeros(len(lines), np.bool_)
     paragraphs = np.concatenate([[0], last[is_break], [len(codes)]])
     starts: list[int] = []
     begins: list[bool] = []
@@ -85,20 +93,6 @@ def segments(codes: np.ndarray, spaces: np.ndarray) -> tuple[np.ndarray, np.ndar
         starts += cuts
         begins += [True] + [False] * (len(cuts) - 1)
     return np.array(starts, np.int64), np.array(begins, np.bool_)
-
-
-def line_segments(codes: np.ndarray, spaces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """As `segments`: lines with the spaces and the empty lines after each; none begins a paragraph.
-
-    Args: those of `segments`.
-    """
-    if not len(codes):
-        return np.empty(0, np.int64), np.empty(0, np.bool_)
-    first, last = space_runs(spaces)
-    units = np.concatenate([[0], np.cumsum(_line_ends(codes))])
-    is_break = (units[last] > units[first]) & (last < len(codes)) & (first > 0)
-    starts = np.concatenate([[0], last[is_break]]).astype(np.int64)
-    return starts, np.zeros(len(starts), np.bool_)
 
 
 def space_runs(spaces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, BinaryIO, Literal, Protocol, cast
+from typing import Any, BinaryIO, Literal, cast
 
 import numpy as np
 
@@ -59,7 +60,7 @@ class Piece:
         """
         if not errors:
             return self
-        sound = _others(len(self.treebank), errors)
+        sound = all_but(len(self.treebank), errors)
         some = replace(self.treebank.only(sound), dropped=self.treebank.dropped)
         if skip:
             some = _without_lines(some, self.treebank.spans[~sound])
@@ -86,7 +87,7 @@ class Rows(Piece):
         of_rows |= dict(zip(wrong.tolist(), (errors[s] for s in sorted(errors)), strict=True))
         some, table = self.treebank, self.table
         if errors:
-            some = some.only(_others(len(some), errors))
+            some = some.only(all_but(len(some), errors))
         documents = self.documents
         if skip and is_faulty.any():
             table, counts = rows_of(table, ~is_faulty), counts[~is_faulty]
@@ -100,8 +101,8 @@ class Rows(Piece):
         )  # fmt: skip
 
 
-def _others(n_sentences: int, some: Iterable[int]) -> np.ndarray:
-    """(S,) bool: the sentences that are none of these."""
+def all_but(n_sentences: int, some: Iterable[int]) -> np.ndarray:
+    """(S,) bool: the sentences that are none of some others."""
     sound = np.ones(n_sentences, np.bool_)
     sound[list(some)] = False
     return sound
@@ -122,27 +123,27 @@ def _without_lines(chunk: Treebank, spans: np.ndarray) -> Treebank:
     )
 
 
-class Source(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class Source(ABC):
     """Where sentences come from.
 
     name: in messages. reads_ahead: whether reading takes long enough for a thread of its own.
     """
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def reads_ahead(self) -> bool: ...
+    name: str
+    reads_ahead: bool = False
+
+    @abstractmethod
     def pieces(self) -> Iterator[Piece]:
         """The sentences in order; an input is read once."""
-        ...
 
     def empty(self, number: int) -> str:
         """How messages say that a column of CoNLL-U, 1 to 5, has no value."""
-        ...
+        return f"{FIELDS[number - 1]} is missing or _"
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamSource:
+class StreamSource(Source):
     """A stream of bytes in CoNLL-U, vertical or raw text.
 
     kind: its format. split: of raw text. on_error: what to do with malformed sentences; see
@@ -152,7 +153,6 @@ class StreamSource:
     """
 
     file: BinaryIO
-    name: str
     kind: str
     split: Split | None = None
     on_error: OnError = "fail"
@@ -160,7 +160,6 @@ class StreamSource:
     place: Any = None
     chunk_bytes: int | None = None
     immediate: bool = False
-    reads_ahead: bool = False
 
     def pieces(self) -> Iterator[Piece]:
         """Some sentences at a time.
@@ -238,32 +237,25 @@ class _Counted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BytesSource:
+class BytesSource(Source):
     """CoNLL-U in memory, as one piece."""
 
     text: bytes
-    name: str
-    reads_ahead: bool = False
 
     def pieces(self) -> Iterator[Piece]:
         """All sentences. Raises: DataError: as `treebank_from_bytes`."""
         treebank = treebank_from_bytes(self.text, self.name)
         yield Piece(treebank, np.diff(treebank.word_starts), [], len(treebank), len(self.text))
 
-    def empty(self, number: int) -> str:
-        """With the name of the column."""
-        return f"{FIELDS[number - 1]} is missing or _"
-
 
 @dataclass(frozen=True, kw_only=True)
-class DocumentSource:
+class DocumentSource(Source):
     """Raw texts of Python, as one piece. identifiers: of the documents; None: their numbers."""
 
     texts: Sequence[str | None]
     identifiers: Iterable[object] | None
     split: Split
     name: str = "texts"
-    reads_ahead: bool = False
 
     def pieces(self) -> Iterator[Piece]:
         """All sentences of all texts.
@@ -282,13 +274,9 @@ class DocumentSource:
         documents = [name for name, n in zip(names, found.counts, strict=True) for _ in range(n)]
         yield Piece(treebank, counts, [], len(counts), len(found.text), documents=documents)
 
-    def empty(self, number: int) -> str:
-        """With the name of the column."""
-        return f"{FIELDS[number - 1]} is missing or _"
-
 
 @dataclass(frozen=True, kw_only=True)
-class ObjectSource:
+class ObjectSource(Source):
     """Sentences of Python lists and dicts.
 
     tag_field: of the first sentences with words, what the tag of a (word, tag) pair is. batch:
@@ -300,7 +288,6 @@ class ObjectSource:
     keep_heads: bool
     batch: int | None = BATCH
     name: str = SENTENCES
-    reads_ahead: bool = False
 
     def pieces(self) -> Iterator[Piece]:
         """Some sentences at a time, as CoNLL-U without values in columns that are not given.
@@ -322,13 +309,9 @@ class ObjectSource:
                 return
             first += len(batch)
 
-    def empty(self, number: int) -> str:
-        """With the name of the column."""
-        return f"{FIELDS[number - 1]} is missing or _"
-
 
 @dataclass(frozen=True, kw_only=True)
-class TableSource:
+class TableSource(Source):
     """Rows of Arrow tables, one sentence each, or one document each.
 
     A table with a column `text` of texts and no column `form` has documents. Each of their
@@ -341,13 +324,11 @@ class TableSource:
     """
 
     runs: Iterable[tuple[int, Any]]
-    name: str
     file: Any
     keep_heads: bool
     fails: bool = False
     split: Split | None = None
     max_line: int = MAX_LINE
-    reads_ahead: bool = False
 
     def pieces(self) -> Iterator[Rows]:
         """Each run as a piece. Raises: DataError: as `read_rows`."""
@@ -408,7 +389,3 @@ class TableSource:
         if errors and self.fails:
             raise errors[0]
         return errors
-
-    def empty(self, number: int) -> str:
-        """With the name of the column."""
-        return f"{FIELDS[number - 1]} is missing or _"

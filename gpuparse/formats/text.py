@@ -15,7 +15,6 @@ from gpuparse.formats.paragraphs import (
     SPACES,
     are_spaces,
     code_points,
-    line_segments,
     segments,
     space_runs,
 )
@@ -63,7 +62,7 @@ class TextChunk(NamedTuple):
 
     def segments(self, codes: np.ndarray, spaces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Its segments; see `gpuparse.formats.paragraphs.segments`."""
-        return (line_segments if self.of_lines else segments)(codes, spaces)
+        return segments(codes, spaces, of_lines=self.of_lines)
 
 
 def text_chunk(text: bytes, source: str, *, of_lines: bool = False) -> TextChunk:
@@ -277,7 +276,7 @@ class _Reader:
 
     def segments(self, codes: np.ndarray, spaces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """As TextChunk.segments."""
-        return (line_segments if self.of_lines else segments)(codes, spaces)
+        return segments(codes, spaces, of_lines=self.of_lines)
 
     def skip(self, text: bytes) -> None:
         """Pass bytes that are left out."""

@@ -17,7 +17,7 @@ from gpuparse.api.parsing import SentenceParser, load
 from gpuparse.data.conll import OnError
 from gpuparse.errors import ConfigError
 from gpuparse.files import files_below
-from gpuparse.formats.names import AUTO, outputs_of
+from gpuparse.formats.names import AUTO, check_output_folder, outputs_of
 
 EXISTING = ("fail", "keep", "replace")
 
@@ -73,7 +73,7 @@ class FileParser:
         Raises: ConfigError: the target is the source, or in it.
         """
         self.source, self.target = Path(source).resolve(), Path(target).resolve()
-        outputs_of([], source, target)  # which checks the folders
+        check_output_folder(target, source)
         self._model = os.path.abspath(model)
         self._of_model = (threads, device, allow_missing, single_root)
         self._options: dict[str, Any] = {
@@ -95,7 +95,7 @@ class FileParser:
         if not self.source.is_dir():
             raise ConfigError(f"{self.source}: is not a folder; name the folder of the files")
         names = files_below(self.source)
-        outputs = outputs_of(names, self.source, self.target, self._options["input"])
+        outputs = outputs_of(names, self.target, self._options["input"])
         done = {name for name, output in outputs.items() if output.exists()}
         if done and existing == "fail":
             raise ConfigError(
@@ -110,7 +110,7 @@ class FileParser:
         Text and vertical text become CoNLL-U: `.conllu` follows the name, or takes the place of
         `.txt`.
         """
-        return outputs_of([name], self.source, self.target, self._options["input"])[name]
+        return outputs_of([name], self.target, self._options["input"])[name]
 
     def __call__(self, name: str) -> ParsedFile:
         """Parse a file, given its name relative to the source; replaces its output.

@@ -22,9 +22,10 @@ from gpuparse.data.vocabulary import empty_columns
 from gpuparse.engines.admission import CHAIN, LOWER, default_batch_size
 from gpuparse.errors import DataError, plural
 from gpuparse.formats.arrow_tables import with_lists
-from gpuparse.formats.sources import Piece, Rows, Source, StreamSource, TableSource
+from gpuparse.formats.names import is_table
+from gpuparse.formats.sources import Piece, Rows, Source, StreamSource, TableSource, all_but
 from gpuparse.formats.streams import compressed, opened
-from gpuparse.formats.table_files import table_writer
+from gpuparse.formats.table_files import TableFile, table_writer
 from gpuparse.formats.text import TextChunk
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.options import Door, ParseOptions
@@ -153,11 +154,21 @@ class Job:
             place=place, chunk_bytes=None if self.is_native else GPU_CHUNK, immediate=immediate,
         )  # fmt: skip
 
+    def source(self, file: BinaryIO, name: str, kind: str, *, immediate: bool = False) -> Source:
+        """An open file as the source of this job.
+
+        Args: kind: its format. immediate: see StreamSource.
+        Raises: DataError: a damaged table.
+        """
+        if not is_table(kind):
+            return self.stream(file, name, kind, immediate=immediate)
+        table = TableFile(file, name, kind, threads=self.threads > 1)
+        return self.table(table.runs(), name, table)
+
     def table(self, runs: Any, name: str, file: Any = None, *, fails: bool = False) -> TableSource:
         """Runs of rows as the source of this job; see TableSource."""
         return TableSource(
-            fails=fails,
-            runs=runs, name=name, file=file, keep_heads=self.options.keep_heads,
+            runs=runs, name=name, file=file, fails=fails, keep_heads=self.options.keep_heads,
             split=self.split if self.stages.tokenizer else None, max_line=self.options.max_line,
             reads_ahead=file is not None and (self.threads > 1 or not self.is_native),
         )  # fmt: skip
@@ -179,14 +190,10 @@ class Job:
         Raises: DataError: with `on_error` fail, the first sentence that is malformed or whose heads
             cannot be kept; a column that the model reads is missing; a damaged file.
         """
-        guides = None if self.options.guide is None else Guides(self.options.guide)
         failed, orders, certified, searched = 0, np.zeros(3, np.int64), 0, 0
-        is_table = False
-        for ready in self._ready(source, guides):
-            piece, is_table = ready.piece, isinstance(ready.piece, Rows)
-            if not is_checked and piece.treebank.n_words:
-                self._check_first(source, piece.treebank, guides, ready.guides)
-                is_checked = True
+        is_table = isinstance(source, TableSource)
+        for ready in self._ready(source, is_checked=is_checked, goes_ahead=True):
+            piece = ready.piece
             for warning in piece.treebank.warnings:
                 self.tell(warning)
             if piece.faults and self.options.on_error == "fail":
@@ -201,8 +208,6 @@ class Job:
                 certified += int(result.found.certified.sum())
                 searched += len(result.found.certified)
             yield piece, result
-        if guides is not None:
-            guides.check_end()
         in_misc, decoder = not is_table, self.model.search_decoder if self.model else ""
         for line in long_sentences(decoder, *orders[[LOWER, CHAIN]].tolist(), in_misc=in_misc):
             self.tell(f"{source.name}: {line}")
@@ -271,12 +276,8 @@ class Job:
 
     def _check_beginning(self, source: Source) -> None:
         """Check the columns of the first sentences of an input, for all its shards."""
-        guides = None if self.options.guide is None else Guides(self.options.guide)
-        for piece in source.pieces():
-            if piece.treebank.n_words:
-                treebank = self.annotate(piece.treebank)[0]
-                heads = None if guides is None else guides.of(treebank)
-                self._check_first(source, treebank, guides, heads)
+        for ready in self._ready(source):
+            if ready.piece.treebank.n_words:
                 return
 
     def _check_first(
@@ -306,24 +307,36 @@ class Job:
         advice = f"; {self.to_pass_over}" if self.to_pass_over else ""
         raise DataError(f"{faults[0]}{more}{advice}")
 
-    def _ready(self, source: Source, guides: Guides | None) -> Iterator[_Ready]:
-        """The pieces of a source; for a GPU, encoded and being transferred to it.
+    def _ready(
+        self, source: Source, *, is_checked: bool = False, goes_ahead: bool = False
+    ) -> Iterator[_Ready]:
+        """The pieces of a source; the columns of the first one with words are checked.
 
-        For a GPU, the next piece is read while one is parsed.
+        Args: goes_ahead: whether the next piece may be read while one is parsed; for a GPU it is
+            encoded and transferred then, too.
         """
+        guides = None if self.options.guide is None else Guides(self.options.guide)
         pieces = source.pieces()
-        ready = self._annotated(ahead(pieces) if source.reads_ahead else pieces, guides)
-        if self.is_native or isinstance(source, TableSource):
-            yield from ready
-            return
+        ready = self._annotated(
+            ahead(pieces) if goes_ahead and source.reads_ahead else pieces, guides
+        )
+        if goes_ahead and not self.is_native and not isinstance(source, TableSource):
+            ready = ahead(self._sent(ready))
+        for each in ready:
+            if not is_checked and each.piece.treebank.n_words:
+                self._check_first(source, each.piece.treebank, guides, each.guides)
+                is_checked = True
+            yield each
+        if guides is not None:
+            guides.check_end()
 
-        def encoded() -> Iterator[_Ready]:
-            for each in ready:
-                batch = self.parser.encode(each.piece.treebank, each.guides)
-                sent = self.parser.send(batch, self.device, self.backend)
-                yield each._replace(batch=batch, sent=sent)
-
-        yield from ahead(encoded())
+    def _sent(self, pieces: Iterator[_Ready]) -> Iterator[_Ready]:
+        """Pieces, encoded and on their way to the device."""
+        for each in pieces:
+            batch = self.parser.encode(each.piece.treebank, each.guides)
+            yield each._replace(
+                batch=batch, sent=self.parser.send(batch, self.device, self.backend)
+            )
 
     def _annotated(self, pieces: Iterator[Piece], guides: Guides | None) -> Iterator[_Ready]:
         """Pieces with guides, tags and lemmas, without sentences whose heads cannot be kept."""
@@ -332,7 +345,7 @@ class Job:
             heads = None if guides is None else guides.of(treebank)
             errors = self._unkept(treebank) if self.options.keep_heads else {}
             if errors and heads is not None:
-                sound = ~np.isin(np.arange(len(treebank)), list(errors))
+                sound = all_but(len(treebank), errors)
                 heads = heads[np.repeat(sound, np.diff(treebank.word_starts))]
             piece = piece.without(errors, skip=self.options.on_error == "skip")
             treebank, of_tags = self.annotate(piece.treebank)
@@ -343,15 +356,7 @@ class Job:
 
         Raises: DataError: as `results`.
         """
-        guides = None if self.options.guide is None else Guides(self.options.guide)
-        is_checked = False
-        for ready in self._annotated(source.pieces(), guides):
-            if not is_checked and ready.piece.treebank.n_words:
-                self._check_first(source, ready.piece.treebank, guides, ready.guides)
-                is_checked = True
-            yield ready.piece, ready.guides
-        if guides is not None:
-            guides.check_end()
+        return ((ready.piece, ready.guides) for ready in self._ready(source))
 
     def annotate(self, chunk: Treebank) -> tuple[Treebank, np.ndarray | None]:
         """The words with tags and lemmas, and the probabilities of tags if they were asked for."""

@@ -469,10 +469,10 @@ class Run:
             epoch = as_epoch(event, now - began, cpu)
             text, end = f"{step.what}: {now - began:.1f} s, {self._mistakes(event)}", ""
             if stage.is_scored:
-                for name, summary in _told(trainer).items():
-                    if name not in told:
+                before, told = told, _told(trainer)
+                for name, summary in told.items():
+                    if name not in before:
                         self.tell(summary)
-                told = _told(trainer)
                 # Before the next event is requested, which changes the weights.
                 if self.dev is not None:
                     scores = self._score_dev(trainer, stage)

@@ -196,13 +196,12 @@ class Tokenizer:
 
     def _sentence_ends(self, tokens: Tokens, sizes: np.ndarray, of_segments: bool) -> np.ndarray:
         """(T,) bool: whether a sentence ends with the token. sizes: (T,) its words."""
-        templates = self.ends.templates
-        tokens.cases = self.cases.of_tokens(tokens)
-        features = templates.features(tokens.fields(templates.fields), tokens.rows)
-        sequences = Sequences.open(features, _without_empty(tokens.starts))
-        is_end = self.ends.find(sequences) == END
+        sequences = None
         if of_segments:
-            is_end[:] = False
+            is_end = np.zeros(len(tokens), np.bool_)
+        else:
+            sequences = self._sequences_of_ends(tokens)
+            is_end = self.ends.find(sequences) == END
         is_end[tokens.starts[1:] - 1] = True
         if self.keeps_closing and not of_segments:
             is_end = tokens.ends_after_closing(is_end)
@@ -213,7 +212,10 @@ class Tokenizer:
         starts = np.concatenate([[0], ends[:-1] + 1])
         is_long = words[ends + 1] - words[starts] > self.max_words
         of_segment = tokens.segments[starts]
+        if sequences is None and is_long.any():
+            sequences = self._sequences_of_ends(tokens)
         for segment in np.flatnonzero(np.bincount(of_segment[is_long])).tolist():
+            assert sequences is not None
             first = int(tokens.starts[segment])
             likely = self._likely_ends(tokens, sequences, first)
             here = is_long & (of_segment == segment)
@@ -221,6 +223,13 @@ class Tokenizer:
                 cuts = _cuts(words[start : end + 2], likely[start - first :], self.max_words)
                 is_end[start + cuts] = True
         return is_end
+
+    def _sequences_of_ends(self, tokens: Tokens) -> Sequences:
+        """The features of sentence ends, a sequence for each segment."""
+        templates = self.ends.templates
+        tokens.cases = self.cases.of_tokens(tokens)
+        features = templates.features(tokens.fields(templates.fields), tokens.rows)
+        return Sequences.open(features, _without_empty(tokens.starts))
 
     def _likely_ends(self, tokens: Tokens, sequences: Sequences, first: int) -> np.ndarray:
         """The log of how probable it is that a sentence ends with each token of a segment.
