@@ -30,7 +30,7 @@ if __name__ == "__main__":
     given = arguments.parse_args()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     function = FileParser(given.model, given.input, given.output)
-    # On this machine: so many workers, and four attempts at each task.
+    # On this machine: the number of workers, and four attempts at each task.
     builder = SparkSession.builder.master(f"local[{given.workers},4]")
     session = builder.config("spark.ui.enabled", "false").getOrCreate()
     found = parse_files(session, function, given.existing)

@@ -27,7 +27,7 @@ if __name__ == "__main__":
     arguments.add_argument("--workers", type=int, default=2)
     given = arguments.parse_args()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # On this machine: so many workers, and four attempts at each task.
+    # On this machine: the number of workers, and four attempts at each task.
     builder = SparkSession.builder.master(f"local[{given.workers},4]")
     session = builder.config("spark.ui.enabled", "false").getOrCreate()
     parse_parquet(session, given.model, given.input, given.output)

@@ -197,7 +197,7 @@ def _memory() -> Path | None:
 
 
 def _remembered() -> set[str]:
-    """The files that are known, of a memory that nobody else can write to."""
+    """The files that are known, of a memory that no other user can write to."""
     memory = _memory()
     with suppress(OSError, UnicodeDecodeError):
         if memory:

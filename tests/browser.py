@@ -58,7 +58,7 @@ class Shown:
 
 
 def show(page: Path, *, widths: tuple[int, ...] = (400, 1400), dark: bool = False) -> Shown:
-    """Open a page without scripts in frames of so many pixels' width."""
+    """Open a page without scripts in frames of given widths in pixels."""
     with tempfile.TemporaryDirectory() as folder:
         text = page.read_text(encoding="utf-8").replace("</head>", _MEASURE + "</head>", 1)
         copy = Path(folder) / "page.html"

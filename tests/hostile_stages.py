@@ -191,7 +191,7 @@ def _many_tags(parts: Parts) -> None:
 
 
 def _many_candidates(count: int) -> Callable[[Parts], object]:
-    """A tagger of whose FEATS so many are possible for every word."""
+    """A tagger with a given number of possible FEATS for every word."""
 
     def change(parts: Parts) -> None:
         tags = parts.facts["feats"]["tags"]

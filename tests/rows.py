@@ -81,7 +81,7 @@ def rows_of_ends(
 
 
 def wide_map(plan: ArcPlan | Plan) -> FeatureMap:
-    """A map of so many rows that the features of a few sentences have rows of their own."""
+    """A map with enough rows for every feature of a few sentences to have a row of its own."""
     return hashed_map(WIDE, plan.dense_lines)
 
 

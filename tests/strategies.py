@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def some(number: int) -> int:
-    """How many of so many random cases a test draws: a tenth, all with `pytest --thorough`."""
+    """How many random cases of a number a test draws: a tenth, all with `pytest --thorough`."""
     return number if os.environ.get("GPUPARSE_THOROUGH") else -(-number // 10)
 
 

@@ -120,7 +120,7 @@ def test_kernels_need_a_gpu_or_the_interpreter(monkeypatch: pytest.MonkeyPatch) 
 
 
 class Scarce:
-    """Lets batches of more than so many cells run out of memory."""
+    """Lets batches of more than a number of cells run out of memory."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
         self.batches: list[tuple[int, int]] = []  # sentences and cells of those that went through

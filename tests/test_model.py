@@ -288,7 +288,7 @@ def text_of_facts(folder: Path) -> str:
 
 
 def test_every_byte_of_the_header_and_the_facts_is_under_a_sum(folder: Path) -> None:
-    """One bit of each, such as of the digits of min_gain."""
+    """One bit of each, such as one in the digits of min_gain."""
     path = folder / WEIGHTS
     content = bytearray(path.read_bytes())
     for place in range(8 + int.from_bytes(content[:8], "little")):

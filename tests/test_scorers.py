@@ -307,7 +307,7 @@ def test_tensors_give_the_trees_of_the_fused_engine(kind: str, form: str) -> Non
         if ours.arcs is not None and theirs.arcs is not None:
             for one, other in zip(ours.arcs, theirs.arcs, strict=True):
                 assert np.array_equal(one, other)
-    for engine in (fused, dense):  # labels of given trees, as of sentences that are too long
+    for engine in (fused, dense):  # labels of given trees, which long sentences get
         engine.label_trees(batch, relabelled := replace(ours, labels=np.full_like(ours.labels, -1)))
         if not model.labels_with_trees and not gives_graphs:
             assert np.array_equal(relabelled.labels[tokens], ours.labels[tokens])

@@ -89,7 +89,7 @@ class Dense:
         return self._scorer.send(batch, self._device)
 
     def best(self, batch: Encoded, known: np.ndarray, how: How) -> Found:
-        """As of `Engine`."""
+        """See `Engine`."""
         try:
             out = torch.full((2, batch.n_tokens), -1, dtype=torch.int64, device=self._device)
         except torch.OutOfMemoryError:  # fewer sentences at a time would not help
@@ -138,7 +138,7 @@ class Dense:
     def marginals(
         self, batch: Encoded, known: np.ndarray, how: How, *, least_risk: bool, probabilities: bool
     ) -> Found:
-        """As of `Engine`."""
+        """See `Engine`."""
         heads, labels = np.full((2, 1, batch.n_tokens), -1, np.int64)
         found = empty_marginals(1, batch.n_tokens)
 
@@ -180,7 +180,7 @@ class Dense:
     def k_best(
         self, batch: Encoded, known: np.ndarray, k: int, how: How, *, probabilities: bool
     ) -> FoundTrees:
-        """As of `Engine`."""
+        """See `Engine`."""
         trees = FoundTrees.empty(k, batch)
         number_of = dict(zip(batch.starts.tolist(), range(len(batch)), strict=True))
 
@@ -213,7 +213,7 @@ class Dense:
     def probabilities_of(
         self, batch: Encoded, heads: np.ndarray, labels: np.ndarray, which: str, how: How
     ) -> Marginals:
-        """As of `Engine`."""
+        """See `Engine`."""
         found = empty_marginals(1, batch.n_tokens)
         of_words = labels
         if not self._is_joint:  # labels of finished trees alone
@@ -234,7 +234,7 @@ class Dense:
         return found
 
     def label_trees(self, batch: Encoded, found: Found) -> None:
-        """As of `Engine`."""
+        """See `Engine`."""
         if self._is_joint or not self._has_labels:
             return
 
@@ -248,7 +248,7 @@ class Dense:
         self._refuse(batch, self._run(work, batch, How()))
 
     def label_graphs(self, batch: Encoded, heads: np.ndarray, arcs: GraphArcs) -> None:
-        """As of `Engine`."""
+        """See `Engine`."""
         if not self._has_labels:
             return
         starts = arcs.starts(batch.n_tokens)

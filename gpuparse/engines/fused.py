@@ -75,7 +75,7 @@ class Fused:
         """Nothing: native code reads main memory."""
 
     def best(self, batch: Encoded, known: np.ndarray, how: How) -> Found:
-        """As of `Engine`."""
+        """See `Engine`."""
         assert isinstance(batch, Batch)
         found, firsts = self.empty(batch), self.empty_firsts(batch)
         if self._decoder.gives_graphs:
@@ -94,7 +94,7 @@ class Fused:
     def marginals(
         self, batch: Encoded, known: np.ndarray, how: How, *, least_risk: bool, probabilities: bool
     ) -> Found:
-        """As of `Engine`."""
+        """See `Engine`."""
         assert isinstance(batch, Batch)
         found, firsts = self.empty(batch), self.empty_firsts(batch)
         of_trees = empty_marginals(1, batch.n_tokens)
@@ -123,7 +123,7 @@ class Fused:
     def k_best(
         self, batch: Encoded, known: np.ndarray, k: int, how: How, *, probabilities: bool
     ) -> FoundTrees:
-        """As of `Engine`."""
+        """See `Engine`."""
         assert isinstance(batch, Batch)
         trees = FoundTrees.empty(k, batch)
 
@@ -157,7 +157,7 @@ class Fused:
     def probabilities_of(
         self, batch: Encoded, heads: np.ndarray, labels: np.ndarray, which: str, how: How
     ) -> Marginals:
-        """As of `Engine`."""
+        """See `Engine`."""
         assert isinstance(batch, Batch)
         marginals = empty_marginals(1, batch.n_tokens)
         is_whole = ~incomplete(batch, heads)
@@ -177,11 +177,11 @@ class Fused:
         return marginals
 
     def label_trees(self, batch: Encoded, found: Found, kept: np.ndarray | None = None) -> None:
-        """As of `Engine`; kept: of `find_trees` with the same batch."""
+        """See `Engine`; kept: of `find_trees` with the same batch."""
         self._label(batch, found.heads, None, found.labels, kept)
 
     def label_graphs(self, batch: Encoded, heads: np.ndarray, arcs: GraphArcs) -> None:
-        """As of `Engine`; `arcs` may be of more sentences."""
+        """See `Engine`; `arcs` may be of more sentences."""
         graphs = GraphHeads(arcs.starts(len(heads)), arcs.heads, self._wanted.may_be_primary)
         self._label(batch, heads, graphs, arcs.labels)
 

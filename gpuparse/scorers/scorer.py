@@ -104,7 +104,7 @@ class Sum:
         self._scorers = scorers
 
     def send(self, encoded: Encoded, device: device) -> Any:
-        """As of the first one, whose encoding all read."""
+        """What the first one sends: all read its encoding."""
         return self._scorers[0].send(encoded, device)
 
     def part(self, sent: Any, some: Encoded) -> list[Any]:
@@ -123,7 +123,7 @@ class Sum:
         return total
 
     def label_scores(self, part: list[Any], heads: Tensor, arcs: Arcs) -> Tensor:
-        """(A, L), as of one scorer."""
+        """(A, L) the sums of all labels of arcs; see `Scorer`."""
         total: Any = None
         for scorer, own in zip(self._scorers, part, strict=True):
             if scorer.has_labels:
@@ -131,7 +131,7 @@ class Sum:
         return total
 
     def arc_label_scores(self, part: list[Any]) -> Tensor:
-        """(B, N, N, L), as of one scorer."""
+        """(B, N, N, L) the sums of all labels of all arcs; see `Scorer`."""
         total: Any = None
         for scorer, own in zip(self._scorers, part, strict=True):
             if scorer.has_labels:

@@ -214,7 +214,7 @@ def killed_and_again(
     while len(outcomes) < wanted:
         child = Child(parse.main, words, output.parent)
         if wait_and_kill(child, draw.uniform(0, duration(bench))):
-            begun = ", something was there" if contents_of(output) else ""
+            begun = ", the folder had a file" if contents_of(output) else ""
             outcomes.append(f"{kind}: killed{begun}")
         elif outcomes:
             break

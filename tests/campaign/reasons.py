@@ -58,7 +58,7 @@ def sentences_of(path: str) -> Iterator[Treebank]:
 
 
 def check(name: str, model: Parser, sentences: Iterator[Treebank], wanted: int) -> None:
-    """Explain a word of so many sentences, of all if there are fewer."""
+    """Explain a word of a number of sentences, of all if there are fewer."""
     draw, start, n_exact, n_asked, n_lines, n_without = (
         random.Random(11),
         time.monotonic(),

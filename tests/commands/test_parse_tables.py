@@ -57,7 +57,7 @@ def table_of(text: bytes) -> pyarrow.Table:
 
 
 def write(table: pyarrow.Table, path, rows: int = 1000):
-    """Write a table in the format of the suffix, in row groups of so many rows."""
+    """Write a table in the format of the suffix, in row groups of a given number of rows."""
     if path.suffix == ".parquet":
         parquet.write_table(table, path, row_group_size=rows)
     else:

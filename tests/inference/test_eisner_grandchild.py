@@ -29,7 +29,7 @@ CASES = cases({1: 500, 2: 1500, 3: 2500, 4: 3000, 5: 2500})
 
 
 def draw(rng, n_batch, n, n_labels, *, forbidden=0.0, dtype=np.float32, whole=True):
-    """Arc, sibling, inner and outer scores with labels; NaN in the cells that nobody reads."""
+    """Arc, sibling, inner and outer scores with labels; NaN in the cells that are not read."""
     shapes = [(n_batch, n + 1, n + 1, n_labels)] + 3 * [(n_batch, *3 * (n + 1,), n_labels)]
     parts = []
     for shape in shapes:

@@ -36,12 +36,13 @@ def enumerated(scores, single_root):
     weights = np.exp(values - best)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_partition = best[:, 0] + np.log(weights.sum(axis=1))
-        chances = weights / weights.sum(axis=1, keepdims=True)
-        entropy = -np.where(chances > 0, chances * np.log(chances), 0.0).sum(axis=1)
+        probabilities = weights / weights.sum(axis=1, keepdims=True)
+        terms = np.where(probabilities > 0, probabilities * np.log(probabilities), 0.0)
+        entropy = -terms.sum(axis=1)
     marginals = np.zeros_like(scores)
     for m in range(1, n + 1):
         for h in range(n + 1):
-            marginals[:, h, m] = chances[:, trees[:, m] == h].sum(axis=1)
+            marginals[:, h, m] = probabilities[:, trees[:, m] == h].sum(axis=1)
     return log_partition, marginals, entropy
 
 
@@ -362,7 +363,7 @@ def test_cells_that_are_not_read_and_batch_mates_change_nothing(single_root, tot
 
 @every_root
 @pytest.mark.parametrize("scale", [1.0, 30.0, 1e3, 1e6])
-def test_marginals_are_chances(single_root, scale):
+def test_marginals_are_probabilities(single_root, scale):
     lengths = torch.tensor([14, 9, 1, 2, 14])
     arcs = torch.from_numpy(random_scores(np.random.default_rng(12), 5, 14, scale, 0.1))
     arcs[:, 0] = 0.0
@@ -445,7 +446,7 @@ def test_thread_counts_change_nothing(monkeypatch):
 @pytest.mark.parametrize(
     ("scale", "forbidden", "shift"), [(1.0, 0.0, 0.0), (1.0, 0.35, 0.0), (1.5, 0.0, 1e6)]
 )
-def test_samples_have_the_chances_of_enumeration(single_root, scale, forbidden, shift):
+def test_samples_have_the_probabilities_of_enumeration(single_root, scale, forbidden, shift):
     """Pearson's chi-square over all 125 (multi) or 64 (single) trees of four words.
 
     A shift makes the words' cycles outweigh all trees, where walks that erase loops never end.
@@ -459,8 +460,8 @@ def test_samples_have_the_chances_of_enumeration(single_root, scale, forbidden, 
         values = tree_values(scores, trees)[0]
         if values.max() == -np.inf:
             continue
-        chances = np.exp(values - values.max())
-        chances /= chances.sum()
+        probabilities = np.exp(values - values.max())
+        probabilities /= probabilities.sum()
         drawn = matrix_tree_sample(
             torch.from_numpy(scores), torch.tensor([n]), n_samples,
             torch.Generator().manual_seed(3), single_root=single_root,
@@ -469,8 +470,8 @@ def test_samples_have_the_chances_of_enumeration(single_root, scale, forbidden, 
         of_code = dict(zip(codes.tolist(), counts.tolist(), strict=True))
         observed = np.array([of_code.pop(code, 0) for code in (trees[:, 1:] @ base).tolist()])
         assert of_code == {}
-        assert (observed[chances == 0] == 0).all()
-        expected = chances * n_samples
+        assert (observed[probabilities == 0] == 0).all()
+        expected = probabilities * n_samples
         often = expected > 5
         rare = [observed[~often].sum()], [expected[~often].sum()]
         seen, wanted = np.append(observed[often], rare[0]), np.append(expected[often], rare[1])

@@ -24,11 +24,11 @@ def test_the_least_risk_of_all_trees(single_root, decoder, n):
     marginals = matrix_tree_marginals(torch.from_numpy(arcs), lengths, single_root=single_root)
     heads, right = minimum_bayes_risk(marginals, lengths, decoder=decoder, single_root=single_root)
     truths = all_trees(n, False, single_root)
-    chances = np.exp(tree_values(arcs, truths))
-    chances /= chances.sum(axis=1, keepdims=True)
+    probabilities = np.exp(tree_values(arcs, truths))
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
     answers = all_trees(n, decoder == "eisner", single_root)
     n_right = (answers[:, None, 1:] == truths[None, :, 1:]).sum(axis=2)
-    expected = chances @ n_right.T
+    expected = probabilities @ n_right.T
     np.testing.assert_allclose(right.numpy(), expected.max(axis=1), rtol=1e-12)
     best = answers[expected.argmax(axis=1)]
     is_clear = -np.partition(-expected, 1, axis=1)[:, 1] < right.numpy() - 1e-9 if n > 1 else True

@@ -44,7 +44,7 @@ def test_chains_in_both_directions_with_other_labels(n: int) -> None:
     """Every word differs in its head and label, and every head in its last modifiers."""
     parts = listed(tree(list(range(n))), tree([*range(2, n + 1), 0], 1), siblings=True)
     assert len(parts) == (10 * n - 2 if n > 1 else 2)
-    assert not sum(sign for *_, sign in parts)  # as many parts of the one as of the other
+    assert not sum(sign for *_, sign in parts)  # each tree has the same number of parts
 
 
 def higher_plan(kinds: tuple[str, ...]) -> HigherPlan:

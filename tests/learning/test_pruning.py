@@ -70,15 +70,15 @@ def test_what_is_left_is_what_the_definition_says(decoder: str, single_root: boo
                         others = [h for h in range(n + 1) if h != given[start + m]]
                         of_b[0, others, m] = -torch.inf
                 best = find(of_b, lengths, single_root=single_root)[0][0].tolist()
-                chances = sums(of_b * pruner.scale, lengths, single_root=single_root)[0].numpy()
+                marginals = sums(of_b * pruner.scale, lengths, single_root=single_root)[0].numpy()
                 left = cells_of(arcs, start, n)
                 for m in range(1, n + 1):
                     heads = [h for h in range(n + 1) if h != m and h != best[m]]
-                    heads.sort(key=lambda h: -chances[h, m])
-                    likeliest = max(chances[h, m] for h in range(n + 1) if h != m)
+                    heads.sort(key=lambda h: -marginals[h, m])
+                    likeliest = max(marginals[h, m] for h in range(n + 1) if h != m)
                     kept = {best[m]} | {
                         h for h in heads[: max_heads - 1]
-                        if chances[h, m] >= threshold * likeliest and chances[h, m] > 0
+                        if marginals[h, m] >= threshold * likeliest and marginals[h, m] > 0
                     }  # fmt: skip
                     assert set(np.flatnonzero(left[:, m]).tolist()) == kept
                     counts.add(len(kept))

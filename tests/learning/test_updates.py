@@ -147,7 +147,7 @@ def test_the_perceptron_looks_at_the_first_constraint_alone(k: int) -> None:
     ("rule", "cap"), [(MIRA, math.inf), (MIRA, 0.1), (PASSIVE_AGGRESSIVE, 2.0)]
 )
 def test_constraints_without_features_change_nothing_for_the_others(rule: int, cap: float) -> None:
-    """As of the k best trees where there are fewer than k: the step is that of one constraint."""
+    """Where there are fewer than k trees, the step is that of one constraint."""
     for seed in range(50):
         differences, costs, margins = constraints(seed, 1)
         gram = np.zeros((3, 3))

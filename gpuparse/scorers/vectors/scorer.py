@@ -33,7 +33,7 @@ KIND = "vectors"
 class VectorScorer:
     """Word vectors after a scorer of templates, whose encoding they read.
 
-    labels_with_trees: as of the templates' labels. n_labels: of the parser.
+    labels_with_trees: that of the templates. n_labels: of the parser.
     """
 
     numbers: WordVectors
