@@ -22,7 +22,8 @@ int64_t check_model(const SequenceModel& model, const SequenceBatch& batch) {
     if (rows < PART_BLOCK || rows > (int64_t(1) << 31) || (rows & (rows - 1))) return BAD_SHAPE;
     if (model.known.n0 != (1 << 19)) return BAD_SHAPE;
     if (n_tags < 1 || n_tags >= INT32_MAX || !are_filled_starts(model.tag_starts, model.tag_parts.n0) ||
-        !are_between(0, model.tag_parts, PART_BLOCK * model.blocks.n0) || !are_filled_starts(model.coarse_starts, n_tags))
+        !are_between(0, model.tag_parts, PART_BLOCK * model.blocks.n0) || !are_filled_starts(model.coarse_starts, n_tags) ||
+        model.coarse_tags.n0 != n_tags || !are_between(0, model.coarse_tags, n_tags))
         return BAD_SHAPE;
     if (model.beam.n0 != 2 || !are_between(1, model.beam, INT32_MAX)) return BAD_SHAPE;
     if (model.contexts.n0 > SequenceLattice<float>::MOST_CONTEXTS || (model.contexts.n0 && model.contexts.n1 != 4))

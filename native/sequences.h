@@ -30,14 +30,13 @@ struct SequenceTables {
     const int32_t* class_of[3];  // by what a context reads; [0] is NULL
 
     bool make(Arena& arena) {
-        int32_t* coarse = arena.take<int32_t>(n_tags);
+        int32_t* coarse = arena.take_zeros<int32_t>(n_tags);
         int32_t* own = arena.take<int32_t>(n_tags);
         if (arena.failed()) return false;
+        for (int64_t k = 0; k < n_tags; ++k) own[k] = (int32_t)k;
         for (int64_t c = 0; c < n_coarse; ++c)
-            for (int64_t k = model.coarse_starts.data[c]; k < model.coarse_starts.data[c + 1]; ++k) {
-                coarse[k] = (int32_t)c;
-                own[k] = (int32_t)k;
-            }
+            for (int64_t k = model.coarse_starts.data[c]; k < model.coarse_starts.data[c + 1]; ++k)
+                coarse[model.coarse_tags.data[k]] = (int32_t)c;
         class_of[0] = nullptr;
         class_of[1] = coarse;
         class_of[2] = own;
@@ -362,8 +361,9 @@ private:
         int32_t* kept = arena_.take<int32_t>(room);
         if (arena_.failed()) return 0;
         const int64_t* coarse = model_.coarse_starts.data;
+        const int32_t* of_classes = model_.coarse_tags.data;
         for (int64_t c = 0; c < tables_.n_coarse; ++c) {
-            scores[c] = part_score(tables_.parts_of((int32_t)coarse[c])[0]);
+            scores[c] = part_score(tables_.parts_of(of_classes[coarse[c]])[0]);
             numbers[c] = (int32_t)c;
         }
         int64_t n_kept = keep(scores, numbers, tables_.n_coarse, model_.beam.data[0]);
@@ -371,8 +371,8 @@ private:
         int64_t count = 0;
         for (int64_t i = 0; i < n_kept; ++i)
             for (int64_t k = coarse[kept[i]]; k < coarse[kept[i] + 1]; ++k) {
-                scores[count] = tag_score((int32_t)k);
-                numbers[count++] = (int32_t)k;
+                scores[count] = tag_score(of_classes[k]);
+                numbers[count++] = of_classes[k];
             }
         n_kept = keep(scores, numbers, count, model_.beam.data[1]);
         for (int64_t i = 0; i < n_kept; ++i) tags[i] = numbers[i];

@@ -24,6 +24,7 @@ from gpuparse.jobs.predictions import written
 from gpuparse.jobs.progress import silent
 from gpuparse.model_folder import load_parser
 from gpuparse.parser import Parser
+from gpuparse.pipeline import has_parser
 
 SHOWN = 5  # malformed sentences of a file that are reported one by one
 
@@ -137,8 +138,9 @@ def with_fitting_decoder(config: RunConfig) -> RunConfig:
     """
     if config.decoder != AUTO:
         return config
-    if config.init_from is not None:
-        return replace(config, decoder=load_parser(Path(config.init_from)).decoder)
+    start = None if config.init_from is None else Path(config.init_from)
+    if start is not None and has_parser(start):
+        return replace(config, decoder=load_parser(start).decoder)
     check_treebanks(config)
     templates = load_templates(config.features)
     data = config.data

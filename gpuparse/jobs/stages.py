@@ -1,7 +1,7 @@
 """The stages before the parser in a training run: learned or taken from a model, and written."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from gpuparse.config import RunConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.tag_columns import FEATS, LEMMA, UPOS, XPOS, Column, read_column, with_columns
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError, DataError, one_line, plural
+from gpuparse.errors import ConfigError, DataError, ModelError, one_line, plural
 from gpuparse.evaluation.reports import WORD_MEASURES
 from gpuparse.evaluation.words import Hits, score_words
 from gpuparse.formats.text import text_chunk
@@ -33,11 +33,24 @@ from gpuparse.pipeline import (
     load_stage,
     unpack_stage,
 )
+from gpuparse.sequences.templates import load_sequence_templates
+from gpuparse.tagging.fields import is_field
 from gpuparse.tagging.lemmatizer import learn_lemmatizer
 from gpuparse.tagging.tagger import Tagger, learn_tagger
 from gpuparse.text.conllu import text_pieces
+from gpuparse.text.tokenizer import MODELS
 from gpuparse.text.training import learn_tokenizer
 
+_ALONE: dict[str, Any] = dict.fromkeys(FILES)
+# The key of the templates of each model, and what a field of them is.
+TEMPLATES: dict[str, dict[str, tuple[str, Callable[[str], bool]]]] = {
+    TOKENIZER: {
+        "gaps": ("token_features", MODELS["gaps"]), "ends": ("sentence_features", MODELS["ends"]),
+        "words": ("word_features", MODELS["words"]),
+    },
+    TAGGER: {"pairs": ("features", is_field), "feats": ("feats_features", is_field)},
+    LEMMATIZER: {"rules": ("features", is_field)},
+}  # fmt: skip
 _LOSS = "log loss of tags"
 _COLUMNS = (  # of which a stage learns at least one
     (TAGGER, "tagger", "UPOS and XPOS are", (UPOS, XPOS)),
@@ -81,6 +94,87 @@ def sum_of_models(config: RunConfig) -> str:
     return sha256("\n".join(sums).encode()) if sums else ""
 
 
+def weights_of(stages: Pipeline) -> dict[str, np.ndarray]:
+    """The whole numbers of the weights of all stages, by `stage.model`."""
+    return {
+        f"{name}.{model}": found.weights
+        for name in FILES
+        if (stage := getattr(stages, name)) is not None
+        for model, found in stage.models.items()
+    }
+
+
+def learned_of(stages: Pipeline) -> dict[str, np.ndarray]:
+    """What they were rounded from, of the stages of which it is known."""
+    return {
+        f"{name}.{model}": found.learned
+        for name in FILES
+        if (stage := getattr(stages, name)) is not None
+        for model, found in stage.models.items()
+        if found.learned is not None
+    }
+
+
+def starts_of(
+    config: RunConfig, stages: Pipeline, learned: Mapping[str, np.ndarray]
+) -> dict[str, Any]:
+    """The stages that a run learns on, by name; their models have `learned`.
+
+    Args: stages: of the model of init_from. learned: what they were rounded from.
+    Raises: ConfigError: it lacks one of them, or has it without these numbers, or the run has
+        other templates or rows.
+    """
+    found = {}
+    for name in FILES:
+        keys, stage = getattr(config, name), getattr(stages, name)
+        if not keys.learn:
+            continue
+        if stage is None:
+            raise ConfigError(
+                f"{name}.learn: the model of init_from has no {name}: give {name}.learn=false, or"
+                " a model that has one"
+            )
+        models = stage.models
+        if not all(f"{name}.{each}" in learned for each in models):
+            raise ConfigError(
+                f"{name}.learn: the model of init_from has no training state of its {name}: learn"
+                f" that {name} with learning.keep_state=true"
+            )
+        for each, model in models.items():
+            key, is_field = TEMPLATES[name][each]
+            if load_sequence_templates(getattr(keys, key), is_field).dump() != (
+                model.templates.dump()
+            ):
+                raise ConfigError(
+                    f"{name}.{key}: other templates than the model of init_from has: give the set"
+                    " that the model was learned with"
+                )
+            if len(model.weights) != keys.rows:
+                raise ConfigError(
+                    f"{name}.rows: {keys.rows}, and the model of init_from has"
+                    f" {len(model.weights)}: give {name}.rows={len(model.weights)}"
+                )
+        found[name] = _with_learned(stage, name, learned)
+    return found
+
+
+def _with_learned(stage: Any, name: str, learned: Mapping[str, np.ndarray]) -> Any:
+    """A stage whose models have what they were rounded from.
+
+    Raises: ModelError: it is not in `learned`.
+    """
+    for each, model in stage.models.items():
+        found = learned.get(f"{name}.{each}")
+        if found is None or found.dtype != np.float32 or found.shape != model.weights.shape:
+            raise ModelError(f"{name}.{each}: a damaged state; give --force to start again")
+    return stage.with_models(
+        {
+            each: dataclasses.replace(model, learned=learned[f"{name}.{each}"])
+            for each, model in stage.models.items()
+        }
+    )
+
+
 def learn_stages(
     config: RunConfig,
     treebank: Treebank,
@@ -90,6 +184,7 @@ def learn_stages(
     threads: int,
     tell: Callable[[str], None],
     log: TrainingLog,
+    starts: Mapping[str, Any] = {},
 ) -> tuple[Pipeline, Treebank]:
     """The stages of a run, and the training treebank as the parser is to learn from it.
 
@@ -97,6 +192,7 @@ def learn_stages(
         dev: what probabilities of tags are fitted to.
         kept: where stages are kept as soon as they are learned, and taken from.
         tell: writes warnings and losses. log: says what is learned.
+        starts: the stages that are learned on, of `starts_of`.
     A tagger or lemmatiser whose columns are empty in the treebank is left out, and `tell` told.
 
     Raises: ConfigError: templates that cannot be used. ModelError: a model to take a stage from
@@ -114,36 +210,46 @@ def learn_stages(
             return None
 
         def learned() -> dict[str, np.ndarray]:
-            return {"file": np.frombuffer(learn(log.begin(part)).pack(), np.uint8)}
+            found = learn(log.begin(part))
+            state = learned_of(Pipeline(**_ALONE | {name: found}))
+            file = {"file": np.frombuffer(found.pack(), np.uint8)}
+            return file | (state if config.learning.keep_state else {})
 
-        file = kept.arrays(name, learned)["file"].tobytes()
-        found = unpack_stage(file, kept.output, name)
+        arrays = kept.arrays(name, learned)
+        found = unpack_stage(arrays["file"].tobytes(), kept.output, name)
+        if config.learning.keep_state:
+            found = _with_learned(found, name, arrays)
         log.end(part, about(found))
         return found
 
     tokenizer = stage(
         TOKENIZER, training_log.TOKENIZER,
-        lambda watch: learn_tokenizer(treebank, config.tokenizer, seed=seed, watch=watch),
+        lambda watch: learn_tokenizer(
+            treebank, config.tokenizer, seed=seed, watch=watch, start=starts.get(TOKENIZER)
+        ),
         lambda found: plural(len(found.rules.rules), "rule") + " of multiword tokens",
     )  # fmt: skip
     tagger = stage(
         TAGGER, training_log.TAGGER,
-        lambda watch: learn_tagger(treebank, config.tagger, seed=seed, watch=watch),
+        lambda watch: learn_tagger(
+            treebank, config.tagger, seed=seed, watch=watch, start=starts.get(TAGGER)
+        ),
         lambda found: plural(len(found.pairs.table), "pair") + " of UPOS and XPOS",
     )  # fmt: skip
     if config.tagger.learn:
-        tagger = _calibrated(tagger, config, treebank, dev, kept, threads, tell)
+        tagger = _calibrated(tagger, config, treebank, dev, kept, threads, tell, starts.get(TAGGER))
     lemmatizer = stage(
         LEMMATIZER, training_log.LEMMATIZER,
         lambda watch: learn_lemmatizer(
-            treebank, gold_tags(treebank), config.lemmatizer, seed=seed, watch=watch
+            treebank, gold_tags(treebank), config.lemmatizer, seed=seed, watch=watch,
+            start=starts.get(LEMMATIZER),
         ),
         lambda found: plural(len(found.rules), "rule"),
     )  # fmt: skip
     pipeline = Pipeline(tokenizer, tagger, lemmatizer)
     if not config.parser or not config.tagger.learn or config.tagger.folds == 1:
         return pipeline, treebank
-    predicted = _jackknifed(config, treebank, kept, threads, log)
+    predicted = _jackknifed(config, treebank, kept, threads, log, starts)
     found = accuracies_as_text(accuracies(treebank, predicted))
     log.end(training_log.TAGS, f"by jackknifing in {config.tagger.folds} folds: {found}")
     return pipeline, predicted
@@ -164,8 +270,9 @@ def _with_gold(config: RunConfig, treebank: Treebank, tell: Callable[[str], None
 
 
 def _jackknifed(
-    config: RunConfig, treebank: Treebank, kept: KeptStages, threads: int, log: TrainingLog
-) -> Treebank:
+    config: RunConfig, treebank: Treebank, kept: KeptStages, threads: int, log: TrainingLog,
+    starts: Mapping[str, Any],
+) -> Treebank:  # fmt: skip
     """The training treebank with predicted tags, and lemmas if they are predicted."""
 
     def keep(fold: int, learn: Callable[[], dict[int, Column]]) -> dict[int, Column]:
@@ -187,6 +294,7 @@ def _jackknifed(
         threads=threads,
         watch=log.begin(training_log.TAGS) if n_kept < len(folds) else lambda done, note: None,
         keep=keep,
+        starts=(starts.get(TAGGER), starts.get(LEMMATIZER)),
     )
     return with_columns(treebank, columns)
 
@@ -207,6 +315,7 @@ def _calibrated(
     kept: KeptStages,
     threads: int,
     tell: Callable[[str], None],
+    start: Tagger | None,
 ) -> Tagger:
     """The tagger with a temperature fitted to unseen tags; see `calibration` of the config."""
     try:
@@ -220,7 +329,7 @@ def _calibrated(
         learned, held_out = (treebank.only(part) for part in parts)
 
         def fit() -> dict[str, np.ndarray]:
-            other = learn_tagger(learned, config.tagger, seed=config.seed)
+            other = learn_tagger(learned, config.tagger, seed=config.seed, start=start)
             fitted, *losses = fit_tag_temperature(other, held_out, threads=threads)
             scales = [fitted.pairs.scale, other.pairs.scale]
             return {"scales": np.array(scales), "losses": np.array(losses)}

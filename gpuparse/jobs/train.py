@@ -53,7 +53,10 @@ from gpuparse.jobs.stages import (
     has_stages,
     hits_from_text,
     learn_stages,
+    learned_of,
+    starts_of,
     sum_of_models,
+    weights_of,
 )
 from gpuparse.jobs.toy import TOY, is_same_toy
 from gpuparse.jobs.training_log import TimeLeft, TrainingLog, expected_costs
@@ -76,9 +79,16 @@ from gpuparse.learning.temperatures import (
 )
 from gpuparse.learning.trainer import Trainer, check_templates
 from gpuparse.learning.updates import check_learning
-from gpuparse.model_folder import load_parser, save_parser, sum_of_folder
+from gpuparse.model_folder import load_parser, save_parser
 from gpuparse.parser import Parser
-from gpuparse.pipeline import NO_STAGES, Pipeline, write_stages
+from gpuparse.pipeline import (
+    NO_STAGES,
+    Pipeline,
+    has_parser,
+    load_stages,
+    sum_of_stages,
+    write_stages,
+)
 from gpuparse.self_test import device_difference, with_random_weights
 
 MAX_LOSS = 0.05  # points of UAS and LAS that 8-bit weights may lose
@@ -147,7 +157,10 @@ class Run:
         _check_keep(config)
         check_stages(config)
         self.stages: Pipeline | None = None
-        self._start = None if config.init_from is None else _start_of(Path(config.init_from))
+        self._start: Start | None = None
+        self._stage_starts: dict[str, Any] = {}
+        if config.init_from is not None:
+            self._start, self._stage_starts = _start_of(config, Path(config.init_from))
         self.graphs = DECODERS[config.decoder].gives_graphs
         self.threads = thread_count(config.threads)
         if config.backend == "torch":
@@ -266,7 +279,10 @@ class Run:
         if model is not None:
             save_parser(model, self.output)
         if self.config.learning.keep_state:
-            write_learned(self.output, learned, {} if model is None else rounded_of(model))
+            whole = {} if model is None else rounded_of(model)
+            state = learned_of(stages)
+            whole |= {name: array for name, array in weights_of(stages).items() if name in state}
+            write_learned(self.output, learned | state, whole)
 
     def _write_stages(self, started: float) -> None:
         """Write the stages before the parser, where there is no parser."""
@@ -286,7 +302,7 @@ class Run:
         self._gold = {"dev": self.dev, "test": self.tested}
         self.stages, treebank = learn_stages(
             self.config, treebank, self.dev, kept, threads=self.threads, tell=self.tell,
-            log=self.log,
+            log=self.log, starts=self._stage_starts,
         )  # fmt: skip
         self.dev, self.tested = (self._annotated(*part) for part in self._gold.items())
         return treebank
@@ -736,10 +752,22 @@ def _check_guides(config: RunConfig, *, has_templates: bool) -> None:
             guide_source(config, part)
 
 
-def _start_of(folder: Path) -> Start:
-    """The model of a folder, with what it was rounded from."""
-    parser = load_parser(folder)
-    return Start(parser, read_learned(folder, sizes_of(parser), rounded_of(parser)))
+def _start_of(config: RunConfig, folder: Path) -> tuple[Start | None, dict[str, Any]]:
+    """The model of a folder with what it was rounded from: its parser, and stages by name.
+
+    Raises: ConfigError: it lacks what the run learns on, or that cannot be learned on by the run.
+        ModelError: a file is damaged or of another model.
+    """
+    stages = load_stages(folder)
+    parser = load_parser(folder) if has_parser(folder) else None
+    if config.parser and parser is None:
+        raise ConfigError(
+            f"init_from: {folder} has no parser: give parser=false, or a model that has one"
+        )
+    sizes, rounded = (sizes_of(parser), rounded_of(parser)) if parser else ({}, {})
+    arrays = read_learned(folder, sizes, rounded, weights_of(stages))
+    start = Start(parser, arrays) if parser and config.parser else None
+    return start, starts_of(config, stages, arrays)
 
 
 def check_output_of(config: RunConfig, *, resume: bool, force: bool) -> None:
@@ -779,6 +807,6 @@ def origin_of(
         treebank += sha256(read_lexicon(config.lexicon).text.encode())
     if config.init_from is not None:
         start = Path(config.init_from)
-        treebank += sum_of_folder(start) + sum_of_learned(start)
+        treebank += sum_of_stages(start) + sum_of_learned(start)
     treebank += sum_of_models(config)
     return Origin(config.recorded().to_yaml(), treebank, templates)

@@ -1,7 +1,8 @@
 """What a run learns on from: a model with its weights as they were before they were rounded.
 
-The file is beside the model. It has float32 arrays, and the sums of the whole numbers that a model
-has of them, so that no model is learned on from the weights of another one.
+The file is beside the model. It has float32 arrays of the parser, named as in `sizes_of`, and of
+the stages before it, named `stage.model`. It has the sums of the whole numbers that a model has of
+them, so that no model is learned on from the weights of another one.
 """
 
 from collections.abc import Mapping
@@ -47,11 +48,17 @@ def write_learned(
 
 
 def read_learned(
-    folder: Path, sizes: Mapping[str, tuple[int, ...]], rounded: Mapping[str, np.ndarray]
+    folder: Path,
+    sizes: Mapping[str, tuple[int, ...]],
+    rounded: Mapping[str, np.ndarray],
+    optional: Mapping[str, np.ndarray] = {},
 ) -> dict[str, np.ndarray]:
     """The arrays that `write_learned` wrote beside a model with these whole numbers.
 
-    Args: sizes: the shapes of the arrays, by name.
+    Args:
+        sizes: the shapes of the arrays, by name.
+        optional: whole numbers that it may have more, in the shapes of their arrays; all or none
+            of those whose names have the same text before the first point.
     Raises:
         ConfigError: there are none.
         ModelError: the file is damaged, or of another model.
@@ -63,8 +70,12 @@ def read_learned(
             " learning.keep_state=true"
         )
     facts, arrays = array_file.read(path, form=FORMAT, what="training state")
-    if facts != {_SUMS: _sums(rounded)}:
+    sums = facts.get(_SUMS)
+    there = {name.partition(".")[0] for name in sums} if isinstance(sums, dict) else set()
+    others = {name: a for name, a in optional.items() if name.partition(".")[0] in there}
+    if facts != {_SUMS: _sums({**rounded, **others})}:
         raise ModelError(f"{path}: of another model than the one in the folder")
+    sizes = {**sizes, **{name: array.shape for name, array in others.items()}}
     odd = sorted(set(sizes) ^ set(arrays))
     if odd:
         raise ModelError(f"{path}: of another model: {odd[0][:40]!r} is missing or unknown")

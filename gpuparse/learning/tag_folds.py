@@ -21,8 +21,8 @@ from gpuparse.data.tag_columns import (
 )
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import DataError
-from gpuparse.tagging.lemmatizer import learn_lemmatizer
-from gpuparse.tagging.tagger import Tags, learn_tagger, part_of
+from gpuparse.tagging.lemmatizer import Lemmatizer, learn_lemmatizer
+from gpuparse.tagging.tagger import Tagger, Tags, learn_tagger, part_of
 
 Watch = Callable[[float, str], None]
 Keep = Callable[[int, Callable[[], dict[int, Column]]], dict[int, Column]]
@@ -42,6 +42,7 @@ def jackknifed(
     threads: int,
     watch: Watch = lambda done, note: None,
     keep: Keep = lambda fold, learn: learn(),
+    starts: tuple[Tagger | None, Lemmatizer | None] = (None, None),
 ) -> dict[int, Column]:
     """The tags, and lemmas, of a treebank as predicted by stages of its other folds, by column.
 
@@ -49,6 +50,7 @@ def jackknifed(
         lemmatizer: None where there is no lemmatiser; lemmas are gold then.
         threads: folds that are learned at the same time.
         watch: is told the share that is done, by one thread at a time.
+        starts: the stages that those of the folds are learned on from.
         keep: gives the columns of a fold, from 1, that it has or that are learned now.
     Raises: DataError: fewer than two sentences, or a fold without words to learn from.
     Cost: folds - 1 times that of learning the stages.
@@ -72,12 +74,13 @@ def jackknifed(
         others[bounds[k] : bounds[k + 1]] = False
         rest, fold = treebank.only(others), part_of(treebank, bounds[k], bounds[k + 1])
         learned = learn_tagger(
-            rest, tagger, seed=seed, watch=lambda share, note: say(k, share, f", {note}")
-        )
+            rest, tagger, seed=seed, watch=lambda share, note: say(k, share, f", {note}"),
+            start=starts[0],
+        )  # fmt: skip
         tags = learned.tag(fold)
         columns: dict[int, Column] = dict(zip((UPOS, XPOS, FEATS), tags, strict=True))
         if lemmatizer is not None:
-            lemmas = learn_lemmatizer(rest, gold_tags(rest), lemmatizer, seed=seed)
+            lemmas = learn_lemmatizer(rest, gold_tags(rest), lemmatizer, seed=seed, start=starts[1])
             columns[LEMMA] = lemmas.lemmatize(fold, tags)
         return columns
 

@@ -32,6 +32,7 @@ def learn_sequences(
     beam: tuple[int, int] = (3, 8),
     seed: int = 1,
     watch: Callable[[float, str], None] = lambda done, note: None,
+    start: SequenceModel | None = None,
 ) -> SequenceModel:
     """Learn a model with weights of whole numbers.
 
@@ -43,13 +44,17 @@ def learn_sequences(
         cost: of a wrong tag in the search. max_step: 0 for the perceptron.
         beam: as in SequenceModel.
         watch: is told the share that is done, and the share of wrong tags in the epoch.
+        start: a model to learn on, which has `learned`, the same templates and rows, and the first
+            tags of the table; None: from nothing. The average is that of the weights of now.
     Cost: one search a sequence and epoch; 12 bytes a row.
     """
     weights, sums = np.zeros(rows, np.float32), np.zeros(rows)
-    model = SequenceModel(
-        templates, table, weights, known_features(sequences.features, min_count), 1.0,
-        np.array(beam, np.int64),
-    )  # fmt: skip
+    known = known_features(sequences.features, min_count)
+    if start is not None:
+        assert start.learned is not None
+        weights[:] = start.learned
+        known |= start.known
+    model = SequenceModel(templates, table, weights, known, 1.0, np.array(beam, np.int64))
     generator = np.random.default_rng(seed)
     n_sequences, n_tags, seen = len(sequences.starts) - 1, len(gold), 0
     for epoch in range(epochs):

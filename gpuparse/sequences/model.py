@@ -24,6 +24,7 @@ MAX_WEIGHT = 32767
 MAX_TAGS, MAX_TEXT = 1 << 20, 1 << 12
 ARRAYS = ("weights", "known")  # of a packed model
 _FACTS = ("templates", "tags", "attributes", "scale", "beam")
+_SIZES = "sizes"  # a fact of models that were learned on with more tags
 
 
 class Sequences(NamedTuple):
@@ -66,6 +67,7 @@ class SequenceModel:
         known: (2^24 / 32,) uint32, a bit for each hash of a known feature.
         scale: of the whole numbers: a score of the learned weights is this times their sum.
         beam: int64 (2,), most coarse classes and tags where no candidates are given.
+        learned: (2^b,) float32, what whole numbers were rounded from; None where it is not known.
     """
 
     templates: SequenceTemplates
@@ -74,13 +76,14 @@ class SequenceModel:
     known: np.ndarray
     scale: float
     beam: np.ndarray
+    learned: np.ndarray | None = None
 
     @cached_property
     def arrays(self) -> "ModelArrays":
         """The arrays of the model."""
         return ModelArrays(
             self.weights, self.known, self.table.blocks, self.table.tag_starts,
-            self.table.tag_parts, self.table.coarse_starts,
+            self.table.tag_parts, self.table.coarse_starts, self.table.coarse_tags,
             self.templates.contexts, self.beam,
         )  # fmt: skip
 
@@ -123,7 +126,8 @@ class SequenceModel:
         """The model with weights of whole numbers."""
         largest = float(np.abs(self.weights).max(initial=0)) or 1.0
         weights = np.rint(self.weights * (MAX_WEIGHT / largest)).astype(np.int16)
-        return replace(self, weights=weights, scale=self.scale * largest / MAX_WEIGHT)
+        scale = self.scale * largest / MAX_WEIGHT
+        return replace(self, weights=weights, scale=scale, learned=self.weights)
 
     def packed(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Facts and arrays, from which `unpacked` makes the model again."""
@@ -134,6 +138,8 @@ class SequenceModel:
             "scale": self.scale,
             "beam": self.beam.tolist(),
         }
+        if self.table.sizes:
+            facts[_SIZES] = list(self.table.sizes)
         return facts, {"weights": self.weights, "known": self.known.view(np.int32)}
 
 
@@ -146,6 +152,7 @@ class ModelArrays(NamedTuple):
     tag_starts: np.ndarray
     tag_parts: np.ndarray
     coarse_starts: np.ndarray
+    coarse_tags: np.ndarray
     contexts: np.ndarray
     beam: np.ndarray
 
@@ -157,15 +164,17 @@ def unpacked(
 
     Raises: ValueError, TypeError, KeyError, ConfigError: it is no such model.
     """
-    check_names(facts, _FACTS)
-    tags = facts["tags"]
+    check_names(facts.keys() - {_SIZES}, _FACTS)
+    tags, sizes = facts["tags"], facts.get(_SIZES, [])
     if not isinstance(facts["templates"], str):
         raise TypeError("templates: text is expected")
     if not isinstance(tags, list) or not 0 < len(tags) <= MAX_TAGS or not all(map(_is_tag, tags)):
         raise ValueError("tags: a list of lists of one or two texts is expected")
     if len(set(map(len, tags))) > 1 or not isinstance(facts["attributes"], bool):
         raise ValueError("tags of different kinds")
-    table = TagTable(tuple(map(tuple, tags)), facts["attributes"])
+    if not isinstance(sizes, list) or not all(type(size) is int for size in sizes):
+        raise ValueError("sizes: whole numbers are expected")
+    table = TagTable(tuple(map(tuple, tags)), facts["attributes"], tuple(sizes))
     if not table.is_sorted():
         raise ValueError("tags that are not sorted by class")
     weights, known = arrays["weights"], arrays["known"]

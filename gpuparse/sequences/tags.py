@@ -3,8 +3,8 @@
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -18,7 +18,7 @@ Tag = tuple[str, ...]  # one text, or a coarse one and a fine one such as (UPOS,
 
 @dataclass(frozen=True)
 class TagTable:
-    """All tags of a model, sorted by class.
+    """All tags of a model. Their numbers, and those of their classes and parts, are in the weights.
 
     The parts of a tag are its beginnings, (UPOS) and (UPOS, XPOS), and with `attributes` also each
     attribute of its last text, such as `Number=Sing`, with its first one; attributes are separated
@@ -26,10 +26,13 @@ class TagTable:
 
     Attributes:
         tags: in order: those of a class follow each other. attributes: see above.
+        sizes: how many tags there were each time that a model with fewer tags was learned on;
+            the tags that were added then come last, and those of a class follow each other.
     """
 
     tags: tuple[Tag, ...]
     attributes: bool
+    sizes: tuple[int, ...] = ()
 
     @classmethod
     def of_counts(cls, counts: Mapping[Tag, int], *, attributes: bool) -> "TagTable":
@@ -45,6 +48,17 @@ class TagTable:
 
         return cls(tuple(sorted(counts, key=rank)), attributes)
 
+    def grown(self, counts: Mapping[Tag, int]) -> "TagTable":
+        """The table with more tags, after those that it has; all numbers stay as they are.
+
+        Args: counts: how often tags, known ones among them, occur in the treebank of now.
+        """
+        ranked = TagTable.of_counts(counts, attributes=self.attributes).tags
+        new = tuple(tag for tag in ranked if tag not in self.numbers)
+        if not new:
+            return self
+        return replace(self, tags=self.tags + new, sizes=(*self.sizes, len(self)))
+
     def __len__(self) -> int:
         return len(self.tags)
 
@@ -57,17 +71,23 @@ class TagTable:
     def _names(self) -> tuple[dict[str, int], list[list[int]]]:
         """The parts by name, those of classes first, and those of each tag."""
         numbers: dict[str, int] = {}
-        for tag in self.tags:
-            numbers.setdefault(tag[0], len(numbers))
         of_tags = []
-        for tag in self.tags:
-            names = ["\t".join(tag[: size + 1]) for size in range(len(tag))]
-            if self.attributes:
-                names += [
-                    f"{tag[0]}\n{each}" for each in re.split(r"[|\t]", tag[-1]) if each != "_"
-                ]
-            of_tags.append([numbers.setdefault(name, len(numbers)) for name in names])
+        for tags in self._learned_together():
+            for tag in tags:
+                numbers.setdefault(tag[0], len(numbers))
+            for tag in tags:
+                names = ["\t".join(tag[: size + 1]) for size in range(len(tag))]
+                if self.attributes:
+                    names += [
+                        f"{tag[0]}\n{each}" for each in re.split(r"[|\t]", tag[-1]) if each != "_"
+                    ]
+                of_tags.append([numbers.setdefault(name, len(numbers)) for name in names])
         return numbers, of_tags
+
+    def _learned_together(self) -> Iterator[tuple[Tag, ...]]:
+        """The tags that the first treebank had, then those that each later one added."""
+        for first, last in pairwise((0, *self.sizes, len(self))):
+            yield self.tags[first:last]
 
     @cached_property
     def blocks(self) -> np.ndarray:
@@ -97,17 +117,29 @@ class TagTable:
         return np.array([part for parts in self._names[1] for part in parts], np.int32)
 
     @cached_property
+    def _class_of(self) -> np.ndarray:
+        """(K,) int64: the class of each tag, which is one of equal first texts."""
+        classes: dict[str, int] = {}
+        return np.array([classes.setdefault(tag[0], len(classes)) for tag in self.tags], np.int64)
+
+    @cached_property
     def coarse_starts(self) -> np.ndarray:
-        """(classes + 1,) int64: the first tag of each class of equal first texts."""
-        firsts = [tag[0] for tag in self.tags]
-        new = [i for i, first in enumerate(firsts) if not i or first != firsts[i - 1]]
-        return np.array([*new, len(firsts)], np.int64)
+        """(classes + 1,) int64: where each class begins in `coarse_tags`, and the end."""
+        return starts_of(np.bincount(self._class_of).tolist())
+
+    @cached_property
+    def coarse_tags(self) -> np.ndarray:
+        """(K,) int32, the numbers of all tags by class, ascending within each."""
+        return np.argsort(self._class_of, kind="stable").astype(np.int32)
 
     def is_sorted(self) -> bool:
         """Whether tags of a class follow each other, and no tag is there twice."""
-        changes = sum(a[0] != b[0] for a, b in pairwise(self.tags))
-        if changes + 1 != len({tag[0] for tag in self.tags}):
+        if list(self.sizes) != sorted({*self.sizes} & {*range(1, len(self))}):
             return False
+        for tags in self._learned_together():
+            changes = sum(a[0] != b[0] for a, b in pairwise(tags))
+            if changes + 1 != len({tag[0] for tag in tags}):
+                return False
         return len(set(self.tags)) == len(self.tags)
 
 

@@ -80,6 +80,10 @@ class Dictionary:
         place = self._place(row)
         return dict(zip(self.tags[place].tolist(), self.counts[place].tolist(), strict=True))
 
+    def all_counts(self) -> dict[str, Counter[int]]:
+        """How often each name had each tag, to count more with `counted`."""
+        return {name: Counter(self.counts_of(name)) for name in self.names}
+
     def forms(self, lower: str) -> list[str]:
         """The names that are this text in lower case."""
         is_one = lower in self._rows and lower.lower() == lower
@@ -107,9 +111,11 @@ class Dictionary:
         }
 
 
-def counted(names: Sequence[str], tags: Sequence[int]) -> dict[str, Counter[int]]:
-    """How often each name has each tag."""
-    counts: dict[str, Counter[int]] = {}
+def counted(
+    names: Sequence[str], tags: Sequence[int], before: Dictionary | None = None
+) -> dict[str, Counter[int]]:
+    """How often each name has each tag, and had it before."""
+    counts = {} if before is None else before.all_counts()
     for name, tag in zip(names, tags, strict=True):
         counts.setdefault(name, Counter())[tag] += 1
     return counts

@@ -8,7 +8,7 @@ the UPOS was seen with and that fit the form; the lemma depends on the word and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from pathlib import Path
@@ -33,7 +33,7 @@ from gpuparse.sequences.model import (
     candidate_lists,
     unpacked,
 )
-from gpuparse.sequences.tags import TagTable
+from gpuparse.sequences.tags import Tag, TagTable
 from gpuparse.sequences.templates import load_sequence_templates
 from gpuparse.tagging import dictionary
 from gpuparse.tagging.dictionary import Dictionary, combined, counted
@@ -216,6 +216,15 @@ class Lemmatizer:
     def _candidates(self, form: str, upos: str) -> np.ndarray:
         return candidates_of(form, self._by_end.get(upos, {}), self.rules)
 
+    @property
+    def models(self) -> dict[str, SequenceModel]:
+        """Its model by name."""
+        return {"rules": self.model}
+
+    def with_models(self, models: Mapping[str, SequenceModel]) -> Lemmatizer:
+        """The lemmatiser with others in place of `models`."""
+        return Lemmatizer(models["rules"], self.words, self.classes)
+
     def pack(self) -> bytes:
         """The lemmatiser as one file."""
         facts, arrays = self.model.packed()
@@ -297,10 +306,11 @@ def _sequences(
 
 def learn_lemmatizer(
     treebank: Treebank, tags: Tags, config: LemmatizerConfig, *, seed: int,
-    watch: Watch = lambda done, note: None,
+    watch: Watch = lambda done, note: None, start: Lemmatizer | None = None,
 ) -> Lemmatizer:  # fmt: skip
     """Learn a lemmatiser from the lemmas of a treebank, under its tags.
 
+    Args: start: to learn on from, whose model has `learned`; its rules and words are kept.
     Raises: ConfigError: templates that do not exist or are wrong. DataError: there are no lemmas.
     Cost: some seconds for 200,000 words of English.
     """
@@ -320,23 +330,35 @@ def learn_lemmatizer(
     short = [is_rule(texts[pair]) for pair in pairs]  # no model may have longer rules
     kept, pairs = kept[short], list(compress(pairs, short))
     of_words = [texts[pair] for pair in pairs]
-    table = TagTable.of_counts(Counter((text,) for text in of_words), attributes=False)
+    counts: Counter[Tag] = Counter((text,) for text in of_words)
+    table = (
+        start.model.table.grown(counts) if start else TagTable.of_counts(counts, attributes=False)
+    )
     gold = [table.numbers[(text,)] for text in of_words]
     upos = [tags.upos.names[i] for i in tags.upos.ids[kept].tolist()]
     feats = [tags.feats.names[i] for i in tags.feats.ids[kept].tolist()]
     words = [forms[i] for i in ids[kept].tolist()]
     with_upos = [f"{word}\t{tag}" for word, tag in zip(words, upos, strict=True)]
     keys = [f"{name}\t{tag}" for name, tag in zip(with_upos, feats, strict=True)]
-    known = Dictionary.of_counts(counted(keys, gold) | counted(with_upos, gold), 1)
+    counts_of_words = counted([*keys, *with_upos], [*gold, *gold], start.words if start else None)
+    known = Dictionary.of_counts(counts_of_words, 1)
     # Each word with its tags and rule counts once: frequent words are found in the dictionary.
     firsts = {
         (key, tag): place
         for place, (key, tag) in reversed(list(enumerate(zip(keys, gold, strict=True))))
     }
     places = sorted(firsts.values())
-    classes = Dictionary.of_counts(
-        counted([upos[place] for place in places], [gold[place] for place in places]), 1
+    new = [
+        place
+        for place in places
+        if start is None or gold[place] not in start.words.counts_of(keys[place])
+    ]
+    of_classes = counted(
+        [upos[place] for place in new],
+        [gold[place] for place in new],
+        start.classes if start else None,
     )
+    classes = Dictionary.of_counts(of_classes, 1)
     templates = load_sequence_templates(config.features, is_field)
     untrained = SequenceModel(
         templates, table, np.zeros(2, np.int16), np.zeros(1, np.uint32), 1.0, np.ones(2, np.int64)
@@ -351,5 +373,6 @@ def learn_lemmatizer(
         np.array([gold[place] for place in places], np.int32), templates, table,
         epochs=config.epochs, rows=config.rows, min_count=config.min_count,
         beam=(_MOST_RULES, _MOST_RULES), seed=seed, watch=watch,
+        start=start.model if start else None,
     )  # fmt: skip
     return Lemmatizer(model, known, classes)

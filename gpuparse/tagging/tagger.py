@@ -255,6 +255,23 @@ class Tagger:
             self.classes, self.composed, is_calibrated=True,
         )  # fmt: skip
 
+    @property
+    def models(self) -> dict[str, SequenceModel]:
+        """Its models by name."""
+        return {"pairs": self.pairs} | ({"feats": self.feats} if self.feats else {})
+
+    def with_models(self, models: Mapping[str, SequenceModel]) -> Tagger:
+        """The tagger with others in place of `models`."""
+        return Tagger(
+            models["pairs"], self.words, models.get("feats"), self.words_of_feats, self.classes,
+            self.composed, is_calibrated=self.is_calibrated,
+        )  # fmt: skip
+
+    @property
+    def has_many_pairs(self) -> bool:
+        """Whether XPOS is found with FEATS."""
+        return self.feats is not None and "\t" in self.feats.table.tags[0][1]
+
     def _feats_of(
         self, treebank: Treebank, pairs: np.ndarray, ids: np.ndarray, forms: Sequence[str],
         seen: np.ndarray | None = None,
@@ -393,10 +410,12 @@ _DICTIONARIES = ("words", "words_of_feats", "classes", "composed")
 
 
 def learn_tagger(
-    treebank: Treebank, config: TaggerConfig, *, seed: int, watch: Watch = lambda done, note: None
-) -> Tagger:
+    treebank: Treebank, config: TaggerConfig, *, seed: int, watch: Watch = lambda done, note: None,
+    start: Tagger | None = None,
+) -> Tagger:  # fmt: skip
     """Learn a tagger from the tags of a treebank.
 
+    Args: start: to learn on from, whose models have `learned`; its tags and words are kept.
     Raises: ConfigError: templates that do not exist or are wrong. DataError: a treebank without
         words, or without tags.
     Cost: about a minute for 200,000 words of English.
@@ -411,18 +430,25 @@ def learn_tagger(
         raise DataError(f"{treebank.source}: UPOS and XPOS are _ in all words; nothing to learn")
     words = [forms[i] for i in ids.tolist()]
     pairs: list[Tag] = list(zip(upos, xpos, strict=True))
-    if len(set(pairs)) > _MANY:
+    if start is not None:
+        _check_columns(treebank, start, xpos, feats)
+    if len(set(pairs)) > _MANY if start is None else start.has_many_pairs:
         feats = [f"{fine}\t{text}" for fine, text in zip(xpos, feats, strict=True)]
         pairs = [(coarse, "_") for coarse in upos]
-    table = TagTable.of_counts(Counter(pairs), attributes=False)
+    table = _table(Counter(pairs), start.pairs if start else None, attributes=False)
     gold = np.array([table.numbers[pair] for pair in pairs], np.int32)
-    known = Dictionary.of_counts(counted(words, gold.tolist()), config.dictionary)
+    known = Dictionary.of_counts(
+        counted(words, gold.tolist(), start.words if start else None), config.dictionary
+    )
     lowers = [word.lower() for word in words]
     has_feats = set(feats) != {"_"}
     share = 0.5 if has_feats else 1.0
-    counts = counts_by_word(lowers, upos)
+    counts = _with_counts(counts_by_word(lowers, upos), start._seen if start else None)
     templates = load_sequence_templates(config.features, is_field)
-    fields = WordFields(templates.fields, SeenTags(counts.get))
+    fields = WordFields(
+        templates.fields,
+        SeenTags(lambda word: counts.get(word) or (start._seen(word) if start else None)),
+    )
     seen = {"seen": seen_without_itself(lowers, upos, counts)}
     values, places = fields.read(treebank, ids, forms, seen)
     lists = [known.candidates(form) for form in forms]
@@ -435,20 +461,27 @@ def learn_tagger(
             templates.features(values, places), treebank.word_starts,
             *joined_candidates(ids, lists),
         ),
-        gold, templates, table,
+        gold, templates, table, start=start.pairs if start else None,
         watch=lambda done, note: watch(share * done, f"UPOS and XPOS, {note}"), **common,
     )  # fmt: skip
     if not has_feats:
         return Tagger(model, known, None, *[Dictionary.of_counts({}, 1)] * 3)
     tags: list[Tag] = list(zip(upos, feats, strict=True))
     names = ["\t".join(pair) for pair in pairs]
+    before = start if start and start.feats else None
+    of_pairs = counts_by_word(names, feats)
+    if before and before.feats:
+        for name in before.classes.names:
+            of_pair = of_pairs.setdefault(name, Counter())
+            for tag, count in before.classes.counts_of(name).items():
+                of_pair[before.feats.table.tags[tag][1]] += count
     new: dict[str, list[Tag]] = {
         name: [(name.partition("\t")[0], text) for text in composed(of_pair)]
-        for name, of_pair in counts_by_word(names, feats).items()
+        for name, of_pair in of_pairs.items()
     }
     counts_of_tags = Counter(tags)
     counts_of_tags.update(dict.fromkeys((tag for found in new.values() for tag in found), 0))
-    feats_table = TagTable.of_counts(counts_of_tags, attributes=True)
+    feats_table = _table(counts_of_tags, before.feats if before else None, attributes=True)
     gold_feats = np.array([feats_table.numbers[tag] for tag in tags], np.int32)
     keys = [f"{word}\t{name}" for word, name in zip(words, names, strict=True)]
     feats_templates = load_sequence_templates(config.feats_features, is_field)
@@ -456,8 +489,13 @@ def learn_tagger(
         feats_templates, feats_table, np.zeros(2, np.int16), model.known, 1.0, model.beam
     )
     of_feats = (
-        Dictionary.of_counts(counted(keys, gold_feats.tolist()), config.dictionary),
-        Dictionary.of_counts(counted(names, gold_feats.tolist()), 1),
+        Dictionary.of_counts(
+            counted(keys, gold_feats.tolist(), before.words_of_feats if before else None),
+            config.dictionary,
+        ),
+        Dictionary.of_counts(
+            counted(names, gold_feats.tolist(), before.classes if before else None), 1
+        ),
         Dictionary.of_counts(
             {
                 name: dict.fromkeys(sorted(feats_table.numbers[tag] for tag in found), 1)
@@ -468,15 +506,51 @@ def learn_tagger(
         ),
     )
     words_and_upos = list(map(_word_and_upos, keys))
+    seen_feats = _with_counts(
+        counts_by_word(words_and_upos, feats), before._seen_feats_of if before else None
+    )
     sequences = Tagger(model, known, untrained, *of_feats)._feats_of(
         treebank, gold, ids, forms,
-        seen_without_itself(words_and_upos, feats, counts_by_word(words_and_upos, feats)),
+        seen_without_itself(words_and_upos, feats, seen_feats),
     )  # fmt: skip
     learned = learn_sequences(
-        sequences, gold_feats, feats_templates, feats_table,
+        sequences, gold_feats, feats_templates, feats_table, start=before.feats if before else None,
         watch=lambda done, note: watch(share + (1 - share) * done, f"FEATS, {note}"), **common,
     )  # fmt: skip
     return Tagger(model, known, learned, *of_feats)
+
+
+def _check_columns(
+    treebank: Treebank, start: Tagger, xpos: Sequence[str], feats: Sequence[str]
+) -> None:
+    """DataError if a column is empty of which a tagger that is learned on has values."""
+    has_xpos = start.has_many_pairs or any(tag[1] != "_" for tag in start.pairs.table.tags)
+    has_feats = start.feats and any(
+        tag[1].rpartition("\t")[2] != "_" for tag in start.feats.table.tags
+    )
+    for column, texts, is_found in (("XPOS", xpos, has_xpos), ("FEATS", feats, has_feats)):
+        if is_found and set(texts) <= {"_"}:
+            raise DataError(
+                f"{treebank.source}: {column} is _ in all words, but the tagger of init_from finds"
+                f" {column}: annotate them"
+            )
+
+
+def _table(counts: Mapping[Tag, int], start: SequenceModel | None, *, attributes: bool) -> TagTable:
+    """The tags of a treebank, after those of a model that is learned on."""
+    if start is not None:
+        return start.table.grown(counts)
+    return TagTable.of_counts(counts, attributes=attributes)
+
+
+def _with_counts(
+    counts: dict[str, Counter[str]], before: Callable[[str], Counter[str]] | None
+) -> dict[str, Counter[str]]:
+    """The counts of words, and what was counted of these words before."""
+    if before is not None:
+        for word, found in counts.items():
+            found.update(before(word))
+    return counts
 
 
 def _word_and_upos(key: str) -> str:

@@ -6,8 +6,8 @@ the third which rule splits a multiword token. Each is a linear model over hashe
 """
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -282,6 +282,16 @@ class Tokenizer:
             _may_split, _pair_table(last, lower), _pair_table(first, lower, first=True)
         )
 
+    @property
+    def models(self) -> dict[str, SequenceModel]:
+        """Its models by name."""
+        return {name: model for name in MODELS if (model := getattr(self, name)) is not None}
+
+    def with_models(self, models: Mapping[str, SequenceModel]) -> "Tokenizer":
+        """The tokeniser with others in place of `models`."""
+        parts: dict[str, Any] = dict(models)
+        return replace(self, **parts)
+
     def pack(self) -> bytes:
         """One file of facts and arrays, from which `unpack` makes the tokeniser again."""
         facts: dict[str, Any] = {
@@ -293,11 +303,9 @@ class Tokenizer:
         arrays["lexicon"] = self.lexicon.view(np.int64)
         arrays["cases.hashes"] = self.cases.hashes.view(np.int64)
         arrays["cases.kinds"] = self.cases.kinds
-        for name in MODELS:
-            model: SequenceModel | None = getattr(self, name)
-            if model is not None:
-                facts["models"][name], of_model = model.packed()
-                arrays |= {f"{name}.{key}": array for key, array in of_model.items()}
+        for name, model in self.models.items():
+            facts["models"][name], of_model = model.packed()
+            arrays |= {f"{name}.{key}": array for key, array in of_model.items()}
         return array_file.pack(facts, arrays, form=FORMAT)
 
     @classmethod

@@ -42,19 +42,21 @@ def learn_tokenizer(
     *,
     seed: int = 1,
     watch: Watch = lambda done, note: None,
+    start: Tokenizer | None = None,
 ) -> Tokenizer:
     """Learn the tokens, sentences and multiword tokens of a treebank.
 
     Args:
         treebank: with SpaceAfter=No, or `# text`; `# newpar` where it has paragraphs.
         watch: is told the share that is done, and what is being learned.
+        start: to learn on from, whose models have `learned`; its words and rules are kept.
     Raises: DataError: the treebank has no words.
     Cost: about 50 microseconds a word.
     """
     if not treebank.n_words:
         raise DataError(f"{treebank.source}: has no words; a tokeniser needs a treebank")
     examples = text_examples(treebank)
-    characters = CharacterTable.of_unicode()
+    characters = start.characters if start else CharacterTable.of_unicode()
     spaces = are_spaces(examples.codes)
     starts, _ = segments(examples.codes, spaces)
     view = TextView.of_text(examples.codes, spaces, starts, characters)
@@ -65,16 +67,27 @@ def learn_tokenizer(
     def part(first: float, share: float, what: str) -> Watch:
         return lambda done, note: watch(first + share * done, f"{what}: {note}")
 
-    is_open, keeps_addresses = learn_open_gaps(view, cut), learn_addresses(view, cut)
+    is_open = learn_open_gaps(view, cut, start.is_open if start and start.gaps else None)
+    keeps_addresses = learn_addresses(view, cut) and (not start or start.keeps_addresses)
     places, _ = open_places(view, is_open, keeps_addresses=keeps_addresses)
-    gaps, lexicon = _learn_gaps(view, cut, places, config, seed, part(0, 0.4, "tokens"))
+    gaps, lexicon = _learn_gaps(view, cut, places, config, seed, part(0, 0.4, "tokens"), start)
     cases = KnownCases.learn(tokens, examples.is_end, _FOLDS)
-    ends = _learn_ends(tokens, examples, config, seed, part(0.4, 0.4, "sentences"))
     rules = learn_rules(examples.words)
-    words = _learn_words(tokens, examples, rules, config, seed, part(0.8, 0.2, "words"))
+    keeps_closing = _keeps_closing(tokens, examples.is_end)
+    if start is not None:
+        tokens.cases |= start.cases.of_tokens(tokens)
+        cases, rules = start.cases.joined(cases), start.rules.joined(rules)
+        keeps_closing &= start.keeps_closing
+    ends = _learn_ends(
+        tokens, examples, config, seed, part(0.4, 0.4, "sentences"), start.ends if start else None
+    )
+    words = _learn_words(
+        tokens, examples, rules, config, seed, part(0.8, 0.2, "words"),
+        start.words if start else None,
+    )  # fmt: skip
     return Tokenizer(
-        characters, is_open, keeps_addresses, gaps, lexicon, ends, cases,
-        _keeps_closing(tokens, examples.is_end), rules, words, config.max_words,
+        characters, is_open, keeps_addresses, gaps, lexicon, ends, cases, keeps_closing, rules,
+        words, config.max_words,
     )  # fmt: skip
 
 
@@ -86,21 +99,24 @@ def _learn(
     config: TokenizerConfig,
     seed: int,
     watch: Watch,
+    start: SequenceModel | None,
 ) -> SequenceModel:
     return learn_sequences(
         sequences, gold.astype(np.int32), templates, table, epochs=config.epochs, rows=config.rows,
         min_count=config.min_count, cost=config.cost, max_step=config.max_step, seed=seed,
-        watch=watch,
+        watch=watch, start=start,
     )  # fmt: skip
 
 
 def _learn_gaps(
     view: TextView, cut: np.ndarray, places: np.ndarray, config: TokenizerConfig, seed: int,
-    watch: Watch,
+    watch: Watch, start: Tokenizer | None,
 ) -> tuple[SequenceModel | None, np.ndarray]:  # fmt: skip
     """The model of open gaps, and the hashes of words that it knows."""
+    before = start.gaps if start else None
+    lexicon = start.lexicon if start else np.empty(0, np.uint64)
     if not len(places):
-        return None, np.empty(0, np.uint64)
+        return before, lexicon
     templates = load_sequence_templates(config.token_features, MODELS["gaps"])
     tokens = Tokens(view, cut)
     short = tokens.last - tokens.first <= LONGEST
@@ -116,20 +132,22 @@ def _learn_gaps(
         here = places[fold_of[places] == fold]
         if not len(here):
             continue
-        known = np.unique(hashes[of_word != fold])
+        known = np.union1d(lexicon, hashes[of_word != fold])
         fields = gap_fields(view, here, templates.fields, known)
         features[fold_of[places] == fold] = templates.features(fields, here)
     of_segment = sequence_starts(view, places)
     starts = np.unique(np.concatenate([of_segment, np.arange(0, len(places), _GAPS)]))
     model = _learn(
-        Sequences.open(features, starts), cut[places], templates, _TAGS, config, seed, watch
-    )
-    return model, np.unique(hashes)
+        Sequences.open(features, starts), cut[places], templates, _TAGS, config, seed, watch,
+        before,
+    )  # fmt: skip
+    return model, np.union1d(lexicon, hashes)
 
 
 def _learn_ends(
-    tokens: Tokens, examples: TextExamples, config: TokenizerConfig, seed: int, watch: Watch
-) -> SequenceModel:
+    tokens: Tokens, examples: TextExamples, config: TokenizerConfig, seed: int, watch: Watch,
+    start: SequenceModel | None,
+) -> SequenceModel:  # fmt: skip
     """The model of sentence ends."""
     templates = load_sequence_templates(config.sentence_features, MODELS["ends"])
     features = templates.features(tokens.fields(templates.fields), tokens.rows)
@@ -142,7 +160,7 @@ def _learn_ends(
             starts.append(end)
     return _learn(
         Sequences.open(features, np.unique([*starts, len(tokens)])), examples.is_end, templates,
-        _TAGS, config, seed, watch,
+        _TAGS, config, seed, watch, start,
     )  # fmt: skip
 
 
@@ -154,7 +172,7 @@ def _keeps_closing(tokens: Tokens, is_end: np.ndarray) -> bool:
 
 def _learn_words(
     tokens: Tokens, examples: TextExamples, rules: SplitRules, config: TokenizerConfig, seed: int,
-    watch: Watch,
+    watch: Watch, start: SequenceModel | None,
 ) -> SequenceModel | None:  # fmt: skip
     """The model that chooses the rule of a multiword token."""
     at, fitting, gold = [], [], []
@@ -170,10 +188,13 @@ def _learn_words(
         fitting.append(numbers)
         gold.append(right[0] + 1 if len(words) > 1 else 0)
     if not at:
-        return None
+        return start
     templates = load_sequence_templates(config.word_features, MODELS["words"])
     features = templates.features(
         tokens.fields(templates.fields), tokens.rows[np.array(at, np.int64)]
     )
-    table = TagTable((("no", "no"), *(("yes", str(n)) for n in range(len(rules.rules)))), False)
-    return _learn(choices(features, fitting), np.array(gold), templates, table, config, seed, watch)
+    tags = (("no", "no"), *(("yes", str(n)) for n in range(len(rules.rules))))
+    return _learn(
+        choices(features, fitting), np.array(gold), templates, TagTable(tags, False), config, seed,
+        watch, start,
+    )  # fmt: skip

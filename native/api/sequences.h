@@ -12,8 +12,8 @@
 
 #include "types.h"
 
-// Tags are sorted by class: tags coarse_starts[c] : coarse_starts[c + 1] are of the coarse class c and
-// have the same first part.
+// coarse_tags has all tags by class: coarse_tags[coarse_starts[c] : coarse_starts[c + 1]], ascending, are those of
+// the coarse class c, and have the same first part.
 // contexts: (C, 4) each a number that tells it apart from others; what it reads of the tag one before and
 // of the tag two before: 0 nothing, 1 the coarse class, 2 the tag; and the column of features that it is
 // combined with, -1 for none.
@@ -27,6 +27,7 @@ struct SequenceModel {
     i64_1 tag_starts;
     i32_1 tag_parts;
     i64_1 coarse_starts;
+    i32_1 coarse_tags;
     i32_2 contexts;
     i64_1 beam;
 };
