@@ -162,6 +162,17 @@ class TemplateSet:
             left_out[SECTION] = self.word_vectors.of_sizes(**dict.fromkeys(absent, 0))
         return replace(self, **left_out)
 
+    @property
+    def further_parts(self) -> set[str]:
+        """The parts that are scored by more than their templates, which must be there."""
+        section = self.word_vectors
+        return {kind for kind in FURTHER if section and getattr(section, kind)}
+
+    @property
+    def scores_labels(self) -> bool:
+        """Whether labels are scored without label templates."""
+        return bool(self.word_vectors and self.word_vectors.label)
+
     def first_order(self) -> "TemplateSet":
         """The set without templates of more than an arc."""
         return self.only(())

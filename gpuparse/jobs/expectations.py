@@ -61,7 +61,7 @@ def expectations(
             f"train: {plural(len(treebank), 'sentence is', 'sentences are')} few: models of 50"
             " sentences score 10 to 20 points lower than models of some thousand sentences"
         )
-        if arcs.word_vectors and not arcs.arc:
+        if not arcs.arc:
             few += (
                 ", and word vectors alone are then worse than templates; choose `default` or"
                 " templates alone"
