@@ -51,12 +51,12 @@ class BlendedParser(NamedTuple):
 
     @property
     def has_templates(self) -> bool:
-        """Whether trees are scored by templates, and not by word vectors alone."""
+        """Whether trees are scored by templates, and not by a further scorer alone."""
         return any(getattr(self.parser.linear.templates, part) for part in _OF_TREES)
 
     @property
     def has_label_templates(self) -> bool:
-        """Whether labels are scored by templates, and not by word vectors alone."""
+        """Whether labels are scored by templates, and not by a further scorer alone."""
         templates = self.parser.linear.label_templates
         return templates is not None and bool(templates.label)
 
@@ -64,14 +64,13 @@ class BlendedParser(NamedTuple):
 def blend(shares: Sequence[BlendedParser]) -> Parser:
     """The parser whose scores are the weighted sum of those of several.
 
-    The first one with templates says what else it has: decoder, pruning, record. Labels are
-    compared for one arc, so word vectors add to each the difference from the best in their sum.
+    The first one with templates says what else it has: decoder, pruning, record.
 
     Args: shares: one at least, of loaded models, with weights above 0.
     Returns: It is not calibrated. Its weights have as many bits as the widest of theirs.
     Raises:
-        ConfigError: no sum of them can be made; it says what differs. ScoreError: scores of word
-            vectors are too large.
+        ConfigError: no sum of them can be made; it says what differs. ScoreError: scores are too
+            large.
     Cost: a few passes over the weights.
     """
     for share in shares:

@@ -169,6 +169,11 @@ class TemplateSet:
         return {kind for kind in FURTHER if section and getattr(section, kind)}
 
     @property
+    def further_reads(self) -> dict[str, str]:
+        """The field that each template beside those of parts looks at, by its text."""
+        return self.word_vectors.reads if self.word_vectors else {}
+
+    @property
     def scores_labels(self) -> bool:
         """Whether labels are scored without label templates."""
         return bool(self.word_vectors and self.word_vectors.label)
@@ -184,8 +189,7 @@ def fields_read(arcs: TemplateSet, labels: TemplateSet | None) -> list[str]:
     Args: arcs: templates of arcs and other parts; labels: those of labels, None for heads only.
     """
     fields = {field for part in PARTS if part != "label" for field in arcs.fields(part)}
-    if arcs.word_vectors:
-        fields |= arcs.word_vectors.fields()
+    fields |= set(arcs.further_reads.values())
     if labels is not None:
         fields |= {field for part in ("label", *CHILDREN) for field in labels.fields(part)}
     return sorted(fields)
