@@ -31,7 +31,6 @@ from gpuparse.features.plan import (
     templates_of_sibling_rows,
 )
 from gpuparse.features.templates import Template
-from gpuparse.features.word_vectors import FURTHER
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.search import ChangeLimits
 from gpuparse.inference.textbook.spanning_trees import has_cycle, sibling_graph_score
@@ -45,12 +44,9 @@ from gpuparse.scorers.linear.part_rows import (
     listed_number,
 )
 from gpuparse.scorers.native import GraphHeads, require_all, sentences_of
-from gpuparse.scorers.vectors.scorer import vectors_of
-from gpuparse.scorers.vectors.word_vectors import MOST_POINTS, WordVectors
 
 MAX_CELLS = 1 << 26  # of the scores of all siblings, for graphs
 Graph = frozenset[tuple[int, int]]  # arcs (h, m)
-VECTORS = "word vectors"  # in the place of a template
 NO_MODIFIER = "no modifier"  # value of an end
 _SPECIAL = {BEFORE: "before the sentence", ROOT: "root", AFTER: "after the sentence"}
 _LABELLED = frozenset(CHILDREN)
@@ -262,9 +258,10 @@ class _Sentence:
         self._sentences = sentences_of(batch)
         assert parser.fused is not None
         linear, self._fused = parser.linear, parser.fused
-        self._linear, self._vectors, joint = linear, vectors_of(parser.scorers), linear.plans.joint
+        self._linear, joint = linear, linear.plans.joint
         self._scorer = self._fused.scorer
-        self._pairs = _pair_scores(self._sentences, self._n + 1, self._vectors)
+        addend = self._fused.addend
+        self._further = addend.explained(self._sentences, self._n + 1) if addend else None
         self._of_part: dict[Part, list[Feature]] = {}
         templates = parser.linear.templates
         self._arc_templates = templates_of_rows(templates.arc)
@@ -384,7 +381,7 @@ class _Sentence:
         return found
 
     def features(self, part: Part) -> list[Feature]:
-        """The features of a part, word vectors among them: their weights add up to its score."""
+        """The features of a part and what is added to them: their weights add up to its score."""
         if part not in self._of_part:
             self._of_part[part] = {
                 "arc": self._of_arc, "sibling": self._of_sibling, "end": self._of_end
@@ -400,14 +397,14 @@ class _Sentence:
         h, m = part.words
         at = {"h": h, "m": m}
         rows = self._rows_of(ListedPart(listed_number("arc"), h, m))
-        if self._pairs and not self._pairs["open"][h, m]:
+        if self._further and not self._further.open_arcs[h, m]:
             rows = [-1] * len(rows)
         first = self._arc_like(self._arc_templates, at, rows)
         guides = [(f"guide: {t}", self._values(t, at)) for t in self._guide_templates]
         of_guides = rows[len(first) : len(first) + len(guides)]
         first += [(*named, row) for named, row in zip(guides, of_guides, strict=True)]
         found = self._weighed(first)
-        self._add_vectors(found, "arc", h, m)
+        self._add_further(found, "arc", h, m)
         if part.label < 0:
             return found
         name, templates = self._parser.labels[part.label], self._label_templates
@@ -418,9 +415,9 @@ class _Sentence:
         found += [
             Feature(f"label: {x.template}", f"{name}: {x.values}", x.weight) for x in of_label
         ]
-        of_vectors = self._vector_labels(h, m)
-        if of_vectors is not None:
-            found.append(Feature(f"label: {VECTORS}", name, int(of_vectors[part.label])))
+        further = self._further_labels(h, m)
+        if further is not None:
+            found.append(self._feature(int(further[part.label]), "label: ", name))
         return found
 
     def _weighed(self, named: Iterable[tuple[str, str, int]]) -> list[Feature]:
@@ -454,7 +451,7 @@ class _Sentence:
             [(str(t), self._values(t, at), row) for t, row in zip(templates, rows, strict=False)]
         )
         if s != h:
-            self._add_vectors(found, "sibling", s, m)
+            self._add_further(found, "sibling", s, m)
         return found
 
     def _of_end(self, part: Part) -> list[Feature]:
@@ -487,17 +484,21 @@ class _Sentence:
                 for t, row in zip(getattr(of_set, part.kind), rows, strict=False)
             )
         if part.kind == "grandparent" and at["h"] != 0:
-            self._add_vectors(found, "grandparent", at["g"], at["m"])
+            self._add_further(found, "grandparent", at["g"], at["m"])
         return found
 
-    def _add_vectors(self, found: list[Feature], kind: str, first: int, m: int) -> None:
-        if kind in self._pairs:
-            found.append(Feature(VECTORS, "", int(self._pairs[kind][first, m])))
+    def _feature(self, weight: int, kind: str = "", values: str = "") -> Feature:
+        """What the further scorer adds to a score."""
+        assert self._further
+        return Feature(f"{kind}{self._further.name}", values, weight)
 
-    def _vector_labels(self, h: int, m: int) -> np.ndarray | None:
-        """(labels,) what word vectors score the labels of an arc with; None: they do not."""
-        vectors = self._vectors
-        if vectors is None or not vectors.scores("label"):
+    def _add_further(self, found: list[Feature], kind: str, first: int, m: int) -> None:
+        if self._further and kind in self._further.pairs:
+            found.append(self._feature(int(self._further.pairs[kind][first, m])))
+
+    def _further_labels(self, h: int, m: int) -> np.ndarray | None:
+        """(labels,) what the further scorer gives the labels of an arc; None: it gives nothing."""
+        if self._further is None or not self._further.has_labels:
             return None
         no_weights = np.zeros((1, len(self._parser.labels)), np.int8)
         return self._label_scores([-1] * (self._n + 1), h, m, _NO_TEMPLATES, no_weights)
@@ -596,11 +597,12 @@ class _Sentence:
         native.call("score_siblings_batch", self._sentences, self._scorer, siblings, ends)
         if plan.guide:
             native.call("score_guides_batch", self._sentences, self._scorer, guides)
-        if self._pairs:
-            arcs = np.where(self._pairs["open"], arcs, 0.0) + self._pairs["arc"]
-        if "sibling" in self._pairs:  # [s, m] of any head; s == h: no sibling
+        pairs = self._further.pairs if self._further else {}
+        if self._further:
+            arcs = np.where(self._further.open_arcs, arcs, 0.0) + pairs["arc"]
+        if "sibling" in pairs:  # [s, m] of any head; s == h: no sibling
             nodes = np.arange(n_nodes)
-            of_pairs = np.where(nodes == nodes[:, None, None], 0.0, self._pairs["sibling"].T)
+            of_pairs = np.where(nodes == nodes[:, None, None], 0.0, pairs["sibling"].T)
             siblings = siblings + of_pairs
         return (arcs + guides)[0], siblings[0], ends[0]
 
@@ -648,8 +650,8 @@ class _Sentence:
             "list_label_lines", self._sentences, plan, len(weights.array),
             self._by_token(tree.heads), np.array([[head, word]]), lines,
         )  # fmt: skip
-        by_vectors = self._vector_labels(head, word)
-        if by_vectors is not None and not _leave_open(by_vectors, self._vectors):
+        further = self._further_labels(head, word)
+        if self._further and further is not None and not self._further.leaves_open(further):
             lines[:] = -1  # templates do not score them
         part, found = Part("arc", (head, word)), []
         for label in (best, other):
@@ -658,8 +660,8 @@ class _Sentence:
                 for t, line in zip(templates.label, lines[0].tolist(), strict=True)
                 if line >= 0
             ]
-            if by_vectors is not None:
-                features.append(Feature(VECTORS, "", int(by_vectors[label])))
+            if further is not None:
+                features.append(self._feature(int(further[label])))
             found.append([(part, each) for each in features])
         choice = Choice(
             parser.labels[best], parser.labels[other], int(scores[best]), int(scores[other]), 0, 0,
@@ -732,47 +734,6 @@ def _label_positions(heads: Sequence[int], h: int, m: int) -> dict[str, int]:
         "r": max(children, default=NO_NODE),
         "o": heads[m] if heads[m] != h else NO_NODE,
     }
-
-
-def _pair_scores(
-    sentences: native.Struct, n_nodes: int, vectors: WordVectors | None
-) -> dict[str, np.ndarray]:
-    """(N, N) what word vectors score, by kind of pairs; "open": the arcs left to templates."""
-    found = {}
-    for number, kind in enumerate(("arc", *FURTHER)):
-        if vectors is not None and vectors.scores(kind):
-            scores = np.zeros((1, n_nodes, n_nodes))
-            native.call("score_vectors_batch", sentences, vectors, number, scores)
-            found[kind] = scores[0]
-    if vectors is not None:
-        found["open"] = _open_arcs(found["arc"], vectors)
-    return found
-
-
-def _open_arcs(scores: np.ndarray, vectors: WordVectors) -> np.ndarray:
-    """(N, N) bool: the arcs whose vectors score about as much as those of the best head."""
-    is_arc = ~np.eye(len(scores), dtype=np.bool_)
-    is_arc[:, 0] = False
-    if vectors.arc_margin < 0:
-        return is_arc
-    scores = np.where(is_arc, scores, -np.inf)
-    is_close = is_arc & (scores >= scores.max(0) - _points(vectors, "arc"))
-    return is_close & (is_close.sum(0) > 1)
-
-
-def _leave_open(scores: np.ndarray, vectors: WordVectors | None) -> bool:
-    """Whether vectors leave the label of an arc to templates; scores: (labels,), the best 0."""
-    if vectors is None or vectors.label_margin < 0:
-        return True
-    return int((scores >= -_points(vectors, "label")).sum()) > 1
-
-
-def _points(vectors: WordVectors, kind: str) -> int:
-    """The margin of a kind as a score."""
-    margin, multiplier, shift = (
-        int(getattr(vectors, f"{kind}_{name}")) for name in ("margin", "multiplier", "shift")
-    )
-    return min((margin * multiplier + ((1 << shift) >> 1)) >> shift, MOST_POINTS)
 
 
 def _parts_of_graph(arcs: Iterable[tuple[int, int]]) -> list[Part]:

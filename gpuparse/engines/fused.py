@@ -1,7 +1,7 @@
 """The fused engine: token values to heads and labels in native calls that score and search."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.scorers.native import (
     ArcCells,
     GraphHeads,
+    NativeAddend,
     make_scorer,
     make_search,
     require_all,
@@ -24,18 +25,6 @@ from gpuparse.scorers.native import (
 from gpuparse.scorers.scorer import Scorer
 
 _NONE = np.zeros(0, np.int64)
-
-
-@runtime_checkable
-class NativeAddend(Protocol):
-    """A scorer that native code adds to the scores of templates."""
-
-    @property
-    def struct(self) -> native.Struct:
-        """As native code takes it."""
-
-    def room(self, batch: Batch) -> np.ndarray | None:
-        """Room for what it computes of a batch once, for trees and for labels."""
 
 
 def fused_engine(scorers: Sequence[Scorer], wanted: Wanted) -> "Fused | None":
@@ -53,7 +42,7 @@ class Fused:
     """Scoring and search of templates, and of what is added to them, in native code."""
 
     def __init__(self, linear: LinearScorer, addend: NativeAddend | None, wanted: Wanted) -> None:
-        self._linear, self._addend, self._wanted = linear, addend, wanted
+        self._linear, self.addend, self._wanted = linear, addend, wanted
         self._decoder = DECODERS[wanted.decoder]
         self.added = None if addend is None else addend.struct
         self.scorer = make_scorer(
@@ -208,9 +197,9 @@ class Fused:
 
     def kept(self, batch: Batch) -> np.ndarray | None:
         """Room for what trees and labels share."""
-        if self._label_plan is None or self._addend is None:
+        if self._label_plan is None or self.addend is None:
             return None
-        return self._addend.room(batch)
+        return self.addend.room(batch)
 
     def find_trees(
         self,

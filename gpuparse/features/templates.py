@@ -162,6 +162,22 @@ class TemplateSet:
             left_out[SECTION] = self.word_vectors.of_sizes(**dict.fromkeys(absent, 0))
         return replace(self, **left_out)
 
+    @property
+    def further_parts(self) -> set[str]:
+        """The parts that are scored by more than their templates, which must be there."""
+        section = self.word_vectors
+        return {kind for kind in FURTHER if section and getattr(section, kind)}
+
+    @property
+    def further_reads(self) -> dict[str, str]:
+        """The field that each template beside those of parts looks at, by its text."""
+        return self.word_vectors.reads if self.word_vectors else {}
+
+    @property
+    def scores_labels(self) -> bool:
+        """Whether labels are scored without label templates."""
+        return bool(self.word_vectors and self.word_vectors.label)
+
     def first_order(self) -> "TemplateSet":
         """The set without templates of more than an arc."""
         return self.only(())
@@ -173,8 +189,7 @@ def fields_read(arcs: TemplateSet, labels: TemplateSet | None) -> list[str]:
     Args: arcs: templates of arcs and other parts; labels: those of labels, None for heads only.
     """
     fields = {field for part in PARTS if part != "label" for field in arcs.fields(part)}
-    if arcs.word_vectors:
-        fields |= arcs.word_vectors.fields()
+    fields |= set(arcs.further_reads.values())
     if labels is not None:
         fields |= {field for part in ("label", *CHILDREN) for field in labels.fields(part)}
     return sorted(fields)

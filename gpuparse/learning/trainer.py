@@ -63,7 +63,7 @@ from gpuparse.scorers.linear.weights import (
     stride_of,
     whole_weights,
 )
-from gpuparse.scorers.vectors.scorer import vectors_of, with_vectors
+from gpuparse.scorers.vectors.scorer import VectorScorer, vectors_of
 from gpuparse.scorers.vectors.word_vectors import POINTS, WordVectors, frozen
 
 STAGES: tuple[type[Stage], ...] = (VectorStage, PruningStage, ArcStage, LabelStage)  # in order
@@ -433,10 +433,11 @@ class Trainer:
             points=(scale, label_scale),
             pruner=self.pruned.pruner if self.pruned else self._known_pruner,
         )
+        further = []
+        if vectors:
+            further.append(VectorScorer.after(linear, vectors.with_points(scale, label_scale)))
         return Parser(
-            scorers=with_vectors(
-                linear, vectors.with_points(scale, label_scale) if vectors else None
-            ),
+            scorers=(linear, *further),
             labels=self.label_names,
             primary=self.gold.graphs.primary if self.gold.graphs and label_weights else None,
             decoder=self.config.decoder,

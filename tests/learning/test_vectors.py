@@ -64,7 +64,9 @@ class Sample:
                 "distance": [1, 2, 4],
             }
         )
-        vocabularies = Vocabularies.build(self.treebank, sorted(self.templates.fields()), 3)
+        vocabularies = Vocabularies.build(
+            self.treebank, sorted(set(self.templates.reads.values())), 3
+        )
         self.batch: Batch = Encoder(vocabularies).encode(self.treebank)
         has_row = frequent_values(self.templates, vocabularies, self.batch, 2)
         self.plan: VectorPlan = compile_vectors(self.templates, vocabularies, has_row)
