@@ -1,4 +1,4 @@
-"""The stages of a model folder before its parser, from raw text to lemmas.
+"""The table of stages, and the stages of a model folder before its parser.
 
     text -> [tokenizer] -> words -> [tagger] -> tags -> [lemmatizer] -> lemmas -> [parser] -> trees
 
@@ -7,16 +7,18 @@ too. A treebank goes through the stages; each replaces its columns and keeps all
 """
 
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpuparse.array_file import facts_text, open_file, sha256
+from gpuparse.data.scanner import DEPREL, DEPS, HEAD, MISC
 from gpuparse.data.tag_columns import (
     FEATS,
+    FORM,
     LEMMA,
     UPOS,
     XPOS,
@@ -26,17 +28,74 @@ from gpuparse.data.tag_columns import (
     with_columns,
 )
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ModelError, did_you_mean
+from gpuparse.errors import ModelError, did_you_mean, plural
 from gpuparse.files import replace_file
 from gpuparse.limits import MAX_ARRAYS_BYTES
 from gpuparse.model_folder import CONFIG, WEIGHTS, WHAT_MODELS_ARE, check_folder, sum_of_folder
-from gpuparse.tagging.lemmatizer import Lemmatizer
-from gpuparse.tagging.tagger import Tagger, Tags
-from gpuparse.text.tokenizer import Tokenizer
+from gpuparse.tagging.fields import is_field
+from gpuparse.tagging.lemmatizer import Lemmatizer, learn_lemmatizer
+from gpuparse.tagging.tagger import Tagger, Tags, learn_tagger
+from gpuparse.text.tokenizer import MODELS, Tokenizer
+from gpuparse.text.training import learn_tokenizer
 
-TOKENIZER, TAGGER, LEMMATIZER = "tokenizer", "tagger", "lemmatizer"
-FILES = {name: f"{name}.safetensors" for name in (TOKENIZER, TAGGER, LEMMATIZER)}
-_KINDS: dict[str, Any] = {TOKENIZER: Tokenizer, TAGGER: Tagger, LEMMATIZER: Lemmatizer}
+ID = 0  # column
+
+TOKENIZER, TAGGER, LEMMATIZER, PARSER = "tokenizer", "tagger", "lemmatizer", "parser"
+
+
+class StageRow(NamedTuple):
+    """A row of the table of stages.
+
+    Attributes:
+        title: what messages call it. file: of the model folder, that says that it is there.
+        reads, fills: numbers of columns; a stage that reads none splits text into words.
+    Of stages of linear models of sequences:
+        kind: has `unpack` and `pack`.
+        learn: from a treebank and the section of the config that has the name of the stage.
+        gold: the names and numbers of the columns that it learns from; one must be filled.
+        templates: of each model, the key of the config, and what a field is.
+        result: what training says of it.
+        cost: microseconds a word of an epoch, on one thread, measured on French.
+    """
+
+    title: str
+    file: str
+    reads: tuple[int, ...]
+    fills: tuple[int, ...]
+    kind: Any = None
+    learn: Callable[..., Any] | None = None
+    gold: Mapping[str, int] = {}
+    templates: Mapping[str, tuple[str, Callable[[str], bool]]] = {}
+    result: Callable[[Any], str] | None = None
+    cost: float = 0.0
+
+
+STAGES = {
+    TOKENIZER: StageRow(
+        "tokeniser", f"{TOKENIZER}.safetensors", (), (ID, FORM, MISC), Tokenizer, learn_tokenizer,
+        {}, {
+            "gaps": ("token_features", MODELS["gaps"]),
+            "ends": ("sentence_features", MODELS["ends"]),
+            "words": ("word_features", MODELS["words"]),
+        }, lambda found: plural(len(found.rules.rules), "rule") + " of multiword tokens", 6.0,
+    ),
+    TAGGER: StageRow(
+        "tagger", f"{TAGGER}.safetensors", (FORM,), (UPOS, XPOS, FEATS), Tagger, learn_tagger,
+        {"UPOS": UPOS, "XPOS": XPOS},
+        {"pairs": ("features", is_field), "feats": ("feats_features", is_field)},
+        lambda found: plural(len(found.pairs.table), "pair") + " of UPOS and XPOS", 25.0,
+    ),
+    LEMMATIZER: StageRow(
+        "lemmatiser", f"{LEMMATIZER}.safetensors", (FORM, UPOS, FEATS), (LEMMA,), Lemmatizer,
+        learn_lemmatizer, {"LEMMA": LEMMA}, {"rules": ("features", is_field)},
+        lambda found: plural(len(found.rules), "rule"), 4.0,
+    ),
+    PARSER: StageRow(
+        "parser", WEIGHTS, (FORM, LEMMA, UPOS, XPOS, FEATS), (HEAD, DEPREL, DEPS),
+    ),
+}  # fmt: skip
+BEFORE_PARSER = {name: row for name, row in STAGES.items() if name != PARSER}
+FILES = {name: row.file for name, row in BEFORE_PARSER.items()}
 
 
 @dataclass(frozen=True)
@@ -50,8 +109,8 @@ class Pipeline:
     @property
     def columns(self) -> tuple[int, ...]:
         """The numbers of the columns that it fills in, in order."""
-        lemmas = (LEMMA,) if self.lemmatizer else ()
-        return (*lemmas, UPOS, XPOS, FEATS) if self.tagger else lemmas
+        rows = (row for name, row in BEFORE_PARSER.items() if row.reads and getattr(self, name))
+        return tuple(sorted(column for row in rows for column in row.fills))
 
     def annotate(self, treebank: Treebank, *, keep: bool = False, threads: int = 1) -> Treebank:
         """The treebank with tags and lemmas, as far as the pipeline has these stages.
@@ -80,7 +139,7 @@ class Pipeline:
         if not treebank.n_words or not (self.tagger or self.lemmatizer):
             return treebank, probabilities
         if keep or not self.tagger:
-            tags = given = Tags(*(read_column(treebank, column) for column in (UPOS, XPOS, FEATS)))
+            tags = given = Tags.of(treebank)
         if self.tagger:
             if asks:
                 tags, probabilities = self.tagger.tag_with_probabilities(treebank, threads=threads)
@@ -98,10 +157,7 @@ class Pipeline:
 
     def pack(self) -> dict[str, bytes]:
         """The files of the stages by the name of the stage; `unpack_stages` reads them."""
-        stages: dict[str, Tokenizer | Tagger | Lemmatizer | None] = {
-            TOKENIZER: self.tokenizer, TAGGER: self.tagger, LEMMATIZER: self.lemmatizer,
-        }  # fmt: skip
-        return {name: stage.pack() for name, stage in stages.items() if stage is not None}
+        return {name: stage.pack() for name in FILES if (stage := getattr(self, name)) is not None}
 
 
 NO_STAGES = Pipeline(None, None, None)
@@ -122,7 +178,7 @@ def unpack_stage(file: bytes, folder: Path, name: str) -> Any:
 
     Raises: ModelError: the file is damaged.
     """
-    return _KINDS[name].unpack(io.BytesIO(file), folder / FILES[name])
+    return STAGES[name].kind.unpack(io.BytesIO(file), folder / FILES[name])
 
 
 def write_stages(stages: Pipeline, folder: Path) -> None:
@@ -162,13 +218,12 @@ def has_tag(*columns: Column) -> np.ndarray:
 
 def stages_of(folder: Path) -> list[str]:
     """The names of the stages that a folder has, the parser's among them, in order."""
-    found = [name for name, file in FILES.items() if (folder / file).exists()]
-    return [*found, "parser"] if (folder / WEIGHTS).exists() or not found else found
+    return [name for name, row in STAGES.items() if (folder / row.file).exists()] or [PARSER]
 
 
 def has_parser(folder: Path) -> bool:
     """Whether a folder has a parser; one without any stage is taken for that of a parser."""
-    return "parser" in stages_of(folder)
+    return PARSER in stages_of(folder)
 
 
 def load_stages(folder: Path) -> Pipeline:
@@ -179,7 +234,7 @@ def load_stages(folder: Path) -> Pipeline:
     """
     check_folder(folder)
     there = stages_of(folder)
-    if there == ["parser"] and not any((folder / name).exists() for name in (WEIGHTS, CONFIG)):
+    if there == [PARSER] and not any((folder / name).exists() for name in (WEIGHTS, CONFIG)):
         models = sorted(path.parent for path in folder.glob(f"*/{WEIGHTS}"))[:3]
         hint = did_you_mean([str(model) for model in models]) or WHAT_MODELS_ARE
         raise ModelError(f"{folder}: there is no model in this folder; {hint}")
@@ -194,7 +249,7 @@ def load_stage(folder: Path, name: str) -> Any:
     check_folder(folder)
     path = folder / FILES[name]
     with open_file(path, MAX_ARRAYS_BYTES) as file:
-        return _KINDS[name].unpack(file, path)
+        return STAGES[name].kind.unpack(file, path)
 
 
 def sum_of_stages(folder: Path) -> str:
@@ -203,8 +258,8 @@ def sum_of_stages(folder: Path) -> str:
     Raises: ModelError: a file cannot be read.
     """
     there = stages_of(folder)
-    if there == ["parser"]:
-        return sum_of_folder(folder)
-    sums = [facts_text(folder / FILES[name]) for name in there if name != "parser"]
-    sums += [sum_of_folder(folder)] if "parser" in there else []
-    return sha256("\n".join(sums).encode())
+    sums = [
+        sum_of_folder(folder) if name == PARSER else facts_text(folder / FILES[name])
+        for name in there
+    ]
+    return sums[0] if there == [PARSER] else sha256("\n".join(sums).encode())

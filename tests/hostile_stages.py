@@ -24,14 +24,13 @@ from gpuparse import array_file
 from gpuparse.config.schema import LemmatizerConfig, TaggerConfig, TokenizerConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
-from gpuparse.data.tag_columns import FEATS, UPOS, XPOS, read_column
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ModelError
 from gpuparse.formats.text import text_chunk
 from gpuparse.pipeline import FILES, LEMMATIZER, TAGGER, TOKENIZER, Pipeline, unpack_stage
 from gpuparse.tagging import lemmatizer, tagger
 from gpuparse.tagging.lemmatizer import learn_lemmatizer
-from gpuparse.tagging.tagger import Tags, learn_tagger
+from gpuparse.tagging.tagger import learn_tagger
 from gpuparse.text import tokenizer
 from gpuparse.text.conllu import text_pieces
 from gpuparse.text.training import learn_tokenizer
@@ -92,12 +91,11 @@ class Entry(NamedTuple):
 @cache
 def learned(kind: str) -> bytes:
     """The file of a small stage of a kind."""
-    gold = Tags(*(read_column(TRAIN, column) for column in (UPOS, XPOS, FEATS)))
     if kind == TOKENIZER:
         return learn_tokenizer(TRAIN, TokenizerConfig(rows=1 << 16, epochs=1)).pack()
     if kind == LEMMATIZER:
         keys = LemmatizerConfig(rows=1 << 16, epochs=1)
-        return learn_lemmatizer(TRAIN, gold, keys, seed=1).pack()
+        return learn_lemmatizer(TRAIN, keys, seed=1).pack()
     before = tagger._MANY
     try:
         tagger._MANY = 4 if kind == MANY else before

@@ -677,8 +677,8 @@ class RunConfig:
         start = None if start is None else os.path.basename(os.path.abspath(start))
         stages: dict[str, Any] = {
             name: dataclasses.replace(stage, model=os.path.basename(os.path.abspath(stage.model)))
-            for name in ("tokenizer", "tagger", "lemmatizer")
-            if (stage := getattr(self, name)).model is not None
+            for name in SECTIONS
+            if getattr(stage := getattr(self, name), "model", None) is not None
         }
         return dataclasses.replace(
             self, output="model", threads=0, device="auto", draw=0, data=data, learning=learning,

@@ -34,6 +34,20 @@ def has_separator(text: str) -> bool:
     return _IN_NO_COLUMN.search(text) is not None
 
 
+def common_string(a: str, b: str) -> tuple[int, int, int]:
+    """The first longest string that both texts have: where it begins in each, and its length."""
+    best = (0, 0, 0)
+    lengths = [0] * (len(b) + 1)
+    for i, x in enumerate(a):
+        previous = 0
+        for j, y in enumerate(b):
+            length = previous + 1 if x == y else 0
+            previous, lengths[j] = lengths[j], length
+            if length > best[2]:
+                best = (i - length + 1, j - length + 1, length)
+    return best
+
+
 class ScannedDeps(NamedTuple):
     """The arcs between words, and from the root, of all words."""
 

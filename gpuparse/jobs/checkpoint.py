@@ -16,8 +16,8 @@ from gpuparse.errors import ConfigError, ModelError, one_line, plural
 from gpuparse.files import check_folder, is_temporary, remove_folder, replace_file
 from gpuparse.jobs.progress import program
 from gpuparse.jobs.records import EVENTS, METRICS
-from gpuparse.model_folder import UNFINISHED, WEIGHTS
-from gpuparse.pipeline import FILES
+from gpuparse.model_folder import UNFINISHED
+from gpuparse.pipeline import STAGES as TABLE
 from gpuparse.plain_yaml import parse_yaml
 
 FOLDER = UNFINISHED  # in the output of an unfinished run, from its beginning to its end
@@ -73,8 +73,7 @@ def check_output(folder: Path, *, resume: bool, force: bool) -> None:
     """
     check_folder(folder)
     unfinished = is_unfinished(folder)
-    files = (WEIGHTS, *FILES.values())
-    finished = any((folder / name).exists() for name in files) and not unfinished
+    finished = any((folder / row.file).exists() for row in TABLE.values()) and not unfinished
     if (folder / FOLDER).is_symlink():
         raise ConfigError(
             f"{folder / FOLDER}: is a link, which training does not follow; remove it"

@@ -12,7 +12,7 @@ from gpuparse.config import RunConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.tag_columns import FEATS, LEMMA, UPOS, XPOS, Column, read_column, with_columns
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError, DataError, ModelError, one_line, plural
+from gpuparse.errors import ConfigError, DataError, ModelError, one_line
 from gpuparse.evaluation.reports import WORD_MEASURES
 from gpuparse.evaluation.words import Hits, score_words
 from gpuparse.formats.text import text_chunk
@@ -21,41 +21,26 @@ from gpuparse.jobs.checkpoint import KeptStages
 from gpuparse.jobs.gold import parsed
 from gpuparse.jobs.parse import missing_columns
 from gpuparse.jobs.training_log import TrainingLog
-from gpuparse.learning.tag_folds import Watch, gold_tags, jackknifed
+from gpuparse.learning.tag_folds import jackknifed
 from gpuparse.learning.temperatures import calibration_parts, fit_tag_temperature
 from gpuparse.parser import Parser
 from gpuparse.pipeline import (
+    BEFORE_PARSER,
     FILES,
     LEMMATIZER,
+    STAGES,
     TAGGER,
-    TOKENIZER,
     Pipeline,
+    StageRow,
     load_stage,
     unpack_stage,
 )
 from gpuparse.sequences.templates import load_sequence_templates
-from gpuparse.tagging.fields import is_field
-from gpuparse.tagging.lemmatizer import learn_lemmatizer
 from gpuparse.tagging.tagger import Tagger, learn_tagger
 from gpuparse.text.conllu import text_pieces
-from gpuparse.text.tokenizer import MODELS
-from gpuparse.text.training import learn_tokenizer
 
 _ALONE: dict[str, Any] = dict.fromkeys(FILES)
-# The key of the templates of each model, and what a field of them is.
-TEMPLATES: dict[str, dict[str, tuple[str, Callable[[str], bool]]]] = {
-    TOKENIZER: {
-        "gaps": ("token_features", MODELS["gaps"]), "ends": ("sentence_features", MODELS["ends"]),
-        "words": ("word_features", MODELS["words"]),
-    },
-    TAGGER: {"pairs": ("features", is_field), "feats": ("feats_features", is_field)},
-    LEMMATIZER: {"rules": ("features", is_field)},
-}  # fmt: skip
 _LOSS = "log loss of tags"
-_COLUMNS = (  # of which a stage learns at least one
-    (TAGGER, "tagger", "UPOS and XPOS are", (UPOS, XPOS)),
-    (LEMMATIZER, "lemmatiser", "LEMMA is", (LEMMA,)),
-)
 _MEASURES = {"UPOS": UPOS, "XPOS": XPOS, "UFeats": FEATS, "Lemmas": LEMMA}
 
 
@@ -126,22 +111,22 @@ def starts_of(
     """
     found = {}
     for name in FILES:
-        keys, stage = getattr(config, name), getattr(stages, name)
+        keys, stage, title = getattr(config, name), getattr(stages, name), STAGES[name].title
         if not keys.learn:
             continue
         if stage is None:
             raise ConfigError(
-                f"{name}.learn: the model of init_from has no {name}: give {name}.learn=false, or"
+                f"{name}.learn: the model of init_from has no {title}: give {name}.learn=false, or"
                 " a model that has one"
             )
         models = stage.models
         if not all(f"{name}.{each}" in learned for each in models):
             raise ConfigError(
-                f"{name}.learn: the model of init_from has no training state of its {name}: learn"
-                f" that {name} with learning.keep_state=true"
+                f"{name}.learn: the model of init_from has no training state of its {title}: learn"
+                f" that {title} with learning.keep_state=true"
             )
         for each, model in models.items():
-            key, is_field = TEMPLATES[name][each]
+            key, is_field = STAGES[name].templates[each]
             if load_sequence_templates(getattr(keys, key), is_field).dump() != (
                 model.templates.dump()
             ):
@@ -200,17 +185,17 @@ def learn_stages(
     """
     config, seed = _with_gold(config, treebank, tell), config.seed
 
-    def stage(
-        name: str, part: str, learn: Callable[[Watch], Any], about: Callable[[Any], str]
-    ) -> Any:
-        given = getattr(config, name)
+    def stage(name: str, row: StageRow) -> Any:
+        given, learn, start = getattr(config, name), row.learn, starts.get(name)
         if given.model is not None:
             return load_stage(Path(given.model), name)
         if not given.learn:
             return None
+        assert learn
+        assert row.result
 
         def learned() -> dict[str, np.ndarray]:
-            found = learn(log.begin(part))
+            found = learn(treebank, given, seed=seed, watch=log.begin(row.title), start=start)
             state = learned_of(Pipeline(**_ALONE | {name: found}))
             file = {"file": np.frombuffer(found.pack(), np.uint8)}
             return file | (state if config.learning.keep_state else {})
@@ -219,34 +204,12 @@ def learn_stages(
         found = unpack_stage(arrays["file"].tobytes(), kept.output, name)
         if config.learning.keep_state:
             found = _with_learned(found, name, arrays)
-        log.end(part, about(found))
+        log.end(row.title, row.result(found))
+        if name == TAGGER:
+            found = _calibrated(found, config, treebank, dev, kept, threads, tell, start)
         return found
 
-    tokenizer = stage(
-        TOKENIZER, training_log.TOKENIZER,
-        lambda watch: learn_tokenizer(
-            treebank, config.tokenizer, seed=seed, watch=watch, start=starts.get(TOKENIZER)
-        ),
-        lambda found: plural(len(found.rules.rules), "rule") + " of multiword tokens",
-    )  # fmt: skip
-    tagger = stage(
-        TAGGER, training_log.TAGGER,
-        lambda watch: learn_tagger(
-            treebank, config.tagger, seed=seed, watch=watch, start=starts.get(TAGGER)
-        ),
-        lambda found: plural(len(found.pairs.table), "pair") + " of UPOS and XPOS",
-    )  # fmt: skip
-    if config.tagger.learn:
-        tagger = _calibrated(tagger, config, treebank, dev, kept, threads, tell, starts.get(TAGGER))
-    lemmatizer = stage(
-        LEMMATIZER, training_log.LEMMATIZER,
-        lambda watch: learn_lemmatizer(
-            treebank, gold_tags(treebank), config.lemmatizer, seed=seed, watch=watch,
-            start=starts.get(LEMMATIZER),
-        ),
-        lambda found: plural(len(found.rules), "rule"),
-    )  # fmt: skip
-    pipeline = Pipeline(tokenizer, tagger, lemmatizer)
+    pipeline = Pipeline(**{name: stage(name, row) for name, row in BEFORE_PARSER.items()})
     if not config.parser or not config.tagger.learn or config.tagger.folds == 1:
         return pipeline, treebank
     predicted = _jackknifed(config, treebank, kept, threads, log, starts)
@@ -257,15 +220,18 @@ def learn_stages(
 
 def _with_gold(config: RunConfig, treebank: Treebank, tell: Callable[[str], None]) -> RunConfig:
     """The config without stages whose columns the treebank does not have."""
-    for name, title, what, columns in _COLUMNS:
+    for name, row in BEFORE_PARSER.items():
         stage = getattr(config, name)
-        texts = {text for column in columns for text in read_column(treebank, column).names}
-        if not stage.learn or texts - {"_"}:
+        texts = {
+            text for column in row.gold.values() for text in read_column(treebank, column).names
+        }
+        if not stage.learn or not row.gold or texts - {"_"}:
             continue
+        what = " and ".join(row.gold) + (" are" if len(row.gold) > 1 else " is")
         config = dataclasses.replace(config, **{name: dataclasses.replace(stage, learn=False)})
         if not config.parser and not has_stages(config):
             raise DataError(f"{treebank.source}: {what} _ in all words; nothing to learn")
-        tell(f"warning: {treebank.source}: {what} _ in all words: no {title} is learned")
+        tell(f"warning: {treebank.source}: {what} _ in all words: no {row.title} is learned")
     return config
 
 

@@ -11,8 +11,8 @@ from gpuparse.learning.stages.arcs import ArcStage
 from gpuparse.learning.stages.labels import LabelStage
 from gpuparse.learning.stages.pruning import PruningStage
 from gpuparse.learning.stages.vectors import VectorStage
+from gpuparse.pipeline import BEFORE_PARSER
 
-TOKENIZER, TAGGER, LEMMATIZER = "tokeniser", "tagger", "lemmatiser"
 TAGS, CALIBRATION = "tags of data.train", "calibration"
 
 INTERVAL = 10.0  # seconds between the lines of two epochs, where stderr is no terminal
@@ -21,7 +21,6 @@ _REDRAW = 0.1  # seconds between two drawings on a terminal
 
 # Microseconds a word on one thread, measured on French: what is expected of parts that have not
 # begun. What has been learned so far in a run says how much faster or slower its machine is.
-_TOKENIZER, _TAGGER, _LEMMATIZER = 6.0, 25.0, 4.0  # of an epoch
 _VECTORS = 0.4  # of an epoch of a network, for each number of a row of its table
 _PRUNING, _PRUNED = 40.0, 450.0  # of an epoch of a parser; of the marginals of all sentences
 _ARC_TEMPLATE = 0.5  # of an epoch of the first order, for each template
@@ -36,21 +35,16 @@ def expected_costs(config: RunConfig, arcs: TemplateSet, threads: int) -> dict[s
 
     Args: arcs: the templates that the decoder reads.
     """
-    decoder, costs = DECODERS[config.decoder], {}
-    tagger = _TAGGER * config.tagger.epochs if config.tagger.learn else 0.0
-    lemmatizer = _LEMMATIZER * config.lemmatizer.epochs if config.lemmatizer.learn else 0.0
+    decoder, costs = DECODERS[config.decoder], dict[str, float]()
+    for name, row in BEFORE_PARSER.items():
+        if (keys := getattr(config, name)).learn:
+            costs[row.title] = row.cost * keys.epochs
     holds_out = config.data.dev is None and config.calibration == "held-out"
-    if config.tokenizer.learn:
-        costs[TOKENIZER] = _TOKENIZER * config.tokenizer.epochs
-    if tagger:
-        costs[TAGGER] = tagger
-    if lemmatizer:
-        costs[LEMMATIZER] = lemmatizer
     if not config.parser:
         return costs
-    if tagger and config.tagger.folds > 1:
-        folds = config.tagger.folds
-        costs[TAGS] = (folds - 1) * (tagger + lemmatizer) / min(threads, folds)
+    if config.tagger.learn and (folds := config.tagger.folds) > 1:
+        predicted = sum(costs.get(row.title, 0.0) for row in BEFORE_PARSER.values() if row.reads)
+        costs[TAGS] = (folds - 1) * predicted / min(threads, folds)
     parser: dict[str, float] = {}
     vectors = arcs.word_vectors
     if vectors is not None:

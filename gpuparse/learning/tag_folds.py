@@ -17,20 +17,14 @@ from gpuparse.data.tag_columns import (
     UPOS,
     XPOS,
     Column,
-    read_column,
 )
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import DataError
+from gpuparse.sequences.learner import Watch, unwatched
 from gpuparse.tagging.lemmatizer import Lemmatizer, learn_lemmatizer
-from gpuparse.tagging.tagger import Tagger, Tags, learn_tagger, part_of
+from gpuparse.tagging.tagger import Tagger, learn_tagger, part_of
 
-Watch = Callable[[float, str], None]
 Keep = Callable[[int, Callable[[], dict[int, Column]]], dict[int, Column]]
-
-
-def gold_tags(treebank: Treebank) -> Tags:
-    """The tags that a treebank has."""
-    return Tags(*(read_column(treebank, column) for column in (UPOS, XPOS, FEATS)))
 
 
 def jackknifed(
@@ -40,7 +34,7 @@ def jackknifed(
     *,
     seed: int,
     threads: int,
-    watch: Watch = lambda done, note: None,
+    watch: Watch = unwatched,
     keep: Keep = lambda fold, learn: learn(),
     starts: tuple[Tagger | None, Lemmatizer | None] = (None, None),
 ) -> dict[int, Column]:
@@ -80,7 +74,7 @@ def jackknifed(
         tags = learned.tag(fold)
         columns: dict[int, Column] = dict(zip((UPOS, XPOS, FEATS), tags, strict=True))
         if lemmatizer is not None:
-            lemmas = learn_lemmatizer(rest, gold_tags(rest), lemmatizer, seed=seed, start=starts[1])
+            lemmas = learn_lemmatizer(rest, lemmatizer, seed=seed, start=starts[1])
             columns[LEMMA] = lemmas.lemmatize(fold, tags)
         return columns
 

@@ -16,6 +16,11 @@ from gpuparse.sequences.tags import TagTable
 from gpuparse.sequences.templates import SequenceTemplates
 
 _CHUNK = 500  # sequences between two reports of progress
+Watch = Callable[[float, str], None]  # is told the share that is done, and a note
+
+
+def unwatched(done: float, note: str) -> None:
+    """For learning that nothing is to be told of."""
 
 
 def learn_sequences(
@@ -31,7 +36,7 @@ def learn_sequences(
     max_step: float = 0.05,
     beam: tuple[int, int] = (3, 8),
     seed: int = 1,
-    watch: Callable[[float, str], None] = lambda done, note: None,
+    watch: Watch = unwatched,
     start: SequenceModel | None = None,
 ) -> SequenceModel:
     """Learn a model with weights of whole numbers.

@@ -6,7 +6,7 @@ for each hash says which are known. Search is exact over the candidates; the tag
 scores are the candidates where none are given. native/sequences.h has the algorithms.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -211,7 +211,7 @@ def _is_beam(number: object) -> bool:
     return type(number) is int and 1 <= number <= MAX_BEAM
 
 
-def candidate_lists(lists: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def candidate_lists(lists: Iterable[Sequence[int] | np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Candidates of all positions as `Sequences` has them."""
-    flat = np.concatenate([*lists, np.empty(0, np.int32)]).astype(np.int32)
-    return starts_of(map(len, lists)), flat
+    given = [np.asarray(each, np.int32) for each in lists]
+    return starts_of(map(len, given)), np.concatenate([*given, np.empty(0, np.int32)])

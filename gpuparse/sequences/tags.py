@@ -35,8 +35,13 @@ class TagTable:
     sizes: tuple[int, ...] = ()
 
     @classmethod
-    def of_counts(cls, counts: Mapping[Tag, int], *, attributes: bool) -> "TagTable":
-        """The tags of a treebank by how often they occur, frequent classes first."""
+    def of_counts(
+        cls, counts: Mapping[Tag, int], *, attributes: bool, before: "TagTable | None" = None
+    ) -> "TagTable":
+        """The tags of a treebank by how often they occur, frequent classes first.
+
+        Args: before: a table whose tags come first and keep their numbers.
+        """
         of_class: Counter[Tag] = Counter()
         for tag, count in counts.items():
             for size in range(1, len(tag)):
@@ -46,18 +51,13 @@ class TagTable:
             beginnings = (tag[: size + 1] for size in range(len(tag)))
             return [(-of_class.get(each, counts[tag]), each[-1]) for each in beginnings]
 
-        return cls(tuple(sorted(counts, key=rank)), attributes)
-
-    def grown(self, counts: Mapping[Tag, int]) -> "TagTable":
-        """The table with more tags, after those that it has; all numbers stay as they are.
-
-        Args: counts: how often tags, known ones among them, occur in the treebank of now.
-        """
-        ranked = TagTable.of_counts(counts, attributes=self.attributes).tags
-        new = tuple(tag for tag in ranked if tag not in self.numbers)
+        ranked = tuple(sorted(counts, key=rank))
+        if before is None:
+            return cls(ranked, attributes)
+        new = tuple(tag for tag in ranked if tag not in before.numbers)
         if not new:
-            return self
-        return replace(self, tags=self.tags + new, sizes=(*self.sizes, len(self)))
+            return before
+        return replace(before, tags=before.tags + new, sizes=(*before.sizes, len(before)))
 
     def __len__(self) -> int:
         return len(self.tags)

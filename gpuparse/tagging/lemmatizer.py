@@ -19,13 +19,13 @@ import numpy as np
 from gpuparse import array_file
 from gpuparse.array_file import check_names
 from gpuparse.cached import SharedCache
-from gpuparse.data.columns import has_separator, is_value
+from gpuparse.data.columns import common_string, has_separator, is_value
 from gpuparse.data.tag_columns import FORM, LEMMA, Column, require_values
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import ConfigError, DataError, ModelError, one_line
 from gpuparse.limits import MAX_TAG
-from gpuparse.sequences.learner import learn_sequences
+from gpuparse.sequences.learner import Watch, learn_sequences, unwatched
 from gpuparse.sequences.model import (
     ARRAYS,
     SequenceModel,
@@ -38,7 +38,7 @@ from gpuparse.sequences.templates import load_sequence_templates
 from gpuparse.tagging import dictionary
 from gpuparse.tagging.dictionary import Dictionary, combined, counted
 from gpuparse.tagging.fields import SeenTags, WordFields, is_field, value_of
-from gpuparse.tagging.tagger import Tags, Watch
+from gpuparse.tagging.tagger import Tags
 
 if TYPE_CHECKING:
     from gpuparse.config.schema import LemmatizerConfig
@@ -107,7 +107,7 @@ def is_rule(text: str) -> bool:
 def rule_of(form: str, lemma: str) -> LemmaRule:
     """The rule that makes a lemma of a form, by their longest common substring."""
     low_form, low_lemma = form.lower(), lemma.lower()
-    start, at, size = _common(low_form, low_lemma)
+    start, at, size = common_string(low_form, low_lemma)
     edit = (low_form[:start], low_lemma[:at], low_form[start + size :], low_lemma[at + size :])
     if size:
         for case in (_LOWER, _KEEP, _TITLE, _UPPER):
@@ -115,20 +115,6 @@ def rule_of(form: str, lemma: str) -> LemmaRule:
             if rule.fits(form) and rule.apply(form) == lemma:
                 return rule
     return LemmaRule(_WHOLE, "", "", "", lemma)
-
-
-def _common(a: str, b: str) -> tuple[int, int, int]:
-    """The first longest common substring: where it begins in both, and its length."""
-    best = (0, 0, 0)
-    lengths = [0] * (len(b) + 1)
-    for i, x in enumerate(a):
-        previous = 0
-        for j, y in enumerate(b):
-            length = previous + 1 if x == y else 0
-            previous, lengths[j] = lengths[j], length
-            if length > best[2]:
-                best = (i - length + 1, j - length + 1, length)
-    return best
 
 
 class Lemmatizer:
@@ -305,8 +291,8 @@ def _sequences(
 
 
 def learn_lemmatizer(
-    treebank: Treebank, tags: Tags, config: LemmatizerConfig, *, seed: int,
-    watch: Watch = lambda done, note: None, start: Lemmatizer | None = None,
+    treebank: Treebank, config: LemmatizerConfig, *, seed: int, watch: Watch = unwatched,
+    start: Lemmatizer | None = None,
 ) -> Lemmatizer:  # fmt: skip
     """Learn a lemmatiser from the lemmas of a treebank, under its tags.
 
@@ -316,6 +302,7 @@ def learn_lemmatizer(
     """
     ids, forms = column_ids(treebank, FORM)
     lemma_ids, lemmas = column_ids(treebank, LEMMA)
+    tags = Tags.of(treebank)
     require_values(treebank, "LEMMA", lemmas)
     has_lemma = np.array([lemma != "_" for lemma in lemmas], np.bool_)[lemma_ids]
     has_lemma |= np.array([form == "_" for form in forms], np.bool_)[ids]
@@ -331,8 +318,8 @@ def learn_lemmatizer(
     kept, pairs = kept[short], list(compress(pairs, short))
     of_words = [texts[pair] for pair in pairs]
     counts: Counter[Tag] = Counter((text,) for text in of_words)
-    table = (
-        start.model.table.grown(counts) if start else TagTable.of_counts(counts, attributes=False)
+    table = TagTable.of_counts(
+        counts, attributes=False, before=start.model.table if start else None
     )
     gold = [table.numbers[(text,)] for text in of_words]
     upos = [tags.upos.names[i] for i in tags.upos.ids[kept].tolist()]

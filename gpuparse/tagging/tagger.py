@@ -28,6 +28,7 @@ from gpuparse.data.tag_columns import (
     UPOS,
     XPOS,
     Column,
+    read_column,
     require_values,
 )
 from gpuparse.data.treebank import Treebank
@@ -35,7 +36,7 @@ from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import ConfigError, DataError, ModelError, one_line
 from gpuparse.evaluation.reliability import LEAST
 from gpuparse.limits import MAX_TAG
-from gpuparse.sequences.learner import learn_sequences
+from gpuparse.sequences.learner import Watch, learn_sequences, unwatched
 from gpuparse.sequences.model import ARRAYS, SequenceModel, Sequences, unpacked
 from gpuparse.sequences.tags import Tag, TagTable
 from gpuparse.sequences.templates import load_sequence_templates
@@ -64,8 +65,6 @@ _MOST_KEYS = 1 << 16  # words with their pair whose candidates are kept in memor
 _CHUNK = 20_000  # words that are tagged at once
 _CELLS = 1 << 23  # of words times candidates: words are tagged in smaller parts above it
 
-Watch = Callable[[float, str], None]
-
 
 class Tags(NamedTuple):
     """What a tagger finds."""
@@ -73,6 +72,11 @@ class Tags(NamedTuple):
     upos: Column
     xpos: Column
     feats: Column
+
+    @classmethod
+    def of(cls, treebank: Treebank) -> Tags:
+        """The tags that a treebank has."""
+        return cls(*(read_column(treebank, column) for column in (UPOS, XPOS, FEATS)))
 
 
 class TextsOfTags(NamedTuple):
@@ -235,7 +239,7 @@ class Tagger:
 
     def _numbers(self, treebank: Treebank) -> tuple[np.ndarray, np.ndarray]:
         """(W,) numbers of the pairs of a treebank, and (W,) bool whether they are known."""
-        upos, xpos = (_texts(treebank, column) for column in (UPOS, XPOS))
+        upos, xpos = (column.texts() for column in Tags.of(treebank)[:2])
         table = self.pairs.table
         if all(tag[1] == "_" for tag in table.tags):
             xpos = ["_"] * len(upos)
@@ -410,7 +414,7 @@ _DICTIONARIES = ("words", "words_of_feats", "classes", "composed")
 
 
 def learn_tagger(
-    treebank: Treebank, config: TaggerConfig, *, seed: int, watch: Watch = lambda done, note: None,
+    treebank: Treebank, config: TaggerConfig, *, seed: int, watch: Watch = unwatched,
     start: Tagger | None = None,
 ) -> Tagger:  # fmt: skip
     """Learn a tagger from the tags of a treebank.
@@ -423,7 +427,7 @@ def learn_tagger(
     if not treebank.n_words:
         raise DataError(f"{treebank.source}: a tagger cannot be learned from no words")
     ids, forms = column_ids(treebank, FORM)
-    upos, xpos, feats = (_texts(treebank, column) for column in (UPOS, XPOS, FEATS))
+    upos, xpos, feats = (column.texts() for column in Tags.of(treebank))
     for column, texts in ("UPOS", upos), ("XPOS", xpos), ("FEATS", feats):
         require_values(treebank, column, set(texts))
     if set(upos) | set(xpos) <= {"_"}:
@@ -435,7 +439,9 @@ def learn_tagger(
     if len(set(pairs)) > _MANY if start is None else start.has_many_pairs:
         feats = [f"{fine}\t{text}" for fine, text in zip(xpos, feats, strict=True)]
         pairs = [(coarse, "_") for coarse in upos]
-    table = _table(Counter(pairs), start.pairs if start else None, attributes=False)
+    table = TagTable.of_counts(
+        Counter(pairs), attributes=False, before=start.pairs.table if start else None
+    )
     gold = np.array([table.numbers[pair] for pair in pairs], np.int32)
     known = Dictionary.of_counts(
         counted(words, gold.tolist(), start.words if start else None), config.dictionary
@@ -481,7 +487,10 @@ def learn_tagger(
     }
     counts_of_tags = Counter(tags)
     counts_of_tags.update(dict.fromkeys((tag for found in new.values() for tag in found), 0))
-    feats_table = _table(counts_of_tags, before.feats if before else None, attributes=True)
+    feats_table = TagTable.of_counts(
+        counts_of_tags, attributes=True,
+        before=before.feats.table if before and before.feats else None,
+    )  # fmt: skip
     gold_feats = np.array([feats_table.numbers[tag] for tag in tags], np.int32)
     keys = [f"{word}\t{name}" for word, name in zip(words, names, strict=True)]
     feats_templates = load_sequence_templates(config.feats_features, is_field)
@@ -536,13 +545,6 @@ def _check_columns(
             )
 
 
-def _table(counts: Mapping[Tag, int], start: SequenceModel | None, *, attributes: bool) -> TagTable:
-    """The tags of a treebank, after those of a model that is learned on."""
-    if start is not None:
-        return start.table.grown(counts)
-    return TagTable.of_counts(counts, attributes=attributes)
-
-
 def _with_counts(
     counts: dict[str, Counter[str]], before: Callable[[str], Counter[str]] | None
 ) -> dict[str, Counter[str]]:
@@ -557,11 +559,6 @@ def _word_and_upos(key: str) -> str:
     """What FEATS of unknown pairs are looked up by: the word in lower case, and UPOS."""
     form, upos, _ = key.split("\t")
     return f"{form.lower()}\t{upos}"
-
-
-def _texts(treebank: Treebank, column: int) -> list[str]:
-    ids, names = column_ids(treebank, column)
-    return [names[i] for i in ids.tolist()]
 
 
 def _check_tags(pairs: Sequence[Tag], feats: Sequence[Tag]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from gpuparse.array_file import check_names
-from gpuparse.data.columns import has_separator, is_value
+from gpuparse.data.columns import common_string, has_separator, is_value
 from gpuparse.limits import MAX_NEW_TEXT, MAX_NEW_WORDS, MAX_SPLIT_WORDS
 
 LEAST_STEMS = 2  # different stems that a rule needs; else there is a rule for each token
@@ -325,7 +325,7 @@ def _derived(token: str, words: tuple[str, ...]) -> list[SplitRule]:
             text = without_accents(low) if is_plain else low
             if is_plain and text == low:
                 continue
-            start, at, size = _common(text, small[stem])
+            start, at, size = common_string(text, small[stem])
             if size < 2 or size == len(low):
                 continue
             rule = SplitRule(
@@ -334,18 +334,3 @@ def _derived(token: str, words: tuple[str, ...]) -> list[SplitRule]:
             )  # fmt: skip
             found.append(rule)
     return [rule for rule in found if not rule.faults() and rule.words(token) == list(words)]
-
-
-def _common(a: str, b: str) -> tuple[int, int, int]:
-    """The longest text in both: where it begins in each, and its length."""
-    best = (0, 0, 0)
-    before = [0] * (len(b) + 1)
-    for i, character in enumerate(a):
-        sizes = [0] * (len(b) + 1)
-        for j, other in enumerate(b):
-            if character == other:
-                sizes[j + 1] = before[j] + 1
-                if sizes[j + 1] > best[2]:
-                    best = (i - sizes[j + 1] + 1, j - sizes[j + 1] + 1, sizes[j + 1])
-        before = sizes
-    return best

@@ -25,7 +25,13 @@ from gpuparse.formats.paragraphs import (
 )
 from gpuparse.formats.text import TextChunk
 from gpuparse.limits import MAX_SENTENCE
-from gpuparse.sequences.model import ARRAYS, SequenceModel, Sequences, unpacked
+from gpuparse.sequences.model import (
+    ARRAYS,
+    SequenceModel,
+    Sequences,
+    candidate_lists,
+    unpacked,
+)
 from gpuparse.text import boundaries, sentences
 from gpuparse.text.boundaries import CLASSES, CUT, gap_fields, open_places, sequence_starts
 from gpuparse.text.characters import CharacterTable
@@ -486,13 +492,7 @@ def _without_empty(starts: np.ndarray) -> np.ndarray:
 def choices(features: np.ndarray, fitting: list[list[int]]) -> Sequences:
     """Sequences of one token each, with the tags of the rules that fit, and 0 for none."""
     lists = [[0, *(number + 1 for number in numbers)] for numbers in fitting]
-    candidates = [tag for tags in lists for tag in tags]
-    return Sequences(
-        features,
-        np.arange(len(lists) + 1),
-        np.cumsum([0, *map(len, lists)]).astype(np.int64),
-        np.array(candidates, np.int32),
-    )
+    return Sequences(features, np.arange(len(lists) + 1), *candidate_lists(lists))
 
 
 def _pair_table(pairs: set[str], lower: np.ndarray, *, first: bool = False) -> np.ndarray:

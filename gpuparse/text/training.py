@@ -1,14 +1,15 @@
 """Training of the tokeniser: what a treebank tells of tokens, sentences and multiword tokens."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuparse.config.schema import TokenizerConfig
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import DataError
 from gpuparse.formats.paragraphs import are_spaces, segments
-from gpuparse.sequences.learner import learn_sequences
+from gpuparse.sequences.learner import Watch, learn_sequences, unwatched
 from gpuparse.sequences.model import SequenceModel, Sequences
 from gpuparse.sequences.tags import TagTable
 from gpuparse.sequences.templates import SequenceTemplates, load_sequence_templates
@@ -27,13 +28,14 @@ from gpuparse.text.sentences import KnownCases, Tokens
 from gpuparse.text.tokenizer import MODELS, Tokenizer, choices
 from gpuparse.text.views import TextView, span_hashes
 
+if TYPE_CHECKING:
+    from gpuparse.config.schema import TokenizerConfig
+
 _GAPS = 40  # of a training sequence
 _TOKENS = 60  # of a training sequence, at least
 _UNSPACED = 0.15  # open gaps per character of text whose words are looked up
 _FOLDS = 8  # of the treebank, for words that are known from its other parts
 _TAGS = TagTable((("no",), ("yes",)), False)  # JOIN and CUT, GO_ON and END
-
-Watch = Callable[[float, str], None]
 
 
 def learn_tokenizer(
@@ -41,7 +43,7 @@ def learn_tokenizer(
     config: TokenizerConfig,
     *,
     seed: int = 1,
-    watch: Watch = lambda done, note: None,
+    watch: Watch = unwatched,
     start: Tokenizer | None = None,
 ) -> Tokenizer:
     """Learn the tokens, sentences and multiword tokens of a treebank.

@@ -14,6 +14,7 @@ from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.evaluation.words import score_words
 from gpuparse.formats.text import text_chunk
+from gpuparse.pipeline import BEFORE_PARSER
 from gpuparse.text.conllu import text_pieces
 from gpuparse.text.training import learn_tokenizer
 
@@ -166,13 +167,15 @@ def test_a_killed_run_goes_on_after_its_last_stage(tmp_path, monkeypatch, capsys
             def killed(*_, **__):
                 raise Killed
 
-            stop = "learn_lemmatizer" if place == 0 else "jackknifed"
             if parser == "false" and place:
                 context.setattr("gpuparse.jobs.train.write_stages", killed)
             elif place == 2:
                 context.setattr("gpuparse.jobs.train.Run._trainer", killed)
+            elif place == 0:
+                row = BEFORE_PARSER["lemmatizer"]._replace(learn=killed)
+                context.setitem(BEFORE_PARSER, "lemmatizer", row)
             else:
-                context.setattr(f"gpuparse.jobs.stages.{stop}", killed)
+                context.setattr("gpuparse.jobs.stages.jackknifed", killed)
             with pytest.raises(Killed):
                 train.main([*keys, *(["--resume"] if place else [])])
         assert (kept / f"{name}.safetensors").exists()

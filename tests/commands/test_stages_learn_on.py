@@ -17,8 +17,7 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.errors import DataError
 from gpuparse.jobs.stages import accuracies, hits_from_text
 from gpuparse.learning.start import FILE, FORMAT
-from gpuparse.learning.tag_folds import gold_tags
-from gpuparse.pipeline import FILES, Pipeline, load_stages, unpack_stages
+from gpuparse.pipeline import BEFORE_PARSER, FILES, Pipeline, load_stages, unpack_stages
 from gpuparse.tagging import tagger as tagger_module
 from gpuparse.tagging.lemmatizer import learn_lemmatizer
 from gpuparse.tagging.tagger import learn_tagger
@@ -64,7 +63,7 @@ def learned(
     return Pipeline(
         learn_tokenizer(treebank, keys[0], start=before.tokenizer),
         learn_tagger(treebank, keys[1], seed=1, start=before.tagger),
-        learn_lemmatizer(treebank, gold_tags(treebank), keys[2], seed=1, start=before.lemmatizer),
+        learn_lemmatizer(treebank, keys[2], seed=1, start=before.lemmatizer),
     )
 
 
@@ -185,13 +184,13 @@ def test_a_killed_run_that_learns_on_is_resumed_to_the_same_bytes(files, tmp_pat
     words = [*ALONE, f"data.train={files / 'new.conllu'}", f"init_from={files / 'alone'}",
              "learning.keep_state=true", "--quiet"]  # fmt: skip
     assert train.main([*words, f"output={tmp_path / 'whole'}"]) == 0
-    for place, name in enumerate(("learn_tagger", "learn_lemmatizer")):
+    for place, name in enumerate(("tagger", "lemmatizer")):
         with monkeypatch.context() as context:
 
             def killed(*_, **__):
                 raise Killed
 
-            context.setattr(f"gpuparse.jobs.stages.{name}", killed)
+            context.setitem(BEFORE_PARSER, name, BEFORE_PARSER[name]._replace(learn=killed))
             with pytest.raises(Killed):
                 train.main(
                     [*words, f"output={tmp_path / 'killed'}", *(["--resume"] if place else [])]

@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 from gpuparse.config.schema import LemmatizerConfig, TaggerConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
-from gpuparse.data.tag_columns import Column
-from gpuparse.data.vocabulary import column_ids
 from gpuparse.pipeline import Pipeline
 from gpuparse.tagging.composition import composed
 from gpuparse.tagging.lemmatizer import LemmaRule, candidates_of, learn_lemmatizer, rule_of
-from gpuparse.tagging.tagger import Tags, learn_tagger
+from gpuparse.tagging.tagger import learn_tagger
 from tests.strategies import some
 
 FILLED = (2, 3, 4, 5)  # LEMMA, UPOS, XPOS, FEATS
@@ -92,16 +90,11 @@ TRAIN = treebank_from_bytes(generate(120, 1), "train")
 GIVEN = generate(30, 2)
 
 
-def gold_tags(treebank) -> Tags:
-    columns = (column_ids(treebank, c) for c in FILLED[1:])
-    return Tags(*(Column(names, ids) for ids, names in columns))
-
-
 @pytest.fixture(scope="module")
 def stages() -> Pipeline:
     tagger = learn_tagger(TRAIN, TaggerConfig(rows=1 << 14, epochs=2), seed=1)
     config = LemmatizerConfig(rows=1 << 14, epochs=2)
-    return Pipeline(None, tagger, learn_lemmatizer(TRAIN, gold_tags(TRAIN), config, seed=1))
+    return Pipeline(None, tagger, learn_lemmatizer(TRAIN, config, seed=1))
 
 
 def rows_of(text: bytes) -> list[list[str]]:

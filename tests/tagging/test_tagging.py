@@ -42,11 +42,6 @@ def texts(column: Column) -> list[str]:
     return [column.names[i] for i in column.ids.tolist()]
 
 
-def gold_tags(treebank) -> Tags:
-    columns = (column_ids(treebank, c) for c in (3, 4, 5))
-    return Tags(*(Column(names, ids) for ids, names in columns))
-
-
 @pytest.fixture(scope="module")
 def tagger() -> Tagger:
     return learn_tagger(TRAIN, TAGGING, seed=1)
@@ -54,11 +49,11 @@ def tagger() -> Tagger:
 
 @pytest.fixture(scope="module")
 def lemmatizer() -> Lemmatizer:
-    return learn_lemmatizer(TRAIN, gold_tags(TRAIN), LEMMAS, seed=1)
+    return learn_lemmatizer(TRAIN, LEMMAS, seed=1)
 
 
 def test_new_sentences_are_tagged(tagger):
-    found, gold = tagger.tag(TEST), gold_tags(TEST)
+    found, gold = tagger.tag(TEST), Tags.of(TEST)
     for one, two in zip(found, gold, strict=True):
         right = np.mean([a == b for a, b in zip(texts(one), texts(two), strict=True)])
         assert right > 0.95
@@ -75,7 +70,7 @@ def test_the_same_bytes_come_back_and_learning_repeats(tagger, lemmatizer):
         packed = stage.pack()
         assert kind.unpack(io.BytesIO(packed), Path("x")).pack() == packed
     assert learn_tagger(TRAIN, TAGGING, seed=1).pack() == tagger.pack()
-    again = learn_lemmatizer(TRAIN, gold_tags(TRAIN), LEMMAS, seed=1)
+    again = learn_lemmatizer(TRAIN, LEMMAS, seed=1)
     assert again.pack() == lemmatizer.pack()
 
 
@@ -121,7 +116,7 @@ def test_threads_and_pieces_change_no_bit_of_probabilities(tagger, monkeypatch):
 
 def test_a_scale_is_fitted_to_gold_tags(tagger):
     # Some tags are those of other words, so that a finite scale is best.
-    generator, upos, xpos = np.random.default_rng(1), *gold_tags(TEST)[:2]
+    generator, upos, xpos = np.random.default_rng(1), *Tags.of(TEST)[:2]
     places = np.arange(TEST.n_words)
     moved = generator.random(TEST.n_words) < 0.1
     places[moved] = generator.permutation(places[moved])
@@ -166,7 +161,7 @@ def test_damaged_files_are_refused(tagger, lemmatizer):
                     continue
                 # Other weights or counts are another model, which must not crash.
                 assert isinstance(read, kind)
-                read.tag(TEST) if kind is Tagger else read.lemmatize(TEST, gold_tags(TEST))
+                read.tag(TEST) if kind is Tagger else read.lemmatize(TEST, Tags.of(TEST))
 
 
 def test_a_frequent_word_gets_what_it_had_and_a_new_one_anything():
@@ -218,7 +213,7 @@ def test_a_treebank_without_feats_or_tags():
         learn_tagger(as_treebank("a a _ _ _\n\n"), TAGGING, seed=1)
     rows = as_treebank("a _ X _ _\n\n")
     with pytest.raises(DataError, match="LEMMA"):
-        learn_lemmatizer(rows, gold_tags(rows), LEMMAS, seed=1)
+        learn_lemmatizer(rows, LEMMAS, seed=1)
     empty = treebank_from_bytes(b"", "empty")
     assert [len(column.ids) for column in again.tag(empty)] == [0, 0, 0]
 
@@ -228,12 +223,12 @@ def test_many_pairs_are_found_by_the_second_model(monkeypatch):
     tagger = learn_tagger(TRAIN, TAGGING, seed=1)
     assert {tag[1] for tag in tagger.pairs.table.tags} == {"_"}
     again = Tagger.unpack(io.BytesIO(tagger.pack()), Path("x"))
-    for one, two in zip(again.tag(TEST), gold_tags(TEST), strict=True):
+    for one, two in zip(again.tag(TEST), Tags.of(TEST), strict=True):
         assert np.mean([a == b for a, b in zip(texts(one), texts(two), strict=True)]) > 0.9
 
 
 def test_lemmas_of_known_and_new_words(lemmatizer):
-    found = texts(lemmatizer.lemmatize(TEST, gold_tags(TEST)))
+    found = texts(lemmatizer.lemmatize(TEST, Tags.of(TEST)))
     gold = [lemma for sentence in TEST for lemma in sentence.lemmas]
     assert np.mean([a == b for a, b in zip(found, gold, strict=True)]) > 0.9
     rows = "".join(
@@ -241,11 +236,11 @@ def test_lemmas_of_known_and_new_words(lemmatizer):
         for stem in ("dog", "cat", "house", "tree", "stone", "river")
     )
     train = as_treebank(rows)
-    learned = learn_lemmatizer(train, gold_tags(train), LEMMAS, seed=1)
+    learned = learn_lemmatizer(train, LEMMAS, seed=1)
     new = as_treebank("Lamps _ NOUN NNS Number=Plur\nlamp _ NOUN NN Number=Sing\n\n")
-    assert texts(learned.lemmatize(new, gold_tags(new))) == ["lamp", "lamp"]
+    assert texts(learned.lemmatize(new, Tags.of(new))) == ["lamp", "lamp"]
     strange = as_treebank("qq _ ZZ _ _\n\n")
-    assert texts(learned.lemmatize(strange, gold_tags(strange))) == ["qq"]
+    assert texts(learned.lemmatize(strange, Tags.of(strange))) == ["qq"]
 
 
 @pytest.mark.parametrize(
@@ -264,9 +259,9 @@ def test_a_rule_makes_the_lemma_of_its_form(form, lemma):
 
 def test_no_rule_leaves_an_empty_lemma():
     rows = "dogs dog NOUN NN _\ncats cat NOUN NN _\nhens hen NOUN NN _\n\n" * 5
-    known = learn_lemmatizer(as_treebank(rows), gold_tags(as_treebank(rows)), LEMMAS, seed=1)
+    known = learn_lemmatizer(as_treebank(rows), LEMMAS, seed=1)
     words = as_treebank("s _ NOUN NN _\nS _ NOUN NN _\npigs _ NOUN NN _\n\n")
-    assert texts(known.lemmatize(words, gold_tags(words))) == ["s", "s", "pig"]
+    assert texts(known.lemmatize(words, Tags.of(words))) == ["s", "s", "pig"]
     assert LemmaRule("keep", "10", "", "000", "").apply("10 000") == "10 000"
 
 
@@ -285,9 +280,9 @@ def test_tags_that_no_model_may_have_are_not_learned(column):
 
 def test_a_lemma_without_a_short_rule_is_not_learned():
     rows = f"dog {'x' * 1001} NOUN NN _\ncats cat NOUN NN _\n\n"
-    known = learn_lemmatizer(as_treebank(rows), gold_tags(as_treebank(rows)), LEMMAS, seed=1)
+    known = learn_lemmatizer(as_treebank(rows), LEMMAS, seed=1)
     again = Lemmatizer.unpack(io.BytesIO(known.pack()), Path("x"))
-    assert texts(again.lemmatize(as_treebank(rows), gold_tags(as_treebank(rows)))) == ["dog", "cat"]
+    assert texts(again.lemmatize(as_treebank(rows), Tags.of(as_treebank(rows)))) == ["dog", "cat"]
 
 
 def test_fields_are_what_they_are_said_to_be():
