@@ -470,11 +470,13 @@ def missing_columns(chunk: Treebank, model: Parser | None, stages: Pipeline) -> 
     """
     if model is None or not chunk.n_words:
         return {}
-    return {
-        column: _listed(fields)
-        for column, fields in empty_columns(chunk, model.reads).items()
-        if column not in stages.columns and (column in TAGS or chunk.n_words >= SHORT)
+    filled = stages.columns
+    read = {
+        column: fields
+        for column, fields in model.reads.items()
+        if column not in filled and (column in TAGS or chunk.n_words >= SHORT)
     }
+    return {column: _listed(fields) for column, fields in empty_columns(chunk, read).items()}
 
 
 def _crossing(chunk: Treebank, first: int, words: list[int], decoder: str) -> DataError:
