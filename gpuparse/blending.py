@@ -32,7 +32,7 @@ _MOST_GAIN = 1e12  # points
 _OF_TREES = tuple(part for part in PARTS if part != "label")
 
 
-class Share(NamedTuple):
+class BlendedParser(NamedTuple):
     """A parser, its name in messages, and what its scores of trees and labels are multiplied by."""
 
     name: str
@@ -64,7 +64,7 @@ class Share(NamedTuple):
         return templates is not None and bool(templates.label)
 
 
-def blend(shares: Sequence[Share]) -> Parser:
+def blend(shares: Sequence[BlendedParser]) -> Parser:
     """The parser whose scores are the weighted sum of those of several.
 
     The first one with templates says what else it has: decoder, pruning, record. Labels are
@@ -137,11 +137,11 @@ def blend(shares: Sequence[Share]) -> Parser:
     )
 
 
-def _searches_as(share: Share, first: Share) -> bool:
+def _searches_as(share: BlendedParser, first: BlendedParser) -> bool:
     return share.parser.decoder == first.parser.decoder
 
 
-def _check(share: Share, first: Share) -> None:
+def _check(share: BlendedParser, first: BlendedParser) -> None:
     """ConfigError unless trees are searched for alike, with the same templates or none."""
     one, other = first.parser, share.parser
     scales = [
@@ -173,7 +173,7 @@ def _check(share: Share, first: Share) -> None:
             _refuse(first, share, f"the tables have {rows[0]:,} and {rows[1]:,} rows")
 
 
-def _check_labels(share: Share, of_labels: Share) -> None:
+def _check_labels(share: BlendedParser, of_labels: BlendedParser) -> None:
     """ConfigError unless the labels are the same, with the same templates or none."""
     one, other = of_labels.parser, share.parser
     for here, there, name in ((one, other, of_labels.name), (other, one, share.name)):
@@ -200,7 +200,11 @@ def _check_labels(share: Share, of_labels: Share) -> None:
 
 
 def _check_templates(
-    first: Share, share: Share, one: TemplateSet, other: TemplateSet, parts: Iterable[str]
+    first: BlendedParser,
+    share: BlendedParser,
+    one: TemplateSet,
+    other: TemplateSet,
+    parts: Iterable[str],
 ) -> None:
     if one.distance != other.distance:
         ends = f"{list(one.distance)} and {list(other.distance)}"
@@ -217,15 +221,15 @@ def _check_templates(
 
 
 def _refuse(
-    first: Share,
-    share: Share,
+    first: BlendedParser,
+    share: BlendedParser,
     what: str,
     hint: str = "train them from one treebank with the same config but for its seed",
 ) -> None:
     raise ConfigError(f"{first.name} and {share.name} cannot be blended: {what}: {hint}")
 
 
-def _bits(shares: Sequence[Share]) -> int:
+def _bits(shares: Sequence[BlendedParser]) -> int:
     """Of the widest weights of templates."""
     tables = [share.parser.linear.arcs if share.has_templates else None for share in shares]
     tables += [share.parser.linear.label_weights for share in shares if share.has_label_templates]
@@ -233,7 +237,7 @@ def _bits(shares: Sequence[Share]) -> int:
     return max((8 * table.array.dtype.itemsize for table in there), default=16)
 
 
-def _sum_of_arcs(shares: Sequence[Share], first: Share) -> np.ndarray:
+def _sum_of_arcs(shares: Sequence[BlendedParser], first: BlendedParser) -> np.ndarray:
     """(R,) float64."""
     total = np.zeros(len(first.parser.linear.arcs.array))
     for share in shares:
@@ -242,7 +246,7 @@ def _sum_of_arcs(shares: Sequence[Share], first: Share) -> np.ndarray:
     return total
 
 
-def _sum_of_labels(shares: Sequence[Share], of_labels: Share) -> np.ndarray | None:
+def _sum_of_labels(shares: Sequence[BlendedParser], of_labels: BlendedParser) -> np.ndarray | None:
     """(lines, L) float64; None without labels."""
     if of_labels.parser.linear.label_weights is None:
         return None
@@ -254,7 +258,7 @@ def _sum_of_labels(shares: Sequence[Share], of_labels: Share) -> np.ndarray | No
     return total
 
 
-def _label_order(share: Share, of_labels: Share) -> np.ndarray:
+def _label_order(share: BlendedParser, of_labels: BlendedParser) -> np.ndarray:
     """(L,) the number of each label of the sum among those of a parser; empty if it has none."""
     numbers = {label: number for number, label in enumerate(share.parser.labels)}
     if not numbers:
@@ -262,7 +266,7 @@ def _label_order(share: Share, of_labels: Share) -> np.ndarray:
     return np.array([numbers[label] for label in of_labels.parser.labels], np.int64)
 
 
-def _pruner(shares: Sequence[Share]) -> Pruner | None:
+def _pruner(shares: Sequence[BlendedParser]) -> Pruner | None:
     """The mean of the pruning parsers; it leaves what the most generous one leaves."""
     pruners = [share.parser.linear.pruner for share in shares]
     there = [pruner for pruner in pruners if pruner is not None]
@@ -285,11 +289,11 @@ def _pruner(shares: Sequence[Share]) -> Pruner | None:
 
 
 def _vocabularies(
-    shares: Sequence[Share], templates: TemplateSet, labels: TemplateSet | None
+    shares: Sequence[BlendedParser], templates: TemplateSet, labels: TemplateSet | None
 ) -> Vocabularies:
     """All fields that are read; ConfigError where one has other values in two parsers."""
     values: dict[str, list[str]] = {}
-    sources: dict[str, Share] = {}
+    sources: dict[str, BlendedParser] = {}
     lexicon, with_lexicon = None, shares[0]
     for share in shares:
         known = share.parser.linear.vocabularies
@@ -311,7 +315,7 @@ def _vocabularies(
     return Vocabularies({field: values[field] for field in read}, pos_column, lexicon)
 
 
-def _section(shares: Sequence[Share]) -> VectorTemplates | None:
+def _section(shares: Sequence[BlendedParser]) -> VectorTemplates | None:
     """That of the first parser with word vectors; ConfigError if others have other templates."""
     first, section = None, None
     for share in shares:
@@ -341,8 +345,8 @@ def _section(shares: Sequence[Share]) -> VectorTemplates | None:
 
 
 def _vectors(
-    shares: Sequence[Share], of_labels: Share, templates: TemplateSet, section: VectorTemplates,
-    vocabularies: Vocabularies, points: tuple[float, float],
+    shares: Sequence[BlendedParser], of_labels: BlendedParser, templates: TemplateSet,
+    section: VectorTemplates, vocabularies: Vocabularies, points: tuple[float, float],
 ) -> tuple[TemplateSet, WordVectors]:  # fmt: skip
     """All networks as one, and the templates with its sizes."""
     addends = [

@@ -86,7 +86,7 @@ class Feature(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Line:
+class TemplateChange:
     """A template of one kind of parts of one word, in both trees or graphs.
 
     word: the modifier. values, weight: in the one that was chosen, summed where the template fires
@@ -122,7 +122,7 @@ class Choice:
     other_score: int
     shared: int
     shared_parts: int
-    lines: tuple[Line, ...]
+    lines: tuple[TemplateChange, ...]
 
     def require_exact(self) -> None:
         """Raises: ScoreError: the lines do not add up to the scores."""
@@ -798,7 +798,7 @@ def _acyclic(arcs: Graph) -> Iterator[Graph]:
 
 def _lines(
     ours: Sequence[tuple[Part, Feature]], theirs: Sequence[tuple[Part, Feature]], part: str = ""
-) -> tuple[Line, ...]:
+) -> tuple[TemplateChange, ...]:
     """Features of two trees or graphs side by side, those with the largest differences first."""
     table: dict[tuple[int, str, str], tuple[list[Feature], list[Feature]]]
     table = defaultdict(lambda: ([], []))
@@ -806,7 +806,7 @@ def _lines(
         for of, feature in found:
             table[of.modifier, part or of.kind, feature.template][side].append(feature)
     lines = [
-        Line(
+        TemplateChange(
             *key,
             tuple(f.values for f in mine), sum(f.weight for f in mine),
             tuple(f.values for f in its), sum(f.weight for f in its),

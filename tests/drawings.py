@@ -1,6 +1,6 @@
 """The geometry of laid out pictures: boxes of texts, and lines."""
 
-from gpuparse.data.arc_layout import Layout, Line, Text
+from gpuparse.data.arc_layout import ArcLine, Layout, Text
 
 
 def box(text: Text) -> tuple[float, float, float, float, str]:
@@ -38,7 +38,7 @@ def crossed(layout: Layout) -> list[str]:
     ]
 
 
-def _straight(line: Line) -> list[tuple[float, float, float, float]]:
+def _straight(line: ArcLine) -> list[tuple[float, float, float, float]]:
     """The straight parts of an arc: left, top, right, bottom."""
     top, bottom = sorted((line.foot, line.top))
     ends = [x for x in (line.head, line.modifier) if x is not None]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from gpuparse.blending import Share, blend
+from gpuparse.blending import BlendedParser, blend
 from gpuparse.config import WordVectorsConfig
 from gpuparse.engines.engine import Scales
 from gpuparse.errors import ConfigError, ScoreError
@@ -70,10 +70,10 @@ def parser(
     return trainer.model(bits)
 
 
-def shares(*parsers: Parser, weights: tuple[float, ...] = ()) -> list[Share]:
+def shares(*parsers: Parser, weights: tuple[float, ...] = ()) -> list[BlendedParser]:
     weights = weights or (1.0 / len(parsers),) * len(parsers)
     pairs = enumerate(zip(parsers, weights, strict=True))
-    return [Share(f"model {i}", each, weight, 2 * weight) for i, (each, weight) in pairs]
+    return [BlendedParser(f"model {i}", each, weight, 2 * weight) for i, (each, weight) in pairs]
 
 
 def arcs_of(parser: Parser) -> np.ndarray:
@@ -231,8 +231,8 @@ def test_templates_and_vectors_are_what_training_makes_of_both(kind: str) -> Non
     keys = WordVectorsConfig()
     found = blend(
         [
-            Share("templates", templates, 1.0, 1.0),
-            Share("vectors", alone, keys.weight, keys.label_weight),
+            BlendedParser("templates", templates, 1.0, 1.0),
+            BlendedParser("vectors", alone, keys.weight, keys.label_weight),
         ]
     )
     assert np.array_equal(found.linear.arcs.array, whole.linear.arcs.array)
@@ -438,9 +438,9 @@ def test_calibration_is_dropped_and_not_mixed() -> None:
 def test_scores_that_have_no_sum(change: dict[str, Any], message: str) -> None:
     model, change = parser(BARE), dict(change)
     weight = change.pop("weight", 1.0)
-    share = Share("strange", parser_with(model, **change), weight, weight)
+    share = BlendedParser("strange", parser_with(model, **change), weight, weight)
     with pytest.raises(ConfigError, match=f"strange cannot be blended: {message}"):
-        blend([share, Share("model", model, 1.0, 1.0)])
+        blend([share, BlendedParser("model", model, 1.0, 1.0)])
 
 
 def test_graphs_have_the_relations_of_both() -> None:

@@ -151,3 +151,12 @@ def test_the_map_names_every_room_and_its_level():
     there = {room_of(path) for path in MODULES} - {"__init__", "__main__", "compiled"}
     assert levels == {room: level for room, level in LEVELS.items() if room in there}
     assert len(text.splitlines()) <= 100
+
+
+def test_no_two_types_have_one_name():
+    places: dict[str, list[str]] = {}
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}

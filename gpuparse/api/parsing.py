@@ -37,7 +37,7 @@ from gpuparse.formats.sources import (
 )
 from gpuparse.formats.text import text_chunk
 from gpuparse.jobs.options import PYTHON, ParseOptions, device_of_parsing, to_pass_over
-from gpuparse.jobs.parse import Job, Share
+from gpuparse.jobs.parse import Job, ShareRead
 from gpuparse.jobs.predictions import EMPTY
 from gpuparse.jobs.progress import Progress, silent
 from gpuparse.jobs.resources import thread_count
@@ -387,7 +387,7 @@ class SentenceParser:
                 raise ConfigError(f"{name}: would be replaced by its own output; name another one")
             with replace_file(output, force=force) as file:
                 progress = Progress("parsing", quiet=True)
-                return job.write(given, file, progress, Share(0), name=output.name)
+                return job.write(given, file, progress, ShareRead(0), name=output.name)
 
     def explain(
         self, sentence: Any, word: int, *, instead: int | None = None, guide: str | None = None,

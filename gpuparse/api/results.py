@@ -20,7 +20,7 @@ from gpuparse.errors import DataError, plural
 from gpuparse.extras import require
 from gpuparse.formats.arrow_tables import is_arrow, with_lists
 from gpuparse.formats.objects import is_pandas
-from gpuparse.jobs.predictions import Found, Result, WordColumns, word_columns
+from gpuparse.jobs.predictions import FoundArrays, Result, WordColumns, word_columns
 
 if TYPE_CHECKING:
     import pandas
@@ -76,7 +76,7 @@ class Parsed(Sequence["ParsedSentence"]):
         return self._result.treebank
 
     @property
-    def _found(self) -> Found:
+    def _found(self) -> FoundArrays:
         return self._result.arrays
 
     def __len__(self) -> int:
@@ -188,7 +188,7 @@ class Parsed(Sequence["ParsedSentence"]):
         return [f"… and {plural(len(self) - SHOWN, 'more sentence')}"] if len(self) > SHOWN else []
 
     def _columns(self, *, of_input: bool) -> WordColumns:
-        """As `Found.columns`, after those of the input unless they are there already."""
+        """As `FoundArrays.columns`, after those of the input unless they are there already."""
         given = () if self._table is None else _names_of(self._table)
         if of_input:
             return self._result.columns(given)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gpuparse.blending import Share, blend
+from gpuparse.blending import BlendedParser, blend
 from gpuparse.commands.calibrate import check_new_folder
 from gpuparse.commands.console import exit_codes
 from gpuparse.errors import ConfigError, plural
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
         check_new_folder(target, "another OUTPUT")
     shares, record = [], []
     for name, weight, label_weight in zip(options.models, weights, label_weights, strict=True):
-        shares.append(Share(name, load_parser(Path(name)), weight, label_weight))
+        shares.append(BlendedParser(name, load_parser(Path(name)), weight, label_weight))
         what = f"weight {weight:g}, of labels {label_weight:g}"
         tell(f"{name}: {what}, {_content(shares[-1].parser)}")
         record.append(f"# blended: {what}, of the model {sum_of_folder(Path(name))}\n")

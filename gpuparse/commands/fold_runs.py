@@ -48,7 +48,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Split:
+class FoldSplit:
     """What is learned from and what is parsed: folds of a treebank, or a treebank and another one.
 
     Args:
@@ -105,7 +105,7 @@ class Split:
         return treebank_from_bytes(b"".join(parts), name)
 
 
-def read_split(config: RunConfig, n_folds: int | None, *, tell: Callable[[str], None]) -> Split:
+def read_split(config: RunConfig, n_folds: int | None, *, tell: Callable[[str], None]) -> FoldSplit:
     """Read data.train to be cut into folds, or data.train and data.dev.
 
     Args:
@@ -131,12 +131,14 @@ def read_split(config: RunConfig, n_folds: int | None, *, tell: Callable[[str], 
     train = [text[start:end] for start, end in zip([0, *starts[1:]], ends, strict=True)]
     if n_folds is not None:
         consecutive_folds(len(train), n_folds)
-        return Split(train, None, n_folds, source, gold.sha256)
+        return FoldSplit(train, None, n_folds, source, gold.sha256)
     assert config.data.dev is not None
     dev = read_gold(
         config.data.dev, on_error=config.data.on_error, single_root=False, graphs=graphs, tell=tell
     )
-    return Split(train, with_misc(dev.treebank, {}), 1, config.data.dev, gold.sha256 + dev.sha256)
+    return FoldSplit(
+        train, with_misc(dev.treebank, {}), 1, config.data.dev, gold.sha256 + dev.sha256
+    )
 
 
 def _check_config(config: RunConfig, *, cuts_train: bool) -> None:
@@ -203,7 +205,7 @@ class Folds:
         self,
         config: RunConfig,
         output: Path,
-        split: Split,
+        split: FoldSplit,
         *,
         tell: Callable[[str], None],
         sample: Sample | None = None,
@@ -279,7 +281,9 @@ class Folds:
         record = self._check(_Record.read(self._paths(fold)[0]))
         return record is not None and record.sha256 is not None
 
-    def parse(self, fold: int, *, threads: int, watch: Callable[[events.Progress], None]) -> None:
+    def parse(
+        self, fold: int, *, threads: int, watch: Callable[[events.LearningEvent], None]
+    ) -> None:
         """Train without a fold, parse the fold, and keep nothing else.
 
         Args:
@@ -452,7 +456,7 @@ def learn_folds(
         def learn(folds: Folds, fold: int) -> None:
             before = 0
 
-            def watch(event: events.Progress) -> None:
+            def watch(event: events.LearningEvent) -> None:
                 nonlocal before
                 if stopped.is_set():
                     raise _Stopped

@@ -13,7 +13,7 @@ _STEPS = (1, 2, 5)  # times a power of ten
 
 
 @dataclass(frozen=True)
-class Line:
+class ChartLine:
     """A line of a chart: points (x, y); the number of its colour; whether it is dashed."""
 
     name: str
@@ -60,7 +60,7 @@ def _step(least: float) -> float:
     return next(step for step in steps if step > least * (1 - 1e-9))
 
 
-def line_chart(lines: Sequence[Line], x: Axis, y: Axis, *, has_diagonal: bool = False) -> str:
+def line_chart(lines: Sequence[ChartLine], x: Axis, y: Axis, *, has_diagonal: bool = False) -> str:
     """An `<svg>` element; line k has the colour of the CSS variable `--line-k` (k from 0).
 
     Args: has_diagonal: whether a dashed line leads from the lower left to the upper right corner.

@@ -47,7 +47,7 @@ from gpuparse.formats.table_files import TableFile
 from gpuparse.formats.text import OnTextError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.options import COMMAND, ParseOptions, device_of_parsing, to_pass_over
-from gpuparse.jobs.parse import STANDARD, Job, Share
+from gpuparse.jobs.parse import STANDARD, Job, ShareRead
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY
 from gpuparse.jobs.progress import Progress, program, say, silent
 from gpuparse.jobs.resources import BACKENDS, limit_torch_threads, thread_count
@@ -125,10 +125,10 @@ def main(arguments: Sequence[str]) -> int:
     ):
         if options.shard:
             inputs = _sharded(options, kinds, job, outputs, stack)
-            share = Share(sum(each.size for each in inputs))
+            share = ShareRead(sum(each.size for each in inputs))
             failed = sum(job.write_shards(each, progress, share) for each in inputs)
         else:
-            share = Share(_total(files))
+            share = ShareRead(_total(files))
             for file, kind, output in zip(files, kinds, outputs, strict=True):
                 with _writer(output, options.force) as target, _opened(file, begin) as source:
                     given = job.source(source, named(file), kind, immediate=options.immediate)

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpuparse.commands.compare import TESTED, p_value
 from gpuparse.commands.draw import KINDS, LINES, compared
-from gpuparse.commands.line_charts import Axis, Line, line_chart
+from gpuparse.commands.line_charts import Axis, ChartLine, line_chart
 from gpuparse.data.arc_layout import Arc
 from gpuparse.data.draw import printable
 from gpuparse.data.svg import svg_graph
@@ -376,7 +376,7 @@ _DEV = {
 
 def _curve(stage: str, systems: Sequence[System]) -> str:
     """The chart of a stage; nothing if no run has it."""
-    lines: list[Line] = []
+    lines: list[ChartLine] = []
     for number, (system, letter) in enumerate(zip(systems, _letters(systems), strict=True)):
         epochs = [epoch for epoch in system.metrics if epoch["stage"] == stage]
         is_dashed = number > 0
@@ -388,7 +388,7 @@ def _curve(stage: str, systems: Sequence[System]) -> str:
         for name, values, colour in drawn:
             known = [(float(at), value) for at, value in values if value is not None]
             if known:
-                lines.append(Line(name, known, colour, is_dashed))
+                lines.append(ChartLine(name, known, colour, is_dashed))
     if not lines:
         return ""
     x = Axis.over("epoch", [at for line in lines for at, _ in line.points], is_whole=True)
@@ -396,7 +396,7 @@ def _curve(stage: str, systems: Sequence[System]) -> str:
     return _figure(stage, line_chart(lines, x, y), lines)
 
 
-def _figure(title: str, chart: str, lines: Sequence[Line]) -> str:
+def _figure(title: str, chart: str, lines: Sequence[ChartLine]) -> str:
     keys = "".join(
         f"<span><i{' class=dashed' if line.is_dashed else ''}"
         f' style="color:var(--line-{line.colour})"></i>{escape(line.name)}</span> '
@@ -583,7 +583,7 @@ def _reliability(systems: Sequence[System]) -> str:
         if not system.reliability:
             continue
         lines = [
-            Line(_MEASURES[name], [(row.mean, row.right) for row in found.bins], k)
+            ChartLine(_MEASURES[name], [(row.mean, row.right) for row in found.bins], k)
             for k, (name, found) in enumerate(system.reliability.items())
         ]
         ends = [0.0, 1.0]

@@ -19,7 +19,7 @@ _MISSES = 1000  # drawn settings that are not new, before there seem to be no mo
 
 
 @dataclass(frozen=True)
-class Axis:
+class KeyValues:
     """A key and its values.
 
     values: as words of the command line. range: ends of a range in place of values.
@@ -50,7 +50,7 @@ Setting = Mapping[str, str]
 """Values by key, in the order of the axes; numbers of sentences as SENTENCES."""
 
 
-def parse_grid(words: Sequence[str]) -> list[Axis]:
+def parse_grid(words: Sequence[str]) -> list[KeyValues]:
     """The axes of words such as `learning.epochs=5,10,20` or `learning.max_step=0.001..0.1`.
 
     Raises: ConfigError: a word is no key with values, or a key comes twice.
@@ -64,7 +64,9 @@ def parse_grid(words: Sequence[str]) -> list[Axis]:
         if name not in known_keys():
             raise ConfigError(f"--grid {word}: {unknown_key(name)}")
         found = _RANGE.fullmatch(text) if known_keys()[name].kind in ("integer", "number") else None
-        axes.append(Axis(name, range=_range(word, found)) if found else Axis(name, values))
+        axes.append(
+            KeyValues(name, range=_range(word, found)) if found else KeyValues(name, values)
+        )
     names = [axis.name for axis in axes]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ConfigError(f"--grid: {twice[0]} is given twice; write its values after one another")
@@ -82,7 +84,7 @@ def _is_whole(name: str) -> bool:
     return known_keys()[name].kind == "integer"
 
 
-def parse_sizes(text: str) -> Axis:
+def parse_sizes(text: str) -> KeyValues:
     """The axis of numbers of sentences such as `100,300,all`.
 
     Raises: ConfigError: not such numbers.
@@ -90,10 +92,10 @@ def parse_sizes(text: str) -> Axis:
     values = tuple(dict.fromkeys(text.split(",")))
     if not all(v == ALL or (v.isascii() and v.isdigit() and int(v) > 0) for v in values):
         raise ConfigError(f"--sizes {text}: expected numbers of sentences, such as 100,300,{ALL}")
-    return Axis(SENTENCES, tuple(v if v == ALL else str(int(v)) for v in values))
+    return KeyValues(SENTENCES, tuple(v if v == ALL else str(int(v)) for v in values))
 
 
-def grid(axes: Sequence[Axis]) -> list[Setting]:
+def grid(axes: Sequence[KeyValues]) -> list[Setting]:
     """All combinations; those of the last axis change fastest.
 
     Raises: ConfigError: a range, which has no end of values.
@@ -108,7 +110,7 @@ def grid(axes: Sequence[Axis]) -> list[Setting]:
     ]
 
 
-def drawn_settings(axes: Sequence[Axis], n: int, seed: int) -> list[Setting]:
+def drawn_settings(axes: Sequence[KeyValues], n: int, seed: int) -> list[Setting]:
     """Different settings, drawn with a seed; more of them begin with the same ones.
 
     Raises: ConfigError: there are fewer than n.

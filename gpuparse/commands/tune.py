@@ -18,11 +18,11 @@ from gpuparse.commands.config import add_overrides, parse_with_overrides
 from gpuparse.commands.console import exit_codes, print_json
 from gpuparse.commands.crossval_scores import percentages
 from gpuparse.commands.evaluate import whole_number
-from gpuparse.commands.fold_runs import Folds, Sample, Split, learn_folds, read_split
+from gpuparse.commands.fold_runs import Folds, FoldSplit, Sample, learn_folds, read_split
 from gpuparse.commands.settings import (
     ALL,
     SENTENCES,
-    Axis,
+    KeyValues,
     Setting,
     drawn_settings,
     grid,
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
         settings = drawn_settings(axes, options.random, options.seed)
     settings = [{**setting, **size} for setting in settings for size in grid(sizes)]
     axes += sizes
-    search = Search(options, axes, settings, tell)
+    search = SettingsSearch(options, axes, settings, tell)
     if options.setting is not None and not 1 <= options.setting <= len(settings):
         raise ConfigError(
             f"--setting {options.setting}: expected a number from 1 to {len(settings)}"
@@ -198,7 +198,7 @@ class Trial:
         return self.result["standard_deviation"][self.measure]
 
 
-class Search:
+class SettingsSearch:
     """All settings of a search, and what its folder has of them.
 
     Args: options: of the command line. axes, settings: what to try. tell: writes a line.
@@ -208,14 +208,14 @@ class Search:
     def __init__(
         self,
         options: argparse.Namespace,
-        axes: Sequence[Axis],
+        axes: Sequence[KeyValues],
         settings: Sequence[Setting],
         tell: Callable[[str], None],
     ) -> None:
         self.options, self.axes, self.tell = options, axes, tell
         if Path(options.output).exists() and not Path(options.output).is_dir():
             raise ConfigError(f"{options.output}: is not a folder; name another output")
-        self._splits: dict[tuple, Split] = {}
+        self._splits: dict[tuple, FoldSplit] = {}
         # What does not fit together is an error now, before anything is learned.
         self.trials = [
             Trial(number, setting, _folder_name(setting), config, self._folds(setting, config))
@@ -269,7 +269,7 @@ class Search:
         folder = Path(self.options.output) / _folder_name(setting)
         return Folds(config, folder, split, tell=silent, sample=sample)
 
-    def _split(self, config: RunConfig) -> Split:
+    def _split(self, config: RunConfig) -> FoldSplit:
         """What is learned from and parsed; treebanks are kept once for all settings."""
         data = config.data
         graphs = config.decoder in DECODERS and DECODERS[config.decoder].gives_graphs

@@ -7,7 +7,7 @@ from html import escape
 from itertools import pairwise
 from typing import Self
 
-from gpuparse.commands.settings import SENTENCES, Axis, Setting
+from gpuparse.commands.settings import SENTENCES, KeyValues, Setting
 
 _SIDE, _LEFT, _TOP, _LINE = 300, 60, 44, 18  # pixels
 _CHARACTER = 7  # pixels of width, about
@@ -37,7 +37,7 @@ class Point:
 class _Panel:
     """A key, where its values are, and lines that join indices of points, each with its title."""
 
-    axis: Axis
+    axis: KeyValues
     places: dict[str, float]
     lines: dict[str, list[int]]
 
@@ -73,7 +73,7 @@ class _Panel:
         return 20 + math.sin(math.radians(_SLANT)) * _CHARACTER * max(map(len, self.labelled))
 
 
-def tuning_svg(axes: Sequence[Axis], points: Sequence[Point], title: str) -> str:
+def tuning_svg(axes: Sequence[KeyValues], points: Sequence[Point], title: str) -> str:
     """Draw scores over values, with a vertical line of one standard deviation up and down.
 
     With numbers of sentences there is one panel, whose lines are the combinations of the other
@@ -126,7 +126,7 @@ class _Scale:
         return round(_SIDE * (high - score) / (high - low), 2)
 
 
-def _panels(axes: Sequence[Axis], points: Sequence[Point]) -> list[_Panel]:
+def _panels(axes: Sequence[KeyValues], points: Sequence[Point]) -> list[_Panel]:
     [*others, last] = axes
     values = {axis.name: [point.setting[axis.name] for point in points] for axis in axes}
     if last.name == SENTENCES:
@@ -145,7 +145,7 @@ def _panels(axes: Sequence[Axis], points: Sequence[Point]) -> list[_Panel]:
     return panels
 
 
-def _places(axis: Axis, values: Sequence[str]) -> dict[str, float]:
+def _places(axis: KeyValues, values: Sequence[str]) -> dict[str, float]:
     """Where each value is, in pixels from the left of the panel."""
     if axis.is_number:
         at = {value: math.log(float(value)) for value in values}

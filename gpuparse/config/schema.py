@@ -17,7 +17,7 @@ MAX_INT32 = 2**31 - 1
 Value = str | int | float | bool | None
 
 
-class Rule(NamedTuple):
+class RuleNeeds(NamedTuple):
     """What an update rule needs."""
 
     takes_k_best: bool
@@ -26,11 +26,11 @@ class Rule(NamedTuple):
 
 
 RULES = {
-    "perceptron": Rule(takes_k_best=False, needs_max_step=False, searches=True),
-    "mira": Rule(takes_k_best=True, needs_max_step=False, searches=True),
-    "passive-aggressive": Rule(takes_k_best=True, needs_max_step=True, searches=True),
-    "mira-factored": Rule(takes_k_best=False, needs_max_step=False, searches=False),
-    "conditional": Rule(takes_k_best=False, needs_max_step=True, searches=False),
+    "perceptron": RuleNeeds(takes_k_best=False, needs_max_step=False, searches=True),
+    "mira": RuleNeeds(takes_k_best=True, needs_max_step=False, searches=True),
+    "passive-aggressive": RuleNeeds(takes_k_best=True, needs_max_step=True, searches=True),
+    "mira-factored": RuleNeeds(takes_k_best=False, needs_max_step=False, searches=False),
+    "conditional": RuleNeeds(takes_k_best=False, needs_max_step=True, searches=False),
 }
 """Update rules by name, in the order of the numbers in native/updates.h."""
 

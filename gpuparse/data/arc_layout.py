@@ -75,7 +75,7 @@ class Text(NamedTuple):
         return text_width(self.text, self.size)
 
 
-class Line(NamedTuple):
+class ArcLine(NamedTuple):
     """A drawn arc. head: where it leaves its head, None for the root. modifier: where it ends.
 
     foot, top: its ends, by the words, and its level. label: None for an arc without relation.
@@ -97,7 +97,7 @@ class Layout:
     height: int
     words: list[Text]
     tags: list[Text]
-    lines: list[Line]
+    lines: list[ArcLine]
     is_mirrored: bool
 
     @property
@@ -121,7 +121,9 @@ def lay_out(forms: Sequence[str], arcs: Sequence[Arc], tags: Sequence[str] | Non
             raise ValueError(f"an arc from {h} to {m} is not in a sentence of {n} words")
     words, below_words = [printable(form) for form in forms], [printable(tag) for tag in tags or []]
     sides = [
-        _Side([a._replace(label=printable(a.label)) for a in arcs if a.is_below == is_below], n)
+        _SideOfWords(
+            [a._replace(label=printable(a.label)) for a in arcs if a.is_below == is_below], n
+        )
         for is_below in (False, True)
     ]
     slots = _slots(words, below_words, sides)
@@ -204,7 +206,7 @@ def _base(character: str) -> str:
     return unicodedata.normalize("NFD", character)[0]
 
 
-class _Side:
+class _SideOfWords:
     """The arcs of one side of the words, from the words outwards.
 
     levels: the height of each arc, from 1. ends: for each word the arcs at it from left to right.
@@ -305,11 +307,11 @@ class _Side:
             top = foot + (STEP if arc.is_below else -STEP) * self.levels[k]
             y = top + SMALL + 1 if arc.is_below else top - 4
             label = Text(across(middle), y, SMALL, arc.label) if arc.label else None
-            drawn.append(Line(arc, h and across(h), across(m), foot, top, label))
+            drawn.append(ArcLine(arc, h and across(h), across(m), foot, top, label))
         return drawn
 
 
-def _slots(words: Sequence[str], tags: Sequence[str], sides: Sequence[_Side]) -> list[float]:
+def _slots(words: Sequence[str], tags: Sequence[str], sides: Sequence[_SideOfWords]) -> list[float]:
     """The width of each word with its tag, the ends of its arcs and the relations of roots."""
     slots = [max(text_width(word, FONT), FONT) for word in words]
     for w, tag in enumerate(tags):
@@ -325,7 +327,7 @@ def _slots(words: Sequence[str], tags: Sequence[str], sides: Sequence[_Side]) ->
     return slots
 
 
-def _places(slots: Sequence[float], sides: Sequence[_Side]) -> list[float]:
+def _places(slots: Sequence[float], sides: Sequence[_SideOfWords]) -> list[float]:
     """The middle of each word: far enough from all before it for words and relations."""
     over: list[list[tuple[int, float]]] = [[] for _ in slots]
     for side in sides:

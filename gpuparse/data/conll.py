@@ -71,7 +71,7 @@ def treebank_from_bytes(
     Raises: DataError, whose text begins with file:line.
     Cost: about 2 ns a byte; some 130 bytes a line beside the file's own bytes.
     """
-    return _Reader(source, on_error, max_line).scan(text, at_end=True)
+    return _ConllReader(source, on_error, max_line).scan(text, at_end=True)
 
 
 def stream_treebanks(
@@ -98,7 +98,7 @@ def stream_treebanks(
     Cost: memory for two chunks, or for the longest sentence; lines longer than max_line and
         malformed sentences much longer than a chunk are never held whole.
     """
-    reader = _Reader(source, on_error, max_line)
+    reader = _ConllReader(source, on_error, max_line)
     reader.line, reader.byte = first_line, first_byte
     pending = b""
     long = chunk_bytes
@@ -258,7 +258,7 @@ def _with_columns(treebank: Treebank, replacing: Replacing) -> bytes:
     )
 
 
-class _Reader:
+class _ConllReader:
     """What is known of one file between its chunks: the place reached and the warnings given."""
 
     def __init__(self, source: str, on_error: OnError, max_line: int) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from gpuparse.data.arc_layout import BEND, Arc, Layout, Line, Text, has_known_width, lay_out
+from gpuparse.data.arc_layout import BEND, Arc, ArcLine, Layout, Text, has_known_width, lay_out
 
 FACES = "Helvetica, Arial, sans-serif"
 
@@ -72,7 +72,7 @@ def _text(text: Text, attributes: str = "") -> str:
     )
 
 
-def _line(line: Line) -> str:
+def _line(line: ArcLine) -> str:
     """The line, arrowhead and relation of an arc."""
     arc, h, m, foot, top = line.arc, line.head, line.modifier, line.foot, line.top
     up = 1 if arc.is_below else -1  # from the words outwards

@@ -1,6 +1,6 @@
 """A drawn tree or graph as a TikZ picture."""
 
-from gpuparse.data.arc_layout import BEND, Layout, Line, Text
+from gpuparse.data.arc_layout import BEND, ArcLine, Layout, Text
 
 _SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#",
@@ -35,7 +35,7 @@ def _style(kind: str, opacity: float) -> str:
     return named + (f", opacity={opacity:.2f}" if opacity < 1 else "")
 
 
-def _line(line: Line) -> list[str]:
+def _line(line: ArcLine) -> list[str]:
     arc, h, m, foot, top = line.arc, line.head, line.modifier, line.foot, line.top
     route = f"({m},{top}) -- ({m},{foot})"
     if h is not None:

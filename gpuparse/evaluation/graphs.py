@@ -25,7 +25,7 @@ class GraphScores:
 
 
 @dataclass(frozen=True)
-class _Side:
+class _ScoredArcs:
     """The scored arcs of one of two graphs, and which of them the other graph has.
 
     modifiers: (A,) words of the treebank. relations: (A,) ids shared by both sides.
@@ -103,7 +103,7 @@ def _sides(
     system_heads: np.ndarray,
     keep: np.ndarray,
     names: Sequence[str],
-) -> tuple[_Side, _Side]:
+) -> tuple[_ScoredArcs, _ScoredArcs]:
     """The arcs of both graphs, each with those that the other graph has."""
     span = 1 + max(int(gold.heads.max(initial=0)), int(system.heads.max(initial=0)))
     ids = {name: r for r, name in enumerate(names)}
@@ -127,7 +127,7 @@ def _sides(
     for (_, modifiers, relations, secondary), place in zip(parts, places, strict=True):
         met = [np.zeros(len(modifiers), bool) for _ in range(3)]
         met[0][place], met[1][place], met[2][place] = True, labelled, universal_too
-        sides.append(_Side(modifiers, relations, secondary, *met))
+        sides.append(_ScoredArcs(modifiers, relations, secondary, *met))
     return sides[0], sides[1]
 
 
@@ -147,7 +147,9 @@ def _without(wrong: Sequence[np.ndarray], n_words: int) -> np.ndarray:
     return right
 
 
-def _relations(gold: _Side, system: _Side, names: Sequence[str]) -> dict[str, ArcCounts]:
+def _relations(
+    gold: _ScoredArcs, system: _ScoredArcs, names: Sequence[str]
+) -> dict[str, ArcCounts]:
     size = len(names)
     n_gold = np.bincount(gold.relations, minlength=size).tolist()
     n_system = np.bincount(system.relations, minlength=size).tolist()

@@ -242,7 +242,7 @@ def universal_features(feats: str) -> str:
     return "|".join(sorted(item for item in items if item.split("=")[0] in UNIVERSAL_FEATURES))
 
 
-class Tokens(NamedTuple):
+class ScoredTokens(NamedTuple):
     """The T tokens of a treebank, words and multiword ranges, over its text without spaces."""
 
     treebank: Treebank
@@ -271,7 +271,7 @@ class Tokens(NamedTuple):
         return form.lower()
 
 
-def _tokens(treebank: Treebank) -> Tokens:
+def _tokens(treebank: Treebank) -> ScoredTokens:
     """The tokens of a treebank. DataError: a form has only spaces."""
     data, columns = treebank.data, treebank.columns
     ranges = _ranges(treebank)
@@ -297,7 +297,7 @@ def _tokens(treebank: Treebank) -> Tokens:
         bounds = np.concatenate([[0], np.cumsum(kept)])[bounds]
         text = text[kept]
     empty = np.flatnonzero(np.diff(bounds) == 0)
-    tokens = Tokens(treebank, text, bounds, rows, first_words, of_word, is_range[of_word])
+    tokens = ScoredTokens(treebank, text, bounds, rows, first_words, of_word, is_range[of_word])
     if len(empty):
         where = _place(tokens, int(empty[0]))
         raise DataError(f"{where}FORM (column 2) has only spaces; write a visible character")
@@ -319,7 +319,7 @@ def _ranges(treebank: Treebank) -> np.ndarray:
     return table[(sentence >= 0) & (rows < treebank.spans[sentence, 1])]
 
 
-def _check_same_text(gold: Tokens, system: Tokens) -> None:
+def _check_same_text(gold: ScoredTokens, system: ScoredTokens) -> None:
     """DataError with both places unless the tokens of two files are the same text."""
     if np.array_equal(gold.text, system.text):
         return
@@ -342,32 +342,32 @@ def _check_same_text(gold: Tokens, system: Tokens) -> None:
     )
 
 
-def _token_at(tokens: Tokens, at: int) -> int:
+def _token_at(tokens: ScoredTokens, at: int) -> int:
     return int(np.searchsorted(tokens.starts, at, side="right")) - 1
 
 
-def _line(tokens: Tokens, token: int) -> int:
+def _line(tokens: ScoredTokens, token: int) -> int:
     """The line number of a token's row."""
     bank, word = tokens.treebank, int(tokens.first_words[token])
     rows = bank.data[tokens.rows[token] : bank.columns[word, 0]]
     return int(bank.lines[word]) - int(np.count_nonzero(rows == ord("\n")))
 
 
-def _place(tokens: Tokens, token: int) -> str:
+def _place(tokens: ScoredTokens, token: int) -> str:
     """`place` of a token."""
     bank, word = tokens.treebank, int(tokens.first_words[token])
     sentence = int(np.searchsorted(bank.word_starts, word, side="right")) - 1
     return place(bank.source, _line(tokens, token), bank.sent_id(sentence))
 
 
-def _quoted(tokens: Tokens, start: int, at: int) -> str:
+def _quoted(tokens: ScoredTokens, start: int, at: int) -> str:
     """The text from `start`, or shortly before `at`, to shortly after `at`."""
     start, end = max(start, at - 4 * _SHOWN), at + 4 * _SHOWN
     before = len(tokens.text[start:at].tobytes().decode(errors="ignore"))
     return repr(tokens.text[start:end].tobytes().decode(errors="ignore")[: before + _SHOWN])
 
 
-def _sentence_bounds(treebank: Treebank, tokens: Tokens) -> np.ndarray:
+def _sentence_bounds(treebank: Treebank, tokens: ScoredTokens) -> np.ndarray:
     """(S + 1,) where each sentence begins in the text, and the end of the text."""
     first = tokens.of_word[treebank.word_starts[:-1]]
     return np.append(tokens.starts[first], len(tokens.text))
@@ -403,7 +403,7 @@ def _parents(treebank: Treebank) -> np.ndarray:
     return np.where(treebank.heads == 0, -1, first + treebank.heads - 1)
 
 
-def align_words(gold: Tokens, system: Tokens) -> np.ndarray:
+def align_words(gold: ScoredTokens, system: ScoredTokens) -> np.ndarray:
     """The system's word that each gold word is aligned with; -1 for none.
 
     Args: gold, system: tokens of the same text.
@@ -456,12 +456,12 @@ def align_words(gold: Tokens, system: Tokens) -> np.ndarray:
     return partner
 
 
-def _as_lists(tokens: Tokens) -> tuple[list[int], list[int], list[bool]]:
+def _as_lists(tokens: ScoredTokens) -> tuple[list[int], list[int], list[bool]]:
     return tokens.word_starts.tolist(), tokens.word_ends.tolist(), tokens.in_range.tolist()
 
 
 def _align_forms(
-    gold: Tokens, system: Tokens, gold_words: range, system_words: range
+    gold: ScoredTokens, system: ScoredTokens, gold_words: range, system_words: range
 ) -> list[tuple[int, int]]:
     """A longest common subsequence of lower-cased forms; of several, the script's choice."""
     if len(gold_words) * len(system_words) > _MOST_CELLS:

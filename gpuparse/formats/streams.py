@@ -25,10 +25,10 @@ def opened(file: BinaryIO, name: str) -> BinaryIO:
     Args: file: open for reading bytes. name: of the file.
     """
     suffix = compression_of(name)
-    return cast(BinaryIO, _Reader(_Decompressed(file, name, suffix))) if suffix else file
+    return cast(BinaryIO, _CompressedReader(_Decompressed(file, name, suffix))) if suffix else file
 
 
-class _Reader(io.BufferedReader):
+class _CompressedReader(io.BufferedReader):
     """Reads a compressed file."""
 
     @property

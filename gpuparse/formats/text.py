@@ -72,7 +72,7 @@ def text_chunk(text: bytes, source: str, *, of_lines: bool = False) -> TextChunk
     Raises: DataError, whose text begins with file:line: NUL, bytes that are not UTF-8, or too much
         white space.
     """
-    reader = _Reader(source, TextPlace(), of_lines)
+    reader = _TextReader(source, TextPlace(), of_lines)
     codes, spaces, fault = _characters(text, at_end=True)
     if fault is not None:
         raise reader.error(text, fault)
@@ -104,7 +104,7 @@ def stream_text(
     Raises: DataError, whose text begins with file:line.
     Cost: 15 ns a character; memory for two chunks.
     """
-    reader = _Reader(source, start or TextPlace(), of_lines)
+    reader = _TextReader(source, start or TextPlace(), of_lines)
     yield from _chunks(reader, binary_file, chunk_bytes, on_error)
 
 
@@ -117,7 +117,7 @@ def immediate_text(
 
     Args, Raises: those of `stream_text`.
     """
-    reader = _Reader(source, TextPlace(), of_lines)
+    reader = _TextReader(source, TextPlace(), of_lines)
     held, is_open = b"", True
     while is_open:
         line = binary_file.readline(MAX_LINE + 1)
@@ -150,7 +150,7 @@ def pass_text(
 
     Args, Raises, Cost: those of `stream_text`.
     """
-    reader = _Reader(source, start, of_lines)
+    reader = _TextReader(source, start, of_lines)
     for _ in _chunks(reader, binary_file, CHUNK, on_error):
         pass
     return TextPlace(
@@ -185,7 +185,7 @@ def _end_of_spaces(file: BinaryIO, at: int) -> int:
 
 
 def _chunks(
-    reader: "_Reader", binary_file: BinaryIO, chunk_bytes: int, on_error: OnTextError
+    reader: "_TextReader", binary_file: BinaryIO, chunk_bytes: int, on_error: OnTextError
 ) -> Iterator[TextChunk]:
     pending = b""
     faults: list[DataError] = []
@@ -243,7 +243,7 @@ def _chunks(
             pending, is_skipping = pending[fault.offset :], True
 
 
-class _Reader:
+class _TextReader:
     """The place that was reached in a text."""
 
     def __init__(self, source: str, start: TextPlace, of_lines: bool = False) -> None:

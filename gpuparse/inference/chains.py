@@ -106,7 +106,7 @@ def chain_log_partition(
     if choose_engine(backend, unary.device) != "native":
         sums = given.log_sums()
     elif torch.is_grad_enabled() and given.needs_gradient:
-        sums = _NativeLogPartition.apply(*given)
+        sums = _ChainLogPartition.apply(*given)
     else:
         sums = given.summed(with_marginals=False)[0]
     _require_sequences(sums)
@@ -307,7 +307,7 @@ def _log_sum(values: Tensor, axis: int) -> Tensor:
     return torch.where(is_none, -torch.inf, logs)
 
 
-class _NativeLogPartition(torch.autograd.Function):
+class _ChainLogPartition(torch.autograd.Function):
     """The log-partition with the native probabilities as its gradients."""
 
     @staticmethod

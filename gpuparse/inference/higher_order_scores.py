@@ -152,7 +152,7 @@ def read_part_cells(lengths: Tensor, n_nodes: int, name: str, *, may_cross: bool
     return read
 
 
-class Found(NamedTuple):
+class SearchedTrees(NamedTuple):
     """Trees of a batch: heads, labels (B, N), -1 where nothing was found, and (B,) of each."""
 
     heads: Tensor
@@ -164,7 +164,7 @@ class Found(NamedTuple):
 
 def search_native(
     name: str, scores: Scores, label_scores: Tensor | None = None, **options: Any
-) -> Found:
+) -> SearchedTrees:
     """The best trees by a decoder of higher order, in native code.
 
     Args:
@@ -200,4 +200,4 @@ def search_native(
     power = 4 if DECODERS[name].is_projective else 3
     run_in_threads(find, words, power, torch.get_num_threads(), WORTH_A_THREAD // power)
     found = (torch.from_numpy(array) for array in (heads, labels, totals, certified, iterations))
-    return Found(*found)
+    return SearchedTrees(*found)

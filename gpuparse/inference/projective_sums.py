@@ -48,7 +48,7 @@ def eisner_log_partition(
     engine = choose_engine(backend, device_of(arc_scores))
     given = _checked(arc_scores, None, lengths, None)
     if engine == "native" and torch.is_grad_enabled() and arc_scores.requires_grad:
-        log_partition: Tensor = _NativeLogPartition.apply(given.arc, given.lengths, single_root)
+        log_partition: Tensor = _TreeLogPartition.apply(given.arc, given.lengths, single_root)
         return log_partition
     return _log_partition(given, single_root, engine)
 
@@ -149,7 +149,7 @@ def eisner_entropy(
     rest = (~is_sharp).nonzero()[:, 0]
     if len(rest):
         entropy[rest] = _entropy(
-            _Parts({"arc": given.arc.detach()[rest]}, given.lengths[rest]), single_root
+            _CheckedScores({"arc": given.arc.detach()[rest]}, given.lengths[rest]), single_root
         )
     return entropy
 
@@ -225,7 +225,7 @@ def eisner_sibling_sample(
     return _sample(given, n_samples, generator, single_root)
 
 
-class _Parts(NamedTuple):
+class _CheckedScores(NamedTuple):
     """Checked scores as float64, by their names in the chart, still attached; lengths int64."""
 
     scores: dict[str, Tensor]
@@ -245,14 +245,14 @@ class _Parts(NamedTuple):
         decoder = "eisner_sibling" if self.has_siblings else "eisner"
         return decoder, self.lengths, *self.scores.values()
 
-    def readable(self) -> "_Parts":
+    def readable(self) -> "_CheckedScores":
         """0 where nothing is to be read."""
         n_nodes = self.arc.shape[1]
         read = {name: read_cells(self.lengths, n_nodes) for name in self.scores}
         if self.has_siblings:
             read["sib"] = read_sibling_cells(self.lengths, n_nodes)
         scores = {name: torch.where(read[name], part, 0.0) for name, part in self.scores.items()}
-        return _Parts(scores, self.lengths)
+        return _CheckedScores(scores, self.lengths)
 
     def log_sums(self, single_root: bool, with_entropy: bool) -> Tensor:
         """Log-partition and, if asked for, entropy in torch: (1 or 2, B); of `readable`."""
@@ -264,7 +264,7 @@ class _Parts(NamedTuple):
 
 def _checked(
     arc_scores: Tensor, sibling_scores: Tensor | None, lengths: Lengths, end_scores: Tensor | None
-) -> _Parts:
+) -> _CheckedScores:
     """The scores of a batch; no siblings: those of the first order."""
     if sibling_scores is None:
         words, parts = check_arcs(arc_scores, lengths)[1], {"arc": arc_scores}
@@ -272,7 +272,7 @@ def _checked(
         *_, words = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
         ends = torch.zeros_like(arc_scores) if end_scores is None else end_scores
         parts = {"arc": arc_scores, "sib": sibling_scores, "end": ends}
-    return _Parts({name: part.to(torch.float64) for name, part in parts.items()}, words)
+    return _CheckedScores({name: part.to(torch.float64) for name, part in parts.items()}, words)
 
 
 def _needs_gradient(*scores: Tensor | None) -> bool:
@@ -288,7 +288,7 @@ def _choose(backend: str, arcs: Tensor, *others: Tensor | None) -> Engine:
     return choose_engine(backend, device_of(arcs))
 
 
-def _log_partition(given: _Parts, single_root: bool, engine: Engine) -> Tensor:
+def _log_partition(given: _CheckedScores, single_root: bool, engine: Engine) -> Tensor:
     if engine == "native":
         return sum_trees(*given.native, single_root=single_root, with_marginals=False)[0]
     log_partition = given.readable().log_sums(single_root, with_entropy=False)[0]
@@ -296,7 +296,7 @@ def _log_partition(given: _Parts, single_root: bool, engine: Engine) -> Tensor:
     return log_partition
 
 
-def _marginals(given: _Parts, single_root: bool, engine: Engine) -> Tensor:
+def _marginals(given: _CheckedScores, single_root: bool, engine: Engine) -> Tensor:
     if engine == "native":
         log_partition, marginals = sum_trees(*given.native, single_root=single_root)
         assert marginals is not None
@@ -321,14 +321,14 @@ def _require_digits(log_partition: Tensor) -> None:
         )
 
 
-def _entropy(given: _Parts, single_root: bool) -> Tensor:
+def _entropy(given: _CheckedScores, single_root: bool) -> Tensor:
     log_partition, entropy = given.readable().log_sums(single_root, with_entropy=True)
     require_trees(log_partition)
     return entropy
 
 
 def _sample(
-    given: _Parts, n_samples: int, generator: torch.Generator | None, single_root: bool
+    given: _CheckedScores, n_samples: int, generator: torch.Generator | None, single_root: bool
 ) -> Tensor:
     decoder, lengths, *parts = given.native
     _, heads = draw_trees(
@@ -348,7 +348,7 @@ def _draw_seeds(n_batch: int, generator: torch.Generator | None) -> Tensor:
 
 
 def _entropy_of_marginals(
-    log_partition: Tensor, marginals: Tensor | None, given: _Parts
+    log_partition: Tensor, marginals: Tensor | None, given: _CheckedScores
 ) -> tuple[Tensor, Tensor]:
     """log Z - <marginals, scores>, and whether no more than three digits cancel; both (B,)."""
     assert marginals is not None
@@ -364,7 +364,7 @@ def _entropy_of_marginals(
 
 
 def _marginals_torch(
-    given: _Parts, single_root: bool, needs_gradient: bool
+    given: _CheckedScores, single_root: bool, needs_gradient: bool
 ) -> tuple[Tensor, Tensor]:
     """Log-partition (B,) and arc marginals (B, N, N) by differentiation."""
     given = given.readable()
@@ -374,13 +374,13 @@ def _marginals_torch(
             scores = {name: part.detach().clone() for name, part in scores.items()}
 
     def log_partitions(arcs: Tensor) -> Tensor:
-        parts = _Parts({**scores, "arc": arcs}, lengths)
+        parts = _CheckedScores({**scores, "arc": arcs}, lengths)
         return parts.log_sums(single_root, with_entropy=False)[0]
 
     return differentiate(log_partitions, scores["arc"], keep_gradients=needs_gradient)
 
 
-class _NativeLogPartition(torch.autograd.Function):
+class _TreeLogPartition(torch.autograd.Function):
     """The log-partition with the native marginals as its gradient."""
 
     @staticmethod
@@ -394,6 +394,6 @@ class _NativeLogPartition(torch.autograd.Function):
     def backward(ctx, of_log_partition):  # type: ignore[no-untyped-def]
         arcs, lengths, marginals = ctx.saved_tensors
         if torch.is_grad_enabled():  # somebody wants to go on to the second derivative
-            given = _Parts({"arc": arcs}, lengths)
+            given = _CheckedScores({"arc": arcs}, lengths)
             _, marginals = _marginals_torch(given, ctx.single_root, needs_gradient=True)
         return of_log_partition[:, None, None] * marginals, None, None

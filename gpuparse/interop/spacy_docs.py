@@ -20,7 +20,7 @@ from spacy.vocab import Vocab
 
 from gpuparse.api.results import Parsed
 from gpuparse.formats.paragraphs import SPACES
-from gpuparse.jobs.predictions import Found, word_columns
+from gpuparse.jobs.predictions import FoundArrays, word_columns
 from gpuparse.text.tokenizer import Tokenizer
 
 # Extension attributes of tokens: the words of a multiword token, also on tokens that it was cut
@@ -246,8 +246,8 @@ class DocWords:
         return ids, names
 
     def _extend(
-        self, found: Found, of_words: dict[str, tuple[np.ndarray, list[str]]], highest: np.ndarray,
-        several: dict[int, range],
+        self, found: FoundArrays, of_words: dict[str, tuple[np.ndarray, list[str]]],
+        highest: np.ndarray, several: dict[int, range],
     ) -> None:  # fmt: skip
         """Set the extension attributes of tokens."""
         numbers = {HEAD_PROB: found.head_probabilities, DEP_PROB: found.label_probabilities}
@@ -298,7 +298,7 @@ class DocWords:
         return np.where(self.blank, of_blanks, of_words)
 
 
-def _relations(found: Found) -> tuple[np.ndarray, list[str]]:
+def _relations(found: FoundArrays) -> tuple[np.ndarray, list[str]]:
     """The relations of words, as `word_columns` has columns."""
     if found.labels is None:
         return np.zeros(found.heads.shape[1], np.int64), [_NO_RELATION]

@@ -83,7 +83,7 @@ def ahead(items: Iterator[Item]) -> Iterator[Item]:
         wanted.release()
 
 
-class Share:
+class ShareRead:
     """The share of the input that has been read; unknown if the total number of bytes is 0."""
 
     def __init__(self, total: int) -> None:
@@ -215,7 +215,7 @@ class Job:
             self.tell(f"{source.name}: {uncertified(certified, searched, in_misc=in_misc)}")
 
     def write(
-        self, source: Source, target: BinaryIO, progress: Progress, share: Share,
+        self, source: Source, target: BinaryIO, progress: Progress, share: ShareRead,
         *, is_checked: bool = False, name: str = "", flush: bool = False,
     ) -> Counts:  # fmt: skip
         """Parse an input into a file: a table for a table, CoNLL-U for other sources.
@@ -237,7 +237,7 @@ class Job:
                 progress.advance(piece.n_sentences, fraction=share.after(piece.size))
         return Counts(n_sentences, failed)
 
-    def write_shards(self, sharded: Sharded, progress: Progress, share: Share) -> int:
+    def write_shards(self, sharded: Sharded, progress: Progress, share: ShareRead) -> int:
         """Parse an input in shards; returns the number of sentences that are not sound."""
         is_checked = False
 

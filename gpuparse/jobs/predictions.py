@@ -61,7 +61,7 @@ def kept_of(treebank: Treebank) -> Kept:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class FoundArrays:
     """What was found for the W words of S sentences, as arrays; K is 1, or the trees asked for.
 
     heads, labels, head_probabilities, label_probabilities: (K, W), see Predictions; the relations
@@ -85,7 +85,7 @@ class Found:
     def of(
         cls, found: Predictions | KBest, names: list[bytes], kept: Kept | None,
         tag_probabilities: np.ndarray | None = None,
-    ) -> Found:  # fmt: skip
+    ) -> FoundArrays:  # fmt: skip
         """What a search has found.
 
         Args:
@@ -142,7 +142,7 @@ class Found:
 
 
 def word_columns(treebank: Treebank, numbers: Iterable[int]) -> WordColumns:
-    """Columns of tables, in the form of `Found.columns`, with what some columns of a treebank have.
+    """Columns of tables, as of `FoundArrays.columns`, with what some columns of a treebank have.
 
     Args: numbers: 1 to 5, FORM to FEATS; `_` is no value, except in FORM.
     """
@@ -251,13 +251,13 @@ class Result:
         )
 
     @cached_property
-    def arrays(self) -> Found:
+    def arrays(self) -> FoundArrays:
         """What the parser found."""
         assert self.found is not None
-        return Found.of(self.found, self.names, self.kept, self.tag_probabilities)
+        return FoundArrays.of(self.found, self.names, self.kept, self.tag_probabilities)
 
     def columns(self, given: Collection[str] = ()) -> WordColumns:
-        """Columns of tables, in the form of `Found.columns`, after those that the stages filled in.
+        """Columns of tables, as of `FoundArrays.columns`, after those that the stages filled in.
 
         Args: given: names of the table's columns.
         """

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from gpuparse.data.draw import display_width, printable
-from gpuparse.explaining import Choice, Explanation, Line
+from gpuparse.explaining import Choice, Explanation, TemplateChange
 
 _HEADINGS = ("difference", "part", "template")
 
@@ -104,7 +104,7 @@ def _rows(choice: Choice, found: Explanation, *, show_all: bool) -> list[list[st
     return rows
 
 
-def _sides(line: Line) -> tuple[tuple[tuple[str, ...], int], tuple[tuple[str, ...], int]]:
+def _sides(line: TemplateChange) -> tuple[tuple[tuple[str, ...], int], tuple[tuple[str, ...], int]]:
     return (line.values, line.weight), (line.other_values, line.other_weight)
 
 

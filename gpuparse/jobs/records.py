@@ -15,7 +15,7 @@ from typing import Any
 from gpuparse.extras import require
 from gpuparse.files import replace_file
 from gpuparse.jobs.version import described_version
-from gpuparse.learning.events import Progress
+from gpuparse.learning.events import LearningEvent
 from gpuparse.learning.trainer import STAGES
 
 METRICS, SCORES, EVENTS = "metrics.jsonl", "scores.json", "tensorboard"
@@ -97,7 +97,7 @@ def _remove_events(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def as_epoch(last: Progress, seconds: float, cpu_seconds: float) -> Epoch:
+def as_epoch(last: LearningEvent, seconds: float, cpu_seconds: float) -> Epoch:
     """The line of an epoch by its last event, without scores."""
     return {
         "stage": last.stage,

@@ -44,7 +44,7 @@ class Counts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedShards:
     """Shard `which` of `n`, from 1; None: all shards, joined into one file.
 
     only_joined: whether all shards must exist already.
@@ -63,14 +63,14 @@ class Recipe:
     options: dict[str, object]
 
 
-def wanted_shards(text: str) -> Wanted:
+def wanted_shards(text: str) -> WantedShards:
     """The shards that `--shard I/N`, `all/N` and `join/N` name; for argparse."""
     which, _, n = text.partition("/")
     if n.isascii() and n.isdigit() and len(n) < 10 and 0 < int(n) <= MOST:
         if which in (ALL, JOIN):
-            return Wanted(None, int(n), only_joined=which == JOIN)
+            return WantedShards(None, int(n), only_joined=which == JOIN)
         if which.isascii() and which.isdigit() and len(which) < 10 and 0 < int(which) <= int(n):
-            return Wanted(int(which), int(n))
+            return WantedShards(int(which), int(n))
     raise argparse.ArgumentTypeError(
         f"expected I/N with I from 1 to N, {ALL}/N or {JOIN}/N, N at most {MOST}, not {text!r}"
     )
@@ -188,7 +188,7 @@ class Sharded:
     """
 
     def __init__(
-        self, file: str, kind: str, output: Path, wanted: Wanted, recipe: Recipe,
+        self, file: str, kind: str, output: Path, wanted: WantedShards, recipe: Recipe,
         *, force: bool, tell: Callable[[str], None],
     ) -> None:  # fmt: skip
         check_regular(file)

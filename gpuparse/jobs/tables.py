@@ -11,14 +11,14 @@ from typing import Any, BinaryIO
 
 from gpuparse.errors import ConfigError
 from gpuparse.formats.table_files import TableFile, table_writer
-from gpuparse.jobs.shards import Counts, Parse, Recipe, Sharded, Wanted
+from gpuparse.jobs.shards import Counts, Parse, Recipe, Sharded, WantedShards
 
 
 class ShardedTable(Sharded):
     """A table that is parsed in shards of whole runs of rows."""
 
     def __init__(
-        self, source: TableFile, output: Path, wanted: Wanted, recipe: Recipe,
+        self, source: TableFile, output: Path, wanted: WantedShards, recipe: Recipe,
         *, force: bool, tell: Callable[[str], None],
     ) -> None:  # fmt: skip
         """As Sharded, of the file of a source, which stays open meanwhile."""

@@ -126,7 +126,7 @@ class Run:
         tell: Callable[[str], None],
         *,
         quiet: bool,
-        watch: Callable[[events.Progress], None] = lambda event: None,
+        watch: Callable[[events.LearningEvent], None] = lambda event: None,
         tensorboard: bool = False,
     ) -> None:
         if tensorboard:
@@ -504,7 +504,7 @@ class Run:
             return "the last one is kept"
         return f"epoch {(stage.best.epoch - 1) % step.epochs + 1} is kept"
 
-    def _timed(self, events: Iterator[events.Progress]) -> Iterator[events.Progress]:
+    def _timed(self, events: Iterator[events.LearningEvent]) -> Iterator[events.LearningEvent]:
         """The events; the CPU time that passes before each is added to `learning_seconds`."""
         while True:
             began = time.process_time()
@@ -515,7 +515,7 @@ class Run:
             self._watch(event)
             yield event
 
-    def _mistakes(self, event: events.Progress) -> str:
+    def _mistakes(self, event: events.LearningEvent) -> str:
         rate = 100 * event.wrong / event.words
         if self.graphs:
             return f"{rate:.2f} wrong or missing arcs per 100 words"
@@ -657,7 +657,7 @@ class _Step(NamedTuple):
     epochs: int
 
     @classmethod
-    def of(cls, stage: Stage, event: events.Progress) -> "_Step":
+    def of(cls, stage: Stage, event: events.LearningEvent) -> "_Step":
         """What an epoch is called, and its place in its stage, or in its network's."""
         network, epoch = divmod(event.epoch - 1, stage.epochs_of_model)
         what = stage.name
@@ -687,8 +687,8 @@ def _absolute(file: str | None) -> str | None:
 
 
 def _rest_of_epoch(
-    first: events.Progress, events: Iterator[events.Progress]
-) -> Iterator[events.Progress]:
+    first: events.LearningEvent, events: Iterator[events.LearningEvent]
+) -> Iterator[events.LearningEvent]:
     """The events of an epoch from the first one to its end; no further event is requested."""
     yield first
     while not first.epoch_is_over:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class Counts(NamedTuple):
+class EpochCounts(NamedTuple):
     """Sentences learned from in an epoch, of how many, words that were wrong, and words."""
 
     done: int
@@ -14,7 +14,7 @@ class Counts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Progress:
+class LearningEvent:
     """The state of an epoch: `done` of `total` sentences, `wrong` of `words` words.
 
     Cost-augmented search makes mistakes on purpose; they are counted too.

@@ -33,7 +33,7 @@ from gpuparse.scorers.sizes import DIFFERING_ROWS_AT_ONCE, SHARED_CELLS, PartSiz
 from gpuparse.scorers.tensors import TensorBatch, tensors_over
 
 
-class Parts(NamedTuple):
+class PartIndices(NamedTuple):
     """P parts of one kind: (P,) int64 each."""
 
     sentence: Tensor
@@ -43,13 +43,13 @@ class Parts(NamedTuple):
     sign: Tensor
 
 
-def arcs_that_differ(gold: Tensor, found: Tensor) -> Parts:
+def arcs_that_differ(gold: Tensor, found: Tensor) -> PartIndices:
     """The arcs that only one of two trees has; gold, found: heads (B, N)."""
     b, m = (gold != found).nonzero(as_tuple=True)
     return _both(b, (gold[b, m], m, m), (found[b, m], m, m))
 
 
-def siblings_that_differ(gold: Tensor, found: Tensor) -> Parts:
+def siblings_that_differ(gold: Tensor, found: Tensor) -> PartIndices:
     """The sibling parts that only one of two trees has.
 
     Cost: O(B N^2) time and memory.
@@ -59,7 +59,7 @@ def siblings_that_differ(gold: Tensor, found: Tensor) -> Parts:
     return _both(b, (gold[b, m], m, inner[b, m]), (found[b, m], m, found_inner[b, m]))
 
 
-def ends_that_differ(gold: Tensor, found: Tensor) -> Parts:
+def ends_that_differ(gold: Tensor, found: Tensor) -> PartIndices:
     """The ends, one for each head and side, that only one of two trees has; cost as above."""
     # [side, B, N]: the outermost modifier of each node, itself for none
     last, found_last = _outermost(gold), _outermost(found)
@@ -67,10 +67,10 @@ def ends_that_differ(gold: Tensor, found: Tensor) -> Parts:
     return _both(b, (h, last[side, b, h], side), (h, found_last[side, b, h], side))
 
 
-def _both(b: Tensor, gold: tuple[Tensor, ...], found: tuple[Tensor, ...]) -> Parts:
+def _both(b: Tensor, gold: tuple[Tensor, ...], found: tuple[Tensor, ...]) -> PartIndices:
     signs = torch.ones_like(b)
     head, modifier, third = (torch.cat(pair) for pair in zip(gold, found, strict=True))
-    return Parts(torch.cat([b, b]), head, modifier, third, torch.cat([signs, -signs]))
+    return PartIndices(torch.cat([b, b]), head, modifier, third, torch.cat([signs, -signs]))
 
 
 def _outermost(heads: Tensor) -> Tensor:
@@ -93,7 +93,7 @@ class Differences(NamedTuple):
     count: Tensor
 
 
-class Column(NamedTuple):
+class EntriesByRow(NamedTuple):
     """The same entries by row, then by sentence, and the U different rows."""
 
     order: Tensor  # (E,) which entries
@@ -115,11 +115,11 @@ def coalesced(features: Tensor, n_rows: int) -> Differences:
     return Differences(key // n_rows, key % n_rows, count)
 
 
-def by_row(differences: Differences) -> Column:
+def by_row(differences: Differences) -> EntriesByRow:
     """The entries in the other order."""
     row, order = torch.sort(differences.row, stable=True)
     rows, number, sizes = torch.unique_consecutive(row, return_inverse=True, return_counts=True)
-    return Column(order, rows, number, sizes)
+    return EntriesByRow(order, rows, number, sizes)
 
 
 def margins(differences: Differences, weights: Tensor, n_sentences: int) -> Tensor:
@@ -130,7 +130,7 @@ def margins(differences: Differences, weights: Tensor, n_sentences: int) -> Tens
 
 
 def products(
-    differences: Differences, column: Column, n_sentences: int, cells: int = SHARED_CELLS
+    differences: Differences, column: EntriesByRow, n_sentences: int, cells: int = SHARED_CELLS
 ) -> Tensor:
     """D D^T, (B, B) float64.
 
@@ -159,7 +159,7 @@ def products(
     return total.diagonal_scatter(squares.double())
 
 
-def change(differences: Differences, column: Column, steps: Tensor) -> Tensor:
+def change(differences: Differences, column: EntriesByRow, steps: Tensor) -> Tensor:
     """Steps times D at the rows of the column, (K, U) float64; steps: (K, B) float64."""
     moved = (steps[:, differences.sentence] * differences.count)[:, column.order]
     return sum_runs(moved, column.number, column.sizes)
@@ -322,9 +322,9 @@ class DeviceLearner:
         size = max(1, DIFFERING_ROWS_AT_ONCE // rows.longest_line)
         features = []
 
-        def add(parts: Parts, find: Callable[[Parts], Tensor]) -> None:
+        def add(parts: PartIndices, find: Callable[[PartIndices], Tensor]) -> None:
             for columns in zip(*(column.split(size) for column in parts), strict=True):
-                some = Parts(*columns)
+                some = PartIndices(*columns)
                 lines = find(some)
                 fires = lines != silent
                 sentence, sign = (

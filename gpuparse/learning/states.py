@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from gpuparse.errors import ModelError, plural
-from gpuparse.learning.stages.stage import Best, Shape, Stage
+from gpuparse.learning.stages.stage import BestEpoch, Shape, Stage
 
 _DONE, _BEST = "done", "best"
 
@@ -89,7 +89,7 @@ def _check_arrays(state: Mapping[str, np.ndarray], shapes: Mapping[str, Shape]) 
             raise ModelError(f"a damaged state: '{name}' has numbers that are not finite")
 
 
-def _best(stage: Stage, own: Mapping[str, np.ndarray]) -> Best | None:
+def _best(stage: Stage, own: Mapping[str, np.ndarray]) -> BestEpoch | None:
     """The best epoch so far.
 
     Raises: ModelError: an epoch that is not done.
@@ -100,4 +100,4 @@ def _best(stage: Stage, own: Mapping[str, np.ndarray]) -> Best | None:
     if not 1 <= epoch <= stage.done or epoch != int(epoch):
         raise ModelError(f"a damaged state: epoch {epoch} of {stage.name} is not done")
     averages = [own[f"{_BEST}_{i}"] for i in range(len(stage.average_sizes(stage.done)))]
-    return Best(score, int(epoch), averages, is_chosen=stage.done == stage.epochs)
+    return BestEpoch(score, int(epoch), averages, is_chosen=stage.done == stage.epochs)

@@ -27,7 +27,7 @@ from gpuparse.features.word_vectors import (
     frequent_values,
 )
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.learning.events import Progress
+from gpuparse.learning.events import LearningEvent
 from gpuparse.learning.gold import read_gold, without_unreachable
 from gpuparse.learning.growth import (
     check_start,
@@ -54,7 +54,7 @@ from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.learning.updates import check_learning
 from gpuparse.limits import MAX_LABELS
 from gpuparse.parser import Parser
-from gpuparse.scorers.linear.pruning import Arcs, Pruner
+from gpuparse.scorers.linear.pruning import KeptArcs, Pruner
 from gpuparse.scorers.linear.scorer import LinearScorer, check_guides, compile_joint
 from gpuparse.scorers.linear.weights import (
     JointLabels,
@@ -357,7 +357,7 @@ class Trainer:
         """Whether there are templates of arcs, and not word vectors alone."""
         return bool(self._arcs.arc)
 
-    def learn(self) -> Iterator[Progress]:
+    def learn(self) -> Iterator[LearningEvent]:
         """Learn all that is left to learn; yields events during and at the end of every epoch."""
         for stage in self.stages:
             stage.prepare()
@@ -366,7 +366,7 @@ class Trainer:
                 for counts in stage.learn(order, epoch * len(order)):
                     if counts.done == counts.total:
                         stage.done = epoch + 1
-                    yield Progress(stage.name, epoch + 1, *counts)
+                    yield LearningEvent(stage.name, epoch + 1, *counts)
 
     def _order(self, stage: Stage, epoch: int) -> np.ndarray:
         """The sentences in the order of an epoch, drawn from seed, stage and epoch alone."""
@@ -389,7 +389,7 @@ class Trainer:
             self._treebank, templates, config, self._guides, self._threads, self._vocabularies
         )  # fmt: skip
 
-    def candidates(self) -> Arcs | None:
+    def candidates(self) -> KeptArcs | None:
         """The candidate arcs of the training sentences; None: all arcs."""
         return self._pruning.candidates if self._pruning else None
 
@@ -537,7 +537,7 @@ class _FirstOrder:
     threads: int
     vocabularies: Vocabularies
 
-    def learn(self, is_learned: np.ndarray) -> Generator[Progress, None, Parser]:
+    def learn(self, is_learned: np.ndarray) -> Generator[LearningEvent, None, Parser]:
         """Learn from the sentences (S,) for which `is_learned`; returns the parser."""
         trainer = Trainer(
             self.treebank.only(is_learned), self.templates, None, self.config, self.threads,

@@ -32,7 +32,7 @@ class Sentences(NamedTuple):
     vectors: np.ndarray | None = None
 
 
-class Scorer(NamedTuple):
+class NativeScorer(NamedTuple):
     """What parts are scored with.
 
     joint: of labels found with the trees. vectors: what adds to the scores of arcs and of joint
@@ -72,7 +72,7 @@ def make_scorer(
     vectors: WordVectors | native.Struct | None = None,
 ) -> native.Struct:
     """What parts are scored with, for many batches; values of weights (R, 1) may change."""
-    scorer = Scorer(plan, weights.array.reshape(-1), rows, joint, vectors)
+    scorer = NativeScorer(plan, weights.array.reshape(-1), rows, joint, vectors)
     return native.struct("Scorer", scorer)
 
 

@@ -56,7 +56,7 @@ _CASES: dict[str, Callable[[str], str]] = {
 }
 
 
-class Rule(NamedTuple):
+class LemmaRule(NamedTuple):
     """What makes a lemma of a form.
 
     case: of the result: `lower`, `title`, `upper`, `keep`, or `whole`, where `added_end` is the
@@ -97,24 +97,24 @@ def is_rule(text: str) -> bool:
     case, *parts = text.split("\t")
     return (
         len(text) <= MAX_TAG
-        and len(parts) == len(Rule._fields) - 1
+        and len(parts) == len(LemmaRule._fields) - 1
         and case in (*_CASES, _KEEP, _WHOLE)
         and not any(map(has_separator, parts))
         and (case != _WHOLE or is_value(parts[-1]))
     )
 
 
-def rule_of(form: str, lemma: str) -> Rule:
+def rule_of(form: str, lemma: str) -> LemmaRule:
     """The rule that makes a lemma of a form, by their longest common substring."""
     low_form, low_lemma = form.lower(), lemma.lower()
     start, at, size = _common(low_form, low_lemma)
     edit = (low_form[:start], low_lemma[:at], low_form[start + size :], low_lemma[at + size :])
     if size:
         for case in (_LOWER, _KEEP, _TITLE, _UPPER):
-            rule = Rule(case, *edit)
+            rule = LemmaRule(case, *edit)
             if rule.fits(form) and rule.apply(form) == lemma:
                 return rule
-    return Rule(_WHOLE, "", "", "", lemma)
+    return LemmaRule(_WHOLE, "", "", "", lemma)
 
 
 def _common(a: str, b: str) -> tuple[int, int, int]:
@@ -141,7 +141,7 @@ class Lemmatizer:
 
     def __init__(self, model: SequenceModel, words: Dictionary, classes: Dictionary) -> None:
         self.model, self.words, self.classes = model, words, classes
-        self.rules = [Rule(*tag[0].split("\t")) for tag in model.table.tags]
+        self.rules = [LemmaRule(*tag[0].split("\t")) for tag in model.table.tags]
         self._fields = WordFields(model.templates.fields, SeenTags(lambda word: None))
         self._lemmas: SharedCache[dict[str, str]] = SharedCache(dict)
         self._by_end: dict[str, dict[str, list[int]]] = {}
@@ -203,7 +203,7 @@ class Lemmatizer:
             # Without a candidate the model may find any rule.
             known[names[place]] = rule.apply(form) if _is_usable(rule, form) else form
 
-    def _known_rule(self, name: str, form: str, upos: str) -> Rule | None:
+    def _known_rule(self, name: str, form: str, upos: str) -> LemmaRule | None:
         """The rule of a word that the dictionary has, with FEATS, without, or in lower case."""
         for key in (name, f"{form}\t{upos}", f"{form.lower()}\t{upos}"):
             counts = self.words.counts_of(key)
@@ -252,11 +252,13 @@ class Lemmatizer:
         return found
 
 
-def _is_usable(rule: Rule, form: str) -> bool:
+def _is_usable(rule: LemmaRule, form: str) -> bool:
     return rule.case != _WHOLE and rule.fits(form)
 
 
-def candidates_of(form: str, by_end: dict[str, list[int]], rules: Sequence[Rule]) -> np.ndarray:
+def candidates_of(
+    form: str, by_end: dict[str, list[int]], rules: Sequence[LemmaRule]
+) -> np.ndarray:
     """The most frequent rules that fit a form.
 
     Args: by_end: numbers of rules by the end that they replace, frequent ones first.

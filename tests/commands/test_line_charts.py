@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from gpuparse.commands.line_charts import HEIGHT, WIDTH, Axis, Line, line_chart
+from gpuparse.commands.line_charts import HEIGHT, WIDTH, Axis, ChartLine, line_chart
 
 VALUES = [[91.2026], [0.0, 1.0], [50, 99.99], [95.0, 95.01], [0, 1e-9], [3, 4, 1e8], [-5, 5]]
 
@@ -33,7 +33,7 @@ def test_marks_of_epochs_are_whole_numbers(last):
 
 
 def test_points_are_inside_and_names_are_escaped():
-    lines = [Line("<a>", [(1, 10), (2, 20)], 0), Line("b", [(1, 15), (2, 12)], 1, True)]
+    lines = [ChartLine("<a>", [(1, 10), (2, 20)], 0), ChartLine("b", [(1, 15), (2, 12)], 1, True)]
     x, y = Axis.over("epoch", [1, 2], is_whole=True), Axis.over("percent", [10, 20])
     picture = line_chart(lines, x, y, has_diagonal=True)
     root = ElementTree.fromstring(picture)

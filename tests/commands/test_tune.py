@@ -9,7 +9,7 @@ import pytest
 from gpuparse.commands import compare, crossval, evaluate, parse, train, tune
 from gpuparse.commands.console import run
 from gpuparse.commands.fold_runs import Sample, read_split
-from gpuparse.commands.settings import ALL, SENTENCES, Axis, drawn_settings, grid, parse_grid
+from gpuparse.commands.settings import ALL, SENTENCES, KeyValues, drawn_settings, grid, parse_grid
 from gpuparse.commands.tune_plot import Point, tuning_svg
 from gpuparse.config import load_config
 from gpuparse.data.synthetic import generate
@@ -285,7 +285,7 @@ def drawn(axes, points):
 
 
 def test_a_plot_has_sizes_on_a_logarithmic_scale():
-    axes = [Axis("seed", ("1", "2")), Axis(SENTENCES, ("10", "100", ALL))]
+    axes = [KeyValues("seed", ("1", "2")), KeyValues(SENTENCES, ("10", "100", ALL))]
     sizes = ("10", "100", "1000")
     points = [
         Point({"seed": seed, SENTENCES: n}, 50.0 + 10 * k + int(seed), 1.0)
@@ -302,7 +302,7 @@ def test_a_plot_has_sizes_on_a_logarithmic_scale():
 
 
 def test_a_plot_has_a_panel_for_each_key_and_a_line_along_the_best():
-    axes = [Axis("learning.epochs", ("5", "10", "20")), Axis("features", ("a" * 40, "b"))]
+    axes = [KeyValues("learning.epochs", ("5", "10", "20")), KeyValues("features", ("a" * 40, "b"))]
     points = [Point(setting, 80.0 + k, None) for k, setting in enumerate(grid(axes))]
     root, circles = drawn(axes, points)
     assert len(list(root.iter(f"{SVG}g"))) == 2

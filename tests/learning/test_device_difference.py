@@ -9,7 +9,7 @@ import torch
 
 from gpuparse.learning.on_device import (
     Differences,
-    Parts,
+    PartIndices,
     arcs_that_differ,
     by_row,
     change,
@@ -40,7 +40,7 @@ def listed_one_by_one(gold: np.ndarray, found: np.ndarray) -> list[tuple[int, ..
     return sorted((kind, h, m, third, sign) for kind, h, m, third, _, _, sign in parts if sign)
 
 
-def rows_of(parts: Parts, b: int, kinds: tuple[int, int]) -> list[tuple[int, ...]]:
+def rows_of(parts: PartIndices, b: int, kinds: tuple[int, int]) -> list[tuple[int, ...]]:
     """As native code has them; of ends the kind says the side."""
     is_end = kinds[0] != kinds[1]
     return [

@@ -14,7 +14,7 @@ from gpuparse.inference import chu_liu_edmonds, eisner, eisner_marginals, matrix
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.learning.trainer import Trainer
 from gpuparse.scorers.linear.arcs import arc_scores
-from gpuparse.scorers.linear.pruning import Arcs, Pruner, all_cells, prune
+from gpuparse.scorers.linear.pruning import KeptArcs, Pruner, all_cells, prune
 from gpuparse.scorers.linear.weights import Weights, hashed_map
 from tests.learning.literal import ALL, FIRST_ORDER, OPTIONS, learned, without_heads
 from tests.oracles.brute_force import all_trees
@@ -30,7 +30,7 @@ HIGHER = changed(
 )  # fmt: skip
 
 
-def cells_of(arcs: Arcs, start: int, n: int) -> np.ndarray:
+def cells_of(arcs: KeptArcs, start: int, n: int) -> np.ndarray:
     """bool (N, N): the arcs h -> m of the sentence at `start` that are left."""
     first = arcs.firsts[start]
     return arcs.cells[first : first + (n + 1) ** 2].reshape(n + 1, n + 1)

@@ -12,7 +12,7 @@ from gpuparse.data.vocabulary import Encoder
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.features import plan as plan_module
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
-from gpuparse.learning.events import Progress
+from gpuparse.learning.events import LearningEvent
 from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
 from tests.graphs_by_place import acyclic_graph, with_deps
@@ -285,7 +285,7 @@ def test_progress_of_graphs_counts_wrong_and_missing_arcs() -> None:
     trainer = Trainer(
         treebank_of(sentences), SECOND_ORDER, LABELS, changed(OPTIONS, decoder="multi_parent")
     )
-    events: list[Progress] = list(trainer.learn())
+    events: list[LearningEvent] = list(trainer.learn())
     assert [(e.stage, e.epoch, e.done) for e in events] == [
         ("arcs", 1, 256), ("arcs", 1, 300), ("arcs", 2, 256), ("arcs", 2, 300),
         ("labels", 1, 256), ("labels", 1, 300),

@@ -16,7 +16,7 @@ from gpuparse.data.tag_columns import Column
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.pipeline import Pipeline
 from gpuparse.tagging.composition import composed
-from gpuparse.tagging.lemmatizer import Rule, candidates_of, learn_lemmatizer, rule_of
+from gpuparse.tagging.lemmatizer import LemmaRule, candidates_of, learn_lemmatizer, rule_of
 from gpuparse.tagging.tagger import Tags, learn_tagger
 from tests.strategies import some
 
@@ -34,7 +34,7 @@ def test_the_rule_of_a_form_and_its_lemma_makes_the_lemma(form, lemma):
     rule = rule_of(form, lemma)
     assert rule.apply(form) == lemma
     assert rule.case == "whole" or rule.fits(form)
-    assert Rule(*rule.text().split("\t")) == rule
+    assert LemmaRule(*rule.text().split("\t")) == rule
 
 
 @examples

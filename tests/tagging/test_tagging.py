@@ -18,7 +18,7 @@ from gpuparse.errors import DataError, ModelError
 from gpuparse.learning.temperatures import fit_tag_temperature
 from gpuparse.tagging.composition import composed
 from gpuparse.tagging.fields import SeenTags, WordFields, is_field, seen_without_itself, value_of
-from gpuparse.tagging.lemmatizer import Lemmatizer, Rule, learn_lemmatizer, rule_of
+from gpuparse.tagging.lemmatizer import LemmaRule, Lemmatizer, learn_lemmatizer, rule_of
 from gpuparse.tagging.tagger import FORMAT, Tagger, Tags, learn_tagger
 from tests.oracles import sequences as oracle
 
@@ -267,7 +267,7 @@ def test_no_rule_leaves_an_empty_lemma():
     known = learn_lemmatizer(as_treebank(rows), gold_tags(as_treebank(rows)), LEMMAS, seed=1)
     words = as_treebank("s _ NOUN NN _\nS _ NOUN NN _\npigs _ NOUN NN _\n\n")
     assert texts(known.lemmatize(words, gold_tags(words))) == ["s", "s", "pig"]
-    assert Rule("keep", "10", "", "000", "").apply("10 000") == "10 000"
+    assert LemmaRule("keep", "10", "", "000", "").apply("10 000") == "10 000"
 
 
 @pytest.mark.parametrize("column", ["UPOS", "XPOS", "FEATS"])

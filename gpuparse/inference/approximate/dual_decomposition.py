@@ -14,7 +14,7 @@ from gpuparse.inference.batched.dual_decomposition import (
     prefer_projective_torch,
 )
 from gpuparse.inference.higher_order_scores import (
-    Found,
+    SearchedTrees,
     check_label_scores,
     check_parts,
     search_native,
@@ -106,7 +106,7 @@ def dual_decomposition_labelled(
     granularity: float | None = None,
     min_gain: float = 0.0,
     backend: str = "auto",
-) -> Found:
+) -> SearchedTrees:
     """`dual_decomposition` with labels, and sets of labels that a head may give at most once.
 
     The limits are a further sub-problem: for each head, the best modifiers and labels that keep
@@ -152,7 +152,7 @@ def dual_decomposition_labelled(
             parts, single_root, least, heads, scores, labels
         )
         best_labels = labels.of_trees(heads)[1]
-        found = Found(heads, best_labels, scores, certified & is_certain, iterations)
+        found = SearchedTrees(heads, best_labels, scores, certified & is_certain, iterations)
     _require_found(found.scores, found.certified, max_iterations)
     dtype = torch.promote_types(parts.arc.dtype, of_labels.dtype)
     return found._replace(scores=found.scores.to(dtype))

@@ -178,7 +178,7 @@ def prefer_projective_torch(
 
 
 @dataclass
-class _Parts:
+class _PartScores:
     """Scores of a batch; arcs that are not allowed, bool (B, N, N), are -inf. granularity: (B,)."""
 
     scores: Scores
@@ -222,7 +222,7 @@ class _Descent:
         if granularity is None:
             granule = _all_whole(parts).double()
         scores = replace(parts, arc=arc.masked_fill(~allowed, -torch.inf))
-        self.parts = _Parts(scores, allowed, granule)
+        self.parts = _PartScores(scores, allowed, granule)
         self.has_grandparents = parts.has_grandparents
         whole = (arc.double().masked_fill(~allowed, 0.0) / GRAIN).round() * GRAIN
         self.u = 0.5 * whole
@@ -253,7 +253,7 @@ class _Descent:
                 for name, value in vars(parts.scores).items()
             }
         )
-        taken.parts = _Parts(scores, parts.allowed[which], parts.granularity[which])
+        taken.parts = _PartScores(scores, parts.allowed[which], parts.granularity[which])
         taken.limits = self.limits.chosen(which) if self.limits else None
         return taken
 

@@ -261,7 +261,7 @@ def _outermost_parts(parts: Scores) -> Tensor:
 KINDS = ("sibling", "inner_grandchild", "outer_grandchild")
 
 
-class _Parts(NamedTuple):
+class _ScoresByDistance(NamedTuple):
     """Scores by direction (0: to the right) and by distance, -inf for what is no part.
 
     Each (2, B, N, N, N, L), [direction, b, h, m, d, l]: sibling, with the arc, for c = h + d or
@@ -318,7 +318,7 @@ def _with_one_label(scores: Scores) -> Scores:
     return replace(scores, **added)
 
 
-def _parts_by_distance(scores: Scores, single_root: bool) -> _Parts:
+def _parts_by_distance(scores: Scores, single_root: bool) -> _ScoresByDistance:
     arcs, lengths = scores.arc, scores.lengths
     n_nodes = arcs.shape[1]
     position = torch.arange(n_nodes, device=arcs.device)
@@ -344,10 +344,10 @@ def _parts_by_distance(scores: Scores, single_root: bool) -> _Parts:
             if kind == KINDS[0]:
                 by_distance = arcs[:, :, :, None] + by_distance
             found[-1].append(by_distance.masked_fill(~there[..., None], -torch.inf))
-    return _Parts(*(torch.stack(directions) for directions in found))
+    return _ScoresByDistance(*(torch.stack(directions) for directions in found))
 
 
-def _fill(parts: _Parts) -> _Charts:
+def _fill(parts: _ScoresByDistance) -> _Charts:
     _, n_batch, n_nodes, _, _, n_labels = parts.sibling.shape
     position = torch.arange(n_nodes, device=parts.sibling.device)
     closed = parts.sibling.new_full((2, n_batch, n_nodes, n_nodes, n_nodes), -torch.inf)
@@ -385,7 +385,9 @@ def _fill(parts: _Parts) -> _Charts:
     return _Charts(closed, opened, weights)
 
 
-def _follow(parts: _Parts, charts: _Charts, agenda: Tensor, heads: Tensor, labels: Tensor) -> None:
+def _follow(
+    parts: _ScoresByDistance, charts: _Charts, agenda: Tensor, heads: Tensor, labels: Tensor
+) -> None:
     """Write heads and labels of the closed spans on the agenda, (4, K): b, h, signed d, r.
 
     All spans on the agenda are taken apart at once, into those of the next round.

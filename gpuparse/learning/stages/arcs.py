@@ -16,11 +16,11 @@ from gpuparse.config import RunConfig
 from gpuparse.data.batch import Batch, incomplete
 from gpuparse.errors import NoTreeError, plural
 from gpuparse.features.plan import Plan
-from gpuparse.learning.events import Counts
+from gpuparse.learning.events import EpochCounts
 from gpuparse.learning.gold import GoldGraphs, GoldTrees
 from gpuparse.learning.stages.stage import TableStage
 from gpuparse.learning.updates import AveragedWeights, update_rule
-from gpuparse.scorers.linear.pruning import Arcs
+from gpuparse.scorers.linear.pruning import KeptArcs
 from gpuparse.scorers.linear.weights import FeatureMap, JointLabels, Weights
 from gpuparse.scorers.native import make_scorer, make_search, sentences_of
 
@@ -41,7 +41,7 @@ class ArcModel:
     weights: AveragedWeights
     joint: JointLabels | None = None
     labels: AveragedWeights | None = None
-    candidates: Arcs | None = None
+    candidates: KeptArcs | None = None
 
     def scorer(self, *, with_labels: bool) -> native.Struct:
         """What native code scores with; it sees all changes of the weights."""
@@ -53,7 +53,7 @@ class ArcModel:
         return native.struct("ArcCells", self.candidates) if self.candidates else None
 
 
-class Engine(Protocol):
+class EpochLearner(Protocol):
     """Learns one epoch."""
 
     def learn(self, part: Batch, seen: int) -> int:
@@ -90,7 +90,7 @@ class ArcStage(TableStage):
         epochs: int,
         joint_labels: Callable[[Weights], JointLabels] | None,
         labels: np.ndarray | None,
-        candidates: Callable[[], Arcs | None],
+        candidates: Callable[[], KeptArcs | None],
         threads: int,
         device: str,
     ) -> None:
@@ -111,13 +111,13 @@ class ArcStage(TableStage):
             self.tables.get("labels"), self._candidates(),
         )  # fmt: skip
 
-    def _engine(self) -> Engine:
+    def _engine(self) -> EpochLearner:
         """What learns an epoch."""
         if self._config.backend == "torch":
             return TorchEngine(self._model(), self._gold, self._config, self._device)
         return NativeEngine(self._model(), self._gold, self._labels, self._config, self._threads)
 
-    def learn(self, order: np.ndarray, seen: int) -> Iterator[Counts]:
+    def learn(self, order: np.ndarray, seen: int) -> Iterator[EpochCounts]:
         """Learn from sentences in their order; `seen` came before.
 
         Raises: NoTreeError: the scores are not finite.
@@ -133,7 +133,7 @@ class ArcStage(TableStage):
             done += len(part)
             if done == len(order):
                 engine.finish()
-            yield Counts(done, len(order), wrong, words)
+            yield EpochCounts(done, len(order), wrong, words)
 
     def complete_heads(self) -> np.ndarray:
         """(T,) gold heads, completed by the best tree that has all known ones.

@@ -11,7 +11,7 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Vocabularies, column_ids
 from gpuparse.features.plan import LINE, compile_labels
 from gpuparse.features.templates import TemplateSet
-from gpuparse.learning.events import Counts
+from gpuparse.learning.events import EpochCounts
 from gpuparse.learning.gold import GoldTrees
 from gpuparse.learning.stages.stage import TableStage
 from gpuparse.learning.updates import update_rule
@@ -95,7 +95,7 @@ class LabelStage(TableStage):
             self._labels = np.where(self._heads != heads, -1, self._labels)
             self._heads = heads
 
-    def learn(self, order: np.ndarray, seen: int) -> Iterator[Counts]:
+    def learn(self, order: np.ndarray, seen: int) -> Iterator[EpochCounts]:
         """Learn from sentences in their order; `seen` came before."""
         ordered = self._gold.batch.select(order)
         words, wrong, done = 0, 0, 0
@@ -104,7 +104,7 @@ class LabelStage(TableStage):
             wrong += self._learn(part, seen + first)
             words += int(part.lengths.sum())
             done += len(part)
-            yield Counts(done, len(order), wrong, words)
+            yield EpochCounts(done, len(order), wrong, words)
 
     def _learn(self, part: Batch, seen: int) -> int:
         """Learn from some sentences; returns how many arcs got another label first."""

@@ -16,10 +16,10 @@ import numpy as np
 from gpuparse.data.batch import Batch, incomplete
 from gpuparse.errors import ConfigError, ModelError, plural
 from gpuparse.features.plan import LINE, Plan
-from gpuparse.learning.events import Counts, Progress
+from gpuparse.learning.events import EpochCounts, LearningEvent
 from gpuparse.learning.stages.stage import Shape, Stage
 from gpuparse.parser import Parser, are_scales
-from gpuparse.scorers.linear.pruning import Arcs, Pruner, all_cells, prune
+from gpuparse.scorers.linear.pruning import KeptArcs, Pruner, all_cells, prune
 from gpuparse.scorers.linear.weights import RowMap, Weights
 
 NO_KNOWN_HEADS = np.zeros(0, np.int64)
@@ -41,7 +41,7 @@ class Thresholds(Protocol):
 class FirstOrder(Protocol):
     """Learns first-order parsers from parts of the training treebank."""
 
-    def learn(self, is_learned: np.ndarray) -> Generator[Progress, None, Parser]:
+    def learn(self, is_learned: np.ndarray) -> Generator[LearningEvent, None, Parser]:
         """Learn from the sentences (S,) for which `is_learned`; returns the parser."""
 
     def calibrated(self, model: Parser, is_learned: np.ndarray) -> Parser:
@@ -126,14 +126,14 @@ class PruningStage(Stage):
     def _begin(self) -> None:
         batch = self._batch
         self.arcs = all_cells(batch, np.zeros(batch.values.shape[1], np.int64))
-        self.completing = Arcs(self.arcs.firsts, np.zeros_like(self.arcs.cells))
+        self.completing = KeptArcs(self.arcs.firsts, np.zeros_like(self.arcs.cells))
         self.ratios: list[float] = []
         self.result: Pruned | None = None
 
     @property
-    def candidates(self) -> Arcs | None:
+    def candidates(self) -> KeptArcs | None:
         """The candidate arcs, when all is learned."""
-        return Arcs(self.arcs.firsts, self.result.cells) if self.result else None
+        return KeptArcs(self.arcs.firsts, self.result.cells) if self.result else None
 
     @property
     def summary(self) -> str | None:
@@ -155,7 +155,7 @@ class PruningStage(Stage):
             self._prune(0, len(self._batch), self._known)
             self._finish(self._known)
 
-    def learn(self, order: np.ndarray, seen: int) -> Iterator[Counts]:
+    def learn(self, order: np.ndarray, seen: int) -> Iterator[EpochCounts]:
         """Learn the next parser, whatever the order.
 
         The last counts come when all that was learned from the parser is kept.
@@ -260,20 +260,20 @@ class PruningStage(Stage):
 
 
 def _as_one_epoch(
-    events: Generator[Progress, None, Parser], epochs: int
-) -> Generator[Counts, None, tuple[Parser, Counts]]:
+    events: Generator[LearningEvent, None, Parser], epochs: int
+) -> Generator[EpochCounts, None, tuple[Parser, EpochCounts]]:
     """The epochs of one first-order parser as one epoch of the pruning stage.
 
     Returns: the parser, and the last counts.
     """
-    counts = Counts(0, 0, 0, 0)
+    counts = EpochCounts(0, 0, 0, 0)
     while True:
         try:
             event = next(events)
         except StopIteration as end:
             return end.value, counts
         before = (event.epoch - 1) * event.total
-        counts = Counts(before + event.done, epochs * event.total, event.wrong, event.words)
+        counts = EpochCounts(before + event.done, epochs * event.total, event.wrong, event.words)
         if counts.done < counts.total:
             yield counts
 
@@ -316,7 +316,7 @@ def from_state(
     return Pruned(pruner, cells, *counts)
 
 
-def _keep_gold(batch: Batch, gold: np.ndarray, arcs: Arcs) -> tuple[int, int]:
+def _keep_gold(batch: Batch, gold: np.ndarray, arcs: KeptArcs) -> tuple[int, int]:
     """Make the gold arcs candidates; returns how many were not, and how many there are."""
     lost = words = 0
     for start, n in zip(batch.starts.tolist(), batch.lengths.tolist(), strict=True):

@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from gpuparse.config import RunConfig
-from gpuparse.learning.events import Counts
+from gpuparse.learning.events import EpochCounts
 from gpuparse.learning.updates import AveragedWeights
 
 
@@ -18,7 +18,7 @@ class Shape(NamedTuple):
     sizes: tuple[int, ...]
 
 
-class Best(NamedTuple):
+class BestEpoch(NamedTuple):
     """The best epoch so far: its score and number, and what a model has of the stage after it.
 
     is_chosen: whether there will be no better one, so that a model has these arrays.
@@ -51,13 +51,13 @@ class Stage(ABC):
 
     def __init__(self, epochs: int) -> None:
         self.epochs, self.done = epochs, 0
-        self.best: Best | None = None
+        self.best: BestEpoch | None = None
 
     def prepare(self) -> None:  # noqa: B027  most stages have nothing to do
         """Do what the stages before have to be finished for, before the epochs that are left."""
 
     @abstractmethod
-    def learn(self, order: np.ndarray, seen: int) -> Iterator[Counts]:
+    def learn(self, order: np.ndarray, seen: int) -> Iterator[EpochCounts]:
         """Learn an epoch from the sentences in their order; `seen` came before in all epochs."""
 
     @abstractmethod
@@ -105,7 +105,7 @@ class Stage(ABC):
         """What models have of the stage, before it is rounded: float32; another run learns on."""
         return {}
 
-    def choose(self, best: Best) -> Best:
+    def choose(self, best: BestEpoch) -> BestEpoch:
         """Let models have the best epoch, since there is no other one to come."""
         return best._replace(is_chosen=True)
 
@@ -117,7 +117,7 @@ class Stage(ABC):
         epochs = self.epochs_of_model
         best = None if self.done % epochs == 1 % epochs else self.best
         if best is None or score > best.score:
-            best = Best(score, self.done, self.averages())
+            best = BestEpoch(score, self.done, self.averages())
         self.best = self.choose(best) if self.done % epochs == 0 else best
 
 

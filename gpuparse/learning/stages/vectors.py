@@ -19,8 +19,8 @@ from gpuparse.config.schema import WordVectorsConfig
 from gpuparse.data.batch import Batch
 from gpuparse.errors import ConfigError, ModelError, NoTreeError, plural
 from gpuparse.features.word_vectors import FURTHER, VectorPlan, VectorTemplates, is_small
-from gpuparse.learning.events import Counts
-from gpuparse.learning.stages.stage import Best, Shape, Stage
+from gpuparse.learning.events import EpochCounts
+from gpuparse.learning.stages.stage import BestEpoch, Shape, Stage
 from gpuparse.scorers.native import make_search, sentences_of
 from gpuparse.scorers.vectors.word_vectors import OCCURRENCES, VectorWeights, merged
 
@@ -279,7 +279,7 @@ class VectorStage(Stage):
 
         return TorchVectorEngine(self._task, weights, self._device)
 
-    def learn(self, order: np.ndarray, seen: int) -> Iterator[Counts]:
+    def learn(self, order: np.ndarray, seen: int) -> Iterator[EpochCounts]:
         """Learn from sentences in their order; `seen` came before.
 
         Raises: NoTreeError: scores are not finite.
@@ -295,7 +295,7 @@ class VectorStage(Stage):
             if seen + done == (len(self.finished) + 1) * self._sentences:
                 self._finish()
             if done == len(order) or before // SLICE != done // SLICE:
-                yield Counts(done, len(order), wrong, words)
+                yield EpochCounts(done, len(order), wrong, words)
 
     @property
     def _sentences(self) -> int:
@@ -337,7 +337,7 @@ class VectorStage(Stage):
         """Of the network at hand; of none between two networks."""
         return self.sizes.of_tables if done % self.epochs_of_model else []
 
-    def choose(self, best: Best) -> Best:
+    def choose(self, best: BestEpoch) -> BestEpoch:
         """Make the best epoch of the last network its result."""
         self.finished[-1] = VectorTables(*best.averages)
         return best._replace(averages=[], is_chosen=True)

@@ -25,21 +25,21 @@ class Pruner(NamedTuple):
     max_heads: int
 
 
-class Arcs(NamedTuple):
+class KeptArcs(NamedTuple):
     """Arcs that are left: h -> m of a sentence at firsts[token of its root] + h * (n + 1) + m."""
 
     firsts: np.ndarray  # (T,) int64 by token
     cells: np.ndarray  # bool
 
 
-def all_cells(batch: Batch, firsts: np.ndarray) -> Arcs:
+def all_cells(batch: Batch, firsts: np.ndarray) -> KeptArcs:
     """Cells for the sentences of a batch, one after the other, to be filled in.
 
     Args: firsts: (T,) by token, changed for the sentences of the batch.
     """
     sizes = (batch.lengths + 1) ** 2
     firsts[batch.starts] = np.cumsum(sizes) - sizes
-    return Arcs(firsts, np.zeros(int(sizes.sum()), np.bool_))
+    return KeptArcs(firsts, np.zeros(int(sizes.sum()), np.bool_))
 
 
 def prune(
@@ -48,7 +48,7 @@ def prune(
     rows: RowMap,
     pruner: Pruner,
     known: np.ndarray,
-    arcs: Arcs,
+    arcs: KeptArcs,
     *,
     single_root: bool,
 ) -> None:
