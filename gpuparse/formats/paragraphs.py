@@ -15,7 +15,7 @@ BLANKS = (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)
 PIECE = 1 << 15  # characters; a longer paragraph is cut into pieces
 MAX_SPACES = 100_000  # characters of a run of white space
 
-LINE_FEED, RETURN, NEXT_LINE, LINE_SEPARATOR, PARAGRAPH = 0x0A, 0x0D, 0x85, 0x2028, 0x2029
+BLANK, LINE_FEED, RETURN, NEXT_LINE, LINE_SEPARATOR, PARAGRAPH = 0x20, 0x0A, 0x0D, 0x85, 0x2028, 0x2029
 _SENTENCE_FINAL = ".!?\u2026\u3002\uff01\uff1f\uff61\u0964\u061f\u06d4"
 _CLOSING = "\"')]}\u00bb\u201d\u2019\u203a\u300d\u300f\uff09"
 _MARKS_AFTER = re.escape(_SENTENCE_FINAL + _CLOSING)
@@ -36,10 +36,11 @@ def code_points(text: bytes) -> np.ndarray:
 
 def byte_offsets(codes: np.ndarray) -> np.ndarray:
     """Where each character begins in UTF-8, and where the last one ends: int64 (C + 1,)."""
-    sizes = np.ones(len(codes), np.int64)
+    offsets, largest = np.arange(len(codes) + 1), codes.max(initial=0)
     for first in (0x80, 0x800, 0x10000):
-        sizes += codes >= first
-    return np.concatenate([[0], np.cumsum(sizes)])
+        if largest >= first:
+            offsets[1:] += (codes >= first).cumsum()
+    return offsets
 
 
 def are_spaces(codes: np.ndarray) -> np.ndarray:
@@ -74,6 +75,8 @@ def segments(
     """
     if not len(codes):
         return np.empty(0, np.int64), np.empty(0, np.bool_)
+    if len(codes) <= PIECE and not of_lines and (codes[spaces] == BLANK).all():
+        return np.zeros(1, np.int64), np.array([True])
     first, last = space_runs(spaces)
     units = np.concatenate([[0], np.cumsum(_line_ends(codes))])
     least = 1 if of_lines else 2

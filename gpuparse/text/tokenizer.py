@@ -20,7 +20,6 @@ from gpuparse.errors import ConfigError, ModelError, one_line
 from gpuparse.formats.paragraphs import (
     are_spaces,
     byte_offsets,
-    code_points,
     segments,
 )
 from gpuparse.formats.text import TextChunk
@@ -84,11 +83,8 @@ class Tokenizer:
             token_range: whether MISC says which characters of the text a token is.
         Cost: some microseconds a word.
         """
-        codes = code_points(chunk.data)
-        spaces = are_spaces(codes)
-        starts, begins = chunk.segments(codes, spaces)
-        groups = list(_groups(starts, begins, len(codes), chunk))
-        offsets = byte_offsets(codes) if groups else np.zeros(1, np.int64)
+        codes, spaces = chunk.codes, chunk.spaces
+        groups, offsets = list(_groups(chunk)), byte_offsets(codes)
         data = np.frombuffer(chunk.data, np.uint8)
 
         def split(group: _Group) -> bytes:
@@ -391,23 +387,21 @@ class _Group(NamedTuple):
     of_lines: bool  # whether each is a sentence
 
 
-def _groups(
-    starts: np.ndarray, begins: np.ndarray, size: int, chunk: TextChunk
-) -> Iterator[_Group]:
+def _groups(chunk: TextChunk) -> Iterator[_Group]:
     """Successive segments of at least _GROUP characters together, but the last ones."""
+    starts, kinds = chunk.starts, chunk.begins.astype(np.uint8)  # 1 is NEW_PARAGRAPH
     if not len(starts):
         return
-    kinds = np.where(begins, NEW_PARAGRAPH, NO_PARAGRAPH).astype(np.uint8)
     kinds[0] = (
         NEW_DOCUMENT if chunk.begins_document
         else NEW_PARAGRAPH if chunk.begins_paragraph else NO_PARAGRAPH
     )  # fmt: skip
     s = 0
     while s < len(starts):
-        after = int(np.searchsorted(starts, starts[s] + _GROUP))
+        after = int(starts.searchsorted(starts[s] + _GROUP))
         after = max(after, s + 1)
         is_last = after == len(starts)
-        end = size if is_last else int(starts[after])
+        end = len(chunk.codes) if is_last else int(starts[after])
         yield _Group(
             int(starts[s]), end, starts[s:after] - starts[s], kinds[s:after],
             chunk.ends_paragraph if is_last else bool(kinds[after]),
