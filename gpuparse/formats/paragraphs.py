@@ -15,7 +15,7 @@ BLANKS = (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)
 PIECE = 1 << 15  # characters; a longer paragraph is cut into pieces
 MAX_SPACES = 100_000  # characters of a run of white space
 
-BLANK, LINE_FEED, RETURN, NEXT_LINE, LINE_SEPARATOR, PARAGRAPH = 0x20, 0x0A, 0x0D, 0x85, 0x2028, 0x2029
+LINE_FEED, RETURN, NEXT_LINE, LINE_SEPARATOR, PARAGRAPH = 0x0A, 0x0D, 0x85, 0x2028, 0x2029
 _SENTENCE_FINAL = ".!?\u2026\u3002\uff01\uff1f\uff61\u0964\u061f\u06d4"
 _CLOSING = "\"')]}\u00bb\u201d\u2019\u203a\u300d\u300f\uff09"
 _MARKS_AFTER = re.escape(_SENTENCE_FINAL + _CLOSING)
@@ -75,7 +75,7 @@ def segments(
     """
     if not len(codes):
         return np.empty(0, np.int64), np.empty(0, np.bool_)
-    if len(codes) <= PIECE and not of_lines and (codes[spaces] == BLANK).all():
+    if len(codes) <= PIECE and not of_lines and (codes[spaces] == 0x20).all():
         return np.zeros(1, np.int64), np.array([True])
     first, last = space_runs(spaces)
     units = np.concatenate([[0], np.cumsum(_line_ends(codes))])

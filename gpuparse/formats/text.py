@@ -77,9 +77,7 @@ def text_chunk(text: bytes, source: str, *, of_lines: bool = False) -> TextChunk
     codes, spaces, fault = _characters(text, at_end=True)
     if fault is not None:
         raise reader.error(text, fault)
-    return reader.chunk(
-        text, codes, spaces, *reader.segments(codes, spaces), ends_paragraph=True
-    )
+    return reader.chunk(text, codes, spaces, *reader.segments(codes, spaces), ends_paragraph=True)
 
 
 def stream_text(
