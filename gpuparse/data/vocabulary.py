@@ -1,6 +1,5 @@
 """Strings to ids: fields of words, one vocabulary per field, and treebanks to batches."""
 
-import functools
 import os
 import re
 import threading
@@ -314,10 +313,10 @@ class Encoder:
         by_column: dict[int, list[int]] = {}
         for row, field in enumerate(vocabularies.fields):
             by_column.setdefault(vocabularies.column(field), []).append(row)
-        self._columns = {
-            source: (rows, SharedCache(functools.partial(_Column, vocabularies, rows)))
-            for source, rows in by_column.items()
-        }
+        self._rows = {source: np.array(rows) for source, rows in by_column.items()}
+        self._columns = SharedCache(
+            lambda: {source: _Column(vocabularies, rows) for source, rows in by_column.items()}
+        )
 
     def encode(self, treebank: Treebank) -> Batch:
         """All sentences of a treebank as one batch on the CPU.
@@ -334,12 +333,11 @@ class Encoder:
         words[(ends - np.arange(1, MARGIN + 1)[:, None]).ravel()] = _AFTER
         words[starts] = _ROOT
         values = np.empty((len(self.vocabularies.fields), len(words)), np.int32)
-        for source, (rows, column) in self._columns.items():
-            ids, names = column_ids(treebank, source)
-            with column.locked() as met:
+        with self._columns.locked() as columns:
+            for source, met in columns.items():
+                ids, names = column_ids(treebank, source)
                 words[places] = met.find(names)[ids]
-                known = met.ids  # its numbers are never changed; other threads replace it
-            values[rows] = known.take(words, axis=1)
+                values[self._rows[source]] = met.ids.take(words, axis=1)
         return Batch(values, starts, counts)
 
 

@@ -175,26 +175,25 @@ def joined_candidates(
     Args: ids: (N,) for each position, which of the lists it has.
     Raises: MemoryError: they are more than MAX_CELLS.
     """
-    sizes = np.array([len(each) for each in lists], np.int64)
-    firsts = np.cumsum(sizes) - sizes
-    starts = np.concatenate([[0], np.cumsum(sizes[ids])]).astype(np.int64)
+    starts = np.zeros(len(ids) + 1, np.int64)
+    np.array(list(map(len, lists)), np.int64)[ids].cumsum(out=starts[1:])
     if starts[-1] > MAX_CELLS:
         raise MemoryError(
             f"{starts[-1]:,} tags are possible for"
             f" {plural(len(ids), 'word')}, more than {MAX_CELLS:,}:"
             " split long sentences"
         )
-    flat = np.concatenate([*lists, _NOTHING])
-    places = np.arange(starts[-1]) + np.repeat(firsts[ids] - starts[:-1], sizes[ids])
-    return starts, flat[places].astype(np.int32)
+    return starts, np.concatenate([_NOTHING, *map(lists.__getitem__, ids.tolist())], dtype=np.int32)
 
 
 def combined(
     ids: np.ndarray, names: Sequence[str], others: np.ndarray, other_names: Sequence[str]
 ) -> tuple[np.ndarray, list[str]]:
     """Pairs of two columns: (W,) numbers of pairs, and their names, joined by a tab."""
-    keys = ids.astype(np.int64) * max(len(other_names), 1) + others
+    n_others = max(len(other_names), 1)
     distinct: dict[int, int] = {}
+    keys = ids.astype(np.int64) * n_others + others
     numbers = [distinct.setdefault(key, len(distinct)) for key in keys.tolist()]
-    pairs = (divmod(key, max(len(other_names), 1)) for key in distinct)
-    return np.array(numbers, np.int64), [f"{names[a]}\t{other_names[b]}" for a, b in pairs]
+    return np.array(numbers, np.int64), [
+        f"{names[key // n_others]}\t{other_names[key % n_others]}" for key in distinct
+    ]

@@ -521,7 +521,7 @@ def pieces_of(word_starts: np.ndarray, most: int) -> list[tuple[int, int]]:
     """Sentences first : last of successive pieces of at most `most` words, or of one sentence."""
     pieces, first, n = [], 0, len(word_starts) - 1
     while first < n:
-        last = int(np.searchsorted(word_starts, word_starts[first] + most, side="right")) - 1
+        last = int(word_starts.searchsorted(word_starts[first] + most, side="right")) - 1
         last = max(last, first + 1)
         pieces.append((first, last))
         first = last

@@ -31,7 +31,7 @@ class Tokens:
         self.starts = np.empty(len(view.starts) + 1, np.int64)
         size = native.call("find_tokens", view.struct, ends, first, last, segments, self.starts)
         self.first, self.last, self.segments = first[:size], last[:size], segments[:size]
-        self.rows = np.arange(AROUND, AROUND + size) + AROUND * self.segments
+        self.rows = AROUND * self.segments + np.arange(AROUND, AROUND + size)
         self.cases = np.zeros(size, np.uint8)  # of `KnownCases`, for those that know them
 
     def __len__(self) -> int:
