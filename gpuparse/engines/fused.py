@@ -83,9 +83,9 @@ class Fused:
 
         def work(part: np.ndarray) -> int:
             some = batch.select(part)
-            kept = self.kept(some)
-            self.find_trees(some, known, found, firsts, kept)
-            self.label_trees(some, found, kept)
+            sentences = sentences_of(some, known, self.kept(some))
+            self.find_trees(some, known, found, firsts, sentences)
+            self.label_trees(some, found, sentences)
             return len(part)
 
         run_in_parts(work, batch, how)
@@ -176,9 +176,11 @@ class Fused:
         run_in_parts(work, batch, how)
         return marginals
 
-    def label_trees(self, batch: Encoded, found: Found, kept: np.ndarray | None = None) -> None:
-        """See `Engine`; kept: of `find_trees` with the same batch."""
-        self._label(batch, found.heads, None, found.labels, kept)
+    def label_trees(
+        self, batch: Encoded, found: Found, sentences: native.Struct | None = None
+    ) -> None:
+        """See `Engine`; sentences: those of the batch that `find_trees` was given."""
+        self._label(batch, found.heads, None, found.labels, sentences)
 
     def label_graphs(self, batch: Encoded, heads: np.ndarray, arcs: GraphArcs) -> None:
         """See `Engine`; `arcs` may be of more sentences."""
@@ -218,15 +220,15 @@ class Fused:
         known: np.ndarray,
         found: Found,
         firsts: np.ndarray,
-        kept: np.ndarray | None = None,
+        sentences: native.Struct | None = None,
     ) -> None:
         """Fill in the best trees, and their labels if these are found with the trees.
 
-        firsts: of `empty_firsts`. kept: filled for `label_trees`.
+        firsts: of `empty_firsts`. sentences: of the batch, with `kept`, for `label_trees`.
         """
         require_all(
             native.call(
-                "parse_batch", sentences_of(batch, known, kept), self.scorer, self.search,
+                "parse_batch", sentences or sentences_of(batch, known), self.scorer, self.search,
                 self._allowed(batch, known, firsts),
                 found.heads, found.labels, found.certificates,
             )
@@ -277,13 +279,13 @@ class Fused:
         heads: np.ndarray,
         graphs: GraphHeads | None,
         labels: np.ndarray,
-        kept: np.ndarray | None = None,
+        sentences: native.Struct | None = None,
     ) -> None:
         if self._label_plan is None:
             return
         assert self._linear.label_weights is not None
         native.call(
-            "label_batch", sentences_of(batch, _NONE, kept), self._label_plan,
+            "label_batch", sentences or sentences_of(batch), self._label_plan,
             self._linear.label_weights.array, self.added, heads, graphs, labels,
         )  # fmt: skip
 

@@ -95,7 +95,7 @@ class FoundArrays:
         labels, of_labels = found.labels, found.label_probabilities
         if kept is not None and labels is not None:
             labels, names, of_labels = _with_kept(kept, labels, names, of_labels)
-        texts = [*(name.decode() for name in names), "_"]
+        texts = [*map(bytes.decode, names), "_"]
         if isinstance(found, KBest):
             return cls(
                 found.heads, labels, texts, found.head_probabilities, of_labels, found.scores,

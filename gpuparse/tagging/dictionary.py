@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from operator import getitem
 
 import numpy as np
 
@@ -62,9 +63,11 @@ class Dictionary:
         found = self._candidates.get(name)
         if found is None:
             row = self._rows.get(name)
-            if row is None or self.count(name) < self.least:
+            if row is None:
                 return _NOTHING
-            found = self._candidates[name] = self.tags[self._place(row)]
+            is_known = self.count(name) >= self.least
+            found = self.tags[self._place(row)] if is_known else _NOTHING
+            self._candidates[name] = found
         return found
 
     def count(self, name: str) -> int:
@@ -186,14 +189,13 @@ def joined_candidates(
     return starts, np.concatenate([_NOTHING, *map(lists.__getitem__, ids.tolist())], dtype=np.int32)
 
 
-def combined(
-    ids: np.ndarray, names: Sequence[str], others: np.ndarray, other_names: Sequence[str]
-) -> tuple[np.ndarray, list[str]]:
-    """Pairs of two columns: (W,) numbers of pairs, and their names, joined by a tab."""
-    n_others = max(len(other_names), 1)
-    distinct: dict[int, int] = {}
-    keys = ids.astype(np.int64) * n_others + others
-    numbers = [distinct.setdefault(key, len(distinct)) for key in keys.tolist()]
-    return np.array(numbers, np.int64), [
-        f"{names[key // n_others]}\t{other_names[key % n_others]}" for key in distinct
-    ]
+def combined(*columns: tuple[np.ndarray, Sequence[str]]) -> tuple[np.ndarray, list[str]]:
+    """What words have in some columns: (W,) numbers, and the names joined by tabs.
+
+    Args: columns: (W,) numbers of names, and the names.
+    """
+    distinct: dict[tuple[int, ...], int] = {}
+    keys = zip(*(ids.tolist() for ids, _ in columns), strict=True)
+    numbers = [distinct.setdefault(key, len(distinct)) for key in keys]
+    names = [of_column for _, of_column in columns]
+    return np.array(numbers, np.int64), ["\t".join(map(getitem, names, key)) for key in distinct]

@@ -261,7 +261,7 @@ class Tagger:
     ) -> Sequences:  # fmt: skip
         """The words for the model of FEATS, under given pairs; `seen`: values of that field."""
         assert self.feats
-        keys, key_names = combined(ids, forms, pairs, self._pair_names)
+        keys, key_names = combined((ids, forms), (pairs, self._pair_names))
         known = self._known_keys
         of_keys = [known.get(key) or self._know(key) for key in key_names]
         given = {
