@@ -443,7 +443,8 @@ def _array_type(name: str, rank: int, is_output: bool, where: str) -> tuple[Any,
         if type(value) is np.ndarray and value.dtype is wanted and value.ndim == rank:
             flags = value.flags
             if flags.carray or (not is_output and flags.c_contiguous and flags.aligned):
-                return made(_address(value) if value.size else None, *value.shape)
+                address = _address(value) if value.size else None
+                return made(address, len(value)) if rank == 1 else made(address, *value.shape)
         return convert_any(value)
 
     def convert_any(value: Any) -> Any:
