@@ -16,12 +16,12 @@ import numpy as np
 
 from gpuparse import native
 from gpuparse.cached import cached_property
+from gpuparse.data.atoms import Atom
 from gpuparse.data.batch import AFTER, BEFORE, FIRST_VALUE, MARGIN, ROOT, Batch
 from gpuparse.data.treebank import Treebank
 from gpuparse.engines.admission import CHAIN, OWN
 from gpuparse.engines.found import Found
 from gpuparse.errors import ConfigError, NoTreeError, ResourceError, ScoreError
-from gpuparse.features.atoms import Atom
 from gpuparse.features.plan import (
     NO_NODE,
     LabelPlan,

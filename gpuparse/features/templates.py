@@ -48,8 +48,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gpuparse.data.atoms import Atom, checked_field, parse_atom
 from gpuparse.errors import ConfigError
-from gpuparse.features.atoms import Atom, checked_field, parse_atom
 from gpuparse.features.word_vectors import (
     FURTHER,
     SECTION,
