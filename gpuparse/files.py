@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from gpuparse.errors import ConfigError, DataError
+from gpuparse.errors import ConfigError, DataError, option
 
 _WHOLE_NAME = 200  # bytes of a file's name that its hidden names have
 _BEGINNING = 40  # characters of a longer name that they have, each of at most 4 bytes
@@ -139,7 +139,7 @@ def check_new_file(path: str | Path, *, force: bool = False) -> None:
     if not os.path.exists(os.path.dirname(target)):
         raise ConfigError(f"{path}: the folder is missing; make it first")
     if os.path.isfile(target) and not force:
-        raise ConfigError(f"{path}: exists; give --force to replace it")
+        raise ConfigError(f"{path}: exists; give {option('force', True)} to replace it")
 
 
 @contextmanager

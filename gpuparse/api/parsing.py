@@ -36,7 +36,7 @@ from gpuparse.formats.sources import (
     Source,
 )
 from gpuparse.formats.text import text_chunk
-from gpuparse.jobs.options import PYTHON, ParseOptions, device_of_parsing, to_pass_over
+from gpuparse.jobs.options import ParseOptions, device_of_parsing
 from gpuparse.jobs.parse import Job, ShareRead
 from gpuparse.jobs.predictions import EMPTY
 from gpuparse.jobs.progress import Progress, silent
@@ -112,13 +112,14 @@ class SentenceParser:
         allow_missing: bool = False,
     ) -> None:
         """`load` is the way to make one; name: of the model in messages."""
-        self.door = PYTHON  # how messages name options
+        # What to do about columns that are missing; other doors say it in their words.
+        self.advice = {"to_allow_missing": "load the model with allow_missing=True"}
         self._stages = stages
         self._model, self._name, self._allow_missing = model, name, allow_missing
         self._asked = {"threads": threads, "device": device, "backend": backend}
         self._threads = thread_count(threads)
         self._device, self._is_native = device_of_parsing(
-            model, ParseOptions(), device, backend, PYTHON, silent
+            model, ParseOptions(), device, backend, silent
         )
         self._warned: set[str] = set()
 
@@ -462,7 +463,7 @@ class SentenceParser:
         if is_table(kind):
             require(f"{name}: a table", "pyarrow.parquet")
         else:
-            job.options.check_input(kind, name, self._name, self._stages, self.door)
+            job.options.check_input(kind, name, self._name, self._stages)
         return kind
 
     @contextmanager
@@ -488,7 +489,7 @@ class SentenceParser:
             allow_missing=self._allow_missing, **asked,
         )  # fmt: skip
         _check_guide(options.guide)
-        notes = options.check(self._model, self._stages, self._name, self.door)
+        notes = options.check(self._model, self._stages, self._name)
         if options.needs_sums and not self._is_native:
             raise ConfigError(
                 "probabilities, mbr and kbest are computed by native code on the CPU: load the"
@@ -502,14 +503,14 @@ class SentenceParser:
             model=self._model,
             stages=self._stages,
             options=options,
-            door=self.door,
             batch_size=default_batch_size(self._device),
             threads=self._threads,
             device=self._device,
             backend=self._asked_backend,
             is_native=self._is_native,
             tell=silent,
-            to_pass_over="" if on_error is None else to_pass_over(self.door),
+            may_pass_over=on_error is not None,
+            **self.advice,
         )
 
     @property

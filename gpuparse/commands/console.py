@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, NoReturn
 
-from gpuparse.errors import DataError, GpuparseError, ResourceError
+from gpuparse.errors import DataError, GpuparseError, ResourceError, options_named
 
 # Nothing that takes long to import: an interruption is an exit code from `run` on.
 from gpuparse.jobs.progress import say
@@ -51,7 +51,7 @@ def run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
         without a handler, after the files that are being written are removed. An unexpected error
         keeps its traceback.
     """
-    with _standard_streams(), _stopping_signals() as stopped_by:
+    with options_named(as_option), _standard_streams(), _stopping_signals() as stopped_by:
         if sys.stdout is None:
             return _fail("standard output is closed; redirect it, if only to /dev/null", 3)
         try:
@@ -62,6 +62,12 @@ def run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
                 advice = str(error) if isinstance(error, _Interrupted) else ""
                 return _stopped(stopped_by[0] if stopped_by else signal.SIGINT, advice)
             raise
+
+
+def as_option(name: str, *values: object) -> str:
+    """An option as it is written in a command, such as `--kbest` and `--keep tags`."""
+    said = " or ".join(str(value) for value in values if value is not True)
+    return f"--{name.replace('_', '-')} {said}".rstrip()
 
 
 GIVE_AGAIN = "run the same command again"

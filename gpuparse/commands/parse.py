@@ -46,12 +46,19 @@ from gpuparse.formats.streams import beginning, begun
 from gpuparse.formats.table_files import TableFile
 from gpuparse.formats.text import OnTextError
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.jobs.options import COMMAND, ParseOptions, device_of_parsing, to_pass_over
+from gpuparse.jobs.options import ParseOptions, device_of_parsing
 from gpuparse.jobs.parse import STANDARD, Job, ShareRead
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY
 from gpuparse.jobs.progress import Progress, program, say, silent
+from gpuparse.jobs.receipts import Origin
 from gpuparse.jobs.resources import BACKENDS, limit_torch_threads, thread_count
-from gpuparse.jobs.shards import Recipe, Sharded, ShardedText, check_regular, wanted_shards
+from gpuparse.jobs.shards import (
+    MOST,
+    Sharded,
+    ShardedText,
+    WantedShards,
+    check_regular,
+)
 from gpuparse.jobs.tables import ShardedTable
 from gpuparse.jobs.toy import TOY, is_toy
 from gpuparse.limits import MAX_K_BEST
@@ -59,6 +66,7 @@ from gpuparse.model_folder import check_folder, load_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import Pipeline, has_parser, load_stages, sum_of_stages
 
+_ALL, _JOIN = "all", "join"  # in place of the number of a shard
 _MOST = 999_999_999  # of options whose largest value has no reason of its own
 
 
@@ -85,18 +93,16 @@ def main(arguments: Sequence[str]) -> int:
     kinds, begin = _formats(options, stages, tell)
     asked = _asked(options)
     for file, kind in zip(files, kinds, strict=True):
-        asked.check_input(kind, named(file), options.model, stages, COMMAND)
+        asked.check_input(kind, named(file), options.model, stages)
     if has_parser(Path(options.model)):
         model = _with_decoder(options, tell)
-        notes = asked.check(model, stages, options.model, COMMAND)
-        device, is_native = device_of_parsing(
-            model, asked, options.device, options.backend, COMMAND, tell
-        )
+        notes = asked.check(model, stages, options.model)
+        device, is_native = device_of_parsing(model, asked, options.device, options.backend, tell)
         limit_torch_threads(threads, is_native=is_native)
         notes += [TOY] if is_toy(model.config) else []
     else:
         _refuse_parsing(options)
-        notes = asked.check(None, stages, options.model, COMMAND)
+        notes = asked.check(None, stages, options.model)
         model, device, is_native = None, "cpu", True
     for note in notes:
         tell(f"{options.model}: {note}")
@@ -104,14 +110,13 @@ def main(arguments: Sequence[str]) -> int:
         model=model,
         stages=stages,
         options=asked,
-        door=COMMAND,
         batch_size=options.batch_size or default_batch_size(device),
         threads=threads,
         device=device,
         backend=options.backend,
         is_native=is_native,
         tell=tell,
-        to_pass_over=to_pass_over(COMMAND),
+        may_pass_over=True,
     )
     if _names_folder(options):
         for folder in {output.parent for output in outputs if output}:
@@ -230,16 +235,18 @@ def _sharded(
 ) -> list[Sharded]:
     """The inputs to parse in shards, checked before the work begins; tables stay open."""
     model = job.model
-    model_sum = sum_of_stages(Path(options.model))
+    contents = {"the model": sum_of_stages(Path(options.model))}
+    is_exact = model is None or model.is_exact  # the same bytes on any device
     common = {"force": options.force, "tell": job.tell}
     inputs: list[Sharded] = []
     for file, kind, output in zip(options.files, kinds, outputs, strict=True):
         assert output is not None
-        recipe = Recipe(
-            model_sum,
+        recipe = Origin(
             ({"decoder": model.search_decoder, "single_root": model.single_root} if model else {})
+            | ({} if is_exact else {"device": job.device, "backend": job.backend})
             | {"at_most_one": options.at_most_one}
             | job.options.of_bytes(kind),
+            contents,
         )
         if kind in RAW:
             skips: OnTextError = "fail" if options.on_error == "fail" else "skip"
@@ -494,7 +501,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--shard",
-        type=wanted_shards,
+        type=_wanted_shards,
         metavar="I/N",
         help="cut each file into N shards of whole sentences and parse only shard I, into"
         " OUTPUT.shard-I-of-N; all/N: parse all shards and join them, continuing after a kill;"
@@ -643,3 +650,16 @@ def _whole_number(least: int, most: int) -> Callable[[str], int]:
         return int(text)
 
     return read
+
+
+def _wanted_shards(text: str) -> WantedShards:
+    """The shards that `--shard I/N`, `all/N` and `join/N` name."""
+    which, _, n = text.partition("/")
+    if n.isascii() and n.isdigit() and len(n) < 10 and 0 < int(n) <= MOST:
+        if which in (_ALL, _JOIN):
+            return WantedShards(None, int(n), only_joined=which == _JOIN)
+        if which.isascii() and which.isdigit() and len(which) < 10 and 0 < int(which) <= int(n):
+            return WantedShards(int(which), int(n))
+    raise argparse.ArgumentTypeError(
+        f"expected I/N with I from 1 to N, {_ALL}/N or {_JOIN}/N, N at most {MOST}, not {text!r}"
+    )

@@ -20,7 +20,7 @@ from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.trees import check_sentences
 from gpuparse.data.vocabulary import empty_columns
 from gpuparse.engines.admission import CHAIN, LOWER, default_batch_size
-from gpuparse.errors import DataError, plural
+from gpuparse.errors import DataError, option, plural
 from gpuparse.formats.arrow_tables import with_lists
 from gpuparse.formats.names import is_table
 from gpuparse.formats.sources import Piece, Rows, Source, StreamSource, TableSource, all_but
@@ -28,7 +28,7 @@ from gpuparse.formats.streams import compressed, opened
 from gpuparse.formats.table_files import TableFile, table_writer
 from gpuparse.formats.text import TextChunk
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.jobs.options import Door, ParseOptions
+from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.predictions import Kept, Result, kept_of, long_sentences, uncertified
 from gpuparse.jobs.progress import Progress, silent
 from gpuparse.jobs.shards import Counts, Sharded
@@ -117,20 +117,22 @@ class _Ready(NamedTuple):
 class Job:
     """How to parse an input.
 
-    to_pass_over: what a user of the door can do about malformed sentences, for messages.
+    may_pass_over: whether the door has the option `on_error`. to_allow_missing, to_give_columns:
+    what its user can do about columns that are missing; `allow_missing` is given if None.
     """
 
     model: Parser | None  # None: tags and lemmas alone
     stages: Pipeline  # before the parser
     options: ParseOptions
-    door: Door
     batch_size: int = default_batch_size("cpu")
     threads: int = 1
     device: str = "cpu"
     backend: str = "auto"
     is_native: bool = True  # whether native code on the CPU parses
     tell: Callable[[str], None] = silent
-    to_pass_over: str = ""
+    may_pass_over: bool = False
+    to_allow_missing: str | None = None
+    to_give_columns: str = "fill it in"
 
     @property
     def parser(self) -> Parser:
@@ -289,14 +291,15 @@ class Job:
             f" {plural(treebank.n_words, 'word')}, but the model reads {fields} there"
             for number, fields in missing_columns(treebank, self.model, self.stages).items()
         ]
-        self._miss(missing, self.door.to_give_columns)
+        self._miss(missing, self.to_give_columns)
         if guides is not None and heads is not None and heads.max() < 0:
             self._miss([guides.missing_in(treebank)], "add them")
 
     def _miss(self, missing: list[str], what: str) -> None:
         """Refuse what is missing, or report it if it may be."""
         if missing and not self.options.allow_missing:
-            advice = f"; {what}, or {self.door.to_allow_missing} to parse without"
+            allow = self.to_allow_missing or f"give {option('allow_missing', True)}"
+            advice = f"; {what}, or {allow} to parse without"
             raise DataError("\n".join(line + advice for line in missing))
         for line in missing:
             self.tell(line)
@@ -304,7 +307,8 @@ class Job:
     def _refuse(self, faults: list[DataError], what: str) -> None:
         n_more = len(faults) - 1
         more = f" (and {plural(n_more, f'more such {what}')})" if n_more else ""
-        advice = f"; {self.to_pass_over}" if self.to_pass_over else ""
+        how = option("on_error", "skip", "keep")
+        advice = f"; {how} passes over them" if self.may_pass_over else ""
         raise DataError(f"{faults[0]}{more}{advice}")
 
     def _ready(
