@@ -127,12 +127,20 @@ def _is_endless(file: BinaryIO) -> bool:
     return stat.S_ISCHR(status.st_mode) and not is_null and not file.isatty()
 
 
-def check_new_file(path: str | Path, *, force: bool = False) -> None:
+def check_new_file(
+    path: str | Path, *, force: bool = False, source: str | Path | None = None
+) -> None:
     """Make sure that a file may be written, before the work whose result it gets.
 
-    Args: force: whether an existing file may be replaced.
-    Raises: ConfigError: it is a folder, its folder is missing, or it exists and `force` is false.
+    Args: force: whether an existing file may be replaced. source: what is read meanwhile.
+    Raises: ConfigError: it is a folder, its folder is missing, it exists and `force` is false, or
+        it is the source.
     """
+    are_files = source is not None and os.path.isfile(path) and os.path.isfile(source)
+    if source is not None and are_files and os.path.samefile(path, source):
+        raise ConfigError(
+            f"{source}: would be replaced by its own output; name another {option('output')}"
+        )
     target = os.path.realpath(path)
     if os.path.isdir(target):
         raise ConfigError(f"{path}: is a folder; name a file")

@@ -15,7 +15,7 @@ from gpuparse.data.conll import OnError
 from gpuparse.engines.admission import default_batch_size
 from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.extras import require
-from gpuparse.files import files_below, input_file, replace_file
+from gpuparse.files import check_new_file, files_below, input_file, replace_file
 from gpuparse.formats.arrow_tables import frame_of_texts, has_texts, is_arrow
 from gpuparse.formats.names import (
     AUTO,
@@ -371,8 +371,8 @@ class SentenceParser:
             return self._write_file(job, name, Path(target), input, force)
         counts = Counts(0, 0)
         check_output_folder(target, name)
-        outputs = outputs_of(files_below(name), target, input)
-        for file, output in outputs.items():
+        files = files_below(name)
+        for file, output in zip(files, outputs_of(files, files, target, input), strict=True):
             output.parent.mkdir(parents=True, exist_ok=True)
             of_file = self._write_file(job, os.path.join(name, file), output, input, force)
             counts = Counts(*(a + b for a, b in zip(counts, of_file, strict=True)))
@@ -384,8 +384,7 @@ class SentenceParser:
             raise ConfigError("kbest: a table has one tree per row; give CoNLL-U, or use parse")
         check_output_name(os.fspath(output), kind)
         with self._opened(job, name, kind) as given:
-            if output.exists() and output.samefile(name):
-                raise ConfigError(f"{name}: would be replaced by its own output; name another one")
+            check_new_file(output, force=force, source=name)
             with replace_file(output, force=force) as file:
                 progress = Progress("parsing", quiet=True)
                 return job.write(given, file, progress, ShareRead(0), name=output.name)

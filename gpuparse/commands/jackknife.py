@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -43,7 +42,9 @@ def main(arguments: Sequence[str]) -> int:
     templates, labels = templates_of(config)
     if config.labels.kind == "second-stage":
         labels = None  # these labels change no head
-    _check_output(options.output, options.key, config.data.train, force=options.force)
+    if not is_key(options.key):
+        raise ConfigError(f"--key: {options.key!r}: expected a key without blanks, '=' and '|'")
+    check_new_file(options.output, force=options.force, source=config.data.train)
     check_treebanks(config)
     n_threads = thread_count(config.threads)
     limit_torch_threads(n_threads, is_native=True)
@@ -101,16 +102,6 @@ def _training_alone(config: RunConfig) -> RunConfig:
     # Folds are learned at the same time, one thread each, in native code.
     learning = dataclasses.replace(config.learning, backend="cpu")
     return dataclasses.replace(config, data=data, learning=learning)
-
-
-def _check_output(output: str, key: str, treebank: str, *, force: bool) -> None:
-    """Report errors of the output before the work begins."""
-    if not is_key(key):
-        raise ConfigError(f"--key: {key!r}: expected a key without blanks, '=' and '|'")
-    is_there = os.path.exists(output) and os.path.exists(treebank)
-    if is_there and os.path.samefile(output, treebank):
-        raise ConfigError(f"{output}: is data.train itself; name another --output")
-    check_new_file(output, force=force)
 
 
 class _Parser:

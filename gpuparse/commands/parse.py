@@ -40,7 +40,7 @@ from gpuparse.formats.names import (
     format_of,
     is_raw_text,
     is_table,
-    output_name,
+    outputs_of,
 )
 from gpuparse.formats.streams import beginning, begun
 from gpuparse.formats.table_files import TableFile
@@ -234,20 +234,12 @@ def _sharded(
     stack: ExitStack,
 ) -> list[Sharded]:
     """The inputs to parse in shards, checked before the work begins; tables stay open."""
-    model = job.model
     contents = {"the model": sum_of_stages(Path(options.model))}
-    is_exact = model is None or model.is_exact  # the same bytes on any device
     common = {"force": options.force, "tell": job.tell}
     inputs: list[Sharded] = []
     for file, kind, output in zip(options.files, kinds, outputs, strict=True):
         assert output is not None
-        recipe = Origin(
-            ({"decoder": model.search_decoder, "single_root": model.single_root} if model else {})
-            | ({} if is_exact else {"device": job.device, "backend": job.backend})
-            | {"at_most_one": options.at_most_one}
-            | job.options.of_bytes(kind),
-            contents,
-        )
+        recipe = Origin(job.recipe(kind) | {"at_most_one": options.at_most_one}, contents)
         if kind in RAW:
             skips: OnTextError = "fail" if options.on_error == "fail" else "skip"
             inputs.append(
@@ -300,8 +292,7 @@ def read_options(arguments: Sequence[str]) -> argparse.Namespace:
     options.files = options.files or [STANDARD]
     if options.force_decoder and not options.decoder:
         raise ConfigError("--force-decoder needs --decoder NAME")
-    if options.mbr and options.kbest:
-        raise ConfigError("--mbr and --kbest cannot be combined")
+    _asked(options).check_values()
     _check_immediate(options)
     options.has_folder = any(file != STANDARD and os.path.isdir(file) for file in options.files)
     options.files, options.names = _in_folders(options)
@@ -587,6 +578,7 @@ def _names_folder(options: argparse.Namespace) -> bool:
 def _output_paths(options: argparse.Namespace) -> list[Path | None]:
     """The output of each input, None for stdout, checked before the work begins."""
     files, output = options.files, options.output
+    force = options.force or options.shard is not None  # an output of shards may be of this job
     for file in files:
         if file != STANDARD and not os.path.exists(file):
             raise DataError(f"{file}: no such file{_if_sentence(file, options.model)}")
@@ -596,7 +588,7 @@ def _output_paths(options: argparse.Namespace) -> list[Path | None]:
         _check_stdout(files)
         return [None] * len(files)
     if not _names_folder(options):
-        _check_output(files[0], output, options)
+        check_new_file(output, force=force, source=files[0])
         if files[0] != STANDARD or options.input_format != AUTO:
             check_output_name(output, format_of(files[0], options.input_format))
         return [Path(output)]
@@ -604,23 +596,11 @@ def _output_paths(options: argparse.Namespace) -> list[Path | None]:
         raise ConfigError(f"standard input has no name in the folder {output}; name a file")
     if os.path.exists(output.rstrip(os.sep) or os.sep) and not os.path.isdir(output):
         raise ConfigError(f"{output}: is not a folder; name another, or a file for one input")
-    inputs: dict[str, str] = {}
-    for file, name in zip(files, options.names, strict=True):
-        name = output_name(name, format_of(file, options.input_format))
-        if name in inputs:
-            raise ConfigError(f"{inputs[name]} and {file} would both be written as {name}")
-        inputs[name] = file
-        if os.path.isdir(output):
-            _check_output(file, os.path.join(output, name), options)
-    return [Path(output) / name for name in inputs]
-
-
-def _check_output(file: str, target: str, options: argparse.Namespace) -> None:
-    """ConfigError if an output is its input, or cannot be a new file; shards are checked later."""
-    if file != STANDARD and os.path.isfile(target) and os.path.samefile(target, file):
-        raise ConfigError(f"{file}: would be replaced by its own output; name another --output")
-    # An output of shards may be of the same job.
-    check_new_file(target, force=options.force or options.shard is not None)
+    outputs = outputs_of(files, options.names, output, options.input_format)
+    if os.path.isdir(output):
+        for file, each in zip(files, outputs, strict=True):
+            check_new_file(each, force=force, source=file)
+    return [*outputs]
 
 
 def _if_sentence(file: str, model: str) -> str:

@@ -140,6 +140,18 @@ class Job:
         assert self.model is not None
         return self.model
 
+    def recipe(self, kind: str) -> dict[str, object]:
+        """All that changes bytes of the output of an input of a format, beside model and input.
+
+        The device and what computes there are part of it unless the model's scores are exact.
+        """
+        found, model = self.options.of_bytes(kind), self.model
+        if model is not None:
+            found |= {"decoder": model.search_decoder, "single_root": model.single_root}
+        if model is not None and not model.is_exact:
+            found |= {"device": self.device, "backend": self.backend}
+        return found
+
     def stream(
         self, file: BinaryIO, name: str, kind: str, *, place: Any = None,
         on_error: OnError | None = None, immediate: bool = False,
@@ -415,47 +427,21 @@ class Job:
             kept: heads and relations to keep. guides: (W,) heads by another parser.
             batch, sent: the chunk, encoded, and on the device, if it is there already.
         """
-        known = None if kept is None else kept.heads
-        if self.options.kbest is not None:
+        asked = self.options
+        how: dict[str, Any] = {
+            "guides": guides, "known": None if kept is None else kept.heads,
+            "batch_size": self.batch_size, "max_cells": asked.max_cells,
+            "threads": self.threads, "device": self.device, "backend": self.backend,
+        }  # fmt: skip
+        if asked.kbest is not None:
             return find_k_best_trees(
-                self.parser,
-                chunk,
-                self.options.kbest,
-                guides=guides,
-                known=known,
-                probabilities=self.options.probabilities,
-                batch_size=self.batch_size,
-                max_cells=self.options.max_cells,
-                threads=self.threads,
-                device=self.device,
-                backend=self.backend,
+                self.parser, chunk, asked.kbest, probabilities=asked.probabilities, **how
             )
-        if self.options.probabilities or self.options.mbr:
+        if asked.probabilities or asked.mbr:
             return parse_with_confidence(
-                self.parser,
-                chunk,
-                probabilities=self.options.probabilities,
-                least_risk=self.options.mbr,
-                guides=guides,
-                known=known,
-                batch_size=self.batch_size,
-                max_cells=self.options.max_cells,
-                threads=self.threads,
-                device=self.device,
-                backend=self.backend,
+                self.parser, chunk, probabilities=asked.probabilities, least_risk=asked.mbr, **how
             )
-        return self.parser.parse(
-            chunk,
-            guides=guides,
-            known=known,
-            batch_size=self.batch_size,
-            max_cells=self.options.max_cells,
-            threads=self.threads,
-            device=self.device,
-            backend=self.backend,
-            batch=batch,
-            sent=sent,
-        )
+        return self.parser.parse(chunk, batch=batch, sent=sent, **how)
 
 
 def table_of(piece: Piece, result: Result) -> Any:

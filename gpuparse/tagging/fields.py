@@ -16,7 +16,6 @@ upos, xpos, feats      these columns
 import re
 import unicodedata
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
 
@@ -227,14 +226,6 @@ def _capitals(letters: np.ndarray, starts: np.ndarray) -> np.ndarray:
     )
     level[of_sentences == 0] = 0
     return (level + 4 * (starts[1:] - starts[:-1] < _SHORT) + 4).astype(np.uint32)
-
-
-def counts_by_word(words: Iterable[str], tags: Iterable[str]) -> dict[str, Counter[str]]:
-    """How often each word has each tag."""
-    counts: dict[str, Counter[str]] = {}
-    for word, tag in zip(words, tags, strict=True):
-        counts.setdefault(word, Counter())[tag] += 1
-    return counts
 
 
 def seen_without_itself(

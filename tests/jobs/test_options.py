@@ -5,6 +5,7 @@ import inspect
 import re
 from contextlib import nullcontext
 from dataclasses import fields
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,9 @@ from gpuparse.commands.parse import read_options
 from gpuparse.errors import ConfigError, options_named
 from gpuparse.formats.names import CONLLU, TEXT, VERTICAL
 from gpuparse.jobs.options import ParseOptions
+from gpuparse.jobs.parse import Job
 from gpuparse.pipeline import NO_STAGES
+from tests.dense_scorer import dense_parser
 
 NAMES = {field.name for field in fields(ParseOptions)}
 # Of the command alone: `load` has allow_missing; longest lines and sentences have one limit.
@@ -110,3 +113,18 @@ def test_the_library_knows_no_options_of_the_command():
 def test_texts_with_options_are_found():
     source = 'def f():\n    """Do as --help says."""\n    raise E(f"{x}: give --force")\n'
     assert literals(source) == [": give --force"]
+
+
+@pytest.mark.parametrize("is_exact", [True, False])
+def test_the_device_is_in_the_recipe_where_scores_are_not_exact(is_exact):
+    parser = dense_parser("eisner")
+    if is_exact:
+        object.__setattr__(parser, "scorers", ())
+    jobs = [
+        Job(model=parser, stages=NO_STAGES, options=ParseOptions(), device=device, backend=backend)
+        for device, backend in (("cpu", "torch"), ("cuda", "torch"), ("cuda", "gpu"))
+    ]
+    recipes = [job.recipe(CONLLU) for job in jobs]
+    assert recipes[0]["decoder"] == "eisner"
+    assert ("device" in recipes[0], "backend" in recipes[0]) == (not is_exact, not is_exact)
+    assert all((one == other) is is_exact for one, other in pairwise(recipes))
