@@ -19,6 +19,7 @@ _TEMPORARY = "gpuparse.part"  # how the hidden name of an unfinished file ends
 COMPRESSED = (
     "the file is compressed; decompress it, or name it .gz or .zst if it is of gzip or zstd"
 )
+STANDARD = "-"  # the name of standard input
 _HIDDEN = (".", "_")  # first letters of what engines write beside their files
 _BEGINNINGS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")  # gzip, bzip2, xz, zstd
 
@@ -89,12 +90,8 @@ def read_input(path: str) -> bytes:
 
     Raises: DataError: it cannot be read, or was changed meanwhile.
     """
-    if path == "-":
-        file = standard_input()
-        with unchanged(file, "<stdin>"):
-            return file.read()
     with input_file(path) as file:
-        if _is_endless(file):
+        if path != STANDARD and _is_endless(file):
             raise DataError(f"{path}: is a device without an end; name a file")
         try:
             return file.read()
@@ -108,10 +105,15 @@ def _unreadable(path: str, error: OSError) -> DataError:
 
 @contextmanager
 def input_file(path: str) -> Iterator[BinaryIO]:
-    """A file for reading.
+    """A file for reading; "-" is standard input.
 
     Raises: DataError: it cannot be read, or was changed meanwhile.
     """
+    if path == STANDARD:
+        file = standard_input()
+        with unchanged(file, "<stdin>"):
+            yield file
+        return
     try:
         file = open(path, "rb")  # noqa: SIM115 (closed below)
     except OSError as error:

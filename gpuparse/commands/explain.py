@@ -8,19 +8,18 @@ from pathlib import Path
 
 import numpy as np
 
-from gpuparse.commands.console import exit_codes, print_json
-from gpuparse.commands.evaluate import whole_number
+from gpuparse.commands.console import exit_codes, print_json, whole_number
 from gpuparse.commands.parse import named
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, plural
 from gpuparse.explaining import explain
 from gpuparse.extras import require
-from gpuparse.files import check_new_file, input_file, read_input, replace_file
+from gpuparse.files import STANDARD, check_new_file, input_file, read_input, replace_file
 from gpuparse.formats.names import AUTO, INPUTS, TEXT, format_of, is_raw_text, is_table
 from gpuparse.formats.sources import Source
 from gpuparse.formats.streams import beginning
 from gpuparse.jobs.options import ParseOptions
-from gpuparse.jobs.parse import STANDARD, Job
+from gpuparse.jobs.parse import Job
 from gpuparse.jobs.progress import program, say
 from gpuparse.jobs.reasons import as_dict, as_html, as_text
 from gpuparse.model_folder import load_parser

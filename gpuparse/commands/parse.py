@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import BinaryIO
 
-from gpuparse.commands.console import exit_codes
+from gpuparse.commands.console import exit_codes, output_file, whole_number
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import MAX_LINE
 from gpuparse.decoder_choice import limit_labels, with_decoder
@@ -20,12 +19,11 @@ from gpuparse.engines.admission import MAX_CELLS, default_batch_size
 from gpuparse.errors import ConfigError, DataError, ModelError, plural
 from gpuparse.extras import require
 from gpuparse.files import (
+    STANDARD,
     check_new_file,
     files_below,
     input_file,
-    replace_file,
     standard_input,
-    unchanged,
 )
 from gpuparse.formats.names import (
     AUTO,
@@ -47,7 +45,7 @@ from gpuparse.formats.table_files import TableFile
 from gpuparse.formats.text import OnTextError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.options import ParseOptions, device_of_parsing
-from gpuparse.jobs.parse import STANDARD, Job, ShareRead
+from gpuparse.jobs.parse import Job, ShareRead
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY
 from gpuparse.jobs.progress import Progress, program, say, silent
 from gpuparse.jobs.receipts import Origin
@@ -135,7 +133,11 @@ def main(arguments: Sequence[str]) -> int:
         else:
             share = ShareRead(_total(files))
             for file, kind, output in zip(files, kinds, outputs, strict=True):
-                with _writer(output, options.force) as target, _opened(file, begin) as source:
+                with (
+                    output_file(output, force=options.force) as target, input_file(file) as source
+                ):  # fmt: skip
+                    if file == STANDARD and begin:
+                        source = begun(begin, source)
                     given = job.source(source, named(file), kind, immediate=options.immediate)
                     name, flush = str(output or ""), options.immediate
                     counts = job.write(given, target, progress, share, name=name, flush=flush)
@@ -250,7 +252,7 @@ def _sharded(
             inputs.append(Sharded(file, kind, output, options.shard, recipe, **common))
             continue
         check_regular(file)
-        source = stack.enter_context(_opened(file))
+        source = stack.enter_context(input_file(file))
         table = TableFile(source, file, kind, threads=job.threads > 1)
         inputs.append(ShardedTable(table, output, options.shard, recipe, **common))
     return inputs
@@ -260,27 +262,6 @@ def _total(files: list[str]) -> int:
     """Number of bytes of all inputs; 0 if one is a pipe."""
     regular = all(file != STANDARD and os.path.isfile(file) for file in files)
     return sum(os.path.getsize(file) for file in files) if regular else 0
-
-
-@contextmanager
-def _opened(file: str, begin: bytes = b"") -> Iterator[BinaryIO]:
-    """An input for reading; begin: what was read of standard input."""
-    if file == STANDARD:
-        source = standard_input()
-        with unchanged(source, "<stdin>"):
-            yield begun(begin, source) if begin else source
-        return
-    with input_file(file) as source:
-        yield source
-
-
-@contextmanager
-def _writer(output: Path | None, force: bool) -> Iterator[BinaryIO]:
-    if output is None:
-        yield sys.stdout.buffer
-        return
-    with replace_file(output, force=force) as target:
-        yield target
 
 
 def read_options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -418,21 +399,21 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--threads",
-        type=_whole_number(0, _MOST),
+        type=whole_number(0, _MOST),
         default=0,
         metavar="N",
         help="0, the default: all processors",
     )
     parser.add_argument(
         "--batch-size",
-        type=_whole_number(1, _MOST),
+        type=whole_number(1, _MOST),
         metavar="N",
         help=f"largest number of sentences in a batch ({default_batch_size('cpu')};"
         f" {default_batch_size('cuda')} on a GPU)",
     )
     parser.add_argument(
         "--max-cells",
-        type=_whole_number(1, _MOST),
+        type=whole_number(1, _MOST),
         default=MAX_CELLS,
         metavar="N",
         help="largest number of score cells of one sentence, on any device; longer sentences are"
@@ -474,7 +455,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--max-line",
-        type=_whole_number(1, _MOST),
+        type=whole_number(1, _MOST),
         default=MAX_LINE,
         metavar="BYTES",
         help=f"a longer line is malformed ({MAX_LINE})",
@@ -513,7 +494,7 @@ def _add_confidence(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--kbest",
-        type=_whole_number(1, MAX_K_BEST),
+        type=whole_number(1, MAX_K_BEST),
         metavar="K",
         help="the K best trees of each sentence, one after the other, with rank and score in"
         " comments",
@@ -616,20 +597,6 @@ def _check_stdout(files: list[str]) -> None:
     for file in files:
         if file != STANDARD and stat.S_ISREG(out.st_mode) and os.path.samestat(out, os.stat(file)):
             raise ConfigError(f"{file}: standard output is redirected to this input")
-
-
-def _whole_number(least: int, most: int) -> Callable[[str], int]:
-    """The type of an option whose value is a whole number from `least` to `most`."""
-
-    def read(text: str) -> int:
-        is_number = text.isascii() and text.isdigit() and len(text) <= len(str(most))
-        if not is_number or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(
-                f"expected a whole number from {least} to {most:,}, not {text!r}"
-            )
-        return int(text)
-
-    return read
 
 
 def _wanted_shards(text: str) -> WantedShards:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import get_args
+from typing import Any, get_args
 
 from gpuparse.data.conll import MAX_LINE, OnError
 from gpuparse.engines.admission import MAX_CELLS
@@ -124,13 +124,13 @@ class ParseOptions:
             option("keep_heads"): self.keep_heads, option("guide"): self.guide,
             option("deps", TREE): self.deps == TREE,
         }  # fmt: skip
-        for each in (each for each, is_asked in asked.items() if is_asked):
+        for each in _asked_for(asked):
             raise ConfigError(f"{each}: {name} has no parser")
 
     def _check_parser(self, model: Parser, name: str) -> None:
         decoder, called = DECODERS[model.search_decoder], f"decoder {model.search_decoder}"
         asked = {"probabilities": self.probabilities, "mbr": self.mbr}
-        for each in (each for each, is_asked in asked.items() if is_asked):
+        for each in _asked_for(asked):
             if not decoder.has("marginals", "native"):
                 raise ConfigError(
                     f"{option(each)}: {called} has no exact sums, and so no"
@@ -176,7 +176,7 @@ class ParseOptions:
         if kind not in WORDS_ALONE:
             return
         asked = {"guide": self.guide, "keep_heads": self.keep_heads, "keep": self.keep}
-        for each in (each for each, is_asked in asked.items() if is_asked):
+        for each in _asked_for(asked):
             raise ConfigError(
                 f"{name}: {kind} has no columns: {option(each)} needs CoNLL-U or a table"
             )
@@ -185,6 +185,10 @@ class ParseOptions:
                 f"{name}: malformed {kind} cannot be passed through into CoNLL-U: give"
                 f" {option('on_error', 'skip', 'fail')}"
             )
+
+
+def _asked_for(asked: dict[str, Any]) -> list[str]:
+    return [option for option, is_asked in asked.items() if is_asked]
 
 
 def device_of_parsing(
@@ -204,7 +208,7 @@ def device_of_parsing(
     decoder = DECODERS[model.search_decoder]
     asked[f"decoder {model.search_decoder}"] = decoder.is_higher_order
     # Other scores differ a little between devices anyway.
-    native_alone = [each for each, is_asked in asked.items() if is_asked and model.is_exact]
+    native_alone = _asked_for(asked) if model.is_exact else []
     if native_alone and (device == "cuda" or backend in ("torch", "gpu")):
         raise ConfigError(
             f"{native_alone[0]} is computed by native code on the CPU, so that its output is the"

@@ -38,7 +38,6 @@ from gpuparse.pipeline import Pipeline
 
 Item = TypeVar("Item")
 
-STANDARD = "-"
 GPU_CHUNK = 16 << 20  # bytes of input per piece on a GPU
 SHOWN = 20  # malformed sentences that are reported one by one
 SHORT = 30  # words; a shorter text may have neither lemmas nor features

@@ -370,10 +370,7 @@ class Run:
 
     def origin(self, treebank: str) -> Origin:
         """What the model depends on; `treebank` is the SHA-256 of the training treebank."""
-        contents, guide = {"data.train": treebank}, self._given.data.guide
-        if guide is not None and is_guide_file(guide):
-            contents["data.guide"] = sha256(Path(guide).read_bytes())
-        return origin_of(self._given, contents, *templates_of(self._given))
+        return origin_of(self._given, {"data.train": treebank}, *templates_of(self._given))
 
     def _read(self, name: str, *, single_root: bool = False, partial: bool | None = None) -> Gold:
         gold = read_gold(
@@ -783,6 +780,8 @@ def origin_of(
     """What a model of a config depends on; `contents`: SHA-256 of what it learns from, by key."""
     text = dump_set(arcs) + (dump_set(labels) if labels else "")
     contents = contents | {"features, labels.features": sha256(text.encode())}
+    if config.data.guide is not None and is_guide_file(config.data.guide):
+        contents["data.guide"] = sha256(Path(config.data.guide).read_bytes())
     if config.lexicon is not None:
         contents["lexicon"] = sha256(read_lexicon(config.lexicon).text.encode())
     if config.init_from is not None:

@@ -7,20 +7,18 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gpuparse.array_file import sha256
-from gpuparse.commands.console import GIVE_AGAIN, goes_on_by
-from gpuparse.commands.crossval_scores import spread
-from gpuparse.commands.folds import consecutive_folds
 from gpuparse.config import RunConfig
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import treebank_from_bytes, with_misc
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError, DataError, plural
+from gpuparse.errors import ConfigError, DataError, option, plural
 from gpuparse.evaluation.reports import Measures, treebank_scores
 from gpuparse.files import lock_file, replace_file
 from gpuparse.inference.decoders import DECODERS
@@ -31,6 +29,7 @@ from gpuparse.jobs.receipts import Origin, Receipt
 from gpuparse.jobs.resources import choose_device, thread_count
 from gpuparse.jobs.train import Run, check_no_best, origin_of, templates_of
 from gpuparse.jobs.version import described_version
+from gpuparse.lab.fold_scores import spread
 from gpuparse.learning import events
 from gpuparse.model_folder import load_parser
 from gpuparse.pipeline import load_stages
@@ -104,6 +103,23 @@ class FoldSplit:
             return treebank_from_bytes(self.dev, name)
         parts = self.train if fold is None else self.train[self._fold(fold)]
         return treebank_from_bytes(b"".join(parts), name)
+
+
+def consecutive_folds(n_sentences: int, n_folds: int) -> list[slice]:
+    """Folds of consecutive sentences, of equal size within one sentence.
+
+    Neighbouring sentences are often of the same text. In different folds, they would be parsed by a
+    parser that knows the text, and would be parsed too well.
+
+    Raises: ConfigError: fewer than 2 folds, or more than sentences.
+    """
+    if not 2 <= n_folds <= n_sentences:
+        raise ConfigError(
+            f"{option('folds', n_folds)}: expected at least 2 and at most {n_sentences}, one for"
+            " each sentence of data.train"
+        )
+    cuts = [i * n_sentences // n_folds for i in range(n_folds + 1)]
+    return [slice(*cut) for cut in pairwise(cuts)]
 
 
 def read_split(config: RunConfig, n_folds: int | None, *, tell: Callable[[str], None]) -> FoldSplit:
@@ -206,7 +222,7 @@ class Folds:
         ours = {self.predicted, *(path for k in range(1, self.n + 1) for path in self._paths(k))}
         others = {path for path in self._output.glob("*") if not path.name.startswith(".")}
         if others - (ours if records else set()):
-            raise ConfigError(f"{self._output}: holds other files; name another --output")
+            raise ConfigError(f"{self._output}: holds other files; name another output")
 
     def _receipt(self, path: Path) -> Receipt | None:
         """The receipt of a fold; ConfigError if it is of another config or treebank."""
@@ -405,12 +421,11 @@ def learn_folds(
                 done(folds, fold)
 
         try:
-            with goes_on_by(GIVE_AGAIN):
-                futures = [pool.submit(learn, *each) for each in work]
-                for n_done, future in enumerate(as_completed(futures), 1):
-                    future.result()
-                    with lock:
-                        progress.advance(0, note=f"{n_done} of {plural(len(work), 'fold')} parsed")
+            futures = [pool.submit(learn, *each) for each in work]
+            for n_done, future in enumerate(as_completed(futures), 1):
+                future.result()
+                with lock:
+                    progress.advance(0, note=f"{n_done} of {plural(len(work), 'fold')} parsed")
         finally:
             stopped.set()
             pool.shutdown(cancel_futures=True)
