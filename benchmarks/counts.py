@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,6 +50,38 @@ print(json.dumps(seen.most_common(1)[0][0]), file=sys.__stdout__)
 """
 SENTENCES = 3000
 
+# Prints how often a warm call of the package goes from one of its files to another, by a call or
+# by a return from one.
+SWITCHES = """
+import sys, threading
+root, model, name = sys.argv[1:4]
+sys.path.insert(0, root)
+import gpuparse
+parser = gpuparse.load(model, threads=1)
+sentence = "The old man gave her a book about the sea ."
+given = sentence if name == "parse_text" else [sentence.split()]
+call = getattr(parser, name)
+def switches():
+    path, count, stack = None, 0, []
+    def look(frame, event, argument):
+        nonlocal path, count
+        if event == "call":
+            stack.append(path)
+            file = frame.f_code.co_filename
+            here = file if file.startswith(root + "/gpuparse/") else path
+        elif event == "return":
+            here = stack.pop() if stack else path
+        else:
+            return
+        count += here != path and here is not None
+        path = here
+    sys.setprofile(look)
+    call(given)[0].heads
+    sys.setprofile(None)
+    return count
+print([switches() for _ in range(3)][-1])
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -56,6 +89,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--decoder", default="eisner_tri_sibling", help="is counted where named")
     parser.add_argument("--key", default="max_step", help="of a config, is counted where named")
+    parser.add_argument(
+        "--scorer", default=r"\b(word_vectors|WordVectors|VectorScorer|scorers\.vectors)\b",
+        help="a regular expression for names of a scorer: files with one are counted",
+    )  # fmt: skip
     parser.add_argument(
         "--walk", nargs="*", type=Path, default=[], metavar="MODEL",
         help="parse a file and count the frames: a model of each checkout, in their order",
@@ -87,6 +124,9 @@ def run(options: argparse.Namespace) -> Report:
         walks = [_walk(path, model) for path, model in zip(checkouts, options.walk, strict=True)]
         rows.append(["frames to the call of compiled code", *(len(walk) for walk in walks)])
         rows.append(["their files", *(len({file for file, _ in walk}) for walk in walks)])
+        for name in ("parse", "parse_text"):
+            switches = map(_switches, checkouts, options.walk, [name] * len(checkouts))
+            rows.append([f"switches between files in a warm `{name}`", *switches])
         notes += [
             f"{path.name}: " + " > ".join(name for _, name in walk)
             for path, walk in zip(checkouts, walks, strict=True)
@@ -122,6 +162,21 @@ def _counts(root: Path, options: argparse.Namespace) -> dict[str, int]:
         f"files that name the decoder {options.decoder}": len(_named(root, options.decoder)),
         "of these in the package and native": len(
             [n for n in _named(root, options.decoder) if n.startswith(("gpuparse/", "native/"))]
+        ),
+        "type names that are defined more than once": sum(
+            count > 1 for count in _types(root, package).values()
+        ),
+        "files of the package that name a scorer outside its folder": len(
+            [
+                name
+                for name in _git(root, "grep", "-lE", options.scorer, "gpuparse")
+                if "vectors" not in name  # its folders
+            ]
+        ),
+        "words of docs": sum(
+            len((root / name).read_text(encoding="utf-8").split())
+            for name in files
+            if name.startswith("docs/") and name.endswith(".md")
         ),
         f"files that name the config key {options.key}": len(_named(root, options.key)),
         "configs": len(configs),
@@ -162,6 +217,25 @@ def _walk(root: Path, model: Path) -> list[tuple[str, str]]:
         command = [sys.executable, "-c", WALK, str(root), str(model.resolve()), str(text)]
         done = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True)
     return [(file, name) for file, name in json.loads(done.stdout.splitlines()[-1])]
+
+
+def _switches(root: Path, model: Path, name: str) -> int:
+    """How often a warm call goes from one file of the package to another."""
+    command = [sys.executable, "-c", SWITCHES, str(root), str(model.resolve()), name]
+    done = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True)
+    return int(done.stdout)
+
+
+def _types(root: Path, names: list[str]) -> Counter[str]:
+    """How often each type name is defined."""
+    trees = (
+        ast.parse((root / name).read_text(encoding="utf-8"))
+        for name in names
+        if name.endswith(".py")
+    )
+    return Counter(
+        node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    )
 
 
 def _named(root: Path, word: str) -> list[str]:

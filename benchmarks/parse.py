@@ -26,7 +26,7 @@ from gpuparse.parser import NOTHING_KNOWN, Parser
 from gpuparse.scorers.linear.arcs import arc_scores
 from gpuparse.scorers.linear.labels import label_ragged
 from gpuparse.scorers.native import sentences_of
-from gpuparse.scorers.vectors.scorer import vectors_of, with_vectors
+from gpuparse.scorers.vectors.scorer import VectorScorer, vectors_of
 
 GATE = ("tests/test_model.py",)
 SETS = ("mcdonald-2005", "extended")
@@ -149,7 +149,8 @@ def vector_stages(model: Parser, treebank: Treebank) -> list[tuple[str, float, f
         label_templates=replace(model.linear.label_templates, label=()),
         compiled=None,
     )
-    alone = replace(model, scorers=with_vectors(bare, vectors.with_margin(None))).fused
+    after = VectorScorer.after(bare, vectors.with_margin(None))
+    alone = replace(model, scorers=(bare, after)).fused
     assert alone is not None
     work = vector_work(model, batch)
     machine = this_machine()

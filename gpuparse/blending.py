@@ -8,7 +8,6 @@ calibration are the units of cost that it was learned in.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,14 +17,12 @@ from gpuparse.data.vocabulary import Vocabularies
 from gpuparse.engines.engine import Scales
 from gpuparse.errors import ConfigError, one_line
 from gpuparse.features.templates import PARTS, TemplateSet, fields_read
-from gpuparse.features.word_vectors import VectorTemplates, compile_vectors
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser, are_scales
+from gpuparse.scorers.further import FURTHER_SCORERS
 from gpuparse.scorers.linear.pruning import Pruner
 from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.scorers.linear.weights import Weights, quantised, whole_weights
-from gpuparse.scorers.vectors.scorer import vectors_of, with_vectors
-from gpuparse.scorers.vectors.word_vectors import GROUP, KINDS, Addend, WordVectors, added
 
 _LEAST_SCALE = 1e-12  # nats a point of a score, of models that are read
 _MOST_GAIN = 1e12  # points
@@ -54,12 +51,12 @@ class BlendedParser(NamedTuple):
 
     @property
     def has_templates(self) -> bool:
-        """Whether trees are scored by templates, and not by word vectors alone."""
+        """Whether trees are scored by templates, and not by a further scorer alone."""
         return any(getattr(self.parser.linear.templates, part) for part in _OF_TREES)
 
     @property
     def has_label_templates(self) -> bool:
-        """Whether labels are scored by templates, and not by word vectors alone."""
+        """Whether labels are scored by templates, and not by a further scorer alone."""
         templates = self.parser.linear.label_templates
         return templates is not None and bool(templates.label)
 
@@ -67,14 +64,13 @@ class BlendedParser(NamedTuple):
 def blend(shares: Sequence[BlendedParser]) -> Parser:
     """The parser whose scores are the weighted sum of those of several.
 
-    The first one with templates says what else it has: decoder, pruning, record. Labels are
-    compared for one arc, so word vectors add to each the difference from the best in their sum.
+    The first one with templates says what else it has: decoder, pruning, record.
 
     Args: shares: one at least, of loaded models, with weights above 0.
     Returns: It is not calibrated. Its weights have as many bits as the widest of theirs.
     Raises:
-        ConfigError: no sum of them can be made; it says what differs. ScoreError: scores of word
-            vectors are too large.
+        ConfigError: no sum of them can be made; it says what differs. ScoreError: scores are too
+            large.
     Cost: a few passes over the weights.
     """
     for share in shares:
@@ -103,14 +99,24 @@ def blend(shares: Sequence[BlendedParser]) -> Parser:
         raise ConfigError(
             f"{first.name} cannot be blended: scores of trees or labels are too large"
         )
-    section = _section(shares)
-    templates = replace(first.parser.linear.templates, word_vectors=section)
+    _check_further(shares)
+    templates = first.parser.linear.templates
+    for kind in FURTHER_SCORERS.values():
+        templates = kind.common(templates, [each.parser.linear.templates for each in shares])
     label_templates = of_labels.parser.linear.label_templates
     vocabularies = _vocabularies(shares, templates, label_templates)
-    vectors = None
-    if section is not None:
-        points = scale, label_scale
-        templates, vectors = _vectors(shares, of_labels, templates, section, vocabularies, points)
+    sums = []
+    for kind in FURTHER_SCORERS.values():
+        given = [
+            (scorer, (each.value, each.label_value, _label_order(each, of_labels)))
+            for each in shares
+            for scorer in each.parser.scorers[1:]
+            if scorer.kind == kind.kind
+        ]
+        if given:
+            points = scale, label_scale
+            templates, numbers = kind.blended(given, templates, vocabularies, points)
+            sums.append((kind, numbers))
     gains = [each.value * each.parser.min_gain for each in shares if _searches_as(each, first)]
     if not sum(gains) * scale <= _MOST_GAIN:
         raise ConfigError(f"{first.name} cannot be blended: its min_gain is too large")
@@ -126,7 +132,7 @@ def blend(shares: Sequence[BlendedParser]) -> Parser:
         pruner=_pruner([share for share in shares if share.has_templates]),
     )
     return Parser(
-        scorers=with_vectors(linear, vectors),
+        scorers=(linear, *(kind.after(linear, numbers) for kind, numbers in sums)),
         labels=of_labels.parser.labels,
         primary=of_labels.parser.primary,
         decoder=first.parser.decoder,
@@ -155,9 +161,8 @@ def _check(share: BlendedParser, first: BlendedParser) -> None:
     decoders = {one.decoder}
     if not share.has_templates:
         decoders.add(DECODERS[one.decoder].of_arcs)
-    if other.decoder not in decoders or (
-        DECODERS[one.decoder].gives_graphs and vectors_of(other.scorers)
-    ):
+    are_graphs = DECODERS[one.decoder].gives_graphs
+    if other.decoder not in decoders or (are_graphs and len(other.scorers) > 1):
         _refuse(first, share, f"the decoders are {one.decoder} and {other.decoder}")
     if one.single_root != other.single_root:
         _refuse(first, share, "one has trees with one root, the other with any number of roots")
@@ -171,6 +176,20 @@ def _check(share: BlendedParser, first: BlendedParser) -> None:
         rows = one.linear.features.rows.rows, other.linear.features.rows.rows
         if rows[0] != rows[1]:
             _refuse(first, share, f"the tables have {rows[0]:,} and {rows[1]:,} rows")
+
+
+def _check_further(shares: Sequence[BlendedParser]) -> None:
+    """ConfigError unless scorers after the templates are alike."""
+    for kind in FURTHER_SCORERS.values():
+        first = None
+        for share in shares:
+            if all(scorer.kind != kind.kind for scorer in share.parser.scorers[1:]):
+                continue
+            first = first or share
+            sets = (each.parser.linear.templates for each in (first, share))
+            what = kind.difference(*sets, (first.name, share.name))
+            if what:
+                _refuse(first, share, what)
 
 
 def _check_labels(share: BlendedParser, of_labels: BlendedParser) -> None:
@@ -313,50 +332,3 @@ def _vocabularies(
     if not any(map(is_lexicon_field, read)):
         lexicon = None
     return Vocabularies({field: values[field] for field in read}, pos_column, lexicon)
-
-
-def _section(shares: Sequence[BlendedParser]) -> VectorTemplates | None:
-    """That of the first parser with word vectors; ConfigError if others have other templates."""
-    first, section = None, None
-    for share in shares:
-        found = share.parser.linear.templates.word_vectors
-        if found is None:
-            continue
-        if first is None or section is None:
-            first, section = share, found
-            continue
-        for atoms, others, name in (
-            (section.templates, found.templates, first.name),
-            (found.templates, section.templates, share.name),
-        ):
-            alone = [atom for atom in atoms if atom not in others]
-            if alone:
-                what = f"template '{alone[0]}' of word vectors is in {name} alone"
-                _refuse(first, share, one_line(what))
-        if section.templates != found.templates:
-            _refuse(first, share, "the templates of word vectors are in another order")
-        if section.distance != found.distance:
-            _refuse(first, share, "word vectors have other distance buckets")
-        if section.between != found.between:
-            _refuse(first, share, "word vectors look at other fields of words in between")
-        if bool(section.hidden) != bool(found.hidden):
-            _refuse(first, share, "one has a hidden layer of word vectors, the other has none")
-    return section
-
-
-def _vectors(
-    shares: Sequence[BlendedParser], of_labels: BlendedParser, templates: TemplateSet,
-    section: VectorTemplates, vocabularies: Vocabularies, points: tuple[float, float],
-) -> tuple[TemplateSet, WordVectors]:  # fmt: skip
-    """All networks as one, and the templates with its sizes."""
-    addends = [
-        Addend(vectors, each.value, each.label_value, _label_order(each, of_labels))
-        for each in shares
-        if (vectors := vectors_of(each.parser.scorers)) is not None
-    ]
-    has_row = np.any([each.vectors.plan.has_row for each in addends], axis=0)
-    plan = compile_vectors(section, vocabularies, has_row)
-    vectors = added(addends, plan, arc_points=points[0], label_points=points[1])
-    sizes = dict(zip(KINDS, vectors.sizes, strict=True))
-    section = section.of_sizes(hidden=GROUP * len(vectors.heads), **sizes)
-    return replace(templates, word_vectors=section), vectors

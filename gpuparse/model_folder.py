@@ -24,7 +24,6 @@ from gpuparse.engines.engine import Scales
 from gpuparse.errors import ConfigError, DataError, ModelError, did_you_mean, one_line, option
 from gpuparse.features.plan import LINE
 from gpuparse.features.templates import PARTS, TemplateSet, dump_set, fields_read, parse_set
-from gpuparse.features.word_vectors import FURTHER, compile_vectors
 from gpuparse.files import replace_file
 from gpuparse.inference.decoders import DECODERS, Decoder
 from gpuparse.limits import (
@@ -37,21 +36,10 @@ from gpuparse.limits import (
     MAX_YAML_BYTES,
 )
 from gpuparse.parser import Parser, are_scales
+from gpuparse.scorers.further import FURTHER_SCORERS
 from gpuparse.scorers.linear.pruning import Pruner
 from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.scorers.linear.weights import Weights, hashed_map
-from gpuparse.scorers.vectors.scorer import vectors_of, with_vectors
-from gpuparse.scorers.vectors.word_vectors import (
-    BLOCK,
-    GROUP,
-    KINDS,
-    LABEL_LANES,
-    MARGINS,
-    NO_BETWEEN,
-    NO_PAIRS,
-    WordVectors,
-    check_vectors,
-)
 
 FORMAT = 5
 _AS_MODEL: Any = {"form": FORMAT, "what": "model", "hint": "; train it again"}
@@ -74,15 +62,6 @@ _FACTS = {
 MANIFEST = "kinds"  # the fact {stage: kind of its scorer}; a folder without it has _LINEAR
 _LINEAR = {"parser": "linear"}
 _PRUNER = ("pruner_unit", "pruner_threshold", "pruner_heads")
-_VECTORS = "vectors_"  # what the names of arrays and facts of word vectors begin with
-_VALUES = f"{_VECTORS}values"  # the array that says which values have a row
-_KINDS = WordVectors.__annotations__
-_VECTOR_ARRAYS = [name for name, kind in _KINDS.items() if kind is np.ndarray]
-_VECTOR_NUMBERS = [
-    name for name, kind in _KINDS.items() if kind in (int, float) and name not in MARGINS
-]
-# The fields that a folder lacks where vectors do not score what they are of, by the first of them.
-_MAY_LACK = {next(iter(fields)): fields for fields in (*NO_PAIRS.values(), NO_BETWEEN)}
 _POINTS = ("arc_points", "label_points")  # facts that a blend lacks
 _WORDS = {"labels", "primary", "pos_column", "values"}
 _MAX_ROWS = 1 << 31
@@ -110,9 +89,8 @@ def pack_parser(parser: Parser) -> dict[str, bytes]:
         tensors["labels"] = parser.linear.label_weights.array
     if parser.linear.pruner:
         tensors["pruner"] = parser.linear.pruner.weights.array
-    vectors = vectors_of(parser.scorers)
-    if vectors:
-        tensors |= _arrays_of(vectors)
+    for scorer in parser.scorers[1:]:
+        tensors |= FURTHER_SCORERS[scorer.kind].arrays(scorer)
     label_templates = parser.linear.label_templates
     words = {
         "labels": list(parser.labels),
@@ -146,11 +124,8 @@ def pack_parser(parser: Parser) -> dict[str, bytes]:
             "pruner_threshold": parser.linear.pruner.threshold,
             "pruner_heads": parser.linear.pruner.max_heads,
         }
-    if vectors:
-        numbers = _stored(_VECTOR_NUMBERS, _absent(tensors))
-        facts |= {_VECTORS + name: getattr(vectors, name) for name in numbers}
-        margins = {_VECTORS + name: getattr(vectors, name) for name in MARGINS}
-        facts |= {name: margin for name, margin in margins.items() if margin >= 0}
+    for scorer in parser.scorers[1:]:
+        facts |= FURTHER_SCORERS[scorer.kind].facts(scorer, tensors)
     facts["texts"] = {name: sha256(text.encode()) for name, text in texts.items()}
     packed = array_file.pack(facts, tensors, form=FORMAT)
     return {name: text.encode() for name, text in texts.items()} | {WEIGHTS: packed}
@@ -259,8 +234,7 @@ def _assemble(opened: array_file.Opened, texts: dict[str, str]) -> Parser:
     label_templates = None
     if words["labels"]:
         label_templates = parse_set(texts[LABEL_FEATURES], LABEL_FEATURES)
-        vectors = templates.word_vectors
-        if not (label_templates.label or (vectors and vectors.label)):
+        if not (label_templates.label or templates.scores_labels):
             raise ValueError(f"{LABEL_FEATURES} has no label templates")
     elif texts[LABEL_FEATURES]:
         raise ValueError(f"{LABEL_FEATURES}, but no labels")
@@ -273,7 +247,6 @@ def _assemble(opened: array_file.Opened, texts: dict[str, str]) -> Parser:
         pruner = Pruner(
             Weights(tensors["pruner"]), decoder.of_arcs, *(facts[name] for name in _PRUNER)
         )
-    numbers = _read_vectors(opened, templates, vocabularies, len(words["labels"]))
     linear = LinearScorer(
         templates=templates,
         label_templates=label_templates,
@@ -295,8 +268,9 @@ def _assemble(opened: array_file.Opened, texts: dict[str, str]) -> Parser:
         least = features.rows.rows + linear.plan.arcs.dense_lines * LINE
         if not decoder.is_higher_order or len(pruner.weights.array) != least:
             raise ValueError("the weights of the pruning parser come from another model")
+    further = (kind.read(opened, linear, len(words["labels"])) for kind in FURTHER_SCORERS.values())
     return Parser(
-        scorers=with_vectors(linear, numbers),
+        scorers=(linear, *(scorer for scorer in further if scorer is not None)),
         labels=words["labels"],
         primary=words["primary"],
         decoder=facts["decoder"],
@@ -347,8 +321,7 @@ def _check_templates(templates: TemplateSet, decoder: Decoder) -> None:
     """
     given = {part for part in PARTS if part != "label" and getattr(templates, part)}
     fits = given <= {"arc", "guide", *decoder.parts}
-    if templates.word_vectors:
-        fits &= all(kind in given or not getattr(templates.word_vectors, kind) for kind in FURTHER)
+    fits &= given.issuperset(templates.further_parts)
     if not fits or (decoder.needs and given.isdisjoint(decoder.needs)):
         raise ValueError("the files of the folder come from different models")
 
@@ -363,11 +336,10 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
     expected |= {MANIFEST} & facts.keys()
     expected |= set(_POINTS) if facts.keys() & set(_POINTS) else set()
     names = {"arcs"} | (tensors.keys() & {"labels", "pruner"})
-    if _VALUES in tensors:
-        absent = _absent(tensors)
-        expected |= {_VECTORS + name for name in _stored(_VECTOR_NUMBERS, absent)}
-        expected |= {_VECTORS + name for name in MARGINS} & facts.keys()
-        names |= {_VALUES, *(_VECTORS + name for name in _stored(_VECTOR_ARRAYS, absent))}
+    for further in FURTHER_SCORERS.values():
+        of_facts, of_arrays = further.names(facts, tensors)
+        expected |= of_facts
+        names |= of_arrays
     for found, wanted in (
         (set(facts), expected),
         (set(tensors), names),
@@ -418,79 +390,6 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
         )
     if any(wrong.values()):
         raise ValueError(", ".join(name for name, is_wrong in wrong.items() if is_wrong))
-
-
-def _arrays_of(vectors: WordVectors) -> dict[str, np.ndarray]:
-    """The arrays that a folder has of word vectors, without empty ones of what is not scored."""
-    arrays = {name: getattr(vectors, name) for name in _VECTOR_ARRAYS}
-    may_lack = {name for fields in _MAY_LACK.values() for name in fields}
-    kept = {
-        _VECTORS + name: array
-        for name, array in arrays.items()
-        if len(array) or name not in may_lack
-    }
-    return kept | {_VALUES: vectors.plan.has_row.astype(np.uint8)}
-
-
-def _absent(tensors: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The fields of word vectors that a folder with these arrays lacks, and their values."""
-    absent: dict[str, Any] = {}
-    for name, fields in _MAY_LACK.items():
-        if _VECTORS + name not in tensors:
-            absent |= fields
-    return absent
-
-
-def _stored(names: list[str], absent: Mapping[str, Any]) -> list[str]:
-    """The fields of word vectors that a folder has, of some of them."""
-    return [name for name in names if name not in absent]
-
-
-def _read_vectors(
-    opened: array_file.Opened,
-    templates: TemplateSet,
-    vocabularies: Vocabularies,
-    n_labels: int,
-) -> WordVectors | None:
-    """The word vectors of a folder, all of whose facts and arrays are there.
-
-    Raises: TypeError, ValueError: they are not as they should be.
-    """
-    facts, tensors = opened.facts, opened.arrays
-    section = templates.word_vectors
-    if (section is None) != (_VALUES not in tensors):
-        raise ValueError("word vectors without templates, or templates without vectors")
-    if section is None:
-        return None
-    values = tensors[_VALUES]
-    if values.dtype != np.uint8 or values.max(initial=0) > 1:
-        raise ValueError(f"{_VALUES}: 0 or 1 is expected for each value")
-    plan = compile_vectors(section, vocabularies, values.astype(np.bool_))
-    absent = _absent(tensors)
-    names = _stored(_VECTOR_NUMBERS, absent)
-    numbers: dict[str, Any] = {name: facts[_VECTORS + name] for name in names}
-    wrong = [name for name, number in numbers.items() if type(number) is not _KINDS[name]]
-    if wrong:
-        raise TypeError(f"{_VECTORS}{wrong[0]} is not a number of its kind")
-    names = _stored(_VECTOR_ARRAYS, absent)
-    arrays: dict[str, Any] = {name: tensors[_VECTORS + name] for name in names}
-    margins: Any = {name: facts.get(_VECTORS + name, -1) for name in MARGINS}
-    vectors = WordVectors(plan=plan, **absent, **arrays, **numbers, **margins)
-    if not opened.is_known:  # it was checked with the same texts, whose sums are in the facts
-        check_vectors(vectors)
-    label = section.label if n_labels else 0
-    sizes = (
-        (len(vectors.table), plan.n_rows, 1),
-        (len(vectors.heads) * GROUP, section.hidden, BLOCK),
-        *(
-            (found, label if kind == "label" else getattr(section, kind), BLOCK)
-            for kind, found in zip(KINDS, vectors.sizes, strict=True)
-        ),
-        (len(vectors.label_constants), n_labels if label else 0, LABEL_LANES),
-    )
-    if any(found != -(-wanted // block) * block for found, wanted, block in sizes):
-        raise ValueError("the word vectors come from another model")
-    return vectors
 
 
 def _is_number(value: object, most: float) -> bool:

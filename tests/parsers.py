@@ -4,12 +4,13 @@ from dataclasses import fields, replace
 from typing import Any
 
 from gpuparse.parser import Parser
-from gpuparse.scorers.vectors.scorer import vectors_of, with_vectors
+from gpuparse.scorers.vectors.scorer import VectorScorer, vectors_of
 
 
 def parser_with(parser: Parser, **changes: Any) -> Parser:
     """A parser with other fields, its own or those of its templates, or with other `vectors`."""
     own = {name: changes.pop(name) for name in {f.name for f in fields(parser)} & changes.keys()}
     numbers = changes.pop("vectors", vectors_of(parser.scorers))
-    scorers = with_vectors(replace(parser.linear, **changes), numbers)
+    linear = replace(parser.linear, **changes)
+    scorers = (linear, *([VectorScorer.after(linear, numbers)] if numbers else []))
     return replace(parser, **({"scorers": scorers} | own))

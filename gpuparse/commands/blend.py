@@ -15,7 +15,6 @@ from gpuparse.jobs.progress import program, say, silent
 from gpuparse.model_folder import load_parser, save_parser, sum_of_folder
 from gpuparse.parser import Parser
 from gpuparse.pipeline import NO_STAGES, Pipeline, load_stages, write_stages
-from gpuparse.scorers.vectors.scorer import vectors_of
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -108,10 +107,10 @@ _weight.__name__ = "number from 0.001 to 1000"  # argparse: "invalid NAME value"
 
 def _content(parser: Parser) -> str:
     """What scores trees, such as "first-order templates of 16 bits, 2 networks of word vectors"."""
-    bits, vectors = 8 * parser.linear.arcs.array.dtype.itemsize, vectors_of(parser.scorers)
+    bits = 8 * parser.linear.arcs.array.dtype.itemsize
     parts = [f"templates of {bits} bits"] if parser.linear.templates.arc else []
-    if vectors is not None:
-        parts.append(f"word vectors of {plural(vectors.networks, 'network')}")
+    if parser.fused and parser.fused.addend:
+        parts.append(parser.fused.addend.content)
     return f"{parser.decoder}, {' and '.join(parts)}"
 
 

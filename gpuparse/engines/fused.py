@@ -1,7 +1,7 @@
 """The fused engine: token values to heads and labels in native calls that score and search."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -10,12 +10,14 @@ from gpuparse.data.batch import Batch, Encoded, incomplete
 from gpuparse.engines.admission import run_in_parts
 from gpuparse.engines.engine import FoundTrees, How, Marginals, Wanted, empty_marginals
 from gpuparse.engines.found import Found, GraphArcs, arcs_of_cells, found_graphs
+from gpuparse.engines.fused_features import SentenceFeatures
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.scorers.linear.pruning import all_cells, prune
 from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.scorers.native import (
     ArcCells,
     GraphHeads,
+    NativeAddend,
     make_scorer,
     make_search,
     require_all,
@@ -24,18 +26,6 @@ from gpuparse.scorers.native import (
 from gpuparse.scorers.scorer import Scorer
 
 _NONE = np.zeros(0, np.int64)
-
-
-@runtime_checkable
-class NativeAddend(Protocol):
-    """A scorer that native code adds to the scores of templates."""
-
-    @property
-    def struct(self) -> native.Struct:
-        """As native code takes it."""
-
-    def room(self, batch: Batch) -> np.ndarray | None:
-        """Room for what it computes of a batch once, for trees and for labels."""
 
 
 def fused_engine(scorers: Sequence[Scorer], wanted: Wanted) -> "Fused | None":
@@ -53,7 +43,7 @@ class Fused:
     """Scoring and search of templates, and of what is added to them, in native code."""
 
     def __init__(self, linear: LinearScorer, addend: NativeAddend | None, wanted: Wanted) -> None:
-        self._linear, self._addend, self._wanted = linear, addend, wanted
+        self._linear, self.addend, self.wanted = linear, addend, wanted
         self._decoder = DECODERS[wanted.decoder]
         self.added = None if addend is None else addend.struct
         self.scorer = make_scorer(
@@ -182,7 +172,7 @@ class Fused:
 
     def label_graphs(self, batch: Encoded, heads: np.ndarray, arcs: GraphArcs) -> None:
         """See `Engine`; `arcs` may be of more sentences."""
-        graphs = GraphHeads(arcs.starts(len(heads)), arcs.heads, self._wanted.may_be_primary)
+        graphs = GraphHeads(arcs.starts(len(heads)), arcs.heads, self.wanted.may_be_primary)
         self._label(batch, heads, graphs, arcs.labels)
 
     def score_trees(self, batch: Batch, heads: np.ndarray, scores: np.ndarray) -> None:
@@ -196,6 +186,10 @@ class Fused:
             )
         )
 
+    def features_of(self, batch: Batch, labels: Sequence[str]) -> SentenceFeatures:
+        """The features of the parts of a batch of one sentence; labels: their names."""
+        return SentenceFeatures(self, self._linear, labels, batch)
+
     def empty(self, batch: Batch) -> Found:
         """Room for what is found, by token."""
         heads, labels = np.full((2, batch.n_tokens), -1, np.int64)
@@ -208,9 +202,9 @@ class Fused:
 
     def kept(self, batch: Batch) -> np.ndarray | None:
         """Room for what trees and labels share."""
-        if self._label_plan is None or self._addend is None:
+        if self._label_plan is None or self.addend is None:
             return None
-        return self._addend.room(batch)
+        return self.addend.room(batch)
 
     def find_trees(
         self,
@@ -251,7 +245,7 @@ class Fused:
         Returns: (B,) logarithms of the sums over all trees.
         Cost: one scoring of all arcs and the sums over trees.
         """
-        log_partitions, scales = np.zeros(len(batch)), self._wanted.scales
+        log_partitions, scales = np.zeros(len(batch)), self.wanted.scales
         require_all(
             native.call(
                 "find_marginals_batch", sentences_of(batch, known), self.scorer, self.search,
@@ -267,7 +261,7 @@ class Fused:
         assert self._linear.label_weights is not None
         native.call(
             "find_label_marginals_batch", sentences_of(batch), self._label_plan,
-            self._linear.label_weights.array, self.added, self._wanted.scales.label, found.heads,
+            self._linear.label_weights.array, self.added, self.wanted.scales.label, found.heads,
             found.labels, marginals,
         )  # fmt: skip
 
@@ -295,7 +289,7 @@ class Fused:
         arcs = all_cells(batch, firsts)
         prune(
             batch, linear.plan, linear.features.rows, linear.pruner, known, arcs,
-            single_root=self._wanted.single_root,
+            single_root=self.wanted.single_root,
         )  # fmt: skip
         return ArcCells(*arcs)
 
@@ -324,6 +318,6 @@ class Fused:
         assert graphs.arcs is not None
         arcs = graphs.arcs
         starts = arcs.starts(len(found.heads))
-        heads_of_arcs = GraphHeads(starts, arcs.heads, self._wanted.may_be_primary)
+        heads_of_arcs = GraphHeads(starts, arcs.heads, self.wanted.may_be_primary)
         run_in_parts(label, batch, How(how.batch_size, how.threads))
         return found_graphs(found.heads, found.labels, [arcs])

@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpuparse.data.atoms import Atom, checked_field, parse_atom
 from gpuparse.data.batch import UNKNOWN, Batch, word_places
 from gpuparse.data.vocabulary import Vocabularies
 from gpuparse.errors import ConfigError
-from gpuparse.features.atoms import Atom, checked_field, parse_atom
 from gpuparse.limits import MAX_BETWEEN_VALUES, MAX_DISTANCE, MAX_VECTOR_TEMPLATES
 
 SECTION = "word_vectors"
@@ -66,9 +66,16 @@ class VectorTemplates:
     grandparent: int = 0
     between: str | None = None
 
-    def fields(self) -> set[str]:
-        """The fields that are looked at."""
-        return {atom.field for atom in self.templates} | ({self.between} if self.between else set())
+    @property
+    def reads(self) -> dict[str, str]:
+        """The field that each template looks at, by its text."""
+        between = {_BETWEEN + self.between: self.between} if self.between else {}
+        return {str(atom): atom.field for atom in self.templates} | between
+
+    @property
+    def width(self) -> int:
+        """Numbers of a row of the table."""
+        return 2 * (self.hidden or self.arc + self.sibling + self.grandparent + self.label)
 
     def times(self, networks: int) -> "VectorTemplates":
         """The sizes of several such networks in one.
@@ -280,11 +287,10 @@ def parse_vectors(content: object) -> VectorTemplates:
 def dump_vectors(templates: VectorTemplates) -> dict[str, Any]:
     """The section as `parse_vectors` reads it."""
     sizes = {name: getattr(templates, name) for name in _SIZES}
-    between = [_BETWEEN + templates.between] if templates.between else []
     return {
         **{name: size for name, size in sizes.items() if size or name not in _OPTIONAL},
         "distance": list(templates.distance),
-        "templates": [*map(str, templates.templates), *between],
+        "templates": list(templates.reads),
     }
 
 

@@ -61,7 +61,7 @@ def expectations(
             f"train: {plural(len(treebank), 'sentence is', 'sentences are')} few: models of 50"
             " sentences score 10 to 20 points lower than models of some thousand sentences"
         )
-        if arcs.word_vectors and not arcs.arc:
+        if not arcs.arc:
             few += (
                 ", and word vectors alone are then worse than templates; choose `default` or"
                 " templates alone"
@@ -91,9 +91,6 @@ def _templates(arcs: TemplateSet, labels: TemplateSet | None, pos_column: int) -
     for part in PARTS:
         if part != "label":
             yield from (read(template, template.fields()) for template in getattr(arcs, part))
-    if vectors := arcs.word_vectors:
-        yield from (read(atom, [atom.field]) for atom in vectors.templates)
-        if vectors.between:
-            yield read(f"between.{vectors.between}", [vectors.between])
+    yield from (read(text, [field]) for text, field in arcs.further_reads.items())
     if labels is not None:
         yield from (read(template, template.fields()) for template in labels.label)

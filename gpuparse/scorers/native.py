@@ -3,7 +3,7 @@
 Structs here are those of native/api/scoring.h and native/api/parsing.h, by the same names.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -14,9 +14,44 @@ from gpuparse.features.plan import Plan
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.search import Search
 from gpuparse.scorers.linear.weights import JointLabels, RowMap, Weights
-from gpuparse.scorers.vectors.word_vectors import WordVectors
 
 _NONE = np.zeros(0, np.int64)
+
+
+class ExplainedAddend(Protocol):
+    """What is added to the scores of templates in one sentence of N nodes.
+
+    name: in the place of a template. has_labels: whether labels are scored.
+    pairs: (N, N) of a pair, by kind of parts: "arc" (h, m), "sibling" (s, m), "grandparent" (g, m).
+    open_arcs: (N, N) bool, the arcs that templates score too.
+    """
+
+    name: str
+    has_labels: bool
+    pairs: dict[str, np.ndarray]
+    open_arcs: np.ndarray
+
+    def leaves_open(self, scores: np.ndarray) -> bool:
+        """Whether templates score the labels of an arc too; scores: (labels,), what is added."""
+
+
+@runtime_checkable
+class NativeAddend(Protocol):
+    """A scorer that native code adds to the scores of templates."""
+
+    @property
+    def struct(self) -> native.Struct:
+        """As native code takes it."""
+
+    def room(self, batch: Batch) -> np.ndarray | None:
+        """Room for what it computes of a batch once, for trees and for labels."""
+
+    @property
+    def content(self) -> str:
+        """What it consists of, for messages."""
+
+    def explained(self, sentences: native.Struct, n_nodes: int) -> ExplainedAddend:
+        """Its scores in one sentence."""
 
 
 class Sentences(NamedTuple):
@@ -43,7 +78,7 @@ class NativeScorer(NamedTuple):
     weights: np.ndarray
     rows: RowMap
     joint: JointLabels | None
-    vectors: Any  # WordVectors, or the struct made of it, or None
+    vectors: native.Struct | None  # of a `NativeAddend`
 
 
 class ArcCells(NamedTuple):
@@ -69,7 +104,7 @@ def make_scorer(
     weights: Weights,
     rows: RowMap,
     joint: JointLabels | None = None,
-    vectors: WordVectors | native.Struct | None = None,
+    vectors: native.Struct | None = None,
 ) -> native.Struct:
     """What parts are scored with, for many batches; values of weights (R, 1) may change."""
     scorer = NativeScorer(plan, weights.array.reshape(-1), rows, joint, vectors)

@@ -30,3 +30,6 @@ def test_the_table_has_a_column_for_each_checkout():
     known = {str(row[0]): row[1] for row in report.rows}
     assert known["files in the package"] > known["Python files in the package"] > 50
     assert known["lines of C++"] > 1000
+    assert known["type names that are defined more than once"] == 0
+    assert known["files of the package that name a scorer outside its folder"] <= 10
+    assert known["words of docs"] <= 30_000

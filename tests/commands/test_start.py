@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -38,3 +39,15 @@ def test_the_library_loads_no_torch():
 def test_inference_loads_torch_at_most():
     loaded = run_python("import gpuparse.inference, gpuparse.inference.decoders")
     assert set(loaded) <= {"torch", "triton"}, "torch loads triton where it is installed"
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted on Linux")
+def test_a_command_starts_no_threads_of_matrix_products():
+    code = """
+import os, pathlib
+from gpuparse.__main__ import main
+main(["configs"])
+assert "numpy" in sys.modules and "OPENBLAS_NUM_THREADS" not in os.environ
+assert len(list(pathlib.Path("/proc/self/task").iterdir())) == 1
+"""
+    assert run_python(code) == []

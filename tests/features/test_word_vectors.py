@@ -170,7 +170,7 @@ def test_auto_counts_by_the_size_of_the_treebank(
 ):
     treebank = treebank_of(random_sentences(3, 3, 9))
     vectors = vectors_of(SECTION.replace("w.feats.*", "between.form"))
-    vocabularies = Vocabularies.build(treebank, sorted(vectors.fields()), 3)
+    vocabularies = Vocabularies.build(treebank, sorted(set(vectors.reads.values())), 3)
     batch = Encoder(vocabularies).encode(treebank)
     monkeypatch.setattr(word_vectors, "FEW_WORDS", few_words)
     found = frequent_values(vectors, vocabularies, batch, "auto")
@@ -182,7 +182,7 @@ def test_auto_counts_by_the_size_of_the_treebank(
 def test_few_values_of_words_in_between_are_told_apart(monkeypatch: pytest.MonkeyPatch):
     treebank = treebank_of(random_sentences(3, 40, 9))
     vectors = vectors_of(SECTION.replace("w.feats.*", "between.form"))
-    vocabularies = Vocabularies.build(treebank, sorted(vectors.fields()), 3)
+    vocabularies = Vocabularies.build(treebank, sorted(set(vectors.reads.values())), 3)
     batch = Encoder(vocabularies).encode(treebank)
     counts = np.bincount(batch.values[vocabularies.fields.index("form"), word_places(batch)])
     frequent = np.sort(counts[UNKNOWN + 1 :])[::-1]

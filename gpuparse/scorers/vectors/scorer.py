@@ -12,10 +12,11 @@ from gpuparse import native
 from gpuparse.cached import cached_property
 from gpuparse.data.batch import Batch, Encoded
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ScoreError
+from gpuparse.errors import ScoreError, plural
 from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.scorers.scorer import Scorer
 from gpuparse.scorers.sizes import PartSize, sentence_cells
+from gpuparse.scorers.vectors.explained import ExplainedVectors
 from gpuparse.scorers.vectors.word_vectors import WordVectors
 
 if TYPE_CHECKING:
@@ -49,6 +50,22 @@ class VectorScorer:
     def __getstate__(self) -> dict[str, Any]:
         """The fields, for pickle and copy; what was made of them is made again."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def after(cls, linear: LinearScorer, numbers: WordVectors) -> VectorScorer:
+        """Word vectors after a scorer of templates."""
+        labels = linear.label_weights
+        n_labels = 0 if labels is None else labels.array.shape[1]
+        return cls(numbers, n_labels, linear.labels_with_trees)
+
+    @property
+    def content(self) -> str:
+        """What it consists of, for messages."""
+        return f"word vectors of {plural(self.numbers.networks, 'network')}"
+
+    def explained(self, sentences: native.Struct, n_nodes: int) -> ExplainedVectors:
+        """Its scores in one sentence, for explanations."""
+        return ExplainedVectors(self.numbers, sentences, n_nodes)
 
     @property
     def has_labels(self) -> bool:
@@ -134,12 +151,3 @@ def vectors_of(scorers: Iterable[Scorer]) -> WordVectors | None:
     """The word vectors among scorers; None: there are none."""
     found = (each.numbers for each in scorers if isinstance(each, VectorScorer))
     return next(found, None)
-
-
-def with_vectors(linear: LinearScorer, numbers: WordVectors | None) -> tuple[Scorer, ...]:
-    """A scorer of templates, and word vectors after it if there are any."""
-    if numbers is None:
-        return (linear,)
-    labels = linear.label_weights
-    n_labels = 0 if labels is None else labels.array.shape[1]
-    return linear, VectorScorer(numbers, n_labels, linear.labels_with_trees)

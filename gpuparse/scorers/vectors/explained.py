@@ -1,0 +1,48 @@
+"""What word vectors score in one sentence, for explanations."""
+
+import numpy as np
+
+from gpuparse import native
+from gpuparse.scorers.vectors.word_vectors import KINDS, MOST_POINTS, WordVectors
+
+
+class ExplainedVectors:
+    """See `gpuparse.scorers.native.ExplainedAddend`.
+
+    Templates score the arcs too whose vectors score about as much as those of the best head.
+    """
+
+    name = "word vectors"  # in the place of a template
+
+    def __init__(self, vectors: WordVectors, sentences: native.Struct, n_nodes: int) -> None:
+        self._vectors, self.has_labels = vectors, vectors.scores("label")
+        self.pairs: dict[str, np.ndarray] = {}
+        for number, kind in enumerate(KINDS[:-1]):
+            if vectors.scores(kind):
+                scores = np.zeros((1, n_nodes, n_nodes))
+                native.call("score_vectors_batch", sentences, vectors, number, scores)
+                self.pairs[kind] = scores[0]
+        self.open_arcs = self._open_arcs(self.pairs["arc"])
+
+    def leaves_open(self, scores: np.ndarray) -> bool:
+        """See `ExplainedAddend`; the best score is 0."""
+        if self._vectors.label_margin < 0:
+            return True
+        return int((scores >= -self._margin("label")).sum()) > 1
+
+    def _open_arcs(self, scores: np.ndarray) -> np.ndarray:
+        is_arc = ~np.eye(len(scores), dtype=np.bool_)
+        is_arc[:, 0] = False
+        if self._vectors.arc_margin < 0:
+            return is_arc
+        scores = np.where(is_arc, scores, -np.inf)
+        is_close = is_arc & (scores >= scores.max(0) - self._margin("arc"))
+        return is_close & (is_close.sum(0) > 1)
+
+    def _margin(self, kind: str) -> int:
+        """The margin of a kind as a score."""
+        margin, multiplier, shift = (
+            int(getattr(self._vectors, f"{kind}_{name}"))
+            for name in ("margin", "multiplier", "shift")
+        )
+        return min((margin * multiplier + ((1 << shift) >> 1)) >> shift, MOST_POINTS)
