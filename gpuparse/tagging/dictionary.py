@@ -1,8 +1,9 @@
 """A dictionary: how often each name (a word, a word with its tag) had each tag in training."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import getitem
+from typing import TypeVar
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from gpuparse.errors import plural
 from gpuparse.limits import MAX_CANDIDATES
 from gpuparse.sequences.tags import starts_of
 
+Tag = TypeVar("Tag", int, str)
 _NOTHING = np.empty(0, np.int32)
 _TAB, _LINE_FEED = ord("\t"), ord("\n")
 MAX_NAMES = 1 << 22
@@ -110,9 +112,9 @@ class Dictionary:
         }
 
 
-def counted(names: Sequence[str], tags: Sequence[int]) -> dict[str, Counter[int]]:
+def counted(names: Iterable[str], tags: Iterable[Tag]) -> dict[str, Counter[Tag]]:
     """How often each name has each tag."""
-    counts: dict[str, Counter[int]] = {}
+    counts: dict[str, Counter[Tag]] = {}
     for name, tag in zip(names, tags, strict=True):
         counts.setdefault(name, Counter())[tag] += 1
     return counts

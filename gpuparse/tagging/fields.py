@@ -16,7 +16,6 @@ upos, xpos, feats      these columns
 import re
 import unicodedata
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -225,14 +224,6 @@ def _capitals(letters: np.ndarray, firsts: np.ndarray, counts: np.ndarray) -> np
     is_capital = capital > some
     level = 4 + (of_sentences > 0) + is_capital + (is_capital & (upper >= some))
     return level + 4 * (counts < _SHORT)
-
-
-def counts_by_word(words: Iterable[str], tags: Iterable[str]) -> dict[str, Counter[str]]:
-    """How often each word has each tag."""
-    counts: dict[str, Counter[str]] = {}
-    for word, tag in zip(words, tags, strict=True):
-        counts.setdefault(word, Counter())[tag] += 1
-    return counts
 
 
 def seen_without_itself(

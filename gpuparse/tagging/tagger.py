@@ -45,7 +45,6 @@ from gpuparse.tagging.dictionary import Dictionary, combined, counted, joined_ca
 from gpuparse.tagging.fields import (
     SeenTags,
     WordFields,
-    counts_by_word,
     is_field,
     seen_without_itself,
     value_of,
@@ -420,7 +419,7 @@ def learn_tagger(
     lowers = [word.lower() for word in words]
     has_feats = set(feats) != {"_"}
     share = 0.5 if has_feats else 1.0
-    counts = counts_by_word(lowers, upos)
+    counts = counted(lowers, upos)
     templates = load_sequence_templates(config.features, is_field)
     fields = WordFields(templates.fields, SeenTags(counts.get))
     seen = {"seen": seen_without_itself(lowers, upos, counts)}
@@ -444,7 +443,7 @@ def learn_tagger(
     names = ["\t".join(pair) for pair in pairs]
     new: dict[str, list[Tag]] = {
         name: [(name.partition("\t")[0], text) for text in composed(of_pair)]
-        for name, of_pair in counts_by_word(names, feats).items()
+        for name, of_pair in counted(names, feats).items()
     }
     counts_of_tags = Counter(tags)
     counts_of_tags.update(dict.fromkeys((tag for found in new.values() for tag in found), 0))
@@ -470,7 +469,7 @@ def learn_tagger(
     words_and_upos = list(map(_word_and_upos, keys))
     sequences = Tagger(model, known, untrained, *of_feats)._feats_of(
         treebank, gold, ids, forms,
-        seen_without_itself(words_and_upos, feats, counts_by_word(words_and_upos, feats)),
+        seen_without_itself(words_and_upos, feats, counted(words_and_upos, feats)),
     )  # fmt: skip
     learned = learn_sequences(
         sequences, gold_feats, feats_templates, feats_table,
