@@ -18,11 +18,7 @@ from gpuparse.array_file import check_names
 from gpuparse.cached import cached_property
 from gpuparse.data.columns import joined_names
 from gpuparse.errors import ConfigError, ModelError, one_line
-from gpuparse.formats.paragraphs import (
-    are_spaces,
-    byte_offsets,
-    segments,
-)
+from gpuparse.formats.paragraphs import are_spaces, byte_offsets, segments
 from gpuparse.formats.text import TextChunk
 from gpuparse.limits import MAX_SENTENCE
 from gpuparse.sequences.model import ARRAYS, SequenceModel, Sequences, unpacked
