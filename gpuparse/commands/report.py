@@ -13,7 +13,7 @@ from gpuparse.evaluation.treebanks import (
 )
 from gpuparse.files import check_new_file, replace_file
 from gpuparse.jobs.progress import program, say
-from gpuparse.lab.report import gold_of, is_folder, system_of
+from gpuparse.lab.report import gold_of, system_of
 from gpuparse.lab.report_page import Report, page
 
 PAGE = "report.html"
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     for run in runs:
         if run != "-" and not os.path.exists(run):
             raise DataError(f"{run}: no such folder of a model, and no such file")
-    output = options.output or (Path(options.run) / PAGE if is_folder(options.run) else PAGE)
+    output = options.output or (Path(options.run) / PAGE if os.path.isdir(options.run) else PAGE)
     check_new_file(output, force=options.force)
     gold, part = gold_of(runs, options.gold)
     ignored = ignored_words(gold, options)

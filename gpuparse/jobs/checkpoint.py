@@ -116,7 +116,7 @@ def write_checkpoint(
     Cost: one copy of the weights to the disk.
     """
     (output / FOLDER).mkdir(exist_ok=True)
-    _write(output / FOLDER / name, origin, checkpoint.learning_seconds, checkpoint.state)
+    _write(output / FOLDER / name, origin, checkpoint)
 
 
 class States:
@@ -158,8 +158,7 @@ def read_checkpoint(output: Path, origin: Origin, name: str = STATE) -> Checkpoi
         for stage in sorted((output / FOLDER / STAGES).glob("*")):
             _read(stage, output, origin)
         return None
-    seconds, state = _read(path, output, origin)
-    return Checkpoint(state, seconds)
+    return _read(path, output, origin)
 
 
 class KeptStages(NamedTuple):
@@ -184,21 +183,21 @@ class KeptStages(NamedTuple):
         """
         path = self._path(name)
         if path.exists():
-            return _read(path, self.output, self.origin)[1]
+            return _read(path, self.output, self.origin).state
         learned = learn()
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write(path, self.origin, 0.0, learned)
+        _write(path, self.origin, Checkpoint(learned, 0.0))
         return learned
 
 
-def _write(path: Path, origin: Origin, seconds: float, arrays: dict[str, np.ndarray]) -> None:
-    receipt = Receipt(origin, {_SECONDS: seconds})
+def _write(path: Path, origin: Origin, kept: Checkpoint) -> None:
+    receipt = Receipt(origin, {_SECONDS: kept.learning_seconds})
     with replace_file(path, force=True) as file:
-        file.write(array_file.pack({_RECEIPT: receipt.as_text()}, arrays, form=FORMAT))
+        file.write(array_file.pack({_RECEIPT: receipt.as_text()}, kept.state, form=FORMAT))
 
 
-def _read(path: Path, output: Path, origin: Origin) -> tuple[float, dict[str, np.ndarray]]:
-    """The seconds and arrays of `_write`, if they are of the same origin."""
+def _read(path: Path, output: Path, origin: Origin) -> Checkpoint:
+    """What `_write` wrote, if it is of the same origin."""
     again = f"give {option('force', True)} to start again"
     try:
         facts, state = array_file.read(path, form=FORMAT, what="state")
@@ -209,4 +208,4 @@ def _read(path: Path, output: Path, origin: Origin) -> tuple[float, dict[str, np
     except ModelError as error:
         raise ModelError(f"{error}; {again}") from error
     receipt.origin.check(origin, output, again)
-    return seconds, state
+    return Checkpoint(state, seconds)

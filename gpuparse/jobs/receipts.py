@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,10 +30,6 @@ class Origin:
     options: dict[str, Any]
     contents: dict[str, str]
     version: str = __version__
-
-    def with_contents(self, more: dict[str, str]) -> Origin:
-        """The origin of work that depends on more files."""
-        return replace(self, contents=self.contents | more)
 
     def differences(self, now: Origin) -> list[str]:
         """What differs in another origin, a line each, such as "seed was 1 and is now 2"."""
@@ -84,10 +80,6 @@ class Receipt:
 
     origin: Origin
     result: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def is_done(self) -> bool:
-        return bool(self.result)
 
     @classmethod
     def of_text(cls, text: str | bytes, path: Path, advice: str) -> Self:

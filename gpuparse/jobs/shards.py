@@ -8,7 +8,7 @@ import io
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -360,7 +360,7 @@ class Sharded:
         )
 
     def _origin(self, of_input: str) -> Origin:
-        return self._recipe.with_contents({_INPUT: of_input})
+        return replace(self._recipe, contents=self._recipe.contents | {_INPUT: of_input})
 
     def _make_cuts(self) -> list[int]:
         """The ends of the runs, n + 1 of them from 0 on, in the unit of the input."""

@@ -249,7 +249,7 @@ class Folds:
     def is_finished(self, fold: int) -> bool:
         """Whether a fold is parsed already."""
         receipt = self._receipt(self._paths(fold)[0])
-        return receipt is not None and receipt.is_done
+        return receipt is not None and bool(receipt.result)
 
     def parse(
         self, fold: int, *, threads: int, watch: Callable[[events.LearningEvent], None]

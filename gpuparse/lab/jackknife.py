@@ -10,7 +10,6 @@ import numpy as np
 from gpuparse.config import RunConfig
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
-from gpuparse.features.templates import TemplateSet
 from gpuparse.files import check_new_file
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.gold import check_treebanks, guides_of, read_gold, with_fitting_decoder
@@ -53,8 +52,34 @@ def jackknifed(
         graphs=DECODERS[config.decoder].gives_graphs, tell=tell, partial=config.data.partial,
     ).treebank  # fmt: skip
     guides = guides_of(config, "train", treebank)
-    parser = _FoldParser(treebank, guides, templates, labels, config)
-    return treebank, _predicted(parser, consecutive_folds(len(treebank), n_folds), n_threads, quiet)
+    folds = consecutive_folds(len(treebank), n_folds)
+    total = config.learning.epochs * (len(folds) - 1) * len(treebank)
+    stopped, lock = threading.Event(), threading.Lock()
+    pool = ThreadPoolExecutor(min(n_threads, len(folds)))
+    with Progress("jackknife, learning", total=total, quiet=quiet) as progress:
+
+        def heads_of(fold: slice) -> np.ndarray:
+            is_in = np.zeros(len(treebank), np.bool_)
+            is_in[fold] = True
+            words = np.repeat(is_in, np.diff(treebank.word_starts))
+            known, held_out = (None if guides is None else guides[w] for w in (~words, words))
+            trainer = Trainer(treebank.only(~is_in), templates, labels, config, guides=known)
+            done = 0
+            for event in trainer.learn():
+                if stopped.is_set():
+                    return np.empty(0, np.int32)
+                if event.stage == "arcs":
+                    with lock:
+                        progress.advance(event.done - done)
+                    done = 0 if event.epoch_is_over else event.done
+            return trainer.model(16).parse(treebank.only(is_in), guides=held_out).heads
+
+        try:
+            return treebank, np.concatenate(list(pool.map(heads_of, folds)))
+        finally:
+            # After an interruption or an error, stop the other folds.
+            stopped.set()
+            pool.shutdown(cancel_futures=True)
 
 
 def _training_alone(config: RunConfig) -> RunConfig:
@@ -72,63 +97,3 @@ def _training_alone(config: RunConfig) -> RunConfig:
     # Folds are learned at the same time, one thread each, in native code.
     learning = dataclasses.replace(config.learning, backend="cpu")
     return dataclasses.replace(config, data=data, learning=learning)
-
-
-class _FoldParser:
-    """Trains on all folds but one, and parses that one."""
-
-    def __init__(
-        self,
-        treebank: Treebank,
-        guides: np.ndarray | None,
-        templates: TemplateSet,
-        labels: TemplateSet | None,
-        config: RunConfig,
-    ) -> None:
-        self.treebank, self.config = treebank, config
-        self._guides, self._templates, self._labels = guides, templates, labels
-        self.stopped = threading.Event()
-
-    def heads(self, fold: slice, advance: Callable[[int], None]) -> np.ndarray:
-        """(W of the fold,) int32 heads; calls `advance` with numbers of sentences learned from."""
-        is_in = np.zeros(len(self.treebank), np.bool_)
-        is_in[fold] = True
-        words = np.repeat(is_in, np.diff(self.treebank.word_starts))
-        guides = self._guides
-        trainer = Trainer(
-            self.treebank.only(~is_in), self._templates, self._labels, self.config,
-            guides=None if guides is None else guides[~words],
-        )  # fmt: skip
-        done = 0
-        for event in trainer.learn():
-            if self.stopped.is_set():
-                return np.empty(0, np.int32)
-            if event.stage == "arcs":
-                advance(event.done - done)
-                done = 0 if event.epoch_is_over else event.done
-        model = trainer.model(16)
-        left_out = self.treebank.only(is_in)
-        return model.parse(left_out, guides=None if guides is None else guides[words]).heads
-
-
-def _predicted(parser: _FoldParser, folds: list[slice], n_threads: int, quiet: bool) -> np.ndarray:
-    """(W,) heads, those of a fold from a parser trained on the other folds."""
-    treebank = parser.treebank
-    total = parser.config.learning.epochs * (len(folds) - 1) * len(treebank)
-    lock = threading.Lock()
-    pool = ThreadPoolExecutor(min(n_threads, len(folds)))
-    with Progress("jackknife, learning", total=total, quiet=quiet) as progress:
-
-        def work(fold: slice) -> np.ndarray:
-            def advance(sentences: int) -> None:
-                with lock:
-                    progress.advance(sentences)
-
-            return parser.heads(fold, advance)
-
-        try:
-            return np.concatenate(list(pool.map(work, folds)))
-        finally:
-            # After an interruption or an error, stop the other folds.
-            parser.stopped.set()
-            pool.shutdown(cancel_futures=True)

@@ -1,5 +1,6 @@
 """What a report says of a run: its model parses the gold file, and is scored."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -36,15 +37,11 @@ from gpuparse.pipeline import NO_STAGES, load_stages
 _DEPREL = 7
 
 
-def is_folder(run: str) -> bool:
-    return Path(run).is_dir()
-
-
 def gold_of(runs: Sequence[str], given: str | None) -> tuple[Treebank, str | None]:
     """The gold treebank, and the part of a model's data that it is; None for another file."""
     if given is not None:
         return read_treebank(given), None
-    run = next(filter(is_folder, runs), runs[0])
+    run = next(filter(os.path.isdir, runs), runs[0])
     record = read_scores(Path(run))
     files = record.get("files")
     for part in ("test", "dev"):
@@ -70,7 +67,7 @@ def system_of(
     record: dict[str, Any] = {}
     metrics: list[dict[str, Any]] = []
     is_calibrated = graphs = None
-    if is_folder(run):
+    if os.path.isdir(run):
         record, metrics = read_scores(Path(run)), read_metrics(Path(run))
         model = load_parser(Path(run))
         tagged = load_stages(Path(run)).annotate(gold, threads=threads)
