@@ -19,7 +19,7 @@ from gpuparse.inference import chu_liu_edmonds, eisner
 from gpuparse.jobs.gold import with_fitting_decoder
 from gpuparse.jobs.train import templates_of
 from gpuparse.learning import trainer as learning
-from gpuparse.learning.vectors_on_device import rows_of
+from gpuparse.learning.stages.vectors.torch_engine import rows_of
 from gpuparse.parser import Parser
 from gpuparse.scorers.vectors.scores import add_between, values_in_between
 from gpuparse.scorers.vectors.word_vectors import VectorWeights

@@ -2,8 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar, overload
 
 Kept = TypeVar("Kept")
@@ -49,9 +48,8 @@ class SharedCache(Generic[Kept]):
         self._make = make
         self._state = os.getpid(), threading.Lock(), make()
 
-    @contextmanager
-    def locked(self) -> Iterator[Kept]:
-        """The object, while no other thread has it."""
+    def locked(self) -> "Locked[Kept]":
+        """The object, in a `with` statement."""
         process, lock, kept = self._state
         if process != os.getpid():
             if lock.acquire(blocking=False):
@@ -59,5 +57,18 @@ class SharedCache(Generic[Kept]):
             else:
                 lock, kept = threading.Lock(), self._make()
             self._state = os.getpid(), lock, kept
-        with lock:
-            yield kept
+        return Locked(lock, kept)
+
+
+class Locked(Generic[Kept]):
+    """An object within a `with` statement, where no other thread has it."""
+
+    def __init__(self, lock: threading.Lock, kept: Kept) -> None:
+        self._lock, self._kept = lock, kept
+
+    def __enter__(self) -> Kept:
+        self._lock.acquire()
+        return self._kept
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()

@@ -6,7 +6,7 @@ from dataclasses import replace
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import nonprojective_arcs
 from gpuparse.engines.found import LabelLimits
-from gpuparse.errors import ConfigError, plural
+from gpuparse.errors import ConfigError, option, plural
 from gpuparse.features.plan import compile_higher
 from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decoders import DECODERS, Decoder
@@ -65,7 +65,8 @@ def with_decoder(parser: Parser, name: str, *, force: bool = False) -> Parser:
             raise ConfigError(
                 f"decoder {name}: the model's weights were learned with {parser.decoder} and are"
                 " much less accurate with another search (1 to 10 points of UAS); train a model"
-                f" with decoder={name}, or give --force-decoder to use {name} nevertheless"
+                f" with decoder={name}, or give {option('force_decoder', True)} to use {name}"
+                " nevertheless"
             )
     parser = replace(parser, search_decoder=name)
     if not parser.has_templates:

@@ -1,6 +1,7 @@
 """Errors of the package, each with the exit code of commands, and parts of their texts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 
 class GpuparseError(Exception):
@@ -59,6 +60,34 @@ class NativeError(GpuparseError):
     """The compiled library is missing, older than its sources, or made for another processor."""
 
     exit_code = 6
+
+
+def _argument(name: str, *values: object) -> str:
+    """An option as an argument in Python, such as `kbest` and `keep="tags"`."""
+    quoted = (f'"{value}"' if isinstance(value, str) else repr(value) for value in values)
+    return f"{name}={' or '.join(quoted)}" if values else name
+
+
+_naming = _argument  # how messages of this process name options
+
+
+def option(name: str, *values: object) -> str:
+    """An option in a message: an argument in Python, or an option of the command.
+
+    values: that the option may have; True for one that is only given or not.
+    """
+    return _naming(name, *values)
+
+
+@contextmanager
+def options_named(naming: Callable[..., str]) -> Iterator[None]:
+    """Let all messages of this process name options so; naming: takes what `option` takes."""
+    global _naming
+    before, _naming = _naming, naming
+    try:
+        yield
+    finally:
+        _naming = before
 
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from gpuparse.errors import ConfigError, DataError
+from gpuparse.errors import ConfigError, DataError, option
 
 _WHOLE_NAME = 200  # bytes of a file's name that its hidden names have
 _BEGINNING = 40  # characters of a longer name that they have, each of at most 4 bytes
@@ -19,6 +19,7 @@ _TEMPORARY = "gpuparse.part"  # how the hidden name of an unfinished file ends
 COMPRESSED = (
     "the file is compressed; decompress it, or name it .gz or .zst if it is of gzip or zstd"
 )
+STANDARD = "-"  # the name of standard input
 _HIDDEN = (".", "_")  # first letters of what engines write beside their files
 _BEGINNINGS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")  # gzip, bzip2, xz, zstd
 
@@ -89,12 +90,8 @@ def read_input(path: str) -> bytes:
 
     Raises: DataError: it cannot be read, or was changed meanwhile.
     """
-    if path == "-":
-        file = standard_input()
-        with unchanged(file, "<stdin>"):
-            return file.read()
     with input_file(path) as file:
-        if _is_endless(file):
+        if path != STANDARD and _is_endless(file):
             raise DataError(f"{path}: is a device without an end; name a file")
         try:
             return file.read()
@@ -108,10 +105,15 @@ def _unreadable(path: str, error: OSError) -> DataError:
 
 @contextmanager
 def input_file(path: str) -> Iterator[BinaryIO]:
-    """A file for reading.
+    """A file for reading; "-" is standard input.
 
     Raises: DataError: it cannot be read, or was changed meanwhile.
     """
+    if path == STANDARD:
+        file = standard_input()
+        with unchanged(file, "<stdin>"):
+            yield file
+        return
     try:
         file = open(path, "rb")  # noqa: SIM115 (closed below)
     except OSError as error:
@@ -127,19 +129,27 @@ def _is_endless(file: BinaryIO) -> bool:
     return stat.S_ISCHR(status.st_mode) and not is_null and not file.isatty()
 
 
-def check_new_file(path: str | Path, *, force: bool = False) -> None:
+def check_new_file(
+    path: str | Path, *, force: bool = False, source: str | Path | None = None
+) -> None:
     """Make sure that a file may be written, before the work whose result it gets.
 
-    Args: force: whether an existing file may be replaced.
-    Raises: ConfigError: it is a folder, its folder is missing, or it exists and `force` is false.
+    Args: force: whether an existing file may be replaced. source: what is read meanwhile.
+    Raises: ConfigError: it is a folder, its folder is missing, it exists and `force` is false, or
+        it is the source.
     """
+    are_files = source is not None and os.path.isfile(path) and os.path.isfile(source)
+    if source is not None and are_files and os.path.samefile(path, source):
+        raise ConfigError(
+            f"{source}: would be replaced by its own output; name another {option('output')}"
+        )
     target = os.path.realpath(path)
     if os.path.isdir(target):
         raise ConfigError(f"{path}: is a folder; name a file")
     if not os.path.exists(os.path.dirname(target)):
         raise ConfigError(f"{path}: the folder is missing; make it first")
     if os.path.isfile(target) and not force:
-        raise ConfigError(f"{path}: exists; give --force to replace it")
+        raise ConfigError(f"{path}: exists; give {option('force', True)} to replace it")
 
 
 @contextmanager

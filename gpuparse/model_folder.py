@@ -21,7 +21,7 @@ from gpuparse.data.columns import is_value
 from gpuparse.data.lexicon import Lexicon
 from gpuparse.data.vocabulary import Vocabularies, check_size
 from gpuparse.engines.engine import Scales
-from gpuparse.errors import ConfigError, DataError, ModelError, did_you_mean, one_line
+from gpuparse.errors import ConfigError, DataError, ModelError, did_you_mean, one_line, option
 from gpuparse.features.plan import LINE
 from gpuparse.features.templates import PARTS, TemplateSet, dump_set, fields_read, parse_set
 from gpuparse.files import replace_file
@@ -147,7 +147,8 @@ def check_folder(folder: Path) -> None:
     if is_file:
         raise ModelError(f"{folder}: a file; {WHAT_MODELS_ARE}")
     if (folder / UNFINISHED).is_dir() and not (folder / WEIGHTS).exists():
-        raise ModelError(f"{folder}: an unfinished run; `gpuparse train` with --resume finishes it")
+        resume = option("resume", True)
+        raise ModelError(f"{folder}: an unfinished run; training with {resume} finishes it")
 
 
 def load_parser(folder: Path) -> Parser:

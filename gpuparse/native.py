@@ -152,27 +152,24 @@ class Library:
 
     def _made_struct(self, name: str, within: tuple[str, ...]) -> tuple[Any, _Convert]:
         fields: list[tuple[str, Any]] = []
-        converters: list[tuple[str, _Convert]] = []
+        converters: list[_Convert] = []
         for argument in self.declarations.structs[name]:
             kind, convert = self._type(argument, f"{name}.{argument.name}", within)
             fields.append((argument.name, kind))
-            converters.append((argument.name, convert))
+            converters.append(convert)
         made = type(name, (ctypes.Structure,), {"_fields_": fields})
+        names = [field for field, _ in fields]
 
         def convert_all(value: Any) -> Any:
-            kept: list[Any] = []  # alive as long as the struct that has their addresses
-            values: list[Any] = []
-            for field, convert in converters:
-                try:
-                    attribute = getattr(value, field)
-                except AttributeError:
-                    raise TypeError(
-                        f"{type(value).__name__} has no attribute {field!r}, a field of {name}"
-                    ) from None
-                kept.append(attribute)
-                values.append(convert(attribute))
+            try:
+                attributes = [getattr(value, field) for field in names]
+            except AttributeError as error:
+                raise TypeError(
+                    f"{type(value).__name__} has no attribute {error.name!r}, a field of {name}"
+                ) from None
+            values = [convert(each) for convert, each in zip(converters, attributes, strict=True)]
             struct = made(*values)
-            struct._kept = (kept, values)
+            struct._kept = attributes, values  # alive as long as their addresses are used
             return struct
 
         return made, convert_all
@@ -443,7 +440,8 @@ def _array_type(name: str, rank: int, is_output: bool, where: str) -> tuple[Any,
         if type(value) is np.ndarray and value.dtype is wanted and value.ndim == rank:
             flags = value.flags
             if flags.carray or (not is_output and flags.c_contiguous and flags.aligned):
-                return made(_address(value) if value.size else None, *value.shape)
+                address = _address(value) if value.size else None
+                return made(address, len(value)) if rank == 1 else made(address, *value.shape)
         return convert_any(value)
 
     def convert_any(value: Any) -> Any:

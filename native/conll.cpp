@@ -14,8 +14,6 @@ static int64_t lines_of(u8_1 data) {
     return count + (data.n0 > 0 && data.data[data.n0 - 1] != LINE_FEED);
 }
 
-GPUPARSE(int64_t) count_lines(u8_1 data) { return lines_of(data); }
-
 GPUPARSE(int64_t) scan_conll(u8_1 data, int64_t max_line, bool stop_at_fault,
                              const ConllTable* found, out_i64_1 counts) {
     int64_t n_lines = lines_of(data);

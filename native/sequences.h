@@ -87,6 +87,9 @@ public:
         tags_ = arena.take<int32_t>(room);
         scores_ = arena.take<S>(room);
         if (arena.failed()) return;
+        for (int64_t i = 0; i < n_ * width_; ++i)  // most scores begin with these weights
+            if (is_present(features_[i]))
+                __builtin_prefetch(weights_ + ((features_[i] ^ model_.blocks.data[0]) & mask_));
         first_[0] = 0;
         for (int64_t t = 0; t < n_; ++t) {
             int32_t* tags = tags_ + first_[t];

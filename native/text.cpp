@@ -279,9 +279,9 @@ GPUPARSE(int64_t) hash_spans(u32_1 values, i64_1 first, i64_1 last, out_u64_1 ha
 }
 
 GPUPARSE(int64_t) find_tokens(const TextView* view, b8_1 ends, out_i64_1 first, out_i64_1 last,
-                              out_i64_1 segments, out_i64_1 starts) {
+                              out_i64_1 segments, out_i64_1 starts, out_b8_1 closing) {
     if (!view || !is_view(*view) || ends.n0 != view->codes.n0 || first.n0 != ends.n0 || last.n0 != ends.n0 ||
-        segments.n0 != ends.n0 || starts.n0 != view->starts.n0 + 1)
+        segments.n0 != ends.n0 || closing.n0 != ends.n0 || starts.n0 != view->starts.n0 + 1)
         return BAD_SHAPE;
     for (int64_t s = 0; s < view->starts.n0; ++s)
         if (!is_between(s ? view->starts.data[s - 1] + 1 : 0, view->starts.data[s], ends.n0)) return BAD_SHAPE;
@@ -300,6 +300,9 @@ GPUPARSE(int64_t) find_tokens(const TextView* view, b8_1 ends, out_i64_1 first, 
         begin = -1;
     }
     while (next <= view->starts.n0) starts.data[next++] = count;
+    const TextTokens tokens{{first.data, count}, {last.data, count}, {starts.data, starts.n0}};
+    const u8_1 no_cases{nullptr, 0};
+    TokenFields(*view, tokens, no_cases).mark_closing(closing.data);
     return count;
 }
 
@@ -327,12 +330,5 @@ GPUPARSE(int64_t) find_cases(const TextView* view, const TextTokens* tokens, u64
         const int64_t at = lower_bound(hashes, hash);
         if (at < hashes.n0 && hashes.data[at] == hash) cases.data[t] = kinds.data[at];
     }
-    return OK;
-}
-
-GPUPARSE(int64_t) mark_closing(const TextView* view, const TextTokens* tokens, out_b8_1 closing) {
-    if (!view || !tokens || !are_tokens(*view, *tokens) || closing.n0 != tokens->first.n0) return BAD_SHAPE;
-    const u8_1 no_cases{nullptr, 0};
-    TokenFields(*view, *tokens, no_cases).mark_closing(closing.data);
     return OK;
 }

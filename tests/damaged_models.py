@@ -357,7 +357,7 @@ def of_views(name: str, random: np.random.Generator) -> dict[str, Any]:
         "starts": np.empty(3, np.int64), "columns": tokens.rows,
         "cases": np.zeros(len(tokens), np.uint8),
         "hashes": np.arange(3, dtype=np.uint64), "kinds": np.ones(3, np.uint8),
-        "closing": np.empty(len(tokens), np.bool_),
+        "closing": np.empty(n_places, np.bool_),
     }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ or learning continues from it to the end, or ends with an error of ours in one l
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 from collections import Counter
@@ -20,8 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from gpuparse.array_file import sha256
 from gpuparse.errors import ConfigError, GpuparseError, ModelError
-from gpuparse.jobs.checkpoint import FOLDER, FORMAT, STATE, Origin, read_checkpoint
+from gpuparse.jobs.checkpoint import FOLDER, FORMAT, STATE, read_checkpoint
+from gpuparse.jobs.receipts import Origin, Receipt
 from gpuparse.learning.trainer import STAGES, Trainer
 from tests.hostile_files import Arrays, pack, print_outcomes, try_entries
 from tests.hostile_models import (
@@ -41,7 +44,7 @@ from tests.runs import changed
 from tests.samples import treebank_of
 
 KINDS = ("first", "joint", "grand-sibling", "vectors", "vectors alone")
-ORIGIN = Origin("seed: 1\n", "0" * 64, "1" * 64)
+ORIGIN = Origin({"seed": 1}, {"data.train": "0" * 64})
 
 
 @dataclass
@@ -86,6 +89,18 @@ def array(name: str, value: Any) -> Callable[[State], object]:
 
 def fact(name: str, value: Any) -> Callable[[State], object]:
     return lambda state: state.facts.update({name: value})
+
+
+def receipt(parts: dict[str, Any]) -> Callable[[State], object]:
+    """A receipt with other parts, under a checksum that is right."""
+
+    def change(state: State) -> None:
+        facts = json.loads(state.facts["receipt"]) | parts
+        del facts["sha256"]
+        facts["sha256"] = sha256(json.dumps(facts, sort_keys=True).encode())
+        state.facts["receipt"] = json.dumps(facts)
+
+    return change
 
 
 def _filled(value: float) -> Callable[[np.ndarray], np.ndarray]:
@@ -135,12 +150,19 @@ def entries() -> Iterator[Entry]:
 
 def of_facts() -> Iterator[Entry]:
     """Facts, and files that are no states."""
-    for name in ("config", "treebank", "templates", "learning_seconds"):
-        yield Entry(f"{name}: missing", "first", lambda s, name=name: s.facts.pop(name))
-        for what, value in VALUES.items():
-            yield Entry(f"{name}: {what}", "first", fact(name, value))
+    yield Entry("receipt: missing", "first", lambda s: s.facts.pop("receipt"))
+    for what, value in VALUES.items():
+        yield Entry(f"receipt: {what}", "first", fact("receipt", value))
+        for name in ("origin", "result"):
+            yield Entry(f"{name}: {what}", "first", receipt({name: value}))
+        for name in ("options", "contents", "version", "author"):
+            origin = asdict(ORIGIN) | {name: value}
+            yield Entry(f"{name}: {what}", "first", receipt({"origin": origin}))
+        seconds = {"learning_seconds": value}
+        yield Entry(f"learning_seconds: {what}", "first", receipt({"result": seconds}))
+    yield Entry("result: empty", "first", receipt({"result": {}}))
     for what, text in YAMLS.items():
-        yield Entry(f"config: {what}", "first", fact("config", text))
+        yield Entry(f"receipt: {what}", "first", fact("receipt", text))
     yield Entry("an unknown fact", "first", fact("author", "x"))
     for value in (0, 3, 5, 4.0, "4", None, True):
         yield Entry(f"format: {value!r}", "first", lambda s, value=value: setattr(s, "form", value))
@@ -157,7 +179,7 @@ def of_facts() -> Iterator[Entry]:
 def try_entry(entry: Entry) -> str:
     """Read and continue from one hostile state: "refused", "learned" or "ended"."""
     trainer, arrays = trainer_of(entry.kind)
-    facts = asdict(ORIGIN) | {"learning_seconds": 1.0}
+    facts = {"receipt": Receipt(ORIGIN, {"learning_seconds": 1.0}).as_text()}
     state = State(facts, dict(arrays))
     entry.change(state)
     with tempfile.TemporaryDirectory() as folder:

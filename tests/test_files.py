@@ -32,7 +32,7 @@ def test_an_ordinary_file_appears_with_the_ordinary_mode(tmp_path, umask):
 
 def test_nothing_is_replaced_without_force(tmp_path):
     (tmp_path / "out").write_bytes(b"old")
-    with pytest.raises(ConfigError, match="exists; give --force"):
+    with pytest.raises(ConfigError, match="exists; give force=True"):
         write(tmp_path / "out")
     assert (tmp_path / "out").read_bytes() == b"old"
     write(tmp_path / "out", force=True)

@@ -177,7 +177,7 @@ def test_another_decoder_of_the_same_parts_must_be_forced(model: Parser) -> None
     other = {"eisner_grand_sibling": "dual_decomposition"}.get(
         model.decoder, "eisner_grand_sibling"
     )
-    with pytest.raises(ConfigError, match="give --force-decoder to use"):
+    with pytest.raises(ConfigError, match="give force_decoder=True to use"):
         with_decoder(model, other)
     forced = with_decoder(model, other, force=True)
     found = forced.parse(TEST)

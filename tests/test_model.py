@@ -233,7 +233,7 @@ def test_an_unfinished_run(folder: Path) -> None:
     (folder / UNFINISHED).mkdir()
     parses(folder)  # a finished model is one
     (folder / WEIGHTS).unlink()
-    assert "an unfinished run; `gpuparse train` with --resume finishes it" in refused(folder)
+    assert "an unfinished run; training with resume=True finishes it" in refused(folder)
 
 
 def test_a_model_in_runs_is_suggested(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -584,7 +584,7 @@ def test_another_decoder_is_refused_unless_forced(
     model = of_decoders[own]
     with pytest.raises(ConfigError, match="weights were learned with") as caught:
         with_decoder(model, other)
-    assert all(word in str(caught.value) for word in (own, other, "1 to 10", "--force-decoder"))
+    assert all(word in str(caught.value) for word in (own, other, "1 to 10", "force_decoder=True"))
     forced = with_decoder(model, other, force=True)
     # The same weights in a model that says it was trained with the other decoder.
     save_parser(model, tmp_path)

@@ -86,7 +86,7 @@ def test_the_first_difference_is_said(fake):
 def test_devices_that_pass_are_used():
     assert working_device("cpu", "auto", lambda: pytest.fail("nothing to test")) == "cpu"
     assert working_device("cuda", "auto", lambda: "") == "cuda"
-    with pytest.raises(SelfTestError, match="fails: X; use --device cpu"):
+    with pytest.raises(SelfTestError, match='fails: X; use device="cpu"'):
         working_device("cuda", "auto", lambda: "X", can_fall_back=False)
 
 

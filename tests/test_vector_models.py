@@ -12,7 +12,8 @@ from gpuparse.confidence import parse_with_confidence
 from gpuparse.config import RunConfig, WordVectorsConfig
 from gpuparse.errors import ConfigError, ModelError
 from gpuparse.features.templates import TemplateSet, parse_set
-from gpuparse.jobs.checkpoint import Checkpoint, Origin, read_checkpoint, write_checkpoint
+from gpuparse.jobs.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from gpuparse.jobs.receipts import Origin
 from gpuparse.learning.trainer import Trainer, check_templates
 from gpuparse.model_folder import WEIGHTS, load_parser, save_parser
 from gpuparse.parser import Parser
@@ -247,7 +248,7 @@ def test_threads_change_no_bit(threads: int) -> None:
 
 @pytest.mark.parametrize("stop", [("vectors", 1), ("vectors", 3), ("arcs", 1), ("labels", 1)])
 def test_a_run_goes_on_from_a_stop_to_the_same_bytes(stop: tuple[str, int], tmp_path: Path):
-    origin = Origin("", "", "")
+    origin = Origin({}, {})
     whole, first = learned(trainer_of(BOTH, LABELS)).model(16), trainer_of(BOTH, LABELS)
     for event in first.learn():
         if event.epoch_is_over and (event.stage, event.epoch) == stop:

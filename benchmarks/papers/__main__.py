@@ -8,10 +8,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import hashlib
-import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,21 +30,21 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.evaluation.metrics import punctuation_by_category
 from gpuparse.evaluation.treebanks import GraphColumn, score_treebank_graphs, score_treebanks
-from gpuparse.files import replace_file
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.checkpoint import (
-    Origin,
     check_output,
-    differences,
     is_unfinished,
     read_checkpoint,
 )
 from gpuparse.jobs.gold import check_treebanks, guides_of, parsed, read_gold
 from gpuparse.jobs.progress import say, silent
+from gpuparse.jobs.receipts import Receipt
 from gpuparse.jobs.train import Run, templates_of
 from gpuparse.learning.updates import check_learning
 from gpuparse.model_folder import WEIGHTS, load_parser
 from gpuparse.pipeline import load_stages
+
+_AGAIN = "give --force to train it again, or name another output"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -102,32 +101,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-@dataclass(frozen=True)
-class Trained:
-    """The origin and training time of a model, in a file beside its folder.
-
-    weights: SHA-256 of its weights file. learning_seconds: as `Run` counts them.
-    """
-
-    origin: Origin
-    weights: str
-    learning_seconds: float
-
-    @classmethod
-    def read(cls, model: Path) -> Trained | None:
-        """The record of a model; None if there is none, or it is of another model."""
-        try:
-            facts = json.loads(_record_of(model).read_text(encoding="utf-8"))
-            trained = cls(
-                Origin(**facts["origin"]), facts["weights"], float(facts["learning_seconds"])
-            )
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-        return trained if trained.weights == _weights_sha256(model) else None
-
-    def write(self, model: Path) -> None:
-        with replace_file(_record_of(model), force=True) as file:
-            file.write((json.dumps(dataclasses.asdict(self), indent=1) + "\n").encode())
+def _trained(model: Path) -> Receipt | None:
+    """The receipt of a model, beside its folder; None if there is none, or it is of another one."""
+    with suppress(ConfigError):
+        receipt = Receipt.read(_record_of(model), _AGAIN)
+        if receipt is not None and receipt.result["weights"] == _weights_sha256(model):
+            return receipt
+    return None
 
 
 def _record_of(model: Path) -> Path:
@@ -144,7 +124,7 @@ class Work:
     def __init__(self, paper: Paper, tell: Callable[[str], None], *, quiet: bool) -> None:
         self.paper, self._tell, self._quiet = paper, tell, quiet
         self.left_out: dict[str, str] = {}  # tables, and why
-        self._ready: dict[str, Trained] = {}
+        self._ready: dict[str, Receipt] = {}
         self._runs: dict[str, Run] = {}
         self._sha256: dict[str, str] = {}  # of every system's training treebank
 
@@ -242,16 +222,10 @@ class Work:
             if resume:
                 read_checkpoint(folder, run.origin(self._sha256[name]))  # or an error that says why
             return
-        trained = Trained.read(folder)
+        trained = _trained(folder)
         if trained is None:
-            raise ConfigError(
-                f"{folder}: holds a model that this command did not train; give --force to train"
-                " it again, or name another output"
-            )
-        changed = differences(trained.origin, run.origin(self._sha256[name]))
-        if changed:
-            changed.append("give --force to train it again, or name another output")
-            raise ConfigError("\n".join(f"{folder}: {line}" for line in changed))
+            raise ConfigError(f"{folder}: holds a model that this command did not train; {_AGAIN}")
+        trained.origin.check(run.origin(self._sha256[name]), folder, _AGAIN)
         self._ready[name] = trained
 
     def results(self, *, force: bool) -> dict[str, dict[str, Result]]:
@@ -279,8 +253,9 @@ class Work:
         resume = not force and is_unfinished(run.output)
         run.train(resume=resume, force=force)
         origin, weights = run.origin(self._sha256[name]), _weights_sha256(run.output)
-        self._ready[name] = Trained(origin, weights, run.learning_seconds)
-        self._ready[name].write(run.output)
+        result = {"weights": weights, "learning_seconds": run.learning_seconds}
+        self._ready[name] = Receipt(origin, result)
+        self._ready[name].write(_record_of(run.output))
 
     def _result(self, name: str, table: Table, system: Treebank) -> Result:
         ignored = punctuation_by_category(self.test) if table.ignore_punctuation else None
@@ -292,7 +267,7 @@ class Work:
         right = self.test.heads == system.heads
         if ignored is not None:
             right &= ~ignored
-        return Result(trees, graphs, self._ready[name].learning_seconds, right)
+        return Result(trees, graphs, self._ready[name].result["learning_seconds"], right)
 
     def as_json(self, results: dict[str, dict[str, Result]]) -> dict[str, Any]:
         """The tables as plain data: unrounded, null for missing figures."""

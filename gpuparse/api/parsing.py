@@ -15,7 +15,7 @@ from gpuparse.data.conll import OnError
 from gpuparse.engines.admission import default_batch_size
 from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.extras import require
-from gpuparse.files import files_below, input_file, replace_file
+from gpuparse.files import check_new_file, files_below, input_file, replace_file
 from gpuparse.formats.arrow_tables import frame_of_texts, has_texts, is_arrow
 from gpuparse.formats.names import (
     AUTO,
@@ -36,7 +36,7 @@ from gpuparse.formats.sources import (
     Source,
 )
 from gpuparse.formats.text import text_chunk
-from gpuparse.jobs.options import PYTHON, ParseOptions, device_of_parsing, to_pass_over
+from gpuparse.jobs.options import ParseOptions, device_of_parsing
 from gpuparse.jobs.parse import Job, ShareRead
 from gpuparse.jobs.predictions import EMPTY
 from gpuparse.jobs.progress import Progress, silent
@@ -112,13 +112,14 @@ class SentenceParser:
         allow_missing: bool = False,
     ) -> None:
         """`load` is the way to make one; name: of the model in messages."""
-        self.door = PYTHON  # how messages name options
+        # What to do about columns that are missing; other doors say it in their words.
+        self.advice = {"to_allow_missing": "load the model with allow_missing=True"}
         self._stages = stages
         self._model, self._name, self._allow_missing = model, name, allow_missing
         self._asked = {"threads": threads, "device": device, "backend": backend}
         self._threads = thread_count(threads)
         self._device, self._is_native = device_of_parsing(
-            model, ParseOptions(), device, backend, PYTHON, silent
+            model, ParseOptions(), device, backend, silent
         )
         self._warned: set[str] = set()
 
@@ -370,8 +371,8 @@ class SentenceParser:
             return self._write_file(job, name, Path(target), input, force)
         counts = Counts(0, 0)
         check_output_folder(target, name)
-        outputs = outputs_of(files_below(name), target, input)
-        for file, output in outputs.items():
+        files = files_below(name)
+        for file, output in zip(files, outputs_of(files, files, target, input), strict=True):
             output.parent.mkdir(parents=True, exist_ok=True)
             of_file = self._write_file(job, os.path.join(name, file), output, input, force)
             counts = Counts(*(a + b for a, b in zip(counts, of_file, strict=True)))
@@ -383,8 +384,7 @@ class SentenceParser:
             raise ConfigError("kbest: a table has one tree per row; give CoNLL-U, or use parse")
         check_output_name(os.fspath(output), kind)
         with self._opened(job, name, kind) as given:
-            if output.exists() and output.samefile(name):
-                raise ConfigError(f"{name}: would be replaced by its own output; name another one")
+            check_new_file(output, force=force, source=name)
             with replace_file(output, force=force) as file:
                 progress = Progress("parsing", quiet=True)
                 return job.write(given, file, progress, ShareRead(0), name=output.name)
@@ -462,7 +462,7 @@ class SentenceParser:
         if is_table(kind):
             require(f"{name}: a table", "pyarrow.parquet")
         else:
-            job.options.check_input(kind, name, self._name, self._stages, self.door)
+            job.options.check_input(kind, name, self._name, self._stages)
         return kind
 
     @contextmanager
@@ -488,7 +488,7 @@ class SentenceParser:
             allow_missing=self._allow_missing, **asked,
         )  # fmt: skip
         _check_guide(options.guide)
-        notes = options.check(self._model, self._stages, self._name, self.door)
+        notes = options.check(self._model, self._stages, self._name)
         if options.needs_sums and not self._is_native:
             raise ConfigError(
                 "probabilities, mbr and kbest are computed by native code on the CPU: load the"
@@ -502,14 +502,14 @@ class SentenceParser:
             model=self._model,
             stages=self._stages,
             options=options,
-            door=self.door,
             batch_size=default_batch_size(self._device),
             threads=self._threads,
             device=self._device,
             backend=self._asked_backend,
             is_native=self._is_native,
             tell=silent,
-            to_pass_over="" if on_error is None else to_pass_over(self.door),
+            may_pass_over=on_error is not None,
+            **self.advice,
         )
 
     @property

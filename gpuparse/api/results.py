@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
@@ -68,8 +68,13 @@ class Parsed(Sequence["ParsedSentence"]):
             documents: the names of the documents that the sentences are from, if there are some.
         """
         self._result, self._table, self._names = result, table, documents
-        self._starts = [0, *np.cumsum(counts).tolist()]
-        self._rows = np.where(counts > 0, np.cumsum(counts > 0) - 1, -1).tolist()
+        self._starts = [0, *accumulate(counts.tolist())]
+
+    @cached_property
+    def _rows(self) -> list[int]:
+        """The number of each sentence among those that have words; -1 for one without."""
+        counts = np.diff(self._starts)
+        return np.where(counts > 0, np.cumsum(counts > 0) - 1, -1).tolist()
 
     @property
     def _treebank(self) -> Treebank:
@@ -81,7 +86,7 @@ class Parsed(Sequence["ParsedSentence"]):
 
     def __len__(self) -> int:
         """Number of sentences."""
-        return len(self._rows)
+        return len(self._starts) - 1
 
     @overload
     def __getitem__(self, index: int) -> ParsedSentence: ...

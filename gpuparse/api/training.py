@@ -12,7 +12,7 @@ from pathlib import Path
 from gpuparse.api.parsing import SentenceParser, load
 from gpuparse.cached import cached_property
 from gpuparse.config import RunConfig, load_config, make_config
-from gpuparse.errors import ConfigError, ModelError
+from gpuparse.errors import ConfigError
 from gpuparse.formats.objects import shown
 from gpuparse.jobs.gold import with_fitting_decoder
 from gpuparse.jobs.progress import say, silent
@@ -77,19 +77,11 @@ def train(
     else:
         complete = load_config(os.fspath(config), given)
     with _same_torch_threads():
-        try:
-            check_output_of(complete, resume=resume, force=force)
-            complete = with_fitting_decoder(complete)
-            run = Run(complete, silent if quiet else say, quiet=quiet, tensorboard=tensorboard)
-            tested = run.train(resume=resume, force=force)
-        except (ConfigError, ModelError) as error:
-            raise type(error)(_as_arguments(str(error))) from error
+        check_output_of(complete, resume=resume, force=force)
+        complete = with_fitting_decoder(complete)
+        run = Run(complete, silent if quiet else say, quiet=quiet, tensorboard=tensorboard)
+        tested = run.train(resume=resume, force=force)
     return TrainedRun(run.output, complete, _metrics(run, tested))
-
-
-def _as_arguments(message: str) -> str:
-    """A message of the command with arguments of `train` in place of options."""
-    return message.replace("--force", "force=True").replace("--resume", "resume=True")
 
 
 def _metrics(run: Run, tested: Tested | None) -> dict[str, float]:

@@ -5,8 +5,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuparse.commands.console import exit_codes
-from gpuparse.commands.evaluate import whole_number
+from gpuparse.commands.console import exit_codes, whole_number
 from gpuparse.data.guides import read_guides
 from gpuparse.errors import ConfigError
 from gpuparse.files import lock_folder

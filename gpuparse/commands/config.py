@@ -14,6 +14,17 @@ from gpuparse.jobs.progress import program, say
 _WIDTH = 100  # characters of a printed line
 
 
+def add_folds(parser: argparse.ArgumentParser) -> None:
+    """Let a command line name the number of folds."""
+    parser.add_argument(
+        "--folds",
+        type=int,
+        default=10,
+        metavar="N",
+        help="number of folds, each of consecutive sentences (10)",
+    )
+
+
 def add_overrides(parser: argparse.ArgumentParser, meaning: str) -> None:
     """Let a command line end in words such as `learning.epochs=5`, kept as `overrides`."""
     parser.add_argument(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import io
 import json
@@ -12,10 +13,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
-from gpuparse.errors import DataError, GpuparseError, ResourceError
+from gpuparse.errors import DataError, GpuparseError, ResourceError, options_named
+from gpuparse.files import replace_file
 
 # Nothing that takes long to import: an interruption is an exit code from `run` on.
 from gpuparse.jobs.progress import say
@@ -51,7 +54,7 @@ def run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
         without a handler, after the files that are being written are removed. An unexpected error
         keeps its traceback.
     """
-    with _standard_streams(), _stopping_signals() as stopped_by:
+    with options_named(as_option), _standard_streams(), _stopping_signals() as stopped_by:
         if sys.stdout is None:
             return _fail("standard output is closed; redirect it, if only to /dev/null", 3)
         try:
@@ -62,6 +65,12 @@ def run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
                 advice = str(error) if isinstance(error, _Interrupted) else ""
                 return _stopped(stopped_by[0] if stopped_by else signal.SIGINT, advice)
             raise
+
+
+def as_option(name: str, *values: object) -> str:
+    """An option as it is written in a command, such as `--kbest` and `--keep tags`."""
+    said = " or ".join(str(value) for value in values if value is not True)
+    return f"--{name.replace('_', '-')} {said}".rstrip()
 
 
 GIVE_AGAIN = "run the same command again"
@@ -196,6 +205,31 @@ class _WholeWrites(io.RawIOBase):
             except OSError as error:
                 raise OSError(error.errno, error.strerror, _STDOUT) from error
         return n_bytes
+
+
+def whole_number(least: int, most: int = 10**18) -> Callable[[str], int]:
+    """The type of an option whose value is a whole number from `least` to `most`."""
+
+    def read(text: str) -> int:
+        is_number = text.isascii() and text.isdigit() and len(text) <= len(str(most))
+        if not is_number or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(
+                f"expected a whole number from {least} to {most:,}, not {text!r}"
+            )
+        return int(text)
+
+    return read
+
+
+@contextmanager
+def output_file(path: str | Path | None, *, force: bool) -> Iterator[BinaryIO]:
+    """A file as that of `replace_file`, or standard output without a path."""
+    if path:
+        with replace_file(path, force=force) as file:
+            yield file
+        return
+    yield sys.stdout.buffer
+    sys.stdout.buffer.flush()
 
 
 def exit_codes(*codes: int) -> str:

@@ -6,14 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpuparse.commands.config import add_overrides, parse_with_overrides
-from gpuparse.commands.console import exit_codes, print_json
-from gpuparse.commands.crossval_scores import scores_as_table
-from gpuparse.commands.fold_runs import Folds, learn_folds, read_split
-from gpuparse.commands.folds import add_folds
+from gpuparse.commands.config import add_folds, add_overrides, parse_with_overrides
+from gpuparse.commands.console import GIVE_AGAIN, exit_codes, goes_on_by, print_json
 from gpuparse.config import load_config
 from gpuparse.errors import ConfigError
 from gpuparse.jobs.progress import program, say, silent
+from gpuparse.lab.fold_scores import scores_as_table
+from gpuparse.lab.folds import Folds, learn_folds, read_split
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -44,7 +43,8 @@ def main(arguments: Sequence[str]) -> int:
     if options.fold is not None and not 1 <= options.fold <= folds.n:
         raise ConfigError(f"--fold {options.fold}: expected a number from 1 to {folds.n}")
     which = list(range(1, folds.n + 1)) if options.fold is None else [options.fold]
-    learn_folds("crossval, learning", [(folds, fold) for fold in which], quiet=options.quiet)
+    with goes_on_by(GIVE_AGAIN):
+        learn_folds("crossval, learning", [(folds, fold) for fold in which], quiet=options.quiet)
     if options.fold is not None:
         result: dict[str, Any] = folds.scores(options.fold)
         table = scores_as_table([result], None, None)

@@ -1,7 +1,7 @@
 """`evaluate`: score a parsed file against the gold file."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -160,17 +160,6 @@ def add_punctuation_options(parser: argparse.ArgumentParser) -> None:
         metavar="TAG",
         help="leave out words whose coarse or fine POS tag in the gold file is one of these",
     )
-
-
-def whole_number(least: int) -> Callable[[str], int]:
-    """The type of an option whose value is a whole number of at least `least`."""
-
-    def read(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
-        return int(text)
-
-    return read
 
 
 def ignored_words(gold: Treebank, options: argparse.Namespace) -> np.ndarray | None:

@@ -8,19 +8,18 @@ from pathlib import Path
 
 import numpy as np
 
-from gpuparse.commands.console import exit_codes, print_json
-from gpuparse.commands.evaluate import whole_number
+from gpuparse.commands.console import exit_codes, print_json, whole_number
 from gpuparse.commands.parse import named
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, plural
 from gpuparse.explaining import explain
 from gpuparse.extras import require
-from gpuparse.files import check_new_file, input_file, read_input, replace_file
+from gpuparse.files import STANDARD, check_new_file, input_file, read_input, replace_file
 from gpuparse.formats.names import AUTO, INPUTS, TEXT, format_of, is_raw_text, is_table
 from gpuparse.formats.sources import Source
 from gpuparse.formats.streams import beginning
-from gpuparse.jobs.options import COMMAND, ParseOptions
-from gpuparse.jobs.parse import STANDARD, Job
+from gpuparse.jobs.options import ParseOptions
+from gpuparse.jobs.parse import Job
 from gpuparse.jobs.progress import program, say
 from gpuparse.jobs.reasons import as_dict, as_html, as_text
 from gpuparse.model_folder import load_parser
@@ -44,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
         check_new_file(options.html, force=options.force)
     model, stages = load_parser(Path(options.model)), load_stages(Path(options.model))
     asked = ParseOptions(guide=options.guide, keep=options.keep, allow_missing=True)
-    job = Job(model=model, stages=stages, options=asked, door=COMMAND, tell=say)
+    job = Job(model=model, stages=stages, options=asked, tell=say)
     treebank, sentence, guides = _read(options, job)
     found = explain(model, treebank, sentence, options.word, instead=options.instead, guides=guides)
     if options.html:
@@ -82,7 +81,7 @@ def _source(options: argparse.Namespace, job: Job) -> Iterator[Source]:
         is_unknown = options.input_format == AUTO and job.stages.tokenizer
         if is_unknown and is_raw_text(beginning(io.BytesIO(content))):
             kind = TEXT
-    job.options.check_input(kind, name, options.model, job.stages, COMMAND)
+    job.options.check_input(kind, name, options.model, job.stages)
     if is_table(kind):
         require(f"{name}: a table", "pyarrow.parquet")
     with input_file(file) if content is None else nullcontext(io.BytesIO(content)) as opened:

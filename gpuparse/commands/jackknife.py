@@ -1,30 +1,17 @@
 """`jackknife`: guides for training; those of a sentence come from a parser that has not seen it."""
 
 import argparse
-import dataclasses
-import os
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 
-import numpy as np
-
-from gpuparse.commands.config import add_overrides, parse_with_overrides
+from gpuparse.commands.config import add_folds, add_overrides, parse_with_overrides
 from gpuparse.commands.console import exit_codes
-from gpuparse.commands.folds import add_folds, consecutive_folds
-from gpuparse.config import RunConfig, load_config
+from gpuparse.config import load_config
 from gpuparse.data.columns import is_key
 from gpuparse.data.conll import with_misc
-from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
-from gpuparse.features.templates import TemplateSet
-from gpuparse.files import check_new_file, replace_file
-from gpuparse.inference.decoders import DECODERS
-from gpuparse.jobs.gold import check_treebanks, guides_of, read_gold, with_fitting_decoder
-from gpuparse.jobs.progress import Progress, program, say, silent
-from gpuparse.jobs.resources import limit_torch_threads, thread_count
-from gpuparse.jobs.train import check_no_best, templates_of
-from gpuparse.learning.trainer import Trainer
+from gpuparse.files import replace_file
+from gpuparse.jobs.progress import program, say, silent
+from gpuparse.lab.jackknife import jackknifed
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -39,26 +26,12 @@ def main(arguments: Sequence[str]) -> int:
     """
     options = parse_with_overrides(_parser(), arguments)
     tell = silent if options.quiet else say
-    config = with_fitting_decoder(_training_alone(load_config(options.config, options.overrides)))
-    templates, labels = templates_of(config)
-    if config.labels.kind == "second-stage":
-        labels = None  # these labels change no head
-    _check_output(options.output, options.key, config.data.train, force=options.force)
-    check_treebanks(config)
-    n_threads = thread_count(config.threads)
-    limit_torch_threads(n_threads, is_native=True)
-    treebank = read_gold(
-        config.data.train, on_error=config.data.on_error,
-        single_root=config.data.single_root is True,
-        graphs=DECODERS[config.decoder].gives_graphs, tell=tell, partial=config.data.partial,
-    ).treebank  # fmt: skip
-    parser = _Parser(
-        treebank, guides_of(config, "train", treebank), templates, labels,
-        config,
+    if not is_key(options.key):
+        raise ConfigError(f"--key: {options.key!r}: expected a key without blanks, '=' and '|'")
+    treebank, heads = jackknifed(
+        load_config(options.config, options.overrides), options.folds, options.output,
+        force=options.force, quiet=options.quiet, tell=tell,
     )  # fmt: skip
-    heads = _jackknifed(
-        parser, consecutive_folds(len(treebank), options.folds), n_threads, options.quiet
-    )
     right = 100 * (heads == treebank.heads)[treebank.heads >= 0].mean()
     with replace_file(options.output, force=options.force) as file:
         file.write(with_misc(treebank, {options.key: heads.astype("S")}))
@@ -84,90 +57,3 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
     parser.add_argument("--quiet", action="store_true", help="only errors on stderr")
     return parser
-
-
-def _training_alone(config: RunConfig) -> RunConfig:
-    if config.init_from is not None:
-        raise ConfigError(
-            "init_from: guides of unseen trees are learned from nothing: leave it out"
-        )
-    if config.tagger.learn or config.tagger.model or config.lemmatizer.learn:
-        raise ConfigError(
-            "tagger, lemmatizer: guides are predicted from the tags of data.train; leave them out,"
-            " or learn them in a run of their own"
-        )
-    check_no_best(config, "the parsers of folds")
-    data = dataclasses.replace(config.data, dev=None, test=None, dev_guide=None, test_guide=None)
-    # Folds are learned at the same time, one thread each, in native code.
-    learning = dataclasses.replace(config.learning, backend="cpu")
-    return dataclasses.replace(config, data=data, learning=learning)
-
-
-def _check_output(output: str, key: str, treebank: str, *, force: bool) -> None:
-    """Report errors of the output before the work begins."""
-    if not is_key(key):
-        raise ConfigError(f"--key: {key!r}: expected a key without blanks, '=' and '|'")
-    is_there = os.path.exists(output) and os.path.exists(treebank)
-    if is_there and os.path.samefile(output, treebank):
-        raise ConfigError(f"{output}: is data.train itself; name another --output")
-    check_new_file(output, force=force)
-
-
-class _Parser:
-    """Trains on all folds but one, and parses that one."""
-
-    def __init__(
-        self,
-        treebank: Treebank,
-        guides: np.ndarray | None,
-        templates: TemplateSet,
-        labels: TemplateSet | None,
-        config: RunConfig,
-    ) -> None:
-        self.treebank, self.config = treebank, config
-        self._guides, self._templates, self._labels = guides, templates, labels
-        self.stopped = threading.Event()
-
-    def heads(self, fold: slice, advance: Callable[[int], None]) -> np.ndarray:
-        """(W of the fold,) int32 heads; calls `advance` with numbers of sentences learned from."""
-        is_in = np.zeros(len(self.treebank), np.bool_)
-        is_in[fold] = True
-        words = np.repeat(is_in, np.diff(self.treebank.word_starts))
-        guides = self._guides
-        trainer = Trainer(
-            self.treebank.only(~is_in), self._templates, self._labels, self.config,
-            guides=None if guides is None else guides[~words],
-        )  # fmt: skip
-        done = 0
-        for event in trainer.learn():
-            if self.stopped.is_set():
-                return np.empty(0, np.int32)
-            if event.stage == "arcs":
-                advance(event.done - done)
-                done = 0 if event.epoch_is_over else event.done
-        model = trainer.model(16)
-        left_out = self.treebank.only(is_in)
-        return model.parse(left_out, guides=None if guides is None else guides[words]).heads
-
-
-def _jackknifed(parser: _Parser, folds: list[slice], n_threads: int, quiet: bool) -> np.ndarray:
-    """(W,) heads, those of a fold from a parser trained on the other folds."""
-    treebank = parser.treebank
-    total = parser.config.learning.epochs * (len(folds) - 1) * len(treebank)
-    lock = threading.Lock()
-    pool = ThreadPoolExecutor(min(n_threads, len(folds)))
-    with Progress("jackknife, learning", total=total, quiet=quiet) as progress:
-
-        def work(fold: slice) -> np.ndarray:
-            def advance(sentences: int) -> None:
-                with lock:
-                    progress.advance(sentences)
-
-            return parser.heads(fold, advance)
-
-        try:
-            return np.concatenate(list(pool.map(work, folds)))
-        finally:
-            # After an interruption or an error, stop the other folds.
-            parser.stopped.set()
-            pool.shutdown(cancel_futures=True)

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import BinaryIO
 
-from gpuparse.commands.console import exit_codes
+from gpuparse.commands.console import exit_codes, output_file, whole_number
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import MAX_LINE
 from gpuparse.decoder_choice import limit_labels, with_decoder
@@ -20,12 +19,11 @@ from gpuparse.engines.admission import MAX_CELLS, default_batch_size
 from gpuparse.errors import ConfigError, DataError, ModelError, plural
 from gpuparse.extras import require
 from gpuparse.files import (
+    STANDARD,
     check_new_file,
     files_below,
     input_file,
-    replace_file,
     standard_input,
-    unchanged,
 )
 from gpuparse.formats.names import (
     AUTO,
@@ -40,18 +38,25 @@ from gpuparse.formats.names import (
     format_of,
     is_raw_text,
     is_table,
-    output_name,
+    outputs_of,
 )
 from gpuparse.formats.streams import beginning, begun
 from gpuparse.formats.table_files import TableFile
 from gpuparse.formats.text import OnTextError
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.jobs.options import COMMAND, ParseOptions, device_of_parsing, to_pass_over
-from gpuparse.jobs.parse import STANDARD, Job, ShareRead
+from gpuparse.jobs.options import ParseOptions, device_of_parsing
+from gpuparse.jobs.parse import Job, ShareRead
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY
 from gpuparse.jobs.progress import Progress, program, say, silent
+from gpuparse.jobs.receipts import Origin
 from gpuparse.jobs.resources import BACKENDS, limit_torch_threads, thread_count
-from gpuparse.jobs.shards import Recipe, Sharded, ShardedText, check_regular, wanted_shards
+from gpuparse.jobs.shards import (
+    MOST,
+    Sharded,
+    ShardedText,
+    WantedShards,
+    check_regular,
+)
 from gpuparse.jobs.tables import ShardedTable
 from gpuparse.jobs.toy import TOY, is_toy
 from gpuparse.limits import MAX_K_BEST
@@ -59,6 +64,7 @@ from gpuparse.model_folder import check_folder, load_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import Pipeline, has_parser, load_stages, sum_of_stages
 
+_ALL, _JOIN = "all", "join"  # in place of the number of a shard
 _MOST = 999_999_999  # of options whose largest value has no reason of its own
 
 
@@ -85,18 +91,16 @@ def main(arguments: Sequence[str]) -> int:
     kinds, begin = _formats(options, stages, tell)
     asked = _asked(options)
     for file, kind in zip(files, kinds, strict=True):
-        asked.check_input(kind, named(file), options.model, stages, COMMAND)
+        asked.check_input(kind, named(file), options.model, stages)
     if has_parser(Path(options.model)):
         model = _with_decoder(options, tell)
-        notes = asked.check(model, stages, options.model, COMMAND)
-        device, is_native = device_of_parsing(
-            model, asked, options.device, options.backend, COMMAND, tell
-        )
+        notes = asked.check(model, stages, options.model)
+        device, is_native = device_of_parsing(model, asked, options.device, options.backend, tell)
         limit_torch_threads(threads, is_native=is_native)
         notes += [TOY] if is_toy(model.config) else []
     else:
         _refuse_parsing(options)
-        notes = asked.check(None, stages, options.model, COMMAND)
+        notes = asked.check(None, stages, options.model)
         model, device, is_native = None, "cpu", True
     for note in notes:
         tell(f"{options.model}: {note}")
@@ -104,14 +108,13 @@ def main(arguments: Sequence[str]) -> int:
         model=model,
         stages=stages,
         options=asked,
-        door=COMMAND,
         batch_size=options.batch_size or default_batch_size(device),
         threads=threads,
         device=device,
         backend=options.backend,
         is_native=is_native,
         tell=tell,
-        to_pass_over=to_pass_over(COMMAND),
+        may_pass_over=True,
     )
     if _names_folder(options):
         for folder in {output.parent for output in outputs if output}:
@@ -130,7 +133,11 @@ def main(arguments: Sequence[str]) -> int:
         else:
             share = ShareRead(_total(files))
             for file, kind, output in zip(files, kinds, outputs, strict=True):
-                with _writer(output, options.force) as target, _opened(file, begin) as source:
+                with (
+                    output_file(output, force=options.force) as target, input_file(file) as source
+                ):  # fmt: skip
+                    if file == STANDARD and begin:
+                        source = begun(begin, source)
                     given = job.source(source, named(file), kind, immediate=options.immediate)
                     name, flush = str(output or ""), options.immediate
                     counts = job.write(given, target, progress, share, name=name, flush=flush)
@@ -229,18 +236,12 @@ def _sharded(
     stack: ExitStack,
 ) -> list[Sharded]:
     """The inputs to parse in shards, checked before the work begins; tables stay open."""
-    model = job.model
-    model_sum = sum_of_stages(Path(options.model))
+    contents = {"the model": sum_of_stages(Path(options.model))}
     common = {"force": options.force, "tell": job.tell}
     inputs: list[Sharded] = []
     for file, kind, output in zip(options.files, kinds, outputs, strict=True):
         assert output is not None
-        recipe = Recipe(
-            model_sum,
-            ({"decoder": model.search_decoder, "single_root": model.single_root} if model else {})
-            | {"at_most_one": options.at_most_one}
-            | job.options.of_bytes(kind),
-        )
+        recipe = Origin(job.recipe(kind) | {"at_most_one": options.at_most_one}, contents)
         if kind in RAW:
             skips: OnTextError = "fail" if options.on_error == "fail" else "skip"
             inputs.append(
@@ -251,7 +252,7 @@ def _sharded(
             inputs.append(Sharded(file, kind, output, options.shard, recipe, **common))
             continue
         check_regular(file)
-        source = stack.enter_context(_opened(file))
+        source = stack.enter_context(input_file(file))
         table = TableFile(source, file, kind, threads=job.threads > 1)
         inputs.append(ShardedTable(table, output, options.shard, recipe, **common))
     return inputs
@@ -263,27 +264,6 @@ def _total(files: list[str]) -> int:
     return sum(os.path.getsize(file) for file in files) if regular else 0
 
 
-@contextmanager
-def _opened(file: str, begin: bytes = b"") -> Iterator[BinaryIO]:
-    """An input for reading; begin: what was read of standard input."""
-    if file == STANDARD:
-        source = standard_input()
-        with unchanged(source, "<stdin>"):
-            yield begun(begin, source) if begin else source
-        return
-    with input_file(file) as source:
-        yield source
-
-
-@contextmanager
-def _writer(output: Path | None, force: bool) -> Iterator[BinaryIO]:
-    if output is None:
-        yield sys.stdout.buffer
-        return
-    with replace_file(output, force=force) as target:
-        yield target
-
-
 def read_options(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of a command line with its `files`, checked as far as possible without a model.
 
@@ -293,8 +273,7 @@ def read_options(arguments: Sequence[str]) -> argparse.Namespace:
     options.files = options.files or [STANDARD]
     if options.force_decoder and not options.decoder:
         raise ConfigError("--force-decoder needs --decoder NAME")
-    if options.mbr and options.kbest:
-        raise ConfigError("--mbr and --kbest cannot be combined")
+    _asked(options).check_values()
     _check_immediate(options)
     options.has_folder = any(file != STANDARD and os.path.isdir(file) for file in options.files)
     options.files, options.names = _in_folders(options)
@@ -420,21 +399,21 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--threads",
-        type=_whole_number(0, _MOST),
+        type=whole_number(0, _MOST),
         default=0,
         metavar="N",
         help="0, the default: all processors",
     )
     parser.add_argument(
         "--batch-size",
-        type=_whole_number(1, _MOST),
+        type=whole_number(1, _MOST),
         metavar="N",
         help=f"largest number of sentences in a batch ({default_batch_size('cpu')};"
         f" {default_batch_size('cuda')} on a GPU)",
     )
     parser.add_argument(
         "--max-cells",
-        type=_whole_number(1, _MOST),
+        type=whole_number(1, _MOST),
         default=MAX_CELLS,
         metavar="N",
         help="largest number of score cells of one sentence, on any device; longer sentences are"
@@ -476,7 +455,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--max-line",
-        type=_whole_number(1, _MOST),
+        type=whole_number(1, _MOST),
         default=MAX_LINE,
         metavar="BYTES",
         help=f"a longer line is malformed ({MAX_LINE})",
@@ -494,7 +473,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--shard",
-        type=wanted_shards,
+        type=_wanted_shards,
         metavar="I/N",
         help="cut each file into N shards of whole sentences and parse only shard I, into"
         " OUTPUT.shard-I-of-N; all/N: parse all shards and join them, continuing after a kill;"
@@ -515,7 +494,7 @@ def _add_confidence(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--kbest",
-        type=_whole_number(1, MAX_K_BEST),
+        type=whole_number(1, MAX_K_BEST),
         metavar="K",
         help="the K best trees of each sentence, one after the other, with rank and score in"
         " comments",
@@ -580,6 +559,7 @@ def _names_folder(options: argparse.Namespace) -> bool:
 def _output_paths(options: argparse.Namespace) -> list[Path | None]:
     """The output of each input, None for stdout, checked before the work begins."""
     files, output = options.files, options.output
+    force = options.force or options.shard is not None  # an output of shards may be of this job
     for file in files:
         if file != STANDARD and not os.path.exists(file):
             raise DataError(f"{file}: no such file{_if_sentence(file, options.model)}")
@@ -589,7 +569,7 @@ def _output_paths(options: argparse.Namespace) -> list[Path | None]:
         _check_stdout(files)
         return [None] * len(files)
     if not _names_folder(options):
-        _check_output(files[0], output, options)
+        check_new_file(output, force=force, source=files[0])
         if files[0] != STANDARD or options.input_format != AUTO:
             check_output_name(output, format_of(files[0], options.input_format))
         return [Path(output)]
@@ -597,23 +577,11 @@ def _output_paths(options: argparse.Namespace) -> list[Path | None]:
         raise ConfigError(f"standard input has no name in the folder {output}; name a file")
     if os.path.exists(output.rstrip(os.sep) or os.sep) and not os.path.isdir(output):
         raise ConfigError(f"{output}: is not a folder; name another, or a file for one input")
-    inputs: dict[str, str] = {}
-    for file, name in zip(files, options.names, strict=True):
-        name = output_name(name, format_of(file, options.input_format))
-        if name in inputs:
-            raise ConfigError(f"{inputs[name]} and {file} would both be written as {name}")
-        inputs[name] = file
-        if os.path.isdir(output):
-            _check_output(file, os.path.join(output, name), options)
-    return [Path(output) / name for name in inputs]
-
-
-def _check_output(file: str, target: str, options: argparse.Namespace) -> None:
-    """ConfigError if an output is its input, or cannot be a new file; shards are checked later."""
-    if file != STANDARD and os.path.isfile(target) and os.path.samefile(target, file):
-        raise ConfigError(f"{file}: would be replaced by its own output; name another --output")
-    # An output of shards may be of the same job.
-    check_new_file(target, force=options.force or options.shard is not None)
+    outputs = outputs_of(files, options.names, output, options.input_format)
+    if os.path.isdir(output):
+        for file, each in zip(files, outputs, strict=True):
+            check_new_file(each, force=force, source=file)
+    return [*outputs]
 
 
 def _if_sentence(file: str, model: str) -> str:
@@ -631,15 +599,14 @@ def _check_stdout(files: list[str]) -> None:
             raise ConfigError(f"{file}: standard output is redirected to this input")
 
 
-def _whole_number(least: int, most: int) -> Callable[[str], int]:
-    """The type of an option whose value is a whole number from `least` to `most`."""
-
-    def read(text: str) -> int:
-        is_number = text.isascii() and text.isdigit() and len(text) <= len(str(most))
-        if not is_number or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(
-                f"expected a whole number from {least} to {most:,}, not {text!r}"
-            )
-        return int(text)
-
-    return read
+def _wanted_shards(text: str) -> WantedShards:
+    """The shards that `--shard I/N`, `all/N` and `join/N` name."""
+    which, _, n = text.partition("/")
+    if n.isascii() and n.isdigit() and len(n) < 10 and 0 < int(n) <= MOST:
+        if which in (_ALL, _JOIN):
+            return WantedShards(None, int(n), only_joined=which == _JOIN)
+        if which.isascii() and which.isdigit() and len(which) < 10 and 0 < int(which) <= int(n):
+            return WantedShards(int(which), int(n))
+    raise argparse.ArgumentTypeError(
+        f"expected I/N with I from 1 to N, {_ALL}/N or {_JOIN}/N, N at most {MOST}, not {text!r}"
+    )

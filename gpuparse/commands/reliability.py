@@ -4,13 +4,8 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from gpuparse.commands.console import exit_codes, print_json
-from gpuparse.commands.evaluate import (
-    add_punctuation_options,
-    check_standard_input,
-    ignored_words,
-    whole_number,
-)
+from gpuparse.commands.console import exit_codes, print_json, whole_number
+from gpuparse.commands.evaluate import add_punctuation_options, check_standard_input, ignored_words
 from gpuparse.data.conll import read_treebank
 from gpuparse.errors import plural
 from gpuparse.evaluation.reliability import HEAD, Reliability, reliability_svg

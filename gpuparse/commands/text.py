@@ -1,14 +1,11 @@
 """`text`: the raw text of a treebank."""
 
 import argparse
-import sys
 from collections.abc import Sequence
-from typing import BinaryIO
 
-from gpuparse.commands.console import exit_codes
+from gpuparse.commands.console import exit_codes, output_file
 from gpuparse.data.conll import stream_treebanks
-from gpuparse.errors import DataError
-from gpuparse.files import replace_file, standard_input, unchanged
+from gpuparse.files import input_file
 from gpuparse.jobs.progress import program
 from gpuparse.text.conllu import text_pieces
 
@@ -33,25 +30,8 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--force", action="store_true", help="replace that file if it exists")
     options = parser.parse_args(arguments)
-    with _opened(options.file) as file, unchanged(file, file.name):
+    with input_file(options.file) as file:
         pieces = text_pieces(stream_treebanks(file, file.name))
-        if options.output:
-            with replace_file(options.output, force=options.force) as output:
-                output.writelines(piece.encode() for piece in pieces)
-        else:
-            sys.stdout.buffer.writelines(piece.encode() for piece in pieces)
-            sys.stdout.buffer.flush()
+        with output_file(options.output, force=options.force) as output:
+            output.writelines(piece.encode() for piece in pieces)
     return 0
-
-
-def _opened(path: str) -> BinaryIO:
-    """The file, or standard input.
-
-    Raises: DataError.
-    """
-    if path == "-":
-        return standard_input()
-    try:
-        return open(path, "rb")
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}; check the path") from error

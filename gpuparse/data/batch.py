@@ -86,8 +86,11 @@ class Batch:
 
 def word_places(batch: Encoded) -> np.ndarray:
     """(W,) the token indices of all words of a batch, sentence by sentence."""
-    first = np.cumsum(batch.lengths) - batch.lengths
-    return np.arange(batch.lengths.sum()) + np.repeat(batch.starts + 1 - first, batch.lengths)
+    lengths = batch.lengths
+    ends = lengths.cumsum()
+    places = (batch.starts + 1 - ends + lengths).repeat(lengths)
+    places += np.arange(len(places))
+    return places
 
 
 def incomplete(batch: Encoded, by_place: np.ndarray) -> np.ndarray:

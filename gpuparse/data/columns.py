@@ -139,7 +139,7 @@ def replace_columns(
 
 def joined_names(names: list[bytes]) -> Names:
     """Names in one array."""
-    ends = np.cumsum([0, *map(len, names)], dtype=np.int64)
+    ends = np.array([0, *map(len, names)], np.int64).cumsum()
     return Names(np.frombuffer(b"".join(names), np.uint8), ends)
 
 

@@ -279,8 +279,7 @@ class _ConllReader:
             text = text[len(BYTE_ORDER_MARK) :]
             self.byte = len(BYTE_ORDER_MARK)
             warnings.append(f"{self.source}: begins with a byte order mark; it is left out")
-        data = np.frombuffer(text, np.uint8)
-        scanned = scanner.scan(data, self.max_line, stop_at_fault=self.on_error == "fail")
+        scanned = scanner.scan(text, self.max_line, stop_at_fault=self.on_error == "fail")
         if scanned.n_crlf and not self.warned_of_crlf:
             self.warned_of_crlf = True
             warnings.append(f"{self.source}: has lines that end in \\r\\n; they are kept so")
@@ -296,7 +295,7 @@ class _ConllReader:
         treebank = Treebank(
             source=self.source,
             first_line=self.line,
-            data=data,
+            data=np.frombuffer(text, np.uint8),
             columns=scanned.columns,
             word_starts=scanned.word_starts,
             heads=scanned.heads,
@@ -317,8 +316,7 @@ class _ConllReader:
         """
         end = text.rfind(b"\n", 0, max(0, text.rfind(b"\n"))) + 1
         start = len(BYTE_ORDER_MARK) if self._begins_with_mark(text) else 0
-        data = np.frombuffer(text[start:end], np.uint8)
-        faults = scanner.scan(data, self.max_line, stop_at_fault=True).faults
+        faults = scanner.scan(text[start:end], self.max_line, stop_at_fault=True).faults
         if not len(faults) or faults[0, scanner.FAULT_CODE] == scanner.RANGE_PAST_END:
             return 0
         return text.index(b"\n", start + int(faults[0, scanner.FAULT_OFFSET])) + 1

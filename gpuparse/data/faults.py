@@ -6,13 +6,13 @@ import numpy as np
 
 from gpuparse.data import scanner
 from gpuparse.data.treebank import find_sent_id, place
-from gpuparse.errors import DataError, plural
+from gpuparse.errors import DataError, option, plural
 from gpuparse.files import COMPRESSED, is_compressed
 
 SHOWN = 40  # characters of a faulty field that a message quotes
 MESSAGES = {
     scanner.LINE_TOO_LONG: "the line is longer than {detail} bytes; break it up, or allow longer "
-    "lines (--max-line of parse)",
+    "lines ({max_line})",
     scanner.LONE_RETURN: "a carriage return without a line feed after it; end lines in \\n or "
     "\\r\\n",
     scanner.NOT_UTF8: "byte {detail} of the file is not UTF-8; convert the file to UTF-8",
@@ -75,7 +75,9 @@ def fault_error(
         what = _column_count(text[offset:end].split(b"\n", 1)[0], detail)
     else:
         field = text[offset : min(end, offset + SHOWN)].split(b"\t", 1)[0]
-        what = MESSAGES[code].format(detail=detail, id=field.decode(errors="replace"))
+        what = MESSAGES[code].format(
+            detail=detail, id=field.decode(errors="replace"), max_line=option("max_line")
+        )
     return DataError(place(source, first_line + line, find_sent_id(text[start:end])) + what)
 
 

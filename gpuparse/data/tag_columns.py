@@ -1,15 +1,14 @@
 """Columns of all words as distinct texts and numbers, and treebanks with other such columns."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpuparse import native
 from gpuparse.data.columns import is_value, joined_names
 from gpuparse.data.treebank import Treebank
-from gpuparse.data.vocabulary import column_ids
+from gpuparse.data.vocabulary import column_ids, in_order
 from gpuparse.errors import DataError
 from gpuparse.limits import MAX_TAG
 
@@ -73,26 +72,57 @@ def without_deps(treebank: Treebank) -> Treebank:
     return with_columns(treebank, {DEPS: Column(["_"], np.zeros(treebank.n_words, np.int32))})
 
 
+class RewrittenTreebank(Treebank):
+    """A treebank with other texts in some columns; its bytes are written when asked for."""
+
+    def __getattr__(self, name: str) -> Any:  # only where there is no such attribute yet
+        if name not in _OF_BYTES:
+            raise AttributeError(name)
+        # Threads that ask at once write the same.
+        unwritten: tuple[Treebank, list[int]] | None = self.__dict__.get("unwritten")
+        if unwritten is not None:
+            self.__dict__.update(_written(*unwritten, self.interned), unwritten=None)
+        if name not in self.__dict__:
+            raise AttributeError(name)
+        return self.__dict__[name]
+
+
+_OF_BYTES = ("data", "columns", "spans", "dropped")
+
+
 def with_columns(treebank: Treebank, columns: Mapping[int, Column]) -> Treebank:
     """The treebank with other texts in successive columns; all other bytes are kept.
 
     Args: columns: by number, 0 to 9, without gaps; texts without tabs and line ends.
-    Raises: ValueError: columns with a gap, or that do not fit the words.
-    Cost: one copy of the bytes; some nanoseconds a word.
+    Raises: ValueError: columns with a gap, or that do not fit the words. IndexError: a number of
+        no text.
+    Cost: some nanoseconds a word; when the bytes are first asked for, one copy of them.
     """
     numbers = sorted(columns)
-    first, last = numbers[0], numbers[-1] + 1
-    if numbers != list(range(first, last)):
+    if numbers != list(range(numbers[0], numbers[-1] + 1)):
         raise ValueError(f"the columns {numbers} do not follow each other")
+    if any(len(column.ids) != treebank.n_words for column in columns.values()):
+        raise ValueError(f"the columns {numbers} do not have {treebank.n_words} words each")
+    interned = dict(treebank.interned)
+    for number, column in columns.items():
+        interned[number] = in_order(column.ids, column.names)
+    made = RewrittenTreebank.__new__(RewrittenTreebank)
+    kept = {name: value for name, value in treebank.__dict__.items() if name not in _OF_BYTES}
+    made.__dict__.update(kept, interned=interned, unwritten=(treebank, numbers))
+    return made
+
+
+def _written(
+    treebank: Treebank, numbers: list[int], interned: dict[int, tuple[np.ndarray, list[str]]]
+) -> dict[str, np.ndarray]:
+    """The bytes with other texts in successive columns, and where all is in them."""
+    first, last = numbers[0], numbers[-1] + 1
     names: list[bytes] = []
     ids = np.empty((last - first, treebank.n_words), np.int32)
     for row, number in enumerate(numbers):
-        column = columns[number]
-        is_used = np.zeros(len(column.names), np.bool_)
-        is_used[column.ids] = True
-        used = np.flatnonzero(is_used)
-        ids[row] = (np.cumsum(is_used) + (len(names) - 1))[column.ids]
-        names += [column.names[i].encode() for i in used.tolist()]
+        of_words, texts = interned[number]
+        ids[row] = of_words + np.int32(len(names))
+        names += [text.encode() for text in texts]
     table = joined_names(names)
     lengths = (table.ends[1:] - table.ends[:-1])[ids]
     old = treebank.columns
@@ -108,11 +138,7 @@ def with_columns(treebank: Treebank, columns: Mapping[int, Column]) -> Treebank:
         # A span begins and ends outside of the columns: words whose columns are passed count.
         return spans + change[np.searchsorted(old[:, last], spans, side="right")]
 
-    made = replace(
-        treebank, data=data, columns=moved, spans=shifted(treebank.spans),
-        dropped=shifted(treebank.dropped),
-    )  # fmt: skip
-    made.interned.update(
-        {number: found for number, found in treebank.interned.items() if number not in columns}
-    )
-    return made
+    return {
+        "data": data, "columns": moved, "spans": shifted(treebank.spans),
+        "dropped": shifted(treebank.dropped),
+    }  # fmt: skip

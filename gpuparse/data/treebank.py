@@ -79,7 +79,7 @@ class Treebank:
     @property
     def n_words(self) -> int:
         """Number of words, W."""
-        return len(self.columns)
+        return len(self.heads)
 
     def column(self, word: int, column: int) -> str:
         """Text of one column (0..9) of one word of the treebank."""

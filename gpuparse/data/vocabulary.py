@@ -208,6 +208,27 @@ def _few_strings(
     return np.array(ids, np.int32), list(numbers)
 
 
+def in_order(ids: np.ndarray, names: Sequence[str]) -> tuple[np.ndarray, list[str]]:
+    """A column as `column_ids` has it, of (W,) numbers of distinct names, used or not.
+
+    Raises: IndexError: a number of no name.
+    """
+    if len(ids) <= _FEW:
+        numbers: dict[int, int] = {}
+        found = [numbers.setdefault(i, len(numbers)) for i in ids.tolist()]
+        in_use, made = list(numbers), np.array(found, np.int32)
+    else:
+        firsts = np.full(len(names), len(ids))
+        firsts[ids[::-1]] = np.arange(len(ids))[::-1]
+        used = np.flatnonzero(firsts < len(ids))
+        order = used[np.argsort(firsts[used])]
+        places = np.empty(len(names), np.int32)
+        places[order] = np.arange(len(order))
+        in_use, made = order.tolist(), places[ids]
+    made.flags.writeable = False
+    return made, [names[i] for i in in_use]
+
+
 def empty_columns(treebank: Treebank, read: Mapping[int, Sequence[str]]) -> dict[int, list[str]]:
     """Columns that are `_` in every word, though something is read there.
 
@@ -284,110 +305,80 @@ def frequent_pairs(treebank: Treebank, most: int) -> list[tuple[str, str]]:
 class Encoder:
     """Treebanks to batches under frozen vocabularies; many threads may use it at once.
 
-    Words that are equal in all columns that fields are read from have the same ids, so that a word
-    costs one look-up of its bytes there. A string of a column is processed in Python once.
+    A string of a column is processed in Python once.
     """
 
     def __init__(self, vocabularies: Vocabularies) -> None:
         self.vocabularies = vocabularies
-        self._words = SharedCache(lambda: _Words(vocabularies))
+        by_column: dict[int, list[int]] = {}
+        for row, field in enumerate(vocabularies.fields):
+            by_column.setdefault(vocabularies.column(field), []).append(row)
+        self._rows = {source: np.array(rows) for source, rows in by_column.items()}
+        self._columns = SharedCache(
+            lambda: {source: _Column(vocabularies, rows) for source, rows in by_column.items()}
+        )
 
     def encode(self, treebank: Treebank) -> Batch:
         """All sentences of a treebank as one batch on the CPU.
 
-        Cost: O(words), and O(distinct new strings) in Python.
+        Cost: O(words), and O(distinct strings) in Python.
         """
-        counts = treebank.word_starts[1:] - treebank.word_starts[:-1]
-        ends = np.cumsum(counts + 1 + 2 * MARGIN)
-        starts = ends - counts - 1 - MARGIN
-        places = np.arange(treebank.n_words) + np.repeat(
-            starts + 1 - treebank.word_starts[:-1], counts
-        )
-        words = np.full(int(ends[-1]) if len(ends) else 0, 1, np.int32)
-        words[(ends - np.arange(1, MARGIN + 1)[:, None]).ravel()] = 2
-        words[starts] = 0
-        with self._words.locked() as met:
-            words[places] = met.find(treebank)
-            known = met.ids  # its numbers are never changed; other threads replace it
-        return Batch(known.take(words, axis=1), starts, counts)
+        word_starts = treebank.word_starts
+        counts = word_starts[1:] - word_starts[:-1]
+        ends = (counts + (1 + 2 * MARGIN)).cumsum()
+        starts = ends - counts - (1 + MARGIN)
+        places = (starts + 1 - word_starts[:-1]).repeat(counts)
+        places += np.arange(treebank.n_words)
+        words = np.full(int(ends[-1]) if len(ends) else 0, _BEFORE, np.int32)
+        words[(ends - np.arange(1, MARGIN + 1)[:, None]).ravel()] = _AFTER
+        words[starts] = _ROOT
+        values = np.empty((len(self.vocabularies.fields), len(words)), np.int32)
+        with self._columns.locked() as columns:
+            for source, met in columns.items():
+                ids, names = column_ids(treebank, source)
+                words[places] = met.find(names)[ids]
+                values[self._rows[source]] = met.ids.take(words, axis=1)
+        return Batch(values, starts, counts)
 
 
-class _Words:
-    """Words met so far, and the value ids of their fields; the first three are edges."""
-
-    def __init__(self, vocabularies: Vocabularies) -> None:
-        by_column: dict[int, list[int]] = {}
-        for row, field in enumerate(vocabularies.fields):
-            by_column.setdefault(vocabularies.column(field), []).append(row)
-        self._columns = {source: _Column(vocabularies, rows) for source, rows in by_column.items()}
-        self._n_fields = len(vocabularies.fields)
-        self._clear()
-
-    def _clear(self) -> None:
-        self._interner = Interner()
-        edges = np.array([ROOT, BEFORE, AFTER], np.int32)
-        self.ids = np.broadcast_to(edges, (self._n_fields, len(edges))).copy()
-
-    def find(self, treebank: Treebank) -> np.ndarray:
-        """(W,) the columns of `ids` that have the ids of the words; new ones are added."""
-        if not self._columns:
-            return np.zeros(treebank.n_words, np.int32)
-        if len(self._interner) > _CACHE_LIMIT:
-            self._clear()
-        n_known = len(self._interner)
-        first, last = min(self._columns), max(self._columns)
-        words = self._interner.intern(
-            treebank.data, treebank.columns[:, first], treebank.columns[:, last + 1] - 1
-        )
-        n_new = len(self._interner) - n_known
-        if n_new:
-            at = np.flatnonzero(words >= n_known)[::-1]
-            firsts = np.empty(n_new, np.int64)
-            firsts[words[at] - n_known] = at  # the first word of each; any would do
-            more = np.empty((len(self.ids), n_new), np.int32)
-            for source, column in self._columns.items():
-                column.fill(more, treebank.data, *_slices(treebank, source, firsts))
-            self.ids = np.concatenate([self.ids, more], axis=1)
-        return words + np.int32(self.ids.shape[1] - len(self._interner))
+_ROOT, _BEFORE, _AFTER = range(3)  # of the strings of a column
 
 
 class _Column:
-    """One column's strings met so far, and the value ids of the fields read from it."""
+    """One column's strings met so far, and the value ids of the fields read from it.
 
-    def __init__(self, vocabularies: Vocabularies, rows: list[int]) -> None:
-        self._vocabularies = vocabularies
-        self._rows = rows
-        self._readers = [(f := vocabularies.fields[row], vocabularies.reader(f)) for row in rows]
+    The first three are no strings, but edges.
+    """
+
+    def __init__(self, vocabularies: Vocabularies, rows: Sequence[int]) -> None:
+        fields = [vocabularies.fields[row] for row in rows]
+        self._readers = [(field, vocabularies.reader(field)) for field in fields]
+        self._id_of = vocabularies.id
         self._clear()
 
     def _clear(self) -> None:
-        self._interner = Interner()
-        self._ids = np.empty((len(self._rows), 0), np.int32)
+        self._numbers: dict[str, int] = {}
+        edges = np.array([ROOT, BEFORE, AFTER], np.int32)
+        self.ids = np.broadcast_to(edges, (len(self._readers), len(edges))).copy()
 
-    def fill(self, ids: np.ndarray, data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> None:
-        """Write the ids of one column's fields into their rows of `ids`."""
-        if len(self._interner) > _CACHE_LIMIT:
+    def find(self, names: Sequence[str]) -> np.ndarray:
+        """The columns of `ids` that have the ids of distinct strings; new ones are added."""
+        if len(self._numbers) > _CACHE_LIMIT:
             self._clear()
-        strings = self._interner.intern(data, starts, ends)
-        self._learn()
-        ids[self._rows] = self._ids.take(strings, axis=1)
-
-    def _learn(self) -> None:
-        first = self._ids.shape[1]
-        texts = self._interner.strings(first)
-        if texts:
-            new = [
-                [self._vocabularies.id(field, read(text)) for text in texts]
-                for field, read in self._readers
+        numbers, first = self._numbers, self.ids.shape[1]
+        new = [name for name in names if name not in numbers]
+        if new:
+            more = [
+                [self._id_of(field, read(text)) for text in new] for field, read in self._readers
             ]
-            self._ids = np.concatenate([self._ids, np.array(new, np.int32)], axis=1)
+            self.ids = np.concatenate([self.ids, np.array(more, np.int32)], axis=1)
+            numbers.update(zip(new, range(first, first + len(new)), strict=True))
+        return np.array([numbers[name] for name in names], np.int32)
 
 
-def _slices(
-    treebank: Treebank, source: int, words: np.ndarray | slice = slice(None)
-) -> tuple[np.ndarray, np.ndarray]:
-    """The first and the past-the-end byte of a column in some words."""
-    return treebank.columns[words, source], treebank.columns[words, source + 1] - 1
+def _slices(treebank: Treebank, source: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first and the past-the-end byte of a column in all words."""
+    return treebank.columns[:, source], treebank.columns[:, source + 1] - 1
 
 
 def is_field(name: str) -> bool:

@@ -41,8 +41,10 @@ def permitted_orders(lengths: np.ndarray, cells: np.ndarray, max_cells: int) -> 
             every word the word before it as its head.
         max_cells: of one sentence.
     """
-    orders = np.where(sentence_cells(lengths, PartSize(2)) > max_cells, CHAIN, OWN)
-    return np.where((orders == OWN) & (cells > max_cells), LOWER, orders).astype(np.int8)
+    orders = np.full(len(lengths), OWN, np.int8)
+    orders[cells > max_cells] = LOWER
+    orders[sentence_cells(lengths, PartSize(2)) > max_cells] = CHAIN
+    return orders
 
 
 class Admission:

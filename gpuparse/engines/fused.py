@@ -10,6 +10,7 @@ from gpuparse.data.batch import Batch, Encoded, incomplete
 from gpuparse.engines.admission import run_in_parts
 from gpuparse.engines.engine import FoundTrees, How, Marginals, Wanted, empty_marginals
 from gpuparse.engines.found import Found, GraphArcs, arcs_of_cells, found_graphs
+from gpuparse.engines.fused_features import SentenceFeatures
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.scorers.linear.pruning import all_cells, prune
 from gpuparse.scorers.linear.scorer import LinearScorer
@@ -42,7 +43,7 @@ class Fused:
     """Scoring and search of templates, and of what is added to them, in native code."""
 
     def __init__(self, linear: LinearScorer, addend: NativeAddend | None, wanted: Wanted) -> None:
-        self._linear, self.addend, self._wanted = linear, addend, wanted
+        self._linear, self.addend, self.wanted = linear, addend, wanted
         self._decoder = DECODERS[wanted.decoder]
         self.added = None if addend is None else addend.struct
         self.scorer = make_scorer(
@@ -72,9 +73,9 @@ class Fused:
 
         def work(part: np.ndarray) -> int:
             some = batch.select(part)
-            kept = self.kept(some)
-            self.find_trees(some, known, found, firsts, kept)
-            self.label_trees(some, found, kept)
+            sentences = sentences_of(some, known, self.kept(some))
+            self.find_trees(some, known, found, firsts, sentences)
+            self.label_trees(some, found, sentences)
             return len(part)
 
         run_in_parts(work, batch, how)
@@ -165,13 +166,15 @@ class Fused:
         run_in_parts(work, batch, how)
         return marginals
 
-    def label_trees(self, batch: Encoded, found: Found, kept: np.ndarray | None = None) -> None:
-        """See `Engine`; kept: of `find_trees` with the same batch."""
-        self._label(batch, found.heads, None, found.labels, kept)
+    def label_trees(
+        self, batch: Encoded, found: Found, sentences: native.Struct | None = None
+    ) -> None:
+        """See `Engine`; sentences: those of the batch that `find_trees` was given."""
+        self._label(batch, found.heads, None, found.labels, sentences)
 
     def label_graphs(self, batch: Encoded, heads: np.ndarray, arcs: GraphArcs) -> None:
         """See `Engine`; `arcs` may be of more sentences."""
-        graphs = GraphHeads(arcs.starts(len(heads)), arcs.heads, self._wanted.may_be_primary)
+        graphs = GraphHeads(arcs.starts(len(heads)), arcs.heads, self.wanted.may_be_primary)
         self._label(batch, heads, graphs, arcs.labels)
 
     def score_trees(self, batch: Batch, heads: np.ndarray, scores: np.ndarray) -> None:
@@ -184,6 +187,10 @@ class Fused:
                 "score_trees_batch", sentences_of(batch), self.scorer, self.search, heads, scores
             )
         )
+
+    def features_of(self, batch: Batch, labels: Sequence[str]) -> SentenceFeatures:
+        """The features of the parts of a batch of one sentence; labels: their names."""
+        return SentenceFeatures(self, self._linear, labels, batch)
 
     def empty(self, batch: Batch) -> Found:
         """Room for what is found, by token."""
@@ -207,15 +214,15 @@ class Fused:
         known: np.ndarray,
         found: Found,
         firsts: np.ndarray,
-        kept: np.ndarray | None = None,
+        sentences: native.Struct | None = None,
     ) -> None:
         """Fill in the best trees, and their labels if these are found with the trees.
 
-        firsts: of `empty_firsts`. kept: filled for `label_trees`.
+        firsts: of `empty_firsts`. sentences: of the batch, with `kept`, for `label_trees`.
         """
         require_all(
             native.call(
-                "parse_batch", sentences_of(batch, known, kept), self.scorer, self.search,
+                "parse_batch", sentences or sentences_of(batch, known), self.scorer, self.search,
                 self._allowed(batch, known, firsts),
                 found.heads, found.labels, found.certificates,
             )
@@ -240,7 +247,7 @@ class Fused:
         Returns: (B,) logarithms of the sums over all trees.
         Cost: one scoring of all arcs and the sums over trees.
         """
-        log_partitions, scales = np.zeros(len(batch)), self._wanted.scales
+        log_partitions, scales = np.zeros(len(batch)), self.wanted.scales
         require_all(
             native.call(
                 "find_marginals_batch", sentences_of(batch, known), self.scorer, self.search,
@@ -256,7 +263,7 @@ class Fused:
         assert self._linear.label_weights is not None
         native.call(
             "find_label_marginals_batch", sentences_of(batch), self._label_plan,
-            self._linear.label_weights.array, self.added, self._wanted.scales.label, found.heads,
+            self._linear.label_weights.array, self.added, self.wanted.scales.label, found.heads,
             found.labels, marginals,
         )  # fmt: skip
 
@@ -266,13 +273,13 @@ class Fused:
         heads: np.ndarray,
         graphs: GraphHeads | None,
         labels: np.ndarray,
-        kept: np.ndarray | None = None,
+        sentences: native.Struct | None = None,
     ) -> None:
         if self._label_plan is None:
             return
         assert self._linear.label_weights is not None
         native.call(
-            "label_batch", sentences_of(batch, _NONE, kept), self._label_plan,
+            "label_batch", sentences or sentences_of(batch), self._label_plan,
             self._linear.label_weights.array, self.added, heads, graphs, labels,
         )  # fmt: skip
 
@@ -284,7 +291,7 @@ class Fused:
         arcs = all_cells(batch, firsts)
         prune(
             batch, linear.plan, linear.features.rows, linear.pruner, known, arcs,
-            single_root=self._wanted.single_root,
+            single_root=self.wanted.single_root,
         )  # fmt: skip
         return ArcCells(*arcs)
 
@@ -313,6 +320,6 @@ class Fused:
         assert graphs.arcs is not None
         arcs = graphs.arcs
         starts = arcs.starts(len(found.heads))
-        heads_of_arcs = GraphHeads(starts, arcs.heads, self._wanted.may_be_primary)
+        heads_of_arcs = GraphHeads(starts, arcs.heads, self.wanted.may_be_primary)
         run_in_parts(label, batch, How(how.batch_size, how.threads))
         return found_graphs(found.heads, found.labels, [arcs])

@@ -14,6 +14,7 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import nonprojective_arcs
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.evaluation.metrics import ArcCounts, universal_parts
+from gpuparse.evaluation.significance import by_sentence
 from gpuparse.evaluation.treebanks import relation_ids, score_treebanks
 
 _COARSE_POS, _FINE_POS = 3, 4
@@ -106,7 +107,7 @@ def find_errors(gold: Treebank, system: Treebank, *, ignored: np.ndarray | None 
     crossing = [nonprojective_arcs(heads, starts).astype(np.int64) for heads in trees]
     sizes = np.repeat(np.diff(starts), np.diff(starts))
     by_relation = grouped(names, gold_ids, system_ids, whole_right)
-    by_sentence = np.repeat(_by_sentence(crossing[0] > 0, starts) > 0, np.diff(starts))
+    is_crossed = np.repeat(by_sentence(crossing[0] > 0, starts) > 0, np.diff(starts))
     groups = {
         "relation": sorted(by_relation, key=lambda group: (-group.heads.gold, group.name)),
         "part of speech": _by_size(grouped(*_tags(gold))),
@@ -116,7 +117,7 @@ def find_errors(gold: Treebank, system: Treebank, *, ignored: np.ndarray | None 
         "projectivity": [
             *grouped(["projective arcs", "non-projective arcs"], *crossing),
             *grouped(
-                ["projective sentences", "non-projective sentences"], by_sentence.astype(np.int64)
+                ["projective sentences", "non-projective sentences"], is_crossed.astype(np.int64)
             ),
         ],
     }
@@ -126,8 +127,8 @@ def find_errors(gold: Treebank, system: Treebank, *, ignored: np.ndarray | None 
         groups=groups,
         relations=names,
         confusions=np.bincount(pairs, minlength=n_names**2).reshape(n_names, n_names),
-        wrong_heads=_by_sentence(keep & ~head_right, starts),
-        wrong_relations=_by_sentence(keep & head_right & ~whole_right, starts),
+        wrong_heads=by_sentence(keep & ~head_right, starts),
+        wrong_relations=by_sentence(keep & head_right & ~whole_right, starts),
     )
 
 
@@ -149,12 +150,6 @@ def _counts(
 def _in_bins(numbers: np.ndarray, least: dict[str, int]) -> np.ndarray:
     """The places of numbers among bins."""
     return np.searchsorted(np.array(list(least.values())), numbers, side="right") - 1
-
-
-def _by_sentence(words: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """(S,) number of the words (W,) bool in each sentence."""
-    before = np.concatenate(([0], np.cumsum(words, dtype=np.int64)))
-    return np.diff(before[starts])
 
 
 def _arc_lengths(heads: np.ndarray, starts: np.ndarray) -> np.ndarray:

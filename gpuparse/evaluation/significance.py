@@ -245,9 +245,9 @@ def compare_trees(
         right["uas"].append(head_right)
         right["las"].append(head_right & (universal[found_labels] == universal[gold_labels]))
         right["las_full"].append(head_right & (found_labels == gold_labels))
-    gains = [_by_sentence(b, word_starts) - _by_sentence(a, word_starts) for a, b in right.values()]
+    gains = [by_sentence(b, word_starts) - by_sentence(a, word_starts) for a, b in right.values()]
     results = paired_bootstrap(
-        np.array(gains), _by_sentence(keep, word_starts), resamples=resamples, seed=seed
+        np.array(gains), by_sentence(keep, word_starts), resamples=resamples, seed=seed
     )
     return Comparison(
         disagreements={name: disagreement(a, b) for name, (a, b) in right.items()},
@@ -256,7 +256,7 @@ def compare_trees(
     )
 
 
-def _by_sentence(words: np.ndarray, word_starts: np.ndarray) -> np.ndarray:
+def by_sentence(words: np.ndarray, word_starts: np.ndarray) -> np.ndarray:
     """(S,) number of the words (W,) bool in each sentence."""
     before = np.concatenate(([0], np.cumsum(words, dtype=np.int64)))
     return np.diff(before[word_starts])

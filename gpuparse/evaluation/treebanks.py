@@ -16,7 +16,7 @@ from gpuparse.data.graphs import (
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.trees import check_trees
 from gpuparse.data.vocabulary import Interner
-from gpuparse.errors import DataError, plural
+from gpuparse.errors import DataError, option, plural
 from gpuparse.evaluation.graphs import GraphScores, score_graphs
 from gpuparse.evaluation.metrics import TreeScores, score_trees
 from gpuparse.evaluation.reliability import (
@@ -139,7 +139,7 @@ def measure_reliability_of_treebanks(
     if not counted.any():
         raise DataError(
             f"{system.source}: no scored word has {HEAD} in MISC (column 10); parse the file with"
-            " --probabilities"
+            f" {option('probabilities', True)}"
         )
     (gold_labels, system_labels), _ = relation_ids(gold, system)
     head_right = gold.heads == system.heads
@@ -203,7 +203,8 @@ def deps_graphs(treebank: Treebank) -> Graphs:
     if treebank.n_words and missing.all():
         raise DataError(
             f"{treebank.source}: DEPS (column 9) is _ in every word, so there are no graphs; give a"
-            " file that has them, or compare the HEAD column of a parsed file (--graphs heads)"
+            " file that has them, or compare the HEAD column of a parsed file"
+            f" ({option('graphs', 'heads')})"
         )
     return with_tree_arcs(read_graphs(treebank), treebank, missing)
 

@@ -32,9 +32,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from gpuparse.data.atoms import Atom
 from gpuparse.data.vocabulary import Vocabularies
 from gpuparse.errors import ConfigError
-from gpuparse.features.atoms import Atom
 from gpuparse.features.templates import Template, TemplateSet
 from gpuparse.parts import BY_NAME, HIGHER_ORDER, MOST_WORDS
 

@@ -48,8 +48,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gpuparse.data.atoms import Atom, checked_field, parse_atom
 from gpuparse.errors import ConfigError
-from gpuparse.features.atoms import Atom, checked_field, parse_atom
 from gpuparse.features.word_vectors import (
     FURTHER,
     SECTION,
@@ -157,10 +157,8 @@ class TemplateSet:
         """
         kept = {"arc", "guide", "label", *parts}
         left_out: dict[str, Any] = {part: () for part in PARTS if part not in kept}
-        if self.word_vectors:
-            absent = [kind for kind in FURTHER if not (getattr(self, kind) and kind in kept)]
-            left_out[SECTION] = self.word_vectors.of_sizes(**dict.fromkeys(absent, 0))
-        return replace(self, **left_out)
+        absent = [kind for kind in FURTHER if not (getattr(self, kind) and kind in kept)]
+        return replace(self._with_sizes(absent), **left_out)
 
     @property
     def further_parts(self) -> set[str]:
@@ -177,6 +175,20 @@ class TemplateSet:
     def scores_labels(self) -> bool:
         """Whether labels are scored without label templates."""
         return bool(self.word_vectors and self.word_vectors.label)
+
+    def without_further_pairs(self) -> "TemplateSet":
+        """The set in which only arcs and labels are scored by more than templates."""
+        return self._with_sizes(FURTHER)
+
+    def without_further(self) -> "TemplateSet":
+        """The set of templates alone."""
+        return replace(self, word_vectors=None)
+
+    def _with_sizes(self, absent: Iterable[str]) -> "TemplateSet":
+        if self.word_vectors is None:
+            return self
+        sizes = dict.fromkeys(absent, 0)
+        return replace(self, word_vectors=self.word_vectors.of_sizes(**sizes))
 
     def first_order(self) -> "TemplateSet":
         """The set without templates of more than an arc."""
@@ -412,3 +424,19 @@ def _parse_block(block: object, part: str) -> tuple[Template, ...]:
     if not (isinstance(suffixes, list) and isinstance(texts, list)):
         raise ConfigError("suffixes and templates: lists are expected")
     return tuple(parse_template(f"{text} {suffix}", part) for text in texts for suffix in suffixes)
+
+
+def are_expanded(expanded: tuple[Any, ...], templates: tuple[Any, ...]) -> bool:
+    """Whether templates can be others with some attributes of FEATS in place of `feats.*`."""
+    found = list(dict.fromkeys(map(_general, expanded)))
+    wanted = dict.fromkeys(map(_general, templates))
+    needed = {_general(each) for each in templates if "feats.*" not in str(each)}
+    return found == [each for each in wanted if each in found or each in needed]
+
+
+def _general(template: Template | Atom) -> str:
+    """A template with `feats.*` in place of all attributes of FEATS."""
+    words = str(template).split()
+    return " ".join(
+        word.partition(".feats.")[0] + ".feats.*" if ".feats." in word else word for word in words
+    )

@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpuparse.data.atoms import Atom, checked_field, parse_atom
 from gpuparse.data.batch import UNKNOWN, Batch, word_places
 from gpuparse.data.vocabulary import Vocabularies
 from gpuparse.errors import ConfigError
-from gpuparse.features.atoms import Atom, checked_field, parse_atom
 from gpuparse.limits import MAX_BETWEEN_VALUES, MAX_DISTANCE, MAX_VECTOR_TEMPLATES
 
 SECTION = "word_vectors"

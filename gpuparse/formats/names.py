@@ -73,22 +73,23 @@ def check_output_folder(target: str | os.PathLike[str], source: str | os.PathLik
 
 
 def outputs_of(
-    names: Iterable[str], target: str | os.PathLike[str], asked: str = AUTO
-) -> dict[str, Path]:
-    """The outputs of the files of a folder, by their names in it.
+    files: Iterable[str],
+    names: Iterable[str],
+    target: str | os.PathLike[str],
+    asked: str = AUTO,
+) -> list[Path]:
+    """The outputs of files in a folder, where they have their names but for the suffix.
 
-    Args: target: the folder of the outputs. asked: see `format_of`.
+    Args: names: of the files in the folder. target: the folder. asked: see `format_of`.
     Raises: ConfigError: two files would have the same output.
     """
-    outputs: dict[str, Path] = {}
-    files: dict[Path, str] = {}
-    for name in names:
-        output = Path(target) / output_name(name, format_of(name, asked))
-        other = files.setdefault(output, name)
-        if other != name:
-            raise ConfigError(f"{other} and {name} would both be written as {output}")
-        outputs[name] = output
-    return outputs
+    inputs: dict[Path, str] = {}
+    for file, name in zip(files, names, strict=True):
+        output = Path(target) / output_name(name, format_of(file, asked))
+        if output in inputs:
+            raise ConfigError(f"{inputs[output]} and {file} would both be written as {output}")
+        inputs[output] = file
+    return list(inputs)
 
 
 def check_output_name(path: str, kind: str) -> None:

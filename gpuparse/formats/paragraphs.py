@@ -36,10 +36,11 @@ def code_points(text: bytes) -> np.ndarray:
 
 def byte_offsets(codes: np.ndarray) -> np.ndarray:
     """Where each character begins in UTF-8, and where the last one ends: int64 (C + 1,)."""
-    sizes = np.ones(len(codes), np.int64)
+    offsets, largest = np.arange(len(codes) + 1), codes.max(initial=0)
     for first in (0x80, 0x800, 0x10000):
-        sizes += codes >= first
-    return np.concatenate([[0], np.cumsum(sizes)])
+        if largest >= first:
+            offsets[1:] += (codes >= first).cumsum()
+    return offsets
 
 
 def are_spaces(codes: np.ndarray) -> np.ndarray:
@@ -74,6 +75,8 @@ def segments(
     """
     if not len(codes):
         return np.empty(0, np.int64), np.empty(0, np.bool_)
+    if len(codes) <= PIECE and not of_lines and (codes[spaces] == 0x20).all():
+        return np.zeros(1, np.int64), np.array([True])
     first, last = space_runs(spaces)
     units = np.concatenate([[0], np.cumsum(_line_ends(codes))])
     least = 1 if of_lines else 2

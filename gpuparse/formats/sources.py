@@ -245,7 +245,8 @@ class BytesSource(Source):
     def pieces(self) -> Iterator[Piece]:
         """All sentences. Raises: DataError: as `treebank_from_bytes`."""
         treebank = treebank_from_bytes(self.text, self.name)
-        yield Piece(treebank, np.diff(treebank.word_starts), [], len(treebank), len(self.text))
+        counts = treebank.word_starts[1:] - treebank.word_starts[:-1]
+        yield Piece(treebank, counts, [], len(treebank), len(self.text))
 
 
 @dataclass(frozen=True, kw_only=True)

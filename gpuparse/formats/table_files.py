@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import Any, BinaryIO
 
-from gpuparse.errors import ConfigError, DataError, one_line
+from gpuparse.errors import ConfigError, DataError, one_line, option
 from gpuparse.formats.arrow_tables import check_buffers
 from gpuparse.formats.names import ARROW, PARQUET
 
@@ -44,7 +44,7 @@ class TableFile:
                 if not file.seekable():
                     raise ConfigError(
                         f"{name}: Parquet cannot be read from a pipe; name a file, or give an Arrow"
-                        " stream and --input-format arrow"
+                        f" stream and {option('input', ARROW)}"
                     )
                 self._file = parquet.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False)
                 about = self._file.metadata
@@ -160,8 +160,8 @@ class TableFile:
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             what = "a Parquet file" if self.format == PARQUET else "an Arrow file or stream"
             raise DataError(
-                f"{self.name}: cannot be read as {what}: {one_line(error)}; give --input-format if"
-                " it is of another format, or write it again if it is damaged"
+                f"{self.name}: cannot be read as {what}: {one_line(error)}; give {option('input')}"
+                " if it is of another format, or write it again if it is damaged"
             ) from error
 
 

@@ -42,13 +42,18 @@ class TextPlace(NamedTuple):
 
 
 class TextChunk(NamedTuple):
-    """Some segments of a text (`characters.segments`); none of its parts is known elsewhere.
+    """Some segments of a text; none of its parts is known elsewhere.
 
-    faults: errors of the text that was left out before it; the messages begin with file:line.
-    of_lines: whether each line is a sentence, and a segment with the empty lines after it.
+    codes, spaces, starts, begins: see `gpuparse.formats.paragraphs.segments`. faults: errors of the
+    text that was left out before it; the messages begin with file:line. of_lines: whether each line
+    is a sentence, and a segment with the empty lines after it.
     """
 
     data: bytes  # valid UTF-8 without NUL
+    codes: np.ndarray
+    spaces: np.ndarray
+    starts: np.ndarray
+    begins: np.ndarray
     source: str  # the file's name in messages
     line: int  # of data[0], from 1
     byte: int  # of data[0] in the file, from 0
@@ -59,10 +64,6 @@ class TextChunk(NamedTuple):
     ends_paragraph: bool
     faults: tuple[DataError, ...] = ()
     of_lines: bool = False
-
-    def segments(self, codes: np.ndarray, spaces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Its segments; see `gpuparse.formats.paragraphs.segments`."""
-        return segments(codes, spaces, of_lines=self.of_lines)
 
 
 def text_chunk(text: bytes, source: str, *, of_lines: bool = False) -> TextChunk:
@@ -76,7 +77,7 @@ def text_chunk(text: bytes, source: str, *, of_lines: bool = False) -> TextChunk
     codes, spaces, fault = _characters(text, at_end=True)
     if fault is not None:
         raise reader.error(text, fault)
-    return reader.chunk(text, codes, len(reader.segments(codes, spaces)[0]), ends_paragraph=True)
+    return reader.chunk(text, codes, spaces, *reader.segments(codes, spaces), ends_paragraph=True)
 
 
 def stream_text(
@@ -136,9 +137,10 @@ def immediate_text(
                 error = reader.error(held, fault)
                 reader.skip(held)
                 held, codes, spaces = b"", codes[:0], spaces[:0]
-            n_segments = len(reader.segments(codes, spaces)[0])
-            faults = () if fault is None else (error,)
-            yield reader.chunk(held, codes, n_segments, ends_paragraph=True, faults=faults)
+            yield reader.chunk(
+                held, codes, spaces, *reader.segments(codes, spaces),
+                ends_paragraph=True, faults=() if fault is None else (error,),
+            )  # fmt: skip
             held = b""
 
 
@@ -219,7 +221,7 @@ def _chunks(
         if not block and fault is None:
             if text or faults:
                 yield reader.chunk(
-                    text, codes, len(starts), ends_paragraph=True, faults=tuple(faults)
+                    text, codes, spaces, starts, begins, ends_paragraph=True, faults=tuple(faults)
                 )
             return
         # The last segment may go on; what comes before is cut where any reading cuts it.
@@ -227,7 +229,7 @@ def _chunks(
             cut = len(codes[: starts[-1]].tobytes().decode("utf-32-le").encode())
             is_end = bool(begins[-1]) or fault is not None
             yield reader.chunk(
-                text[:cut], codes[: starts[-1]], len(starts) - 1,
+                text[:cut], codes[: starts[-1]], spaces[: starts[-1]], starts[:-1], begins[:-1],
                 ends_paragraph=is_end, faults=tuple(faults),
             )  # fmt: skip
             pending, faults, enough = pending[cut:], [], 0
@@ -255,27 +257,30 @@ class _TextReader:
         self,
         text: bytes,
         codes: np.ndarray,
-        n_segments: int,
+        spaces: np.ndarray,
+        starts: np.ndarray,
+        begins: np.ndarray,
         *,
         ends_paragraph: bool,
         faults: tuple[DataError, ...] = (),
     ) -> TextChunk:
         """The next bytes as a chunk."""
         made = TextChunk(
-            text, self.source, self.line, self.byte, self.character, self.segment,
+            text, codes, spaces, starts, begins,
+            self.source, self.line, self.byte, self.character, self.segment,
             self.is_new_document and not self.of_lines,
             self.is_new_paragraph and not self.of_lines,
             ends_paragraph and not self.of_lines, faults, self.of_lines,
         )  # fmt: skip
         self._pass(text)
         self.character += len(codes)
-        self.segment += n_segments
+        self.segment += len(starts)
         self.is_new_document &= not text
         self.is_new_paragraph = ends_paragraph
         return made
 
     def segments(self, codes: np.ndarray, spaces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """As TextChunk.segments."""
+        """See `gpuparse.formats.paragraphs.segments`."""
         return segments(codes, spaces, of_lines=self.of_lines)
 
     def skip(self, text: bytes) -> None:
@@ -330,7 +335,7 @@ def _characters(text: bytes, *, at_end: bool) -> tuple[np.ndarray, np.ndarray, _
         fault, size = _Fault(null, _NUL), null
     codes = code_points(text[:size])
     spaces = are_spaces(codes)
-    first, last = space_runs(spaces)
+    first, last = space_runs(spaces) if len(codes) > MAX_SPACES else (codes[:0], codes[:0])
     long = first[last - first > MAX_SPACES]
     if len(long):  # no line of CoNLL-U could have them
         before = codes[: long[0]].tobytes().decode("utf-32-le").encode()

@@ -95,8 +95,8 @@ class FileParser:
         if not self.source.is_dir():
             raise ConfigError(f"{self.source}: is not a folder; name the folder of the files")
         names = files_below(self.source)
-        outputs = outputs_of(names, self.target, self._options["input"])
-        done = {name for name, output in outputs.items() if output.exists()}
+        outputs = outputs_of(names, names, self.target, self._options["input"])
+        done = {name for name, out in zip(names, outputs, strict=True) if out.exists()}
         if done and existing == "fail":
             raise ConfigError(
                 f"{self.output(min(done))}: exists; name another folder, or give"
@@ -110,7 +110,7 @@ class FileParser:
         Text and vertical text become CoNLL-U: `.conllu` follows the name, or takes the place of
         `.txt`.
         """
-        return outputs_of([name], self.target, self._options["input"])[name]
+        return outputs_of([name], [name], self.target, self._options["input"])[0]
 
     def __call__(self, name: str) -> ParsedFile:
         """Parse a file, given its name relative to the source; replaces its output.

@@ -31,7 +31,6 @@ from gpuparse.formats.text import text_chunk
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.interop.spacy_docs import DEP_PROB, FIELDS, HEAD_PROB, WORDS, DocWords, add_extensions
 from gpuparse.interop.spacy_noun_chunks import noun_chunks
-from gpuparse.jobs.options import Door, of_python
 from gpuparse.model_folder import WEIGHTS, pack_parser, save_parser, unpack_parser
 from gpuparse.pipeline import (
     FILES,
@@ -49,11 +48,10 @@ MOST_TOKENS = 200_000  # that are parsed at once, but for the last Doc
 MOST_CHARACTERS = 1 << 20  # that are cut into tokens at once, but for the last text
 _GAP = "\n\n"  # between texts: a paragraph ends there
 _FOLDER = "model"
-_DOOR = Door(
-    of_python,
-    'give config={"allow_missing": True}',
-    "put components that set tags, lemmas or morphology before this one",
-)
+_ADVICE = {
+    "to_allow_missing": 'give config={"allow_missing": True}',
+    "to_give_columns": "put components that set tags, lemmas or morphology before this one",
+}
 _Sized = TypeVar("_Sized", str, Doc)
 
 
@@ -201,7 +199,7 @@ class Component(Pipe):
             raise ConfigError(
                 f"{self.model or self.name}: a Doc holds trees, and this model finds graphs"
             )
-        parser.door = _DOOR
+        parser.advice = _ADVICE
         return parser
 
     def _files(self) -> dict[str, bytes]:

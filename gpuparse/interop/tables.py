@@ -36,15 +36,12 @@ class TableParser:
         *,
         threads: int,
         device: str,
-        probabilities: bool,
-        mbr: bool,
-        keep_heads: bool,
-        keep: str | None,
-        allow_missing: bool,
         single_root: bool,
+        allow_missing: bool,
         on_error: str,
+        **asked: Any,
     ) -> None:
-        """Arguments: see `gpuparse.load` and its `parse`; on_error: see RayParser.
+        """Arguments: see `gpuparse.load`; on_error: see RayParser; asked: see `parse` of a parser.
 
         Raises: ConfigError, ModelError: as `gpuparse.load`.
         """
@@ -54,9 +51,7 @@ class TableParser:
         self._parser = load(
             model, threads=threads, device=device, allow_missing=True, single_root=single_root
         )
-        self._job = self._parser.job(
-            probabilities=probabilities, mbr=mbr, keep_heads=keep_heads, keep=keep, on_error="keep"
-        )
+        self._job = self._parser.job(on_error="keep", **asked)
         self._allow_missing, self._on_error = allow_missing, on_error
 
     def __call__(self, table: pyarrow.Table | pyarrow.RecordBatch) -> pyarrow.Table:

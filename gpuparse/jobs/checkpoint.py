@@ -5,43 +5,28 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from gpuparse import array_file
-from gpuparse.errors import ConfigError, ModelError, one_line, plural
+from gpuparse.errors import ConfigError, ModelError, option
 from gpuparse.files import check_folder, is_temporary, remove_folder, replace_file
 from gpuparse.jobs.progress import program
+from gpuparse.jobs.receipts import Origin, Receipt
 from gpuparse.jobs.records import EVENTS, METRICS
 from gpuparse.model_folder import UNFINISHED
 from gpuparse.pipeline import STAGES as TABLE
-from gpuparse.plain_yaml import parse_yaml
 
 FOLDER = UNFINISHED  # in the output of an unfinished run, from its beginning to its end
 STATE = "state.safetensors"  # in FOLDER: the state of the parser's trainer
 CALIBRATION = "calibration.safetensors"  # that of the trainer of the second parser
 STAGES = "stages"  # the folder in FOLDER of what was learned before the parser
-FORMAT = 6
+FORMAT = 7
+_RECEIPT, _SECONDS = "receipt", "learning_seconds"  # facts of a state
 SHARE = 0.02  # of the time of learning that writing states may take
-_SHOWN = 20  # keys of another config that are named
-
-
-@dataclass(frozen=True)
-class Origin:
-    """What the model of a run depends on: runs of the same origin give the same bytes.
-
-    config: the recorded config as YAML. treebank: SHA-256 of the training treebank, and of its
-    guides and the lexicon if they are files, and of models that the run takes stages from or
-    starts from. templates:
-    SHA-256 of the arc and label templates.
-    """
-
-    config: str
-    treebank: str
-    templates: str
 
 
 @dataclass(frozen=True)
@@ -84,20 +69,21 @@ def check_output(folder: Path, *, resume: bool, force: bool) -> None:
         return
     if unfinished:
         raise ConfigError(
-            f"{folder}: holds an unfinished run; give --resume to continue it, or --force to start"
-            " again"
+            f"{folder}: holds an unfinished run; give {option('resume', True)} to continue it,"
+            f" or {option('force', True)} to start again"
         )
     if finished:
         raise ConfigError(
-            f"{folder}: holds a finished model; give --force to replace it, or name another output;"
-            f" to parse with it: {program('parse')} {folder} FILE"
+            f"{folder}: holds a finished model; give {option('force', True)} to replace it, or"
+            f" name another output; to parse with it: {program('parse')} {folder} FILE"
         )
     if folder.exists() and any(
         file.name not in (".lock", FOLDER, METRICS, EVENTS) and not is_temporary(file.name)
         for file in folder.iterdir()
     ):
         raise ConfigError(
-            f"{folder}: holds other files; name another output, or give --force to write among them"
+            f"{folder}: holds other files; name another output, or give {option('force', True)} to"
+            " write among them"
         )
 
 
@@ -129,7 +115,7 @@ def write_checkpoint(
     Cost: one copy of the weights to the disk.
     """
     (output / FOLDER).mkdir(exist_ok=True)
-    _write(output / FOLDER / name, origin, checkpoint.learning_seconds, checkpoint.state)
+    _write(output / FOLDER / name, origin, checkpoint)
 
 
 class States:
@@ -171,8 +157,7 @@ def read_checkpoint(output: Path, origin: Origin, name: str = STATE) -> Checkpoi
         for stage in sorted((output / FOLDER / STAGES).glob("*")):
             _read(stage, output, origin)
         return None
-    seconds, state = _read(path, output, origin)
-    return Checkpoint(state, seconds)
+    return _read(path, output, origin)
 
 
 class KeptStages(NamedTuple):
@@ -197,73 +182,29 @@ class KeptStages(NamedTuple):
         """
         path = self._path(name)
         if path.exists():
-            return _read(path, self.output, self.origin)[1]
+            return _read(path, self.output, self.origin).state
         learned = learn()
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write(path, self.origin, 0.0, learned)
+        _write(path, self.origin, Checkpoint(learned, 0.0))
         return learned
 
 
-def _write(path: Path, origin: Origin, seconds: float, arrays: dict[str, np.ndarray]) -> None:
-    facts = asdict(origin) | {"learning_seconds": seconds}
+def _write(path: Path, origin: Origin, kept: Checkpoint) -> None:
+    receipt = Receipt(origin, {_SECONDS: kept.learning_seconds})
     with replace_file(path, force=True) as file:
-        file.write(array_file.pack(facts, arrays, form=FORMAT))
+        file.write(array_file.pack({_RECEIPT: receipt.as_text()}, kept.state, form=FORMAT))
 
 
-def _read(path: Path, output: Path, origin: Origin) -> tuple[float, dict[str, np.ndarray]]:
-    """The seconds and arrays of `_write`, if they are of the same origin."""
+def _read(path: Path, output: Path, origin: Origin) -> Checkpoint:
+    """What `_write` wrote, if it is of the same origin."""
+    again = f"give {option('force', True)} to start again"
     try:
         facts, state = array_file.read(path, form=FORMAT, what="state")
-        seconds = facts.pop("learning_seconds", None)
-        are_texts = all(isinstance(fact, str) for fact in facts.values())
-        is_time = isinstance(seconds, float) and 0 <= seconds < float("inf")
-        if set(facts) != {field.name for field in fields(Origin)} or not are_texts or not is_time:
+        receipt = Receipt.of_text(facts.pop(_RECEIPT, ""), path, again)
+        seconds = receipt.result.get(_SECONDS)
+        if facts or not isinstance(seconds, float) or not 0 <= seconds < math.inf:
             raise ModelError(f"{path}: not a state of this version")
-        other = Origin(**facts)
-        different = [] if other == origin else differences(other, origin)
-    except (ModelError, ConfigError) as error:
-        raise ModelError(f"{error}; give --force to start again") from error
-    if other != origin:
-        lines = [f"cannot resume: {difference}" for difference in different]
-        lines.append("give what the unfinished run had, or --force to start again")
-        raise ConfigError("\n".join(f"{output}: {line}" for line in lines))
-    return seconds, state
-
-
-def differences(before: Origin, now: Origin) -> list[str]:
-    """What differs between two origins, a line each, such as "seed was 1 and is now 2"."""
-    old, new = (
-        _flat(_table(before.config, "the unfinished run")), _flat(_table(now.config, "this run")),
-    )  # fmt: skip
-    changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-    lines = [
-        one_line(f"{key} was {old.get(key)!r} and is now {new.get(key)!r}")
-        for key in changed[:_SHOWN]
-    ]
-    if len(changed) > _SHOWN:
-        lines.append(plural(len(changed) - _SHOWN, "more key differs", "more keys differ"))
-    if before.treebank != now.treebank:
-        lines.append(
-            "the training treebank (data.train) has other content, or its guides or lexicon have,"
-            " or the model of init_from or of a stage"
-        )
-    if before.templates != now.templates:
-        lines.append("the template sets (features, labels.features) have changed")
-    return lines
-
-
-def _table(config: str, source: str) -> dict:
-    value = parse_yaml(config, source).value
-    if not isinstance(value, dict):
-        raise ConfigError(f"{source}: its config is no table")
-    return value
-
-
-def _flat(tree: dict, prefix: str = "") -> dict[str, object]:
-    flat: dict[str, object] = {}
-    for key, value in tree.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = value
-    return flat
+    except ModelError as error:
+        raise ModelError(f"{error}; {again}") from error
+    receipt.origin.check(origin, output, again)
+    return Checkpoint(state, seconds)

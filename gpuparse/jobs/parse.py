@@ -20,7 +20,7 @@ from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.trees import check_sentences
 from gpuparse.data.vocabulary import empty_columns
 from gpuparse.engines.admission import CHAIN, LOWER, default_batch_size
-from gpuparse.errors import DataError, plural
+from gpuparse.errors import DataError, option, plural
 from gpuparse.formats.arrow_tables import with_lists
 from gpuparse.formats.names import is_table
 from gpuparse.formats.sources import Piece, Rows, Source, StreamSource, TableSource, all_but
@@ -28,7 +28,7 @@ from gpuparse.formats.streams import compressed, opened
 from gpuparse.formats.table_files import TableFile, table_writer
 from gpuparse.formats.text import TextChunk
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.jobs.options import Door, ParseOptions
+from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.predictions import Kept, Result, kept_of, long_sentences, uncertified
 from gpuparse.jobs.progress import Progress, silent
 from gpuparse.jobs.shards import Counts, Sharded
@@ -38,7 +38,6 @@ from gpuparse.pipeline import Pipeline
 
 Item = TypeVar("Item")
 
-STANDARD = "-"
 GPU_CHUNK = 16 << 20  # bytes of input per piece on a GPU
 SHOWN = 20  # malformed sentences that are reported one by one
 SHORT = 30  # words; a shorter text may have neither lemmas nor features
@@ -117,26 +116,40 @@ class _Ready(NamedTuple):
 class Job:
     """How to parse an input.
 
-    to_pass_over: what a user of the door can do about malformed sentences, for messages.
+    may_pass_over: whether the door has the option `on_error`. to_allow_missing, to_give_columns:
+    what its user can do about columns that are missing; `allow_missing` is given if None.
     """
 
     model: Parser | None  # None: tags and lemmas alone
     stages: Pipeline  # before the parser
     options: ParseOptions
-    door: Door
     batch_size: int = default_batch_size("cpu")
     threads: int = 1
     device: str = "cpu"
     backend: str = "auto"
     is_native: bool = True  # whether native code on the CPU parses
     tell: Callable[[str], None] = silent
-    to_pass_over: str = ""
+    may_pass_over: bool = False
+    to_allow_missing: str | None = None
+    to_give_columns: str = "fill it in"
 
     @property
     def parser(self) -> Parser:
         """The model, where there must be one."""
         assert self.model is not None
         return self.model
+
+    def recipe(self, kind: str) -> dict[str, object]:
+        """All that changes bytes of the output of an input of a format, beside model and input.
+
+        The device and what computes there are part of it unless the model's scores are exact.
+        """
+        found, model = self.options.of_bytes(kind), self.model
+        if model is not None:
+            found |= {"decoder": model.search_decoder, "single_root": model.single_root}
+        if model is not None and not model.is_exact:
+            found |= {"device": self.device, "backend": self.backend}
+        return found
 
     def stream(
         self, file: BinaryIO, name: str, kind: str, *, place: Any = None,
@@ -289,14 +302,15 @@ class Job:
             f" {plural(treebank.n_words, 'word')}, but the model reads {fields} there"
             for number, fields in missing_columns(treebank, self.model, self.stages).items()
         ]
-        self._miss(missing, self.door.to_give_columns)
+        self._miss(missing, self.to_give_columns)
         if guides is not None and heads is not None and heads.max() < 0:
             self._miss([guides.missing_in(treebank)], "add them")
 
     def _miss(self, missing: list[str], what: str) -> None:
         """Refuse what is missing, or report it if it may be."""
         if missing and not self.options.allow_missing:
-            advice = f"; {what}, or {self.door.to_allow_missing} to parse without"
+            allow = self.to_allow_missing or f"give {option('allow_missing', True)}"
+            advice = f"; {what}, or {allow} to parse without"
             raise DataError("\n".join(line + advice for line in missing))
         for line in missing:
             self.tell(line)
@@ -304,7 +318,8 @@ class Job:
     def _refuse(self, faults: list[DataError], what: str) -> None:
         n_more = len(faults) - 1
         more = f" (and {plural(n_more, f'more such {what}')})" if n_more else ""
-        advice = f"; {self.to_pass_over}" if self.to_pass_over else ""
+        how = option("on_error", "skip", "keep")
+        advice = f"; {how} passes over them" if self.may_pass_over else ""
         raise DataError(f"{faults[0]}{more}{advice}")
 
     def _ready(
@@ -411,47 +426,21 @@ class Job:
             kept: heads and relations to keep. guides: (W,) heads by another parser.
             batch, sent: the chunk, encoded, and on the device, if it is there already.
         """
-        known = None if kept is None else kept.heads
-        if self.options.kbest is not None:
+        asked = self.options
+        how: dict[str, Any] = {
+            "guides": guides, "known": None if kept is None else kept.heads,
+            "batch_size": self.batch_size, "max_cells": asked.max_cells,
+            "threads": self.threads, "device": self.device, "backend": self.backend,
+        }  # fmt: skip
+        if asked.kbest is not None:
             return find_k_best_trees(
-                self.parser,
-                chunk,
-                self.options.kbest,
-                guides=guides,
-                known=known,
-                probabilities=self.options.probabilities,
-                batch_size=self.batch_size,
-                max_cells=self.options.max_cells,
-                threads=self.threads,
-                device=self.device,
-                backend=self.backend,
+                self.parser, chunk, asked.kbest, probabilities=asked.probabilities, **how
             )
-        if self.options.probabilities or self.options.mbr:
+        if asked.probabilities or asked.mbr:
             return parse_with_confidence(
-                self.parser,
-                chunk,
-                probabilities=self.options.probabilities,
-                least_risk=self.options.mbr,
-                guides=guides,
-                known=known,
-                batch_size=self.batch_size,
-                max_cells=self.options.max_cells,
-                threads=self.threads,
-                device=self.device,
-                backend=self.backend,
+                self.parser, chunk, probabilities=asked.probabilities, least_risk=asked.mbr, **how
             )
-        return self.parser.parse(
-            chunk,
-            guides=guides,
-            known=known,
-            batch_size=self.batch_size,
-            max_cells=self.options.max_cells,
-            threads=self.threads,
-            device=self.device,
-            backend=self.backend,
-            batch=batch,
-            sent=sent,
-        )
+        return self.parser.parse(chunk, batch=batch, sent=sent, **how)
 
 
 def table_of(piece: Piece, result: Result) -> Any:
@@ -470,11 +459,13 @@ def missing_columns(chunk: Treebank, model: Parser | None, stages: Pipeline) -> 
     """
     if model is None or not chunk.n_words:
         return {}
-    return {
-        column: _listed(fields)
-        for column, fields in empty_columns(chunk, model.reads).items()
-        if column not in stages.columns and (column in TAGS or chunk.n_words >= SHORT)
+    filled = stages.columns
+    read = {
+        column: fields
+        for column, fields in model.reads.items()
+        if column not in filled and (column in TAGS or chunk.n_words >= SHORT)
     }
+    return {column: _listed(fields) for column, fields in empty_columns(chunk, read).items()}
 
 
 def _crossing(chunk: Treebank, first: int, words: list[int], decoder: str) -> DataError:

@@ -18,7 +18,7 @@ from gpuparse.data.tag_columns import without_deps
 from gpuparse.data.treebank import Treebank, repeated
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.engines.admission import CHAIN, LOWER
-from gpuparse.errors import plural
+from gpuparse.errors import option, plural
 from gpuparse.evaluation.reliability import HEAD, LABEL, TAG
 from gpuparse.formats.objects import FIELDS
 from gpuparse.inference.decoders import DECODERS
@@ -95,7 +95,7 @@ class FoundArrays:
         labels, of_labels = found.labels, found.label_probabilities
         if kept is not None and labels is not None:
             labels, names, of_labels = _with_kept(kept, labels, names, of_labels)
-        texts = [*(name.decode() for name in names), "_"]
+        texts = [*map(bytes.decode, names), "_"]
         if isinstance(found, KBest):
             return cls(
                 found.heads, labels, texts, found.head_probabilities, of_labels, found.scores,
@@ -342,7 +342,7 @@ def long_sentences(name: str, n_lower: int, n_chain: int, *, in_misc: bool = Tru
         where = f" ({PARSED_WITH} in MISC)" if in_misc else ""
         said.append(
             f"{plural(n_lower, 'sentence was', 'sentences were')} too long for decoder {name} and"
-            f" parsed with {lower}{where}; --max-cells permits longer ones"
+            f" parsed with {lower}{where}; {option('max_cells')} permits longer ones"
         )
     if n_chain:
         where = f" ({PARSED_WITH}={_IN_CHAIN} in MISC)" if in_misc else ""

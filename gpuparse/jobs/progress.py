@@ -35,7 +35,7 @@ def _tell(stream: TextIO, text: str) -> None:
 
 
 def silent(text: str) -> None:
-    """Write nothing: `--quiet` uses it in place of `say`."""
+    """Write nothing; in place of `say` where messages are not wanted."""
 
 
 def on_terminal() -> bool:

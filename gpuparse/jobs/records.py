@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gpuparse.errors import option
 from gpuparse.extras import require
 from gpuparse.files import replace_file
 from gpuparse.jobs.version import described_version
@@ -81,7 +82,7 @@ class MetricsFile:
 
 def check_events() -> None:
     """MissingPackageError unless event files can be written."""
-    require("--tensorboard", "tensorboard", "torch")
+    require(option("tensorboard", True), "tensorboard", "torch")
 
 
 def _event_writer(folder: Path) -> Any:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from gpuparse.errors import ConfigError, MissingPackageError, ScoreError, SelfTestError
+from gpuparse.errors import ConfigError, MissingPackageError, ScoreError, SelfTestError, option
 from gpuparse.extras import require
 from gpuparse.inference.decoders import ENGINES
 from gpuparse.jobs.progress import say
@@ -115,7 +115,7 @@ def working_device(
         return device
     text = f"device {device}: its self-test fails: {what}"
     if wanted == device or not can_fall_back:
-        raise SelfTestError(f"{text}; use --device cpu")
+        raise SelfTestError(f"{text}; use {option('device', 'cpu')}")
     say(f"{text}; the work is done on the CPU")
     return "cpu"
 

@@ -3,27 +3,24 @@
 A killed job continues at the shard it had reached, and several machines can share the shards.
 """
 
-import argparse
 import hashlib
 import io
-import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from gpuparse import __version__
-from gpuparse.errors import ConfigError, DataError, plural
+from gpuparse.errors import ConfigError, DataError, option, plural
 from gpuparse.files import lock_file, replace_file
 from gpuparse.formats.names import LINES, compression_of
 from gpuparse.formats.text import OnTextError, TextPlace, paragraph_cuts, pass_text
+from gpuparse.jobs.receipts import Origin, Receipt
 
-ALL, JOIN = "all", "join"
 MOST = 1_000_000
 _DONE = ".done"
-_FORMAT = 1
+_INPUT = "the input"  # its name in an origin
 _BLOCK = 1 << 20
 _BLANK_LINES, _LINE_ENDS = (b"\n\n", b"\n\r\n"), (b"\n",)
 _NAMED = 10  # most shards that a message lists
@@ -53,27 +50,6 @@ class WantedShards:
     which: int | None
     n: int
     only_joined: bool = False
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """What an output depends on besides the input: a model's SHA-256, options by name."""
-
-    model: str
-    options: dict[str, object]
-
-
-def wanted_shards(text: str) -> WantedShards:
-    """The shards that `--shard I/N`, `all/N` and `join/N` name; for argparse."""
-    which, _, n = text.partition("/")
-    if n.isascii() and n.isdigit() and len(n) < 10 and 0 < int(n) <= MOST:
-        if which in (ALL, JOIN):
-            return WantedShards(None, int(n), only_joined=which == JOIN)
-        if which.isascii() and which.isdigit() and len(which) < 10 and 0 < int(which) <= int(n):
-            return WantedShards(int(which), int(n))
-    raise argparse.ArgumentTypeError(
-        f"expected I/N with I from 1 to N, {ALL}/N or {JOIN}/N, N at most {MOST}, not {text!r}"
-    )
 
 
 def cuts_of(path: str, n: int, blanks: Sequence[bytes] = _BLANK_LINES) -> list[int]:
@@ -114,7 +90,9 @@ def _next_start(file: BinaryIO, at: int, size: int, blanks: Sequence[bytes]) -> 
 def check_regular(file: str) -> None:
     """ConfigError unless an input is a file that can be cut."""
     if not os.path.isfile(file):
-        raise ConfigError(f"{file}: --shard cuts regular files only; parse it without --shard")
+        raise ConfigError(
+            f"{file}: only regular files are cut into shards; parse it without {option('shard')}"
+        )
     if compression_of(file):
         raise ConfigError(f"{file}: a compressed file cannot be cut; decompress it")
 
@@ -166,7 +144,7 @@ class _Summed(io.RawIOBase):
         return self._target.write(content)
 
     @property
-    def facts(self) -> dict[str, object]:
+    def facts(self) -> dict[str, Any]:
         return {"size": self.size, "sha256": self.sha256.hexdigest()}
 
 
@@ -181,14 +159,14 @@ class Sharded:
         kind: its format, one whose sentences end with a blank line.
         output: the joined file; shards are beside it, as NAME.shard-I-of-N.
         wanted: which shards.
-        recipe: what the output depends on.
+        recipe: what the output depends on besides the input.
         force: replace an output, and shards of another input or recipe.
         tell: writes a line for the user.
     Raises: ConfigError: the input is no regular file, or the output exists.
     """
 
     def __init__(
-        self, file: str, kind: str, output: Path, wanted: WantedShards, recipe: Recipe,
+        self, file: str, kind: str, output: Path, wanted: WantedShards, recipe: Origin,
         *, force: bool, tell: Callable[[str], None],
     ) -> None:  # fmt: skip
         check_regular(file)
@@ -196,6 +174,9 @@ class Sharded:
         self.table: Any = None  # the TableFile of an input that is a table
         self.file, self._output, self._wanted, self._recipe = file, output, wanted, recipe
         self._force, self._tell = force, tell
+        self._advice = (
+            f"name another output, or give {option('force', True)} to replace such shards"
+        )
         self._stamp = self._stamp_now()
         self._cuts = self._make_cuts()
         self._known = Place(1, 0)  # a byte whose line is known
@@ -225,7 +206,7 @@ class Sharded:
                 meanwhile; and the errors of `parse`.
         """
         if self._wanted.which is not None:
-            return int(self._shard(self._wanted.which, parse, pass_over)["faults"])
+            return int(self._shard(self._wanted.which, parse, pass_over).result["faults"])
         with lock_file(self._output):
             return self._joined(parse, pass_over)
 
@@ -241,16 +222,14 @@ class Sharded:
                 markers = self._all_done()
             else:
                 markers = [self._shard(i, parse, pass_over) for i in shards]
-            faults = sum(int(marker["faults"]) for marker in markers)
+            faults = sum(int(marker.result["faults"]) for marker in markers)
             self._join(markers, faults)
         for i in shards:
             _marker_of(self._path(i)).unlink(missing_ok=True)  # never a marker without its shard
             self._path(i).unlink(missing_ok=True)
         return faults
 
-    def _shard(
-        self, i: int, parse: Parse, pass_over: Callable[[int], None]
-    ) -> dict[str, Any]:  # fmt: skip
+    def _shard(self, i: int, parse: Parse, pass_over: Callable[[int], None]) -> Receipt:
         """The marker of a shard, which is parsed if necessary."""
         path = self._path(i)
         with lock_file(path):
@@ -263,46 +242,48 @@ class Sharded:
             start, end = self._cuts[i - 1 : i + 1]
             with replace_file(path, force=True) as file:
                 target = _Summed(file)
-                counts, facts = self._parsed_run(start, end, cast(BinaryIO, target), parse)
+                counts, run = self._parsed_run(start, end, cast(BinaryIO, target), parse)
             if self._stamp != self._stamp_now():
                 path.unlink()
                 raise DataError(f"{self.file}: was changed while it was parsed; parse it again")
-            marker = self._made_of(facts) | {"output": target.facts, **counts._asdict()}
-            _write_marker(_marker_of(path), marker)
+            marker = Receipt(self._origin(run), target.facts | counts._asdict())
+            marker.write(_marker_of(path))
             return marker
 
     def _parsed_run(
         self, start: int, end: int, target: BinaryIO, parse: Parse
-    ) -> tuple[Counts, dict[str, object]]:
-        """Parse a run; returns the numbers of its sentences and what `_facts_of_run` does."""
+    ) -> tuple[Counts, str]:
+        """Parse a run; returns the numbers of its sentences and what `_sum_of_run` does."""
         place = self._place(start)
         with _Run(self.file, start, end) as source:
             counts = parse(cast(BinaryIO, source), target, place)
             source.rest()
             self._known = Place(self._line_at(start) + source.lines, end)
-            return counts, {"from": start, "to": end, "sha256": source.sha256.hexdigest()}
+            return counts, _sum(start, end, source)
 
-    def _marker(self, i: int) -> dict[str, Any] | None:
+    def _marker(self, i: int) -> Receipt | None:
         """The marker of a finished shard of this input and recipe, or None.
 
-        Raises: ConfigError: it is of another input or recipe, and --force is not given.
+        Raises: ConfigError: it is of another input or recipe, and `force` is false.
         """
         path = self._path(i)
-        marker = _read_marker(_marker_of(path))
-        if marker is None or not path.is_file():
+        if not path.is_file():
             return None
-        start, end = self._cuts[i - 1 : i + 1]
-        trouble = _differences(marker, self._made_of(self._facts_of_run(start, end)))
-        if not trouble and path.stat().st_size != marker["output"]["size"]:
-            trouble = ["it was changed since it was parsed"]
-        if trouble and not self._force:
-            raise ConfigError(
-                f"{path}: exists, but {', '.join(trouble)}; name another --output, or give --force"
-                " to replace such shards"
-            )
-        return None if trouble else marker
+        try:
+            marker = Receipt.read(_marker_of(path), self._advice)
+            if marker is None:
+                return None
+            start, end = self._cuts[i - 1 : i + 1]
+            marker.origin.check(self._origin(self._sum_of_run(start, end)), path, self._advice)
+            if path.stat().st_size != marker.result["size"]:
+                raise ConfigError(f"{path}: was changed since it was parsed; {self._advice}")
+        except ConfigError:
+            if self._force:
+                return None
+            raise
+        return marker
 
-    def _all_done(self) -> list[dict[str, Any]]:
+    def _all_done(self) -> list[Receipt]:
         markers = [self._marker(i) for i in range(1, self._wanted.n + 1)]
         missing = [str(i) for i, marker in enumerate(markers, 1) if marker is None]
         if missing:
@@ -314,50 +295,47 @@ class Sharded:
             )
         return [marker for marker in markers if marker is not None]
 
-    def _join(self, markers: list[dict[str, Any]], faults: int) -> None:
+    def _join(self, markers: list[Receipt], faults: int) -> None:
         """Write the joined file, and before it appears a marker that identifies it."""
         with replace_file(self._output, force=self._force) as file:
             whole = _Summed(file)
             self._write_joined(markers, cast(BinaryIO, whole))
-            made_of = self._made_of(self._facts_of_all(m["input"]["sha256"] for m in markers))
-            marker = made_of | {"output": whole.facts, "faults": faults}
-            _write_marker(self._whole, marker)
+            origin = self._origin(_sum_of_all(each.origin.contents[_INPUT] for each in markers))
+            Receipt(origin, whole.facts | {"faults": faults}).write(self._whole)
 
-    def _write_joined(self, markers: list[dict[str, Any]], target: BinaryIO) -> None:
+    def _write_joined(self, markers: list[Receipt], target: BinaryIO) -> None:
         """Write what the shards have, one after the other."""
         for i, marker in enumerate(markers, 1):
             self._copy(i, marker, target)
 
-    def _copy(self, i: int, marker: dict[str, Any], target: BinaryIO) -> None:
+    def _copy(self, i: int, marker: Receipt, target: BinaryIO) -> None:
         """Write the bytes of a shard; DataError if they are not those that its marker knows."""
         shard = _Summed(target)
         with open(self._path(i), "rb") as source:
             while block := source.read(_BLOCK):
                 shard.write(block)
-        if shard.facts != marker["output"]:
+        if not shard.facts.items() <= marker.result.items():
             raise DataError(
                 f"{self._path(i)}: was changed after it was parsed; remove it and parse it again"
             )
 
     def _finished(self) -> int | None:
         """The number of malformed sentences if this command has joined the file already."""
-        marker = _read_marker(self._whole)
-        if marker is None or not self._output.is_file():
-            return None
-        sums = [
-            self._facts_of_run(start, end)["sha256"]
-            for start, end in zip(self._cuts, self._cuts[1:], strict=False)
-        ]
-        if _differences(marker, self._made_of(self._facts_of_all(sums))):
-            return None
-        with _Run(str(self._output), 0, self._output.stat().st_size) as whole:
-            whole.rest()
-            same = whole.sha256.hexdigest() == marker["output"]["sha256"]
-        return int(marker["faults"]) if same else None
+        with suppress(ConfigError):  # it has not
+            marker = Receipt.read(self._whole, self._advice)
+            if marker is None or not self._output.is_file():
+                return None
+            sums = map(self._sum_of_run, self._cuts, self._cuts[1:])
+            marker.origin.check(self._origin(_sum_of_all(sums)), self._output, self._advice)
+            with _Run(str(self._output), 0, self._output.stat().st_size) as whole:
+                whole.rest()
+                same = whole.sha256.hexdigest() == marker.result["sha256"]
+            return int(marker.result["faults"]) if same else None
+        return None
 
     def _check_output(self, *, may_be_ours: bool) -> None:
         if self._output.exists() and not self._force and not may_be_ours:
-            raise ConfigError(f"{self._output}: exists; give --force to replace it")
+            raise ConfigError(f"{self._output}: exists; give {option('force', True)} to replace it")
 
     def _tell_of_others(self) -> None:
         begin, end = f"{self._output.name}.shard-", f"-of-{self._wanted.n}{_DONE}"
@@ -381,14 +359,8 @@ class Sharded:
             self._output.with_name(f"{self._output.name}.shard-{i:0{len(str(n))}}-of-{n}")
         )
 
-    def _made_of(self, of_input: dict[str, object]) -> dict[str, Any]:
-        return {
-            "format": _FORMAT,
-            "version": __version__,
-            "input": of_input,
-            "model": self._recipe.model,
-            "options": self._recipe.options,
-        }
+    def _origin(self, of_input: str) -> Origin:
+        return replace(self._recipe, contents=self._recipe.contents | {_INPUT: of_input})
 
     def _make_cuts(self) -> list[int]:
         """The ends of the runs, n + 1 of them from 0 on, in the unit of the input."""
@@ -398,22 +370,18 @@ class Sharded:
         """Where a run begins, as `parse` takes it."""
         return Place(self._line_at(start), start)
 
-    def _facts_of_run(self, start: int, end: int) -> dict[str, object]:
+    def _sum_of_run(self, start: int, end: int) -> str:
         with _Run(self.file, start, end) as run:
             run.rest()
             if self._known.byte == start:
                 self._known = Place(self._known.line + run.lines, end)
-            return {"from": start, "to": end, "sha256": run.sha256.hexdigest()}
-
-    def _facts_of_all(self, sums: Any) -> dict[str, object]:
-        both = hashlib.sha256("".join(sums).encode()).hexdigest()
-        return {"from": 0, "to": self._cuts[-1], "sha256": both}
+            return _sum(start, end, run)
 
     def _line_at(self, byte: int) -> int:
         if self._known.byte > byte:
             self._known = Place(1, 0)
         if self._known.byte < byte:
-            self._facts_of_run(self._known.byte, byte)
+            self._sum_of_run(self._known.byte, byte)
         return self._known.line
 
     def _stamp_now(self) -> tuple[int, int]:
@@ -456,55 +424,13 @@ def _marker_of(path: Path) -> Path:
 def _no_link(path: Path) -> Path:
     """A path that shards alone have; ConfigError if a link there leads to another file."""
     if path.is_symlink():
-        raise ConfigError(f"{path}: is a link, which --shard does not follow; remove it")
+        raise ConfigError(f"{path}: is a link, which is not followed; remove it")
     return path
 
 
-def _write_marker(path: Path, marker: dict[str, Any]) -> None:
-    with replace_file(path, force=True) as file:
-        file.write((json.dumps(marker, indent=1, sort_keys=True) + "\n").encode())
+def _sum(start: int, end: int, run: _Run) -> str:
+    return f"{start}-{end} {run.sha256.hexdigest()}"
 
 
-def _read_marker(path: Path) -> dict[str, Any] | None:
-    """A marker, or None if there is none; one that is damaged matches nothing."""
-    if not path.exists():
-        return None
-    marker = None
-    if path.is_file() and path.stat().st_size <= _BLOCK:
-        with suppress(ValueError, RecursionError):
-            marker = json.loads(path.read_bytes())
-    return marker if _is_marker(marker) else {"format": None}
-
-
-def _is_marker(marker: Any) -> bool:
-    """Whether it has everything that a marker has, of the right types."""
-
-    def has(part: Any, **types: type) -> bool:
-        is_sound = isinstance(part, dict) and all(
-            type(part.get(name)) is kind for name, kind in types.items()
-        )
-        return is_sound and all(part[name] >= 0 for name, kind in types.items() if kind is int)
-
-    return (
-        has(marker, format=int, version=str, model=str, faults=int, options=dict)
-        and marker["format"] == _FORMAT
-        and has(marker.get("input"), **{"from": int, "to": int, "sha256": str})
-        and has(marker.get("output"), size=int, sha256=str)
-    )
-
-
-def _differences(marker: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
-    """The differences between the origin of a finished shard and the wanted one, in words."""
-    if marker["format"] != wanted["format"]:
-        return ["its marker is damaged or of another version"]
-    trouble = []
-    if marker["input"] != wanted["input"]:
-        trouble.append("it is of another input")
-    if marker["model"] != wanted["model"]:
-        trouble.append("by another model")
-    if marker["version"] != wanted["version"]:
-        trouble.append(f"by gpuparse {marker['version']}")
-    for name, now in wanted["options"].items():
-        if (was := marker["options"].get(name)) != now:
-            trouble.append(f"{name} was {json.dumps(was)} and is now {json.dumps(now)}")
-    return trouble
+def _sum_of_all(sums: Iterable[str]) -> str:
+    return hashlib.sha256("".join(sums).encode()).hexdigest()

@@ -7,25 +7,26 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, option
 from gpuparse.formats.table_files import TableFile, table_writer
-from gpuparse.jobs.shards import Counts, Parse, Recipe, Sharded, WantedShards
+from gpuparse.jobs.receipts import Origin, Receipt
+from gpuparse.jobs.shards import Counts, Parse, Sharded, WantedShards
 
 
 class ShardedTable(Sharded):
     """A table that is parsed in shards of whole runs of rows."""
 
     def __init__(
-        self, source: TableFile, output: Path, wanted: WantedShards, recipe: Recipe,
+        self, source: TableFile, output: Path, wanted: WantedShards, recipe: Origin,
         *, force: bool, tell: Callable[[str], None],
     ) -> None:  # fmt: skip
         """As Sharded, of the file of a source, which stays open meanwhile."""
         if source.n_rows is None:
             raise ConfigError(
                 f"{source.name}: an Arrow stream does not say where its rows are; write it as a"
-                " file, or parse it without --shard"
+                f" file, or parse it without {option('shard')}"
             )
         self._source, self._n_rows, self._digest = source, source.n_rows, ""
         super().__init__(source.name, "table", output, wanted, recipe, force=force, tell=tell)
@@ -39,18 +40,18 @@ class ShardedTable(Sharded):
 
     def _parsed_run(
         self, start: int, end: int, target: BinaryIO, parse: Parse
-    ) -> tuple[Counts, dict[str, object]]:
+    ) -> tuple[Counts, str]:
         counts = parse(self._source.runs(start, end), target, None)
-        return counts, self._facts_of_run(start, end)
+        return counts, self._sum_of_run(start, end)
 
-    def _facts_of_run(self, start: int, end: int) -> dict[str, object]:
+    def _sum_of_run(self, start: int, end: int) -> str:
         """The rows, and the SHA-256 of the whole file, in which they have no bytes of their own."""
         if not self._digest:
             with open(self.file, "rb") as file:
                 self._digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return {"from": start, "to": end, "sha256": self._digest}
+        return f"{start}-{end} {self._digest}"
 
-    def _write_joined(self, markers: list[dict[str, Any]], target: BinaryIO) -> None:
+    def _write_joined(self, markers: list[Receipt], target: BinaryIO) -> None:
         """Write the rows of all shards, in the same row groups as without shards."""
         with open(os.devnull, "wb") as nowhere:
             for i, marker in enumerate(markers, 1):

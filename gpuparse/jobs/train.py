@@ -1,10 +1,9 @@
 """Learn a parser and the stages before it from a config, save them, and score them."""
 
-import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +15,15 @@ from gpuparse.data.columns import IN_MISC, is_guide_file
 from gpuparse.data.lexicon import read_lexicon
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import is_empty_column
-from gpuparse.errors import ConfigError, DataError, ModelError, NoTreeError, one_line, plural
+from gpuparse.errors import (
+    ConfigError,
+    DataError,
+    ModelError,
+    NoTreeError,
+    one_line,
+    option,
+    plural,
+)
 from gpuparse.evaluation.graphs import GraphScores
 from gpuparse.evaluation.metrics import TreeScores
 from gpuparse.evaluation.reports import Measures, treebank_scores
@@ -35,7 +42,6 @@ from gpuparse.jobs.checkpoint import (
     STATE,
     Checkpoint,
     KeptStages,
-    Origin,
     States,
     check_output,
     is_kept,
@@ -43,6 +49,7 @@ from gpuparse.jobs.checkpoint import (
 )
 from gpuparse.jobs.expectations import expectations
 from gpuparse.jobs.gold import Gold, check_treebanks, guide_source, guides_of, parsed, read_gold
+from gpuparse.jobs.receipts import Origin, flat
 from gpuparse.jobs.records import MetricsFile, as_epoch, check_events, remove_records, write_scores
 from gpuparse.jobs.resources import choose_device, limit_torch_threads, thread_count, working_device
 from gpuparse.jobs.stages import (
@@ -373,15 +380,13 @@ class Run:
             trainer.restore(checkpoint.state)
         except ModelError as error:
             raise ModelError(
-                f"{self.output / FOLDER / name}: {error}; give --force to start again"
+                f"{self.output / FOLDER / name}: {error}; give {option('force', True)} to start"
+                " again"
             ) from error
 
     def origin(self, treebank: str) -> Origin:
         """What the model depends on; `treebank` is the SHA-256 of the training treebank."""
-        guide = self._given.data.guide
-        if guide is not None and is_guide_file(guide):
-            treebank += hashlib.sha256(Path(guide).read_bytes()).hexdigest()
-        return origin_of(self._given, treebank, *templates_of(self._given))
+        return origin_of(self._given, {"data.train": treebank}, *templates_of(self._given))
 
     def _read(self, name: str, *, single_root: bool = False, partial: bool | None = None) -> Gold:
         gold = read_gold(
@@ -798,15 +803,18 @@ def _check_keep(config: RunConfig) -> None:
 
 
 def origin_of(
-    config: RunConfig, treebank: str, arcs: TemplateSet, labels: TemplateSet | None
+    config: RunConfig, contents: dict[str, str], arcs: TemplateSet, labels: TemplateSet | None
 ) -> Origin:
-    """What a model of a config depends on; `treebank` is the SHA-256 of what it learns from."""
+    """What a model of a config depends on; `contents`: SHA-256 of what it learns from, by key."""
     text = dump_set(arcs) + (dump_set(labels) if labels else "")
-    templates = hashlib.sha256(text.encode()).hexdigest()
+    contents = contents | {"features, labels.features": sha256(text.encode())}
+    if config.data.guide is not None and is_guide_file(config.data.guide):
+        contents["data.guide"] = sha256(Path(config.data.guide).read_bytes())
     if config.lexicon is not None:
-        treebank += sha256(read_lexicon(config.lexicon).text.encode())
+        contents["lexicon"] = sha256(read_lexicon(config.lexicon).text.encode())
     if config.init_from is not None:
         start = Path(config.init_from)
-        treebank += sum_of_stages(start) + sum_of_learned(start)
-    treebank += sum_of_models(config)
-    return Origin(config.recorded().to_yaml(), treebank, templates)
+        contents["init_from"] = sum_of_stages(start) + sum_of_learned(start)
+    if of_models := sum_of_models(config):
+        contents["tokenizer.model, tagger.model, lemmatizer.model"] = of_models
+    return Origin(flat(asdict(config.recorded())), contents)

@@ -8,9 +8,9 @@ from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.progress import bar, clock_time, on_terminal, redraw
 from gpuparse.learning.stages.arcs import ArcStage
+from gpuparse.learning.stages.further import FURTHER_STAGES
 from gpuparse.learning.stages.labels import LabelStage
 from gpuparse.learning.stages.pruning import PruningStage
-from gpuparse.learning.stages.vectors import VectorStage
 from gpuparse.pipeline import BEFORE_PARSER
 
 TAGS, CALIBRATION = "tags of data.train", "calibration"
@@ -21,7 +21,6 @@ _REDRAW = 0.1  # seconds between two drawings on a terminal
 
 # Microseconds a word on one thread, measured on French: what is expected of parts that have not
 # begun. What has been learned so far in a run says how much faster or slower its machine is.
-_VECTORS = 0.4  # of an epoch of a network, for each number of a row of its table
 _PRUNING, _PRUNED = 40.0, 450.0  # of an epoch of a parser; of the marginals of all sentences
 _ARC_TEMPLATE = 0.5  # of an epoch of the first order, for each template
 _ARCS = {1: 0.0, 2: 30.0, 3: 400.0}  # of an epoch, by the order of the decoder
@@ -46,10 +45,9 @@ def expected_costs(config: RunConfig, arcs: TemplateSet, threads: int) -> dict[s
         predicted = sum(costs.get(row.title, 0.0) for row in BEFORE_PARSER.values() if row.reads)
         costs[TAGS] = (folds - 1) * predicted / min(threads, folds)
     parser: dict[str, float] = {}
-    vectors = arcs.word_vectors
-    if vectors is not None:
-        width = 2 * (vectors.hidden or vectors.arc + vectors.label)
-        parser[VectorStage.name] = _VECTORS * width * config.word_vectors.all_epochs
+    for stage in FURTHER_STAGES:
+        if cost := stage.cost(arcs, config):
+            parser[stage.name] = cost
     if decoder.is_higher_order and config.pruning.max_heads is not None:
         keys = config.pruning
         parser[PruningStage.name] = _PRUNING * keys.epochs * (keys.folds + 1) + _PRUNED

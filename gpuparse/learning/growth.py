@@ -13,34 +13,20 @@ import numpy as np
 
 from gpuparse.config import RunConfig
 from gpuparse.config.schema import yaml_word
-from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Vocabularies
 from gpuparse.errors import ConfigError
-from gpuparse.features.atoms import Atom
 from gpuparse.features.plan import BETWEEN, LINE, TRIPLE, ArcPlan, Plan
-from gpuparse.features.templates import PARTS as TEMPLATE_PARTS
-from gpuparse.features.templates import Template, TemplateSet
-from gpuparse.features.word_vectors import (
-    FURTHER,
-    VectorPlan,
-    VectorTemplates,
-    compile_vectors,
-    frequent_values,
-)
+from gpuparse.features.templates import PARTS, TemplateSet, are_expanded
 from gpuparse.learning.gold import GoldGraphs
-from gpuparse.learning.stages.vectors import PARTS, VectorSizes, VectorTables
-from gpuparse.learning.start import Start, config_of, sizes_of_network
-from gpuparse.limits import MAX_BETWEEN_VALUES
+from gpuparse.learning.stages.further import FURTHER_STAGES
+from gpuparse.learning.start import config_of
 from gpuparse.parser import Parser
 from gpuparse.scorers.linear.hashing import WORD, fold, mix
-from gpuparse.scorers.vectors.scorer import vectors_of
-from gpuparse.scorers.vectors.word_vectors import OCCURRENCES
 
 # Keys whose values are in a model; others say how to learn, and may change.
 _KEPT = (
     "decoder", "feature_map.rows", "labels.kind", "labels.rows", "pruning.max_heads",
-    "pruning.threshold", "word_vectors.networks", "word_vectors.weight",
-    "word_vectors.label_weight", "word_vectors.margin",
+    "pruning.threshold", *(key for stage in FURTHER_STAGES for key in stage.kept_keys),
 )  # fmt: skip
 _ROLES = ("head", "sibling", "modifier")
 _SHIFTED_BITS = 62
@@ -77,33 +63,24 @@ def _value(config: RunConfig, key: str) -> Any:
 
 
 def continued_templates(
-    start: Parser, arcs: TemplateSet, labels: TemplateSet | None, networks: int
+    start: Parser, arcs: TemplateSet, labels: TemplateSet | None, config: RunConfig
 ) -> tuple[TemplateSet, TemplateSet | None]:
-    """The templates of a model, with the sizes of one network of its word vectors.
+    """The templates of a model, with what further stages learn on from.
 
     Args: arcs, labels: of the config, with the parts that the decoder reads.
     Raises: ConfigError: they are other templates.
     """
-    sections = start.linear.templates.word_vectors, arcs.word_vectors
     names = [f"features: the set {arcs.name!r}"]
-    are_same = _are_instances(start.linear.templates, arcs)
-    are_same &= (sections[0] is None) == (sections[1] is None)
-    one = start.linear.templates
-    if sections[0] and sections[1]:
-        has_labels = bool(start.labels)
-        sizes = {name: getattr(sections[1], name) for name in ("hidden", "arc", *FURTHER)}
-        sizes["label"] = sections[1].label if has_labels else 0
-        section = replace(sections[0], **sizes)
-        are_same &= section.times(networks) == sections[0]
-        are_same &= section.distance == sections[1].distance
-        are_same &= section.between == sections[1].between
-        are_same &= _are_general(sections[0].templates, sections[1].templates)
-        one = replace(one, word_vectors=section)
+    one: TemplateSet | None = start.linear.templates
+    for stage in FURTHER_STAGES:
+        if one is not None:
+            one = stage.continued(one, arcs, config, has_labels=bool(start.labels))
+    are_same = one is not None and _are_instances(start.linear.templates, arcs)
     if are_same and labels is not None:
         names.append(f"labels.features: the set {labels.name!r}")
         are_same = start.linear.label_templates is not None
         are_same = are_same and _are_instances(start.linear.label_templates, labels)
-    if not are_same:
+    if one is None or not are_same:
         raise ConfigError(
             f"{names[-1]} has other templates than the model of init_from: give the set that the"
             " model was learned with"
@@ -115,22 +92,7 @@ def _are_instances(expanded: TemplateSet | None, templates: TemplateSet) -> bool
     """Whether a set can be the other one with some attributes of FEATS in place of `feats.*`."""
     assert expanded is not None
     return expanded.distance == templates.distance and all(
-        _are_general(getattr(expanded, part), getattr(templates, part)) for part in TEMPLATE_PARTS
-    )
-
-
-def _are_general(expanded: tuple[Any, ...], templates: tuple[Any, ...]) -> bool:
-    found = list(dict.fromkeys(map(_general, expanded)))
-    wanted = dict.fromkeys(map(_general, templates))
-    needed = {_general(each) for each in templates if "feats.*" not in str(each)}
-    return found == [each for each in wanted if each in found or each in needed]
-
-
-def _general(template: Template | Atom) -> str:
-    """A template with `feats.*` in place of all attributes of FEATS."""
-    words = str(template).split()
-    return " ".join(
-        word.partition(".feats.")[0] + ".feats.*" if ".feats." in word else word for word in words
+        are_expanded(getattr(expanded, part), getattr(templates, part)) for part in PARTS
     )
 
 
@@ -246,12 +208,6 @@ def _refuse_growth(known: Vocabularies, row: int) -> None:
     )
 
 
-def grown_labels(lines: np.ndarray, n_labels: int) -> np.ndarray:
-    """(lines, n_labels) weights of labels; those of new ones are the mean of the others."""
-    mean = lines.mean(1, keepdims=True, dtype=np.float64).astype(lines.dtype)
-    return np.concatenate([lines, np.repeat(mean, n_labels - lines.shape[1], 1)], 1)
-
-
 def grown_graphs(graphs: GoldGraphs, start: Parser) -> GoldGraphs:
     """Gold graphs whose relations are numbered after those of the model."""
     names = list(dict.fromkeys([*start.labels, *graphs.names]))
@@ -266,61 +222,3 @@ def grown_graphs(graphs: GoldGraphs, start: Parser) -> GoldGraphs:
     return replace(
         graphs, names=names, relations=relations, primary=[primary.get(name) for name in names]
     )
-
-
-def grown_plan(
-    start: Parser, templates: VectorTemplates, vocabularies: Vocabularies, batch: Batch,
-    min_count: int | str,
-) -> VectorPlan:  # fmt: skip
-    """A plan in which the values of the model and those frequent in a batch have rows.
-
-    Args: templates: with the sizes of one network.
-    """
-    vectors = vectors_of(start.scorers)
-    assert vectors is not None
-    fields = [atom.field for atom in templates.templates]
-    fields += [templates.between] if templates.between else []
-    old_ends, ends = (
-        np.cumsum([each.size(field) for field in fields])[:-1]
-        for each in (start.linear.vocabularies, vocabularies)
-    )
-    frequent = frequent_values(templates, vocabularies, batch, min_count)
-    blocks = np.split(frequent, ends)
-    for had, has in zip(np.split(vectors.plan.has_row, old_ends), blocks, strict=True):
-        has[: len(had)] |= had
-    if templates.between:
-        had, has = np.split(vectors.plan.has_row, old_ends)[-1], blocks[-1]
-        more = has.copy()
-        more[: len(had)] &= ~had
-        has[np.flatnonzero(more)[MAX_BETWEEN_VALUES - int(had.sum()) :]] = False
-    return compile_vectors(templates, vocabularies, np.concatenate(blocks))
-
-
-def grown_networks(start: Start, plan: VectorPlan, sizes: VectorSizes) -> list[VectorTables]:
-    """The networks of word vectors with a larger vocabulary; new rows are zero.
-
-    Args: plan: of `grown_plan`; sizes: of a network with it.
-    """
-    vectors = vectors_of(start.parser.scorers)
-    assert vectors is not None
-    old, before = vectors.plan, sizes_of_network(start.parser)
-    networks = []
-    for i in range(sum(name.startswith("vectors.table_") for name in start.arrays)):
-        known, dense = (start.arrays[f"vectors.{part}_{i}"] for part in PARTS)
-        table = np.zeros((plan.n_rows, sizes.width), np.float32)
-        for first, size, new in zip(old.starts, old.sizes, plan.starts, strict=True):
-            places = old.places[first : first + size]
-            has_row = places >= 0
-            table[plan.places[new : new + size][has_row]] = known[places[has_row]]
-        *parts, labels, between = before.parts(dense)
-        if sizes.n_labels > before.n_labels:
-            labels = grown_labels(labels.T, sizes.n_labels).T
-        more = np.zeros((2 * OCCURRENCES, sizes.n_between, between.shape[1]), np.float32)
-        if before.n_between:
-            is_known = old.between_places >= 0
-            at = plan.between_places[: len(is_known)][is_known]
-            given = between.reshape(2 * OCCURRENCES, before.n_between, -1)
-            more[:, at] = given[:, old.between_places[is_known]]
-        numbers = [part.reshape(-1) for part in (*parts, labels, more)]
-        networks.append(VectorTables(table, np.concatenate(numbers)))
-    return networks

@@ -15,12 +15,10 @@ from gpuparse import array_file
 from gpuparse.array_file import facts_text, sum_of_array
 from gpuparse.config import RunConfig, parse_config
 from gpuparse.errors import ConfigError, ModelError, one_line
-from gpuparse.features.word_vectors import FURTHER
 from gpuparse.files import replace_file
-from gpuparse.learning.stages.vectors import VectorSizes, vector_sizes
+from gpuparse.learning.stages.further import FURTHER_STAGES
 from gpuparse.parser import Parser
 from gpuparse.scorers.linear.weights import stride_of
-from gpuparse.scorers.vectors.scorer import vectors_of
 
 FILE = "training.safetensors"
 FORMAT = 1
@@ -103,8 +101,8 @@ def rounded_of(parser: Parser) -> dict[str, np.ndarray]:
     found = {"arcs": parser.linear.arcs.array}
     if parser.linear.label_weights is not None:
         found["labels"] = parser.linear.label_weights.array
-    if (vectors := vectors_of(parser.scorers)) is not None:
-        found["vectors"] = vectors.table
+    for stage in FURTHER_STAGES:
+        found |= stage.rounded(parser)
     return found
 
 
@@ -120,26 +118,10 @@ def sizes_of(parser: Parser) -> dict[str, tuple[int, ...]]:
             sizes["arcs.labels"] = n_lines, stride_of(n_labels)
         else:
             sizes["labels.weights"] = n_lines, n_labels
-    if vectors_of(parser.scorers) is not None:
-        of_one = sizes_of_network(parser)
-        for i in range(_networks(parser)):
-            sizes[f"vectors.table_{i}"], sizes[f"vectors.dense_{i}"] = of_one.of_tables
+    for stage in FURTHER_STAGES:
+        of_stage = stage.sizes_of(parser, config_of(parser))
+        sizes |= {f"{stage.name}.{name}": size for name, size in of_stage.items()}
     return sizes
-
-
-def sizes_of_network(parser: Parser) -> VectorSizes:
-    """Those of one of the networks that the word vectors of a parser were learned as."""
-    section, networks = parser.linear.templates.word_vectors, _networks(parser)
-    assert section is not None
-    vectors = vectors_of(parser.scorers)
-    assert vectors is not None
-    sizes = {name: getattr(section, name) // networks for name in ("hidden", "arc", *FURTHER)}
-    sizes["label"] = section.label // networks if parser.labels else 0
-    return vector_sizes(section.of_sizes(**sizes), vectors.plan, len(parser.labels))
-
-
-def _networks(parser: Parser) -> int:
-    return config_of(parser).word_vectors.networks
 
 
 def config_of(parser: Parser) -> RunConfig:

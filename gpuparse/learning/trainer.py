@@ -20,12 +20,6 @@ from gpuparse.engines.engine import Scales
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.features.plan import LINE, compile_plan
 from gpuparse.features.templates import MAX_ATTRIBUTE_PAIRS, PARTS, TemplateSet, fields_read
-from gpuparse.features.word_vectors import (
-    FURTHER,
-    VectorTemplates,
-    compile_vectors,
-    frequent_values,
-)
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.events import LearningEvent
 from gpuparse.learning.gold import read_gold, without_unreachable
@@ -33,21 +27,13 @@ from gpuparse.learning.growth import (
     check_start,
     continued_templates,
     grown_graphs,
-    grown_labels,
-    grown_networks,
-    grown_plan,
     grown_weights,
 )
 from gpuparse.learning.stages.arcs import ArcStage
-from gpuparse.learning.stages.labels import LabelStage, gold_labels, label_weights
+from gpuparse.learning.stages.further import FURTHER_STAGES
+from gpuparse.learning.stages.labels import LabelStage, gold_labels, grown_labels, label_weights
 from gpuparse.learning.stages.pruning import Pruned, PruningStage
-from gpuparse.learning.stages.stage import Stage
-from gpuparse.learning.stages.vectors import (
-    GRANDPARENT_SHARE,
-    VectorGold,
-    VectorStage,
-    vector_sizes,
-)
+from gpuparse.learning.stages.stage import FurtherStage, LearnedFrom, Stage
 from gpuparse.learning.start import Start
 from gpuparse.learning.states import restore, state_of
 from gpuparse.learning.temperatures import fit_temperatures
@@ -63,10 +49,8 @@ from gpuparse.scorers.linear.weights import (
     stride_of,
     whole_weights,
 )
-from gpuparse.scorers.vectors.scorer import VectorScorer, vectors_of
-from gpuparse.scorers.vectors.word_vectors import POINTS, WordVectors, frozen
 
-STAGES: tuple[type[Stage], ...] = (VectorStage, PruningStage, ArcStage, LabelStage)  # in order
+STAGES: tuple[type[Stage], ...] = (*FURTHER_STAGES, PruningStage, ArcStage, LabelStage)  # in order
 _SINGLE_ROOT = {"auto": None, True: True, False: False}
 
 
@@ -131,14 +115,12 @@ class Trainer:
         rows = config.feature_map.rows if self._has_arc_stage else LINE
         self.features = hashed_map(rows, self.plan.dense_lines)
         self._read_labels()
-        self._vectors = self._vector_stage()
-        # The word vectors after some epochs, which are the best or not, and their sizes.
-        self._frozen: tuple[tuple[int, bool], VectorTemplates, WordVectors] | None = None
+        self._further = self._further_stage()
         self._known_pruner = self._start_pruner()
         self._pruning = self._pruning_stage() if self._is_pruned else None
         self._arc_stage = self._make_arc_stage()
         self._label_stage = self._make_label_stage()
-        stages = self._vectors, self._pruning, self._arc_stage, self._label_stage
+        stages = self._further, self._pruning, self._arc_stage, self._label_stage
         self.stages: list[Stage] = [stage for stage in stages if stage is not None]
 
     def _expanded(
@@ -147,8 +129,7 @@ class Trainer:
         """The templates with the attributes of FEATS that there are, or those of the model."""
         if self._start is not None:
             check_start(self._start, self.config)
-            networks = self.config.word_vectors.networks
-            return continued_templates(self._start, self._read(arcs), labels, networks)
+            return continued_templates(self._start, self._read(arcs), labels, self.config)
         attributes = seen_attributes(self._treebank)
         has_pairs = any(templates.has_pairs() for templates in (arcs, labels) if templates)
         pairs = frequent_pairs(self._treebank, MAX_ATTRIBUTE_PAIRS) if has_pairs else []
@@ -158,10 +139,8 @@ class Trainer:
     def _read(self, arcs: TemplateSet) -> TemplateSet:
         """The templates of the parts that the decoder reads."""
         arcs = arcs.only(self._decoder.parts)
-        vectors = arcs.word_vectors
-        if vectors and not self._decoder.is_projective:  # more than arcs gains nothing there
-            return replace(arcs, word_vectors=vectors.of_sizes(**dict.fromkeys(FURTHER, 0)))
-        return arcs
+        # More than arcs gains nothing where trees are not projective.
+        return arcs if self._decoder.is_projective else arcs.without_further_pairs()
 
     def _wanted_root(self) -> bool | None:
         """Whether every tree gets one modifier of the root; None: if all training trees have."""
@@ -265,45 +244,14 @@ class Trainer:
         lines = grown_labels(self._known("arcs.labels")[:, : len(start.labels)], n_labels)
         return np.pad(lines, ((0, 0), (0, stride_of(n_labels) - n_labels)))
 
-    def _vector_stage(self) -> VectorStage | None:
-        """The word vectors before anything is learned."""
-        templates, config = self._arcs.word_vectors, self.config
-        if templates is None:
-            return None
-        min_count, networks = config.word_vectors.min_count, None
-        values = templates, self._vocabularies, self.gold.batch, min_count
-        known = vectors_of(self._start.scorers) if self._start else None
-        if self._start is None or known is None:
-            has_row = frequent_values(*values)
-            self._vector_plan = compile_vectors(templates, self._vocabularies, has_row)
-        else:
-            assert self._given is not None
-            self._vector_plan = grown_plan(self._start, *values)
-            sizes = vector_sizes(templates, self._vector_plan, len(self.label_names))
-            networks = grown_networks(self._given, self._vector_plan, sizes)
-        labels = self._gold_labels
-        return VectorStage(
-            templates,
-            self._vector_plan,
-            self.gold.arc_batch,
-            VectorGold(self.gold.arc_heads, None if labels is None else labels[self.gold.moved]),
-            config.word_vectors,
-            n_labels=len(self.label_names),
-            decoder=self._decoder.of_arcs,
-            single_root=self.single_root,
-            seed=config.seed,
-            threads=self._threads,
-            device=self._device if config.backend == "torch" else None,
-            start=networks,
-        )
-
-    @property
-    def _vector_factors(self) -> tuple[float, float]:
-        """What the vectors' scores of arcs and of labels are multiplied by after learning."""
-        keys = self.config.word_vectors
-        weight = keys.weight if self._arcs.arc else 1.0
-        label_weight = keys.label_weight if self._labels and self._labels.label else 1.0
-        return weight, label_weight
+    def _further_stage(self) -> FurtherStage | None:
+        """The stage of what comes after templates, before anything is learned."""
+        given = LearnedFrom(
+            self._arcs, self._vocabularies, self.gold, self._gold_labels, len(self.label_names),
+            bool(self._labels and self._labels.label), self.config, self._threads,
+            self._device if self.config.backend == "torch" else None, self._given,
+        )  # fmt: skip
+        return next((stage for kind in FURTHER_STAGES if (stage := kind.of(given))), None)
 
     def _check_labels(self) -> None:
         """DataError for labels that no model may have."""
@@ -354,7 +302,7 @@ class Trainer:
 
     @property
     def _has_arc_stage(self) -> bool:
-        """Whether there are templates of arcs, and not word vectors alone."""
+        """Whether there are templates of arcs, and not further scorers alone."""
         return bool(self._arcs.arc)
 
     def learn(self) -> Iterator[LearningEvent]:
@@ -384,7 +332,7 @@ class Trainer:
             learning=replace(self.config.learning, epochs=self.config.pruning.epochs),
             labels=replace(self.config.labels, kind="none"),
         )
-        templates = replace(self._arcs.first_order(), word_vectors=None)
+        templates = self._arcs.first_order().without_further()
         return _FirstOrder(
             self._treebank, templates, config, self._guides, self._threads, self._vocabularies
         )  # fmt: skip
@@ -412,17 +360,15 @@ class Trainer:
         arcs, label_weights, scale, label_scale = whole_weights(
             self._arc_stage.mean("weights")[:, 0], labels, bits, is_joint=is_joint
         )
-        templates, vectors = self._arcs, None
-        if added := self._added_vectors():
-            templates, vectors = replace(templates, word_vectors=added[0]), added[1]
-        if vectors:  # where they are alone, no weight decides how fine scores are
+        further = self._further
+        if further:  # where it is alone, no weight decides how fine scores are
             are_labels = label_weights and label_weights.largest
             if not (arcs.largest or (is_joint and are_labels)):
-                scale = POINTS
+                scale = further.points
             if not are_labels:
-                label_scale = scale if is_joint else POINTS
+                label_scale = scale if is_joint else further.points
         linear = LinearScorer(
-            templates=templates,
+            templates=further.templates(self._arcs) if further else self._arcs,
             label_templates=self._labels,
             vocabularies=self._vocabularies,
             features=self.features,
@@ -433,11 +379,8 @@ class Trainer:
             points=(scale, label_scale),
             pruner=self.pruned.pruner if self.pruned else self._known_pruner,
         )
-        further = []
-        if vectors:
-            further.append(VectorScorer.after(linear, vectors.with_points(scale, label_scale)))
         return Parser(
-            scorers=(linear, *further),
+            scorers=(linear, *([further.scorer(linear, (scale, label_scale))] if further else ())),
             labels=self.label_names,
             primary=self.gold.graphs.primary if self.gold.graphs and label_weights else None,
             decoder=self.config.decoder,
@@ -446,21 +389,6 @@ class Trainer:
             scales=Scales(*linear.nats_per_point),
             config=config,
         )
-
-    def _added_vectors(self) -> tuple[VectorTemplates, WordVectors] | None:
-        """The word vectors so far with their sizes, and with the weight of their scores."""
-        if self._vectors is None:
-            return None
-        best = self._vectors.best
-        state = self._vectors.done, best is not None and best.is_chosen
-        if self._frozen is None or self._frozen[0] != state:
-            templates, weights = self._vectors.result()
-            share = np.float32(GRANDPARENT_SHARE)
-            weights = weights._replace(grandparents=weights.grandparents * share)
-            made = frozen(weights, self._vector_plan, self.gold.batch)
-            made = made.with_margin(self.config.word_vectors.margin if self._arcs.arc else None)
-            self._frozen = state, templates, made.with_units(*self._vector_factors)
-        return self._frozen[1:]
 
     def state(self) -> dict[str, np.ndarray]:
         """All that a later `restore` needs to continue to the same bytes.
@@ -484,7 +412,6 @@ class Trainer:
         Raises: ModelError: the state is of another run, or of none.
         """
         restore(self.stages, state)
-        self._frozen = None
 
 
 def check_templates(arcs: TemplateSet, labels: TemplateSet | None, config: RunConfig) -> None:
@@ -492,7 +419,7 @@ def check_templates(arcs: TemplateSet, labels: TemplateSet | None, config: RunCo
 
     Raises: ConfigError: they do not.
     """
-    decoder, vectors = DECODERS[config.decoder], arcs.word_vectors
+    decoder = DECODERS[config.decoder]
     which = f"the set {arcs.name!r}"
     if decoder.needs and not any(getattr(arcs, part) for part in decoder.needs):
         raise ConfigError(
@@ -500,25 +427,13 @@ def check_templates(arcs: TemplateSet, labels: TemplateSet | None, config: RunCo
             f" {config.decoder} needs"
         )
     others = [part for part in PARTS if part not in ("arc", "label") and getattr(arcs, part)]
-    if not arcs.arc and (others or not vectors):
+    if not arcs.arc and (others or not arcs.further_reads):
         raise ConfigError(f"features: {which} has no arc templates")
-    if vectors and decoder.gives_graphs:
-        raise ConfigError(
-            f"features: {which} has word vectors, which learn from trees, and decoder"
-            f" {config.decoder} finds graphs: choose a decoder of trees"
-        )
-    if vectors and config.data.partial:
-        raise ConfigError(
-            f"data.partial: word vectors, which {which} has, learn from whole trees: choose a set"
-            " without them"
-        )
-    if vectors and arcs.guide and config.word_vectors.margin is not None:
-        raise ConfigError(
-            f"word_vectors.margin: {which} has guide templates, which score all arcs: give null"
-        )
+    for stage in FURTHER_STAGES:
+        stage.check(arcs, config)
     if labels is None:
         return
-    if not labels.label and not (vectors and vectors.label):
+    if not labels.label and not arcs.scores_labels:
         raise ConfigError(f"labels.features: the set {labels.name!r} has no label templates")
     if labels.label and not arcs.arc and config.labels.kind == "joint":
         raise ConfigError(

@@ -6,6 +6,7 @@ sums. They read one encoding, that of the first. Decoders and labels read nothin
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -113,7 +114,7 @@ class Sum:
 
     def size(self, lengths: np.ndarray) -> np.ndarray:
         """The most that any of them takes: they are asked one after the other."""
-        return np.max([scorer.size(lengths) for scorer in self._scorers], axis=0)
+        return functools.reduce(np.maximum, [scorer.size(lengths) for scorer in self._scorers])
 
     def score(self, part: list[Any]) -> Scores:
         """The sums of all scores."""

@@ -20,6 +20,7 @@ import numpy as np
 
 from gpuparse import native
 from gpuparse.cached import cached_property
+from gpuparse.data.atoms import parse_atom
 from gpuparse.errors import ConfigError
 from gpuparse.plain_yaml import dump_yaml, parse_yaml, read_yaml
 from gpuparse.sequences.tags import starts_of
@@ -28,7 +29,6 @@ SETS = Path(__file__).parent / "sets"
 MARGIN = 4  # most positions that a template looks to either side
 MAX_TEMPLATES, MAX_CONTEXTS = 256, 64
 BEFORE, AFTER = 1, 2  # values of all fields before the first and behind the last position
-_WORD = re.compile(rf"w(?P<offset>[+-][1-{MARGIN}])?\.(?P<field>[a-z0-9_.:\[\]-]+)\Z")
 _TAG = re.compile(r"t-(?P<distance>[12])\.(?P<level>coarse|tag)\Z")
 _LEVELS = {"coarse": 1, "tag": 2}
 _KEYS = ("name", "templates", "contexts")
@@ -106,27 +106,27 @@ class TemplateArrays(NamedTuple):
     reads: np.ndarray
 
 
-def load_sequence_templates(name: str, is_field: Callable[[str], bool]) -> SequenceTemplates:
+def load_sequence_templates(name: str, has_field: Callable[[str], bool]) -> SequenceTemplates:
     """A shipped set by its name, or a YAML file.
 
-    Args: is_field: whether a name is a field that the caller has values of.
+    Args: has_field: whether a name is a field that the caller has values of.
     Raises: ConfigError: there is no such set, or it is wrong.
     """
     path = Path(name) if "/" in name or name.endswith(".yaml") else SETS / f"{name}.yaml"
     if not path.exists():
         shipped = ", ".join(sorted(each.stem for each in SETS.glob("*.yaml")))
         raise ConfigError(f"{name}: no such template set; shipped sets of sequences: {shipped}")
-    return _checked(read_yaml(path).value, str(path), is_field)
+    return _checked(read_yaml(path).value, str(path), has_field)
 
 
 def parse_sequence_templates(
-    text: str, source: str, is_field: Callable[[str], bool]
+    text: str, source: str, has_field: Callable[[str], bool]
 ) -> SequenceTemplates:
     """As `load_sequence_templates`, of the text of a YAML file."""
-    return _checked(parse_yaml(text, source).value, source, is_field)
+    return _checked(parse_yaml(text, source).value, source, has_field)
 
 
-def _checked(content: Any, source: str, is_field: Callable[[str], bool]) -> SequenceTemplates:
+def _checked(content: Any, source: str, has_field: Callable[[str], bool]) -> SequenceTemplates:
     if not isinstance(content, dict) or not set(content) <= set(_KEYS):
         raise ConfigError(f"{source}: expected the keys {', '.join(_KEYS)}")
     name = content.get("name")
@@ -136,7 +136,10 @@ def _checked(content: Any, source: str, is_field: Callable[[str], bool]) -> Sequ
     contexts = _texts(content.get("contexts") or [], f"{source}: contexts", MAX_CONTEXTS)
     if not templates:
         raise ConfigError(f"{source}: templates: expected at least one")
-    atoms = tuple(_atoms(text, f"{source}: templates", is_field) for text in templates)
+    try:
+        atoms = tuple(_atoms(text, has_field) for text in templates)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from None
     rows = [_context(text, templates, f"{source}: contexts") for text in contexts]
     return SequenceTemplates(
         name, templates, contexts, atoms, np.array(rows, np.int32).reshape(-1, 4)
@@ -155,21 +158,13 @@ def _texts(content: Any, place: str, most: int) -> tuple[str, ...]:
     return texts
 
 
-def _atoms(text: str, place: str, is_field: Callable[[str], bool]) -> tuple[tuple[str, int], ...]:
+def _atoms(text: str, has_field: Callable[[str], bool]) -> tuple[tuple[str, int], ...]:
     if text == "bias":
         return ()
-    atoms = []
-    for atom in text.split():
-        match = _WORD.match(atom)
-        if not match:
-            raise ConfigError(
-                f"{place}: {text!r}: {atom!r} is no atom such as w.form or w-1.form, with an offset"
-                f" of at most {MARGIN}"
-            )
-        if not is_field(match["field"]):
-            raise ConfigError(f"{place}: {text!r}: there is no field {match['field']!r}")
-        atoms.append((match["field"], int(match["offset"] or 0)))
-    return tuple(atoms)
+    read = [
+        parse_atom(word, text, ("w",), most=MARGIN, has_field=has_field) for word in text.split()
+    ]
+    return tuple((atom.field, atom.offset) for atom in read)
 
 
 def _context(text: str, templates: Sequence[str], place: str) -> list[int]:

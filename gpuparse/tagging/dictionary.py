@@ -1,7 +1,9 @@
 """A dictionary: how often each name (a word, a word with its tag) had each tag in training."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from operator import getitem
+from typing import TypeVar
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from gpuparse.errors import plural
 from gpuparse.limits import MAX_CANDIDATES
 from gpuparse.sequences.tags import starts_of
 
+Tag = TypeVar("Tag", int, str)
 _NOTHING = np.empty(0, np.int32)
 _TAB, _LINE_FEED = ord("\t"), ord("\n")
 MAX_NAMES = 1 << 22
@@ -62,9 +65,11 @@ class Dictionary:
         found = self._candidates.get(name)
         if found is None:
             row = self._rows.get(name)
-            if row is None or self.count(name) < self.least:
+            if row is None:
                 return _NOTHING
-            found = self._candidates[name] = self.tags[self._place(row)]
+            is_known = self.count(name) >= self.least
+            found = self.tags[self._place(row)] if is_known else _NOTHING
+            self._candidates[name] = found
         return found
 
     def count(self, name: str) -> int:
@@ -112,10 +117,10 @@ class Dictionary:
 
 
 def counted(
-    names: Sequence[str], tags: Sequence[int], before: Dictionary | None = None
-) -> dict[str, Counter[int]]:
-    """How often each name has each tag, and had it before."""
-    counts = {} if before is None else before.all_counts()
+    names: Iterable[str], tags: Iterable[Tag], before: dict[str, Counter[Tag]] | None = None
+) -> dict[str, Counter[Tag]]:
+    """How often each name has each tag; `before` has what counts too, and is changed."""
+    counts: dict[str, Counter[Tag]] = {} if before is None else before
     for name, tag in zip(names, tags, strict=True):
         counts.setdefault(name, Counter())[tag] += 1
     return counts
@@ -181,26 +186,24 @@ def joined_candidates(
     Args: ids: (N,) for each position, which of the lists it has.
     Raises: MemoryError: they are more than MAX_CELLS.
     """
-    sizes = np.array([len(each) for each in lists], np.int64)
-    firsts = np.cumsum(sizes) - sizes
-    starts = np.concatenate([[0], np.cumsum(sizes[ids])]).astype(np.int64)
+    starts = np.zeros(len(ids) + 1, np.int64)
+    np.array(list(map(len, lists)), np.int64)[ids].cumsum(out=starts[1:])
     if starts[-1] > MAX_CELLS:
         raise MemoryError(
             f"{starts[-1]:,} tags are possible for"
             f" {plural(len(ids), 'word')}, more than {MAX_CELLS:,}:"
             " split long sentences"
         )
-    flat = np.concatenate([*lists, _NOTHING])
-    places = np.arange(starts[-1]) + np.repeat(firsts[ids] - starts[:-1], sizes[ids])
-    return starts, flat[places].astype(np.int32)
+    return starts, np.concatenate([_NOTHING, *map(lists.__getitem__, ids.tolist())], dtype=np.int32)
 
 
-def combined(
-    ids: np.ndarray, names: Sequence[str], others: np.ndarray, other_names: Sequence[str]
-) -> tuple[np.ndarray, list[str]]:
-    """Pairs of two columns: (W,) numbers of pairs, and their names, joined by a tab."""
-    keys = ids.astype(np.int64) * max(len(other_names), 1) + others
-    distinct: dict[int, int] = {}
-    numbers = [distinct.setdefault(key, len(distinct)) for key in keys.tolist()]
-    pairs = (divmod(key, max(len(other_names), 1)) for key in distinct)
-    return np.array(numbers, np.int64), [f"{names[a]}\t{other_names[b]}" for a, b in pairs]
+def combined(*columns: tuple[np.ndarray, Sequence[str]]) -> tuple[np.ndarray, list[str]]:
+    """What words have in some columns: (W,) numbers, and the names joined by tabs.
+
+    Args: columns: (W,) numbers of names, and the names.
+    """
+    distinct: dict[tuple[int, ...], int] = {}
+    keys = zip(*(ids.tolist() for ids, _ in columns), strict=True)
+    numbers = [distinct.setdefault(key, len(distinct)) for key in keys]
+    names = [of_column for _, of_column in columns]
+    return np.array(numbers, np.int64), ["\t".join(map(getitem, names, key)) for key in distinct]

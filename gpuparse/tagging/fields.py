@@ -16,9 +16,7 @@ upos, xpos, feats      these columns
 import re
 import unicodedata
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import compress
 
 import numpy as np
 
@@ -36,6 +34,7 @@ _OF_FORM = re.compile(
 )
 _CACHE = 1 << 18  # forms whose values are kept
 _SEPARATOR = re.compile("[-/]")
+_MARGINS = np.arange(MARGIN)
 _SHORT, _SOME = 4, 0.5  # words; share of words with a capital
 
 
@@ -82,11 +81,9 @@ class WordFields:
 
     def __init__(self, fields: Iterable[str], seen: SeenTags) -> None:
         self.fields = list(fields)
-        is_of_form = [f not in COLUMNS and f not in _OF_SENTENCE for f in self.fields]
-        self._of_form = list(compress(self.fields, is_of_form))
-        self._rows = np.flatnonzero(is_of_form)
-        self._others = [(row, f) for row, f in enumerate(self.fields) if not is_of_form[row]]
-        self._forms = SharedCache(lambda: _Forms(self._of_form, seen))
+        self._of_form = set(self.fields) - {*COLUMNS, *_OF_SENTENCE}
+        self._others = [(row, f) for row, f in enumerate(self.fields) if f not in self._of_form]
+        self._forms = SharedCache(lambda: _Forms(self.fields, seen))
 
     def read(
         self,
@@ -104,16 +101,16 @@ class WordFields:
         Cost: some microseconds for each distinct form, some nanoseconds for each word.
         """
         starts = treebank.word_starts
-        counts = starts[1:] - starts[:-1]
-        edges = 2 * MARGIN * np.arange(len(counts))
-        places = np.arange(treebank.n_words) + np.repeat(edges + MARGIN, counts)
-        values = np.full(
-            (len(self.fields), treebank.n_words + 2 * MARGIN * len(counts)), BEFORE, np.uint32
-        )
-        values[:, (starts[1:] + edges + MARGIN)[:, None] + np.arange(MARGIN)] = AFTER
+        counts, firsts = starts[1:] - starts[:-1], starts[:-1]
+        within = np.arange(treebank.n_words) - firsts.repeat(counts)
+        edges = firsts + MARGIN * np.arange(1, 2 * len(counts), 2)  # of the first words
+        places = within + edges.repeat(counts)
+        rows = np.zeros(treebank.n_words + 2 * MARGIN * len(counts), np.int64)
+        rows[places] = ids + 2
+        rows[(edges + counts)[:, None] + _MARGINS] = 1
         with self._forms.locked() as known:
             by_form, letters = known.read(forms)
-        values[np.ix_(self._rows, places)] = by_form.T[:, ids]
+        values = by_form.T.take(rows, axis=1)
         for row, field in self._others:
             if field in given:
                 words = given[field]
@@ -121,10 +118,9 @@ class WordFields:
                 column, names = column_ids(treebank, COLUMNS[field])
                 words = np.array([value_of(name) for name in names], np.uint32)[column]
             elif field == "place":
-                place = np.minimum(np.arange(treebank.n_words) - np.repeat(starts[:-1], counts), 2)
-                words = (place + 4).astype(np.uint32)
+                words = np.minimum(within, 2) + 4
             else:
-                words = np.repeat(_capitals(letters[ids], starts), counts)
+                words = _capitals(letters[ids], firsts, counts).repeat(counts)
             values[row, places] = words
         for field in given.keys() & self._of_form:
             values[self.fields.index(field), places] = given[field]
@@ -132,9 +128,9 @@ class WordFields:
 
 
 class _Forms:
-    """The values of the forms met so far.
+    """The values of the forms met so far, in rows after those of the edges of sentences.
 
-    Args: fields: of forms. seen: what `seen` reads.
+    Args: fields: those that are not of forms have any value. seen: what `seen` reads.
     """
 
     def __init__(self, fields: Sequence[str], seen: SeenTags) -> None:
@@ -144,26 +140,27 @@ class _Forms:
     def _clear(self) -> None:
         self._rows: dict[str, int] = {}
         self._values = np.zeros((1024, len(self._fields)), np.uint32)
+        self._values[:2] = [[BEFORE], [AFTER]]
         self._letters = np.zeros((1024, 3), np.int64)
 
     def read(self, forms: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Values (forms, fields) and counts of letters (forms, 3); new forms are kept."""
+        """Values (2 + forms, fields), of edges first; counts of letters (forms, 3)."""
         if len(self._rows) > _CACHE:
             self._clear()
         known = self._rows
         new = [form for form in forms if form not in known]
-        size = len(known) + len(new)
+        size = 2 + len(known) + len(new)
         if size > len(self._values):
             more = ((0, 2 * size - len(self._values)), (0, 0))
             self._values, self._letters = np.pad(self._values, more), np.pad(self._letters, more)
         for form in new:
-            row = len(known)
+            row = 2 + len(known)
             self._values[row] = [value_of(text) for text in self._texts(form)]
             is_letter = form[:1].isalpha()
             self._letters[row] = is_letter, form[:1].isupper(), is_letter and form.isupper()
             known[form] = row
         rows = [known[form] for form in forms]
-        return self._values[rows], self._letters[rows]
+        return self._values[[0, 1, *rows]], self._letters[rows]
 
     def _texts(self, form: str) -> list[str | None]:
         lower = form.lower()
@@ -190,6 +187,8 @@ class _Forms:
             if rest:
                 part = lower[: int(rest[1:-1])] if rest[0] == ":" else lower[int(rest[0]) :]
             return self._seen.class_of(part) if not rest or len(part) > 1 else None
+        if name != "seen.last":
+            return None
         parts = _SEPARATOR.split(lower)
         return self._seen.class_of(parts[-1]) if len(parts) > 1 else None
 
@@ -218,23 +217,13 @@ def _case(form: str) -> str:
     return "".join(flag for flag, is_so in flags.items() if is_so) or "-"
 
 
-def _capitals(letters: np.ndarray, starts: np.ndarray) -> np.ndarray:
+def _capitals(letters: np.ndarray, firsts: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """(S,) how many words of each sentence that begin with a letter begin with a capital."""
-    sums = np.concatenate([np.zeros((1, 3), np.int64), np.cumsum(letters, 0)])
-    of_sentences, capital, upper = (sums[starts[1:]] - sums[starts[:-1]]).T
-    level = np.where(
-        capital <= _SOME * of_sentences, 1, np.where(upper < _SOME * of_sentences, 2, 3)
-    )
-    level[of_sentences == 0] = 0
-    return (level + 4 * (starts[1:] - starts[:-1] < _SHORT) + 4).astype(np.uint32)
-
-
-def counts_by_word(words: Iterable[str], tags: Iterable[str]) -> dict[str, Counter[str]]:
-    """How often each word has each tag."""
-    counts: dict[str, Counter[str]] = {}
-    for word, tag in zip(words, tags, strict=True):
-        counts.setdefault(word, Counter())[tag] += 1
-    return counts
+    of_sentences, capital, upper = np.add.reduceat(letters, firsts).T
+    some = _SOME * of_sentences
+    is_capital = capital > some
+    level = 4 + (of_sentences > 0) + is_capital + (is_capital & (upper >= some))
+    return level + 4 * (counts < _SHORT)
 
 
 def seen_without_itself(

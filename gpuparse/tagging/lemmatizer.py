@@ -146,11 +146,8 @@ class Lemmatizer:
         Cost: some 20 microseconds for each word with tags that was not met before; less than a
             microsecond for others.
         """
-        ids, forms = column_ids(treebank, FORM)
-        pairs, pair_names = combined(
-            tags.upos.ids, tags.upos.names, tags.feats.ids, tags.feats.names
-        )
-        words, names = combined(ids, forms, pairs, pair_names)
+        columns = column_ids(treebank, FORM), (tags.upos.ids, tags.upos.names)
+        words, names = combined(*columns, (tags.feats.ids, tags.feats.names))
         with self._lemmas.locked() as known:
             if len(known) + len(names) > _CACHE:
                 known.clear()
@@ -327,7 +324,9 @@ def learn_lemmatizer(
     words = [forms[i] for i in ids[kept].tolist()]
     with_upos = [f"{word}\t{tag}" for word, tag in zip(words, upos, strict=True)]
     keys = [f"{name}\t{tag}" for name, tag in zip(with_upos, feats, strict=True)]
-    counts_of_words = counted([*keys, *with_upos], [*gold, *gold], start.words if start else None)
+    counts_of_words = counted(
+        [*keys, *with_upos], [*gold, *gold], start.words.all_counts() if start else None
+    )
     known = Dictionary.of_counts(counts_of_words, 1)
     # Each word with its tags and rule counts once: frequent words are found in the dictionary.
     firsts = {
@@ -343,7 +342,7 @@ def learn_lemmatizer(
     of_classes = counted(
         [upos[place] for place in new],
         [gold[place] for place in new],
-        start.classes if start else None,
+        start.classes.all_counts() if start else None,
     )
     classes = Dictionary.of_counts(of_classes, 1)
     templates = load_sequence_templates(config.features, is_field)

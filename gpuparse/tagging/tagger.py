@@ -46,7 +46,6 @@ from gpuparse.tagging.dictionary import Dictionary, combined, counted, joined_ca
 from gpuparse.tagging.fields import (
     SeenTags,
     WordFields,
-    counts_by_word,
     is_field,
     seen_without_itself,
     value_of,
@@ -282,7 +281,7 @@ class Tagger:
     ) -> Sequences:  # fmt: skip
         """The words for the model of FEATS, under given pairs; `seen`: values of that field."""
         assert self.feats
-        keys, key_names = combined(ids, forms, pairs, self._pair_names)
+        keys, key_names = combined((ids, forms), (pairs, self._pair_names))
         known = self._known_keys
         of_keys = [known.get(key) or self._know(key) for key in key_names]
         given = {
@@ -444,12 +443,13 @@ def learn_tagger(
     )
     gold = np.array([table.numbers[pair] for pair in pairs], np.int32)
     known = Dictionary.of_counts(
-        counted(words, gold.tolist(), start.words if start else None), config.dictionary
+        counted(words, gold.tolist(), start.words.all_counts() if start else None),
+        config.dictionary,
     )
     lowers = [word.lower() for word in words]
     has_feats = set(feats) != {"_"}
     share = 0.5 if has_feats else 1.0
-    counts = _with_counts(counts_by_word(lowers, upos), start._seen if start else None)
+    counts = _with_counts(counted(lowers, upos), start._seen if start else None)
     templates = load_sequence_templates(config.features, is_field)
     fields = WordFields(
         templates.fields,
@@ -475,7 +475,7 @@ def learn_tagger(
     tags: list[Tag] = list(zip(upos, feats, strict=True))
     names = ["\t".join(pair) for pair in pairs]
     before = start if start and start.feats else None
-    of_pairs = counts_by_word(names, feats)
+    of_pairs = counted(names, feats)
     if before and before.feats:
         for name in before.classes.names:
             of_pair = of_pairs.setdefault(name, Counter())
@@ -499,11 +499,13 @@ def learn_tagger(
     )
     of_feats = (
         Dictionary.of_counts(
-            counted(keys, gold_feats.tolist(), before.words_of_feats if before else None),
+            counted(
+                keys, gold_feats.tolist(), before.words_of_feats.all_counts() if before else None
+            ),
             config.dictionary,
         ),
         Dictionary.of_counts(
-            counted(names, gold_feats.tolist(), before.classes if before else None), 1
+            counted(names, gold_feats.tolist(), before.classes.all_counts() if before else None), 1
         ),
         Dictionary.of_counts(
             {
@@ -516,7 +518,7 @@ def learn_tagger(
     )
     words_and_upos = list(map(_word_and_upos, keys))
     seen_feats = _with_counts(
-        counts_by_word(words_and_upos, feats), before._seen_feats_of if before else None
+        counted(words_and_upos, feats), before._seen_feats_of if before else None
     )
     sequences = Tagger(model, known, untrained, *of_feats)._feats_of(
         treebank, gold, ids, forms,
@@ -592,7 +594,7 @@ def pieces_of(word_starts: np.ndarray, most: int) -> list[tuple[int, int]]:
     """Sentences first : last of successive pieces of at most `most` words, or of one sentence."""
     pieces, first, n = [], 0, len(word_starts) - 1
     while first < n:
-        last = int(np.searchsorted(word_starts, word_starts[first] + most, side="right")) - 1
+        last = int(word_starts.searchsorted(word_starts[first] + most, side="right")) - 1
         last = max(last, first + 1)
         pieces.append((first, last))
         first = last

@@ -139,7 +139,9 @@ def open_places(
 
 def sequence_starts(view: TextView, places: np.ndarray) -> np.ndarray:
     """Where the gaps of each segment begin among all: (S + 1,) int64."""
-    return np.append(np.searchsorted(places, view.starts), len(places))
+    starts = np.full(len(view.starts) + 1, len(places))
+    starts[:-1] = places.searchsorted(view.starts)
+    return starts
 
 
 def gap_fields(

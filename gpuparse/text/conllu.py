@@ -37,7 +37,7 @@ class TokenTable(NamedTuple):
     word_starts: np.ndarray  # int64 (T + 1,), words
     words: np.ndarray  # uint8, all words in UTF-8
     word_ends: np.ndarray  # int64 (W + 1,), where each word begins in `words`, and the last ends
-    characters: np.ndarray  # int64 (T, 2), first character and end of each token; (0, 2): none
+    characters: np.ndarray | None  # int64 (T, 2), first character and end of each token
     ends_paragraph: bool  # whether the last sentence does
 
 

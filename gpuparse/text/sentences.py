@@ -22,6 +22,8 @@ class Tokens:
         first, last: (T,) int64, the first place of each token and the one after it.
         segments: (T,) int64, the number of the segment. rows: (T,) int64.
         starts: (S + 1,) int64, the first token of each segment.
+        is_closing: (T,) bool, a closing mark without a space before it. Marks that also open, such
+            as `"`, are closing ones if a space or nothing follows.
     """
 
     def __init__(self, view: TextView, ends: np.ndarray) -> None:
@@ -29,9 +31,13 @@ class Tokens:
         self.view = view
         first, last, segments = np.empty((3, len(view.codes)), np.int64)
         self.starts = np.empty(len(view.starts) + 1, np.int64)
-        size = native.call("find_tokens", view.struct, ends, first, last, segments, self.starts)
+        closing = np.empty(len(view.codes), np.bool_)
+        size = native.call(
+            "find_tokens", view.struct, ends, first, last, segments, self.starts, closing
+        )
+        self.is_closing = closing[:size]
         self.first, self.last, self.segments = first[:size], last[:size], segments[:size]
-        self.rows = np.arange(AROUND, AROUND + size) + AROUND * self.segments
+        self.rows = AROUND * self.segments + np.arange(AROUND, AROUND + size)
         self.cases = np.zeros(size, np.uint8)  # of `KnownCases`, for those that know them
 
     def __len__(self) -> int:
@@ -67,16 +73,6 @@ class Tokens:
     def struct(self) -> native.Struct:
         """The tokens as the native library takes them."""
         return native.struct("TextTokens", self)
-
-    @cached_property
-    def is_closing(self) -> np.ndarray:
-        """Whether a token is a closing mark without a space before it.
-
-        Marks that also open, such as `"`, are closing ones if a space or nothing follows.
-        """
-        closing = np.empty(len(self), np.bool_)
-        native.call("mark_closing", self.view.struct, self.struct, closing)
-        return closing
 
     def ends_after_closing(self, is_end: np.ndarray) -> np.ndarray:
         """(T,) bool: ends of sentences, those before closing marks moved to the last of these."""

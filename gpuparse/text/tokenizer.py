@@ -16,13 +16,9 @@ import numpy as np
 from gpuparse import array_file
 from gpuparse.array_file import check_names
 from gpuparse.cached import cached_property
+from gpuparse.data.columns import joined_names
 from gpuparse.errors import ConfigError, ModelError, one_line
-from gpuparse.formats.paragraphs import (
-    are_spaces,
-    byte_offsets,
-    code_points,
-    segments,
-)
+from gpuparse.formats.paragraphs import are_spaces, byte_offsets, segments
 from gpuparse.formats.text import TextChunk
 from gpuparse.limits import MAX_SENTENCE
 from gpuparse.sequences.model import (
@@ -90,11 +86,8 @@ class Tokenizer:
             token_range: whether MISC says which characters of the text a token is.
         Cost: some microseconds a word.
         """
-        codes = code_points(chunk.data)
-        spaces = are_spaces(codes)
-        starts, begins = chunk.segments(codes, spaces)
-        groups = list(_groups(starts, begins, len(codes), chunk))
-        offsets = byte_offsets(codes) if groups else np.zeros(1, np.int64)
+        codes, spaces = chunk.codes, chunk.spaces
+        groups, offsets = list(_groups(chunk)), byte_offsets(codes)
         data = np.frombuffer(chunk.data, np.uint8)
 
         def split(group: _Group) -> bytes:
@@ -124,12 +117,11 @@ class Tokenizer:
         splits, is_end = self._words_and_ends(tokens, first, last, codes, group.of_lines)
         return write_tokens(
             data,
-            _table(tokens, is_end, offsets[first], offsets[last], splits, group)._replace(
-                characters=np.stack([first, last], axis=1) + group.character
-                if token_range
-                else np.empty((0, 2), np.int64)
+            _table(
+                tokens, is_end, offsets[first], offsets[last], splits, group,
+                np.stack([first, last], axis=1) + group.character if token_range else None,
             ),
-        )
+        )  # fmt: skip
 
     def annotate(
         self, texts: Sequence[str], ends: Sequence[np.ndarray]
@@ -260,7 +252,7 @@ class Tokenizer:
         """The words of multiword tokens, by the number of the token."""
         if self.words is None:
             return {}
-        may = np.flatnonzero(self._may_split(tokens)).tolist()
+        may = self._may_split(tokens).nonzero()[0].tolist()
         forms = {t: codes[first[t] : last[t]].tobytes().decode("utf-32-le") for t in may}
         rules = [(t, fitting) for t, form in forms.items() if (fitting := self._fitting(form))]
         if not rules:
@@ -405,23 +397,21 @@ class _Group(NamedTuple):
     of_lines: bool  # whether each is a sentence
 
 
-def _groups(
-    starts: np.ndarray, begins: np.ndarray, size: int, chunk: TextChunk
-) -> Iterator[_Group]:
+def _groups(chunk: TextChunk) -> Iterator[_Group]:
     """Successive segments of at least _GROUP characters together, but the last ones."""
+    starts, kinds = chunk.starts, chunk.begins.astype(np.uint8)  # 1 is NEW_PARAGRAPH
     if not len(starts):
         return
-    kinds = np.where(begins, NEW_PARAGRAPH, NO_PARAGRAPH).astype(np.uint8)
     kinds[0] = (
         NEW_DOCUMENT if chunk.begins_document
         else NEW_PARAGRAPH if chunk.begins_paragraph else NO_PARAGRAPH
     )  # fmt: skip
     s = 0
     while s < len(starts):
-        after = int(np.searchsorted(starts, starts[s] + _GROUP))
+        after = int(starts.searchsorted(starts[s] + _GROUP))
         after = max(after, s + 1)
         is_last = after == len(starts)
-        end = size if is_last else int(starts[after])
+        end = len(chunk.codes) if is_last else int(starts[after])
         yield _Group(
             int(starts[s]), end, starts[s:after] - starts[s], kinds[s:after],
             chunk.ends_paragraph if is_last else bool(kinds[after]),
@@ -437,30 +427,24 @@ def _table(
     last: np.ndarray,
     splits: dict[int, list[str]],
     group: _Group,
+    characters: np.ndarray | None,
 ) -> TokenTable:
     """The tokens as they are written; `first` and `last` are byte offsets."""
-    ends = np.flatnonzero(is_end)
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    of_segment = tokens.segments[starts]
-    is_first = np.ones(len(starts), np.bool_)
-    is_first[1:] = of_segment[1:] != of_segment[:-1]
-    numbers = np.arange(len(starts))
+    ends = is_end.nonzero()[0]
+    starts = np.zeros(len(ends) + 1, np.int64)
+    starts[1:] = ends + 1
+    of_segment = tokens.segments[ends]
+    numbers = np.arange(len(ends)) - of_segment.searchsorted(of_segment)  # within the segment
     sizes = np.zeros(len(tokens) + 1, np.int64)
-    words = [b""]
+    words = []
     for token, found in sorted(splits.items()):
         sizes[token + 1] = len(found)
         words += [word.encode() for word in found]
     return TokenTable(
-        first, last,
-        np.append(starts, len(tokens)),
-        np.where(is_first, group.begins[of_segment], NO_PARAGRAPH).astype(np.uint8),
-        of_segment + group.segment,
-        numbers - np.maximum.accumulate(np.where(is_first, numbers, 0)) + 1,
-        np.cumsum(sizes),
-        np.frombuffer(b"".join(words), np.uint8),
-        np.cumsum([len(word) for word in words]).astype(np.int64),
-        np.empty((0, 2), np.int64),
-        group.ends_paragraph,
+        first, last, starts,
+        group.begins[of_segment] * (numbers == 0),  # 0 is NO_PARAGRAPH
+        of_segment + group.segment, numbers + 1, sizes.cumsum(), *joined_names(words),
+        characters, group.ends_paragraph,
     )  # fmt: skip
 
 
@@ -486,7 +470,9 @@ def _cuts(words: np.ndarray, likely: np.ndarray, most: int) -> np.ndarray:
 
 def _without_empty(starts: np.ndarray) -> np.ndarray:
     """Starts of sequences, ascending, without those that are empty."""
-    return starts[np.diff(starts, prepend=-1) > 0]
+    is_kept = np.ones(len(starts), np.bool_)
+    is_kept[1:] = starts[1:] > starts[:-1]
+    return starts[is_kept]
 
 
 def choices(features: np.ndarray, fitting: list[list[int]]) -> Sequences:
@@ -496,7 +482,10 @@ def choices(features: np.ndarray, fitting: list[list[int]]) -> Sequences:
 
 
 def _pair_table(pairs: set[str], lower: np.ndarray, *, first: bool = False) -> np.ndarray:
-    """Which pairs of characters, hashed to 16 bits, begin with a text or (not `first`) end so."""
+    """Which pairs of characters begin with a text or (not `first`) end so: (256, 256) bool.
+
+    A pair is the low bytes of its characters in lower case.
+    """
     table = np.zeros((256, 256), np.bool_)
     for pair in pairs:
         low = [int(lower[ord(character)]) & 0xFF for character in pair]
@@ -506,13 +495,11 @@ def _pair_table(pairs: set[str], lower: np.ndarray, *, first: bool = False) -> n
             table[low[0], :] = True
         else:
             table[:, low[0]] = True
-    return table.reshape(-1)
+    return table
 
 
 def _may_split(last: np.ndarray, first: np.ndarray, tokens: Tokens) -> np.ndarray:
     """(T,) bool: whether some rule may fit a token, by its last or first two characters."""
-    low = tokens.view.lower & np.uint32(0xFF)
+    low = tokens.view.lower.astype(np.uint8)
     end, start = tokens.last - 1, tokens.first
-    may = last[low[end - 1] * np.uint32(256) + low[end]]
-    may |= first[low[start] * np.uint32(256) + low[start + 1]]
-    return may
+    return last[low[end - 1], low[end]] | first[low[start], low[start + 1]]

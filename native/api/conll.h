@@ -13,10 +13,7 @@ struct ConllTable {
     out_i64_2 faults;       // (L, 6): code, detail, line, its offset, span with the blank line
 };
 
-// The number of lines L, a last one without line feed included.
-GPUPARSE(int64_t) count_lines(u8_1 data);
-
-// Scan the lines of a CoNLL file. `counts` receives W, S, F and the lines that end in \r\n.
+// Scan the lines of a CoNLL file, L at most. `counts` receives W, S, F and the lines that end in \r\n.
 // `stop_at_fault`: return at the first fault; else leave out the words of its sentence and go on.
 GPUPARSE(int64_t) scan_conll(u8_1 data, int64_t max_line, bool stop_at_fault,
                              const ConllTable* found, out_i64_1 counts);

@@ -58,10 +58,10 @@ struct TextTokens {
     i64_1 starts;
 };
 
-// The tokens that end with the places of `ends` (P,). Outputs have room for P tokens, starts (S + 1,). Returns
-// the number of tokens.
+// The tokens that end with the places of `ends` (P,), and which are closing marks. Outputs have room for P
+// tokens, starts (S + 1,). Returns the number of tokens.
 GPUPARSE(int64_t) find_tokens(const TextView* view, b8_1 ends, out_i64_1 first, out_i64_1 last,
-                              out_i64_1 segments, out_i64_1 starts);
+                              out_i64_1 segments, out_i64_1 starts, out_b8_1 closing);
 
 // Fields of tokens by their numbers, at `columns` (T,) of the values (F, R). cases: (T,) of their words.
 GPUPARSE(int64_t) token_fields(const TextView* view, const TextTokens* tokens, i64_1 fields, u8_1 cases,
@@ -70,6 +70,3 @@ GPUPARSE(int64_t) token_fields(const TextView* view, const TextTokens* tokens, i
 // The kinds of words of tokens with a capital letter, by hashes, ascending; 0 for other tokens and words.
 GPUPARSE(int64_t) find_cases(const TextView* view, const TextTokens* tokens, u64_1 hashes, u8_1 kinds,
                              out_u8_1 cases);
-
-// Mark the closing marks among tokens.
-GPUPARSE(int64_t) mark_closing(const TextView* view, const TextTokens* tokens, out_b8_1 closing);

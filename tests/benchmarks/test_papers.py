@@ -203,15 +203,15 @@ def test_a_model_of_another_config_is_not_used(printed, monkeypatch):
     assert (done.code, done.out, names) == (2, "", [])
     for system in SYSTEMS[:2]:
         start = f"gpuparse: error: {printed.runs}/{system}: "
-        assert f"{start}seed was 1 and is now 2" in done.err
-        assert f"{start}learning.epochs was 2 and is now 3" in done.err
+        assert f"{start}cannot continue: seed was 1 and is now 2" in done.err
+        assert f"{start}cannot continue: learning.epochs was 2 and is now 3" in done.err
 
 
 def test_a_model_of_another_treebank_of_the_same_name_is_not_used(printed, tmp_path):
     (tmp_path / "train.conllu").write_bytes(generate(120, 2))
     done = call(*printed.words, f"data.train={tmp_path}/train.conllu", "--only", "1")
     assert done.code == 2
-    assert any("(data.train) has other content" in line for line in done.err)
+    assert any("data.train: has other content" in line for line in done.err)
 
 
 def test_another_test_treebank_needs_no_training(printed, tmp_path, monkeypatch):
@@ -276,7 +276,7 @@ def test_an_interrupted_run_goes_on_and_so_does_its_time(printed, tmp_path, monk
         call(*words, "--only", "1")
     other = call(*words, "--only", "1", "seed=7")
     assert other.code == 2
-    assert any("cannot resume: seed was 1 and is now 7" in line for line in other.err)
+    assert any("cannot continue: seed was 1 and is now 7" in line for line in other.err)
     done = call(*words, "--only", "1", "--json")
     assert done.code == 0
     assert len(calls) == 4

@@ -3,12 +3,15 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from gpuparse.commands.console import as_option
 from gpuparse.data.synthetic import generate
+from gpuparse.errors import options_named
 from gpuparse.jobs import checkpoint
 
 ROOT = Path(__file__).parents[2]
@@ -36,6 +39,13 @@ def program(*words: object, **kwargs) -> subprocess.CompletedProcess:
 def one_processor(monkeypatch) -> None:
     """Commands in this process take one thread, where none are asked for: other tests run too."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0}, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def options_of_commands() -> Iterator[None]:
+    """Messages name the options of commands, as under `console.run`."""
+    with options_named(as_option):
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -301,7 +301,7 @@ def test_wrong_numbers_are_wrong_command_lines(files, capsys, wrong):
     with pytest.raises(SystemExit) as caught:
         main([*files, *wrong])
     assert caught.value.code == 2
-    assert "is not a whole number" in capsys.readouterr().err
+    assert "expected a whole number" in capsys.readouterr().err
 
 
 def test_as_a_process(files):

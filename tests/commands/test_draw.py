@@ -17,13 +17,13 @@ from xml.etree import ElementTree
 import pytest
 
 from gpuparse.__main__ import main
-from gpuparse.commands.draw import chosen_sentences, drawn_sentences
 from gpuparse.data.arc_layout import FONT, SMALL, text_width
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.draw import display_width, draw_tree
 from gpuparse.data.svg import FACES
 from gpuparse.data.tikz import escaped
 from gpuparse.errors import ConfigError, DataError
+from gpuparse.lab.drawing import chosen_sentences, drawn_sentences
 from tests.browser import measured_texts, needs_chromium
 from tests.drawings import crossed, overlaps
 

@@ -178,9 +178,9 @@ def test_guides_are_part_of_what_a_model_is_made_of(guided_run, tmp_path):
     of_file = train_job.Run(by_file, silent, quiet=True)
     before = of_file.origin("abc")
     assert of_file.origin("abc") == before
-    assert "guide: guides.conllu" in before.config
+    assert before.options["data.guide"] == "guides.conllu"
     guides.write_bytes(guides.read_bytes() + b"\n")
     assert of_file.origin("abc") != before
     in_misc = train_job.Run(load_config(guided_run.config, words), silent, quiet=True)
-    assert in_misc.origin("abc").treebank == "abc"
-    assert "guide: misc:G" in in_misc.origin("abc").config
+    assert in_misc.origin("abc").contents["data.train"] == "abc"
+    assert in_misc.origin("abc").options["data.guide"] == "misc:G"

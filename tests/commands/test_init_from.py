@@ -118,9 +118,9 @@ def test_an_interrupted_run_is_resumed_to_the_same_bytes(trained, words, more, t
     capsys.readouterr()
     changed = [w for w in given if "init_from" not in w]
     assert run(train.main, [words[0], *changed, f"init_from={other}", "--resume"]) == 2
-    assert "or the model of init_from" in capsys.readouterr().err
+    assert "init_from: has other content" in capsys.readouterr().err
     assert run(train.main, [words[0], *changed, "--resume"]) == 2
-    assert "init_from was 'model' and is now None" in capsys.readouterr().err
+    assert 'init_from was "model" and is now null' in capsys.readouterr().err
     assert run(train.main, [words[0], *given, "--resume"]) == 0
     assert model_files(tmp_path / "stopped") == once
 

@@ -107,7 +107,7 @@ def test_threads_change_no_byte_and_training_takes_the_result(folder, capsys):
         (["--key", "a=b"], "--key: 'a=b': expected a key"),
         (["--output", "{folder}"], "is a folder"),
         (["--output", "{folder}/no/file"], "the folder is missing"),
-        (["--output", "{folder}/train.conllu", "--force"], "is data.train itself"),
+        (["--output", "{folder}/train.conllu", "--force"], "would be replaced by its own output"),
         (["--output", "{folder}/run.yaml"], "exists; give --force"),
     ],
 )

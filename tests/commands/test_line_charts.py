@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from gpuparse.commands.line_charts import HEIGHT, WIDTH, Axis, ChartLine, line_chart
+from gpuparse.lab.line_charts import HEIGHT, WIDTH, Axis, ChartLine, line_chart
 
 VALUES = [[91.2026], [0.0, 1.0], [50, 99.99], [95.0, 95.01], [0, 1e-9], [3, 4, 1e8], [-5, 5]]
 

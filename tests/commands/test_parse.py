@@ -273,7 +273,7 @@ def test_outputs_that_would_clash_are_refused_before_any_work(trained, parse_run
     one, two = tmp_path / "one" / "same.conllu", tmp_path / "two" / "same.conllu"
     code, _, lines = parse_run(one, two, "--output", f"{tmp_path}/out/", model=tmp_path / "none")
     assert code == 2
-    assert "would both be written as same.conllu" in lines[-1]
+    assert f"would both be written as {tmp_path}/out/same.conllu" in lines[-1]
     code, _, lines = parse_run(one, "--output", tmp_path / "one", "--force")
     assert code == 2
     assert "replaced by its own output" in lines[-1]
@@ -281,7 +281,7 @@ def test_outputs_that_would_clash_are_refused_before_any_work(trained, parse_run
     assert parse_run("-", "--output", f"{tmp_path}/out/")[0] == 2
     (tmp_path / "same.txt").write_bytes(b"")
     code, _, lines = parse_run(one, tmp_path / "same.txt", "--output", f"{tmp_path}/out/")
-    assert (code, "would both be written as same.conllu" in lines[-1]) == (2, True)
+    assert (code, f"would both be written as {tmp_path}/out/same.conllu" in lines[-1]) == (2, True)
     assert not (tmp_path / "out").exists()
 
 

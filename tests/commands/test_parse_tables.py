@@ -182,7 +182,7 @@ def test_a_stopped_job_goes_on_where_it_was(trained, tmp_path, short_runs, monke
     changed = write(table_of(generate(60, 2)), tmp_path / "in.parquet")
     assert parsed(trained, changed, tmp_path / "other", "--shard", "1/2") == 0
     write(table_of(TEXT), tmp_path / "in.parquet")
-    with pytest.raises(ConfigError, match="it is of another input"):
+    with pytest.raises(ConfigError, match="the input: has other content"):
         parsed(trained, changed, tmp_path / "other", "--shard", "all/2")
 
 
@@ -314,7 +314,7 @@ def test_files_that_are_no_tables_of_sentences_say_so(trained, tmp_path):
     whole = write(table_of(TEXT), tmp_path / "whole.parquet").read_bytes()
     (tmp_path / "cut.parquet").write_bytes(whole[:-100])
     for name in ("text.parquet", "text.arrow", "empty.parquet", "empty.arrow", "cut.parquet"):
-        with pytest.raises(DataError, match=rf"{name}: cannot be read as an? .*--input-format"):
+        with pytest.raises(DataError, match=rf"{name}: cannot be read as an? .*--input if"):
             parsed(trained, tmp_path / name, tmp_path / "out")
     damaged = bytearray(whole)
     damaged[200:2000] = bytes(1800)

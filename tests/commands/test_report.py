@@ -82,7 +82,7 @@ class Page(HTMLParser):
 
 
 def test_an_output_is_checked_before_the_gold_file_is_parsed(trained, here, capsys, monkeypatch):
-    monkeypatch.setattr(report, "_gold_of", None)
+    monkeypatch.setattr(report, "gold_of", None)
     assert call(trained.model, "--output", "missing/page.html") == 2
     said = "gpuparse: error: missing/page.html: the folder is missing; make it first\n"
     assert capsys.readouterr().err == said
@@ -207,7 +207,7 @@ def test_what_is_refused(trained, parsed, here, capsys):
         return code, capsys.readouterr().err
 
     code, said = error(parsed)
-    assert (code, "give --gold FILE" in said) == (2, True)
+    assert (code, "give a file with --gold" in said) == (2, True)
     (here / "report.html").write_text("mine")
     code, said = error(parsed, "--gold", trained.test)
     assert (code, "report.html: exists; give --force" in said) == (2, True)

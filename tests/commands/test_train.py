@@ -23,6 +23,7 @@ from gpuparse.errors import ConfigError
 from gpuparse.files import lock_folder, replace_file
 from gpuparse.jobs import checkpoint, gold, records
 from gpuparse.jobs import train as train_job
+from gpuparse.jobs.receipts import Origin
 from gpuparse.jobs.records import METRICS, read_metrics
 from gpuparse.learning.gold import unkeepable
 from gpuparse.model_folder import WEIGHTS, load_parser
@@ -564,10 +565,9 @@ def test_a_state_behind_a_link_is_left_alone(train_run, tmp_path, resume):
 
 
 def test_few_of_many_keys_that_differ_are_named():
-    ours = checkpoint.Origin("seed: 1\n", "", "")
-    many = "".join(f"k{i}: 1\n" for i in range(50))
-    lines = checkpoint.differences(checkpoint.Origin(many, "", ""), ours)
-    assert (len(lines), lines[-1]) == (21, "31 more keys differ")
+    many = Origin({f"k{i}": 1 for i in range(50)}, {})
+    lines = many.differences(Origin({"seed": 1}, {}))
+    assert (len(lines), lines[-1]) == (21, "31 more options differ")
 
 
 @pytest.mark.usefixtures("unfinished")
@@ -575,15 +575,15 @@ def test_only_the_same_run_can_be_resumed(trained, train_run, tmp_path):
     code, _, lines = train_run("--resume", "seed=5", "learning.epochs=7")
     assert code == 2
     text = "\n".join(lines)
-    assert "cannot resume: seed was 1 and is now 5" in text
-    assert "cannot resume: learning.epochs was 3 and is now 7" in text
+    assert "cannot continue: seed was 1 and is now 5" in text
+    assert "cannot continue: learning.epochs was 3 and is now 7" in text
     before = (trained.folder / "train.conllu").read_bytes()
     try:
         (trained.folder / "train.conllu").write_bytes(before + generate(1, 77))
         text = "\n".join(train_run("--resume")[2])
     finally:
         (trained.folder / "train.conllu").write_bytes(before)
-    assert "cannot resume: the training treebank (data.train) has other content" in text
+    assert "cannot continue: data.train: has other content" in text
     assert train_run("--resume", "threads=2", "--quiet")[0] == 0
     assert model_files(tmp_path / "model") == model_files(trained.model)
 

@@ -10,7 +10,8 @@ from gpuparse.config import load_config
 from gpuparse.features.templates import load_templates
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs import checkpoint
-from gpuparse.jobs.checkpoint import Checkpoint, Origin, States
+from gpuparse.jobs.checkpoint import Checkpoint, States
+from gpuparse.jobs.receipts import Origin
 from gpuparse.jobs.training_log import TimeLeft, TrainingLog, expected_costs
 
 
@@ -157,7 +158,7 @@ def test_states_take_a_fiftieth_of_the_time(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "SHARE", 0.02)
     monkeypatch.setattr(checkpoint.time, "monotonic", clock)
     monkeypatch.setattr(checkpoint, "write_checkpoint", write)
-    states = States(tmp_path, Origin("", "", ""))
+    states = States(tmp_path, Origin({}, {}))
     for epoch in range(1, 99):
         clock.now += 3
         states.after_epoch(lambda epoch=epoch: Checkpoint({}, float(epoch)), is_last=epoch == 98)

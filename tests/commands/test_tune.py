@@ -8,12 +8,12 @@ import pytest
 
 from gpuparse.commands import compare, crossval, evaluate, parse, train, tune
 from gpuparse.commands.console import run
-from gpuparse.commands.fold_runs import Sample, read_split
-from gpuparse.commands.settings import ALL, SENTENCES, KeyValues, drawn_settings, grid, parse_grid
-from gpuparse.commands.tune_plot import Point, tuning_svg
 from gpuparse.config import load_config
 from gpuparse.data.synthetic import generate
 from gpuparse.jobs import train as train_job
+from gpuparse.lab.folds import Sample, read_split
+from gpuparse.lab.settings import ALL, SENTENCES, KeyValues, drawn_settings, grid, parse_grid
+from gpuparse.lab.tuning_plot import Point, tuning_svg
 
 CONFIG = """
 output: model
@@ -251,7 +251,7 @@ def test_heads_alone_and_graphs(folder, capsys):
     ("words", "code", "said"),
     [
         ([], 2, "nothing to try: give --grid"),
-        (["--grid", "learning.epochs=1,2"], 2, "nothing to score on: give --folds N"),
+        (["--grid", "learning.epochs=1,2"], 2, "nothing to score on: give a number with --folds"),
         (["--folds", "2", "--grid", "learning.epoch=1"], 2, "did you mean learning.epochs?"),
         (["--folds", "2", "--grid", "learning.epochs=1,"], 2, "expected KEY=VALUE,VALUE"),
         (["--folds", "2", "--grid", "seed=1", "--grid", "seed=2"], 2, "seed is given twice"),

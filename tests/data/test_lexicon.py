@@ -205,7 +205,7 @@ def test_another_lexicon_is_not_resumed(folder, tmp_path, capsys):
     with (tmp_path / "words.tsv").open("a") as file:
         file.write("new\tc1\t_\n")
     assert run(train.main, words) == 2
-    assert "or its guides or lexicon have" in capsys.readouterr().err
+    assert "cannot continue: lexicon: has other content" in capsys.readouterr().err
     (tmp_path / "words.tsv").write_bytes((folder / "gone-words.tsv").read_bytes())
     assert run(train.main, words) == 0
     once, resumed = (load_parser(each / "model") for each in (folder, tmp_path))

@@ -1,5 +1,6 @@
 """Treebanks with other columns, against rewriting the rows and reading them again."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -65,6 +66,20 @@ def test_a_part_of_a_treebank_keeps_what_is_dropped():
     assert made[0].cpos == ["PROPN"]
 
 
+def test_bytes_are_written_when_they_are_asked_for():
+    treebank = treebank_from_bytes(TEXT.encode(), "t")
+    made = with_columns(treebank, {3: column(["A", "B", "A"])})
+    again = with_columns(made, {2: column(["x", "y", "z"]), 3: column(["C", "_", "_"])})
+    copied = pickle.loads(pickle.dumps(again))  # noqa: S301
+    assert "data" not in again.__dict__
+    assert (len(made), made.n_words) == (2, 3)
+    expected = rewritten(TEXT, {2: ["x", "y", "z"], 3: ["C", "_", "_"]})
+    for each in (again, copied, replace(again, heads=again.heads)):
+        assert each.data.tobytes() == expected
+    with pytest.raises(AttributeError):
+        again.nothing  # noqa: B018
+
+
 def test_empty_treebanks_and_given_tags():
     empty = treebank_from_bytes(b"", "t")
     assert not len(with_columns(empty, {3: Column([], np.empty(0, np.int32))}).data)
@@ -94,8 +109,8 @@ def test_strings_are_found_once_and_go_on_in_columns_that_stay():
     assert column_ids(changed, 1)[1] == ["x", "y"]
     column_ids(treebank, 3)
     again = with_columns(treebank, {2: Column(["z"], np.zeros(treebank.n_words, np.int32))})
-    assert again.interned.keys() == {1, 3}
-    for column in (1, 3):
+    assert again.interned.keys() == {1, 2, 3}
+    for column in (1, 2, 3):
         fresh = treebank_from_bytes(again.data.tobytes(), "t")
         numbers, strings = column_ids(again, column)
         assert numbers.tolist() == column_ids(fresh, column)[0].tolist()

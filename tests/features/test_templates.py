@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuparse.data.atoms import Atom
 from gpuparse.data.vocabulary import Vocabularies
 from gpuparse.errors import ConfigError
-from gpuparse.features.atoms import Atom
 from gpuparse.features.plan import MAX_DENSE_LINES, compile_plan
 from gpuparse.features.templates import (
     PARTS,

@@ -1,16 +1,25 @@
 """Options of a parse: one set for all doors, whose errors have the names of the door."""
 
+import ast
 import inspect
+import re
+from contextlib import nullcontext
 from dataclasses import fields
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+import gpuparse
 from gpuparse.api.parsing import SentenceParser
+from gpuparse.commands.console import as_option
 from gpuparse.commands.parse import read_options
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, options_named
 from gpuparse.formats.names import CONLLU, TEXT, VERTICAL
-from gpuparse.jobs.options import COMMAND, PYTHON, ParseOptions
+from gpuparse.jobs.options import ParseOptions
+from gpuparse.jobs.parse import Job
 from gpuparse.pipeline import NO_STAGES
+from tests.dense_scorer import dense_parser
 
 NAMES = {field.name for field in fields(ParseOptions)}
 # Of the command alone: `load` has allow_missing; longest lines and sentences have one limit.
@@ -45,9 +54,9 @@ def test_all_doors_have_all_options_with_the_same_defaults():
     ],
 )
 def test_errors_have_the_names_of_the_door(options, command, python):
-    for door, said in ((COMMAND, command), (PYTHON, python)):
-        with pytest.raises(ConfigError) as caught:
-            ParseOptions(**options).check(None, NO_STAGES, "m", door)
+    for naming, said in ((options_named(as_option), command), (nullcontext(), python)):
+        with naming, pytest.raises(ConfigError) as caught:
+            ParseOptions(**options).check(None, NO_STAGES, "m")
         assert str(caught.value).startswith(said)
 
 
@@ -62,9 +71,9 @@ def test_errors_have_the_names_of_the_door(options, command, python):
     ],
 )
 def test_inputs_that_do_not_fit_are_refused(options, kind, command, python):
-    for door, said in ((COMMAND, command), (PYTHON, python)):
-        with pytest.raises(ConfigError) as caught:
-            ParseOptions(**options).check_input(kind, "f", "m", NO_STAGES, door)
+    for naming, said in ((options_named(as_option), command), (nullcontext(), python)):
+        with naming, pytest.raises(ConfigError) as caught:
+            ParseOptions(**options).check_input(kind, "f", "m", NO_STAGES)
         assert str(caught.value).startswith("f: ")
         assert said in str(caught.value)
 
@@ -72,3 +81,56 @@ def test_inputs_that_do_not_fit_are_refused(options, kind, command, python):
 def test_what_changes_bytes_is_in_the_recipe_of_shards():
     assert set(ParseOptions().of_bytes(CONLLU)) == NAMES - {"allow_missing", "ranges"}
     assert set(ParseOptions().of_bytes(TEXT)) == NAMES - {"allow_missing"} | {"input"}
+
+
+def literals(source: str) -> list[str]:
+    """The texts in a module, but for docstrings."""
+    tree = ast.parse(source)
+    docs = {
+        node.body[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return [each.value for each in constants if isinstance(each.value, str) and each not in docs]
+
+
+def texts_below(folder: Path) -> list[tuple[Path, str]]:
+    files = sorted(folder.rglob("*.py"))
+    return [(path, text) for path in files for text in literals(path.read_text(encoding="utf-8"))]
+
+
+def test_the_library_knows_no_options_of_commands():
+    package = Path(gpuparse.__file__).parent
+    doors = package / "commands"
+    options = {text for _, text in texts_below(doors) if re.fullmatch(r"--[a-z-]+", text)}
+    assert {"--force", "--max-line", "--grid"} <= options
+    wrong = [
+        f"{path.relative_to(package)}: {text}"
+        for path, text in texts_below(package)
+        if doors not in path.parents and path != package / "__main__.py"
+        if options.intersection(re.findall(r"--[a-z-]+", text))
+    ]
+    assert wrong == []
+
+
+def test_texts_with_options_are_found():
+    source = 'def f():\n    """Do as --help says."""\n    raise E(f"{x}: give --force")\n'
+    assert literals(source) == [": give --force"]
+
+
+@pytest.mark.parametrize("is_exact", [True, False])
+def test_the_device_is_in_the_recipe_where_scores_are_not_exact(is_exact):
+    parser = dense_parser("eisner")
+    if is_exact:
+        object.__setattr__(parser, "scorers", ())
+    jobs = [
+        Job(model=parser, stages=NO_STAGES, options=ParseOptions(), device=device, backend=backend)
+        for device, backend in (("cpu", "torch"), ("cuda", "torch"), ("cuda", "gpu"))
+    ]
+    recipes = [job.recipe(CONLLU) for job in jobs]
+    assert recipes[0]["decoder"] == "eisner"
+    assert ("device" in recipes[0], "backend" in recipes[0]) == (not is_exact, not is_exact)
+    assert all((one == other) is is_exact for one, other in pairwise(recipes))

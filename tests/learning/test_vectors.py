@@ -22,19 +22,19 @@ from gpuparse.features.word_vectors import (
     parse_vectors,
 )
 from gpuparse.inference import eisner
-from gpuparse.learning.stages import vectors
-from gpuparse.learning.stages.vectors import (
+from gpuparse.learning.stages.vectors import engine as vectors
+from gpuparse.learning.stages.vectors.engine import (
     LOSSES,
     MOST_GRAND_WORDS,
     OPTIMIZERS,
     VectorGold,
     VectorLearning,
-    VectorStage,
     VectorTables,
     VectorTask,
     initial_weights,
 )
-from gpuparse.learning.vectors_on_device import TorchVectorEngine, kept_values, rows_of
+from gpuparse.learning.stages.vectors.stage import VectorStage
+from gpuparse.learning.stages.vectors.torch_engine import TorchVectorEngine, kept_values, rows_of
 from gpuparse.scorers.native import sentences_of
 from gpuparse.scorers.vectors.word_vectors import VectorWeights
 from tests.oracles.brute_force import all_trees, parts_of

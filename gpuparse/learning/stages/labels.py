@@ -52,6 +52,12 @@ def label_weights(n_labels: int, rows: int, kind: str) -> np.ndarray:
     return np.zeros((max(1, n_lines // LINE) * LINE, stride_of(n_labels)), np.float32)
 
 
+def grown_labels(lines: np.ndarray, n_labels: int) -> np.ndarray:
+    """(lines, n_labels) weights of labels; those of new ones are the mean of the others."""
+    mean = lines.mean(1, keepdims=True, dtype=np.float64).astype(lines.dtype)
+    return np.concatenate([lines, np.repeat(mean, n_labels - lines.shape[1], 1)], 1)
+
+
 class LabelStage(TableStage):
     """Learns the table `weights` of second-stage labels.
 

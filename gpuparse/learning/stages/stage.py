@@ -1,14 +1,25 @@
 """What the trainer knows of its stages: each is learned in epochs, after the stages before it."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
 from gpuparse.config import RunConfig
+from gpuparse.data.vocabulary import Vocabularies
+from gpuparse.features.templates import TemplateSet
 from gpuparse.learning.events import EpochCounts
+from gpuparse.learning.gold import GoldTrees
 from gpuparse.learning.updates import AveragedWeights
+from gpuparse.parser import Parser
+from gpuparse.scorers.linear.scorer import LinearScorer
+from gpuparse.scorers.scorer import Scorer
+
+if TYPE_CHECKING:
+    from gpuparse.learning.start import Start
 
 
 class Shape(NamedTuple):
@@ -119,6 +130,81 @@ class Stage(ABC):
         if best is None or score > best.score:
             best = BestEpoch(score, self.done, self.averages())
         self.best = self.choose(best) if self.done % epochs == 0 else best
+
+
+class LearnedFrom(NamedTuple):
+    """What a further stage learns from.
+
+    arcs: the templates of a run. has_labels: whether there are label templates.
+    labels: (T,) gold labels by token index, or None; n_labels: 0 for none.
+    device: where torch learns; None: native code does. start: what the run learns on from.
+    """
+
+    arcs: TemplateSet
+    vocabularies: Vocabularies
+    gold: GoldTrees
+    labels: np.ndarray | None
+    n_labels: int
+    has_labels: bool
+    config: RunConfig
+    threads: int
+    device: str | None
+    start: Start | None
+
+
+class FurtherStage(Stage):
+    """A stage that learns a scorer which comes after that of templates, before these are learned.
+
+    kept_keys: keys of the config whose values are in a model. points: of its scores for a unit of
+    cost, where no templates are learned.
+    """
+
+    kept_keys: ClassVar[tuple[str, ...]]
+    points: ClassVar[float]
+
+    @classmethod
+    @abstractmethod
+    def check(cls, arcs: TemplateSet, config: RunConfig) -> None:
+        """Raises: ConfigError: what the templates want does not go with the config."""
+
+    @classmethod
+    @abstractmethod
+    def of(cls, given: LearnedFrom) -> FurtherStage | None:
+        """The stage before anything is learned; None: the templates want none."""
+
+    @classmethod
+    @abstractmethod
+    def cost(cls, arcs: TemplateSet, config: RunConfig) -> float:
+        """Microseconds per word that all epochs are expected to take; 0: there is no such stage."""
+
+    @abstractmethod
+    def templates(self, arcs: TemplateSet) -> TemplateSet:
+        """The templates of a run with the sizes of what is learned so far."""
+
+    @abstractmethod
+    def scorer(self, linear: LinearScorer, points: tuple[float, float]) -> Scorer:
+        """The scorer so far; points: of a unit of cost, for arcs and for labels."""
+
+    @staticmethod
+    @abstractmethod
+    def continued(
+        known: TemplateSet, arcs: TemplateSet, config: RunConfig, *, has_labels: bool
+    ) -> TemplateSet | None:
+        """The templates that a run learns on with.
+
+        Args: known: of the model; arcs: of the config; has_labels: whether the model has labels.
+        Returns: None: the config wants another scorer than the model has.
+        """
+
+    @staticmethod
+    @abstractmethod
+    def rounded(parser: Parser) -> dict[str, np.ndarray]:
+        """The whole numbers of a parser by which its training state is known."""
+
+    @staticmethod
+    @abstractmethod
+    def sizes_of(parser: Parser, config: RunConfig) -> dict[str, tuple[int, ...]]:
+        """The shapes of what a parser was rounded from, by the names of `learned`."""
 
 
 class TableStage(Stage):

@@ -1,13 +1,12 @@
-"""The stage of word vectors: float32 weights, learned by gradients of a loss of trees and labels.
+"""What takes steps of word vectors: float32 weights, gradients of a loss of trees and labels.
 
 Native code on the CPU does the work, or torch on any device. A batch is cut into groups of
 sentences whose gradients are added in order, and each row of the table has the gradients of its
 nodes added in order, so the number of threads changes no bit.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
@@ -15,26 +14,17 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from gpuparse import native
-from gpuparse.config.schema import WordVectorsConfig
 from gpuparse.data.batch import Batch
-from gpuparse.errors import ConfigError, ModelError, NoTreeError, plural
-from gpuparse.features.word_vectors import FURTHER, VectorPlan, VectorTemplates, is_small
-from gpuparse.learning.events import EpochCounts
-from gpuparse.learning.stages.stage import BestEpoch, Shape, Stage
+from gpuparse.features.word_vectors import FURTHER, VectorPlan, VectorTemplates
 from gpuparse.scorers.native import make_search, sentences_of
-from gpuparse.scorers.vectors.word_vectors import OCCURRENCES, VectorWeights, merged
+from gpuparse.scorers.vectors.word_vectors import OCCURRENCES
 
 GROUP, MOST_GROUPS = 4, 8  # sentences of a group; most groups of a batch
-SLICE = 256  # sentences between two events
 PASSIVE_AGGRESSIVE = "passive-aggressive"
 LOSSES = ("hinge", "conditional", "heads")  # by their numbers in native/learn_vectors.h
 OPTIMIZERS = ("adam", "adagrad", PASSIVE_AGGRESSIVE)
 MOST_GRAND_WORDS = 80  # of a sentence whose grandparents are learned from: trees cost n^4
-LAST_RATE = 0.1  # of the first one, which falls in a line
-FIRST_DECAY, SECOND_DECAY = 0.9, 0.99  # of the moments of Adam
-GRANDPARENT_SHARE = 0.5  # of the vectors' scores; templates have two kinds of parts with one
-SNAPSHOTS = 4  # an epoch in the second half of training, whose mean is the result
-_INITIAL, _DROPPED = 4, 5  # what is drawn for, beside the orders of stages
+_INITIAL = 4  # what initial weights are drawn for, beside the orders of stages
 
 
 class VectorSizes(NamedTuple):
@@ -189,248 +179,6 @@ class VectorEngine(Protocol):
         """Go on from a state."""
 
 
-class VectorStage(Stage):
-    """Learns word vectors, one network after the other.
-
-    Args:
-        templates: with sizes of vectors; plan: compiled from them.
-        batch: training sentences; gold: their heads and labels.
-        n_labels: labels, 0 for none.
-        decoder, single_root: how trees are found.
-        seed: of initial weights and of what is dropped.
-        threads: the result is the same for any.
-        device: where torch learns; None: native code does, or torch where there is none.
-        start: the weights that each network begins with; None: random ones.
-    Raises: ConfigError: passive-aggressive steps with a hidden layer, or siblings with another loss
-        than the hinge.
-    Source: the loss: Taskar et al. (2003); features with a hidden layer: Kiperwasser & Goldberg
-        (2016), whose cost-augmented hinge this is, with siblings over the trees of McDonald &
-        Pereira (2006); the scores, and passive-aggressive steps of one
-        factor at a time: Lei et al. (2014); differs: a step is of a batch, and of labels too.
-    """
-
-    name = "vectors"
-    drawn_for = 3
-
-    def __init__(
-        self,
-        templates: VectorTemplates,
-        plan: VectorPlan,
-        batch: Batch,
-        gold: VectorGold,
-        config: WordVectorsConfig,
-        *,
-        n_labels: int,
-        decoder: str,
-        single_root: bool,
-        seed: int = 0,
-        threads: int = 1,
-        device: str | None = None,
-        start: list[VectorTables] | None = None,
-    ) -> None:
-        super().__init__(config.all_epochs)
-        self.models = config.networks
-        if config.optimizer == PASSIVE_AGGRESSIVE and templates.hidden:
-            raise ConfigError(
-                f"word_vectors.optimizer {PASSIVE_AGGRESSIVE}: scores must be linear in factors:"
-                " choose a template set with hidden: 0, or another optimizer"
-            )
-        for kind in FURTHER:
-            if getattr(templates, kind) and config.loss != LOSSES[0]:
-                raise ConfigError(
-                    f"word_vectors.loss {config.loss}: {kind}s are learned by {LOSSES[0]}: choose"
-                    f" that, or a template set without word_vectors.{kind}"
-                )
-        templates.times(config.networks)  # refuses too many
-        self.sizes = vector_sizes(templates, plan, n_labels)
-        if not self.sizes.label:
-            gold = gold._replace(labels=None)
-        self._templates = templates if self.sizes.label else replace(templates, label=0)
-        self._task = VectorTask(batch, plan, self.sizes, gold, decoder, single_root)
-        self._config, self._batch, self._seed = config, batch, seed
-        self._threads, self._device, self._start = threads, device, start
-        self._loss = LOSSES.index(config.loss)
-        if isinstance(config.batch_size, int):
-            self._batch_size = config.batch_size
-        else:  # "auto"
-            self._batch_size = 2 if is_small(batch) else 8
-        self.finished: list[VectorTables] = []  # the networks that are learned
-        self._begin()
-
-    def _begin(self) -> None:
-        """Start on the next network, if there is one."""
-        self._steps, self._snapshots = 0, 0
-        is_over = len(self.finished) == self._config.networks
-        self._engine = None if is_over else self._new_engine()
-
-    @property
-    def _network_seed(self) -> int:
-        return self._seed + len(self.finished)
-
-    def _new_engine(self) -> VectorEngine:
-        """An engine with the weights before anything is learned."""
-        if self._start is None:
-            weights = initial_weights(self.sizes, self._network_seed)
-        else:
-            weights = VectorTables(*(a.copy() for a in self._start[len(self.finished)]))
-        if self._device is None:
-            return NativeVectorEngine(self._task, weights, self._threads)
-        from gpuparse.learning.vectors_on_device import TorchVectorEngine
-
-        return TorchVectorEngine(self._task, weights, self._device)
-
-    def learn(self, order: np.ndarray, seen: int) -> Iterator[EpochCounts]:
-        """Learn from sentences in their order; `seen` came before.
-
-        Raises: NoTreeError: scores are not finite.
-        """
-        ordered, size = self._batch.select(order), self._batch_size
-        done, wrong, words = 0, 0, 0
-        for first in range(0, len(order), size):
-            mini = ordered.select(np.arange(first, min(first + size, len(order))))
-            wrong += self._step(mini, seen + first)
-            words += int(mini.lengths.sum())
-            before, done = done, done + len(mini)
-            self._average(seen + before, seen + done)
-            if seen + done == (len(self.finished) + 1) * self._sentences:
-                self._finish()
-            if done == len(order) or before // SLICE != done // SLICE:
-                yield EpochCounts(done, len(order), wrong, words)
-
-    @property
-    def _sentences(self) -> int:
-        """How many sentences a network is learned from, in all epochs."""
-        return self._config.epochs * len(self._batch)
-
-    def result(self) -> tuple[VectorTemplates, VectorWeights]:
-        """One network that scores as the mean of those learned so far, and its sizes.
-
-        The weights of each are the mean of those of the second half of its training; before that,
-        those of now.
-        """
-        tables = list(self.finished)
-        if self._engine is not None and (self._steps or not tables):
-            tables.append(self._result_of_network())
-        if self._start is not None:
-            tables += self._start[len(tables) :]
-        weights = [VectorWeights(t.table, *self.sizes.parts(t.dense)) for t in tables]
-        return self._templates.times(len(weights)), merged(weights)
-
-    def _result_of_network(self) -> VectorTables:
-        """The result of the network at hand so far: the arrays themselves."""
-        assert self._engine is not None
-        state = self._engine.state()
-        kind = "mean" if self._snapshots else "weights"
-        return VectorTables(state[f"table_{kind}"], state[f"dense_{kind}"])
-
-    @property
-    def has_labels(self) -> bool:
-        """Whether vectors score labels."""
-        return bool(self.sizes.n_labels)
-
-    def averages(self) -> list[np.ndarray]:
-        """A copy of the result of the network that was learned last, after any epoch of it."""
-        last = self._result_of_network() if self._steps else self.finished[-1]
-        return [array.copy() for array in last]
-
-    def average_sizes(self, done: int) -> list[tuple[int, ...]]:
-        """Of the network at hand; of none between two networks."""
-        return self.sizes.of_tables if done % self.epochs_of_model else []
-
-    def choose(self, best: BestEpoch) -> BestEpoch:
-        """Make the best epoch of the last network its result."""
-        self.finished[-1] = VectorTables(*best.averages)
-        return best._replace(averages=[], is_chosen=True)
-
-    def learned(self) -> dict[str, np.ndarray]:
-        """The networks that are learned."""
-        return _named(self.finished)
-
-    def _finish(self) -> None:
-        """Keep the result of a network alone, in memory and in states, and begin the next one."""
-        self.finished.append(self._result_of_network())
-        self._begin()
-
-    def state(self) -> dict[str, np.ndarray]:
-        """All that learning goes on from between two epochs: results, and the network at hand.
-
-        The mean of the network's weights is left out before there is one.
-        """
-        kept = _named(self.finished)
-        if self._engine is None:
-            return kept
-        state = self._engine.state()
-        if not self._snapshots:
-            state = {name: a for name, a in state.items() if not name.endswith("_mean")}
-        return kept | state | {"counts": np.array([self._steps, self._snapshots])}
-
-    def shapes(self, done: int, state: Mapping[str, np.ndarray]) -> dict[str, Shape]:
-        """As `Stage.shapes`."""
-        epochs = self._config.epochs
-        finished = min(done // epochs, self._config.networks)
-        of_network = done % epochs
-        has_mean = of_network > 0 and SNAPSHOTS * of_network >= SNAPSHOTS * epochs // 2
-        shapes: dict[str, Shape] = {}
-        for part, sizes in zip(PARTS, self.sizes.of_tables, strict=True):
-            shapes |= {f"{part}_{i}": Shape(np.float32, sizes) for i in range(finished)}
-            if finished < self._config.networks:
-                if has_mean:
-                    shapes[f"{part}_mean"] = Shape(np.float32, sizes)
-                shapes[f"{part}_weights"] = Shape(np.float32, sizes)
-                shapes[f"{part}_moments"] = Shape(np.float32, (2, *sizes))
-        if finished == self._config.networks:
-            return shapes
-        return shapes | {"counts": Shape(np.int64, (2,))}
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Go on from a state of the same task.
-
-        Raises: ModelError: it says that there were more steps than there can be.
-        """
-        count = sum(f"table_{i}" in state for i in range(self._config.networks))
-        self.finished = [
-            VectorTables(*(state[f"{part}_{i}"] for part in PARTS)) for i in range(count)
-        ]
-        self._begin()
-        if self._engine is None:
-            return
-        steps, snapshots = map(int, state["counts"])
-        if not 0 <= snapshots <= steps <= self._sentences:
-            raise ModelError(f"a damaged state: {plural(steps, 'step')} of word vectors")
-        self._steps, self._snapshots = steps, snapshots
-        self._engine.restore(dict(self._engine.state()) | dict(state))
-
-    def _step(self, mini: Batch, seen: int) -> int:
-        config = self._config
-        progress = seen / self._sentences - len(self.finished)
-        rate = config.learning_rate * (1.0 - (1.0 - LAST_RATE) * progress)
-        self._steps += 1
-        learning = VectorLearning(
-            self._loss, config.cost, config.label_loss, config.dropout,
-            _drop_seed(self._network_seed, seen),
-        )  # fmt: skip
-        optimizer = OPTIMIZERS.index(config.optimizer)
-        step = VectorStep(optimizer, rate, FIRST_DECAY, SECOND_DECAY, self._steps)
-        assert self._engine is not None
-        wrong = self._engine.step(mini, learning, step)
-        if wrong < 0:
-            raise NoTreeError(
-                f"a training sentence has no tree: scores of word vectors are not finite, after"
-                f" {plural(seen, 'sentence')}; choose a smaller word_vectors.learning_rate"
-            )
-        return wrong
-
-    def _average(self, before: int, now: int) -> None:
-        """Keep the weights if a part of an epoch in the second half has ended."""
-        n, half = len(self._batch), SNAPSHOTS * self._config.epochs // 2
-        half += len(self.finished) * SNAPSHOTS * self._config.epochs
-        ended = SNAPSHOTS * now // n
-        if ended > SNAPSHOTS * before // n and ended >= half:
-            self._snapshots += 1
-            assert self._engine is not None
-            self._engine.average(self._snapshots)
-
-
 def vector_sizes(templates: VectorTemplates, plan: VectorPlan, n_labels: int) -> VectorSizes:
     """The sizes of a network.
 
@@ -466,20 +214,6 @@ def initial_weights(sizes: VectorSizes, seed: int) -> VectorTables:
         numbers[:, :size] += np.float32(0.5)
     labels[:, :-1] = draw((len(labels), 3 * sizes.label), 0.1)
     return VectorTables(draw((sizes.n_rows, sizes.width), 0.05), dense)
-
-
-def _named(networks: list[VectorTables]) -> dict[str, np.ndarray]:
-    """The tables of networks by name and number."""
-    return {
-        f"{part}_{i}": array
-        for i, tables in enumerate(networks)
-        for part, array in zip(PARTS, tables, strict=True)
-    }
-
-
-def _drop_seed(seed: int, seen: int) -> int:
-    state = np.random.SeedSequence([seed, _DROPPED, seen]).generate_state(1, np.uint64)
-    return int(state[0] >> np.uint64(1))
 
 
 class NativeVectorEngine:

@@ -8,9 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from gpuparse.commands.compare import TESTED, p_value
-from gpuparse.commands.draw import KINDS, LINES, compared
-from gpuparse.commands.line_charts import Axis, ChartLine, line_chart
 from gpuparse.data.arc_layout import Arc
 from gpuparse.data.draw import printable
 from gpuparse.data.svg import svg_graph
@@ -28,6 +25,9 @@ from gpuparse.evaluation.reports import (
     SHARES,
 )
 from gpuparse.evaluation.significance import Comparison
+from gpuparse.lab.comparing import TESTED, change, p_value
+from gpuparse.lab.drawing import KINDS, LINES, compared
+from gpuparse.lab.line_charts import Axis, ChartLine, line_chart
 from gpuparse.learning.trainer import STAGES
 
 SHOWN_ROWS = 20  # of a table; further ones are folded
@@ -208,10 +208,6 @@ def _percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def _difference(first: float | None, second: float | None) -> str:
-    return "-" if first is None or second is None else f"{second - first:+.2f}"
-
-
 def _letters(systems: Sequence[System]) -> list[str]:
     """What runs are called in headings: nothing, if there is but one."""
     return [""] if len(systems) == 1 else [" A", " B"]
@@ -282,7 +278,7 @@ def _scores(report: Report) -> str:
             shares: list[Share] = [getattr(system.scores, name) for system in systems]
             row = [title, *(_percent(share.percent) for share in shares)]
             if len(shares) > 1:
-                row.append(_difference(*(share.percent for share in shares)))
+                row.append(change(*(share.percent for share in shares)))
             else:
                 row += [f"{shares[0].correct:,}", f"{shares[0].total:,}"]
             rows.append([*row])
@@ -516,7 +512,7 @@ def _compared(
         both = [g.labelled.f if kind == "relation" else g.labelled.recall for g in groups]
         row: list[_Cell] = [name, f"{max(group.heads.gold for group in groups):,}"]
         for values in (uas, both) if labelled else (uas,):
-            row += [*map(_percent, values), _difference(*values)]
+            row += [*map(_percent, values), change(*values)]
         rows.append(row)
     return headings, rows
 

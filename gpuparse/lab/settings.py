@@ -9,7 +9,7 @@ from random import Random
 
 from gpuparse.config.load import unknown_key
 from gpuparse.config.schema import known_keys
-from gpuparse.errors import ConfigError, plural
+from gpuparse.errors import ConfigError, option, plural
 
 SENTENCES = "sentences"
 ALL = "all"  # sentences
@@ -60,23 +60,25 @@ def parse_grid(words: Sequence[str]) -> list[KeyValues]:
         name, _, text = word.partition("=")
         values = tuple(dict.fromkeys(text.split(",")))
         if not text or "" in values:
-            raise ConfigError(f"--grid {word}: expected KEY=VALUE,VALUE,...")
+            raise ConfigError(f"{option('grid', word)}: expected KEY=VALUE,VALUE,...")
         if name not in known_keys():
-            raise ConfigError(f"--grid {word}: {unknown_key(name)}")
+            raise ConfigError(f"{option('grid', word)}: {unknown_key(name)}")
         found = _RANGE.fullmatch(text) if known_keys()[name].kind in ("integer", "number") else None
         axes.append(
             KeyValues(name, range=_range(word, found)) if found else KeyValues(name, values)
         )
     names = [axis.name for axis in axes]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise ConfigError(f"--grid: {twice[0]} is given twice; write its values after one another")
+        raise ConfigError(
+            f"{option('grid')}: {twice[0]} is given twice; write its values after one another"
+        )
     return axes
 
 
 def _range(word: str, found: re.Match[str]) -> tuple[float, float]:
     low, high = float(found[1]), float(found[2])
     if not 0 < low < high:
-        raise ConfigError(f"--grid {word}: expected a range above 0, the lower end first")
+        raise ConfigError(f"{option('grid', word)}: expected a range above 0, the lower end first")
     return low, high
 
 
@@ -91,7 +93,9 @@ def parse_sizes(text: str) -> KeyValues:
     """
     values = tuple(dict.fromkeys(text.split(",")))
     if not all(v == ALL or (v.isascii() and v.isdigit() and int(v) > 0) for v in values):
-        raise ConfigError(f"--sizes {text}: expected numbers of sentences, such as 100,300,{ALL}")
+        raise ConfigError(
+            f"{option('sizes', text)}: expected numbers of sentences, such as 100,300,{ALL}"
+        )
     return KeyValues(SENTENCES, tuple(v if v == ALL else str(int(v)) for v in values))
 
 
@@ -102,7 +106,9 @@ def grid(axes: Sequence[KeyValues]) -> list[Setting]:
     """
     for axis in axes:
         if axis.range is not None:
-            raise ConfigError(f"{axis.name}: a range has too many values; give --random N")
+            raise ConfigError(
+                f"{axis.name}: a range has too many values; give a number with {option('random')}"
+            )
     names = [axis.name for axis in axes]
     return [
         dict(zip(names, values, strict=True))
@@ -123,7 +129,7 @@ def drawn_settings(axes: Sequence[KeyValues], n: int, seed: int) -> list[Setting
         misses = misses + 1 if key in found else 0
         if misses > _MISSES:
             raise ConfigError(
-                f"--random {n}: no more than {plural(len(found), 'setting')} can be drawn"
+                f"{option('random', n)}: no more than {plural(len(found), 'setting')} can be drawn"
             )
         found[key] = setting
     return list(found.values())

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
-from typing import Self
 
-from gpuparse.commands.settings import SENTENCES, KeyValues, Setting
+from gpuparse.lab.line_charts import Axis
+from gpuparse.lab.settings import SENTENCES, KeyValues, Setting
 
 _SIDE, _LEFT, _TOP, _LINE = 300, 60, 44, 18  # pixels
 _CHARACTER = 7  # pixels of width, about
@@ -93,7 +93,8 @@ def tuning_svg(axes: Sequence[KeyValues], points: Sequence[Point], title: str) -
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" {size}>', f"<style>{_STYLE}</style>"]
     lines.append(f'<rect width="{width}" height="{height}" fill="white"/>')
     lines.append(f'<text class="title" x="{_LEFT}" y="20">{escape(title)}</text>')
-    scale = _Scale.over(points)
+    reach = [(point.mean, point.deviation or 0.0) for point in points]
+    scale = Axis.over("", [m + d for m, of in reach for d in (-of, of)])
     for k, panel in enumerate(panels):
         lines.append(f'<g transform="translate({_LEFT + k * (_LEFT + _SIDE)},{_TOP})">')
         lines += [*_frame(panel, scale), *_curves(panel, points, scale), "</g>"]
@@ -104,26 +105,9 @@ def tuning_svg(axes: Sequence[KeyValues], points: Sequence[Point], title: str) -
     return "\n".join([*lines, "</svg>", ""])
 
 
-@dataclass(frozen=True)
-class _Scale:
-    """Scores that have a line across the panels, the lowest and the highest at its ends."""
-
-    ticks: tuple[float, ...]
-
-    @classmethod
-    def over(cls, points: Sequence[Point]) -> Self:
-        reach = [(point.mean, point.deviation or 0.0) for point in points]
-        low, high = min(m - d for m, d in reach), max(m + d for m, d in reach)
-        rough = max(high - low, 0.1) / 4
-        power = 10.0 ** math.floor(math.log10(rough))
-        step = next(power * k for k in (1, 2, 5, 10) if power * k >= rough)
-        first, last = math.floor(low / step), math.ceil(high / step)
-        return cls(tuple(round(k * step, 6) for k in range(first, max(last, first + 1) + 1)))
-
-    def up(self, score: float) -> float:
-        """Pixels from the top of a panel."""
-        low, high = self.ticks[0], self.ticks[-1]
-        return round(_SIDE * (high - score) / (high - low), 2)
+def _up(scale: Axis, score: float) -> float:
+    """Pixels from the top of a panel."""
+    return round(_SIDE * (1 - scale.share(score)), 2)
 
 
 def _panels(axes: Sequence[KeyValues], points: Sequence[Point]) -> list[_Panel]:
@@ -161,10 +145,10 @@ def _places(axis: KeyValues, values: Sequence[str]) -> dict[str, float]:
     }
 
 
-def _frame(panel: _Panel, scale: _Scale) -> list[str]:
+def _frame(panel: _Panel, scale: Axis) -> list[str]:
     lines = []
     for tick in scale.ticks:
-        y = scale.up(tick)
+        y = _up(scale, tick)
         lines += [
             f'<path class="grid" d="M0 {y}H{_SIDE}"/>',
             f'<text class="end" x="-7" y="{y + 4}">{tick:g}</text>',
@@ -184,21 +168,21 @@ def _frame(panel: _Panel, scale: _Scale) -> list[str]:
     ]
 
 
-def _curves(panel: _Panel, points: Sequence[Point], scale: _Scale) -> list[str]:
+def _curves(panel: _Panel, points: Sequence[Point], scale: Axis) -> list[str]:
     lines, colours = [], dict[int, str]()
     for k, chosen in enumerate(panel.lines.values()):
         colours |= dict.fromkeys(chosen, _colour(k))
         joined = sorted(
-            (panel.places[points[i].setting[panel.axis.name]], scale.up(points[i].mean))
+            (panel.places[points[i].setting[panel.axis.name]], _up(scale, points[i].mean))
             for i in chosen
         )
         text = " ".join(f"{x},{y}" for x, y in joined)
         lines.append(f'<polyline class="line" stroke="{_colour(k)}" points="{text}"/>')
     for i, point in enumerate(points):
-        x, y = panel.places[point.setting[panel.axis.name]], scale.up(point.mean)
+        x, y = panel.places[point.setting[panel.axis.name]], _up(scale, point.mean)
         colour = colours.get(i, _OTHER)
         if point.deviation is not None:
-            ends = [scale.up(point.mean + sign * point.deviation) for sign in (-1, 1)]
+            ends = [_up(scale, point.mean + sign * point.deviation) for sign in (-1, 1)]
             lines.append(
                 f'<path class="deviation" stroke="{colour}" d="M{x} {ends[0]}V{ends[1]}"/>'
             )

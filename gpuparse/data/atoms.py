@@ -1,7 +1,10 @@
-"""Atoms of templates: one look at one word, as `h.form`, `m-1.pos` or `w.feats.Case`."""
+"""Atoms of templates: one look at one word, as `h.form`, `m-1.pos` or `w.feats.Case`.
+
+Templates of arcs, labels, word vectors and sequences consist of them.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gpuparse.data.vocabulary import is_field
@@ -24,11 +27,17 @@ class Atom:
         return f"{self.role}{offset}.{self.field}"
 
 
-def parse_atom(word: str, text: str, roles: Sequence[str]) -> Atom:
+def parse_atom(
+    word: str, text: str, roles: Sequence[str], *, most: int = MAX_OFFSET,
+    has_field: Callable[[str], bool] | None = None,
+) -> Atom:  # fmt: skip
     """Read one atom.
 
-    Args: word: the atom; text: the template that it is of, for messages; roles: those allowed.
-    Raises: ConfigError: an unknown role or field; an offset above MAX_OFFSET.
+    Args:
+        word: the atom; text: the template that it is of, for messages; roles: those allowed.
+        most: words to either side that it may look. has_field: whether a name is a field; None:
+            the fields of parsers.
+    Raises: ConfigError: an unknown role or field; an offset above `most`.
     """
     match = _ATOM.fullmatch(word)
     if match is None or match["role"] not in roles:
@@ -38,8 +47,12 @@ def parse_atom(word: str, text: str, roles: Sequence[str]) -> Atom:
             f"{', '.join(roles)} ({roles[0]}+1 is the next word){others}"
         )
     offset = int(match["offset"] or 0)
-    if abs(offset) > MAX_OFFSET:
-        raise ConfigError(f"template '{text}': '{word}' looks further than {MAX_OFFSET} words")
+    if abs(offset) > most:
+        raise ConfigError(f"template '{text}': '{word}' looks further than {most} words")
+    if has_field is not None:
+        if not has_field(match["field"]):
+            raise ConfigError(f"template '{text}': unknown field '{match['field']}'")
+        return Atom(match["role"], offset, match["field"])
     return Atom(match["role"], offset, checked_field(match["field"], text))
 
 

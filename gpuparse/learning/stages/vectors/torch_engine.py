@@ -22,7 +22,7 @@ from gpuparse.inference.distributions import (
     TreeDistribution,
     conditional_loss,
 )
-from gpuparse.learning.stages.vectors import (
+from gpuparse.learning.stages.vectors.engine import (
     LOSSES,
     MOST_GRAND_WORDS,
     OPTIMIZERS,

@@ -1,6 +1,5 @@
 """Trainings that each leave a part of the sentences out, parse and score it, and can be resumed."""
 
-import hashlib
 import json
 import shutil
 import threading
@@ -8,34 +7,35 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from gpuparse import __version__
-from gpuparse.commands.console import GIVE_AGAIN, goes_on_by
-from gpuparse.commands.crossval_scores import spread
-from gpuparse.commands.folds import consecutive_folds
+from gpuparse.array_file import sha256
 from gpuparse.config import RunConfig
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import treebank_from_bytes, with_misc
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError, DataError, plural
+from gpuparse.errors import ConfigError, DataError, option, plural
 from gpuparse.evaluation.reports import Measures, treebank_scores
 from gpuparse.files import lock_file, replace_file
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.jobs.checkpoint import Origin, differences, is_unfinished
+from gpuparse.jobs.checkpoint import is_unfinished
 from gpuparse.jobs.gold import check_treebanks, guides_of, parsed, read_gold, with_fitting_decoder
 from gpuparse.jobs.progress import Progress
+from gpuparse.jobs.receipts import Origin, Receipt
 from gpuparse.jobs.resources import choose_device, thread_count
 from gpuparse.jobs.train import Run, check_no_best, origin_of, templates_of
 from gpuparse.jobs.version import described_version
+from gpuparse.lab.fold_scores import spread
 from gpuparse.learning import events
 from gpuparse.model_folder import load_parser
 from gpuparse.pipeline import load_stages
 
 SCORES, PREDICTED = "scores.json", "predicted"
+_ANOTHER = "name another output"
 _TRAIN, _MODEL = "train.conllu", "model"  # in the folder of an unfinished fold
 
 
@@ -56,14 +56,14 @@ class FoldSplit:
         dev: the text that is parsed; None for folds of `train`.
         n: number of trainings.
         source: the name of the file that is parsed, in messages.
-        sha256: of the files.
+        contents: SHA-256 of the files, by their keys.
     """
 
     train: Sequence[bytes]
     dev: bytes | None
     n: int
     source: str
-    sha256: str
+    contents: dict[str, str]
 
     def known(self, fold: int, sample: Sample) -> bytes:
         """The text that training `fold`, from 1, learns from.
@@ -105,6 +105,23 @@ class FoldSplit:
         return treebank_from_bytes(b"".join(parts), name)
 
 
+def consecutive_folds(n_sentences: int, n_folds: int) -> list[slice]:
+    """Folds of consecutive sentences, of equal size within one sentence.
+
+    Neighbouring sentences are often of the same text. In different folds, they would be parsed by a
+    parser that knows the text, and would be parsed too well.
+
+    Raises: ConfigError: fewer than 2 folds, or more than sentences.
+    """
+    if not 2 <= n_folds <= n_sentences:
+        raise ConfigError(
+            f"{option('folds', n_folds)}: expected at least 2 and at most {n_sentences}, one for"
+            " each sentence of data.train"
+        )
+    cuts = [i * n_sentences // n_folds for i in range(n_folds + 1)]
+    return [slice(*cut) for cut in pairwise(cuts)]
+
+
 def read_split(config: RunConfig, n_folds: int | None, *, tell: Callable[[str], None]) -> FoldSplit:
     """Read data.train to be cut into folds, or data.train and data.dev.
 
@@ -129,16 +146,16 @@ def read_split(config: RunConfig, n_folds: int | None, *, tell: Callable[[str], 
     starts = treebank_from_bytes(text, source).spans[:, 0].tolist()
     ends = [*starts[1:], len(text)]
     train = [text[start:end] for start, end in zip([0, *starts[1:]], ends, strict=True)]
+    contents = {"data.train": gold.sha256}
     if n_folds is not None:
         consecutive_folds(len(train), n_folds)
-        return FoldSplit(train, None, n_folds, source, gold.sha256)
+        return FoldSplit(train, None, n_folds, source, contents)
     assert config.data.dev is not None
     dev = read_gold(
         config.data.dev, on_error=config.data.on_error, single_root=False, graphs=graphs, tell=tell
     )
-    return FoldSplit(
-        train, with_misc(dev.treebank, {}), 1, config.data.dev, gold.sha256 + dev.sha256
-    )
+    contents["data.dev"] = dev.sha256
+    return FoldSplit(train, with_misc(dev.treebank, {}), 1, config.data.dev, contents)
 
 
 def _check_config(config: RunConfig, *, cuts_train: bool) -> None:
@@ -151,42 +168,6 @@ def _check_config(config: RunConfig, *, cuts_train: bool) -> None:
             f"data.guide {config.data.guide}: is a file, which folds are not cut from; write the"
             " guides into MISC and give misc:KEY"
         )
-
-
-@dataclass(frozen=True)
-class _Record:
-    """What an output folder knows of a fold: its origin and, when it is finished, its result.
-
-    folds: 1 if another treebank is parsed. seconds: of training and parsing, without those before
-    an interruption. sha256: of the parsed fold.
-    """
-
-    origin: Origin
-    folds: int
-    version: str
-    seconds: float | None = None
-    sha256: str | None = None
-    sentences: int | None = None
-    seed: int = 0
-
-    @classmethod
-    def read(cls, path: Path) -> Self | None:
-        if not path.exists():
-            return None
-        try:
-            facts = json.loads(path.read_text(encoding="utf-8"))
-            return cls(**(facts | {"origin": Origin(**facts["origin"])}))
-        except (ValueError, KeyError, TypeError) as error:
-            raise ConfigError(
-                f"{path}: is no record of a fold; remove the folder, or name another --output"
-            ) from error
-
-    def write(self, path: Path) -> None:
-        with replace_file(path, force=True) as file:
-            file.write((json.dumps(asdict(self), indent=1) + "\n").encode())
-
-    def is_like(self, other: "_Record") -> bool:
-        return replace(self, seconds=None, sha256=None) == other
 
 
 class Folds:
@@ -224,10 +205,9 @@ class Folds:
         self._suffix = Path(config.data.train if split.dev is None else split.source).suffix
         if self._suffix not in (".conll", ".conllu"):
             self._suffix = ".conllu"
-        self._expected = _Record(
-            origin_of(config, split.sha256, arcs, labels), self.n, __version__,
-            sentences=self._sample.sentences, seed=self._sample.seed,
-        )  # fmt: skip
+        origin = origin_of(config, split.contents, arcs, labels)
+        more = {"folds": self.n} | {f"sample.{k}": v for k, v in asdict(self._sample).items()}
+        self._origin = replace(origin, options=origin.options | more)
         self._check_output()
 
     def _check_output(self) -> None:
@@ -238,28 +218,18 @@ class Folds:
             return
         records = sorted(self._output.glob("fold-*.json"))
         for path in records:
-            self._check(_Record.read(path))
+            self._receipt(path)
         ours = {self.predicted, *(path for k in range(1, self.n + 1) for path in self._paths(k))}
         others = {path for path in self._output.glob("*") if not path.name.startswith(".")}
         if others - (ours if records else set()):
-            raise ConfigError(f"{self._output}: holds other files; name another --output")
+            raise ConfigError(f"{self._output}: holds other files; name another output")
 
-    def _check(self, record: _Record | None) -> _Record | None:
-        """The record; ConfigError if it is of another config or treebank."""
-        expected = self._expected
-        if record is None or record.is_like(expected):
-            return record
-        found = differences(record.origin, expected.origin)
-        facts = (
-            ("--folds", record.folds, expected.folds),
-            ("the version", record.version, expected.version),
-            ("the number of sentences", record.sentences, expected.sentences),
-            ("--seed", record.seed, expected.seed),
-        )
-        found += [f"{name} was {old} and is now {new}" for name, old, new in facts if old != new]
-        lines = [f"{self._output}: cannot continue: {line}" for line in found]
-        lines.append(f"{self._output}: give what the folder was begun with, or name another output")
-        raise ConfigError("\n".join(lines))
+    def _receipt(self, path: Path) -> Receipt | None:
+        """The receipt of a fold; ConfigError if it is of another config or treebank."""
+        receipt = Receipt.read(path, _ANOTHER)
+        if receipt is not None:
+            receipt.origin.check(self._origin, self._output, _ANOTHER)
+        return receipt
 
     @property
     def predicted(self) -> Path:
@@ -271,15 +241,15 @@ class Folds:
         return (self._output / SCORES).exists()
 
     def _paths(self, fold: int) -> tuple[Path, Path, Path]:
-        """The record of a fold, the parsed fold, and the folder of its unfinished training."""
+        """The receipt of a fold, the parsed fold, and the folder of its unfinished training."""
         name = f"fold-{fold:0{len(str(self.n))}}"
         folder = self._output / name
         return folder.with_suffix(".json"), folder.with_suffix(self._suffix), folder
 
     def is_finished(self, fold: int) -> bool:
         """Whether a fold is parsed already."""
-        record = self._check(_Record.read(self._paths(fold)[0]))
-        return record is not None and record.sha256 is not None
+        receipt = self._receipt(self._paths(fold)[0])
+        return receipt is not None and bool(receipt.result)
 
     def parse(
         self, fold: int, *, threads: int, watch: Callable[[events.LearningEvent], None]
@@ -292,14 +262,14 @@ class Folds:
             watch: as that of `Run`.
         """
         self._output.mkdir(parents=True, exist_ok=True)
-        record, parsed_fold, work = self._paths(fold)
-        with lock_file(record):
+        path, parsed_fold, work = self._paths(fold)
+        with lock_file(path):
             if self.is_finished(fold):
                 shutil.rmtree(work, ignore_errors=True)
                 self.tell(f"fold {fold}: already done")
                 return
             started = time.monotonic()
-            self._expected.write(record)
+            Receipt(self._origin).write(path)
             work.mkdir(exist_ok=True)
             with replace_file(work / _TRAIN, force=True) as file:
                 file.write(self.split.known(fold, self._sample))
@@ -324,33 +294,31 @@ class Folds:
             text = system.data.tobytes()
             with replace_file(parsed_fold, force=True) as file:
                 file.write(text)
-            replace(
-                self._expected,
-                seconds=time.monotonic() - started,
-                sha256=hashlib.sha256(text).hexdigest(),
-            ).write(record)
+            result = {"seconds": time.monotonic() - started, "sha256": sha256(text)}
+            Receipt(self._origin, result).write(path)
             shutil.rmtree(work)
 
-    def _parsed(self, fold: int) -> tuple[bytes, _Record]:
-        record_path, path, _ = self._paths(fold)
-        record = self._check(_Record.read(record_path))
+    def _parsed(self, fold: int) -> tuple[bytes, float]:
+        """A finished fold, and the seconds of its training and parsing since an interruption."""
+        record, path, _ = self._paths(fold)
+        receipt = self._receipt(record)
         text = path.read_bytes()
-        if record is None or hashlib.sha256(text).hexdigest() != record.sha256:
+        if receipt is None or sha256(text) != receipt.result.get("sha256"):
             raise DataError(
-                f"{path}: was changed after it was parsed; remove {record_path.name} and give the"
+                f"{path}: was changed after it was parsed; remove {record.name} and give the"
                 " same command again"
             )
-        return text, record
+        return text, receipt.result["seconds"]
 
     def scores(self, fold: int) -> dict[str, Any]:
         """The scores of a finished fold, with its number and seconds."""
         return self._scores_of(fold, *self._parsed(fold))
 
-    def _scores_of(self, fold: int, text: bytes, record: _Record) -> dict[str, Any]:
+    def _scores_of(self, fold: int, text: bytes, seconds: float) -> dict[str, Any]:
         system = treebank_from_bytes(text, str(self._paths(fold)[1]))
         found = treebank_scores(self.split.gold(fold), system, self.measures)
         found.pop("relations", None)
-        return {"fold": fold, "seconds": record.seconds} | found
+        return {"fold": fold, "seconds": seconds} | found
 
     def join(self, about: dict[str, Any]) -> dict[str, Any]:
         """Write the parsed treebank and the scores of all folds, and remove the folds.
@@ -366,7 +334,7 @@ class Folds:
             folds = [self._scores_of(fold, *part) for fold, part in enumerate(parts, 1)]
             system = treebank_from_bytes(text, str(self.predicted))
             result = about | {
-                **self._facts(),
+                "origin": asdict(self._origin),
                 "version": described_version(),
                 "seconds": sum(fold["seconds"] for fold in folds),
                 "folds": folds,
@@ -380,18 +348,6 @@ class Folds:
         self.tell(f"{self.predicted}, {self._output / SCORES}: written")
         return result
 
-    def _facts(self) -> dict[str, Any]:
-        """What the scores depend on, as `scores.json` has it."""
-        origin = self._expected.origin
-        facts: dict[str, Any] = {
-            "complete_config": origin.config,
-            "treebank_sha256": origin.treebank,
-            "templates_sha256": origin.templates,
-        }
-        if self._sample.sentences is not None:
-            facts["sample"] = asdict(self._sample)
-        return facts
-
     def joined(self) -> dict[str, Any]:
         """What `join` wrote.
 
@@ -400,14 +356,10 @@ class Folds:
         path = self._output / SCORES
         try:
             result = json.loads(path.read_text(encoding="utf-8"))
-            names = ("complete_config", "treebank_sha256", "templates_sha256")
-            before = replace(
-                self._expected, origin=Origin(*(result[name] for name in names)),
-                folds=len(result["folds"]), **asdict(Sample(**result.get("sample", {}))),
-            )  # fmt: skip
+            before = Origin(**result["origin"])
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path}: no scores of this command; remove {self._output}") from error
-        self._check(before)
+        before.check(self._origin, self._output, _ANOTHER)
         self._remove_folds()
         return result
 
@@ -469,12 +421,11 @@ def learn_folds(
                 done(folds, fold)
 
         try:
-            with goes_on_by(GIVE_AGAIN):
-                futures = [pool.submit(learn, *each) for each in work]
-                for n_done, future in enumerate(as_completed(futures), 1):
-                    future.result()
-                    with lock:
-                        progress.advance(0, note=f"{n_done} of {plural(len(work), 'fold')} parsed")
+            futures = [pool.submit(learn, *each) for each in work]
+            for n_done, future in enumerate(as_completed(futures), 1):
+                future.result()
+                with lock:
+                    progress.advance(0, note=f"{n_done} of {plural(len(work), 'fold')} parsed")
         finally:
             stopped.set()
             pool.shutdown(cancel_futures=True)

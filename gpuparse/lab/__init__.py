@@ -1,0 +1,1 @@
+"""What is done with models and results, and parsing does not need."""

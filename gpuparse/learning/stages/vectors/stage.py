@@ -1,0 +1,452 @@
+"""The stage of word vectors: networks learned one after the other, from whole trees and labels."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from gpuparse.config import RunConfig
+from gpuparse.config.schema import WordVectorsConfig
+from gpuparse.data.batch import Batch
+from gpuparse.errors import ConfigError, ModelError, NoTreeError, plural
+from gpuparse.features.templates import TemplateSet
+from gpuparse.features.word_vectors import (
+    FURTHER,
+    VectorPlan,
+    VectorTemplates,
+    compile_vectors,
+    frequent_values,
+    is_small,
+)
+from gpuparse.inference.decoders import DECODERS
+from gpuparse.learning.events import EpochCounts
+from gpuparse.learning.stages.stage import BestEpoch, FurtherStage, LearnedFrom, Shape
+from gpuparse.learning.stages.vectors.continued import (
+    continued_section,
+    grown_networks,
+    grown_plan,
+    sizes_of_network,
+)
+from gpuparse.learning.stages.vectors.engine import (
+    LOSSES,
+    OPTIMIZERS,
+    PARTS,
+    PASSIVE_AGGRESSIVE,
+    NativeVectorEngine,
+    VectorEngine,
+    VectorGold,
+    VectorLearning,
+    VectorStep,
+    VectorTables,
+    VectorTask,
+    initial_weights,
+    vector_sizes,
+)
+from gpuparse.parser import Parser
+from gpuparse.scorers.linear.scorer import LinearScorer
+from gpuparse.scorers.vectors.scorer import VectorScorer, vectors_of
+from gpuparse.scorers.vectors.word_vectors import (
+    POINTS,
+    VectorWeights,
+    WordVectors,
+    frozen,
+    merged,
+)
+
+SLICE = 256  # sentences between two events
+LAST_RATE = 0.1  # of the first one, which falls in a line
+FIRST_DECAY, SECOND_DECAY = 0.9, 0.99  # of the moments of Adam
+GRANDPARENT_SHARE = 0.5  # of the vectors' scores; templates have two kinds of parts with one
+SNAPSHOTS = 4  # an epoch in the second half of training, whose mean is the result
+_COST = 0.4  # microseconds a word of an epoch, for each number of a row of the table
+_DROPPED = 5  # what is drawn for, beside the orders of stages
+
+
+class Whole(NamedTuple):
+    """How learned vectors become whole numbers.
+
+    batch: by whose nodes ranges are chosen. margin: as `WordVectors.with_margin`. factors: of the
+    scores of arcs and of labels.
+    """
+
+    batch: Batch
+    margin: float | None
+    factors: tuple[float, float]
+
+
+class VectorStage(FurtherStage):
+    """Learns word vectors, one network after the other.
+
+    Args:
+        templates: with sizes of vectors; plan: compiled from them.
+        batch: training sentences; gold: their heads and labels.
+        n_labels: labels, 0 for none.
+        decoder, single_root: how trees are found.
+        seed: of initial weights and of what is dropped.
+        threads: the result is the same for any.
+        device: where torch learns; None: native code does, or torch where there is none.
+        start: the weights that each network begins with; None: random ones.
+        whole: how scorers are made of them; None: none is.
+    Raises: ConfigError: passive-aggressive steps with a hidden layer, or siblings with another loss
+        than the hinge.
+    Source: the loss: Taskar et al. (2003); features with a hidden layer: Kiperwasser & Goldberg
+        (2016), whose cost-augmented hinge this is, with siblings over the trees of McDonald &
+        Pereira (2006); the scores, and passive-aggressive steps of one
+        factor at a time: Lei et al. (2014); differs: a step is of a batch, and of labels too.
+    """
+
+    name = "vectors"
+    drawn_for = 3
+    points = POINTS
+    kept_keys = tuple(
+        f"word_vectors.{key}" for key in ("networks", "weight", "label_weight", "margin")
+    )
+
+    def __init__(
+        self,
+        templates: VectorTemplates,
+        plan: VectorPlan,
+        batch: Batch,
+        gold: VectorGold,
+        config: WordVectorsConfig,
+        *,
+        n_labels: int,
+        decoder: str,
+        single_root: bool,
+        seed: int = 0,
+        threads: int = 1,
+        device: str | None = None,
+        start: list[VectorTables] | None = None,
+        whole: Whole | None = None,
+    ) -> None:
+        super().__init__(config.all_epochs)
+        self.models = config.networks
+        if config.optimizer == PASSIVE_AGGRESSIVE and templates.hidden:
+            raise ConfigError(
+                f"word_vectors.optimizer {PASSIVE_AGGRESSIVE}: scores must be linear in factors:"
+                " choose a template set with hidden: 0, or another optimizer"
+            )
+        for kind in FURTHER:
+            if getattr(templates, kind) and config.loss != LOSSES[0]:
+                raise ConfigError(
+                    f"word_vectors.loss {config.loss}: {kind}s are learned by {LOSSES[0]}: choose"
+                    f" that, or a template set without word_vectors.{kind}"
+                )
+        templates.times(config.networks)  # refuses too many
+        self.sizes = vector_sizes(templates, plan, n_labels)
+        if not self.sizes.label:
+            gold = gold._replace(labels=None)
+        self._templates = templates if self.sizes.label else replace(templates, label=0)
+        self._task = VectorTask(batch, plan, self.sizes, gold, decoder, single_root)
+        self._config, self._batch, self._seed = config, batch, seed
+        self._threads, self._device, self._start = threads, device, start
+        self._loss, self._whole = LOSSES.index(config.loss), whole
+        # The vectors after some epochs, which are the best or not, their sizes, and whole numbers.
+        self._made: tuple[tuple[int, bool], VectorTemplates, WordVectors] | None = None
+        if isinstance(config.batch_size, int):
+            self._batch_size = config.batch_size
+        else:  # "auto"
+            self._batch_size = 2 if is_small(batch) else 8
+        self.finished: list[VectorTables] = []  # the networks that are learned
+        self._begin()
+
+    def _begin(self) -> None:
+        """Start on the next network, if there is one."""
+        self._steps, self._snapshots = 0, 0
+        is_over = len(self.finished) == self._config.networks
+        self._engine = None if is_over else self._new_engine()
+
+    @property
+    def _network_seed(self) -> int:
+        return self._seed + len(self.finished)
+
+    def _new_engine(self) -> VectorEngine:
+        """An engine with the weights before anything is learned."""
+        if self._start is None:
+            weights = initial_weights(self.sizes, self._network_seed)
+        else:
+            weights = VectorTables(*(a.copy() for a in self._start[len(self.finished)]))
+        if self._device is None:
+            return NativeVectorEngine(self._task, weights, self._threads)
+        from gpuparse.learning.stages.vectors.torch_engine import TorchVectorEngine
+
+        return TorchVectorEngine(self._task, weights, self._device)
+
+    def learn(self, order: np.ndarray, seen: int) -> Iterator[EpochCounts]:
+        """Learn from sentences in their order; `seen` came before.
+
+        Raises: NoTreeError: scores are not finite.
+        """
+        ordered, size = self._batch.select(order), self._batch_size
+        done, wrong, words = 0, 0, 0
+        for first in range(0, len(order), size):
+            mini = ordered.select(np.arange(first, min(first + size, len(order))))
+            wrong += self._step(mini, seen + first)
+            words += int(mini.lengths.sum())
+            before, done = done, done + len(mini)
+            self._average(seen + before, seen + done)
+            if seen + done == (len(self.finished) + 1) * self._sentences:
+                self._finish()
+            if done == len(order) or before // SLICE != done // SLICE:
+                yield EpochCounts(done, len(order), wrong, words)
+
+    @property
+    def _sentences(self) -> int:
+        """How many sentences a network is learned from, in all epochs."""
+        return self._config.epochs * len(self._batch)
+
+    def result(self) -> tuple[VectorTemplates, VectorWeights]:
+        """One network that scores as the mean of those learned so far, and its sizes.
+
+        The weights of each are the mean of those of the second half of its training; before that,
+        those of now.
+        """
+        tables = list(self.finished)
+        if self._engine is not None and (self._steps or not tables):
+            tables.append(self._result_of_network())
+        if self._start is not None:
+            tables += self._start[len(tables) :]
+        weights = [VectorWeights(t.table, *self.sizes.parts(t.dense)) for t in tables]
+        return self._templates.times(len(weights)), merged(weights)
+
+    def _result_of_network(self) -> VectorTables:
+        """The result of the network at hand so far: the arrays themselves."""
+        assert self._engine is not None
+        state = self._engine.state()
+        kind = "mean" if self._snapshots else "weights"
+        return VectorTables(state[f"table_{kind}"], state[f"dense_{kind}"])
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether vectors score labels."""
+        return bool(self.sizes.n_labels)
+
+    def averages(self) -> list[np.ndarray]:
+        """A copy of the result of the network that was learned last, after any epoch of it."""
+        last = self._result_of_network() if self._steps else self.finished[-1]
+        return [array.copy() for array in last]
+
+    def average_sizes(self, done: int) -> list[tuple[int, ...]]:
+        """Of the network at hand; of none between two networks."""
+        return self.sizes.of_tables if done % self.epochs_of_model else []
+
+    def choose(self, best: BestEpoch) -> BestEpoch:
+        """Make the best epoch of the last network its result."""
+        self.finished[-1] = VectorTables(*best.averages)
+        return best._replace(averages=[], is_chosen=True)
+
+    def learned(self) -> dict[str, np.ndarray]:
+        """The networks that are learned."""
+        return _named(self.finished)
+
+    def _finish(self) -> None:
+        """Keep the result of a network alone, in memory and in states, and begin the next one."""
+        self.finished.append(self._result_of_network())
+        self._begin()
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All that learning goes on from between two epochs: results, and the network at hand.
+
+        The mean of the network's weights is left out before there is one.
+        """
+        kept = _named(self.finished)
+        if self._engine is None:
+            return kept
+        state = self._engine.state()
+        if not self._snapshots:
+            state = {name: a for name, a in state.items() if not name.endswith("_mean")}
+        return kept | state | {"counts": np.array([self._steps, self._snapshots])}
+
+    def shapes(self, done: int, state: Mapping[str, np.ndarray]) -> dict[str, Shape]:
+        """As `Stage.shapes`."""
+        epochs = self._config.epochs
+        finished = min(done // epochs, self._config.networks)
+        of_network = done % epochs
+        has_mean = of_network > 0 and SNAPSHOTS * of_network >= SNAPSHOTS * epochs // 2
+        shapes: dict[str, Shape] = {}
+        for part, sizes in zip(PARTS, self.sizes.of_tables, strict=True):
+            shapes |= {f"{part}_{i}": Shape(np.float32, sizes) for i in range(finished)}
+            if finished < self._config.networks:
+                if has_mean:
+                    shapes[f"{part}_mean"] = Shape(np.float32, sizes)
+                shapes[f"{part}_weights"] = Shape(np.float32, sizes)
+                shapes[f"{part}_moments"] = Shape(np.float32, (2, *sizes))
+        if finished == self._config.networks:
+            return shapes
+        return shapes | {"counts": Shape(np.int64, (2,))}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from a state of the same task.
+
+        Raises: ModelError: it says that there were more steps than there can be.
+        """
+        count = sum(f"table_{i}" in state for i in range(self._config.networks))
+        self.finished = [
+            VectorTables(*(state[f"{part}_{i}"] for part in PARTS)) for i in range(count)
+        ]
+        self._begin()
+        self._made = None
+        if self._engine is None:
+            return
+        steps, snapshots = map(int, state["counts"])
+        if not 0 <= snapshots <= steps <= self._sentences:
+            raise ModelError(f"a damaged state: {plural(steps, 'step')} of word vectors")
+        self._steps, self._snapshots = steps, snapshots
+        self._engine.restore(dict(self._engine.state()) | dict(state))
+
+    def _step(self, mini: Batch, seen: int) -> int:
+        config = self._config
+        progress = seen / self._sentences - len(self.finished)
+        rate = config.learning_rate * (1.0 - (1.0 - LAST_RATE) * progress)
+        self._steps += 1
+        learning = VectorLearning(
+            self._loss, config.cost, config.label_loss, config.dropout,
+            _drop_seed(self._network_seed, seen),
+        )  # fmt: skip
+        optimizer = OPTIMIZERS.index(config.optimizer)
+        step = VectorStep(optimizer, rate, FIRST_DECAY, SECOND_DECAY, self._steps)
+        assert self._engine is not None
+        wrong = self._engine.step(mini, learning, step)
+        if wrong < 0:
+            raise NoTreeError(
+                f"a training sentence has no tree: scores of word vectors are not finite, after"
+                f" {plural(seen, 'sentence')}; choose a smaller word_vectors.learning_rate"
+            )
+        return wrong
+
+    def _average(self, before: int, now: int) -> None:
+        """Keep the weights if a part of an epoch in the second half has ended."""
+        n, half = len(self._batch), SNAPSHOTS * self._config.epochs // 2
+        half += len(self.finished) * SNAPSHOTS * self._config.epochs
+        ended = SNAPSHOTS * now // n
+        if ended > SNAPSHOTS * before // n and ended >= half:
+            self._snapshots += 1
+            assert self._engine is not None
+            self._engine.average(self._snapshots)
+
+    @classmethod
+    def check(cls, arcs: TemplateSet, config: RunConfig) -> None:
+        """As `FurtherStage.check`."""
+        if arcs.word_vectors is None:
+            return
+        which = f"the set {arcs.name!r}"
+        if DECODERS[config.decoder].gives_graphs:
+            raise ConfigError(
+                f"features: {which} has word vectors, which learn from trees, and decoder"
+                f" {config.decoder} finds graphs: choose a decoder of trees"
+            )
+        if config.data.partial:
+            raise ConfigError(
+                f"data.partial: word vectors, which {which} has, learn from whole trees: choose a"
+                " set without them"
+            )
+        if arcs.guide and config.word_vectors.margin is not None:
+            raise ConfigError(
+                f"word_vectors.margin: {which} has guide templates, which score all arcs: give null"
+            )
+
+    @classmethod
+    def cost(cls, arcs: TemplateSet, config: RunConfig) -> float:
+        """As `FurtherStage.cost`."""
+        section = arcs.word_vectors
+        return _COST * section.width * config.word_vectors.all_epochs if section else 0.0
+
+    @classmethod
+    def of(cls, given: LearnedFrom) -> "VectorStage | None":
+        """As `FurtherStage.of`."""
+        templates, config, start = given.arcs.word_vectors, given.config, given.start
+        if templates is None:
+            return None
+        networks = None
+        values = templates, given.vocabularies, given.gold.batch, config.word_vectors.min_count
+        if start is None or vectors_of(start.parser.scorers) is None:
+            plan = compile_vectors(templates, given.vocabularies, frequent_values(*values))
+        else:
+            plan = grown_plan(start.parser, *values)
+            sizes = vector_sizes(templates, plan, given.n_labels)
+            networks = grown_networks(start, plan, sizes)
+        labels = None if given.labels is None else given.labels[given.gold.moved]
+        keys, has_arcs = config.word_vectors, bool(given.arcs.arc)
+        factors = keys.weight if has_arcs else 1.0, keys.label_weight if given.has_labels else 1.0
+        return cls(
+            templates,
+            plan,
+            given.gold.arc_batch,
+            VectorGold(given.gold.arc_heads, labels),
+            config.word_vectors,
+            n_labels=given.n_labels,
+            decoder=DECODERS[config.decoder].of_arcs,
+            single_root=given.gold.single_root,
+            seed=config.seed,
+            threads=given.threads,
+            device=given.device,
+            start=networks,
+            whole=Whole(given.gold.batch, keys.margin if has_arcs else None, factors),
+        )
+
+    def templates(self, arcs: TemplateSet) -> TemplateSet:
+        """As `FurtherStage.templates`."""
+        return replace(arcs, word_vectors=self._whole_vectors()[0])
+
+    def scorer(self, linear: LinearScorer, points: tuple[float, float]) -> VectorScorer:
+        """As `FurtherStage.scorer`."""
+        return VectorScorer.after(linear, self._whole_vectors()[1].with_points(*points))
+
+    def _whole_vectors(self) -> tuple[VectorTemplates, WordVectors]:
+        """The vectors so far as whole numbers, with the weight of their scores, and their sizes."""
+        assert self._whole is not None
+        state = self.done, self.best is not None and self.best.is_chosen
+        if self._made is None or self._made[0] != state:
+            templates, weights = self.result()
+            share = np.float32(GRANDPARENT_SHARE)
+            weights = weights._replace(grandparents=weights.grandparents * share)
+            made = frozen(weights, self._task.plan, self._whole.batch)
+            made = made.with_margin(self._whole.margin).with_units(*self._whole.factors)
+            self._made = state, templates, made
+        return self._made[1:]
+
+    @staticmethod
+    def continued(
+        known: TemplateSet, arcs: TemplateSet, config: RunConfig, *, has_labels: bool
+    ) -> TemplateSet | None:
+        """As `FurtherStage.continued`."""
+        networks = config.word_vectors.networks
+        one, other = known.word_vectors, arcs.word_vectors
+        if one is None or other is None:
+            return known if one is other else None
+        section = continued_section(one, other, networks, has_labels=has_labels)
+        return None if section is None else replace(known, word_vectors=section)
+
+    @staticmethod
+    def rounded(parser: Parser) -> dict[str, np.ndarray]:
+        """As `FurtherStage.rounded`."""
+        vectors = vectors_of(parser.scorers)
+        return {} if vectors is None else {"vectors": vectors.table}
+
+    @staticmethod
+    def sizes_of(parser: Parser, config: RunConfig) -> dict[str, tuple[int, ...]]:
+        """As `FurtherStage.sizes_of`."""
+        if vectors_of(parser.scorers) is None:
+            return {}
+        networks = config.word_vectors.networks
+        of_one = sizes_of_network(parser, networks).of_tables
+        return {
+            f"{part}_{i}": size
+            for i in range(networks)
+            for part, size in zip(PARTS, of_one, strict=True)
+        }
+
+
+def _named(networks: list[VectorTables]) -> dict[str, np.ndarray]:
+    """The tables of networks by name and number."""
+    return {
+        f"{part}_{i}": array
+        for i, tables in enumerate(networks)
+        for part, array in zip(PARTS, tables, strict=True)
+    }
+
+
+def _drop_seed(seed: int, seen: int) -> int:
+    state = np.random.SeedSequence([seed, _DROPPED, seen]).generate_state(1, np.uint64)
+    return int(state[0] >> np.uint64(1))
