@@ -48,8 +48,8 @@ class SharedCache(Generic[Kept]):
         self._make = make
         self._state = os.getpid(), threading.Lock(), make()
 
-    def locked(self) -> "Locked[Kept]":
-        """The object, in a `with` statement."""
+    def take(self) -> tuple[threading.Lock, Kept]:
+        """The lock, and the object that may be read and changed while the lock is held."""
         process, lock, kept = self._state
         if process != os.getpid():
             if lock.acquire(blocking=False):
@@ -57,18 +57,4 @@ class SharedCache(Generic[Kept]):
             else:
                 lock, kept = threading.Lock(), self._make()
             self._state = os.getpid(), lock, kept
-        return Locked(lock, kept)
-
-
-class Locked(Generic[Kept]):
-    """An object within a `with` statement, where no other thread has it."""
-
-    def __init__(self, lock: threading.Lock, kept: Kept) -> None:
-        self._lock, self._kept = lock, kept
-
-    def __enter__(self) -> Kept:
-        self._lock.acquire()
-        return self._kept
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+        return lock, kept

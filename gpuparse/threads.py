@@ -10,8 +10,11 @@ Result = TypeVar("Result")
 
 def mapped(work: Callable[[Item], Result], items: Sequence[Item], threads: int) -> Iterator[Result]:
     """The results of some work on every item, in order; one item or thread needs no new thread."""
-    if threads < 2 or len(items) < 2:
-        yield from map(work, items)
-        return
+    return map(work, items) if threads < 2 or len(items) < 2 else _in_threads(work, items, threads)
+
+
+def _in_threads(
+    work: Callable[[Item], Result], items: Sequence[Item], threads: int
+) -> Iterator[Result]:
     with ThreadPoolExecutor(threads) as pool:
         yield from pool.map(work, items)

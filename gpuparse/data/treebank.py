@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from gpuparse.cached import cached_property
 from gpuparse.errors import DataError, plural
 
 SENT_ID = re.compile(rb"^#[ \t]*sent_id[ \t]*=[ \t]*(.*?)[ \t]*\r?$", re.MULTILINE)
@@ -76,7 +77,7 @@ class Treebank:
             dropped=dropped[np.argsort(dropped[:, 0])],
         )
 
-    @property
+    @cached_property
     def n_words(self) -> int:
         """Number of words, W."""
         return len(self.heads)

@@ -333,7 +333,8 @@ class Encoder:
         words[(ends - np.arange(1, MARGIN + 1)[:, None]).ravel()] = _AFTER
         words[starts] = _ROOT
         values = np.empty((len(self.vocabularies.fields), len(words)), np.int32)
-        with self._columns.locked() as columns:
+        lock, columns = self._columns.take()
+        with lock:
             for source, met in columns.items():
                 ids, names = column_ids(treebank, source)
                 words[places] = met.find(names)[ids]

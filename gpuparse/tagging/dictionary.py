@@ -72,6 +72,11 @@ class Dictionary:
             self._candidates[name] = found
         return found
 
+    def candidates_of(self, names: Sequence[str]) -> list[np.ndarray]:
+        """The tags that are possible for each of some names."""
+        known = self._candidates
+        return [known[name] if name in known else self.candidates(name) for name in names]
+
     def count(self, name: str) -> int:
         """How often a name occurred."""
         row = self._rows.get(name)

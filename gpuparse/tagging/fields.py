@@ -108,7 +108,8 @@ class WordFields:
         rows = np.zeros(treebank.n_words + 2 * MARGIN * len(counts), np.int64)
         rows[places] = ids + 2
         rows[(edges + counts)[:, None] + _MARGINS] = 1
-        with self._forms.locked() as known:
+        lock, known = self._forms.take()
+        with lock:
             by_form, letters = known.read(forms)
         values = by_form.T.take(rows, axis=1)
         for row, field in self._others:

@@ -148,7 +148,8 @@ class Lemmatizer:
         """
         columns = column_ids(treebank, FORM), (tags.upos.ids, tags.upos.names)
         words, names = combined(*columns, (tags.feats.ids, tags.feats.names))
-        with self._lemmas.locked() as known:
+        lock, known = self._lemmas.take()
+        with lock:
             if len(known) + len(names) > _CACHE:
                 known.clear()
             new = [place for place, name in enumerate(names) if name not in known]

@@ -207,7 +207,7 @@ class Tagger:
         return Sequences(
             self.pairs.templates.features(values, places),
             treebank.word_starts,
-            *joined_candidates(ids, [self.words.candidates(form) for form in forms]),
+            *joined_candidates(ids, self.words.candidates_of(forms)),
         )
 
     def losses(self, treebank: Treebank, *, threads: int = 1) -> Callable[[float], float] | None:
@@ -457,7 +457,7 @@ def learn_tagger(
     )
     seen = {"seen": seen_without_itself(lowers, upos, counts)}
     values, places = fields.read(treebank, ids, forms, seen)
-    lists = [known.candidates(form) for form in forms]
+    lists = known.candidates_of(forms)
     common: Any = {
         "epochs": config.epochs, "rows": config.rows, "min_count": config.min_count,
         "cost": config.cost, "max_step": config.max_step, "beam": _BEAM, "seed": seed,
