@@ -1,7 +1,9 @@
 """The fused engine: token values to heads and labels in native calls that score and search."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,7 +12,6 @@ from gpuparse.data.batch import Batch, Encoded, incomplete
 from gpuparse.engines.admission import run_in_parts
 from gpuparse.engines.engine import FoundTrees, How, Marginals, Wanted, empty_marginals
 from gpuparse.engines.found import Found, GraphArcs, arcs_of_cells, found_graphs
-from gpuparse.engines.fused_features import SentenceFeatures
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.scorers.linear.pruning import all_cells, prune
 from gpuparse.scorers.linear.scorer import LinearScorer
@@ -25,10 +26,13 @@ from gpuparse.scorers.native import (
 )
 from gpuparse.scorers.scorer import Scorer
 
+if TYPE_CHECKING:
+    from gpuparse.engines.fused_features import SentenceFeatures
+
 _NONE = np.zeros(0, np.int64)
 
 
-def fused_engine(scorers: Sequence[Scorer], wanted: Wanted) -> "Fused | None":
+def fused_engine(scorers: Sequence[Scorer], wanted: Wanted) -> Fused | None:
     """The engine of scorers that have native forms; None for others."""
     first, *others = scorers
     if not isinstance(first, LinearScorer) or len(others) > 1:
@@ -190,6 +194,8 @@ class Fused:
 
     def features_of(self, batch: Batch, labels: Sequence[str]) -> SentenceFeatures:
         """The features of the parts of a batch of one sentence; labels: their names."""
+        from gpuparse.engines.fused_features import SentenceFeatures  # explanations alone need it
+
         return SentenceFeatures(self, self._linear, labels, batch)
 
     def empty(self, batch: Batch) -> Found:
