@@ -19,7 +19,7 @@ from gpuparse.errors import ConfigError, one_line
 from gpuparse.features.templates import PARTS, TemplateSet, fields_read
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser, are_scales
-from gpuparse.scorers.further import FURTHER_SCORERS
+from gpuparse.scorers.addends import ADDENDS
 from gpuparse.scorers.linear.pruning import Pruner
 from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.scorers.linear.weights import Weights, quantised, whole_weights
@@ -51,12 +51,12 @@ class BlendedParser(NamedTuple):
 
     @property
     def has_templates(self) -> bool:
-        """Whether trees are scored by templates, and not by a further scorer alone."""
+        """Whether trees are scored by templates, and not by an addend alone."""
         return any(getattr(self.parser.linear.templates, part) for part in _OF_TREES)
 
     @property
     def has_label_templates(self) -> bool:
-        """Whether labels are scored by templates, and not by a further scorer alone."""
+        """Whether labels are scored by templates, and not by an addend alone."""
         templates = self.parser.linear.label_templates
         return templates is not None and bool(templates.label)
 
@@ -99,14 +99,14 @@ def blend(shares: Sequence[BlendedParser]) -> Parser:
         raise ConfigError(
             f"{first.name} cannot be blended: scores of trees or labels are too large"
         )
-    _check_further(shares)
+    _check_addends(shares)
     templates = first.parser.linear.templates
-    for kind in FURTHER_SCORERS.values():
+    for kind in ADDENDS.values():
         templates = kind.common(templates, [each.parser.linear.templates for each in shares])
     label_templates = of_labels.parser.linear.label_templates
     vocabularies = _vocabularies(shares, templates, label_templates)
     sums = []
-    for kind in FURTHER_SCORERS.values():
+    for kind in ADDENDS.values():
         given = [
             (scorer, (each.value, each.label_value, _label_order(each, of_labels)))
             for each in shares
@@ -178,9 +178,9 @@ def _check(share: BlendedParser, first: BlendedParser) -> None:
             _refuse(first, share, f"the tables have {rows[0]:,} and {rows[1]:,} rows")
 
 
-def _check_further(shares: Sequence[BlendedParser]) -> None:
+def _check_addends(shares: Sequence[BlendedParser]) -> None:
     """ConfigError unless scorers after the templates are alike."""
-    for kind in FURTHER_SCORERS.values():
+    for kind in ADDENDS.values():
         first = None
         for share in shares:
             if all(scorer.kind != kind.kind for scorer in share.parser.scorers[1:]):

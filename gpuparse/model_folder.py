@@ -36,7 +36,7 @@ from gpuparse.limits import (
     MAX_YAML_BYTES,
 )
 from gpuparse.parser import Parser, are_scales
-from gpuparse.scorers.further import FURTHER_SCORERS
+from gpuparse.scorers.addends import ADDENDS
 from gpuparse.scorers.linear.pruning import Pruner
 from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.scorers.linear.weights import Weights, hashed_map
@@ -90,7 +90,7 @@ def pack_parser(parser: Parser) -> dict[str, bytes]:
     if parser.linear.pruner:
         tensors["pruner"] = parser.linear.pruner.weights.array
     for scorer in parser.scorers[1:]:
-        tensors |= FURTHER_SCORERS[scorer.kind].arrays(scorer)
+        tensors |= ADDENDS[scorer.kind].arrays(scorer)
     label_templates = parser.linear.label_templates
     words = {
         "labels": list(parser.labels),
@@ -125,7 +125,7 @@ def pack_parser(parser: Parser) -> dict[str, bytes]:
             "pruner_heads": parser.linear.pruner.max_heads,
         }
     for scorer in parser.scorers[1:]:
-        facts |= FURTHER_SCORERS[scorer.kind].facts(scorer, tensors)
+        facts |= ADDENDS[scorer.kind].facts(scorer, tensors)
     facts["texts"] = {name: sha256(text.encode()) for name, text in texts.items()}
     packed = array_file.pack(facts, tensors, form=FORMAT)
     return {name: text.encode() for name, text in texts.items()} | {WEIGHTS: packed}
@@ -268,9 +268,9 @@ def _assemble(opened: array_file.Opened, texts: dict[str, str]) -> Parser:
         least = features.rows.rows + linear.plan.arcs.dense_lines * LINE
         if not decoder.is_higher_order or len(pruner.weights.array) != least:
             raise ValueError("the weights of the pruning parser come from another model")
-    further = (kind.read(opened, linear, len(words["labels"])) for kind in FURTHER_SCORERS.values())
+    addends = (kind.read(opened, linear, len(words["labels"])) for kind in ADDENDS.values())
     return Parser(
-        scorers=(linear, *(scorer for scorer in further if scorer is not None)),
+        scorers=(linear, *(scorer for scorer in addends if scorer is not None)),
         labels=words["labels"],
         primary=words["primary"],
         decoder=facts["decoder"],
@@ -321,7 +321,7 @@ def _check_templates(templates: TemplateSet, decoder: Decoder) -> None:
     """
     given = {part for part in PARTS if part != "label" and getattr(templates, part)}
     fits = given <= {"arc", "guide", *decoder.parts}
-    fits &= given.issuperset(templates.further_parts)
+    fits &= given.issuperset(templates.addend_parts)
     if not fits or (decoder.needs and given.isdisjoint(decoder.needs)):
         raise ValueError("the files of the folder come from different models")
 
@@ -336,8 +336,8 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
     expected |= {MANIFEST} & facts.keys()
     expected |= set(_POINTS) if facts.keys() & set(_POINTS) else set()
     names = {"arcs"} | (tensors.keys() & {"labels", "pruner"})
-    for further in FURTHER_SCORERS.values():
-        of_facts, of_arrays = further.names(facts, tensors)
+    for kind in ADDENDS.values():
+        of_facts, of_arrays = kind.names(facts, tensors)
         expected |= of_facts
         names |= of_arrays
     for found, wanted in (

@@ -3,7 +3,8 @@
     text -> [tokenizer] -> words -> [tagger] -> tags -> [lemmatizer] -> lemmas -> [parser] -> trees
 
 Each stage is a file of the folder and may be absent; a folder with a parser alone is a pipeline,
-too. A treebank goes through the stages; each replaces its columns and keeps all other bytes.
+too. The tokeniser makes a treebank of text where sources are read (`gpuparse.formats.sources`).
+That treebank goes through the other stages; each replaces its columns and keeps all other bytes.
 """
 
 import io
@@ -115,7 +116,8 @@ class Pipeline:
     def annotate(self, treebank: Treebank, *, keep: bool = False, threads: int = 1) -> Treebank:
         """The treebank with tags and lemmas, as far as the pipeline has these stages.
 
-        Args: keep: whether UPOS, XPOS, FEATS and lemmas that the treebank has are kept.
+        Args: keep: whether UPOS, XPOS, FEATS and lemmas that the treebank has are kept; parsing
+            decides it by `gpuparse.jobs.options.ParseOptions.keep`.
         Cost: about 15 microseconds a word of processor time.
         """
         return self._annotated(treebank, keep, threads, with_probabilities=False)[0]
@@ -198,7 +200,8 @@ def write_stages(stages: Pipeline, folder: Path) -> None:
 def kept_tags(given: Tags, found: Tags) -> Tags:
     """What is annotated, and what a tagger found elsewhere.
 
-    FEATS are filled only in words without any annotation: none may be right where UPOS is given.
+    FEATS are filled only in words without any annotation: where UPOS is given, a word without FEATS
+    may be right.
     """
     ids = np.where(has_tag(*given), given.feats.ids, len(given.feats.names) + found.feats.ids)
     return Tags(

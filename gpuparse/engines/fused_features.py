@@ -106,7 +106,7 @@ class SentenceFeatures:
         self._start = int(batch.starts[0])
         self._sentences = sentences_of(batch)
         addend = engine.addend
-        self._further = addend.explained(self._sentences, self._n + 1) if addend else None
+        self._addend = addend.explained(self._sentences, self._n + 1) if addend else None
         self._of_part: dict[Part, list[Feature]] = {}
         templates = linear.templates
         self._arc_templates = templates_of_rows(templates.arc)
@@ -196,14 +196,14 @@ class SentenceFeatures:
         h, m = part.words
         at = {"h": h, "m": m}
         rows = self._rows_of(ListedPart(listed_number("arc"), h, m))
-        if self._further and not self._further.open_arcs[h, m]:
+        if self._addend and not self._addend.open_arcs[h, m]:
             rows = [-1] * len(rows)
         first = self._arc_like(self._arc_templates, at, rows)
         guides = [(f"guide: {t}", self._values(t, at)) for t in self._guide_templates]
         of_guides = rows[len(first) : len(first) + len(guides)]
         first += [(*named, row) for named, row in zip(guides, of_guides, strict=True)]
         found = self._weighed(first)
-        self._add_further(found, "arc", h, m)
+        self._add_addend(found, "arc", h, m)
         if part.label < 0:
             return found
         name, templates = self._labels[part.label], self._label_templates
@@ -214,9 +214,9 @@ class SentenceFeatures:
         found += [
             Feature(f"label: {x.template}", f"{name}: {x.values}", x.weight) for x in of_label
         ]
-        further = self._further_labels(h, m)
-        if further is not None:
-            found.append(self._feature(int(further[part.label]), "label: ", name))
+        added = self._addend_labels(h, m)
+        if added is not None:
+            found.append(self._feature(int(added[part.label]), "label: ", name))
         return found
 
     def _weighed(self, named: Iterable[tuple[str, str, int]]) -> list[Feature]:
@@ -250,7 +250,7 @@ class SentenceFeatures:
             [(str(t), self._values(t, at), row) for t, row in zip(templates, rows, strict=False)]
         )
         if s != h:
-            self._add_further(found, "sibling", s, m)
+            self._add_addend(found, "sibling", s, m)
         return found
 
     def _of_end(self, part: Part) -> list[Feature]:
@@ -283,21 +283,21 @@ class SentenceFeatures:
                 for t, row in zip(getattr(of_set, part.kind), rows, strict=False)
             )
         if part.kind == "grandparent" and at["h"] != 0:
-            self._add_further(found, "grandparent", at["g"], at["m"])
+            self._add_addend(found, "grandparent", at["g"], at["m"])
         return found
 
     def _feature(self, weight: int, kind: str = "", values: str = "") -> Feature:
-        """What the further scorer adds to a score."""
-        assert self._further
-        return Feature(f"{kind}{self._further.name}", values, weight)
+        """What the addend adds to a score."""
+        assert self._addend
+        return Feature(f"{kind}{self._addend.name}", values, weight)
 
-    def _add_further(self, found: list[Feature], kind: str, first: int, m: int) -> None:
-        if self._further and kind in self._further.pairs:
-            found.append(self._feature(int(self._further.pairs[kind][first, m])))
+    def _add_addend(self, found: list[Feature], kind: str, first: int, m: int) -> None:
+        if self._addend and kind in self._addend.pairs:
+            found.append(self._feature(int(self._addend.pairs[kind][first, m])))
 
-    def _further_labels(self, h: int, m: int) -> np.ndarray | None:
-        """(labels,) what the further scorer gives the labels of an arc; None: it gives nothing."""
-        if self._further is None or not self._further.has_labels:
+    def _addend_labels(self, h: int, m: int) -> np.ndarray | None:
+        """(labels,) what the addend gives the labels of an arc; None: it gives nothing."""
+        if self._addend is None or not self._addend.has_labels:
             return None
         no_weights = np.zeros((1, len(self._labels)), np.int8)
         return self._label_scores([-1] * (self._n + 1), h, m, _NO_TEMPLATES, no_weights)
@@ -360,9 +360,9 @@ class SentenceFeatures:
         native.call("score_siblings_batch", self._sentences, self._engine.scorer, siblings, ends)
         if plan.guide:
             native.call("score_guides_batch", self._sentences, self._engine.scorer, guides)
-        pairs = self._further.pairs if self._further else {}
-        if self._further:
-            arcs = np.where(self._further.open_arcs, arcs, 0.0) + pairs["arc"]
+        pairs = self._addend.pairs if self._addend else {}
+        if self._addend:
+            arcs = np.where(self._addend.open_arcs, arcs, 0.0) + pairs["arc"]
         if "sibling" in pairs:  # [s, m] of any head; s == h: no sibling
             nodes = np.arange(n_nodes)
             of_pairs = np.where(nodes == nodes[:, None, None], 0.0, pairs["sibling"].T)
@@ -391,8 +391,8 @@ class SentenceFeatures:
             "list_label_lines", self._sentences, plan, len(weights.array),
             self._by_token(heads), np.array([[head, word]]), lines,
         )  # fmt: skip
-        further = self._further_labels(head, word)
-        if self._further and further is not None and not self._further.leaves_open(further):
+        added = self._addend_labels(head, word)
+        if self._addend and added is not None and not self._addend.leaves_open(added):
             lines[:] = -1  # templates do not score them
 
         def features(label: int) -> list[Feature]:
@@ -401,8 +401,8 @@ class SentenceFeatures:
                 for t, line in zip(templates.label, lines[0].tolist(), strict=True)
                 if line >= 0
             ]
-            if further is not None:
-                found.append(self._feature(int(further[label])))
+            if added is not None:
+                found.append(self._feature(int(added[label])))
             return found
 
         return scores, features

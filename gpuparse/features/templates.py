@@ -161,13 +161,13 @@ class TemplateSet:
         return replace(self._with_sizes(absent), **left_out)
 
     @property
-    def further_parts(self) -> set[str]:
+    def addend_parts(self) -> set[str]:
         """The parts that are scored by more than their templates, which must be there."""
         section = self.word_vectors
         return {kind for kind in FURTHER if section and getattr(section, kind)}
 
     @property
-    def further_reads(self) -> dict[str, str]:
+    def addend_reads(self) -> dict[str, str]:
         """The field that each template beside those of parts looks at, by its text."""
         return self.word_vectors.reads if self.word_vectors else {}
 
@@ -176,11 +176,11 @@ class TemplateSet:
         """Whether labels are scored without label templates."""
         return bool(self.word_vectors and self.word_vectors.label)
 
-    def without_further_pairs(self) -> "TemplateSet":
+    def without_addend_pairs(self) -> "TemplateSet":
         """The set in which only arcs and labels are scored by more than templates."""
         return self._with_sizes(FURTHER)
 
-    def without_further(self) -> "TemplateSet":
+    def without_addends(self) -> "TemplateSet":
         """The set of templates alone."""
         return replace(self, word_vectors=None)
 
@@ -201,7 +201,7 @@ def fields_read(arcs: TemplateSet, labels: TemplateSet | None) -> list[str]:
     Args: arcs: templates of arcs and other parts; labels: those of labels, None for heads only.
     """
     fields = {field for part in PARTS if part != "label" for field in arcs.fields(part)}
-    fields |= set(arcs.further_reads.values())
+    fields |= set(arcs.addend_reads.values())
     if labels is not None:
         fields |= {field for part in ("label", *CHILDREN) for field in labels.fields(part)}
     return sorted(fields)

@@ -7,8 +7,8 @@ from gpuparse.config import RunConfig
 from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.progress import bar, clock_time, on_terminal, redraw
+from gpuparse.learning.stages.addends import ADDEND_STAGES
 from gpuparse.learning.stages.arcs import ArcStage
-from gpuparse.learning.stages.further import FURTHER_STAGES
 from gpuparse.learning.stages.labels import LabelStage
 from gpuparse.learning.stages.pruning import PruningStage
 from gpuparse.pipeline import BEFORE_PARSER
@@ -45,7 +45,7 @@ def expected_costs(config: RunConfig, arcs: TemplateSet, threads: int) -> dict[s
         predicted = sum(costs.get(row.title, 0.0) for row in BEFORE_PARSER.values() if row.reads)
         costs[TAGS] = (folds - 1) * predicted / min(threads, folds)
     parser: dict[str, float] = {}
-    for stage in FURTHER_STAGES:
+    for stage in ADDEND_STAGES:
         if cost := stage.cost(arcs, config):
             parser[stage.name] = cost
     if decoder.is_higher_order and config.pruning.max_heads is not None:

@@ -18,7 +18,7 @@ from gpuparse.errors import ConfigError
 from gpuparse.features.plan import BETWEEN, LINE, TRIPLE, ArcPlan, Plan
 from gpuparse.features.templates import PARTS, TemplateSet, are_expanded
 from gpuparse.learning.gold import GoldGraphs
-from gpuparse.learning.stages.further import FURTHER_STAGES
+from gpuparse.learning.stages.addends import ADDEND_STAGES
 from gpuparse.learning.start import config_of
 from gpuparse.parser import Parser
 from gpuparse.scorers.linear.hashing import WORD, fold, mix
@@ -26,7 +26,7 @@ from gpuparse.scorers.linear.hashing import WORD, fold, mix
 # Keys whose values are in a model; others say how to learn, and may change.
 _KEPT = (
     "decoder", "feature_map.rows", "labels.kind", "labels.rows", "pruning.max_heads",
-    "pruning.threshold", *(key for stage in FURTHER_STAGES for key in stage.kept_keys),
+    "pruning.threshold", *(key for stage in ADDEND_STAGES for key in stage.kept_keys),
 )  # fmt: skip
 _ROLES = ("head", "sibling", "modifier")
 _SHIFTED_BITS = 62
@@ -65,14 +65,14 @@ def _value(config: RunConfig, key: str) -> Any:
 def continued_templates(
     start: Parser, arcs: TemplateSet, labels: TemplateSet | None, config: RunConfig
 ) -> tuple[TemplateSet, TemplateSet | None]:
-    """The templates of a model, with what further stages learn on from.
+    """The templates of a model, with what stages of addends learn on from.
 
     Args: arcs, labels: of the config, with the parts that the decoder reads.
     Raises: ConfigError: they are other templates.
     """
     names = [f"features: the set {arcs.name!r}"]
     one: TemplateSet | None = start.linear.templates
-    for stage in FURTHER_STAGES:
+    for stage in ADDEND_STAGES:
         if one is not None:
             one = stage.continued(one, arcs, config, has_labels=bool(start.labels))
     are_same = one is not None and _are_instances(start.linear.templates, arcs)

@@ -16,7 +16,7 @@ from gpuparse.array_file import facts_text, sum_of_array
 from gpuparse.config import RunConfig, parse_config
 from gpuparse.errors import ConfigError, ModelError, one_line
 from gpuparse.files import replace_file
-from gpuparse.learning.stages.further import FURTHER_STAGES
+from gpuparse.learning.stages.addends import ADDEND_STAGES
 from gpuparse.parser import Parser
 from gpuparse.scorers.linear.weights import stride_of
 
@@ -101,7 +101,7 @@ def rounded_of(parser: Parser) -> dict[str, np.ndarray]:
     found = {"arcs": parser.linear.arcs.array}
     if parser.linear.label_weights is not None:
         found["labels"] = parser.linear.label_weights.array
-    for stage in FURTHER_STAGES:
+    for stage in ADDEND_STAGES:
         found |= stage.rounded(parser)
     return found
 
@@ -118,7 +118,7 @@ def sizes_of(parser: Parser) -> dict[str, tuple[int, ...]]:
             sizes["arcs.labels"] = n_lines, stride_of(n_labels)
         else:
             sizes["labels.weights"] = n_lines, n_labels
-    for stage in FURTHER_STAGES:
+    for stage in ADDEND_STAGES:
         of_stage = stage.sizes_of(parser, config_of(parser))
         sizes |= {f"{stage.name}.{name}": size for name, size in of_stage.items()}
     return sizes

@@ -29,11 +29,11 @@ from gpuparse.learning.growth import (
     grown_graphs,
     grown_weights,
 )
+from gpuparse.learning.stages.addends import ADDEND_STAGES
 from gpuparse.learning.stages.arcs import ArcStage
-from gpuparse.learning.stages.further import FURTHER_STAGES
 from gpuparse.learning.stages.labels import LabelStage, gold_labels, grown_labels, label_weights
 from gpuparse.learning.stages.pruning import Pruned, PruningStage
-from gpuparse.learning.stages.stage import FurtherStage, LearnedFrom, Stage
+from gpuparse.learning.stages.stage import AddendStage, LearnedFrom, Stage
 from gpuparse.learning.start import Start
 from gpuparse.learning.states import restore, state_of
 from gpuparse.learning.temperatures import fit_temperatures
@@ -50,7 +50,7 @@ from gpuparse.scorers.linear.weights import (
     whole_weights,
 )
 
-STAGES: tuple[type[Stage], ...] = (*FURTHER_STAGES, PruningStage, ArcStage, LabelStage)  # in order
+STAGES: tuple[type[Stage], ...] = (*ADDEND_STAGES, PruningStage, ArcStage, LabelStage)  # in order
 _SINGLE_ROOT = {"auto": None, True: True, False: False}
 
 
@@ -115,12 +115,12 @@ class Trainer:
         rows = config.feature_map.rows if self._has_arc_stage else LINE
         self.features = hashed_map(rows, self.plan.dense_lines)
         self._read_labels()
-        self._further = self._further_stage()
+        self._addend = self._addend_stage()
         self._known_pruner = self._start_pruner()
         self._pruning = self._pruning_stage() if self._is_pruned else None
         self._arc_stage = self._make_arc_stage()
         self._label_stage = self._make_label_stage()
-        stages = self._further, self._pruning, self._arc_stage, self._label_stage
+        stages = self._addend, self._pruning, self._arc_stage, self._label_stage
         self.stages: list[Stage] = [stage for stage in stages if stage is not None]
 
     def _expanded(
@@ -140,7 +140,7 @@ class Trainer:
         """The templates of the parts that the decoder reads."""
         arcs = arcs.only(self._decoder.parts)
         # More than arcs gains nothing where trees are not projective.
-        return arcs if self._decoder.is_projective else arcs.without_further_pairs()
+        return arcs if self._decoder.is_projective else arcs.without_addend_pairs()
 
     def _wanted_root(self) -> bool | None:
         """Whether every tree gets one modifier of the root; None: if all training trees have."""
@@ -244,14 +244,14 @@ class Trainer:
         lines = grown_labels(self._known("arcs.labels")[:, : len(start.labels)], n_labels)
         return np.pad(lines, ((0, 0), (0, stride_of(n_labels) - n_labels)))
 
-    def _further_stage(self) -> FurtherStage | None:
+    def _addend_stage(self) -> AddendStage | None:
         """The stage of what comes after templates, before anything is learned."""
         given = LearnedFrom(
             self._arcs, self._vocabularies, self.gold, self._gold_labels, len(self.label_names),
             bool(self._labels and self._labels.label), self.config, self._threads,
             self._device if self.config.backend == "torch" else None, self._given,
         )  # fmt: skip
-        return next((stage for kind in FURTHER_STAGES if (stage := kind.of(given))), None)
+        return next((stage for kind in ADDEND_STAGES if (stage := kind.of(given))), None)
 
     def _check_labels(self) -> None:
         """DataError for labels that no model may have."""
@@ -302,7 +302,7 @@ class Trainer:
 
     @property
     def _has_arc_stage(self) -> bool:
-        """Whether there are templates of arcs, and not further scorers alone."""
+        """Whether there are templates of arcs, and not addends alone."""
         return bool(self._arcs.arc)
 
     def learn(self) -> Iterator[LearningEvent]:
@@ -332,7 +332,7 @@ class Trainer:
             learning=replace(self.config.learning, epochs=self.config.pruning.epochs),
             labels=replace(self.config.labels, kind="none"),
         )
-        templates = self._arcs.first_order().without_further()
+        templates = self._arcs.first_order().without_addends()
         return _FirstOrder(
             self._treebank, templates, config, self._guides, self._threads, self._vocabularies
         )  # fmt: skip
@@ -360,15 +360,15 @@ class Trainer:
         arcs, label_weights, scale, label_scale = whole_weights(
             self._arc_stage.mean("weights")[:, 0], labels, bits, is_joint=is_joint
         )
-        further = self._further
-        if further:  # where it is alone, no weight decides how fine scores are
+        addend = self._addend
+        if addend:  # where it is alone, no weight decides how fine scores are
             are_labels = label_weights and label_weights.largest
             if not (arcs.largest or (is_joint and are_labels)):
-                scale = further.points
+                scale = addend.points
             if not are_labels:
-                label_scale = scale if is_joint else further.points
+                label_scale = scale if is_joint else addend.points
         linear = LinearScorer(
-            templates=further.templates(self._arcs) if further else self._arcs,
+            templates=addend.templates(self._arcs) if addend else self._arcs,
             label_templates=self._labels,
             vocabularies=self._vocabularies,
             features=self.features,
@@ -380,7 +380,7 @@ class Trainer:
             pruner=self.pruned.pruner if self.pruned else self._known_pruner,
         )
         return Parser(
-            scorers=(linear, *([further.scorer(linear, (scale, label_scale))] if further else ())),
+            scorers=(linear, *([addend.scorer(linear, (scale, label_scale))] if addend else ())),
             labels=self.label_names,
             primary=self.gold.graphs.primary if self.gold.graphs and label_weights else None,
             decoder=self.config.decoder,
@@ -427,9 +427,9 @@ def check_templates(arcs: TemplateSet, labels: TemplateSet | None, config: RunCo
             f" {config.decoder} needs"
         )
     others = [part for part in PARTS if part not in ("arc", "label") and getattr(arcs, part)]
-    if not arcs.arc and (others or not arcs.further_reads):
+    if not arcs.arc and (others or not arcs.addend_reads):
         raise ConfigError(f"features: {which} has no arc templates")
-    for stage in FURTHER_STAGES:
+    for stage in ADDEND_STAGES:
         stage.check(arcs, config)
     if labels is None:
         return

@@ -1,7 +1,7 @@
 """What a scorer is: it turns sentences into scores of parts, whatever it computes them from.
 
 The scorers of a parser are summed: each is given the scores of those before it, and returns the
-sums. They read one encoding, that of the first. Decoders and labels read nothing but their tensors.
+sums. The first one encodes the sentences for all. Decoders and labels read nothing but tensors.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Scorer(Protocol):
 
     @property
     def replaces_arcs(self) -> bool:
-        """Whether the arc scores of its `lower_order` are those of another model."""
+        """Whether `lower_order` scores arcs by other weights than this scorer, as a pruner does."""
 
     @property
     def nats_per_point(self) -> tuple[float, float]:

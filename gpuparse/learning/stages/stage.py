@@ -133,7 +133,7 @@ class Stage(ABC):
 
 
 class LearnedFrom(NamedTuple):
-    """What a further stage learns from.
+    """What a stage of an addend learns from.
 
     arcs: the templates of a run. has_labels: whether there are label templates.
     labels: (T,) gold labels by token index, or None; n_labels: 0 for none.
@@ -152,8 +152,8 @@ class LearnedFrom(NamedTuple):
     start: Start | None
 
 
-class FurtherStage(Stage):
-    """A stage that learns a scorer which comes after that of templates, before these are learned.
+class AddendStage(Stage):
+    """A stage that learns a scorer which is added to templates; these are learned after it.
 
     kept_keys: keys of the config whose values are in a model. points: of its scores for a unit of
     cost, where no templates are learned.
@@ -169,7 +169,7 @@ class FurtherStage(Stage):
 
     @classmethod
     @abstractmethod
-    def of(cls, given: LearnedFrom) -> FurtherStage | None:
+    def of(cls, given: LearnedFrom) -> AddendStage | None:
         """The stage before anything is learned; None: the templates want none."""
 
     @classmethod

@@ -21,7 +21,7 @@ from gpuparse.features.word_vectors import (
 )
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.events import EpochCounts
-from gpuparse.learning.stages.stage import BestEpoch, FurtherStage, LearnedFrom, Shape
+from gpuparse.learning.stages.stage import AddendStage, BestEpoch, LearnedFrom, Shape
 from gpuparse.learning.stages.vectors.continued import (
     continued_section,
     grown_networks,
@@ -75,7 +75,7 @@ class Whole(NamedTuple):
     factors: tuple[float, float]
 
 
-class VectorStage(FurtherStage):
+class VectorStage(AddendStage):
     """Learns word vectors, one network after the other.
 
     Args:
@@ -327,7 +327,7 @@ class VectorStage(FurtherStage):
 
     @classmethod
     def check(cls, arcs: TemplateSet, config: RunConfig) -> None:
-        """As `FurtherStage.check`."""
+        """As `AddendStage.check`."""
         if arcs.word_vectors is None:
             return
         which = f"the set {arcs.name!r}"
@@ -348,13 +348,13 @@ class VectorStage(FurtherStage):
 
     @classmethod
     def cost(cls, arcs: TemplateSet, config: RunConfig) -> float:
-        """As `FurtherStage.cost`."""
+        """As `AddendStage.cost`."""
         section = arcs.word_vectors
         return _COST * section.width * config.word_vectors.all_epochs if section else 0.0
 
     @classmethod
     def of(cls, given: LearnedFrom) -> "VectorStage | None":
-        """As `FurtherStage.of`."""
+        """As `AddendStage.of`."""
         templates, config, start = given.arcs.word_vectors, given.config, given.start
         if templates is None:
             return None
@@ -386,11 +386,11 @@ class VectorStage(FurtherStage):
         )
 
     def templates(self, arcs: TemplateSet) -> TemplateSet:
-        """As `FurtherStage.templates`."""
+        """As `AddendStage.templates`."""
         return replace(arcs, word_vectors=self._whole_vectors()[0])
 
     def scorer(self, linear: LinearScorer, points: tuple[float, float]) -> VectorScorer:
-        """As `FurtherStage.scorer`."""
+        """As `AddendStage.scorer`."""
         return VectorScorer.after(linear, self._whole_vectors()[1].with_points(*points))
 
     def _whole_vectors(self) -> tuple[VectorTemplates, WordVectors]:
@@ -410,7 +410,7 @@ class VectorStage(FurtherStage):
     def continued(
         known: TemplateSet, arcs: TemplateSet, config: RunConfig, *, has_labels: bool
     ) -> TemplateSet | None:
-        """As `FurtherStage.continued`."""
+        """As `AddendStage.continued`."""
         networks = config.word_vectors.networks
         one, other = known.word_vectors, arcs.word_vectors
         if one is None or other is None:
@@ -420,13 +420,13 @@ class VectorStage(FurtherStage):
 
     @staticmethod
     def rounded(parser: Parser) -> dict[str, np.ndarray]:
-        """As `FurtherStage.rounded`."""
+        """As `AddendStage.rounded`."""
         vectors = vectors_of(parser.scorers)
         return {} if vectors is None else {"vectors": vectors.table}
 
     @staticmethod
     def sizes_of(parser: Parser, config: RunConfig) -> dict[str, tuple[int, ...]]:
-        """As `FurtherStage.sizes_of`."""
+        """As `AddendStage.sizes_of`."""
         if vectors_of(parser.scorers) is None:
             return {}
         networks = config.word_vectors.networks

@@ -1,4 +1,4 @@
-"""The scorers that may come after that of templates: their scores are added to those of parts."""
+"""The scorers that are added to templates: a parser has that of templates first, then these."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -7,12 +7,12 @@ from gpuparse.scorers.vectors import blending, stored
 from gpuparse.scorers.vectors.scorer import KIND, VectorScorer
 
 
-class FurtherScorer(NamedTuple):
-    """A kind of scorer, and the functions that need no scorer of it.
+class AddendKind(NamedTuple):
+    """What is done with a kind of scorer that is added to templates.
 
-    names, read: of a model folder; see `gpuparse.scorers.vectors.stored`.
-    difference, common, blended: see `gpuparse.scorers.vectors.blending`.
-    after: the scorer of given numbers, after one of templates.
+    arrays, facts, names, read: write it into a model folder, and read it; see
+    `gpuparse.scorers.vectors.stored`. difference, common, blended: sum several of them; see
+    `gpuparse.scorers.vectors.blending`. after: makes the scorer of some numbers and templates.
     """
 
     kind: str
@@ -26,8 +26,8 @@ class FurtherScorer(NamedTuple):
     after: Callable[..., VectorScorer]
 
 
-FURTHER_SCORERS = {
-    KIND: FurtherScorer(
+ADDENDS = {
+    KIND: AddendKind(
         KIND, stored.arrays, stored.facts, stored.names, stored.read, blending.difference,
         blending.common, blending.blended, VectorScorer.after,
     )
