@@ -187,7 +187,7 @@ class FeatureMapConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LearningConfig:
-    """How the arc weights are learned."""
+    """How the weights of arcs and labels are learned."""
 
     rule: str = _choice(
         "mira",
@@ -243,8 +243,8 @@ class LearningConfig:
     max_step: float | None = _key(
         None,
         "number",
-        "Largest step of one MIRA update (the aggressiveness C), null: no limit; C of"
-        " `passive-aggressive`; the learning rate of `conditional`.",
+        "Largest step size of one MIRA update (the aggressiveness C); null: no limit. With"
+        " `passive-aggressive` C, with `conditional` the learning rate.",
         above=0,
         optional=True,
     )

@@ -121,8 +121,8 @@ def write_checkpoint(
 class States:
     """The state of a trainer on the disk.
 
-    After an epoch it is written, unless that would take more than SHARE of the time. So what a kill
-    loses was learned in 1 / SHARE times the time that writing takes, and in the epoch at hand.
+    After an epoch it is written, unless writing would take more than SHARE of the time. A kill
+    loses the epoch at hand, and at most as many seconds as writing takes, divided by SHARE.
 
     Args: name: of the file.
     """
