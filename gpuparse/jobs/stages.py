@@ -12,7 +12,7 @@ from gpuparse.config import RunConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.tag_columns import FEATS, LEMMA, UPOS, XPOS, Column, read_column, with_columns
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError, DataError, ModelError, one_line
+from gpuparse.errors import ConfigError, DataError, ModelError, one_line, option
 from gpuparse.evaluation.reports import WORD_MEASURES
 from gpuparse.evaluation.words import Hits, score_words
 from gpuparse.formats.text import text_chunk
@@ -151,7 +151,9 @@ def _with_learned(stage: Any, name: str, learned: Mapping[str, np.ndarray]) -> A
     for each, model in stage.models.items():
         found = learned.get(f"{name}.{each}")
         if found is None or found.dtype != np.float32 or found.shape != model.weights.shape:
-            raise ModelError(f"{name}.{each}: a damaged state; give --force to start again")
+            raise ModelError(
+                f"{name}.{each}: a damaged state; give {option('force', True)} to start again"
+            )
     return stage.with_models(
         {
             each: dataclasses.replace(model, learned=learned[f"{name}.{each}"])
