@@ -170,7 +170,6 @@ def unpack_stages(files: Mapping[str, bytes], folder: Path) -> Pipeline:
 
     Raises: ModelError: a file is damaged.
     """
-
     return Pipeline(*(unpack_stage(files[name], folder, name) if name in files else None
                       for name in FILES))  # fmt: skip
 

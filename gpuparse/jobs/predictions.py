@@ -142,7 +142,7 @@ class FoundArrays:
 
 
 def word_columns(treebank: Treebank, numbers: Iterable[int]) -> WordColumns:
-    """Columns of tables, as of `FoundArrays.columns`, with what some columns of a treebank have.
+    """Columns of tables as in `FoundArrays.columns`, with what some columns of a treebank have.
 
     Args: numbers: 1 to 5, FORM to FEATS; `_` is no value, except in FORM.
     """
@@ -257,7 +257,7 @@ class Result:
         return FoundArrays.of(self.found, self.names, self.kept, self.tag_probabilities)
 
     def columns(self, given: Collection[str] = ()) -> WordColumns:
-        """Columns of tables, as of `FoundArrays.columns`, after those that the stages filled in.
+        """Columns of tables as in `FoundArrays.columns`, after those that the stages filled in.
 
         Args: given: names of the table's columns.
         """

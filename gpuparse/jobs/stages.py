@@ -35,6 +35,7 @@ from gpuparse.pipeline import (
     load_stage,
     unpack_stage,
 )
+from gpuparse.sequences.model import SequenceModel
 from gpuparse.sequences.templates import load_sequence_templates
 from gpuparse.tagging.tagger import Tagger, learn_tagger
 from gpuparse.text.conllu import text_pieces
@@ -79,25 +80,25 @@ def sum_of_models(config: RunConfig) -> str:
     return sha256("\n".join(sums).encode()) if sums else ""
 
 
-def weights_of(stages: Pipeline) -> dict[str, np.ndarray]:
-    """The whole numbers of the weights of all stages, by `stage.model`."""
+def models_of(stages: Pipeline) -> dict[str, SequenceModel]:
+    """The models of all stages, by `stage.model`."""
     return {
-        f"{name}.{model}": found.weights
+        f"{name}.{key}": model
         for name in FILES
         if (stage := getattr(stages, name)) is not None
-        for model, found in stage.models.items()
+        for key, model in stage.models.items()
     }
+
+
+def weights_of(stages: Pipeline) -> dict[str, np.ndarray]:
+    """The whole numbers of the weights of all stages, by `stage.model`."""
+    return {name: model.weights for name, model in models_of(stages).items()}
 
 
 def learned_of(stages: Pipeline) -> dict[str, np.ndarray]:
-    """What they were rounded from, of the stages of which it is known."""
-    return {
-        f"{name}.{model}": found.learned
-        for name in FILES
-        if (stage := getattr(stages, name)) is not None
-        for model, found in stage.models.items()
-        if found.learned is not None
-    }
+    """What they were rounded from, of the models of which it is known."""
+    models = models_of(stages).items()
+    return {name: model.learned for name, model in models if model.learned is not None}
 
 
 def starts_of(

@@ -165,7 +165,7 @@ class SplitRules:
         return words
 
     def joined(self, other: "SplitRules") -> "SplitRules":
-        """These rules, and after them the others' that are new."""
+        """These rules, and after them the new ones of the other set."""
         known = set(self.rules)
         new = [rule for rule in other.rules if rule not in known]
         return SplitRules(self.rules + new, self.exceptions | other.exceptions)
