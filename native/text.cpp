@@ -220,10 +220,8 @@ GPUPARSE(int64_t) view_text(u32_1 characters, b8_1 spaces, i64_1 segments, u8_1 
     return at;
 }
 
-GPUPARSE(int64_t) open_gaps(const TextView* view, b8_2 is_open, out_i64_1 places, out_b8_1 ends,
-                            out_b8_1 has_signs) {
-    if (!view || !is_view(*view) || places.n0 != view->codes.n0 || ends.n0 != places.n0 || has_signs.n0 != 1 ||
-        is_open.n0 != 2 || is_open.n1 != CLASSES * CLASSES)
+GPUPARSE(int64_t) open_gaps(const TextView* view, b8_2 is_open, out_i64_1 places, out_b8_1 ends) {
+    if (!view || !is_view(*view) || places.n0 != view->codes.n0 || ends.n0 != places.n0 || is_open.n0 != 2 || is_open.n1 != CLASSES * CLASSES)
         return BAD_SHAPE;
     Arena arena;
     const ClassRuns runs(*view, arena);
@@ -231,7 +229,6 @@ GPUPARSE(int64_t) open_gaps(const TextView* view, b8_2 is_open, out_i64_1 places
     const int64_t n = view->codes.n0;
     const uint8_t* classes = view->classes.data;
     const uint8_t* is_visible = view->is_visible.data;
-    const uint32_t* lower = view->lower.data;
     // Beside a space the class of a digit is how many of them are in a row.
     const auto number_class = [&](int64_t i) {
         const int64_t length = runs.lengths[runs.of[i]];
@@ -239,12 +236,9 @@ GPUPARSE(int64_t) open_gaps(const TextView* view, b8_2 is_open, out_i64_1 places
         return FIRST_NUMBER - 1 + (length < LONGEST_NUMBER ? length : LONGEST_NUMBER);
     };
     int64_t count = 0;
-    bool found = false;
     for (int64_t p = 0; p < n; ++p) {
         ends.data[p] = is_visible[p];
         if (!is_visible[p] || p + 1 >= n) continue;
-        const uint32_t one = lower[p], two = lower[p + 1];
-        found |= one == '@' || (one == ':' && two == '/') || (one == 'w' && two == '.');
         if (is_visible[p + 1]) {
             ends.data[p] = false;
             if (is_open.data[classes[p] * CLASSES + classes[p + 1]]) places.data[count++] = p;
@@ -254,7 +248,6 @@ GPUPARSE(int64_t) open_gaps(const TextView* view, b8_2 is_open, out_i64_1 places
                 places.data[count++] = p;
         }
     }
-    has_signs.data[0] = found;
     return count;
 }
 
@@ -331,4 +324,123 @@ GPUPARSE(int64_t) find_cases(const TextView* view, const TextTokens* tokens, u64
         if (at < hashes.n0 && hashes.data[at] == hash) cases.data[t] = kinds.data[at];
     }
     return OK;
+}
+
+// The best tags of the positions at `places`, by values of fields; any tag is a candidate.
+static int64_t find_tags(const SequenceModel* model, const SequenceTemplates* templates, u32_2 values,
+                         i64_1 places, i64_1 starts, int32_t* tags, Arena& arena) {
+    const int64_t n = places.n0, width = templates->keys.n0;
+    uint32_t* features = arena.take<uint32_t>(n * width);
+    const int64_t* no_candidates = arena.take_zeros<int64_t>(n + 1);
+    if (arena.failed()) return NO_MEMORY;
+    const int64_t status = sequence_features(templates, values, places, {features, n, width});
+    if (status != OK) return status;
+    const SequenceBatch batch{{features, n, width}, starts, {no_candidates, n + 1}, {nullptr, 0}};
+    return find_sequences(model, &batch, {tags, n});
+}
+
+// Sets `ends` at those of the `places` where the model of gaps separates.
+static int64_t decide_gaps(const TextTokenizer& tokenizer, const TextView& view, i64_1 places, uint8_t* ends,
+                           Arena& arena) {
+    const int64_t n_fields = tokenizer.gap_fields.n0, n_segments = view.starts.n0;
+    uint32_t* values = arena.take<uint32_t>(n_fields * view.codes.n0);
+    int64_t* starts = arena.take<int64_t>(n_segments + 1);
+    int32_t* tags = arena.take<int32_t>(places.n0);
+    if (arena.failed()) return NO_MEMORY;
+    for (int64_t s = 0, g = 0; s <= n_segments; ++s) {
+        while (g < places.n0 && (s == n_segments || places.data[g] < view.starts.data[s])) ++g;
+        starts[s] = g;
+    }
+    int64_t status = gap_fields(&view, places, tokenizer.gap_fields, tokenizer.lexicon,
+                                {values, n_fields, view.codes.n0});
+    if (status != OK) return status;
+    status = find_tags(tokenizer.gaps, tokenizer.gap_templates, {values, n_fields, view.codes.n0}, places,
+                       {starts, n_segments + 1}, tags, arena);
+    for (int64_t g = 0; status == OK && g < places.n0; ++g) ends[places.data[g]] = tags[g] == CUT;
+    return status;
+}
+
+// Sets `is_end` of all tokens by the model of sentence ends.
+static int64_t decide_ends(const TextTokenizer& tokenizer, const TextView& view, const TextTokens& tokens,
+                           const int64_t* segments, uint8_t* is_end, Arena& arena) {
+    const int64_t n = tokens.first.n0, n_fields = tokenizer.end_fields.n0, n_columns = n + AROUND * tokens.starts.n0;
+    uint8_t* cases = arena.take<uint8_t>(n);
+    int64_t* columns = arena.take<int64_t>(n);
+    uint32_t* values = arena.take_filled<uint32_t>(n_fields * n_columns, 1);
+    int32_t* tags = arena.take<int32_t>(n);
+    if (arena.failed()) return NO_MEMORY;
+    for (int64_t t = 0; t < n; ++t) columns[t] = AROUND * (segments[t] + 1) + t;
+    int64_t status = find_cases(&view, &tokens, tokenizer.hashes, tokenizer.kinds, {cases, n});
+    if (status != OK) return status;
+    status = token_fields(&view, &tokens, tokenizer.end_fields, {cases, n}, {columns, n}, {values, n_fields, n_columns});
+    if (status != OK) return status;
+    status = find_tags(tokenizer.ends, tokenizer.end_templates, {values, n_fields, n_columns}, {columns, n},
+                       tokens.starts, tags, arena);
+    for (int64_t t = 0; status == OK && t < n; ++t) is_end[t] = tags[t] == END;
+    return status;
+}
+
+GPUPARSE(int64_t) split_text(const TextTokenizer* tokenizer, u32_1 characters, b8_1 spaces, i64_1 segments,
+                             u8_1 known, bool of_segments, out_i64_2 tokens, out_b8_2 flags) {
+    const int64_t n = characters.n0, n_segments = segments.n0, room = n + VIEW_MARGIN * (n_segments + 1);
+    if (!tokenizer || !tokenizer->ends || !tokenizer->end_templates ||
+        (tokenizer->gaps && !tokenizer->gap_templates) || (known.n0 && known.n0 != n) || tokens.n0 != 3 ||
+        tokens.n1 != n || flags.n0 != 2 || flags.n1 != n)
+        return BAD_SHAPE;
+    const auto are_pairs = [](const b8_2& pairs) { return !pairs.n0 || (pairs.n0 == 256 && pairs.n1 == 256); };
+    if (!are_pairs(tokenizer->ending_pairs) || !are_pairs(tokenizer->beginning_pairs)) return BAD_SHAPE;
+    Arena arena;
+    uint32_t *codes = arena.take<uint32_t>(room), *lower = arena.take<uint32_t>(room);
+    uint8_t *classes = arena.take<uint8_t>(room), *is_visible = arena.take<uint8_t>(room);
+    uint8_t *is_blank = arena.take<uint8_t>(room), *ends = arena.take<uint8_t>(room);
+    int64_t *source = arena.take<int64_t>(room), *places = arena.take<int64_t>(room);
+    int64_t *view_starts = arena.take<int64_t>(n_segments), *starts = arena.take<int64_t>(n_segments + 1);
+    int64_t *first = arena.take<int64_t>(room), *last = arena.take<int64_t>(room);
+    int64_t* of_segment = arena.take<int64_t>(room);
+    uint8_t* closing = arena.take<uint8_t>(room);
+    if (arena.failed()) return NO_MEMORY;
+    const int64_t size = view_text(characters, spaces, segments, tokenizer->class_of, tokenizer->lower_of,
+                                   tokenizer->blanks, {codes, room}, {lower, room}, {classes, room},
+                                   {is_visible, room}, {is_blank, room}, {source, room}, {places, n},
+                                   {view_starts, n_segments});
+    if (size < 0) return size;
+    const TextView view{{codes, size}, {lower, size}, {classes, size}, {is_visible, size}, {is_blank, size},
+                        {view_starts, n_segments}};
+    int64_t n_gaps = open_gaps(&view, tokenizer->is_open, {places, size}, {ends, size});
+    if (n_gaps < 0) return n_gaps;
+    if (known.n0) {
+        int64_t n_open = 0;
+        for (int64_t g = 0; g < n_gaps; ++g)
+            if (!known.data[source[places[g]]]) places[n_open++] = places[g];
+        n_gaps = n_open;
+        for (int64_t p = 0; p < size; ++p)
+            if (is_visible[p] && known.data[source[p]]) ends[p] = known.data[source[p]] == 2;
+    }
+    int64_t status = tokenizer->gaps && n_gaps ? decide_gaps(*tokenizer, view, {places, n_gaps}, ends, arena) : OK;
+    if (status != OK) return status;
+    const int64_t count = find_tokens(&view, {ends, size}, {first, size}, {last, size}, {of_segment, size},
+                                      {starts, n_segments + 1}, {closing, size});
+    if (count <= 0) return count;
+    uint8_t *is_end = flags.data, *may_split = flags.data + n;
+    memset(is_end, 0, (size_t)count);
+    const TextTokens found{{first, count}, {last, count}, {starts, n_segments + 1}};
+    if (!of_segments) status = decide_ends(*tokenizer, view, found, of_segment, is_end, arena);
+    if (status != OK) return status;
+    for (int64_t s = 1; s <= n_segments; ++s)
+        if (starts[s]) is_end[starts[s] - 1] = 1;
+    for (int64_t t = 0; t < count; ++t) {
+        if (!is_end[t] || !tokenizer->keeps_closing || of_segments) continue;
+        while (t + 1 < count && closing[t + 1]) is_end[t++] = 0;
+        is_end[t] = 1;
+    }
+    const auto has = [&](const b8_2& pairs, int64_t p) {
+        return pairs.n0 && pairs.data[256 * (lower[p] & 255) + (lower[p + 1] & 255)];
+    };
+    for (int64_t t = 0; t < count; ++t) {
+        tokens.data[t] = source[first[t]];
+        tokens.data[n + t] = source[last[t] - 1] + 1;
+        tokens.data[2 * n + t] = of_segment[t];
+        may_split[t] = has(tokenizer->ending_pairs, last[t] - 2) || has(tokenizer->beginning_pairs, first[t]);
+    }
+    return count;
 }

@@ -9,6 +9,8 @@ namespace gpuparse {
 
 constexpr int64_t VIEW_MARGIN = 8;  // places without a character around each segment
 constexpr uint32_t SPACE_CODE = 0x20;
+constexpr int32_t CUT = 1, END = 1;  // tags: a token ends with the gap, a sentence with the token
+constexpr int64_t AROUND = 4;  // columns of fields without a token around each segment
 // Classes of gpuparse/text/characters.py.
 constexpr int64_t CLASSES = 128;
 constexpr uint8_t DIGIT = 2, FIRST_NUMBER = 23, LONGEST_NUMBER = 7, UPPER_FIRST = 30, UPPER_LAST = 31;

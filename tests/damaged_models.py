@@ -31,6 +31,7 @@ from gpuparse.sequences.templates import parse_sequence_templates
 from gpuparse.text.boundaries import CLASSES, open_places
 from gpuparse.text.boundaries import FIELDS as GAP_FIELDS
 from gpuparse.text.sentences import FIELDS, Tokens
+from gpuparse.text.tokenizer import TextTokenizer
 from gpuparse.text.views import TextView
 from tests.samples import random_sentences, treebank_of
 from tests.vectors import random_plan, random_weights
@@ -141,7 +142,7 @@ def arguments_of(name: str, random: np.random.Generator) -> list[Any]:
         given = of_scores(random)
     elif any(argument.type == "Chains" for argument in arguments):
         given = of_chains(random)
-    elif any(argument.type == "TextView" for argument in arguments) or name == "view_text":
+    elif name == "view_text" or any(a.type in ("TextView", "TextTokenizer") for a in arguments):
         given = of_views(name, random)
     elif any(argument.type in ("SequenceModel", "SequenceTemplates") for argument in arguments):
         given = of_sequences(name, random)
@@ -342,6 +343,25 @@ def of_views(name: str, random: np.random.Generator) -> dict[str, Any]:
         }  # fmt: skip
     n_places = len(view.codes)
     is_open = random.random((2, CLASSES**2)) < 0.7
+    if name == "split_text":
+        sequences = of_sequences(name, random)
+        model, templates = sequences["model"], sequences["templates"]
+        pairs = random.random((2, 256, 256)) < 0.5
+        tokenizer = TextTokenizer(
+            table.classes, table.lower, np.array([32]), is_open,
+            *((model, templates) if random.random() < 0.5 else (None, None)), np.array([1, 3]),
+            np.arange(5, dtype=np.uint64), model, templates, np.array([0, 16]),
+            np.arange(3, dtype=np.uint64), np.ones(3, np.uint8), bool(random.random() < 0.5),
+            *pairs,
+        )  # fmt: skip
+        known = random.integers(0, 3, len(codes), dtype=np.uint8)
+        return {
+            "tokenizer": tokenizer, "characters": codes, "spaces": spaces, "segments": segments,
+            "known": known if random.random() < 0.5 else None,
+            "of_segments": bool(random.random() < 0.5),
+            "tokens": np.empty((3, len(codes)), np.int64),
+            "flags": np.empty((2, len(codes)), np.bool_),
+        }  # fmt: skip
     places, ends = open_places(view, is_open, keeps_addresses=False)
     tokens = Tokens(view, ends)
     fields = GAP_FIELDS if name == "gap_fields" else FIELDS
@@ -349,7 +369,7 @@ def of_views(name: str, random: np.random.Generator) -> dict[str, Any]:
     return of_places | {
         "view": view, "tokens": tokens, "is_open": is_open, "ends": ends,
         "places": np.empty(n_places, np.int64) if name == "open_gaps" else places.copy(),
-        "has_signs": np.empty(1, np.bool_), "fields": np.arange(len(fields)),
+        "fields": np.arange(len(fields)),
         "lexicon": np.sort(random.integers(0, 99, 5, dtype=np.uint64)),
         "values": np.empty(
             (len(fields), n_places if name == "gap_fields" else len(tokens) + 12), np.uint32

@@ -36,6 +36,7 @@ _WEB = re.compile(
     rb"(?<![%(letter)s])(?:(?:https?|ftp)://|www\.[%(letter)s-]+\.)[!#-;=?-~\x80]*[%(letter)s_/=&#]"
     % {b"letter": _LETTER}
 )
+_SIGNS = re.compile(rb"@|://|www\.", re.IGNORECASE)
 _MAIL = re.compile(
     rb"(?<![%(letter)s._+%%-])[%(letter)s._+%%-]{1,64}@[%(letter)s-]+(?:\.[%(letter)s-]+)+"
     % {b"letter": _LETTER}
@@ -92,6 +93,11 @@ def _within_words() -> np.ndarray:
     return joined.reshape(-1)
 
 
+def has_address_signs(text: bytes) -> bool:
+    """Whether there may be addresses in a text."""
+    return _SIGNS.search(text) is not None
+
+
 def addresses(view: TextView) -> list[tuple[int, int]]:
     """Addresses of the web and of e-mail: the first place of each, and the one after it.
 
@@ -126,10 +132,8 @@ def open_places(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The places of gaps that the model decides, ascending; (P,) bool, token ends for certain."""
     places, ends = np.empty(len(view.codes), np.int64), np.empty(len(view.codes), np.bool_)
-    has_signs = np.empty(1, np.bool_)
-    n_gaps = native.call("open_gaps", view.struct, is_open, places, ends, has_signs)
-    places = places[:n_gaps]
-    if keeps_addresses and has_signs[0] and (found := addresses(view)):
+    places = places[: native.call("open_gaps", view.struct, is_open, places, ends)]
+    if keeps_addresses and (found := addresses(view)):
         is_decided = np.zeros(len(view.codes), np.bool_)
         for start, end in found:
             is_decided[start:end] = ends[end - 1] = True

@@ -74,17 +74,6 @@ class Tokens:
         """The tokens as the native library takes them."""
         return native.struct("TextTokens", self)
 
-    def ends_after_closing(self, is_end: np.ndarray) -> np.ndarray:
-        """(T,) bool: ends of sentences, those before closing marks moved to the last of these."""
-        if not self.is_closing.any():
-            return is_end
-        numbers = np.arange(len(self))
-        starts = np.where(self.is_closing, len(self), numbers)
-        following = np.minimum.accumulate(np.append(starts[1:], len(self))[::-1])[::-1]
-        moved = np.zeros(len(self), np.bool_)
-        moved[following[is_end] - 1] = True
-        return moved
-
 
 class KnownCases(NamedTuple):
     """How words were written in training.

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from gpuparse import array_file
+from gpuparse import array_file, native
 from gpuparse.array_file import check_names
 from gpuparse.cached import cached_property
 from gpuparse.data.columns import joined_names
@@ -23,13 +23,15 @@ from gpuparse.formats.text import TextChunk
 from gpuparse.limits import MAX_SENTENCE
 from gpuparse.sequences.model import (
     ARRAYS,
+    ModelArrays,
     SequenceModel,
     Sequences,
     candidate_lists,
     unpacked,
 )
+from gpuparse.sequences.templates import TemplateArrays
 from gpuparse.text import boundaries, sentences
-from gpuparse.text.boundaries import CLASSES, CUT, gap_fields, open_places, sequence_starts
+from gpuparse.text.boundaries import CLASSES, addresses, has_address_signs
 from gpuparse.text.characters import CharacterTable
 from gpuparse.text.conllu import (
     NEW_DOCUMENT,
@@ -40,7 +42,7 @@ from gpuparse.text.conllu import (
 )  # fmt: skip
 from gpuparse.text.multiword import SplitRules
 from gpuparse.text.sentences import END, KnownCases, Tokens
-from gpuparse.text.views import TextView
+from gpuparse.text.views import BLANK_CODES, TextView, field_numbers
 from gpuparse.threads import mapped
 
 FORMAT = 3
@@ -49,6 +51,7 @@ MAX_WORDS = 1_000  # of a sentence, unless the config says otherwise
 _GROUP = 1 << 15  # characters that are looked at together; no result depends on it
 _CACHED = 1 << 16  # forms whose rules are kept in memory
 _CACHED_LENGTH = 100  # characters of them
+OPEN, GOES_ON, ENDS = 0, 1, 2  # the models decide whether a token ends; none does; one does
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,19 +112,17 @@ class Tokenizer:
         group: "_Group",
         token_range: bool,
     ) -> bytes:
-        view = TextView.of_text(codes, spaces, group.starts, self.characters)
-        tokens = Tokens(view, self._token_ends(view))
-        if not len(tokens):
+        known = None
+        if self.keeps_addresses and has_address_signs(data.tobytes()):
+            view = TextView.of_text(codes, spaces, group.starts, self.characters)
+            known = np.zeros(len(codes), np.uint8)
+            for start, end in addresses(view):
+                known[view.source[start:end]] = GOES_ON
+                known[view.source[end - 1]] = ENDS
+        tokens = self._found(codes, spaces, group.starts, known, group.of_lines)
+        if not len(tokens.first):
             return b""
-        first, last = view.source[tokens.first], view.source[tokens.last - 1] + 1
-        splits, is_end = self._words_and_ends(tokens, first, last, codes, group.of_lines)
-        return write_tokens(
-            data,
-            _table(
-                tokens, is_end, offsets[first], offsets[last], splits, group,
-                np.stack([first, last], axis=1) + group.character if token_range else None,
-            ),
-        )  # fmt: skip
+        return write_tokens(data, _table(tokens, offsets, group, token_range=token_range))
 
     def annotate(
         self, texts: Sequence[str], ends: Sequence[np.ndarray]
@@ -152,75 +153,81 @@ class Tokenizer:
         if not starts:
             return [(each, np.empty(0, np.bool_)) for each in found]
         joined = np.concatenate(codes)
-        view = TextView.of_text(
-            joined, are_spaces(joined), np.concatenate(starts), self.characters
-        )  # fmt: skip
-        cut = np.zeros(len(view.codes), np.bool_)
-        cut[view.places[np.concatenate(lasts)]] = True
-        tokens = Tokens(view, cut)
-        first, last = view.source[tokens.first], view.source[tokens.last - 1] + 1
-        splits, is_end = self._words_and_ends(tokens, first, last, joined)
+        known = np.full(len(joined), GOES_ON, np.uint8)
+        known[np.concatenate(lasts)] = ENDS
+        tokens = self._found(joined, are_spaces(joined), np.concatenate(starts), known)
         after = np.cumsum([len(of_text) for of_text in ends])  # tokens up to the end of each text
-        for token, words in splits.items():
+        for token, words in tokens.splits.items():
             text = int(np.searchsorted(after, token, side="right"))
             found[text][token - int(after[text]) + len(ends[text])] = words
-        return list(zip(found, np.split(is_end, after[:-1]), strict=True))
+        return list(zip(found, np.split(tokens.is_end, after[:-1]), strict=True))
 
-    def _words_and_ends(
-        self, tokens: Tokens, first: np.ndarray, last: np.ndarray, codes: np.ndarray,
-        of_segments: bool = False,
-    ) -> tuple[dict[int, list[str]], np.ndarray]:  # fmt: skip
-        """The words of multiword tokens by number, and (T,) bool: where sentences end.
+    def _found(
+        self, codes: np.ndarray, spaces: np.ndarray, starts: np.ndarray,
+        known: np.ndarray | None = None, of_segments: bool = False,
+    ) -> "_Found":  # fmt: skip
+        """The tokens of a text, their words, and where sentences end.
 
         Args:
-            first, last: (T,) the first character of each token, and the one after its last.
+            codes, spaces, starts: as `TextView.of_text` takes them.
+            known: (C,) uint8, of each character OPEN, GOES_ON or ENDS; None: all are open.
             of_segments: whether sentences end where segments do, and nowhere else.
         """
-        splits = self._splits(tokens, first, last, codes)
+        numbers, flags = np.empty((3, len(codes)), np.int64), np.empty((2, len(codes)), np.bool_)
+        size = native.call(
+            "split_text", self._struct, codes, spaces, starts, known, of_segments, numbers, flags
+        )
+        first, last, segments = numbers[:, :size]
+        is_end, may_split = flags[:, :size]
+
+        @functools.cache
+        def tokens() -> Tokens:  # most texts do not need them
+            view = TextView.of_text(codes, spaces, starts, self.characters)
+            ends = np.zeros(len(view.codes), np.bool_)
+            ends[view.places[last - 1]] = True
+            return Tokens(view, ends)
+
+        forms = {
+            t: codes[first[t] : last[t]].tobytes().decode("utf-32-le")
+            for t in may_split.nonzero()[0].tolist()
+        }
+        splits = self._splits(tokens, forms)
+        if size + sum(len(words) - 1 for words in splits.values()) > self.max_words:
+            self._cut_long(tokens(), splits, is_end)
+        return _Found(first, last, segments, is_end, splits)
+
+    @cached_property
+    def _struct(self) -> native.Struct:
+        """The tokeniser as the native library takes it."""
+        last, begin = self.rules.endings() if self.words else (set(), set())
+        lower = self.characters.lower
+        arrays = TextTokenizer(
+            self.characters.classes, lower, BLANK_CODES, self.is_open,
+            *_parts(self.gaps, boundaries.FIELDS), self.lexicon,
+            *_parts(self.ends, sentences.FIELDS), *self.cases, self.keeps_closing,
+            _pair_table(last, lower), _pair_table(begin, lower, first=True),
+        )  # fmt: skip
+        return native.struct("TextTokenizer", arrays)
+
+    def _cut_long(self, tokens: Tokens, splits: dict[int, list[str]], is_end: np.ndarray) -> None:
+        """Let sentences of more than `max_words` words end within."""
         sizes = np.ones(len(tokens), np.int64)
-        for token, words in splits.items():
-            sizes[token] = len(words)
-        return splits, self._sentence_ends(tokens, sizes, of_segments)
-
-    def _token_ends(self, view: TextView) -> np.ndarray:
-        """(P,) bool: whether a token ends with the place."""
-        places, ends = open_places(view, self.is_open, keeps_addresses=self.keeps_addresses)
-        if self.gaps is not None and len(places):
-            fields = gap_fields(view, places, self.gaps.templates.fields, self.lexicon)
-            features = self.gaps.templates.features(fields, places)
-            cuts = self.gaps.find(Sequences.open(features, sequence_starts(view, places)))
-            ends[places] = cuts == CUT
-        return ends
-
-    def _sentence_ends(self, tokens: Tokens, sizes: np.ndarray, of_segments: bool) -> np.ndarray:
-        """(T,) bool: whether a sentence ends with the token. sizes: (T,) its words."""
-        sequences = None
-        if of_segments:
-            is_end = np.zeros(len(tokens), np.bool_)
-        else:
-            sequences = self._sequences_of_ends(tokens)
-            is_end = self.ends.find(sequences) == END
-        is_end[tokens.starts[1:] - 1] = True
-        if self.keeps_closing and not of_segments:
-            is_end = tokens.ends_after_closing(is_end)
-        if sizes.sum() <= self.max_words:
-            return is_end
+        for token, found in splits.items():
+            sizes[token] = len(found)
         words = np.concatenate([[0], np.cumsum(sizes)])  # before each token
         ends = np.flatnonzero(is_end)
         starts = np.concatenate([[0], ends[:-1] + 1])
         is_long = words[ends + 1] - words[starts] > self.max_words
-        of_segment = tokens.segments[starts]
-        if sequences is None and is_long.any():
-            sequences = self._sequences_of_ends(tokens)
+        if not is_long.any():
+            return
+        of_segment, sequences = tokens.segments[starts], self._sequences_of_ends(tokens)
         for segment in np.flatnonzero(np.bincount(of_segment[is_long])).tolist():
-            assert sequences is not None
             first = int(tokens.starts[segment])
             likely = self._likely_ends(tokens, sequences, first)
             here = is_long & (of_segment == segment)
             for start, end in zip(starts[here].tolist(), ends[here].tolist(), strict=True):
                 cuts = _cuts(words[start : end + 2], likely[start - first :], self.max_words)
                 is_end[start + cuts] = True
-        return is_end
 
     def _sequences_of_ends(self, tokens: Tokens) -> Sequences:
         """The features of sentence ends, a sequence for each segment."""
@@ -246,20 +253,17 @@ class Tokenizer:
             likely[:-1][tokens.is_closing[first + 1 : first + n]] = -np.inf
         return likely
 
-    def _splits(
-        self, tokens: Tokens, first: np.ndarray, last: np.ndarray, codes: np.ndarray
-    ) -> dict[int, list[str]]:
-        """The words of multiword tokens, by the number of the token."""
-        if self.words is None:
-            return {}
-        may = self._may_split(tokens).nonzero()[0].tolist()
-        forms = {t: codes[first[t] : last[t]].tobytes().decode("utf-32-le") for t in may}
+    def _splits(self, tokens: Callable[[], Tokens], forms: dict[int, str]) -> dict[int, list[str]]:
+        """The words of multiword tokens, by the number of the token.
+
+        Args: forms: of tokens that may be some, by their numbers.
+        """
         rules = [(t, fitting) for t, form in forms.items() if (fitting := self._fitting(form))]
-        if not rules:
+        if self.words is None or not rules:
             return {}
         at = np.array([t for t, _ in rules], np.int64)
         templates = self.words.templates
-        features = templates.features(tokens.fields(templates.fields), tokens.rows[at])
+        features = templates.features(tokens().fields(templates.fields), tokens().rows[at])
         chosen = self.words.find(choices(features, [fitting for _, fitting in rules]))
         return {
             t: self.rules.words(forms[t], tag - 1)
@@ -271,14 +275,6 @@ class Tokenizer:
     def _fitting(self) -> Callable[[str], list[int]]:
         fitting, cached = self.rules.fitting, functools.lru_cache(_CACHED)(self.rules.fitting)
         return lambda form: cached(form) if len(form) <= _CACHED_LENGTH else fitting(form)
-
-    @cached_property
-    def _may_split(self) -> Callable[[Tokens], np.ndarray]:
-        last, first = self.rules.endings()
-        lower = self.characters.lower
-        return functools.partial(
-            _may_split, _pair_table(last, lower), _pair_table(first, lower, first=True)
-        )
 
     @property
     def models(self) -> dict[str, SequenceModel]:
@@ -384,6 +380,52 @@ def _cases(arrays: dict[str, np.ndarray]) -> KnownCases:
     return KnownCases(hashes.view(np.uint64), kinds)
 
 
+class TextTokenizer(NamedTuple):
+    """As native/api/text.h has it."""
+
+    class_of: np.ndarray
+    lower_of: np.ndarray
+    blanks: np.ndarray
+    is_open: np.ndarray
+    gaps: ModelArrays | None
+    gap_templates: TemplateArrays | None
+    gap_fields: np.ndarray | None
+    lexicon: np.ndarray
+    ends: ModelArrays | None
+    end_templates: TemplateArrays | None
+    end_fields: np.ndarray | None
+    hashes: np.ndarray
+    kinds: np.ndarray
+    keeps_closing: bool
+    ending_pairs: np.ndarray
+    beginning_pairs: np.ndarray
+
+
+def _parts(
+    model: SequenceModel | None, fields: tuple[str, ...]
+) -> tuple[ModelArrays | None, TemplateArrays | None, np.ndarray | None]:
+    """A model, its templates, and the places of their fields among all."""
+    if model is None:
+        return None, None, None
+    templates = model.templates
+    return model.arrays, templates.arrays, field_numbers(fields, templates.fields)
+
+
+class _Found(NamedTuple):
+    """T tokens of a text.
+
+    first, last: (T,) int64, the first character and the one after the last. segments: (T,) int64.
+    is_end: (T,) bool, whether a sentence ends with the token.
+    splits: the words of multiword tokens, by the number of the token.
+    """
+
+    first: np.ndarray
+    last: np.ndarray
+    segments: np.ndarray
+    is_end: np.ndarray
+    splits: dict[int, list[str]]
+
+
 class _Group(NamedTuple):
     """Segments that are looked at together."""
 
@@ -420,31 +462,25 @@ def _groups(chunk: TextChunk) -> Iterator[_Group]:
         s = after
 
 
-def _table(
-    tokens: Tokens,
-    is_end: np.ndarray,
-    first: np.ndarray,
-    last: np.ndarray,
-    splits: dict[int, list[str]],
-    group: _Group,
-    characters: np.ndarray | None,
-) -> TokenTable:
-    """The tokens as they are written; `first` and `last` are byte offsets."""
-    ends = is_end.nonzero()[0]
+def _table(tokens: _Found, offsets: np.ndarray, group: _Group, *, token_range: bool) -> TokenTable:
+    """The tokens as they are written; offsets: of all characters in bytes."""
+    first, last = tokens.first, tokens.last
+    ends = tokens.is_end.nonzero()[0]
     starts = np.zeros(len(ends) + 1, np.int64)
     starts[1:] = ends + 1
     of_segment = tokens.segments[ends]
     numbers = np.arange(len(ends)) - of_segment.searchsorted(of_segment)  # within the segment
-    sizes = np.zeros(len(tokens) + 1, np.int64)
+    sizes = np.zeros(len(first) + 1, np.int64)
     words = []
-    for token, found in sorted(splits.items()):
+    for token, found in sorted(tokens.splits.items()):
         sizes[token + 1] = len(found)
         words += [word.encode() for word in found]
     return TokenTable(
-        first, last, starts,
+        offsets[first], offsets[last], starts,
         group.begins[of_segment] * (numbers == 0),  # 0 is NO_PARAGRAPH
         of_segment + group.segment, numbers + 1, sizes.cumsum(), *joined_names(words),
-        characters, group.ends_paragraph,
+        np.stack([first, last], axis=1) + group.character if token_range else None,
+        group.ends_paragraph,
     )  # fmt: skip
 
 
@@ -496,10 +532,3 @@ def _pair_table(pairs: set[str], lower: np.ndarray, *, first: bool = False) -> n
         else:
             table[:, low[0]] = True
     return table
-
-
-def _may_split(last: np.ndarray, first: np.ndarray, tokens: Tokens) -> np.ndarray:
-    """(T,) bool: whether some rule may fit a token, by its last or first two characters."""
-    low = tokens.view.lower.astype(np.uint8)
-    end, start = tokens.last - 1, tokens.first
-    return last[low[end - 1], low[end]] | first[low[start], low[start + 1]]

@@ -17,7 +17,7 @@ from gpuparse.text.characters import (
 
 MARGIN = 8  # places without a character around each segment
 SPACE = np.uint32(0x20)
-_BLANKS = np.array(sorted(BLANKS), np.int64)
+BLANK_CODES = np.array(sorted(BLANKS), np.int64)
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class TextView:
         is_visible, is_blank = np.empty(size, np.bool_), np.empty(size, np.bool_)
         places, starts = np.empty(len(codes), np.int64), np.empty(len(segments), np.int64)
         size = native.call(
-            "view_text", codes, spaces, segments, table.classes, table.lower, _BLANKS, shown, lower,
-            classes, is_visible, is_blank, source, places, starts,
+            "view_text", codes, spaces, segments, table.classes, table.lower, BLANK_CODES, shown,
+            lower, classes, is_visible, is_blank, source, places, starts,
         )  # fmt: skip
         return cls(
             shown[:size], lower[:size], classes[:size], is_visible[:size], is_blank[:size],

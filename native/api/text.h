@@ -1,7 +1,7 @@
 // Views of text, what is known of gaps between characters and of tokens, and tokens as CoNLL-U.
 #pragma once
 
-#include "types.h"
+#include "sequences.h"
 
 // T tokens in S sentences, none empty, with W words. What the arrays mean says gpuparse/text/conllu.py.
 struct TokenTable {
@@ -40,10 +40,8 @@ GPUPARSE(int64_t) view_text(u32_1 characters, b8_1 spaces, i64_1 segments, u8_1 
                             out_i64_1 starts);
 
 // Gaps that a model decides, by pairs of classes: is_open (2, 128 * 128) without and with a space. Fills places
-// (P,) before them, ascending; ends (P,), where tokens end for certain; has_signs (1,), whether there may be
-// addresses. Returns the number of gaps.
-GPUPARSE(int64_t) open_gaps(const TextView* view, b8_2 is_open, out_i64_1 places, out_b8_1 ends,
-                            out_b8_1 has_signs);
+// (P,) before them, ascending; ends (P,), where tokens end for certain. Returns the number of gaps.
+GPUPARSE(int64_t) open_gaps(const TextView* view, b8_2 is_open, out_i64_1 places, out_b8_1 ends);
 
 // Fields (F, P) of gaps after `places`, by numbers of fields. lexicon: ascending.
 GPUPARSE(int64_t) gap_fields(const TextView* view, i64_1 places, i64_1 fields, u64_1 lexicon, out_u32_2 values);
@@ -70,3 +68,32 @@ GPUPARSE(int64_t) token_fields(const TextView* view, const TextTokens* tokens, i
 // The kinds of words of tokens with a capital letter, by hashes, ascending; 0 for other tokens and words.
 GPUPARSE(int64_t) find_cases(const TextView* view, const TextTokens* tokens, u64_1 hashes, u8_1 kinds,
                              out_u8_1 cases);
+
+// A tokeniser: the tables and models that the functions above and of sequences.h take. `gaps` and its templates are
+// NULL where no gap is open. ending_pairs, beginning_pairs: (256, 256) by the low bytes of characters in lower case,
+// which pairs at the end and at the beginning of a token some rule of multiword tokens may fit; or (0, 0).
+struct TextTokenizer {
+    u8_1 class_of;
+    u32_1 lower_of;
+    i64_1 blanks;
+    b8_2 is_open;
+    const SequenceModel* gaps;
+    const SequenceTemplates* gap_templates;
+    i64_1 gap_fields;
+    u64_1 lexicon;
+    const SequenceModel* ends;
+    const SequenceTemplates* end_templates;
+    i64_1 end_fields;
+    u64_1 hashes;
+    u8_1 kinds;
+    bool keeps_closing;
+    b8_2 ending_pairs;
+    b8_2 beginning_pairs;
+};
+
+// The tokens of characters, as `view_text` takes them, all steps in one. known: (C,) of each character, 0 the models
+// decide, 1 no token ends there, 2 one does; or missing. of_segments: whether sentences end where segments do, and
+// nowhere else. tokens: (3, C) first characters, those after the last ones, segments. flags: (2, C) whether a
+// sentence ends with a token, and whether it may be a multiword token. Returns the number of tokens.
+GPUPARSE(int64_t) split_text(const TextTokenizer* tokenizer, u32_1 characters, b8_1 spaces, i64_1 segments,
+                             u8_1 known, bool of_segments, out_i64_2 tokens, out_b8_2 flags);

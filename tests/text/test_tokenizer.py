@@ -16,9 +16,14 @@ from gpuparse.data.synthetic import generate
 from gpuparse.errors import DataError, ModelError
 from gpuparse.evaluation.words import score_words
 from gpuparse.formats.text import stream_text, text_chunk
+from gpuparse.sequences.model import Sequences
+from gpuparse.text.boundaries import CUT, gap_fields, open_places, sequence_starts
 from gpuparse.text.conllu import surface_sentences, text_pieces
+from gpuparse.text.sentences import END, Tokens
 from gpuparse.text.tokenizer import FORMAT, Tokenizer
 from gpuparse.text.training import learn_tokenizer
+from gpuparse.text.views import TextView
+from tests.oracles import text as oracle
 from tests.strategies import some
 from tests.text.raw_texts import random_text
 
@@ -170,6 +175,43 @@ def test_chunks_and_threads_change_nothing(tokenizer, monkeypatch, most):
         assert b"".join(map(tokenizer.split, chunks)) == expected
     monkeypatch.setattr("gpuparse.text.tokenizer._GROUP", 50)
     assert tokenizer.split(text_chunk(text, "text"), threads=3) == expected
+
+
+@pytest.mark.parametrize("keeps_closing", [False, True])
+def test_one_call_finds_what_the_single_steps_find(tokenizer, keeps_closing):
+    draw, generator = random.Random(3), np.random.default_rng(3)
+    tokenizer = replace(tokenizer, keeps_closing=keeps_closing, is_open=tokenizer.is_open | True)
+    n_ends = n_tokens = 0
+    for number in range(some(300)):
+        text = random_text(draw) + '\n\nHe sang. "No!") she\'s 12 000. ' + random_text(draw)
+        chunk = text_chunk(text.encode(), "text")
+        given = chunk.codes, chunk.spaces, chunk.starts
+        known = generator.integers(0, 3, len(chunk.codes), dtype=np.uint8) if number % 2 else None
+        found = tokenizer._found(*given, known, of_segments=number % 5 == 0)
+        view = TextView.of_text(*given, tokenizer.characters)
+        places, cut = open_places(view, tokenizer.is_open, keeps_addresses=False)
+        if known is not None:
+            of_places = np.where(view.is_visible, known[view.source], 0)
+            places = places[of_places[places] == 0]
+            cut = np.where(of_places > 0, of_places == 2, cut)
+        templates = tokenizer.gaps.templates
+        fields = gap_fields(view, places, templates.fields, tokenizer.lexicon)
+        gaps = Sequences.open(templates.features(fields, places), sequence_starts(view, places))
+        cut[places] = tokenizer.gaps.find(gaps) == CUT
+        tokens = oracle.Tokens(view, cut)
+        of_model = Tokens(view, cut)
+        is_end = np.zeros(len(tokens), np.bool_)
+        if number % 5:
+            is_end = tokenizer.ends.find(tokenizer._sequences_of_ends(of_model)) == END
+        is_end[tokens.starts[1:] - 1] = True
+        if keeps_closing and number % 5:
+            is_end = tokens.ends_after_closing(is_end)
+        assert found.first.tolist() == view.source[tokens.first].tolist()
+        assert found.last.tolist() == (view.source[tokens.last - 1] + 1).tolist()
+        assert found.segments.tolist() == tokens.segments.tolist()
+        assert found.is_end.tolist() == is_end.tolist()
+        n_ends, n_tokens = n_ends + int(is_end.sum()), n_tokens + len(tokens)
+    assert 100 < n_ends < n_tokens / 2
 
 
 def test_places_of_tokens(tokenizer):

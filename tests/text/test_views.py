@@ -228,7 +228,7 @@ def test_ends_move_after_closing_marks_only(table):
     marks = [chr(view.codes[place]) for place in tokens.first]
     assert "".join(marks) == 'Ab.")c(d!)'
     is_end = np.array([mark in ".!" for mark in marks])
-    moved = tokens.ends_after_closing(is_end)
+    moved = oracle.Tokens(view, ends).ends_after_closing(is_end)
     # The quote has a space before it: it opens.
     assert [mark for mark, end in zip(marks, moved, strict=True) if end] == [".", ")"]
     assert moved.tolist().index(True) == 2
