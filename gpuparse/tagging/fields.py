@@ -17,11 +17,12 @@ import re
 import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from gpuparse.cached import SharedCache
-from gpuparse.data.tag_columns import FEATS, UPOS, XPOS
+from gpuparse.data.tag_columns import FEATS, FORM, UPOS, XPOS
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.sequences.templates import AFTER, BEFORE, MARGIN
@@ -73,6 +74,38 @@ def class_of_counts(counts: Mapping[str, int]) -> str:
     return (str(total) if total <= 3 else "") + "|".join(tag for _, tag in ranked[:4])
 
 
+class Words(NamedTuple):
+    """The words of a treebank, at P places with those of the edges of sentences.
+
+    ids, forms: of FORM, as `column_ids` reads it. firsts, counts: (S,) int64 words of sentences.
+    within: (W,) int64, the words before it in its sentence. places: (W,) int64.
+    rows: (P,) int64, 0 before a sentence and 1 behind it; of a word, its number in `ids` plus 2.
+    """
+
+    treebank: Treebank
+    ids: np.ndarray
+    forms: Sequence[str]
+    firsts: np.ndarray
+    counts: np.ndarray
+    within: np.ndarray
+    places: np.ndarray
+    rows: np.ndarray
+
+    @classmethod
+    def of(cls, treebank: Treebank) -> "Words":
+        """All words of a treebank."""
+        ids, forms = column_ids(treebank, FORM)
+        starts = treebank.word_starts
+        counts, firsts = starts[1:] - starts[:-1], starts[:-1]
+        within = np.arange(treebank.n_words) - firsts.repeat(counts)
+        edges = firsts + MARGIN * np.arange(1, 2 * len(counts), 2)  # of the first words
+        places = within + edges.repeat(counts)
+        rows = np.zeros(treebank.n_words + 2 * MARGIN * len(counts), np.int64)
+        rows[places] = ids + 2
+        rows[(edges + counts)[:, None] + _MARGINS] = 1
+        return cls(treebank, ids, forms, firsts, counts, within, places, rows)
+
+
 class WordFields:
     """Reads fields of a treebank's words.
 
@@ -86,46 +119,33 @@ class WordFields:
         self._forms = SharedCache(lambda: _Forms(self.fields, seen))
 
     def read(
-        self,
-        treebank: Treebank,
-        ids: np.ndarray,
-        forms: Sequence[str],
-        given: Mapping[str, np.ndarray] = {},
+        self, words: Words, given: Mapping[str, np.ndarray] = {}
     ) -> tuple[np.ndarray, np.ndarray]:
         """The values (F, P) uint32 of all fields, and the places of the words among them.
 
-        Args:
-            ids, forms: of FORM, as `column_ids` reads it.
-            given: values (W,) of some fields, in place of those that would be read.
+        Args: given: values (W,) of some fields, in place of those that would be read.
         Returns: as `SequenceTemplates.features` takes them.
         Cost: some microseconds for each distinct form, some nanoseconds for each word.
         """
-        starts = treebank.word_starts
-        counts, firsts = starts[1:] - starts[:-1], starts[:-1]
-        within = np.arange(treebank.n_words) - firsts.repeat(counts)
-        edges = firsts + MARGIN * np.arange(1, 2 * len(counts), 2)  # of the first words
-        places = within + edges.repeat(counts)
-        rows = np.zeros(treebank.n_words + 2 * MARGIN * len(counts), np.int64)
-        rows[places] = ids + 2
-        rows[(edges + counts)[:, None] + _MARGINS] = 1
         lock, known = self._forms.take()
         with lock:
-            by_form, letters = known.read(forms)
-        values = by_form.T.take(rows, axis=1)
+            by_form, letters = known.read(words.forms)
+        values = by_form.T.take(words.rows, axis=1)
         for row, field in self._others:
             if field in given:
-                words = given[field]
+                of_words = given[field]
             elif field in COLUMNS:
-                column, names = column_ids(treebank, COLUMNS[field])
-                words = np.array([value_of(name) for name in names], np.uint32)[column]
+                column, names = column_ids(words.treebank, COLUMNS[field])
+                of_words = np.array([value_of(name) for name in names], np.uint32)[column]
             elif field == "place":
-                words = np.minimum(within, 2) + 4
+                of_words = np.minimum(words.within, 2) + 4
             else:
-                words = _capitals(letters[ids], firsts, counts).repeat(counts)
-            values[row, places] = words
+                counts = words.counts
+                of_words = _capitals(letters[words.ids], words.firsts, counts).repeat(counts)
+            values[row, words.places] = of_words
         for field in given.keys() & self._of_form:
-            values[self.fields.index(field), places] = given[field]
-        return values, places
+            values[self.fields.index(field), words.places] = given[field]
+        return values, words.places
 
 
 class _Forms:

@@ -37,7 +37,7 @@ from gpuparse.sequences.tags import Tag, TagTable
 from gpuparse.sequences.templates import load_sequence_templates
 from gpuparse.tagging import dictionary
 from gpuparse.tagging.dictionary import Dictionary, combined, counted
-from gpuparse.tagging.fields import SeenTags, WordFields, is_field, value_of
+from gpuparse.tagging.fields import SeenTags, WordFields, Words, is_field, value_of
 from gpuparse.tagging.tagger import Tags
 
 if TYPE_CHECKING:
@@ -283,7 +283,7 @@ def _sequences(
         name: np.array([value_of(column.names[i]) for i in column.ids[words].tolist()], np.uint32)
         for name, column in zip(Tags._fields, tags, strict=True)
     }
-    values, places = fields.read(alone, *column_ids(alone, FORM), given)
+    values, places = fields.read(Words.of(alone), given)
     features = model.templates.features(values, places)
     return Sequences(features, alone.word_starts, *candidate_lists(candidates))
 

@@ -46,6 +46,7 @@ from gpuparse.tagging.dictionary import Dictionary, combined, counted, joined_ca
 from gpuparse.tagging.fields import (
     SeenTags,
     WordFields,
+    Words,
     is_field,
     seen_without_itself,
     value_of,
@@ -184,14 +185,14 @@ class Tagger:
         self, treebank: Treebank, *, with_probabilities: bool
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Numbers of the pairs and of the tags of `feats` of all words; probabilities of pairs."""
-        ids, forms = column_ids(treebank, FORM)
-        sequences = self._pairs_of(treebank, ids, forms)
+        words = Words.of(treebank)
+        sequences = self._pairs_of(words)
         pairs, probabilities = self.pairs.find(sequences), np.empty(0)
         if with_probabilities:
             probabilities = self.pairs.marginals(sequences, pairs)
         if not self.feats:
             return pairs, np.zeros(len(pairs), np.int32), probabilities
-        feats = self.feats.find(self._feats_of(treebank, pairs, ids, forms))
+        feats = self.feats.find(self._feats_of(words, pairs))
         return pairs, feats, probabilities
 
     @cached_property
@@ -201,13 +202,12 @@ class Tagger:
         most = sum(each.most for each in known)
         return min(_CHUNK, _CELLS // max(most, 1))
 
-    def _pairs_of(self, treebank: Treebank, ids: np.ndarray, forms: Sequence[str]) -> Sequences:
+    def _pairs_of(self, words: Words) -> Sequences:
         """The words for the model of pairs."""
-        values, places = self._of_pairs.read(treebank, ids, forms)
         return Sequences(
-            self.pairs.templates.features(values, places),
-            treebank.word_starts,
-            *joined_candidates(ids, self.words.candidates_of(forms)),
+            self.pairs.templates.features(*self._of_pairs.read(words)),
+            words.treebank.word_starts,
+            *joined_candidates(words.ids, self.words.candidates_of(words.forms)),
         )
 
     def losses(self, treebank: Treebank, *, threads: int = 1) -> Callable[[float], float] | None:
@@ -226,7 +226,7 @@ class Tagger:
         for piece in pieces_of(treebank.word_starts, self._chunk):
             part = part_of(treebank, *piece)
             start, end = treebank.word_starts[list(piece)]
-            pieces.append((self._pairs_of(part, *column_ids(part, FORM)), numbers[start:end]))
+            pieces.append((self._pairs_of(Words.of(part)), numbers[start:end]))
 
         def loss(scale: float) -> float:
             model = replace(self.pairs, scale=scale)
@@ -276,12 +276,11 @@ class Tagger:
         return self.feats is not None and "\t" in self.feats.table.tags[0][1]
 
     def _feats_of(
-        self, treebank: Treebank, pairs: np.ndarray, ids: np.ndarray, forms: Sequence[str],
-        seen: np.ndarray | None = None,
-    ) -> Sequences:  # fmt: skip
+        self, words: Words, pairs: np.ndarray, seen: np.ndarray | None = None
+    ) -> Sequences:
         """The words for the model of FEATS, under given pairs; `seen`: values of that field."""
         assert self.feats
-        keys, key_names = combined((ids, forms), (pairs, self._pair_names))
+        keys, key_names = combined((words.ids, words.forms), (pairs, self._pair_names))
         known = self._known_keys
         of_keys = [known.get(key) or self._know(key) for key in key_names]
         given = {
@@ -290,10 +289,9 @@ class Tagger:
                 np.array([value for _, value in of_keys], np.uint32)[keys] if seen is None else seen
             ),
         }  # fmt: skip
-        values, places = self._of_feats.read(treebank, ids, forms, given)
         return Sequences(
-            self.feats.templates.features(values, places),
-            treebank.word_starts,
+            self.feats.templates.features(*self._of_feats.read(words, given)),
+            words.treebank.word_starts,
             *joined_candidates(keys, [found for found, _ in of_keys]),
         )
 
@@ -456,7 +454,7 @@ def learn_tagger(
         SeenTags(lambda word: counts.get(word) or (start._seen(word) if start else None)),
     )
     seen = {"seen": seen_without_itself(lowers, upos, counts)}
-    values, places = fields.read(treebank, ids, forms, seen)
+    values, places = fields.read(Words.of(treebank), seen)
     lists = known.candidates_of(forms)
     common: Any = {
         "epochs": config.epochs, "rows": config.rows, "min_count": config.min_count,
@@ -521,9 +519,8 @@ def learn_tagger(
         counted(words_and_upos, feats), before._seen_feats_of if before else None
     )
     sequences = Tagger(model, known, untrained, *of_feats)._feats_of(
-        treebank, gold, ids, forms,
-        seen_without_itself(words_and_upos, feats, seen_feats),
-    )  # fmt: skip
+        Words.of(treebank), gold, seen_without_itself(words_and_upos, feats, seen_feats)
+    )
     learned = learn_sequences(
         sequences, gold_feats, feats_templates, feats_table, start=before.feats if before else None,
         watch=lambda done, note: watch(share + (1 - share) * done, f"FEATS, {note}"), **common,

@@ -13,11 +13,17 @@ from gpuparse.config.schema import LemmatizerConfig, TaggerConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.data.tag_columns import Column, with_columns
-from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError, ModelError
 from gpuparse.learning.temperatures import fit_tag_temperature
 from gpuparse.tagging.composition import composed
-from gpuparse.tagging.fields import SeenTags, WordFields, is_field, seen_without_itself, value_of
+from gpuparse.tagging.fields import (
+    SeenTags,
+    WordFields,
+    Words,
+    is_field,
+    seen_without_itself,
+    value_of,
+)
 from gpuparse.tagging.lemmatizer import LemmaRule, Lemmatizer, learn_lemmatizer, rule_of
 from gpuparse.tagging.tagger import FORMAT, Tagger, Tags, learn_tagger
 from tests.oracles import sequences as oracle
@@ -76,7 +82,7 @@ def test_the_same_bytes_come_back_and_learning_repeats(tagger, lemmatizer):
 
 def every_probability(tagger, treebank):
     """Of each word, the share of the sequences that have its pair, by enumeration."""
-    sequences = tagger._pairs_of(treebank, *column_ids(treebank, 1))
+    sequences = tagger._pairs_of(Words.of(treebank))
     read, found = oracle.Model(tagger.pairs.arrays), tagger.pairs.find(sequences)
     shares = []
     for s, start in enumerate(treebank.word_starts[:-1].tolist()):
@@ -196,7 +202,7 @@ def test_feats_that_were_never_seen_are_possible_for_new_words_alone():
     tagger = learn_tagger(as_treebank(rows), TAGGING, seed=1)
     again = Tagger.unpack(io.BytesIO(tagger.pack()), Path("x"))
     words = as_treebank("fot _ N n _\nmis _ N n _\n\n")
-    found = again._feats_of(words, np.zeros(2, np.int32), *column_ids(words, 1))
+    found = again._feats_of(Words.of(words), np.zeros(2, np.int32))
     tags = [again.feats.table.tags[k][1] for k in found.candidates.tolist()]
     n = found.candidate_starts[1]
     assert set(tags[:n]) == {"G=F|N=P", "G=M|N=S", "G=F|N=S|T=X", "G=F|N=S"}
@@ -295,7 +301,7 @@ def test_fields_are_what_they_are_said_to_be():
         "case": ["-UM"[0:2], "U", "d"], "seen": [None] * 3, "seen[:-1]": ["X", None, None],
         "seen.last": ["ADJ|VERB", None, None], "upos": ["A"] * 3, "feats": ["C"] * 3,
     }  # fmt: skip
-    values, places = WordFields(expected, seen).read(words, *column_ids(words, 1))
+    values, places = WordFields(expected, seen).read(Words.of(words))
     for row, (field, texts_) in zip(values, expected.items(), strict=True):
         assert is_field(field)
         assert row[places].tolist() == [value_of(text) for text in texts_], field
