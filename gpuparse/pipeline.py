@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuparse.array_file import facts_text, open_file, sha256
+from gpuparse.cached import cached_property
 from gpuparse.data.scanner import DEPREL, DEPS, HEAD, MISC
 from gpuparse.data.tag_columns import (
     FEATS,
@@ -107,7 +108,7 @@ class Pipeline:
     tagger: Tagger | None
     lemmatizer: Lemmatizer | None
 
-    @property
+    @cached_property
     def columns(self) -> tuple[int, ...]:
         """The numbers of the columns that it fills in, in order."""
         rows = (row for name, row in BEFORE_PARSER.items() if row.reads and getattr(self, name))
