@@ -16,9 +16,8 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.formats.paragraphs import ends_paragraph
 
 NO_PARAGRAPH, NEW_PARAGRAPH, NEW_DOCUMENT = 0, 1, 2
-_ESCAPES = {" ": "\\s", "\t": "\\t", "\r": "\\r", "\n": "\\n", "|": "\\p", "\\": "\\\\"}
 _ESCAPED = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
-_UNESCAPES = {escape[1]: character for character, escape in _ESCAPES.items()}
+_UNESCAPES = {"s": " ", "t": "\t", "r": "\r", "n": "\n", "p": "|", "\\": "\\"}
 _NEW = re.compile(r"#[ \t]*new(par|doc)\b")
 
 
@@ -57,11 +56,6 @@ def write_tokens(text: np.ndarray, table: TokenTable) -> bytes:
         written = np.empty(size, np.uint8)
         native.call("write_tokens", text, table, written)
     return written[:size].tobytes()
-
-
-def escaped(spaces: str) -> str:
-    """White space as it is written in MISC."""
-    return "".join(_ESCAPES.get(character, character) for character in spaces)
 
 
 def unescaped(value: str) -> str:
