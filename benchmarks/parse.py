@@ -30,7 +30,7 @@ from gpuparse.scorers.vectors.scorer import VectorScorer, vectors_of
 GATE = ("tests/test_model.py",)
 SETS = ("mcdonald-2005", "extended")
 _ROUNDS = 15  # of each stage of a part of a text
-GATHER = 0.32e-9  # seconds a gather from the first-level cache, the floor of scoring
+GATHER = 0.32e-9  # seconds per gather from the first-level cache, the floor of scoring
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> Report:
         "Floors: reading and writing, bytes.split on line and column ends and one join; scores, "
         f"every weight gathered from the first-level cache at {1e9 * GATHER} ns.",
     ]
-    columns = ["templates", "stage", "sentences/s", "us a sentence", "floor / time"]
+    columns = ["templates", "stage", "sentences/s", "us per sentence", "floor / time"]
     return Report("Parsing from file to file, one thread", columns, rows, notes)
 
 

@@ -47,7 +47,7 @@ def write_tokens(text: np.ndarray, table: TokenTable) -> bytes:
 
     Args: text: uint8, UTF-8.
     Raises: ValueError where the table does not fit the text.
-    Cost: 50 ns a token.
+    Cost: 50 ns per token.
     """
     room = 3 * len(text) + 40 * len(table.starts) + 64 * len(table.begins)  # mostly enough
     written = np.empty(room, np.uint8)
@@ -93,7 +93,7 @@ def surface_sentences(treebank: Treebank) -> Iterator[SurfaceSentence]:
     Where no token of a sentence has spaces in MISC, they are taken from `# text`, if it has the
     same characters.
 
-    Cost: 2 µs a word.
+    Cost: 2 µs per word.
     """
     data = treebank.data.tobytes()
     for start, end in treebank.spans.tolist():
