@@ -108,7 +108,7 @@ def eisner_sibling(batch: int, n: int) -> Work:
 
 
 def chu_liu_edmonds(batch: int, n: int) -> Work:
-    """Every arc is looked at once at least: a comparison. A step a word."""
+    """Every arc is looked at once at least: a comparison. A step per word."""
     return trees_from_scores(batch, n) + Work(0, batch * float(n) * n, 0, float(n))
 
 

@@ -1,4 +1,4 @@
-"""Tree search of a batch of 64 sentences: microseconds a sentence, ours and public peers."""
+"""Tree search of a batch of 64 sentences: microseconds per sentence, ours and public peers."""
 
 import argparse
 import importlib
@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> Report:
             root = "single" if single_root else "multi"
             rows.append([name, root, n, cpu, on_torch, other, *ratios, peer_name])
     columns = ["decoder", "root", "n", "cpu us", "torch us", "peer us", "x cpu", "x torch", "peer"]
-    return Report("Tree search, microseconds a sentence", columns, rows, notes)
+    return Report("Tree search, microseconds per sentence", columns, rows, notes)
 
 
 def _bind(

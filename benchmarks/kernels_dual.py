@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> Report:
             )  # fmt: skip
     columns = ["n", "parts", "certified %", "iterations", "median", "sentences/s", "x eisner"]
     notes = [
-        f"whole float32 scores, {HEADS} candidates a word, at most {MOST} iterations, "
+        f"whole float32 scores, {HEADS} candidates per word, at most {MOST} iterations, "
         f"{options.threads} thread(s), median of {options.repeats} rounds; public function.",
         "Scores: noise, and a bonus for the arcs of a planted tree; parts are independent noise.",
         "x eisner: times the first-order projective chart without pruning.",

@@ -1,4 +1,4 @@
-"""Projective search beyond the second order: microseconds a sentence, and times the first order."""
+"""Projective search beyond the second order: microseconds per sentence, and times first order."""
 
 import argparse
 from functools import partial
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> Report:
                 call = partial(search, of_arcs, lengths, backend="cpu")
                 again = search(of_arcs[:1], lengths[:1], backend="torch", **_first(search, n_batch))
                 if not call()[0][:1].equal(again[0]):
-                    raise AssertionError(f"the backends disagree on {name} with {k} heads a word")
+                    raise AssertionError(f"the backends disagree on {name} with {k} heads per word")
                 calls[name] = call
             seconds = median_times(calls, options)
             micro = {name: time / n_batch * 1e6 for name, time in seconds.items()}
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> Report:
         f"float32, normal random scores, {options.threads} thread(s), median of {options.repeats} "
         "rounds; public functions in native code, checks and dense scores of all parts included.",
     ]
-    return Report("Higher-order search, microseconds a sentence", columns, rows, notes)
+    return Report("Higher-order search, microseconds per sentence", columns, rows, notes)
 
 
 def _draw(rng: np.random.Generator, n_batch: int, n: int, words: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""The k best projective trees of a batch of 64 sentences: microseconds a sentence, and a peer's."""
+"""The k best projective trees of a batch of 64 sentences: microseconds per sentence; a peer's."""
 
 import argparse
 import importlib
@@ -76,11 +76,11 @@ def run(options: argparse.Namespace) -> Report:
     ]
     if not has_peer:
         notes.append("torch-struct left out: it is not installed.")
-    return Report("The k best projective trees, microseconds a sentence", columns, rows, notes)
+    return Report("The k best projective trees, microseconds per sentence", columns, rows, notes)
 
 
 def _check_textbook(arcs: np.ndarray, k: int, values: Tensor) -> float:
-    """Microseconds a sentence of the textbook loops, whose scores must be those."""
+    """Microseconds per sentence of the textbook loops, whose scores must be those."""
     begin = time.thread_time()
     found = [projective.eisner_kbest(sentence, k) for sentence in arcs[:IN_TEXTBOOK]]
     seconds = time.thread_time() - begin

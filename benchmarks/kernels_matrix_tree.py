@@ -1,4 +1,4 @@
-"""Sums over trees with crossing arcs, and k best ones: microseconds a sentence."""
+"""Sums over trees with crossing arcs, and k best ones: microseconds per sentence."""
 
 import argparse
 import importlib
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> Report:
             for kind in ("random", "near a tree"):
                 rows += _kbest_rows(n, single_root, kind, options)
     return Report(
-        "Sums over trees, and k best trees, microseconds a sentence", COLUMNS, rows, notes
+        "Sums over trees, and k best trees, microseconds per sentence", COLUMNS, rows, notes
     )
 
 

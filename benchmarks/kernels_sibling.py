@@ -1,4 +1,4 @@
-"""Second-order search of a batch of 64 sentences: microseconds a sentence, ours and a peer's."""
+"""Second-order search of a batch of 64 sentences: microseconds per sentence, ours and a peer's."""
 
 import argparse
 import importlib
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> Report:
     ]
     if not has_peer:
         notes.append("SuPar left out: it is not installed.")
-    return Report("Second-order search, microseconds a sentence", columns, rows, notes)
+    return Report("Second-order search, microseconds per sentence", columns, rows, notes)
 
 
 class SiblingTables(NamedTuple):

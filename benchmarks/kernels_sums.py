@@ -1,4 +1,4 @@
-"""Sums over projective trees, batches of 64 sentences: microseconds a sentence; and a peer."""
+"""Sums over projective trees, batches of 64 sentences: microseconds per sentence; and a peer."""
 
 import argparse
 import importlib
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> Report:
     ]
     if not has_peer:
         notes.append("The peer is left out: torch_struct is not installed.")
-    return Report("Sums over projective trees, microseconds a sentence", columns, rows, notes)
+    return Report("Sums over projective trees, microseconds per sentence", columns, rows, notes)
 
 
 def _require_agreement(arcs: Tensor, siblings: Tensor, lengths: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Losses with their gradients, and the check of the gold trees: microseconds a sentence."""
+"""Losses with their gradients, and the check of the gold trees: microseconds per sentence."""
 
 import argparse
 from functools import partial
@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> Report:
         "loss: of new scores, with the gradient; the check is a part of it.",
     ]
     rows = [row for n in SIZES for row in _rows(n, options)]
-    return Report("Losses, microseconds a sentence", COLUMNS, rows, notes)
+    return Report("Losses, microseconds per sentence", COLUMNS, rows, notes)
 
 
 def _rows(n: int, options: argparse.Namespace) -> list[list[object]]:

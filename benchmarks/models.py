@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> Report:
 
 
 def _stages(options: argparse.Namespace) -> Report:
-    """Microseconds a word of each stage, with one thread."""
+    """Microseconds per word of each stage, with one thread."""
     treebank = read_treebank(options.treebank)
     machine = this_machine()
     rows: list[list[object]] = []
@@ -125,7 +125,7 @@ def _stages(options: argparse.Namespace) -> Report:
         f"Floors: {machine.operations / 1e9:,.0f} billion multiplications of bytes a second,"
         f" {machine.bandwidth / 1e9:,.0f} GB/s from the second-level cache, both measured here.",
     ]
-    columns = ["model", "stage", "us a word", "floor", "time / floor"]
+    columns = ["model", "stage", "us per word", "floor", "time / floor"]
     return Report("Stages of a parse by word vectors", columns, rows, notes)
 
 

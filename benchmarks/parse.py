@@ -24,14 +24,13 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.model_folder import save_parser
 from gpuparse.parser import NOTHING_KNOWN, Parser
 from gpuparse.scorers.linear.arcs import arc_scores
-from gpuparse.scorers.linear.labels import label_ragged
 from gpuparse.scorers.native import sentences_of
 from gpuparse.scorers.vectors.scorer import VectorScorer, vectors_of
 
 GATE = ("tests/test_model.py",)
 SETS = ("mcdonald-2005", "extended")
 _ROUNDS = 15  # of each stage of a part of a text
-GATHER = 0.32e-9  # seconds a gather from the first-level cache, the floor of scoring
+GATHER = 0.32e-9  # seconds per gather from the first-level cache, the floor of scoring
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +66,7 @@ def run(options: argparse.Namespace) -> Report:
         "Floors: reading and writing, bytes.split on line and column ends and one join; scores, "
         f"every weight gathered from the first-level cache at {1e9 * GATHER} ns.",
     ]
-    columns = ["templates", "stage", "sentences/s", "us a sentence", "floor / time"]
+    columns = ["templates", "stage", "sentences/s", "us per sentence", "floor / time"]
     return Report("Parsing from file to file, one thread", columns, rows, notes)
 
 
@@ -110,11 +109,9 @@ def _stages(model: Parser, treebank: Treebank) -> Iterator[tuple[str, float, flo
     yield "scores", scores, _gathers(model, batch.lengths) * GATHER
     found = model.search(batch)
     heads, labels = found.heads, found.labels
-    labelling = _seconds(
-        lambda: label_ragged(
-            batch, heads, model.linear.label_plan, model.linear.label_weights, labels.copy()
-        )
-    )
+    plan, weights = model.linear.label_plan, model.linear.label_weights.array
+    given = sentences_of(batch), plan, weights, None, heads, None, labels.copy()
+    labelling = _seconds(lambda: native.call("label_batch", *given))
     both = _seconds(lambda: model.search(batch))
     yield "search, and all between", max(0.0, both - scores - labelling), None
     yield "labels", labelling, None

@@ -113,7 +113,7 @@ def run(options: argparse.Namespace) -> Report:
 
 
 def _stages(options: argparse.Namespace) -> Report:
-    """Microseconds a word of each stage; of these, of searches for the best sequence."""
+    """Microseconds per word of each stage; of these, of searches for the best sequence."""
     text = _input(options.treebank, read_treebank(options.treebank), TEXT) * options.copies
     machine = this_machine()
     rows: list[list[object]] = []
@@ -129,14 +129,14 @@ def _stages(options: argparse.Namespace) -> Report:
         f" after the other from the second-level cache ({machine.sectors / 1e9:.1f} billion a"
         " second, measured here).",
     ]
-    columns = ["model", "stage", "us a word", "search", "floor of search"]
+    columns = ["model", "stage", "us per word", "search", "floor of search"]
     return Report("Stages of a pipeline", columns, rows, notes)
 
 
 def _stages_of(
     folder: Path, chunk: TextChunk, searches: "_Searches", repeats: int
 ) -> list[tuple[str, float, float, float]]:
-    """Name of a stage, and microseconds a word: all, its search, the floor of that."""
+    """Name of a stage, and microseconds per word: all, its search, the floor of that."""
     stages, parser = load_stages(folder), load_parser(folder)
     tokenizer, tagger, lemmatizer = stages.tokenizer, stages.tagger, stages.lemmatizer
     if not (tokenizer and tagger and lemmatizer):

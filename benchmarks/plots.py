@@ -23,7 +23,7 @@ def can_plot() -> bool:
 def draw(report: Report, name: str, folder: Path) -> list[Path]:
     """Write NAME-by-n.svg and NAME-by-batch.svg for a report with the columns of a contest.
 
-    Microseconds a sentence, one panel a task, one line for everyone timed, the floor dashed. Of
+    Microseconds per sentence, one panel a task, one line for everyone timed, the floor dashed. Of
     sizes that were taken several times over, the most common one of the other kind is drawn.
 
     Args:
@@ -96,7 +96,7 @@ def _panel(axes: Any, title: str, rows: list[list[Any]], axis: int) -> None:
     axes.minorticks_off()
     axes.set_title(title, fontsize=9)
     axes.set_xlabel("words a sentence" if axis == N else "sentences a batch")
-    axes.set_ylabel("microseconds a sentence")
+    axes.set_ylabel("microseconds per sentence")
     axes.legend(fontsize=7)
 
 

@@ -57,4 +57,4 @@ def run(options: argparse.Namespace) -> Report:
         [file.suffix[1:], 1e6 * s / treebank.n_words, s / first] for file, s in seconds.items()
     ]
     notes = [f"{len(treebank):,} sentences, {treebank.n_words:,} words; loading the model included"]
-    return Report("Tables from file to file", ["format", "us a word", "x conllu"], rows, notes)
+    return Report("Tables from file to file", ["format", "us per word", "x conllu"], rows, notes)

@@ -123,7 +123,7 @@ def find_k_best_trees(
     Raises:
         ConfigError: no k best trees, or no sums, of this decoder; as `Parser.parse`.
         NoTreeError: as `Parser.parse`.
-    Cost: as `arc_scores`, the search for k trees and k times `best_labels`.
+    Cost: as `arc_scores`, the search for k trees and k times the search for labels.
     """
     _require_k_best(parser, k)
     if probabilities:

@@ -240,7 +240,7 @@ class Parser:
             ConfigError, ScoreError: a batch size or backend that does not exist; guides that are
                 missing, or that the parser has no use for; known heads of graphs.
             NoTreeError: a sentence has no tree with its known heads.
-        Cost: as `arc_scores`, the decoder and `best_labels` together.
+        Cost: as `arc_scores`, the decoder and the search for labels together.
         """
         batch = self.encode(treebank, guides) if batch is None else batch
         given = by_token(batch, known)

@@ -10,6 +10,7 @@ That treebank goes through the other stages; each replaces its columns and keeps
 import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,11 +35,11 @@ from gpuparse.errors import ModelError, did_you_mean, plural
 from gpuparse.files import replace_file
 from gpuparse.limits import MAX_ARRAYS_BYTES
 from gpuparse.model_folder import CONFIG, WEIGHTS, WHAT_MODELS_ARE, check_folder, sum_of_folder
+from gpuparse.sequences.learner import Watch, unwatched
 from gpuparse.tagging.fields import is_field
-from gpuparse.tagging.lemmatizer import Lemmatizer, learn_lemmatizer
-from gpuparse.tagging.tagger import Tagger, Tags, learn_tagger
+from gpuparse.tagging.lemmatizer import Lemmatizer
+from gpuparse.tagging.tagger import Tagger, Tags
 from gpuparse.text.tokenizer import MODELS, Tokenizer
-from gpuparse.text.training import learn_tokenizer
 
 ID = 0  # column
 
@@ -53,11 +54,11 @@ class StageRow(NamedTuple):
         reads, fills: numbers of columns; a stage that reads none splits text into words.
     Of stages of linear models of sequences:
         kind: has `unpack` and `pack`.
-        learn: from a treebank and the section of the config that has the name of the stage.
+        learner: the function of `learn`, with its module.
         gold: the names and numbers of the columns that it learns from; one must be filled.
         templates: of each model, the key of the config, and what a field is.
         result: what training says of it.
-        cost: microseconds a word of an epoch, on one thread, measured on French.
+        cost: microseconds per word of an epoch, on one thread, measured on French.
     """
 
     title: str
@@ -65,31 +66,48 @@ class StageRow(NamedTuple):
     reads: tuple[int, ...]
     fills: tuple[int, ...]
     kind: Any = None
-    learn: Callable[..., Any] | None = None
+    learner: str = ""
     gold: Mapping[str, int] = {}
     templates: Mapping[str, tuple[str, Callable[[str], bool]]] = {}
     result: Callable[[Any], str] | None = None
     cost: float = 0.0
 
+    def learn(
+        self, treebank: Treebank, section: Any, *, seed: int, watch: Watch = unwatched,
+        start: Any = None,
+    ) -> Any:  # fmt: skip
+        """Learn a stage from a treebank.
+
+        The learner is imported here, for parsing does not need it.
+
+        Args:
+            section: of the config, with the name of the stage. watch: is told the share that is
+                done. start: the stage to learn on from.
+        """
+        module, _, name = self.learner.rpartition(".")
+        learn = getattr(import_module(module), name)
+        return learn(treebank, section, seed=seed, watch=watch, start=start)
+
 
 STAGES = {
     TOKENIZER: StageRow(
-        "tokeniser", f"{TOKENIZER}.safetensors", (), (ID, FORM, MISC), Tokenizer, learn_tokenizer,
-        {}, {
+        "tokeniser", f"{TOKENIZER}.safetensors", (), (ID, FORM, MISC), Tokenizer,
+        "gpuparse.text.training.learn_tokenizer", {}, {
             "gaps": ("token_features", MODELS["gaps"]),
             "ends": ("sentence_features", MODELS["ends"]),
             "words": ("word_features", MODELS["words"]),
         }, lambda found: plural(len(found.rules.rules), "rule") + " of multiword tokens", 6.0,
     ),
     TAGGER: StageRow(
-        "tagger", f"{TAGGER}.safetensors", (FORM,), (UPOS, XPOS, FEATS), Tagger, learn_tagger,
-        {"UPOS": UPOS, "XPOS": XPOS},
+        "tagger", f"{TAGGER}.safetensors", (FORM,), (UPOS, XPOS, FEATS), Tagger,
+        "gpuparse.tagging.tagger.learn_tagger", {"UPOS": UPOS, "XPOS": XPOS},
         {"pairs": ("features", is_field), "feats": ("feats_features", is_field)},
         lambda found: plural(len(found.pairs.table), "pair") + " of UPOS and XPOS", 25.0,
     ),
     LEMMATIZER: StageRow(
         "lemmatiser", f"{LEMMATIZER}.safetensors", (FORM, UPOS, FEATS), (LEMMA,), Lemmatizer,
-        learn_lemmatizer, {"LEMMA": LEMMA}, {"rules": ("features", is_field)},
+        "gpuparse.tagging.lemmatizer.learn_lemmatizer", {"LEMMA": LEMMA},
+        {"rules": ("features", is_field)},
         lambda found: plural(len(found.rules), "rule"), 4.0,
     ),
     PARSER: StageRow(
@@ -119,7 +137,7 @@ class Pipeline:
 
         Args: keep: whether UPOS, XPOS, FEATS and lemmas that the treebank has are kept; parsing
             decides it by `gpuparse.jobs.options.ParseOptions.keep`.
-        Cost: about 15 microseconds a word of processor time.
+        Cost: about 15 microseconds per word of processor time.
         """
         return self._annotated(treebank, keep, threads, with_probabilities=False)[0]
 

@@ -34,7 +34,7 @@ inline bool has_unusable(const F* cells, int64_t count, F limit) {
 }
 
 // Whether an arc score of a sentence of n words is unusable in a cell that is read. Limits leave room
-// for sums of 4 scores a word.
+// for sums of 4 scores per word.
 template <class F>
 inline bool has_unusable_arcs(View2<const F> scores, int64_t n) {
     const F limit = (F)((double)largest_float<F>() / (double)(4 * (n + 1)));

@@ -2,7 +2,7 @@
 //
 // A feature's row of weights is its base row XOR a code: the base row is found from the words'
 // values, the code from direction and distance. The base row of two words is the XOR of one part
-// of each, which is hashed once a word.
+// of each, which is hashed once per word.
 #pragma once
 #include "api/scoring.h"
 #include "arena.h"
@@ -61,7 +61,7 @@ inline void visit_codes(const ArcPlan& plan, const Family& family, Visit visit) 
     if (family.second_codes >= 0) visit(plan.codes.data + family.second_codes * plan.codes.n1);
 }
 
-// What is computed once a word of a sentence, for an ArcPlan with S sides and F pair families.
+// What is computed once for each word of a sentence, for an ArcPlan with S sides and F pair families.
 struct ArcKeys {
     int64_t n, stride;       // words; nodes a row has room for
     uint32_t* side_key;      // (S, stride)
@@ -98,7 +98,7 @@ inline void fill_side(const Sentence& sentence, const Atom* atom, const Atom* en
     }
 }
 
-// Compute all that is computed once a word. absent: as `fill_side` has it, of heads that are inner
+// Compute all that is computed once per word. absent: as `fill_side` has it, of heads that are inner
 // siblings. Where memory runs out, the arena has failed.
 inline ArcKeys fill_arc_keys(const Sentence& sentence, const ArcPlan& plan, const RowMap& rows,
                              Arena& arena, bool absent = false) {

@@ -87,7 +87,7 @@ struct GrandSiblingItems {
 // blocks: as grand_sibling_starts() says, with a vector after them, each number with all scores that belong to the part; ends
 // (n_arcs,): of the modifier of each arc being the outermost one of its head on that side; -inf is
 // forbidden. n >= 1.
-// Cost: O(n^4) without pruning, O(n k^3 + n^2 k^2) with k heads a word and as many modifiers.
+// Cost: O(n^4) without pruning, O(n k^3 + n^2 k^2) with k heads per word and as many modifiers.
 template <class F>
 inline bool eisner_grand_sibling_sentence(const Candidates& candidates, Blocks<F> blocks, const F* ends,
                                           bool single_root, Arena& arena, int64_t* heads) {

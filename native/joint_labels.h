@@ -1,8 +1,8 @@
 // Labels found with the trees: the best label of every arc, from a line of one weight a label.
 //
 // A label template is conjoined with every label: its value finds a line of weights by the same keys
-// as an arc template's. Templates of one word without the distance are summed once a word and
-// direction; all others once an arc. Word vectors may add to the sums. The score of an arc's best label
+// as an arc template's. Templates of one word without the distance are summed once per word and
+// direction; all others once per arc. Word vectors may add to the sums. The score of an arc's best label
 // then takes part in the arc's score, whatever the decoder (Carreras 2007, section 2).
 #pragma once
 #include <math.h>

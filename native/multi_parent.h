@@ -1,4 +1,4 @@
-// Search for graphs with several heads a word by single changes (McDonald & Pereira 2006, section 3).
+// Search for graphs with several heads per word by single changes (McDonald & Pereira 2006, section 3).
 #pragma once
 
 #include <string.h>

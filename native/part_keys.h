@@ -1,7 +1,7 @@
 // Keys of the words of parts of three and four words, and the weight rows of a part.
 //
 // The feature of a template for a part is a hash: the XOR of one number for each word of the part,
-// which is hashed once a word. A part of four words costs three XORs then, and one row a template.
+// which is hashed once per word. A part of four words then costs three XORs, and one row per template.
 #pragma once
 #include "feature_rows.h"
 #include "part_provider.h"

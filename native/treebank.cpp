@@ -20,17 +20,6 @@ static bool word_starts_fit(i64_1 word_starts, int64_t n_words) {
     return are_starts(word_starts, n_words) && longest_sentence(word_starts) < INT32_MAX;
 }
 
-GPUPARSE(int64_t) check_tree(i32_1 heads) {
-    int64_t n = heads.n0;
-    for (int64_t m = 0; m < n; ++m)
-        if (heads.data[m] < 0) return 0;
-    Arena arena;
-    int32_t* scratch = arena.take<int32_t>(4 * (n + 1));
-    if (!scratch) return NO_MEMORY;
-    return number_in_preorder(heads.data, n, scratch, scratch + n + 1, scratch + 2 * (n + 1),
-                              scratch + 3 * (n + 1));
-}
-
 GPUPARSE(int64_t) mark_nonprojective(i32_1 heads, i64_1 word_starts, out_b8_1 marks) {
     if (!word_starts_fit(word_starts, heads.n0) || marks.n0 != heads.n0) return BAD_SHAPE;
     int64_t room = longest_sentence(word_starts) + 1;

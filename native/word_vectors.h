@@ -417,7 +417,7 @@ inline void fill_dots(const int16_t* a, Sums start, const int16_t* rows, int64_t
 }
 
 // Fill what words in between add, as `WordsBetween::fill`. Cost: P multiplications for each word and value
-// in the sentence, and a few additions an arc. Where memory runs out, the arena has failed.
+// in the sentence, and a few additions per arc. Where memory runs out, the arena has failed.
 template<int64_t SIZE>
 inline void fill_between(const SentenceVectors& nodes, Arena& arena, View2<uint32_t> by_head,
                          View2<uint32_t> by_modifier) {

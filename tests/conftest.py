@@ -64,7 +64,7 @@ def build_native() -> None:
         return
     script = Path(__file__).parents[1] / "native" / "build.py"
     if subprocess.run([sys.executable, script], check=False).returncode:
-        pytest.exit("native/build.py failed; its output stands above", returncode=3)
+        pytest.exit("native/build.py failed; see its output above", returncode=3)
     try:
         native.library()
     except NativeError as error:

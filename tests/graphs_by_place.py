@@ -1,4 +1,4 @@
-"""Random graphs with several heads a word, and arrays of them by place."""
+"""Random graphs with several heads per word, and arrays of them by place."""
 
 import random
 from typing import NamedTuple

@@ -19,16 +19,17 @@ from gpuparse.learning.trainer import Trainer
 from gpuparse.model_folder import load_parser, save_parser
 from gpuparse.parser import Parser
 from gpuparse.scorers.linear.arcs import arc_scores
-from gpuparse.scorers.linear.labels import all_label_scores, tree_label_scores
+from gpuparse.scorers.linear.labels import all_label_scores
 from gpuparse.scorers.tensors import as_tensors
 from gpuparse.scorers.vectors.scorer import vectors_of
-from gpuparse.scorers.vectors.scores import vector_arc_scores, vector_pair_scores
 from gpuparse.scorers.vectors.word_vectors import GROUP, check_vectors
 from tests.graphs_by_place import acyclic_graph, with_deps
+from tests.labels import tree_label_scores
 from tests.parsers import parser_with
 from tests.runs import changed, run_config
 from tests.samples import random_sentences, template_set_text, treebank_of
 from tests.test_model import trained
+from tests.vectors import vector_arc_scores, vector_pair_scores
 
 SECTION = """
 word_vectors:

@@ -22,11 +22,11 @@ from gpuparse.scorers.linear.arcs import arc_scores
 from gpuparse.scorers.linear.labels import all_label_scores
 from gpuparse.scorers.linear.siblings import sibling_scores
 from gpuparse.scorers.vectors.scorer import vectors_of
-from gpuparse.scorers.vectors.scores import vector_arc_scores
 from tests.oracles import brute_force
 from tests.parsers import parser_with
 from tests.samples import any_heads, random_sentences, template_set_text, treebank_of
 from tests.test_model import TEST, TRAIN, WITH_VECTORS, trained
+from tests.vectors import vector_arc_scores
 
 JOINT = parse_set(
     template_set_text(label=["m.form h.pos direction", "h.pos m.pos", "m.pos distance"]), "labels"

@@ -1,5 +1,7 @@
 """The law of the table of stages: a stage changes the columns that its row names, and no others."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -93,3 +95,12 @@ def test_a_stage_changes_only_the_columns_of_its_row(name, model, tmp_path, capf
 def test_the_columns_of_a_pipeline_are_those_of_its_rows(name, model):
     alone = Pipeline(**dict.fromkeys(FILES) | {name: getattr(load_stages(model), name)})
     assert alone.columns == tuple(sorted(STAGES[name].fills))
+
+
+def test_a_model_is_loaded_without_the_learner_of_the_tokeniser(model):
+    code = (
+        "import sys, gpuparse; gpuparse.load(sys.argv[1]).parse_text('She sings.')\n"
+        "print('gpuparse.text.tokenizer' in sys.modules, 'gpuparse.text.training' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code, model], capture_output=True, check=True)
+    assert found.stdout.split() == [b"True", b"False"]

@@ -6,9 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.features.word_vectors import FURTHER, VectorPlan
-from gpuparse.scorers.tensors import TensorBatch
+from gpuparse.scorers.native import sentences_of
+from gpuparse.scorers.tensors import AnyBatch, TensorBatch, as_arrays, as_tensors
 from gpuparse.scorers.vectors.scores import DeviceVectors, NodeVectors
 from gpuparse.scorers.vectors.word_vectors import (
     BETWEEN_TERMS,
@@ -281,6 +283,29 @@ def product(u: list[int], v: list[int], terms: Sequence[np.ndarray], at: int) ->
 def nodes_of(batch: TensorBatch, vectors: WordVectors) -> NodeVectors:
     """The vectors of the nodes of a batch, on its device."""
     return DeviceVectors(vectors, batch.values.device).nodes(batch)
+
+
+def vector_arc_scores(batch: AnyBatch, vectors: WordVectors, *, backend: str = "cpu") -> Tensor:
+    """(B, N, N) float64 whole scores of arcs; backend: "cpu" (native code) or "torch"."""
+    if backend == "torch":
+        return nodes_of(as_tensors(batch), vectors).arcs()
+    return _native_pairs(batch, vectors, 0)
+
+
+def vector_pair_scores(
+    kind: str, batch: AnyBatch, vectors: WordVectors, *, backend: str = "cpu"
+) -> Tensor:
+    """(B, N, N) float64 whole scores of pairs of a further kind, as `vector_arc_scores`."""
+    if backend == "torch":
+        return nodes_of(as_tensors(batch), vectors).pairs(kind)
+    return _native_pairs(batch, vectors, 1 + FURTHER.index(kind))
+
+
+def _native_pairs(batch: AnyBatch, vectors: WordVectors, kind: int) -> Tensor:
+    arrays = as_arrays(batch)
+    out = np.zeros((len(arrays), arrays.n_nodes, arrays.n_nodes))
+    native.call("score_vectors_batch", sentences_of(arrays), vectors, kind, out)
+    return torch.from_numpy(out)
 
 
 def labels_of_trees(nodes: NodeVectors, heads: Tensor) -> Tensor:

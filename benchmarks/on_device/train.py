@@ -16,7 +16,7 @@ features: mcdonald-2005
 data: {train: "synthetic:4000:1"}
 labels: {kind: none}
 """
-COLUMNS = ["config", "device", "batch size", "seconds an epoch", "sentences/s", "same bytes again"]
+COLUMNS = ["config", "device", "batch size", "seconds per epoch", "sentences/s", "same bytes again"]
 SENTENCES = 4000
 BATCH_SIZES = (32, 64, 256)
 EPOCHS = 3  # the difference to one is what counts

@@ -99,7 +99,7 @@ def _copy(names: Sequence[str], folder: Path, *, force: bool) -> None:
         raise ConfigError("\n".join(f"{e}: exists; give --force to replace it" for e in in_the_way))
     for name, target in targets.items():
         if name in bases and os.path.lexists(target):
-            say(f"{target}: left as it is, a base of the others")
+            say(f"{target}: left as it is; the copied configs extend it")
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
         with replace_file(target, force=force) as file:

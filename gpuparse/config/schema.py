@@ -521,8 +521,8 @@ class TaggerConfig:
     folds: int = _key(
         5,
         "integer",
-        "Folds of `data.train`; each is tagged by a tagger learned from the others, and the parser"
-        " learns from these tags; 1: the parser learns from the gold tags.",
+        "Folds of `data.train`; each is tagged by a tagger learned from all other folds, and the"
+        " parser learns from these tags; 1: the parser learns from the gold tags.",
         low=1,
         high=100,
     )

@@ -69,7 +69,7 @@ def treebank_from_bytes(
         max_line: longest line allowed, in bytes.
     Returns: the treebank, possibly of no sentences.
     Raises: DataError, whose text begins with file:line.
-    Cost: about 2 ns a byte; some 130 bytes a line beside the file's own bytes.
+    Cost: about 2 ns per byte; some 130 bytes per line beside the file's own bytes.
     """
     return _ConllReader(source, on_error, max_line).scan(text, at_end=True)
 

@@ -62,7 +62,7 @@ def read_graphs(treebank: Treebank) -> Graphs:
     Args: treebank: any; HEAD and DEPREL are not looked at.
     Returns: The arcs. A word has none where its DEPS is `_` or names empty nodes only.
     Raises: DataError: an item that cannot be read; as check_graphs tells it.
-    Cost: linear in the bytes of DEPS, about 40 ns an arc.
+    Cost: linear in the bytes of DEPS, about 40 ns per arc.
     """
     found = _scan(treebank)
     if len(found.faults):
@@ -100,7 +100,7 @@ def missing_graphs(treebank: Treebank) -> np.ndarray:
 
 
 def tree_graphs(treebank: Treebank) -> Graphs:
-    """The HEAD column as graphs: one arc a word, DEPREL its relation.
+    """The HEAD column as graphs: one arc per word, DEPREL its relation.
 
     Args:
         treebank: its heads are not checked (see check_trees); a word whose HEAD is no number has

@@ -50,7 +50,7 @@ def scan(text: bytes, max_line: int, *, stop_at_fault: bool) -> Scanned:
         text: whole sentences.
         max_line: longest line allowed, in bytes.
         stop_at_fault: return at the first fault; else leave out that sentence's words and go on.
-    Cost: about 1 ns a byte.
+    Cost: about 1 ns per byte.
     """
     n_lines = text.count(b"\n") + 1  # at most
     found = Scanned(

@@ -684,7 +684,7 @@ class Grammar:
         return Phrase(Word("who" if kind == "person" else "what", "PRON", "WP", ASKING))
 
     def far_question(self) -> Phrase:
-        """`What did Anna say that the dog ate?` The first word hangs from the last verb."""
+        """`What did Anna say that the dog ate?` The head of the first word is the last verb."""
         verb = self.pick(self.transitive)
         asked = self.question_word(verb)
         subject = self.noun_phrase(("person",), "Nom", 0)
@@ -753,7 +753,7 @@ def generate(n_sentences: int, seed: int) -> bytes:
         n_sentences: number of sentences; a longer treebank begins with a shorter one.
         seed: seed of the random numbers.
     Returns: the file's bytes, the same on every platform and version of Python.
-    Cost: some 10 microseconds a word.
+    Cost: some 10 microseconds per word.
     """
     # Of Python's generator only random() is promised never to change.
     grammar = Grammar(random.Random(seed).random)

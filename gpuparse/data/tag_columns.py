@@ -96,7 +96,7 @@ def with_columns(treebank: Treebank, columns: Mapping[int, Column]) -> Treebank:
     Args: columns: by number, 0 to 9, without gaps; texts without tabs and line ends.
     Raises: ValueError: columns with a gap, or that do not fit the words. IndexError: a number of
         no text.
-    Cost: some nanoseconds a word; when the bytes are first asked for, one copy of them.
+    Cost: some nanoseconds per word; when the bytes are first asked for, one copy of them.
     """
     numbers = sorted(columns)
     if numbers != list(range(numbers[0], numbers[-1] + 1)):

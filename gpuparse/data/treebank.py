@@ -216,7 +216,7 @@ def repeated(treebank: Treebank, comments: Sequence[Sequence[Sequence[str]]]) ->
     Returns: a treebank whose bytes are those of the copies; what is between sentences comes once,
         what the writer leaves out not at all. `lines` are those of the original.
     Raises: ValueError for a sentence without copies, or lists that do not fit the treebank.
-    Cost: one copy of the bytes for each; some microseconds a sentence.
+    Cost: one copy of the bytes for each; some microseconds per sentence.
     """
     if len(comments) != len(treebank) or not all(comments):
         raise ValueError(f"{len(comments)} lists of copies, some perhaps empty, do not fit")

@@ -15,14 +15,6 @@ from gpuparse.errors import DataError, plural
 SHOWN = 12  # most words that a message lists
 
 
-def is_tree(heads: Sequence[int] | np.ndarray) -> bool:
-    """Whether every word has a head in 0..n and every chain of heads ends in 0.
-
-    Args: heads (n,). Returns: True for n = 0 too. Cost: linear.
-    """
-    return bool(native.call("check_tree", _as_heads(heads)))
-
-
 def is_projective(heads: Sequence[int] | np.ndarray) -> bool:
     """Whether the tree has no non-projective arc; see nonprojective_arcs."""
     return not nonprojective_arcs(heads).any()

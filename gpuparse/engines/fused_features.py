@@ -224,7 +224,7 @@ class SentenceFeatures:
         return [Feature(t, v, self._weight(row)) for t, v, row in named if row >= 0]
 
     def _weight(self, row: int) -> int:
-        """The weight of a row; those of labels come after the others."""
+        """The weight of a row; those of labels come last."""
         weights, joint = self._linear.arcs.array[:, 0], self._linear.plans.joint
         if joint is None or row < len(weights):
             return int(weights[row])

@@ -70,7 +70,7 @@ def find_errors(gold: Treebank, system: Treebank, *, ignored: np.ndarray | None 
       gold tree is projective.
 
     A group by relation, length, distance or projectivity of arcs has other words in the system's
-    trees than in the gold trees: its recall is over the gold ones, its precision over the others.
+    trees than in the gold trees: its recall is over the gold ones, its precision over those found.
 
     Args:
         gold: the gold file; every word has a head and the heads of a sentence form a tree.

@@ -116,7 +116,7 @@ def score_trees(
     n_words = int(word_starts[-1])
     arrays = (gold_heads, system_heads, gold_labels, system_labels)
     if any(len(array) != n_words for array in arrays):
-        raise ValueError("heads and labels must have one entry a word")
+        raise ValueError("heads and labels must have one entry per word")
     keep = np.ones(n_words, bool) if scored is None else np.asarray(scored, bool)
     universal = universal_parts(label_names)
     head_right = gold_heads == system_heads

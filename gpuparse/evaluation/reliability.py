@@ -42,7 +42,7 @@ def misc_probabilities(treebank: Treebank, key: str) -> np.ndarray:
             relation, the head being given.
     Returns: (W,) float64 in 0..1; NaN where the word has no such key.
     Raises: DataError: a value that is no number from 0 to 1, or a key that a word has twice.
-    Cost: O(W), some microseconds a word.
+    Cost: O(W), some microseconds per word.
     """
     item = re.compile(rf"(?:^|\|){re.escape(key)}=([^|]*)")
     found = np.full(treebank.n_words, np.nan)

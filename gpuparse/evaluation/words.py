@@ -109,7 +109,7 @@ def score_words(gold: Treebank, system: Treebank, *, same_words: bool = False) -
             itself, tokens are not read, and the first three measures are left out.
     Returns: The measures by the names above, in that order.
     Raises: DataError: the texts differ, a form has only spaces, or heads are not trees.
-    Cost: 1 µs a word, and the product of the lengths of differing multiword tokens.
+    Cost: 1 µs per word, and the product of the lengths of differing multiword tokens.
     Source: Zeman et al. (2018), section 5, and the shared task's script. differs: the script
         refuses several roots in a sentence, and gives 0 where there is nothing to count.
     """
@@ -409,7 +409,7 @@ def align_words(gold: ScoredTokens, system: ScoredTokens) -> np.ndarray:
     Args: gold, system: tokens of the same text.
     Returns: int64 (W,), ascending apart from the -1.
     Raises: DataError: multiword tokens too long to align.
-    Cost: 0.3 µs a word, and the product of the words in differing multiword tokens.
+    Cost: 0.3 µs per word, and the product of the words in differing multiword tokens.
     """
     partner = np.full(len(gold.of_word), -1)
     starts, ends, multi = _as_lists(gold)

@@ -5,8 +5,8 @@ one arc is a *base row*, found from the words' values alone, and a *code*, found
 and distance alone; its weight row is base XOR code. The codes of a family are smaller than 16,
 so that all its weights for one pair of words lie within 16 consecutive rows: one cache line.
 
-    word families       look at the head alone, or at the modifier alone: summed once a word
-    pair families       look at both: base = head part XOR modifier part, each hashed once a word
+    word families       look at the head alone, or at the modifier alone: summed once per word
+    pair families       look at both: base = head part XOR modifier part, each hashed once per word
     between families    look at head, modifier and a word between: rows found by direct index;
                         of a field with very many values only the first are told apart
 
@@ -17,7 +17,7 @@ the place of the head; without a sibling, those of the root.
                         found by three shifts, or by hash where the values have too many bits
 
 The feature of a higher-order template for a part is a hash: the XOR of one number for each word of
-the part, which is hashed once a word from all that the template reads there. A part of four words
+the part, which is hashed once per word from all that the template reads there. A part of four words
 costs three XORs then, and one row of weights a template.
 
 A label template of finished trees reads one arc and the words around it; its key is a hash of all
@@ -300,7 +300,7 @@ def compile_joint_labels(templates: TemplateSet, vocabularies: Vocabularies) -> 
     """Compile the label templates of an expanded set for labels that are found with the trees.
 
     Templates of one word with the distance are pair families here, one side of them empty: word
-    families look at the direction at most, so that their lines are summed twice a word.
+    families look at the direction at most, so that their lines are summed twice per word.
 
     Raises: ConfigError: as `check_joint_templates`.
     """

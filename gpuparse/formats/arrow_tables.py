@@ -26,7 +26,7 @@ class TableRows(NamedTuple):
     """What was read of the R rows of a table.
 
     treebank: the sound rows with words; its `lines` are numbers of rows. counts: (R,) words of each
-    row, 0 for faulty ones. faults: what is wrong with the others, by row, in order, beginning with
+    row, 0 for faulty ones. faults: what is wrong with faulty rows, by row, in order, beginning with
     the index of the word, such as `[3]: expected a word, not None`.
     """
 

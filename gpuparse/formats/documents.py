@@ -23,7 +23,7 @@ class Documents(NamedTuple):
 
     text: their sentences, one document after the other; each begins with `# newdoc id = `, and each
     `# sent_id` with the identifier. counts: sentences of each document. faults: what is wrong with
-    the others, by number.
+    documents that are left out, by number.
     """
 
     text: bytes

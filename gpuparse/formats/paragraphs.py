@@ -29,7 +29,7 @@ def code_points(text: bytes) -> np.ndarray:
     """The code points of UTF-8 text: uint32.
 
     Raises: UnicodeDecodeError.
-    Cost: 1 to 2 ns a character.
+    Cost: 1 to 2 ns per character.
     """
     return np.frombuffer(text.decode().encode("utf-32-le"), np.uint32)
 
@@ -71,7 +71,7 @@ def segments(
             however long it is; no paragraph begins there.
     Returns: first characters, int64 (S,), ascending from 0; and whether a paragraph begins there,
         bool (S,), where the first segment is taken to do so. No segments of an empty text.
-    Cost: 10 ns a character.
+    Cost: 10 ns per character.
     """
     if not len(codes):
         return np.empty(0, np.int64), np.empty(0, np.bool_)

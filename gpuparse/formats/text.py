@@ -103,7 +103,7 @@ def stream_text(
     Yields: the chunks; an empty text has none. Faults after the last segment come in a chunk
         without text.
     Raises: DataError, whose text begins with file:line.
-    Cost: 15 ns a character; memory for two chunks.
+    Cost: 15 ns per character; memory for two chunks.
     """
     reader = _TextReader(source, start or TextPlace(), of_lines)
     yield from _chunks(reader, binary_file, chunk_bytes, on_error)

@@ -26,7 +26,7 @@ def stream_vertical(
         first_line: number of the first line in the whole file.
     Raises: DataError, whose text begins with file:line: a line is not UTF-8, has NUL, a tab or a
         carriage return in it, or more than 1 MB.
-    Cost: 0.5 µs a word; memory for a chunk and a sentence.
+    Cost: 0.5 µs per word; memory for a chunk and a sentence.
     """
     line_number, number, rest = first_line, 0, b""
     rows: list[str] = []  # of whole sentences, and of the one that goes on in the next block

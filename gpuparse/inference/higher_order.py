@@ -44,7 +44,7 @@ def eisner_grand_sibling(
         ScoreError: wrong shapes, types, lengths or values; an unknown backend.
         NoTreeError: a sentence, named by its index, has no tree without forbidden parts.
     Cost: O(n^4) time; in native code O(n^3) memory a sentence, and O(n^4) for the parts; with k
-    heads a word left, and as many modifiers, O(n k^3 + n^2 k^2).
+    heads per word left, and as many modifiers, O(n k^3 + n^2 k^2).
     Source: Koo & Collins 2010, Model 1; single root: Carreras 2007, section 2.1;
     differs: arcs, siblings and grandparents have scores of their own, an outermost modifier too.
     """

@@ -284,7 +284,7 @@ class DocWords:
         """(T,) int64, the head of each token, itself for the root.
 
         Blanks are attached to the word before them in their sentence, or to its first word; of a
-        sentence without words, the first token is the root and has the others.
+        sentence without words, the first token is the root, and the head of all other tokens.
         """
         tokens = np.arange(len(highest))
         starts = np.flatnonzero(self.begins)

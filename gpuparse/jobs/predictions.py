@@ -317,7 +317,7 @@ def _has(treebank: Treebank, text: str) -> bool:
 
 
 def uncertified(n_certified: int, n_sentences: int, *, in_misc: bool = True) -> str:
-    """The message about the number of certified trees; in_misc: whether MISC marks the others."""
+    """The message about the number of certified trees; in_misc: whether MISC marks the rest."""
     share = 100 * n_certified / max(1, n_sentences)
     said = (
         f"{n_certified:,} of {plural(n_sentences, 'tree')} ({share:.1f}%)"

@@ -189,16 +189,15 @@ def learn_stages(
     config, seed = _with_gold(config, treebank, tell), config.seed
 
     def stage(name: str, row: StageRow) -> Any:
-        given, learn, start = getattr(config, name), row.learn, starts.get(name)
+        given, start = getattr(config, name), starts.get(name)
         if given.model is not None:
             return load_stage(Path(given.model), name)
         if not given.learn:
             return None
-        assert learn
         assert row.result
 
         def learned() -> dict[str, np.ndarray]:
-            found = learn(treebank, given, seed=seed, watch=log.begin(row.title), start=start)
+            found = row.learn(treebank, given, seed=seed, watch=log.begin(row.title), start=start)
             state = learned_of(Pipeline(**_ALONE | {name: found}))
             file = {"file": np.frombuffer(found.pack(), np.uint8)}
             return file | (state if config.learning.keep_state else {})

@@ -19,7 +19,7 @@ INTERVAL = 10.0  # seconds between the lines of two epochs, where stderr is no t
 STAGE_INTERVAL = 60.0  # between two lines of a stage without epochs of its own
 _REDRAW = 0.1  # seconds between two drawings on a terminal
 
-# Microseconds a word on one thread, measured on French: what is expected of parts that have not
+# Microseconds per word on one thread, measured on French: what is expected of parts that have not
 # begun. What has been learned so far in a run says how much faster or slower its machine is.
 _PRUNING, _PRUNED = 40.0, 450.0  # of an epoch of a parser; of the marginals of all sentences
 _ARC_TEMPLATE = 0.5  # of an epoch of the first order, for each template

@@ -528,7 +528,8 @@ def _confusions(system: System, systems: Sequence[System]) -> str:
         return heading + "<p>No relation is wrong.</p>\n"
     note = (
         f"{total:,} words have another relation than in gold, whatever their heads. Rows: gold;"
-        f" columns: the system; the {CONFUSED} relations with most errors, the others together."
+        f" columns: the system; the {CONFUSED} relations with most errors, and all other"
+        " relations together."
     )
     return (
         f'{heading}<p class="note">{note}</p>\n<div class="row">{_matrix(errors, wrong)}'

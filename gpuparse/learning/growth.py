@@ -2,7 +2,7 @@
 
 New values and relations are numbered after those of the model, so that hashed features keep their
 rows. What is found by direct index is moved to its new place. No score of a sentence of old values
-changes: rows of new values begin with zeros, and new relations with the mean of the others, which
+changes: rows of new values begin with zeros, and new relations with the mean of the old ones, which
 is never above the best of them.
 """
 

@@ -1,7 +1,7 @@
 """Jackknifing: a training treebank gets tags and lemmas as a treebank that was not learned from.
 
 A tagger tags the treebank that it learned from too well. The treebank is cut into folds of
-consecutive sentences; each is tagged by a tagger that is learned from the others.
+consecutive sentences; each is tagged by a tagger that is learned from all other folds.
 """
 
 from collections.abc import Callable

@@ -29,7 +29,7 @@ def sentence_cells(lengths: np.ndarray, parts: PartSize) -> np.ndarray:
 
     Args:
         lengths: (S,) int64.
-        parts: those that have a cell each, as siblings do on a device. With at most k heads a word,
+        parts: those that have a cell each, as siblings on a device. With at most k heads per word,
             n k arcs share n heads: a part (g, h, m, s) is one of k g's, and of at most k n^2 / 2
             pairs of modifiers of one head.
     """

@@ -51,7 +51,7 @@ def learn_sequences(
         watch: is told the share that is done, and the share of wrong tags in the epoch.
         start: a model to learn on, which has `learned`, the same templates and rows, and the first
             tags of the table; None: from nothing. The average is that of the weights of now.
-    Cost: one search a sequence and epoch; 12 bytes a row.
+    Cost: one search per sequence and epoch; 12 bytes per row.
     """
     weights, sums = np.zeros(rows, np.float32), np.zeros(rows)
     known = known_features(sequences.features, min_count)

@@ -47,7 +47,7 @@ class CharacterTable:
 
     Attributes:
         classes: (0x110000,) uint8. Marks of ASCII and some others have one each, letters one for
-            each case or script, the others one for each category; 0 is none.
+            each case or script, all other categories one each; 0 is none.
         lower: (0x110000,) uint32, the lower-case letter; `0` for a digit, one sigma for both.
     """
 

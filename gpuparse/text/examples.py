@@ -23,7 +23,7 @@ class TextExamples(NamedTuple):
 
 
 def text_examples(treebank: Treebank) -> TextExamples:
-    """The text of a treebank as `text_pieces` has it, without its end. Cost: 3 µs a word."""
+    """The text of a treebank as `text_pieces` has it, without its end. Cost: 3 µs per word."""
     pieces: list[str] = []
     first, last, is_end, words = [], [], [], []
     at = 0

@@ -87,7 +87,7 @@ class Tokenizer:
         Args:
             chunk: the text, as `stream_text` or `text_chunk` reads it.
             token_range: whether MISC says which characters of the text a token is.
-        Cost: some microseconds a word.
+        Cost: some microseconds per word.
         """
         codes, spaces = chunk.codes, chunk.spaces
         groups, offsets = list(_groups(chunk)), byte_offsets(codes)
@@ -137,7 +137,7 @@ class Tokenizer:
                 A token begins with the first character after the token before it that is no space.
         Returns: for each text the words of tokens of several words, by the number of the token;
             and (T,) bool, whether a sentence ends with the token.
-        Cost: some microseconds a token.
+        Cost: some microseconds per token.
         """
         codes = [np.frombuffer(text.encode("utf-32-le"), np.uint32) for text in texts]
         starts, lasts, size = [], [], 0

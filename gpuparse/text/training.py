@@ -53,7 +53,7 @@ def learn_tokenizer(
         watch: is told the share that is done, and what is being learned.
         start: to learn on from, whose models have `learned`; its words and rules are kept.
     Raises: DataError: the treebank has no words.
-    Cost: about 50 microseconds a word.
+    Cost: about 50 microseconds per word.
     """
     if not treebank.n_words:
         raise DataError(f"{treebank.source}: has no words; a tokeniser needs a treebank")

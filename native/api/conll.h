@@ -68,7 +68,7 @@ GPUPARSE(int64_t) set_columns(u8_1 data, i64_2 columns, int64_t first, u8_1 name
 // The numbers (W,) under a key of MISC; -1 where there is none, -2 for anything that is no number.
 GPUPARSE(int64_t) scan_misc_numbers(u8_1 data, i64_2 columns, u8_1 key, out_i32_1 numbers);
 
-// The items of DEPS, at least one a word: the room that `scan_deps` needs.
+// The items of DEPS, at least one per word: the room that `scan_deps` needs.
 GPUPARSE(int64_t) count_deps(u8_1 data, i64_2 columns);
 
 // The arcs in DEPS: `starts` (W + 1,), `heads` (A,) ascending within a word, `spans` (A, 2) of the

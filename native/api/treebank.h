@@ -4,9 +4,6 @@
 
 #include "types.h"
 
-// Whether heads (n,) are a tree: 1 or 0.
-GPUPARSE(int64_t) check_tree(i32_1 heads);
-
 // Mark the words (W,) whose arc from their head is non-projective; a negative head counts as the root.
 // Returns the first sentence whose heads are no tree, -1 if all are.
 GPUPARSE(int64_t) mark_nonprojective(i32_1 heads, i64_1 word_starts, out_b8_1 marks);

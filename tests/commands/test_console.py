@@ -79,7 +79,7 @@ def test_case_31_device_memory_errors_are_resource_errors(capsys):
 
 
 @pytest.mark.parametrize("error", [ValueError("bug"), OSError("no number, no name")])
-def test_an_error_nobody_expected_keeps_its_traceback(error):
+def test_an_unexpected_error_keeps_its_traceback(error):
     with pytest.raises(type(error)):
         run(raising(error), [])
 

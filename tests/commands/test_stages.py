@@ -172,8 +172,7 @@ def test_a_killed_run_goes_on_after_its_last_stage(tmp_path, monkeypatch, capsys
             elif place == 2:
                 context.setattr("gpuparse.jobs.train.Run._trainer", killed)
             elif place == 0:
-                row = BEFORE_PARSER["lemmatizer"]._replace(learn=killed)
-                context.setitem(BEFORE_PARSER, "lemmatizer", row)
+                context.setattr(BEFORE_PARSER["lemmatizer"].learner, killed)
             else:
                 context.setattr("gpuparse.jobs.stages.jackknifed", killed)
             with pytest.raises(Killed):

@@ -191,7 +191,7 @@ def test_a_killed_run_that_learns_on_is_resumed_to_the_same_bytes(files, tmp_pat
             def killed(*_, **__):
                 raise Killed
 
-            context.setitem(BEFORE_PARSER, name, BEFORE_PARSER[name]._replace(learn=killed))
+            context.setattr(BEFORE_PARSER[name].learner, killed)
             with pytest.raises(Killed):
                 train.main(
                     [*words, f"output={tmp_path / 'killed'}", *(["--resume"] if place else [])]

@@ -71,7 +71,7 @@ def test_strings_of_one_hash_are_told_apart_by_their_bytes():
         assert ids.tolist() == [-1]
 
 
-def test_nobody_can_choose_strings_of_one_hash():
+def test_strings_of_one_hash_cannot_be_chosen():
     """Each table has a key of its own."""
     one, other = Interner([b"abd"]), Interner([b"abd"])
     assert one._table.hashes[0] != other._table.hashes[0]

@@ -91,7 +91,7 @@ def test_f_is_the_harmonic_mean():
 
 
 def test_arrays_of_different_lengths_are_refused():
-    with pytest.raises(ValueError, match="one entry a word"):
+    with pytest.raises(ValueError, match="one entry per word"):
         scores([0, 2], [0, 1], [0], [0, 0], [0, 0])
 
 

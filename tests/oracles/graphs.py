@@ -1,4 +1,4 @@
-"""Graphs with several heads a word as boolean matrices [h, m]: scores and permitted changes."""
+"""Graphs with several heads per word as boolean matrices [h, m]: scores and permitted changes."""
 
 from collections.abc import Iterator
 

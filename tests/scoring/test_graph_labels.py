@@ -11,9 +11,10 @@ from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.features.plan import LabelPlan, compile_labels
 from gpuparse.features.templates import load_templates, parse_set
-from gpuparse.scorers.linear.labels import best_graph_labels, best_labels, label_ragged_graphs
 from gpuparse.scorers.linear.weights import Weights
+from gpuparse.scorers.native import GraphHeads
 from tests.graphs_by_place import Graph, by_place, random_graph
+from tests.labels import best_graph_labels, best_labels, label_by_place
 from tests.oracles.arc_features import known_values
 from tests.oracles.label_features import label_features
 from tests.rows import lines_of_arcs
@@ -186,18 +187,8 @@ def test_by_place_only_the_arcs_of_the_batch_are_labelled() -> None:
     trees, arc_starts, arc_heads, _ = by_place(batch, GRAPHS)
     labels = np.full(len(arc_heads), -7, np.int64)
     some = np.array([5, 2, 9])
-    label_ragged_graphs(
-        batch.select(some), trees, arc_starts, arc_heads, plan, weights, everything, labels
-    )
+    graphs = GraphHeads(arc_starts, arc_heads, everything)
+    label_by_place(batch.select(some), trees, graphs, plan, weights, labels)
     flat = [(b, h, m) for b, graph in enumerate(GRAPHS) for h, m in graph.arcs]
     for label, (b, h, m) in zip(labels.tolist(), flat, strict=True):
         assert label == (int(expected[b, h, m]) if b in some.tolist() else -7)
-
-
-@pytest.mark.parametrize("backend", ["cpu", "torch"])
-def test_some_label_must_be_for_primary_arcs(backend: str) -> None:
-    batch, plan = prepared()
-    with pytest.raises(ValueError, match="no label may stand on a primary arc"):
-        best_graph_labels(
-            batch, *padded(GRAPHS), plan, random_weights(5), np.zeros(6, bool), backend=backend
-        )

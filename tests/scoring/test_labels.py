@@ -10,8 +10,8 @@ from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.features.plan import LabelPlan, compile_labels
 from gpuparse.features.templates import load_templates, parse_set
-from gpuparse.scorers.linear.labels import best_labels
 from gpuparse.scorers.linear.weights import Weights
+from tests.labels import best_labels
 from tests.oracles.arc_features import known_values
 from tests.oracles.label_features import label_features
 from tests.rows import lines_of_words

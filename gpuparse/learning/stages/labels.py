@@ -53,7 +53,7 @@ def label_weights(n_labels: int, rows: int, kind: str) -> np.ndarray:
 
 
 def grown_labels(lines: np.ndarray, n_labels: int) -> np.ndarray:
-    """(lines, n_labels) weights of labels; those of new ones are the mean of the others."""
+    """(lines, n_labels) weights of labels; those of new ones are the mean of those of old ones."""
     mean = lines.mean(1, keepdims=True, dtype=np.float64).astype(lines.dtype)
     return np.concatenate([lines, np.repeat(mean, n_labels - lines.shape[1], 1)], 1)
 

@@ -1,7 +1,7 @@
 """Weights and row maps as tensors, and the hash of features, on any device.
 
 The key of a family's feature for the arc h -> m is `head part XOR modifier part`. A part is hashed
-once a word, so an arc costs one XOR. Keys have 32 bits. As in native/feature_rows.h.
+once per word, so an arc costs one XOR. Keys have 32 bits. As in native/feature_rows.h.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""What word vectors add to the scores of arcs and labels: public functions, torch forms."""
+"""What word vectors add to the scores of arcs and labels, in torch."""
 
 from dataclasses import dataclass, replace
 
@@ -6,20 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpuparse import native
-from gpuparse.errors import ScoreError
 from gpuparse.features.word_vectors import FURTHER, VectorPlan
-from gpuparse.inference.backends import choose_engine
 from gpuparse.inference.scores import Scores, read_cells
-from gpuparse.scorers.native import sentences_of
-from gpuparse.scorers.tensors import (
-    EXACT_BELOW,
-    AnyBatch,
-    TensorBatch,
-    as_arrays,
-    as_tensors,
-    device_of,
-)
+from gpuparse.scorers.tensors import EXACT_BELOW, TensorBatch
 from gpuparse.scorers.vectors.word_vectors import (
     BETWEEN_TERMS,
     MOST_POINTS,
@@ -29,63 +18,6 @@ from gpuparse.scorers.vectors.word_vectors import (
 )
 
 _MOST_HIDDEN = EXACT_BELOW // 127**2  # numbers whose products with 8 bits float32 sums exactly
-
-
-def vector_arc_scores(batch: AnyBatch, vectors: WordVectors, *, backend: str = "auto") -> Tensor:
-    """What word vectors add to the scores of all arcs of all sentences.
-
-    Args:
-        batch: B sentences of at most N - 1 words, on the device that is to do the work.
-        vectors: whole numbers.
-        backend: "cpu" (native code), "torch" (any device), or "auto".
-    Returns: (B, N, N): [b, h, m] is the arc h -> m, whole numbers of float64. The same on every
-        backend. Column 0, the diagonal and padding hold nothing of use.
-    Cost: a row of the table for each template and word, two products with a matrix a word, and P
-        multiplications an arc.
-    Source: Lei, Xin, Zhang, Barzilay & Jaakkola (2014), section 4; differs: a product has numbers
-        of direction and distance besides, and words' vectors may come from a hidden layer.
-    """
-    if choose_engine(backend, device_of(batch)) == "native":
-        return _native_pairs(batch, vectors, 0)
-    return _nodes(batch, vectors).arcs()
-
-
-def vector_pair_scores(
-    kind: str,
-    batch: AnyBatch,
-    vectors: WordVectors,
-    *,
-    backend: str = "auto",
-) -> Tensor:
-    """What word vectors add to the scores of all pairs of a further kind.
-
-    Args: as in `vector_arc_scores`; kind: one of FURTHER, which the vectors score.
-    Returns: (B, N, N): of "sibling", [b, s, m] is the modifier m with the inner sibling s, of any
-        head; of "grandparent", [b, g, m] that with g as the head of its head. Types and equality as
-        in `vector_arc_scores`. Column 0, the diagonal, padding and of siblings row 0 hold nothing
-        of use.
-    Raises: ScoreError: the vectors do not score that kind.
-    Cost: a multiplication for each pair and column of the kind, beside the words' vectors.
-    Source: as `vector_arc_scores`; differs: pairs of words that are no arcs.
-    """
-    if not vectors.scores(kind):
-        raise ScoreError(f"word vectors: these do not score pairs of the kind {kind}")
-    if choose_engine(backend, device_of(batch)) == "native":
-        return _native_pairs(batch, vectors, 1 + FURTHER.index(kind))
-    return _nodes(batch, vectors).pairs(kind)
-
-
-def _nodes(batch: AnyBatch, vectors: WordVectors) -> "NodeVectors":
-    tensors = as_tensors(batch)
-    return DeviceVectors(vectors, tensors.values.device).nodes(tensors)
-
-
-def _native_pairs(batch: AnyBatch, vectors: WordVectors, kind: int) -> Tensor:
-    arrays = as_arrays(batch)
-    shape = len(arrays), arrays.n_nodes, arrays.n_nodes
-    out = np.zeros(shape)
-    native.call("score_vectors_batch", sentences_of(arrays), vectors, kind, out)
-    return torch.from_numpy(out)
 
 
 class DeviceVectors:
@@ -160,7 +92,15 @@ class NodeVectors:
     modifiers: Tensor
 
     def arcs(self) -> Tensor:
-        """(B, N, N) of all arcs, as `vector_arc_scores`."""
+        """The scores of all arcs.
+
+        Returns: (B, N, N): [b, h, m] is the arc h -> m, whole numbers of float64, the same as in
+            native code. Column 0, the diagonal and padding hold nothing of use.
+        Cost: P multiplications per arc, beside the words' vectors.
+        Source: Lei, Xin, Zhang, Barzilay & Jaakkola (2014), section 4; differs: a product has
+            numbers of direction and distance besides, and words' vectors may come from a hidden
+            layer.
+        """
         scores, vectors = self._whole_pairs("arc"), self.of.vectors
         columns = vectors.columns("arc")
         if vectors.plan.n_between:
@@ -173,7 +113,12 @@ class NodeVectors:
         return self.as_scores(scores, "arc")
 
     def pairs(self, kind: str) -> Tensor:
-        """(B, N, N) of all pairs of a further kind, as `vector_pair_scores`."""
+        """The scores of all pairs of a further kind, one of FURTHER that the vectors score.
+
+        Returns: (B, N, N): of "sibling", [b, s, m] is the modifier m with the inner sibling s, of
+            any head; of "grandparent", [b, g, m] that with g as the head of its head. Types and
+            unused cells as in `arcs`; of siblings, row 0 holds nothing of use either.
+        """
         return self.as_scores(self._whole_pairs(kind), kind)
 
     def _whole_pairs(self, kind: str) -> Tensor:
