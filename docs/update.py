@@ -9,7 +9,7 @@ from gpuparse.config import known_keys, load_config
 from gpuparse.config.schema import Key, default_values, yaml_word
 from gpuparse.data.svg import svg_tree
 from gpuparse.decoder_choice import AUTO, fitting_decoders
-from gpuparse.features.templates import load_templates
+from gpuparse.features.templates import NO_TEMPLATES, load_templates
 from gpuparse.inference.decoders import DECODERS, Quantity
 
 PAGES = Path(__file__).parent
@@ -76,7 +76,8 @@ def configs_table() -> str:
     for path in (PAGES.parent / "configs").glob("*.yaml"):
         if path.stem != "quickstart":
             config = load_config(path, ["data.train=train.conllu"])
-            is_auto, templates = config.decoder == AUTO, load_templates(config.features)
+            templates = NO_TEMPLATES if config.has_encoder else load_templates(config.features)
+            is_auto = config.decoder == AUTO
             name = fitting_decoders(templates)[0] if is_auto else config.decoder
             decoder = DECODERS[name]
             parts = [part.replace("_", " ") for part in decoder.parts if getattr(templates, part)]

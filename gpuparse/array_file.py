@@ -38,7 +38,8 @@ _ARRAYS, _SUM, _FORMAT = "arrays", "sha256", "format"
 _DTYPES = {
     name: np.dtype(f"<{kind}")
     for name, kind in {
-        "I8": "i1", "I16": "i2", "I32": "i4", "I64": "i8", "U8": "u1", "F32": "f4", "F64": "f8",
+        "I8": "i1", "I16": "i2", "I32": "i4", "I64": "i8", "U8": "u1", "F16": "f2", "F32": "f4",
+        "F64": "f8",
     }.items()
 }  # fmt: skip
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
@@ -56,7 +57,7 @@ def pack(facts: dict[str, Any], arrays: dict[str, np.ndarray], *, form: int) -> 
 
     Args:
         facts: plain data.
-        arrays: of the types int8, int16, int32, int64, uint8, float32 and float64.
+        arrays: of the types int8, int16, int32, int64, uint8, float16, float32 and float64.
         form: number of the format of the facts.
     """
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}

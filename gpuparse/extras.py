@@ -10,6 +10,8 @@ EXTRAS = {
     "pyarrow": "arrow",
     "pandas": "arrow",
     "tensorboard": "tensorboard",
+    "tokenizers": "encoder",
+    "transformers": "encoder",
     "zstandard": "zstd",
 }
 

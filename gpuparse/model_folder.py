@@ -37,6 +37,8 @@ from gpuparse.limits import (
 )
 from gpuparse.parser import Parser, are_scales
 from gpuparse.scorers.addends import ADDENDS
+from gpuparse.scorers.encoder import scorer as encoder_scorer
+from gpuparse.scorers.encoder import stored as encoder
 from gpuparse.scorers.linear.pruning import Pruner
 from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.scorers.linear.weights import Weights, hashed_map
@@ -55,10 +57,10 @@ UNFINISHED = "last"  # the folder of the state of a run that is not finished
 LEXICON = "lexicon.tsv"  # of models whose templates read one
 _TEXTS = (CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY)
 _MOST_BYTES = {VOCABULARY: MAX_VOCABULARY_BYTES, LEXICON: MAX_LEXICON_BYTES}
-_FACTS = {
+_COMMON_FACTS = {
     "decoder", "min_gain", "single_root", "arc_unit", "label_unit", "calibrated",
-    "labels_with_trees", "table_rows", "texts",
 }  # fmt: skip
+_FACTS = _COMMON_FACTS | {"labels_with_trees", "table_rows", "texts"}
 MANIFEST = "kinds"  # the fact {stage: kind of its scorer}; a folder without it has _LINEAR
 _LINEAR = {"parser": "linear"}
 _PRUNER = ("pruner_unit", "pruner_threshold", "pruner_heads")
@@ -83,7 +85,10 @@ def pack_parser(parser: Parser) -> dict[str, bytes]:
 
     Raises: ModelError: its scores are of a kind that is not in `_READERS`.
     """
-    _reader_of({"parser": parser.scorers[0].kind}, "the model cannot be saved")
+    kind = parser.scorers[0].kind
+    _reader_of({"parser": kind}, "the model cannot be saved")
+    if kind == encoder_scorer.KIND:
+        return _pack_encoder(parser, parser.scorers[0])
     tensors = {"arcs": parser.linear.arcs.array}
     if parser.linear.label_weights:
         tensors["labels"] = parser.linear.label_weights.array
@@ -106,13 +111,7 @@ def pack_parser(parser: Parser) -> dict[str, bytes]:
     }
     if parser.linear.vocabularies.lexicon:
         texts[LEXICON] = parser.linear.vocabularies.lexicon.text
-    facts = {
-        "decoder": parser.decoder,
-        "min_gain": parser.min_gain,
-        "single_root": parser.single_root,
-        "arc_unit": parser.scales.arc,
-        "label_unit": parser.scales.label,
-        "calibrated": parser.scales.is_calibrated,
+    facts = _facts_of(parser) | {
         "labels_with_trees": parser.linear.joint_plan is not None,
         "table_rows": parser.linear.features.rows.rows,
     }
@@ -129,6 +128,18 @@ def pack_parser(parser: Parser) -> dict[str, bytes]:
     facts["texts"] = {name: sha256(text.encode()) for name, text in texts.items()}
     packed = array_file.pack(facts, tensors, form=FORMAT)
     return {name: text.encode() for name, text in texts.items()} | {WEIGHTS: packed}
+
+
+def _facts_of(parser: Parser) -> dict[str, Any]:
+    """The facts of parsers of all kinds."""
+    return {
+        "decoder": parser.decoder,
+        "min_gain": parser.min_gain,
+        "single_root": parser.single_root,
+        "arc_unit": parser.scales.arc,
+        "label_unit": parser.scales.label,
+        "calibrated": parser.scales.is_calibrated,
+    }
 
 
 def check_folder(folder: Path) -> None:
@@ -190,13 +201,8 @@ def _read_linear(
 ) -> Parser:
     """The parser of a folder with templates; `text_of` reads a text by name, up to some bytes."""
     sums = opened.facts.get("texts")
-    if not isinstance(sums, dict):
-        raise ModelError(f"{folder}: '{WEIGHTS}' lacks the sums of the other files: it is damaged")
-    texts = {}
-    for name in _texts_of(sums):
-        texts[name] = text_of(name, _MOST_BYTES.get(name, MAX_YAML_BYTES))
-        if sums.get(name) != sha256(texts[name].encode()):
-            raise ModelError(f"{folder}: '{name}' was changed or damaged after training")
+    names = _texts_of(sums) if isinstance(sums, dict) else ()
+    texts = _checked_texts(folder, opened.facts, names, text_of)
     try:
         parser = _assemble(opened, texts)
     except (
@@ -207,7 +213,68 @@ def _read_linear(
     return parser
 
 
-_READERS: dict[str, Reader] = {"linear": _read_linear}
+def _pack_encoder(parser: Parser, scorer: Any) -> dict[str, bytes]:
+    """The files of a parser whose scores are those of an encoder."""
+    words = {"labels": list(parser.labels)} | encoder.words(scorer)
+    texts = {CONFIG: parser.config, VOCABULARY: as_json(words)} | encoder.texts(scorer)
+    facts = _facts_of(parser) | encoder.facts(scorer)
+    facts[MANIFEST] = {"parser": scorer.kind}
+    facts["texts"] = {name: sha256(text.encode()) for name, text in texts.items()}
+    packed = array_file.pack(facts, encoder.arrays(scorer), form=FORMAT)
+    return {name: text.encode() for name, text in texts.items()} | {WEIGHTS: packed}
+
+
+def _read_encoder(
+    folder: Path, opened: array_file.Opened, text_of: Callable[[str, int], str]
+) -> Parser:
+    """The parser of a folder with an encoder; `text_of` reads a text by name, up to some bytes."""
+    facts = opened.facts
+    texts = _checked_texts(folder, facts, (CONFIG, VOCABULARY, *encoder.MOST_BYTES), text_of)
+    try:
+        words = from_json(texts[VOCABULARY])
+        check_names(facts, {*_COMMON_FACTS, MANIFEST, "texts", *(encoder.FACTS & facts.keys())})
+        check_names(words, {"labels", *encoder.WORDS})
+        labels = words["labels"]
+        decoder = facts["decoder"]
+        wrong = _wrong_facts(facts) | {"labels": not _are_labels(labels)}
+        if any(wrong.values()):
+            raise ValueError(", ".join(name for name, is_wrong in wrong.items() if is_wrong))
+        if DECODERS[decoder].of_arcs != decoder:
+            raise ValueError(f"decoder {decoder} reads more than arcs")
+        scorer = encoder.read(texts, words, facts, opened.arrays, len(labels))
+    except (
+        KeyError, TypeError, ValueError, OverflowError, RecursionError, ModelError,
+    ) as error:  # fmt: skip
+        raise ModelError(f"{folder}: not a model of this version: {one_line(error)}") from error
+    opened.remember()
+    return Parser(
+        scorers=(scorer,), labels=labels, decoder=decoder, min_gain=facts["min_gain"],
+        single_root=facts["single_root"], config=texts[CONFIG],
+        scales=Scales(facts["arc_unit"], facts["label_unit"], facts["calibrated"]),
+    )  # fmt: skip
+
+
+def _checked_texts(
+    folder: Path, facts: Mapping[str, Any], names: tuple[str, ...],
+    text_of: Callable[[str, int], str],
+) -> dict[str, str]:  # fmt: skip
+    """The texts of a folder by name.
+
+    Raises: ModelError: one is missing, or was changed.
+    """
+    sums = facts.get("texts")
+    if not isinstance(sums, dict):
+        raise ModelError(f"{folder}: '{WEIGHTS}' lacks the sums of the other files: it is damaged")
+    texts = {}
+    for name in names:
+        most = _MOST_BYTES.get(name) or encoder.MOST_BYTES.get(name, MAX_YAML_BYTES)
+        texts[name] = text_of(name, most)
+        if sums.get(name) != sha256(texts[name].encode()):
+            raise ModelError(f"{folder}: '{name}' was changed or damaged after training")
+    return texts
+
+
+_READERS: dict[str, Reader] = {"linear": _read_linear, encoder_scorer.KIND: _read_encoder}
 
 
 def _texts_of(sums: Mapping[str, Any]) -> tuple[str, ...]:
@@ -347,19 +414,13 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
     ):
         check_names(found, wanted)
     decoder, joint = facts["decoder"], facts["labels_with_trees"]
-    are_labels = isinstance(labels, list) and len(labels) <= MAX_LABELS
-    are_labels = are_labels and all(map(_is_label, labels)) and len(set(labels)) == len(labels)
+    are_labels = _are_labels(labels)
     n_labels = len(labels) if are_labels else 0
     is_known = isinstance(decoder, str) and decoder in DECODERS
     gives_graphs = is_known and DECODERS[decoder].gives_graphs
-    wrong = {
-        "decoder": not is_known,
-        "single_root": not isinstance(facts["single_root"], bool),
+    wrong = _wrong_facts(facts) | {
         "labels_with_trees": not isinstance(joint, bool)
         or (joint and (gives_graphs or not n_labels)),
-        "min_gain": not _is_number(facts["min_gain"], np.inf),
-        "arc_unit or label_unit": not are_scales(facts["arc_unit"], facts["label_unit"]),
-        "calibrated": not isinstance(facts["calibrated"], bool),
         "table_rows": type(facts["table_rows"]) is not int
         or not LINE <= facts["table_rows"] <= _MAX_ROWS,
         "pos_column": type(words["pos_column"]) is not int or words["pos_column"] not in (3, 4),
@@ -390,6 +451,25 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
         )
     if any(wrong.values()):
         raise ValueError(", ".join(name for name, is_wrong in wrong.items() if is_wrong))
+
+
+def _wrong_facts(facts: Mapping[str, Any]) -> dict[str, bool]:
+    """Which facts of parsers of all kinds no training writes."""
+    decoder = facts["decoder"]
+    return {
+        "decoder": not (isinstance(decoder, str) and decoder in DECODERS),
+        "single_root": not isinstance(facts["single_root"], bool),
+        "min_gain": not _is_number(facts["min_gain"], np.inf),
+        "arc_unit or label_unit": not are_scales(facts["arc_unit"], facts["label_unit"]),
+        "calibrated": not isinstance(facts["calibrated"], bool),
+    }
+
+
+def _are_labels(labels: object) -> bool:
+    """Whether these are names of relations."""
+    if not isinstance(labels, list) or len(labels) > MAX_LABELS:
+        return False
+    return all(map(_is_label, labels)) and len(set(labels)) == len(labels)
 
 
 def _is_number(value: object, most: float) -> bool:

@@ -153,6 +153,11 @@ class Parser:
                 read.setdefault(column, []).extend(names)
         return read
 
+    @property
+    def fills(self) -> tuple[int, ...]:
+        """The columns of CoNLL-U that its scorers fill, 0 to 9."""
+        return tuple(column for scorer in self.scorers for column in scorer.fills)
+
     @cached_property
     def label_names(self) -> list[bytes]:
         """What DEPREL says for each relation, in UTF-8, as `write_predictions` takes it."""

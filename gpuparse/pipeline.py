@@ -9,7 +9,7 @@ That treebank goes through the other stages; each replaces its columns and keeps
 
 import io
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,6 +35,8 @@ from gpuparse.errors import ModelError, did_you_mean, plural
 from gpuparse.files import replace_file
 from gpuparse.limits import MAX_ARRAYS_BYTES
 from gpuparse.model_folder import CONFIG, WEIGHTS, WHAT_MODELS_ARE, check_folder, sum_of_folder
+from gpuparse.parser import Parser
+from gpuparse.scorers.scorer import Scorer
 from gpuparse.sequences.learner import Watch, unwatched
 from gpuparse.tagging.fields import is_field
 from gpuparse.tagging.lemmatizer import Lemmatizer
@@ -125,12 +127,20 @@ class Pipeline:
     tokenizer: Tokenizer | None
     tagger: Tagger | None
     lemmatizer: Lemmatizer | None
+    filler: "Filler | None" = None  # what fills columns after these, in the parser's pass
+
+    def filled_by(self, parser: Parser | None, device: str = "cpu") -> "Pipeline":
+        """This pipeline, with what a parser fills from its own pass."""
+        scorers = () if parser is None else parser.scorers
+        found = next((scorer for scorer in scorers if scorer.fills), None)
+        return self if found is None else replace(self, filler=Filler(found, device))
 
     @cached_property
     def columns(self) -> tuple[int, ...]:
         """The numbers of the columns that it fills in, in order."""
         rows = (row for name, row in BEFORE_PARSER.items() if row.reads and getattr(self, name))
-        return tuple(sorted(column for row in rows for column in row.fills))
+        own = {column for row in rows for column in row.fills}
+        return tuple(sorted(own.union(self.filler.scorer.fills if self.filler else ())))
 
     def annotate(self, treebank: Treebank, *, keep: bool = False, threads: int = 1) -> Treebank:
         """The treebank with tags and lemmas, as far as the pipeline has these stages.
@@ -155,10 +165,14 @@ class Pipeline:
     def _annotated(
         self, treebank: Treebank, keep: bool, threads: int, *, with_probabilities: bool
     ) -> tuple[Treebank, np.ndarray | None]:
-        asks = with_probabilities and self.tagger is not None
+        asks = with_probabilities and (self.tagger is not None or self.filler is not None)
         probabilities = np.empty(0) if asks else None
-        if not treebank.n_words or not (self.tagger or self.lemmatizer):
+        if not treebank.n_words or not (self.tagger or self.lemmatizer or self.filler):
             return treebank, probabilities
+        if self.filler:
+            stages = replace(self, filler=None)
+            before = stages._annotated(treebank, keep, threads, with_probabilities=False)[0]
+            return self.filler.filled(before, keep=keep, with_probabilities=with_probabilities)
         if keep or not self.tagger:
             tags = given = Tags.of(treebank)
         if self.tagger:
@@ -179,6 +193,27 @@ class Pipeline:
     def pack(self) -> dict[str, bytes]:
         """The files of the stages by the name of the stage; `unpack_stages` reads them."""
         return {name: stage.pack() for name in FILES if (stage := getattr(self, name)) is not None}
+
+
+class Filler(NamedTuple):
+    """A scorer that fills columns, and the device where it does."""
+
+    scorer: Scorer
+    device: str
+
+    def filled(
+        self, treebank: Treebank, *, keep: bool, with_probabilities: bool
+    ) -> tuple[Treebank, np.ndarray | None]:
+        """As `Pipeline.annotate_with_probabilities`."""
+        found, probabilities = self.scorer.fill(treebank, self.device)
+        given = {column: read_column(treebank, column) for column in (LEMMA, UPOS, XPOS, FEATS)}
+        columns = given | found
+        if keep:
+            old, new = (Tags(each[UPOS], each[XPOS], each[FEATS]) for each in (given, columns))
+            columns |= dict(zip((UPOS, XPOS, FEATS), kept_tags(old, new), strict=True))
+            columns[LEMMA] = filled(given[LEMMA], columns[LEMMA])
+            probabilities = np.where(has_tag(old.upos, old.xpos), np.nan, probabilities)
+        return with_columns(treebank, columns), probabilities if with_probabilities else None
 
 
 NO_STAGES = Pipeline(None, None, None)

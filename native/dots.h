@@ -66,6 +66,8 @@ inline Sums add_word_dots(Sums sums, Words a, Words b) {
     return (Sums)_mm512_dpwssd_epi32((__m512i)sums, (__m512i)a, (__m512i)b);
 #elif defined(__AVX512BW__)
     return plus(sums, (Sums)_mm512_madd_epi16((__m512i)a, (__m512i)b));
+#elif defined(__AVXVNNI__)
+    return (Sums)_mm256_dpwssd_avx_epi32((__m256i)sums, (__m256i)a, (__m256i)b);
 #elif defined(__AVX2__)
     return plus(sums, (Sums)_mm256_madd_epi16((__m256i)a, (__m256i)b));
 #elif defined(__SSSE3__) && !defined(__AVX__)

@@ -33,6 +33,7 @@ from gpuparse.text.boundaries import FIELDS as GAP_FIELDS
 from gpuparse.text.sentences import FIELDS, Tokens
 from gpuparse.text.tokenizer import TextTokenizer
 from gpuparse.text.views import TextView
+from tests.encoders import encoder_of, sequences_of
 from tests.samples import random_sentences, treebank_of
 from tests.vectors import random_plan, random_weights
 
@@ -148,11 +149,24 @@ def arguments_of(name: str, random: np.random.Generator) -> list[Any]:
         given = of_sequences(name, random)
     elif any(argument.type == "VectorPlan" for argument in arguments):
         given = of_vectors(random)
+    elif name == "encode_pieces":
+        given = of_encoder(random)
     elif any(argument.type == "VectorStep" for argument in arguments):
         given = of_vector_steps(name, random)
     else:
         given = of_batch(name, random) if takes_batch else of_text(name, random)
     return [as_plain(given[a.name], a.type) for a in arguments]
+
+
+def of_encoder(random: np.random.Generator) -> dict[str, Any]:
+    """Values of arguments by name: a small transformer and some sequences."""
+    encoder = encoder_of()
+    ids, starts = sequences_of(encoder, random.integers(0, 41, 4).tolist())
+    return {
+        "encoder": encoder, "ids": ids, "starts": starts,
+        "mix": np.ones(encoder.layers + 1, np.float32),
+        "hidden": np.zeros((len(ids), encoder.width), np.float32), "seconds": np.zeros(6),
+    }  # fmt: skip
 
 
 def of_scores(random: np.random.Generator) -> dict[str, Any]:

@@ -64,6 +64,7 @@ class DenseScorer:
     replaces_arcs = False
     nats_per_point = (1.0, 1.0)
     reads_guides = False
+    fills = ()
 
     @property
     def has_labels(self) -> bool:

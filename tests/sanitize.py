@@ -21,6 +21,7 @@ from pathlib import Path
 from tests.test_native import ROOT, load_build
 
 TESTS = [
+    "tests/test_encoder_native.py",
     "tests/test_native.py",
     "tests/data",
     "tests/inference",

@@ -72,6 +72,7 @@ NOT_RUN = {
     "python examples/ray_files.py ...": "run by tests/interop",
     "python examples/spark_files.py ...": "run by tests/interop",
     "git clone ...": "needs the network",
+    "gpuparse train encoder ...": "needs a pretrained encoder; tests/encoder trains tiny ones",
     "gpuparse train pipeline data.train=UD_English-EWT/en_ewt-ud-train.conllu ...": DOWNLOADED,
     "gpuparse train pipeline data.train=UD_French-Sequoia/fr_sequoia-ud-train.conllu"
     " ...": DOWNLOADED,

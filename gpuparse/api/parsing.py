@@ -114,7 +114,7 @@ class SentenceParser:
         """`load` is the way to make one; name: of the model in messages."""
         # What to do about columns that are missing; other doors say it in their words.
         self.advice = {"to_allow_missing": "load the model with allow_missing=True"}
-        self._stages = stages
+        self._stages = stages.filled_by(model)
         self._model, self._name, self._allow_missing = model, name, allow_missing
         self._asked = {"threads": threads, "device": device, "backend": backend}
         self._threads = thread_count(threads)

@@ -93,7 +93,7 @@ def _metrics(run: Run, tested: Tested | None) -> dict[str, float]:
     if tested is not None:
         scores = tested.scores
         found |= {"test_uas": scores.uas.percent, "test_complete": scores.complete.percent}
-        if run.labels is not None:
+        if run.is_labelled:
             found |= {
                 "test_las": scores.las.percent,
                 "test_label_accuracy": scores.label_accuracy.percent,

@@ -94,9 +94,10 @@ def main(arguments: Sequence[str]) -> int:
         asked.check_input(kind, named(file), options.model, stages)
     if has_parser(Path(options.model)):
         model = _with_decoder(options, tell)
+        stages = stages.filled_by(model)
         notes = asked.check(model, stages, options.model)
         device, is_native = device_of_parsing(model, asked, options.device, options.backend, tell)
-        limit_torch_threads(threads, is_native=is_native)
+        limit_torch_threads(threads, is_native=is_native and model.fused is not None)
         notes += [TOY] if is_toy(model.config) else []
     else:
         _refuse_parsing(options)

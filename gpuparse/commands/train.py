@@ -75,12 +75,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _print_tested(run: Run, tested: Tested) -> None:
     """Print the scores on data.test, and some of its trees."""
-    labelled = run.labels is not None
+    labelled = run.is_labelled
     print(scores_as_text(tested.scores, labelled=labelled), end="")
     if tested.graphs is not None:
         print("", graph_scores_as_text(tested.graphs, labelled=labelled), sep="\n", end="")
     if tested.from_text is not None:
         print("", "from raw text", hits_as_text(tested.from_text), sep="\n", end="")
     for sentence in list(tested.system)[: run.config.draw]:
-        labels = sentence.labels if run.labels else None
+        labels = sentence.labels if labelled else None
         print("", draw_tree(sentence.forms, sentence.heads, labels), sep="\n")

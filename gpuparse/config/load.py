@@ -236,8 +236,8 @@ class Settings:
                 f"{place}: {name}: expected {key.expected()}, the key without blanks, '=' and '|',"
                 f" not {_shown(value)}"
             )
-        elif key.kind in SETS_OF and _wrong_set(key.kind, value):
-            names = _shipped_sets(key.kind)
+        elif key.kind in SETS_OF and _wrong_set(key, value):
+            names = _sets_of(key)
             self.errors.append(
                 f"{place}: {name}: expected {' or '.join(names)} or a YAML file's path, not"
                 f" {_shown(value)}{_meant_value(value, names)}"
@@ -343,13 +343,16 @@ def _wrong_guides(value: object) -> bool:
     )
 
 
-def _shipped_sets(kind: str) -> list[str]:
-    return sorted(file.stem for file in SETS_OF[kind].glob("*.yaml"))
+def _sets_of(key: Key) -> list[str]:
+    """The names of sets that a key takes, and what else it takes in place of a name."""
+    return sorted(
+        [*(file.stem for file in SETS_OF[key.kind].glob("*.yaml")), *map(str, key.choices)]
+    )
 
 
-def _wrong_set(kind: str, value: object) -> bool:
+def _wrong_set(key: Key, value: object) -> bool:
     is_name = isinstance(value, str) and not is_template_file(value)
-    return is_name and value not in _shipped_sets(kind)
+    return is_name and value not in _sets_of(key)
 
 
 def _resolved(key: Key, value: object, folder: str) -> object:

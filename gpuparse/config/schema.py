@@ -13,6 +13,7 @@ from gpuparse.limits import MAX_SENTENCE
 from gpuparse.plain_yaml import dump_yaml
 
 MAX_INT32 = 2**31 - 1
+ENCODER = "encoder"  # in place of the name of a template set
 
 Value = str | int | float | bool | None
 
@@ -44,7 +45,7 @@ class Key:
             (a path if it looks like one), "guides" (a path or a key of MISC), "integer", "number",
             or "choice".
         meaning: one sentence for the table in docs/configuration.md.
-        choices: the values of a choice.
+        choices: the values of a choice; what a template set takes beside names and paths.
         low, high: range of a number, both ends included.
         above: a bound that a number must be greater than.
         optional: whether null is accepted.
@@ -563,6 +564,64 @@ class LemmatizerConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EncoderConfig:
+    """A parser whose scores are those of a pretrained encoder, in place of templates."""
+
+    model: str | None = _key(
+        None,
+        "text",
+        "Folder of a pretrained encoder, or a name that the package `transformers` knows; for"
+        " `features: encoder`.",
+        optional=True,
+    )
+    train: bool = _choice(
+        True, (True, False), "Whether the encoder itself is learned; false: what reads it alone."
+    )
+    read_tags: bool = _choice(
+        False,
+        (True, False),
+        "Whether UPOS, XPOS and FEATS of the input are read; they are not filled then.",
+    )
+    upos: bool = _choice(True, (True, False), "Whether UPOS is filled.")
+    xpos: bool = _choice(True, (True, False), "Whether XPOS is filled.")
+    feats: bool = _choice(True, (True, False), "Whether FEATS is filled.")
+    lemmas: bool = _choice(True, (True, False), "Whether LEMMA is filled.")
+    loss: str = _choice(
+        "local",
+        ("local", "conditional", "hinge"),
+        "Loss of trees: `local`, -ln of the probability of each gold head among the heads of its"
+        " word; `conditional`, -ln of that of the gold tree; `hinge`, how much a wrong tree scores"
+        " above the gold tree.",
+    )
+    epochs: int = _key(8, "integer", "Passes over the training treebank.", low=1, high=10_000)
+    batch_pieces: int = _key(
+        800, "integer", "Pieces of words of one step, padding included.", low=16, high=1 << 24
+    )
+    learning_rate: float = _key(
+        0.0001, "number", "Largest step size of the encoder's last layer.", above=0, high=1
+    )
+    head_rate: float = _key(
+        0.001, "number", "Largest step size of what reads the encoder.", above=0, high=1
+    )
+    warm_up: float = _key(
+        0.06,
+        "number",
+        "Share of training in which step sizes rise to the largest ones; then they fall to 0.",
+        low=0,
+        high=0.9,
+    )
+    dropout: float = _key(
+        0.33, "number", "Share of numbers that are left out at random.", low=0, high=0.9
+    )
+    arc_size: int = _key(
+        384, "integer", "Numbers of the vectors that arcs are scored with.", low=1, high=8192
+    )
+    label_size: int = _key(
+        128, "integer", "Numbers of the vectors that relations are scored with.", low=1, high=8192
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """All keys of a run, as `train` reads them and a model folder records them."""
 
@@ -581,7 +640,9 @@ class RunConfig:
     features: str = _key(
         "extended",
         "template set",
-        "Template set of the arcs and other parts: the name of a shipped set or a YAML file.",
+        "Template set of the arcs and other parts: the name of a shipped set or a YAML file;"
+        " `encoder`: a pretrained encoder instead.",
+        choices=(ENCODER,),
     )
     lexicon: str | None = _key(
         None,
@@ -640,6 +701,12 @@ class RunConfig:
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     tagger: TaggerConfig = field(default_factory=TaggerConfig)
     lemmatizer: LemmatizerConfig = field(default_factory=LemmatizerConfig)
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+
+    @property
+    def has_encoder(self) -> bool:
+        """Whether the parser's scores are those of a pretrained encoder."""
+        return self.features == ENCODER
 
     @property
     def backend(self) -> str:
@@ -697,6 +764,7 @@ SECTIONS: dict[str, type] = {
     "tokenizer": TokenizerConfig,
     "tagger": TaggerConfig,
     "lemmatizer": LemmatizerConfig,
+    "encoder": EncoderConfig,
 }
 
 

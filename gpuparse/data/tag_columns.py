@@ -7,7 +7,7 @@ import numpy as np
 
 from gpuparse import native
 from gpuparse.data.columns import is_value, joined_names
-from gpuparse.data.treebank import Treebank
+from gpuparse.data.treebank import Computed, Treebank
 from gpuparse.data.vocabulary import column_ids, in_order
 from gpuparse.errors import DataError
 from gpuparse.limits import MAX_TAG
@@ -108,7 +108,14 @@ def with_columns(treebank: Treebank, columns: Mapping[int, Column]) -> Treebank:
         interned[number] = in_order(column.ids, column.names)
     made = RewrittenTreebank.__new__(RewrittenTreebank)
     kept = {name: value for name, value in treebank.__dict__.items() if name not in _OF_BYTES}
-    made.__dict__.update(kept, interned=interned, unwritten=(treebank, numbers))
+    computed = Computed(
+        {
+            by: found
+            for by, found in treebank.computed.items()
+            if not by.reads.keys() & columns.keys()
+        }
+    )
+    made.__dict__.update(kept, interned=interned, computed=computed, unwritten=(treebank, numbers))
     return made
 
 

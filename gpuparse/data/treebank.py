@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -14,6 +16,13 @@ from gpuparse.errors import DataError, plural
 SENT_ID = re.compile(rb"^#[ \t]*sent_id[ \t]*=[ \t]*(.*?)[ \t]*\r?$", re.MULTILINE)
 
 _LINE_FEED = 10
+
+
+class Computed(WeakKeyDictionary[Any, Any]):
+    """What scorers have computed of a treebank; a copy of the treebank has nothing of it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Computed, ()
 
 
 @dataclass(eq=False, repr=False)
@@ -38,6 +47,8 @@ class Treebank:
     faults: list[DataError] = field(default_factory=list)  # one a sentence that was left out
     # By column what `column_ids` has found; another treebank, of `replace`, begins without.
     interned: dict[int, tuple[np.ndarray, list[str]]] = field(default_factory=dict, init=False)
+    # By scorer what it has encoded, so that several stages share it.
+    computed: Computed = field(default_factory=Computed, init=False)
 
     def __repr__(self) -> str:
         return (

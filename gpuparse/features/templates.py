@@ -195,6 +195,9 @@ class TemplateSet:
         return self.only(())
 
 
+NO_TEMPLATES = TemplateSet("none", (), (), ())  # of parsers with other scores
+
+
 def fields_read(arcs: TemplateSet, labels: TemplateSet | None) -> list[str]:
     """All fields that a model reads, sorted.
 

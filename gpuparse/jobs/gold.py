@@ -24,7 +24,7 @@ from gpuparse.jobs.predictions import written
 from gpuparse.jobs.progress import silent
 from gpuparse.model_folder import load_parser
 from gpuparse.parser import Parser
-from gpuparse.pipeline import has_parser
+from gpuparse.pipeline import NO_STAGES, has_parser
 
 SHOWN = 5  # malformed sentences of a file that are reported one by one
 
@@ -184,6 +184,7 @@ def parsed(
     threads: int,
     device: str,
 ) -> Treebank:
-    """The treebank with the heads, and relations if there are any, that a model predicts."""
+    """The treebank with the heads, relations and columns that a model predicts."""
+    treebank = NO_STAGES.filled_by(model, device).annotate(treebank, threads=threads)
     found = model.parse(treebank, guides=guides, threads=threads, device=device)
     return treebank_from_bytes(written(model, treebank, found), f"{treebank.source}, parsed")

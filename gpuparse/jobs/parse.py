@@ -133,6 +133,9 @@ class Job:
     to_allow_missing: str | None = None
     to_give_columns: str = "fill it in"
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stages", self.stages.filled_by(self.model, self.device))
+
     @property
     def parser(self) -> Parser:
         """The model, where there must be one."""

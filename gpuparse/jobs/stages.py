@@ -1,7 +1,7 @@
 """The stages before the parser in a training run: learned or taken from a model, and written."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -312,10 +312,17 @@ def _calibrated(
     return tagger.with_scale(tagger.pairs.scale * fitted / first)
 
 
-def accuracies(gold: Treebank, system: Treebank) -> dict[str, float]:
-    """Percent of the words with the right tags and lemmas, of columns that gold has."""
+def accuracies(
+    gold: Treebank, system: Treebank, columns: Collection[int] = tuple(_MEASURES.values())
+) -> dict[str, float]:
+    """Percent of the words with the right tags and lemmas, of columns that gold has.
+
+    Args: columns: numbers of those that are compared.
+    """
     found = {}
     for name, number in _MEASURES.items():
+        if number not in columns:
+            continue
         one, two = read_column(gold, number), read_column(system, number)
         if set(one.names) <= {"_"}:
             continue
@@ -337,11 +344,11 @@ def hits_from_text(
     assert pipeline.tokenizer is not None
     text = text_chunk("".join(text_pieces([gold])).encode(), gold.source)
     tokens = pipeline.tokenizer.split(text, threads=threads)
+    pipeline = pipeline.filled_by(parser, device)
     system = pipeline.annotate(treebank_from_bytes(tokens, gold.source), threads=threads)
     names = {"tokens", "sentences", "words"}
     for name, number in _MEASURES.items():
-        has_stage = pipeline.lemmatizer if number == LEMMA else pipeline.tagger
-        if has_stage and not set(read_column(gold, number).names) <= {"_"}:
+        if number in pipeline.columns and not set(read_column(gold, number).names) <= {"_"}:
             names.add(name.lower())
     if "upos" in names:
         names.add("alltags")

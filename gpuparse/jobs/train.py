@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuparse.array_file import sha256
+from gpuparse.cached import cached_property
 from gpuparse.config import SYNTHETIC, RunConfig
 from gpuparse.data.columns import IN_MISC, is_guide_file
 from gpuparse.data.lexicon import read_lexicon
@@ -31,7 +32,7 @@ from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks
 from gpuparse.evaluation.words import Hits
 from gpuparse.extras import require
 from gpuparse.features.plan import check_joint_templates
-from gpuparse.features.templates import TemplateSet, dump_set, load_templates
+from gpuparse.features.templates import NO_TEMPLATES, TemplateSet, dump_set, load_templates
 from gpuparse.files import lock_folder
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs import training_log
@@ -84,8 +85,8 @@ from gpuparse.learning.temperatures import (
     fit_temperatures,
     with_temperatures_of,
 )
-from gpuparse.learning.trainer import Trainer, check_templates
-from gpuparse.learning.updates import check_learning
+from gpuparse.learning.trainer import StagesTrainer, Trainer, check_templates
+from gpuparse.learning.updates import check_encoder, check_learning
 from gpuparse.model_folder import load_parser, save_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import (
@@ -160,7 +161,7 @@ class Run:
         self._tag_scores: dict[str, dict[str, float]] = {}
         self._gold: dict[str, Treebank | None] = {}  # dev and test without predicted tags
         self._from_text: dict[str, dict[str, Hits]] = {}
-        self.arcs, self.labels = templates_of(config)
+        self._read_templates(config)
         _check_keep(config)
         check_stages(config)
         self.stages: Pipeline | None = None
@@ -173,7 +174,8 @@ class Run:
         if config.backend == "torch":
             what = "device cuda" if config.device == "cuda" else "learning.backend torch"
             require(what, "torch")
-        limit_torch_threads(self.threads, is_native=config.backend == "cpu")
+        is_native = config.backend == "cpu" and self._pretrained is None
+        limit_torch_threads(self.threads, is_native=is_native)
         is_higher_order = DECODERS[config.decoder].is_higher_order  # native code on the CPU
         if is_higher_order and config.device == "cuda":
             raise ConfigError(
@@ -192,6 +194,11 @@ class Run:
                 f"learning runs on the CPU, {self.device} parses data.dev and data.test;"
                 " learning.backend=torch learns there"
             )
+
+    def _read_templates(self, config: RunConfig) -> None:
+        """The templates of the run, if it has any, and whether relations are learned."""
+        self.arcs, self.labels = templates_of(config)
+        self.is_labelled = config.labels.kind != "none"
 
     def train(self, *, resume: bool, force: bool) -> Tested | None:
         """Learn from data.train and write the model: stages before the parser, and the parser.
@@ -223,7 +230,7 @@ class Run:
         data, has_parser = self.config.data, self.config.parser
         partial = data.partial if has_parser else True
         gold = self._read("train", single_root=data.single_root is True, partial=partial)
-        if has_parser and self.labels is not None and not self.graphs:
+        if has_parser and self.is_labelled and not self.graphs:
             self._check_relations(gold.treebank)
         of_others = None if has_parser else True
         self.dev = self._read("dev", partial=of_others).treebank if data.dev else None
@@ -239,7 +246,7 @@ class Run:
             raise DataError(f"{what}, but the model of init_from has relations: annotate them")
         self.tell(f"{what}: heads only are learned")
         self.config = replace(self.config, labels=replace(self.config.labels, kind="none"))
-        self.arcs, self.labels = templates_of(self.config)
+        self._read_templates(self.config)
 
     def _new_log(self) -> TrainingLog:
         read = self.arcs.only(DECODERS[self.config.decoder].parts)
@@ -320,9 +327,17 @@ class Run:
             return None
         assert self.stages is not None
         predicted = self.stages.annotate(part, threads=self.threads)
-        self._tag_scores[name] = accuracies(part, predicted)
-        self.tell(f"{name}: {accuracies_as_text(self._tag_scores[name])}")
+        self._score_tags(name, part, predicted, self.stages.columns)
         return predicted
+
+    def _score_tags(
+        self, name: str, gold: Treebank, system: Treebank, columns: tuple[int, ...]
+    ) -> None:
+        """Score columns that are filled in data.dev or data.test, if there are any."""
+        if columns:
+            scores = self._tag_scores.get(name, {}) | accuracies(gold, system, columns)
+            self._tag_scores[name] = scores
+            self.tell(f"{name}: {accuracies_as_text(scores)}")
 
     def _say_from_text(self, name: str, parser: Parser | None) -> None:
         """Score what the model makes of the raw text of data.dev or data.test, if it reads it."""
@@ -341,7 +356,9 @@ class Run:
         found = {name: as_scores(hits) for name, hits in self._from_text.items()}
         return {"from_text": found} if found else {}
 
-    def _write_scores(self, trainer: Trainer, model: Parser, bits: int, seconds: float) -> None:
+    def _write_scores(
+        self, trainer: StagesTrainer, model: Parser, bits: int, seconds: float
+    ) -> None:
         """Write scores.json, without scores on data.test so far."""
         data = self.config.data
         files = {part: getattr(data, part) for part in ("train", "dev", "test")}
@@ -366,6 +383,7 @@ class Run:
         if self.dev is not None:
             system = self._parsed_dev(trainer, bits)
             self._about["dev"] = treebank_scores(self.dev, system, self._measures)
+            self._score_tags("dev", self._gold.get("dev") or self.dev, system, model.fills)
             self._about["dev"] |= self._tag_scores.get("dev", {})
         self._say_from_text("dev", model)
         self._about |= self._scores_from_text()
@@ -373,9 +391,9 @@ class Run:
 
     @property
     def _measures(self) -> Measures:
-        return Measures(labelled=self.labels is not None, graphs=self.graphs)
+        return Measures(labelled=self.is_labelled, graphs=self.graphs)
 
-    def _restore(self, trainer: Trainer, checkpoint: Checkpoint, name: str) -> None:
+    def _restore(self, trainer: StagesTrainer, checkpoint: Checkpoint, name: str) -> None:
         try:
             trainer.restore(checkpoint.state)
         except ModelError as error:
@@ -406,7 +424,7 @@ class Run:
         )
         return gold
 
-    def _trainer(self, treebank: Treebank) -> Trainer:
+    def _trainer(self, treebank: Treebank) -> StagesTrainer:
         """The trainer on data.train, with what the user should know of it."""
         config = self.config
         treebanks = {"train": treebank, "dev": self.dev, "test": self.tested}
@@ -433,12 +451,13 @@ class Run:
         elif trainer.n_unreachable:
             done = _UNREACHABLE[config.learning.unreachable]
             self.tell(f"{plural(trainer.n_unreachable, 'non-projective training tree')}: {done}")
-        read = self.arcs.only(DECODERS[config.decoder].parts)
-        for line in expectations(treebank, read, self.labels, config.data.pos):
-            self.tell(line)
+        if self._pretrained is None:
+            read = self.arcs.only(DECODERS[config.decoder].parts)
+            for line in expectations(treebank, read, self.labels, config.data.pos):
+                self.tell(line)
         return trainer
 
-    def _say_start(self, trainer: Trainer, start: Parser) -> None:
+    def _say_start(self, trainer: StagesTrainer, start: Parser) -> None:
         """What the run starts from, and what training trees add to it."""
         model = trainer.model(16)
         old, new = (
@@ -451,14 +470,37 @@ class Run:
             + (f": {', '.join(labels[:10])}" if labels else "")
         )
 
-    def _trainer_on(self, device: str, treebank: Treebank) -> Trainer:
+    def _trainer_on(self, device: str, treebank: Treebank) -> StagesTrainer:
+        return self._new_trainer(self.config, treebank, self.guides["train"], device)
+
+    def _new_trainer(
+        self, config: RunConfig, treebank: Treebank, guides: np.ndarray | None, device: str
+    ) -> StagesTrainer:
+        """A trainer of the kind of scorer that the config has."""
+        if self._pretrained is not None:
+            from gpuparse.learning.stages.encoder.trainer import EncoderTrainer
+
+            return EncoderTrainer(treebank, config, self._pretrained, device)
         return Trainer(
-            treebank, self.arcs, self.labels, self.config, threads=self.threads,
-            guides=self.guides["train"], device=device, start=self._start,
+            treebank, self.arcs, self.labels, config, threads=self.threads, guides=guides,
+            device=device, start=self._start,
         )  # fmt: skip
 
-    def _difference(self, trainer: Trainer) -> str:
+    @cached_property
+    def _pretrained(self) -> Any:
+        """The pretrained encoder that is learned on from; None: the parser has templates."""
+        name = self.config.encoder.model
+        if not self.config.has_encoder or not self.config.parser or name is None:
+            return None
+        require("encoder.model", "torch", "transformers", "tokenizers")
+        from gpuparse.learning.stages.encoder.pretrained import read_pretrained
+
+        return read_pretrained(name)
+
+    def _difference(self, trainer: StagesTrainer) -> str:
         """The self-test of the device, with the kinds of weights that the run needs there."""
+        if self._pretrained is not None:  # there are no whole numbers to compare
+            return ""
         model, of_run = trainer.model(16), ["int16"]
         if self.config.backend == "torch":
             of_run.append("float32")
@@ -466,7 +508,7 @@ class Run:
         found = (device_difference(each, self.device, only_known=True) for each in tested)
         return next(filter(None, found), "")
 
-    def _learn(self, trainer: Trainer, states: States, metrics: MetricsFile) -> None:
+    def _learn(self, trainer: StagesTrainer, states: States, metrics: MetricsFile) -> None:
         """Learn all epochs that are left, and keep states of them."""
         for stage in trainer.stages:
             if stage.epochs:
@@ -542,7 +584,7 @@ class Run:
             return f"{rate:.2f} wrong or missing arcs per 100 words"
         return f"{100 - rate:.2f}% of the words right"
 
-    def _score_dev(self, trainer: Trainer, stage: Stage) -> dict[str, float]:
+    def _score_dev(self, trainer: StagesTrainer, stage: Stage) -> dict[str, float]:
         """The scores on data.dev after an epoch; those of labels if they are learned."""
         # After every epoch: parsing the development treebank is far cheaper than an epoch.
         self._parsed_devs.clear()
@@ -554,14 +596,14 @@ class Run:
         """Names of the scores on data.dev, without and with labels."""
         return ("arcs F", "labelled arcs F") if self.graphs else ("UAS", "LAS")
 
-    def _parsed_dev(self, trainer: Trainer, bits: int) -> Treebank:
+    def _parsed_dev(self, trainer: StagesTrainer, bits: int) -> Treebank:
         """data.dev, parsed by what is learned so far; bits: of its weights."""
         assert self.dev is not None
         if bits not in self._parsed_devs:
             self._parsed_devs[bits] = self._parsed(trainer.model(bits), self.dev, "dev")
         return self._parsed_devs[bits]
 
-    def _dev_scores(self, trainer: Trainer, bits: int) -> tuple[float, float]:
+    def _dev_scores(self, trainer: StagesTrainer, bits: int) -> tuple[float, float]:
         assert self.dev is not None
         system = self._parsed_dev(trainer, bits)
         if self.graphs:
@@ -603,10 +645,9 @@ class Run:
             None if guides is None else guides[part[words]] for part in parts
         )
         data = replace(self.config.data, single_root=model.single_root)
-        trainer = Trainer(
-            treebank.only(learned), self.arcs, self.labels, replace(self.config, data=data),
-            threads=self.threads, guides=of_learned, device=self.device, start=self._start,
-        )  # fmt: skip
+        trainer = self._new_trainer(
+            replace(self.config, data=data), treebank.only(learned), of_learned, self.device
+        )
         states = States(self.output, origin, CALIBRATION)
         if (checkpoint := states.read()) is not None:
             self._restore(trainer, checkpoint, CALIBRATION)
@@ -633,12 +674,12 @@ class Run:
         guides = self.guides[part]
         return parsed(model, treebank, guides=guides, threads=self.threads, device=self.device)
 
-    def _bits(self, trainer: Trainer) -> int:
+    def _bits(self, trainer: StagesTrainer) -> int:
         """Bits per stored weight: 8 if the scores on data.dev fall by at most MAX_LOSS."""
         wanted = self.config.weights.bits
         if isinstance(wanted, int):
             return wanted
-        if self.dev is None:
+        if self.dev is None or not trainer.can_have_8_bits:
             return 16
         coarse, fine = self._dev_scores(trainer, 8), self._dev_scores(trainer, 16)
         holds = all(c >= f - MAX_LOSS for c, f in zip(coarse, fine, strict=True))
@@ -658,6 +699,7 @@ class Run:
         seconds = time.monotonic() - began
         graphs = score_treebank_graphs(self.tested, system, "deps") if self.graphs else None
         found = {"seconds": seconds} | treebank_scores(self.tested, system, self._measures)
+        self._score_tags("test", self._gold.get("test") or self.tested, system, model.fills)
         found |= self._tag_scores.get("test", {})
         self._say_from_text("test", model)
         write_scores(self.output, self._about | {"test": found} | self._scores_from_text())
@@ -665,7 +707,7 @@ class Run:
         return Tested(system, trees, graphs, self._from_text.get("test"))
 
 
-def _told(trainer: Trainer) -> dict[str, str]:
+def _told(trainer: StagesTrainer) -> dict[str, str]:
     """What is to be told of the stages that have come to a result."""
     return {stage.name: stage.summary for stage in trainer.stages if stage.summary is not None}
 
@@ -724,6 +766,19 @@ def templates_of(config: RunConfig) -> tuple[TemplateSet, TemplateSet | None]:
         ConfigError: a set cannot be read or lacks templates that the config needs; keys do not fit
             together.
     """
+    if config.has_encoder:
+        if config.encoder.model is None and config.parser:
+            raise ConfigError(
+                "encoder.model: missing; features: encoder needs a pretrained encoder: give its"
+                " folder or name"
+            )
+        check_encoder(config)
+        return NO_TEMPLATES, None
+    if config.encoder.model is not None:
+        raise ConfigError(
+            f"encoder.model: given, but features is {config.features!r}: give features=encoder, or"
+            " train the config `encoder`"
+        )
     check_learning(config)
     if config.data.partial and DECODERS[config.decoder].gives_graphs:
         raise ConfigError(
@@ -810,6 +865,8 @@ def origin_of(
     contents = contents | {"features, labels.features": sha256(text.encode())}
     if config.data.guide is not None and is_guide_file(config.data.guide):
         contents["data.guide"] = sha256(Path(config.data.guide).read_bytes())
+    if config.encoder.model is not None:
+        contents["encoder.model"] = sum_of_pretrained(config.encoder.model)
     if config.lexicon is not None:
         contents["lexicon"] = sha256(read_lexicon(config.lexicon).text.encode())
     if config.init_from is not None:
@@ -818,3 +875,10 @@ def origin_of(
     if of_models := sum_of_models(config):
         contents["tokenizer.model, tagger.model, lemmatizer.model"] = of_models
     return Origin(flat(asdict(config.recorded())), contents)
+
+
+def sum_of_pretrained(name: str) -> str:
+    """A SHA-256 of the weights of a pretrained encoder, if it is a folder; else of its name."""
+    weights = sorted(Path(name).glob("*.safetensors")) if os.path.isdir(name) else []
+    sums = [sha256(path.read_bytes()) for path in weights]
+    return sha256("\n".join([name if not weights else "", *sums]).encode())

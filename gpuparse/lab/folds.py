@@ -285,10 +285,11 @@ class Folds:
             resume = is_unfinished(run.output)
             run.train(resume=resume, force=not resume)
             gold = self.split.gold(fold)
-            held_out = load_stages(run.output).annotate(gold, threads=threads)
+            model = load_parser(run.output)
+            held_out = load_stages(run.output).filled_by(model).annotate(gold, threads=threads)
             part = "train" if self.split.dev is None else "dev"
             system = parsed(
-                load_parser(run.output), held_out,
+                model, held_out,
                 guides=guides_of(self.config, part, held_out), threads=threads, device=run.device,
             )  # fmt: skip
             text = system.data.tobytes()

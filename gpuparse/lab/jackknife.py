@@ -39,6 +39,8 @@ def jackknifed(
         DataError: the treebank cannot be used.
     """
     config = with_fitting_decoder(_training_alone(config))
+    if config.has_encoder:
+        raise ConfigError("jackknife: parsers with an encoder are not jackknifed: choose templates")
     templates, labels = templates_of(config)
     if config.labels.kind == "second-stage":
         labels = None  # these labels change no head

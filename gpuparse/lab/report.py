@@ -70,7 +70,7 @@ def system_of(
     if os.path.isdir(run):
         record, metrics = read_scores(Path(run)), read_metrics(Path(run))
         model = load_parser(Path(run))
-        tagged = load_stages(Path(run)).annotate(gold, threads=threads)
+        tagged = load_stages(Path(run)).filled_by(model).annotate(gold, threads=threads)
         parsed, has_probabilities = _parsed(model, tagged, record, part, threads)
         is_calibrated = model.scales.is_calibrated if has_probabilities else None
         labelled = bool(model.labels)

@@ -7,7 +7,7 @@ head; the decoder completes such trees with the weights of the moment.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -88,7 +88,7 @@ class GoldTrees:
 
 def read_gold(
     treebank: Treebank,
-    batch: Batch,
+    batch: Any,
     decoder: str,
     *,
     unreachable: str,
@@ -98,7 +98,7 @@ def read_gold(
     """Read the gold trees of a treebank, and the graphs if the decoder finds graphs.
 
     Args:
-        batch: the treebank, encoded.
+        batch: the treebank, as a scorer has encoded it; with `reorder` a `Batch`.
         decoder: what finds trees while learning.
         unreachable: what replaces a non-projective gold tree of a projective decoder:
             "projectivise", the nearest projective tree; "reorder", the tree with its words in a
@@ -124,7 +124,7 @@ def read_gold(
 
 
 def _by_token(batch: Batch, by_word: np.ndarray) -> np.ndarray:
-    values = np.full(batch.values.shape[1], -1, np.int64)
+    values = np.full(batch.n_tokens, -1, np.int64)
     values[word_places(batch)] = by_word
     return values
 
@@ -141,7 +141,7 @@ def _read_graphs(treebank: Treebank, batch: Batch, decoder: str) -> tuple[GoldGr
     primary = primary_relations(graphs, treebank)
     starts, lengths = batch.starts, batch.lengths
     sizes = (lengths + 1) ** 2
-    firsts = np.zeros(batch.values.shape[1], np.int64)
+    firsts = np.zeros(batch.n_tokens, np.int64)
     firsts[starts] = np.cumsum(sizes) - sizes
     cells = np.zeros(int(sizes.sum()), np.bool_)
     for start, n in zip(starts.tolist(), lengths.tolist(), strict=True):

@@ -1,5 +1,6 @@
 """Training: epochs, events and state. Yields events; prints nothing, saves nothing."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 
@@ -51,10 +52,90 @@ from gpuparse.scorers.linear.weights import (
 )
 
 STAGES: tuple[type[Stage], ...] = (*ADDEND_STAGES, PruningStage, ArcStage, LabelStage)  # in order
-_SINGLE_ROOT = {"auto": None, True: True, False: False}
+SINGLE_ROOT = {"auto": None, True: True, False: False}
 
 
-class Trainer:
+class StagesTrainer(ABC):
+    """Learns the stages of a parser, one after the other.
+
+    Attributes:
+        config: the keys of the run. stages: in their order.
+        single_root: whether every tree gets exactly one modifier of the root.
+        n_unreachable: gold trees that the decoder cannot find; of graphs, arcs left out.
+    """
+
+    config: RunConfig
+    stages: list[Stage]
+    single_root: bool
+    n_unreachable: int
+    n_sentences: int
+    can_have_8_bits = True
+
+    @abstractmethod
+    def model(self, bits: int, config: str = "") -> Parser:
+        """The parser so far; only between two epochs.
+
+        Args: bits: of a weight that is a whole number. config: the YAML text of the run.
+        """
+
+    def stage(self, name: str) -> Stage:
+        """The stage of a name."""
+        return next(stage for stage in self.stages if stage.name == name)
+
+    @property
+    def epochs_done(self) -> dict[str, int]:
+        """How many epochs of each stage are learned, by name."""
+        return {stage.name: stage.done for stage in self.stages}
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether all epochs are learned."""
+        return all(stage.done == stage.epochs for stage in self.stages)
+
+    def learn(self) -> Iterator[LearningEvent]:
+        """Learn all that is left to learn; yields events during and at the end of every epoch."""
+        for stage in self.stages:
+            stage.prepare()
+            for epoch in range(stage.done, stage.epochs):
+                order = self._order(stage, epoch)
+                for counts in stage.learn(order, epoch * len(order)):
+                    if counts.done == counts.total:
+                        stage.done = epoch + 1
+                    yield LearningEvent(stage.name, epoch + 1, *counts)
+
+    def _order(self, stage: Stage, epoch: int) -> np.ndarray:
+        """The sentences in the order of an epoch, drawn from seed, stage and epoch alone."""
+        n = self.n_sentences
+        if not self.config.learning.shuffle:
+            return np.arange(n)
+        seeds = np.random.SeedSequence([self.config.seed, stage.drawn_for, epoch])
+        return np.random.Generator(np.random.PCG64(seeds)).permutation(n)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All that a later `restore` needs to continue to the same bytes.
+
+        Only between two epochs. The arrays are no copies: copy them before learning continues.
+        Weights of which nothing is learned yet are left out.
+        """
+        return state_of(self.stages)
+
+    def learned(self) -> dict[str, np.ndarray]:
+        """The float32 arrays that the weights of `model` are rounded from, by stage.name."""
+        return {
+            f"{stage.name}.{name}": array
+            for stage in self.stages
+            for name, array in stage.learned().items()
+        }
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """Continue from the `state` of a trainer with the same arguments.
+
+        Raises: ModelError: the state is of another run, or of none.
+        """
+        restore(self.stages, state)
+
+
+class Trainer(StagesTrainer):
     """Learns a parser from gold trees.
 
     Args:
@@ -94,6 +175,7 @@ class Trainer:
         given = len(treebank)
         treebank, guides = without_unreachable(treebank, guides, config)
         self._treebank, self._guides, self._n_left_out = treebank, guides, given - len(treebank)
+        self.n_sentences = len(treebank)
         self._decoder, self._start = DECODERS[config.decoder], start.parser if start else None
         self._given = start
         self._arcs, self._labels = self._expanded(arcs, labels)
@@ -144,7 +226,7 @@ class Trainer:
 
     def _wanted_root(self) -> bool | None:
         """Whether every tree gets one modifier of the root; None: if all training trees have."""
-        wanted = _SINGLE_ROOT[self.config.data.single_root]
+        wanted = SINGLE_ROOT[self.config.data.single_root]
         if wanted is None and self._start is not None and not self._start.single_root:
             return False
         return wanted
@@ -268,7 +350,7 @@ class Trainer:
             )
 
     @property
-    def single_root(self) -> bool:
+    def single_root(self) -> bool:  # type: ignore[override]
         """Whether every tree gets exactly one modifier of the root."""
         return self.gold.single_root
 
@@ -277,22 +359,8 @@ class Trainer:
         """The pruner and the candidate arcs, if they are learned."""
         return self._pruning.result if self._pruning else None
 
-    def stage(self, name: str) -> Stage:
-        """The stage of a name."""
-        return next(stage for stage in self.stages if stage.name == name)
-
     @property
-    def epochs_done(self) -> dict[str, int]:
-        """How many epochs of each stage are learned, by name."""
-        return {stage.name: stage.done for stage in self.stages}
-
-    @property
-    def is_learned(self) -> bool:
-        """Whether all epochs are learned."""
-        return all(stage.done == stage.epochs for stage in self.stages)
-
-    @property
-    def n_unreachable(self) -> int:
+    def n_unreachable(self) -> int:  # type: ignore[override]
         """Gold trees that the decoder cannot find; of graphs, arcs left out."""
         return self._n_left_out + self.gold.n_unreachable
 
@@ -304,25 +372,6 @@ class Trainer:
     def _has_arc_stage(self) -> bool:
         """Whether there are templates of arcs, and not addends alone."""
         return bool(self._arcs.arc)
-
-    def learn(self) -> Iterator[LearningEvent]:
-        """Learn all that is left to learn; yields events during and at the end of every epoch."""
-        for stage in self.stages:
-            stage.prepare()
-            for epoch in range(stage.done, stage.epochs):
-                order = self._order(stage, epoch)
-                for counts in stage.learn(order, epoch * len(order)):
-                    if counts.done == counts.total:
-                        stage.done = epoch + 1
-                    yield LearningEvent(stage.name, epoch + 1, *counts)
-
-    def _order(self, stage: Stage, epoch: int) -> np.ndarray:
-        """The sentences in the order of an epoch, drawn from seed, stage and epoch alone."""
-        n = len(self._treebank)
-        if not self.config.learning.shuffle:
-            return np.arange(n)
-        seeds = np.random.SeedSequence([self.config.seed, stage.drawn_for, epoch])
-        return np.random.Generator(np.random.PCG64(seeds)).permutation(n)
 
     def _first_order(self) -> "_FirstOrder":
         config = replace(
@@ -389,29 +438,6 @@ class Trainer:
             scales=Scales(*linear.nats_per_point),
             config=config,
         )
-
-    def state(self) -> dict[str, np.ndarray]:
-        """All that a later `restore` needs to continue to the same bytes.
-
-        Only between two epochs. The arrays are no copies: copy them before learning continues.
-        Weights of which nothing is learned yet are left out.
-        """
-        return state_of(self.stages)
-
-    def learned(self) -> dict[str, np.ndarray]:
-        """The float32 arrays that the weights of `model` are rounded from, by stage.name."""
-        return {
-            f"{stage.name}.{name}": array
-            for stage in self.stages
-            for name, array in stage.learned().items()
-        }
-
-    def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Continue from the `state` of a trainer with the same arguments.
-
-        Raises: ModelError: the state is of another run, or of none.
-        """
-        restore(self.stages, state)
 
 
 def check_templates(arcs: TemplateSet, labels: TemplateSet | None, config: RunConfig) -> None:

@@ -121,6 +121,27 @@ class AveragedWeights:
             return self.array - (self.weighted / np.float32(n_sentences)).reshape(self.array.shape)
 
 
+def check_encoder(config: RunConfig) -> None:
+    """Raises: ConfigError: the decoder or another key is of no use to an encoder."""
+    given = {
+        "init_from": config.init_from is not None, "data.guide": config.data.guide is not None,
+        "learning.keep_state": config.learning.keep_state,
+    }  # fmt: skip
+    for name in (name for name, is_given in given.items() if is_given):
+        raise ConfigError(f"{name}: a parser with an encoder cannot have it: leave it out")
+    decoder = DECODERS[config.decoder]
+    if decoder.of_arcs != config.decoder:
+        raise ConfigError(
+            f"decoder {config.decoder}: an encoder scores arcs alone: choose"
+            f" decoder={decoder.of_arcs}"
+        )
+    if config.learning.unreachable == "reorder":
+        raise ConfigError(
+            "learning.unreachable reorder: an encoder reads words in their order: choose"
+            " projectivise or skip"
+        )
+
+
 def check_learning(config: RunConfig) -> None:
     """Check that update rule, decoder, labels and engine go together.
 

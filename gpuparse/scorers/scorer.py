@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from gpuparse.data.batch import Encoded
+from gpuparse.data.tag_columns import Column
 from gpuparse.data.treebank import Treebank
 
 if TYPE_CHECKING:
@@ -60,8 +61,18 @@ class Scorer(Protocol):
     def reads_guides(self) -> bool:
         """Whether it reads heads that another parser proposes."""
 
+    @property
+    def fills(self) -> tuple[int, ...]:
+        """The columns of CoNLL-U that it fills from the same pass, 0 to 9; see `fill`."""
+
     def encode(self, treebank: Treebank, guides: np.ndarray | None = None) -> Encoded:
         """The sentences of a treebank as one batch; guides: (W,) heads, -1 for none."""
+
+    def fill(self, treebank: Treebank, place: str) -> tuple[dict[int, Column], np.ndarray]:
+        """The columns of `fills`, and (W,) float64 probabilities of UPOS, NaN without it.
+
+        Args: place: "cpu" or "cuda".
+        """
 
     def generated(self, lengths: Sequence[int], *, only_known: bool = False) -> Encoded:
         """Random sentences of given lengths, for self-tests; only_known: of known values alone."""

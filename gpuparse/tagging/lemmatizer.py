@@ -8,23 +8,22 @@ the UPOS was seen with and that fit the form; the lemma depends on the word and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from gpuparse import array_file
 from gpuparse.array_file import check_names
 from gpuparse.cached import SharedCache
-from gpuparse.data.columns import common_string, has_separator, is_value
+from gpuparse.data.lemma_rules import WHOLE, LemmaRule, is_rule, rule_of
 from gpuparse.data.tag_columns import FORM, LEMMA, Column, require_values
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import ConfigError, DataError, ModelError, one_line
-from gpuparse.limits import MAX_TAG
 from gpuparse.sequences.learner import Watch, learn_sequences, unwatched
 from gpuparse.sequences.model import (
     ARRAYS,
@@ -48,73 +47,6 @@ _DICTIONARIES = ("words", "classes")
 _AS_MODEL: Any = {"form": FORMAT, "what": "lemmatiser", "hint": "; train it again"}
 _CACHE = 1 << 18  # words with tags whose lemmas are kept
 _MOST_RULES = 40  # candidates of a word
-_LOWER, _KEEP, _TITLE, _UPPER, _WHOLE = "lower", "keep", "title", "upper", "whole"
-_CASES: dict[str, Callable[[str], str]] = {
-    _LOWER: str.lower,
-    _TITLE: lambda text: text[:1].upper() + text[1:].lower(),
-    _UPPER: str.upper,
-}
-
-
-class LemmaRule(NamedTuple):
-    """What makes a lemma of a form.
-
-    case: of the result: `lower`, `title`, `upper`, `keep`, or `whole`, where `added_end` is the
-    lemma. The beginning and the end of the form, which are compared in lower case, are replaced.
-    """
-
-    case: str
-    beginning: str
-    added_beginning: str
-    end: str
-    added_end: str
-
-    def fits(self, form: str) -> bool:
-        """Whether the form in lower case has the beginning and the end."""
-        lower = form.lower()
-        return (
-            len(lower) == len(form) >= len(self.beginning) + len(self.end)
-            and lower.startswith(self.beginning)
-            and lower.endswith(self.end)
-        )
-
-    def apply(self, form: str) -> str:
-        """The lemma of a form that the rule fits; the form where nothing would be left."""
-        if self.case == _WHOLE:
-            return self.added_end
-        stem = form[len(self.beginning) : len(form) - len(self.end)]
-        text = self.added_beginning + stem + self.added_end
-        if not text.strip(" "):
-            text = form
-        return text if self.case == _KEEP else _CASES[self.case](text)
-
-    def text(self) -> str:
-        return "\t".join(self)
-
-
-def is_rule(text: str) -> bool:
-    """Whether a text is that of a rule; what it makes of any form can be a LEMMA."""
-    case, *parts = text.split("\t")
-    return (
-        len(text) <= MAX_TAG
-        and len(parts) == len(LemmaRule._fields) - 1
-        and case in (*_CASES, _KEEP, _WHOLE)
-        and not any(map(has_separator, parts))
-        and (case != _WHOLE or is_value(parts[-1]))
-    )
-
-
-def rule_of(form: str, lemma: str) -> LemmaRule:
-    """The rule that makes a lemma of a form, by their longest common substring."""
-    low_form, low_lemma = form.lower(), lemma.lower()
-    start, at, size = common_string(low_form, low_lemma)
-    edit = (low_form[:start], low_lemma[:at], low_form[start + size :], low_lemma[at + size :])
-    if size:
-        for case in (_LOWER, _KEEP, _TITLE, _UPPER):
-            rule = LemmaRule(case, *edit)
-            if rule.fits(form) and rule.apply(form) == lemma:
-                return rule
-    return LemmaRule(_WHOLE, "", "", "", lemma)
 
 
 class Lemmatizer:
@@ -137,7 +69,7 @@ class Lemmatizer:
             for tag, _ in sorted(
                 classes.counts_of(upos).items(), key=lambda item: (-item[1], item[0])
             ):
-                if self.rules[tag].case != _WHOLE:
+                if self.rules[tag].case != WHOLE:
                     of_upos.setdefault(self.rules[tag].end, []).append(tag)
 
     def lemmatize(self, treebank: Treebank, tags: Tags) -> Column:
@@ -193,7 +125,7 @@ class Lemmatizer:
             counts = self.words.counts_of(key)
             if counts:
                 rule = self.rules[max(counts, key=lambda tag: (counts[tag], -tag))]
-                if rule.case == _WHOLE or rule.fits(form):
+                if rule.case == WHOLE or rule.fits(form):
                     return rule
         return None
 
@@ -246,7 +178,7 @@ class Lemmatizer:
 
 
 def _is_usable(rule: LemmaRule, form: str) -> bool:
-    return rule.case != _WHOLE and rule.fits(form)
+    return rule.case != WHOLE and rule.fits(form)
 
 
 def candidates_of(
@@ -352,7 +284,7 @@ def learn_lemmatizer(
     )
     lemmatizer = Lemmatizer(untrained, known, classes)
     # Words whose lemma no rule makes are in the dictionary alone.
-    places = [place for place in places if lemmatizer.rules[gold[place]].case != _WHOLE]
+    places = [place for place in places if lemmatizer.rules[gold[place]].case != WHOLE]
     chosen = kept[places]
     candidates = [lemmatizer._candidates(words[place], upos[place]) for place in places]
     model = learn_sequences(

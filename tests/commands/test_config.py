@@ -203,7 +203,7 @@ def test_a_section_with_a_wrong_name_gets_a_suggestion(config_file):
     assert errors_of(path, "learning=5") == [
         "configs/run.yaml:4: learnig: unknown section; did you mean learning?",
         f"configs/run.yaml:5: model: unknown section; the sections are {sections}, tokenizer,"
-        " tagger, lemmatizer",
+        " tagger, lemmatizer, encoder",
         "command line: learning: a section; expected one of its keys, such as learning.rule",
     ]
     with pytest.raises(ConfigError, match=r"^config: learnig: unknown section; did you mean l"):
@@ -250,7 +250,7 @@ def test_no_key_is_named_where_none_is_near(config_file):
 
 def test_a_template_set_that_is_not_shipped_is_told_with_all_other_errors(config_file):
     errors = errors_of(config_file(MINIMAL), "features=extendet", "labels.features=x", "sead=1")
-    names = " or ".join(shipped_sets())
+    names = " or ".join(sorted([*shipped_sets(), "encoder"]))
     assert "extended or" in names
     assert errors[0] == (
         f"command line: features: expected {names} or a YAML file's path, not 'extendet';"

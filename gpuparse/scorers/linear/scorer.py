@@ -19,6 +19,7 @@ from gpuparse.data.batch import (
     Batch,
     Encoded,
 )
+from gpuparse.data.tag_columns import Column
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.errors import ConfigError
@@ -94,6 +95,7 @@ class LinearScorer:
 
     kind = KIND
     is_exact = True
+    fills = ()
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields, for pickle and copy; what was made of them is made again."""
@@ -166,6 +168,10 @@ class LinearScorer:
         check_guides(self.templates, are_given=guides is not None)
         batch = self._encoder.encode(treebank)
         return batch if guides is None else batch.guided(guides)
+
+    def fill(self, treebank: Treebank, place: str) -> tuple[dict[int, Column], np.ndarray]:
+        """No columns."""
+        return {}, np.full(treebank.n_words, np.nan)
 
     def generated(self, lengths: Sequence[int], *, only_known: bool = False) -> Batch:
         """Sentences of random values, with random guides if there are guide templates.

@@ -11,6 +11,7 @@ import numpy as np
 from gpuparse import native
 from gpuparse.cached import cached_property
 from gpuparse.data.batch import Batch, Encoded
+from gpuparse.data.tag_columns import Column
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ScoreError, plural
 from gpuparse.scorers.linear.scorer import LinearScorer
@@ -46,6 +47,7 @@ class VectorScorer:
     replaces_arcs = False
     nats_per_point = (1.0, 1.0)
     reads_guides = False
+    fills = ()
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields, for pickle and copy; what was made of them is made again."""
@@ -80,6 +82,10 @@ class VectorScorer:
     def encode(self, treebank: Treebank, guides: np.ndarray | None = None) -> Encoded:
         """Raises: ScoreError: the scorer before it encodes."""
         raise ScoreError("word vectors are no scorer of their own: templates encode for them")
+
+    def fill(self, treebank: Treebank, place: str) -> tuple[dict[int, Column], np.ndarray]:
+        """No columns."""
+        return {}, np.full(treebank.n_words, np.nan)
 
     def generated(self, lengths: Sequence[int], *, only_known: bool = False) -> Encoded:
         """Raises: ScoreError: as `encode`."""

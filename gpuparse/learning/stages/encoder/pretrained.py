@@ -1,0 +1,87 @@
+"""A pretrained encoder from a folder, or from where the package `transformers` keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from gpuparse.array_file import sha256
+from gpuparse.errors import ConfigError, ModelError, one_line
+from gpuparse.extras import require
+from gpuparse.scorers.encoder.network import FAMILIES, POOLERS
+from gpuparse.scorers.encoder.pieces import Splitter, of_words
+from gpuparse.scorers.encoder.stored import plain_config, window_of
+
+_UNREADABLE = (OSError, ValueError, TypeError, RuntimeError, KeyError, AttributeError, ImportError)
+
+
+class Pretrained(NamedTuple):
+    """A pretrained encoder.
+
+    config: as the package `transformers` writes it. body: makes the transformer with its weights.
+    """
+
+    config: Mapping[str, Any]
+    splitter: Splitter
+    body: Callable[[], nn.Module]
+
+    @property
+    def width(self) -> int:
+        """Numbers of a hidden state."""
+        return int(self.config["hidden_size"])
+
+    @property
+    def pad(self) -> int:
+        """The id of padding."""
+        return int(self.config.get("pad_token_id") or 0)
+
+    @property
+    def sum(self) -> str:
+        """A SHA-256 of the tokenizer and the config."""
+        return sha256(f"{self.splitter.text}{sorted(self.config.items())}".encode())
+
+
+def read_pretrained(name: str) -> Pretrained:
+    """The encoder of a folder or name; code that it brings along is never run.
+
+    Raises: ConfigError: there is none, or it is of a family that cannot be used.
+        MissingPackageError: an optional package is not installed.
+    """
+    require("encoder.model", "torch", "transformers", "tokenizers")
+    import transformers
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    what = f"encoder.model {name}"
+    try:
+        read = AutoConfig.from_pretrained(name, trust_remote_code=False)
+        family = read.model_type
+        if family not in FAMILIES:
+            raise ConfigError(
+                f"{what}: of the family {family}; choose one of {', '.join(FAMILIES)}"
+            )
+        tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+    except _UNREADABLE as error:
+        raise ConfigError(f"{what}: cannot be read: {one_line(error)}") from None
+    if not getattr(tokenizer, "is_fast", False):
+        raise ConfigError(f"{what}: has no tokenizer.json")
+    config = plain_config(read.to_dict())
+    try:
+        text = of_words(tokenizer.backend_tokenizer.to_str())
+        splitter = Splitter(text, window_of(config), config["vocab_size"])
+    except ModelError as error:
+        raise ConfigError(f"{what}: {error}") from None
+
+    def body() -> nn.Module:
+        try:
+            return AutoModel.from_pretrained(
+                name, trust_remote_code=False, use_safetensors=True, dtype="float32",
+                **POOLERS.get(family, {}),
+            )  # fmt: skip
+        except _UNREADABLE as error:
+            raise ConfigError(f"{what}: its weights cannot be read: {one_line(error)}") from None
+
+    return Pretrained(config, splitter, body)

@@ -1,0 +1,278 @@
+"""The stage of an encoder: all heads and the pretrained body, learned together by gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gpuparse.config.schema import EncoderConfig
+from gpuparse.errors import ModelError
+from gpuparse.inference.distributions import (
+    NonProjectiveTrees,
+    ProjectiveTrees,
+    conditional_loss,
+    hinge_loss,
+)
+from gpuparse.learning.events import EpochCounts
+from gpuparse.learning.stages.stage import Shape, Stage
+from gpuparse.scorers.encoder.network import Network, batch_of, nodes_of
+from gpuparse.scorers.encoder.pieces import EncodedPieces
+
+POOL = 1024  # sentences that are sorted by length, so that batches have little padding
+BETAS = (0.9, 0.98)
+DECAY = 0.01  # of weights, a step at the full rate
+LARGEST_GRADIENT = 1.0
+STEPS_OF_EVENT = 8
+_FORBIDDEN = -1e9  # nats, of arcs that there are not
+_MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+class EncoderGold(NamedTuple):
+    """What is learned from, by word (W,): -1 where nothing is.
+
+    heads: 0 for the root. labels: None without relations. columns: numbers of values by key.
+    """
+
+    heads: np.ndarray
+    labels: np.ndarray | None
+    columns: dict[str, np.ndarray]
+
+
+class EncoderStage(Stage):
+    """Learns a network in steps of AdamW.
+
+    Args:
+        network: before anything is learned; it is changed in place.
+        batch: the training sentences. gold: of their words.
+        is_projective, single_root: of the trees, for the loss `conditional`.
+        seed: of what is dropped and of the order of batches.
+    Source: biaffine scores and the loss of heads: Dozat & Manning (2017); differs: vectors are
+        those of a pretrained transformer (Devlin et al. 2019), tags are learned with the trees.
+    """
+
+    name = "encoder"
+    drawn_for = 6
+    is_scored = True
+
+    def __init__(
+        self,
+        network: Network,
+        batch: EncodedPieces,
+        gold: EncoderGold,
+        config: EncoderConfig,
+        *,
+        is_projective: bool,
+        single_root: bool,
+        seed: int,
+    ) -> None:
+        super().__init__(config.epochs)
+        self.network, self._batch, self._gold, self._config = network, batch, gold, config
+        self._is_projective, self._single_root, self._seed = is_projective, single_root, seed
+        self._device = network.mix.device
+        network.body.requires_grad_(config.train)
+        self._names = [name for name, p in network.named_parameters() if p.requires_grad]
+        self._optimizer = torch.optim.AdamW(self._groups(), betas=BETAS, weight_decay=DECAY)
+        self._starts = {name: p.detach().cpu().numpy().copy() for name, p in self._parameters()}
+
+    def _parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Those that are learned, by name."""
+        return ((n, p) for n, p in self.network.named_parameters() if p.requires_grad)
+
+    def _groups(self) -> list[dict]:
+        """Parameters with their rates."""
+        config = self._config
+        groups = []
+        for name, parameter in self._parameters():
+            is_body = name.startswith("body.")
+            rate = config.learning_rate if is_body else config.head_rate
+            decay = 0.0 if parameter.dim() < 2 else DECAY
+            groups.append({"params": [parameter], "lr": rate, "rate": rate, "weight_decay": decay})
+        return groups
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether relations are learned."""
+        return self._gold.labels is not None
+
+    def learn(self, order: np.ndarray, seen: int) -> Iterator[EpochCounts]:
+        """As `Stage.learn`; batches have sentences of similar lengths."""
+        epoch = seen // max(1, len(order))
+        torch.manual_seed(_drawn(self._seed, epoch))
+        random = np.random.default_rng([self._seed, self.drawn_for, epoch])
+        batches = self._batches(order, random)
+        n_words = int(self._batch.lengths.sum())
+        done = wrong = words = 0
+        self.network.train()
+        for step, sentences in enumerate(batches, 1):
+            self._set_rates((epoch + words / n_words) / self.epochs)
+            missed = self._step(sentences)
+            done += len(sentences)
+            words += int(self._batch.lengths[sentences].sum())
+            wrong += missed
+            is_last = step == len(batches)
+            if is_last:
+                self._check_finite()
+                self.network.eval()
+            if is_last or step % STEPS_OF_EVENT == 0:
+                yield EpochCounts(done, len(order), wrong, max(1, words))
+
+    def _batches(self, order: np.ndarray, random: np.random.Generator) -> list[np.ndarray]:
+        """The sentences of each step, about as many pieces in each."""
+        pieces = self._batch.whole.pieces() + 2
+        found = []
+        for start in range(0, len(order), POOL):
+            pool = order[start : start + POOL]
+            pool = pool[np.argsort(-pieces[pool], kind="stable")]
+            at = 0
+            while at < len(pool):
+                longest = min(int(pieces[pool[at]]), self._batch.whole.splitter.window)
+                n = max(1, self._config.batch_pieces // longest)
+                found.append(pool[at : at + n])
+                at += n
+        return [found[i] for i in random.permutation(len(found))]
+
+    def _set_rates(self, share: float) -> None:
+        """The rates after a share of training: they rise to the full ones, and fall to 0."""
+        rising = self._config.warm_up
+        factor = share / rising if share < rising else (1.0 - share) / max(1e-9, 1.0 - rising)
+        for group in self._optimizer.param_groups:
+            group["lr"] = group["rate"] * factor
+
+    def _step(self, sentences: np.ndarray) -> int:
+        """Learn from some sentences; returns the number of words with a wrong head."""
+        loss, missed = self._loss(sentences)
+        self._optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_([p for _, p in self._parameters()], LARGEST_GRADIENT)
+        self._optimizer.step()
+        return missed
+
+    def _loss(self, sentences: np.ndarray) -> tuple[Tensor, int]:
+        """The sum of the losses of heads, labels and columns, each a mean over words, in nats."""
+        whole, gold, config = self._batch.whole, self._gold, self._config
+        windows = whole.windows(sentences)
+        batch = batch_of(windows, self.network.pad, self._device)
+        states, roots = self.network.hidden(batch, whole.tags_of(windows))
+        nodes, b, m, lengths = nodes_of(states, roots, self._batch.lengths[sentences])
+        nodes = nn.functional.dropout(nodes, config.dropout / 2, training=True)
+        words = np.concatenate(
+            [np.arange(*whole.word_starts[s : s + 2]) for s in sentences.tolist()]
+        )
+        heads = torch.from_numpy(gold.heads[words].astype(np.int64)).to(self._device)
+        scores = self.network.heads.arc_scores(nodes)
+        loss, missed = self._loss_of_heads(scores, lengths, b, m, heads)
+        known = heads >= 0
+        if gold.labels is not None:
+            labels = torch.from_numpy(gold.labels[words]).to(self._device)
+            found = self.network.heads.label_scores(
+                nodes[b[known], heads[known]], nodes[b[known], m[known]]
+            )
+            loss = loss + self._cross_entropy(found, labels[known])
+        states = nodes[b, m]
+        for name, ids in gold.columns.items():
+            found = self.network.heads.columns[name](states)
+            loss = loss + self._cross_entropy(found, torch.from_numpy(ids[words]).to(self._device))
+        return loss, missed
+
+    def _cross_entropy(self, scores: Tensor, gold: Tensor) -> Tensor:
+        """The mean over words with a gold value; 0 where there is none."""
+        if not bool((gold >= 0).any()):
+            return scores.sum() * 0.0
+        return nn.functional.cross_entropy(scores, gold, ignore_index=-1)
+
+    def _loss_of_heads(
+        self, scores: Tensor, lengths: Tensor, b: Tensor, m: Tensor, heads: Tensor
+    ) -> tuple[Tensor, int]:
+        """The loss of heads, a mean over words, and how many heads do not score best."""
+        nodes = torch.arange(scores.shape[1], device=scores.device)
+        no_head = nodes[None, :, None] > lengths[:, None, None]
+        no_head = no_head | (nodes[:, None] == nodes)
+        forbidden = scores.masked_fill(no_head, _FORBIDDEN)
+        of_words = forbidden[b, :, m]
+        known = heads >= 0
+        missed = int((of_words.detach().argmax(1) != heads)[known].sum())
+        if not bool(known.any()):
+            return scores.sum() * 0.0, 0
+        if self._config.loss == "local":
+            return nn.functional.cross_entropy(of_words, heads, ignore_index=-1), missed
+        kind = ProjectiveTrees if self._is_projective else NonProjectiveTrees
+        trees = kind(scores, lengths, single_root=self._single_root)
+        gold = torch.full_like(scores[:, :, 0], -1, dtype=torch.int64)
+        gold[b, m] = heads
+        of_trees = conditional_loss if self._config.loss == "conditional" else hinge_loss
+        loss = of_trees(trees, gold, unreachable="projectivise").sum()
+        return loss.float() / len(heads), missed
+
+    def _check_finite(self) -> None:
+        """Raises: ModelError: learning has gone wrong; what is kept of earlier epochs stays."""
+        for name, parameter in self._parameters():
+            if not bool(torch.isfinite(parameter).all()):
+                raise ModelError(
+                    f"encoder: the numbers of {name} are no longer finite: give a smaller"
+                    " encoder.learning_rate or encoder.head_rate, and start again"
+                )
+
+    def averages(self) -> list[np.ndarray]:
+        """Copies of what is learned, in the order of names."""
+        return [p.detach().cpu().numpy().copy() for _, p in self._parameters()]
+
+    def average_sizes(self, done: int) -> list[tuple[int, ...]]:
+        """The shapes of `averages`."""
+        return [tuple(p.shape) for _, p in self._parameters()]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All numbers of the network so far, or of the best epoch if it is chosen."""
+        found = {
+            name: parameter.detach().cpu().numpy().copy()
+            for name, parameter in self.network.named_parameters()
+        }
+        if self.best is not None and self.best.is_chosen:
+            found |= dict(zip(self._names, self.best.averages, strict=True))
+        return found
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What is learned, and the moments of the optimizer; nothing before the first epoch."""
+        if not self.done:
+            return {}
+        kept = {}
+        for name, parameter in self._parameters():
+            kept[name] = parameter.detach().cpu().numpy()
+            own = self._optimizer.state[parameter]
+            kept |= {f"{name}:{each}": own[each].cpu().numpy() for each in _MOMENTS if own}
+            kept[f"{name}:step"] = np.array([int(own["step"]) if own else 0])
+        return kept
+
+    def shapes(self, done: int, state: Mapping[str, np.ndarray]) -> dict[str, Shape]:
+        """As `Stage.shapes`."""
+        shapes: dict[str, Shape] = {}
+        for name, parameter in self._parameters() if done else ():
+            sizes = tuple(parameter.shape)
+            shapes[name] = Shape(np.float32, sizes)
+            shapes[f"{name}:step"] = Shape(np.int64, (1,))
+            if f"{name}:{_MOMENTS[0]}" in state:  # a parameter that no loss reads has none
+                shapes |= {f"{name}:{each}": Shape(np.float32, sizes) for each in _MOMENTS}
+        return shapes
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go on from a state, or from the start."""
+        self._optimizer.state.clear()
+        with torch.no_grad():
+            for name, parameter in self._parameters():
+                found = state[name] if state else self._starts[name]
+                parameter.copy_(torch.from_numpy(np.array(found)))
+                if f"{name}:{_MOMENTS[0]}" in state:
+                    own = {
+                        each: torch.from_numpy(state[f"{name}:{each}"].copy()).to(self._device)
+                        for each in _MOMENTS
+                    }
+                    step = float(state[f"{name}:step"][0])
+                    self._optimizer.state[parameter] = own | {"step": torch.tensor(step)}
+
+
+def _drawn(seed: int, epoch: int) -> int:
+    """The seed of what is dropped in an epoch."""
+    return int(np.random.SeedSequence([seed, 7, epoch]).generate_state(1)[0])

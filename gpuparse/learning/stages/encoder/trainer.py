@@ -1,0 +1,121 @@
+"""Learns a parser whose scores are those of a pretrained encoder."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from gpuparse.config import RunConfig
+from gpuparse.data.batch import word_places
+from gpuparse.data.scanner import DEPREL
+from gpuparse.data.tag_columns import read_column
+from gpuparse.data.treebank import Treebank
+from gpuparse.data.vocabulary import is_empty_column
+from gpuparse.engines.engine import Scales
+from gpuparse.errors import DataError
+from gpuparse.inference.decoders import DECODERS
+from gpuparse.learning.gold import read_gold, without_unreachable
+from gpuparse.learning.stages.encoder.pretrained import Pretrained
+from gpuparse.learning.stages.encoder.stage import EncoderGold, EncoderStage
+from gpuparse.learning.trainer import SINGLE_ROOT, StagesTrainer
+from gpuparse.learning.updates import check_encoder
+from gpuparse.parser import Parser
+from gpuparse.scorers.encoder.columns import NUMBERS, TAGS, learned_values
+from gpuparse.scorers.encoder.network import Heads, Network
+from gpuparse.scorers.encoder.pieces import EncodedPieces
+from gpuparse.scorers.encoder.quantised import FAMILIES as QUANTISED_FAMILIES
+from gpuparse.scorers.encoder.quantised import QuantisedEncoder
+from gpuparse.scorers.encoder.scorer import EncoderScorer, tags_of
+from gpuparse.scorers.encoder.sizes import Sizes
+
+
+class EncoderTrainer(StagesTrainer):
+    """Learns an encoder with its heads from gold trees and columns.
+
+    Args:
+        treebank: gold trees, checked.
+        config: the keys of the run; those of templates are not read.
+        pretrained: what is learned on from.
+        device: where it is learned.
+    Raises: ConfigError: the decoder reads parts that an encoder does not score. DataError: a
+        treebank without sentences, or as `without_unreachable` says.
+    """
+
+    def __init__(
+        self, treebank: Treebank, config: RunConfig, pretrained: Pretrained, device: str = "cpu"
+    ) -> None:
+        check_encoder(config)
+        if len(treebank) == 0:
+            raise DataError(f"{treebank.source}: no sentences to learn from")
+        given = len(treebank)
+        treebank, _ = without_unreachable(treebank, None, config)
+        self.config, self.n_sentences = config, len(treebank)
+        self._pretrained, self._given = pretrained, config.encoder
+        self._tags = {} if not self._given.read_tags else _read_tags(treebank)
+        tags = {name: tags_of(treebank, name, texts) for name, texts in self._tags.items()}
+        batch = EncodedPieces.of(treebank, pretrained.splitter, tags)
+        trees = read_gold(
+            treebank, batch, config.decoder, unreachable=config.learning.unreachable,
+            single_root=SINGLE_ROOT[config.data.single_root],
+        )  # fmt: skip
+        self.single_root = trees.single_root
+        self.n_unreachable = given - len(treebank) + trees.n_unreachable
+        filled = [name for name in NUMBERS if getattr(self._given, name) and name not in self._tags]
+        self._values, columns = learned_values(treebank, filled)
+        self.label_names, labels = self._labels(treebank)
+        sizes = Sizes(
+            self._given.arc_size, self._given.label_size, len(self.label_names),
+            self._values.sizes, {name: len(texts) for name, texts in self._tags.items()},
+        )  # fmt: skip
+        torch.manual_seed(config.seed)
+        heads = Heads(pretrained.width, sizes, self._given.dropout)
+        network = Network(pretrained.body(), pretrained.pad, heads).to(device)
+        places = word_places(batch)
+        gold = EncoderGold(trees.arc_heads[places], labels, columns)
+        self._stage = EncoderStage(
+            network, batch, gold, self._given, is_projective=DECODERS[config.decoder].is_projective,
+            single_root=self.single_root, seed=config.seed,
+        )  # fmt: skip
+        self.stages = [self._stage]
+        self.can_have_8_bits = (
+            pretrained.config["model_type"] in QUANTISED_FAMILIES and device == "cpu"
+        )
+
+    def _labels(self, treebank: Treebank) -> tuple[list[str], np.ndarray | None]:
+        """The relations, and the (W,) numbers of words that have a head."""
+        if self.config.labels.kind == "none" or is_empty_column(treebank, DEPREL):
+            return [], None
+        column = read_column(treebank, DEPREL)
+        ids = np.where(treebank.heads < 0, -1, column.ids).astype(np.int64)
+        return list(column.names), ids
+
+    def model(self, bits: int, config: str = "") -> Parser:
+        """The parser with the network so far.
+
+        Args: bits: 8: the transformer is quantised. config: the YAML text of the run.
+        """
+        arrays, quantised = self._stage.arrays(), None
+        if bits == 8:
+            prefix = "body."
+            body = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+            quantised = QuantisedEncoder.of(self._pretrained.config, body)
+            arrays = {name: a for name, a in arrays.items() if not name.startswith(prefix)}
+        scorer = EncoderScorer(
+            config=self._pretrained.config, splitter=self._pretrained.splitter,
+            arrays=arrays, quantised=quantised, values=self._values, tags=self._tags,
+            n_labels=len(self.label_names),
+        )  # fmt: skip
+        return Parser(
+            scorers=(scorer,),
+            labels=self.label_names,
+            decoder=self.config.decoder,
+            single_root=self.single_root,
+            scales=Scales(*scorer.nats_per_point),
+            config=config,
+        )
+
+
+def _read_tags(treebank: Treebank) -> dict[str, list[str]]:
+    """The values of the columns of tags that a treebank has, after one for unknown ones."""
+    columns = {name: read_column(treebank, NUMBERS[name]).names for name in TAGS}
+    return {name: ["", *names] for name, names in columns.items() if not set(names) <= {"_"}}

@@ -1,0 +1,309 @@
+"""The network of an encoder: a pretrained transformer, and what reads its hidden states."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gpuparse.data.batch import Encoded
+from gpuparse.errors import ModelError, one_line
+from gpuparse.extras import require
+from gpuparse.scorers.encoder.pieces import EncodedTreebank, Windows
+from gpuparse.scorers.encoder.sizes import Sizes
+
+WORDS = 4096  # whose columns are read at once
+FAMILIES = ("bert", "roberta", "xlm-roberta", "deberta-v2", "modernbert")
+POOLERS: dict[str, dict[str, Any]] = {
+    family: {"add_pooling_layer": False} for family in ("bert", "roberta", "xlm-roberta")
+}
+LEMMAS = "lemmas"
+
+
+class PieceTensors(NamedTuple):
+    """Windows as tensors; `ids` and `mask` are padded, (V, L)."""
+
+    ids: Tensor
+    mask: Tensor
+    pieces: Tensor  # (P',) places in the flat padded ids of the pieces of kept words
+    words: Tensor  # (P',) the word of each of these pieces
+    counts: Tensor  # (K,) pieces of each word
+    roots: Tensor  # (S,) places of the first piece of sentences
+
+
+def batch_of(windows: Windows, pad: int, device: torch.device) -> PieceTensors:
+    """Windows, padded to the longest one."""
+    lengths = np.diff(windows.starts)
+    longest = int(lengths.max())
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    shift = rows * longest - windows.starts[rows]  # of flat places, by padding
+    ids = np.full(len(lengths) * longest, pad, np.int64)
+    ids[np.arange(len(rows)) + shift] = windows.ids
+    mask = np.arange(longest) < lengths[:, None]
+    ends = np.cumsum(windows.counts)
+    pieces = np.repeat(windows.firsts - ends + windows.counts, windows.counts) + np.arange(
+        int(windows.counts.sum())
+    )
+    words = np.repeat(np.arange(len(windows.counts)), windows.counts)
+
+    def there(array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(device)
+
+    return PieceTensors(
+        there(ids.reshape(len(lengths), longest)), there(mask), there(pieces + shift[pieces]),
+        there(words), there(windows.counts.astype(np.float32)),
+        there(windows.roots + shift[windows.roots]),
+    )  # fmt: skip
+
+
+class Biaffine(nn.Module):
+    """Scores of pairs of vectors: x U y, with a 1 at the end of x, and of y if asked for."""
+
+    def __init__(self, size: int, n: int, *, both: bool) -> None:
+        super().__init__()
+        self.both = both
+        self.weight = nn.Parameter(torch.zeros(n, size + 1, size + both))
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        """(B, N, N) for n of 1, of all pairs; else (A, n), of pairs (A, size)."""
+        x = torch.cat([x, torch.ones_like(x[..., :1])], -1)
+        if self.both:
+            y = torch.cat([y, torch.ones_like(y[..., :1])], -1)
+        if len(self.weight) == 1 and x.dim() == 3:
+            return (x @ self.weight[0]) @ y.transpose(1, 2)
+        n, rows, columns = self.weight.shape
+        of_x = x @ self.weight.permute(1, 0, 2).reshape(rows, n * columns)
+        return (of_x.view(len(x), n, columns) @ y.unsqueeze(-1)).squeeze(-1)
+
+
+class Read(NamedTuple):
+    """What is read of W words.
+
+    best: (W,) the number of the best value of each column. choices: (W, k) rules of lemmas, the
+    most probable first; None without lemmas. probabilities: (W,) of UPOS, NaN without it.
+    """
+
+    best: dict[str, np.ndarray]
+    choices: np.ndarray | None
+    probabilities: np.ndarray
+
+
+class Heads(nn.Module):
+    """What reads the hidden states of tokens: scores of arcs, labels and values of columns."""
+
+    def __init__(self, width: int, sizes: Sizes, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.sizes = sizes
+        self.dropout = dropout
+        self.arc_heads, self.arc_modifiers = (nn.Linear(width, sizes.arcs) for _ in range(2))
+        self.arcs = Biaffine(sizes.arcs, 1, both=False)
+        if sizes.n_labels:
+            self.label_heads, self.label_modifiers = (
+                nn.Linear(width, sizes.labels) for _ in range(2)
+            )
+            self.labels = Biaffine(sizes.labels, sizes.n_labels, both=True)
+        self.columns = nn.ModuleDict(
+            {name: nn.Linear(width, n) for name, n in sizes.columns.items()}
+        )
+        self.tags = nn.ModuleDict({name: nn.Embedding(n, width) for name, n in sizes.tags.items()})
+        for embedding in self.tags.values():
+            nn.init.normal_(embedding.weight, std=0.02)
+
+    def _vectors(self, layer: nn.Linear, hidden: Tensor) -> Tensor:
+        found = nn.functional.gelu(layer(hidden))
+        return nn.functional.dropout(found, self.dropout, self.training)
+
+    def with_tags(self, states: Tensor, tags: Mapping[str, np.ndarray]) -> Tensor:
+        """The states of words (K, width) and the vectors of the tags (K,) that are read."""
+        for name, ids in tags.items():
+            states = states + self.tags[name](torch.from_numpy(ids).to(states.device))
+        return states
+
+    def arc_scores(self, hidden: Tensor) -> Tensor:
+        """(B, N, N) in nats, of head h and modifier m; hidden: (B, N, width)."""
+        heads = self._vectors(self.arc_heads, hidden)
+        return self.arcs(heads, self._vectors(self.arc_modifiers, hidden))
+
+    def label_scores(self, heads: Tensor, modifiers: Tensor) -> Tensor:
+        """(A, labels) in nats, of the hidden states (A, width) of heads and modifiers."""
+        return self.labels(
+            self._vectors(self.label_heads, heads), self._vectors(self.label_modifiers, modifiers)
+        )
+
+    @torch.inference_mode()
+    def read(self, hidden: Tensor, tokens: np.ndarray, choices: int) -> Read:
+        """The values of columns of words.
+
+        Args: hidden: (T, width) by token; tokens: (W,) those of the words. choices: rules of a
+            lemma.
+        """
+        words = torch.from_numpy(tokens).to(hidden.device)
+        best: dict[str, list[Tensor]] = {name: [] for name in self.columns}
+        rules: list[Tensor] = []
+        probabilities: list[Tensor] = []
+        for some in words.split(WORDS):
+            states = hidden[some]
+            for name, layer in self.columns.items():
+                scores = layer(states)
+                if name == LEMMAS:
+                    rules.append(scores.topk(min(choices, scores.shape[1])).indices)
+                    continue
+                best[name].append(scores.argmax(-1))
+                if name == "upos":
+                    probabilities.append(scores.softmax(-1).amax(-1))
+        nothing = np.full(len(words), np.nan)
+        return Read(
+            {name: torch.cat(ids).cpu().numpy() for name, ids in best.items() if ids},
+            torch.cat(rules).cpu().numpy() if rules else None,
+            torch.cat(probabilities).double().cpu().numpy() if probabilities else nothing,
+        )
+
+
+class Network(nn.Module):
+    """A transformer, the mix of its layers, and the heads.
+
+    Args:
+        body: of the package `transformers`. pad: the id of padding.
+    """
+
+    def __init__(self, body: nn.Module, pad: int, heads: Heads, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.body, self.pad, self.heads = body, pad, heads
+        self.dropout = dropout
+        layers = int(body.config.num_hidden_layers) + 1
+        self.mix = nn.Parameter(torch.zeros(layers))
+        with torch.no_grad():
+            self.mix[-1] = 3.0  # nearly the last layer alone
+
+    def hidden(self, batch: PieceTensors, tags: Mapping[str, np.ndarray]) -> tuple[Tensor, Tensor]:
+        """Hidden states of words (K, width) and of roots (S, width): means over their pieces.
+
+        Args: tags: (K,) numbers of the tags that are read, which are added.
+        """
+        out = self.body(
+            input_ids=batch.ids, attention_mask=batch.mask.long(), output_hidden_states=True
+        )
+        shares = self.mix.softmax(0)
+        mixed = sum(share * layer for share, layer in zip(shares, out.hidden_states, strict=True))
+        flat = mixed.flatten(0, 1)
+        words = flat.new_zeros(len(batch.counts), flat.shape[1])
+        words = words.index_add(0, batch.words, flat[batch.pieces])
+        words = words / batch.counts.unsqueeze(1)
+        return self.heads.with_tags(words, tags), flat[batch.roots]
+
+    @torch.inference_mode()
+    def states(self, whole: EncodedTreebank, windows: Windows) -> tuple[Tensor, Tensor]:
+        """The hidden states of the words and roots of windows, (K, width) and (S, width)."""
+        return self.hidden(batch_of(windows, self.pad, self.mix.device), whole.tags_of(windows))
+
+
+def nodes_of(
+    words: Tensor, roots: Tensor, lengths: np.ndarray
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The hidden states of sentences by node, and where their words are.
+
+    Args: words: (K, width), sentence by sentence; roots: (B, width).
+    Returns: (B, N, width); (K,) the sentence and the node of each word; lengths (B,).
+    """
+    nodes = words.new_zeros(len(lengths), int(lengths.max()) + 1, words.shape[1])
+    ends = np.cumsum(lengths)
+    sentences = np.repeat(np.arange(len(lengths)), lengths)
+    places = np.arange(len(words)) - (ends - lengths)[sentences] + 1
+    b, m, n = (torch.from_numpy(array).to(words.device) for array in (sentences, places, lengths))
+    nodes = nodes.index_put((b, m), words)
+    return (
+        nodes.index_put((torch.arange(len(lengths), device=b.device), m.new_zeros(1)), roots),
+        b,
+        m,
+        n,
+    )
+
+
+def part_of(hidden: Tensor, some: Encoded) -> tuple[Tensor, Tensor]:
+    """The hidden states of all nodes of some sentences (B, N, width), and their lengths (B,)."""
+    lengths = torch.from_numpy(some.lengths).to(hidden.device)
+    starts = torch.from_numpy(some.starts).to(hidden.device)
+    nodes = torch.arange(int(some.lengths.max(initial=0)) + 1, device=hidden.device)
+    places = starts.unsqueeze(1) + torch.minimum(nodes, lengths.unsqueeze(1) + 1)
+    return hidden[places], lengths
+
+
+def body_of(config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> nn.Module:
+    """A transformer with random weights.
+
+    Args: shapes: of its parameters; memory is taken only if they are those of the config.
+    Raises: ModelError: a family that is not in FAMILIES; a config that it does not read, or of
+        other parameters.
+    """
+    family = config.get("model_type")
+    if family not in FAMILIES:
+        known = ", ".join(FAMILIES)
+        raise ModelError(f"the encoder is of the family {family}; this version reads {known}")
+    require("the encoder", "transformers")
+    from transformers import AutoConfig, AutoModel
+
+    keys = {key: value for key, value in config.items() if key != "model_type"}
+
+    def make() -> nn.Module:
+        made = AutoConfig.for_model(family, **copy.deepcopy(keys))
+        return AutoModel.from_config(made, **POOLERS.get(family, {}))
+
+    try:
+        with torch.device("meta"):
+            empty = make()
+    except Exception as error:  # what a config of a stranger makes the package raise
+        raise ModelError(f"the encoder's config cannot be read: {one_line(error)}") from error
+    if {name: tuple(p.shape) for name, p in empty.named_parameters()} != dict(shapes):
+        raise ModelError("the encoder's weights are not those of its config")
+    return make()
+
+
+def heads_of(
+    width: int, sizes: Sizes, arrays: Mapping[str, np.ndarray], device: torch.device
+) -> Heads:
+    """The heads with their weights, for parsing.
+
+    Args: arrays: by the names of the parameters of `Network`, perhaps more of them.
+    Raises: ModelError: they are not those of the heads.
+    """
+    with torch.device("meta"):
+        heads = Heads(width, sizes)
+    prefix = "heads."
+    own = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+    _load(heads, own, device)
+    return heads
+
+
+def network_of(
+    config: Mapping[str, Any], heads: Heads, arrays: Mapping[str, np.ndarray], device: torch.device
+) -> Network:
+    """A network with its weights, for parsing.
+
+    Args: heads: on the device. arrays: by the names of its parameters.
+    Raises: ModelError: they are not those of this network.
+    """
+    prefix = "body."
+    own = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+    body = body_of(config, {name: array.shape for name, array in own.items()})
+    _load(body, own, device)
+    network = Network(body, int(config.get("pad_token_id") or 0), heads)
+    network.mix.data = torch.from_numpy(np.array(arrays["mix"], np.float32))
+    return network.to(device).eval()
+
+
+def _load(module: nn.Module, arrays: Mapping[str, np.ndarray], device: torch.device) -> None:
+    """Let a module that was made without weights have these."""
+    state = {
+        name: torch.from_numpy(np.array(array, np.float32)).to(device)
+        for name, array in arrays.items()
+    }
+    try:
+        module.load_state_dict(state, strict=True, assign=True)
+    except RuntimeError as error:
+        message = f"the encoder's weights are not those of its config: {one_line(error)}"
+        raise ModelError(message) from None
+    module.requires_grad_(False).eval()

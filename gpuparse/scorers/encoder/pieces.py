@@ -1,0 +1,319 @@
+"""Pieces of words: what a pretrained encoder reads, and the windows that it reads them in.
+
+Each distinct form is split once, as a word of its own. A window has the pieces of successive words
+between the special pieces that the encoder was pretrained with.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuparse.data.treebank import Treebank
+from gpuparse.data.vocabulary import column_ids
+from gpuparse.errors import ModelError, one_line
+from gpuparse.extras import require
+
+FORM = 1
+MAX_PIECES = 16  # of a word; the others are not read
+MAX_WINDOW = 512  # pieces, whatever more an encoder can read
+
+
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """Rows of numbers: row i is values[starts[i] : starts[i + 1]]."""
+
+    values: np.ndarray
+    starts: np.ndarray
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[int]]) -> Ragged:
+        """Rows of int32 numbers."""
+        starts = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([len(row) for row in rows], out=starts[1:])
+        values = np.fromiter((value for row in rows for value in row), np.int32, int(starts[-1]))
+        return cls(values, starts)
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """(R,) int64 numbers of each row."""
+        return np.diff(self.starts)
+
+    def __getitem__(self, rows: np.ndarray) -> Ragged:
+        """Some of the rows, in the order given."""
+        lengths = self.lengths[rows]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.repeat(self.starts[rows] - starts[:-1], lengths) + np.arange(starts[-1])
+        return Ragged(self.values[places], starts)
+
+
+class Windows(NamedTuple):
+    """Pieces of windows (P,), each with its special pieces: starts (V + 1,).
+
+    firsts, counts: (K,) int64 the first piece of each kept word, and how many it has. tokens: (K,)
+    its token index. roots, root_tokens: the first piece of windows that begin a sentence, and the
+    token of its root.
+    """
+
+    ids: np.ndarray
+    starts: np.ndarray
+    firsts: np.ndarray
+    counts: np.ndarray
+    tokens: np.ndarray
+    roots: np.ndarray
+    root_tokens: np.ndarray
+
+
+class Splitter:
+    """Splits words into pieces by the text of a `tokenizer.json`.
+
+    Args:
+        window: the most pieces of a window, the special ones included.
+        n_pieces: that the encoder knows.
+    Raises: ModelError: the text is none that the package `tokenizers` reads, or gives no pieces.
+        MissingPackageError: that is not installed.
+    """
+
+    def __init__(self, text: str, window: int, n_pieces: int) -> None:
+        require("the encoder", "tokenizers")
+        from tokenizers import Tokenizer
+
+        self.text, self._n_pieces = text, n_pieces
+        try:
+            self._tokenizer = Tokenizer.from_str(text)
+        except Exception as error:  # the package raises nothing narrower
+            raise ModelError(f"the encoder's tokenizer cannot be read: {one_line(error)}") from None
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        self.prefix, self.suffix = self._special_pieces()
+        self._unknown = self._unknown_piece()
+        self._check(np.array([*self.prefix, *self.suffix, self._unknown]))
+        self.window = min(window, MAX_WINDOW)
+        self.room = self.window - len(self.prefix) - len(self.suffix)
+        if self.room < MAX_PIECES:
+            raise ModelError(
+                f"the encoder reads windows of {window} pieces, at least 32 are needed"
+            )
+
+    def _special_pieces(self) -> tuple[list[int], list[int]]:
+        """What comes before and after the pieces of a sentence."""
+        alone = self._encoded(["a"], special=False)[0]
+        whole = self._encoded(["a"], special=True)[0]
+        if not alone:
+            raise ModelError("the encoder's tokenizer gives no pieces for the word 'a'")
+        for start in range(len(whole) - len(alone) + 1):
+            if whole[start : start + len(alone)] == alone:
+                return whole[:start] or alone[:1], whole[start + len(alone) :]
+        raise ModelError("the encoder's tokenizer changes words beside its special pieces")
+
+    def _unknown_piece(self) -> int:
+        """The piece of words without pieces."""
+        for name in ("[UNK]", "<unk>", "[MASK]", "<mask>"):
+            found = self._tokenizer.token_to_id(name)
+            if found is not None:
+                return int(found)
+        return self.prefix[0]
+
+    def split(self, forms: Sequence[str]) -> Ragged:
+        """The pieces of each form: at least one, and at most MAX_PIECES."""
+        encoded = self._encoded(forms, special=False)
+        found = Ragged.of([ids[:MAX_PIECES] or [self._unknown] for ids in encoded])
+        self._check(found.values)
+        return found
+
+    def _encoded(self, forms: Sequence[str], *, special: bool) -> list[list[int]]:
+        try:
+            found = self._tokenizer.encode_batch_fast(list(forms), add_special_tokens=special)
+        except Exception as error:  # the package raises nothing narrower
+            raise ModelError(f"the encoder's tokenizer fails: {one_line(error)}") from None
+        return [each.ids for each in found]
+
+    def _check(self, ids: np.ndarray) -> None:
+        """Raises: ModelError: a piece that the encoder does not know."""
+        if len(ids) and int(ids.max()) >= self._n_pieces:
+            raise ModelError(
+                f"the encoder's tokenizer has piece {int(ids.max())}, and the encoder knows"
+                f" {self._n_pieces}"
+            )
+
+
+def of_words(text: str) -> str:
+    """A `tokenizer.json` for single words: those of byte pairs get the mark of a word's beginning.
+
+    Raises: ModelError: it is no JSON of a tokenizer.
+    """
+    try:
+        content = json.loads(text)
+        _mark_beginnings(content["pre_tokenizer"])
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise ModelError(f"the encoder's tokenizer cannot be read: {one_line(error)}") from error
+    return json.dumps(content, ensure_ascii=False)
+
+
+def _mark_beginnings(part: Any) -> None:
+    if part is None:
+        return
+    if part["type"] == "ByteLevel":
+        part["add_prefix_space"] = True
+    for inner in part.get("pretokenizers", ()):
+        _mark_beginnings(inner)
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedTreebank:
+    """All sentences of a treebank, as an encoder reads them.
+
+    words: (W,) numbers of `forms`. word_starts: (S + 1,). tags: (W,) of each column that is read.
+    hidden: what a device has computed of them, so that several searches share one pass.
+    """
+
+    forms: Ragged
+    words: np.ndarray
+    word_starts: np.ndarray
+    splitter: Splitter
+    tags: Mapping[str, np.ndarray] = field(default_factory=dict)
+    hidden: dict[Any, Any] = field(default_factory=dict)
+
+    @property
+    def n_tokens(self) -> int:
+        """A sentence of n words has n + 2 tokens: the root, the words, and one that is no word."""
+        return int(self.word_starts[-1]) + 2 * (len(self.word_starts) - 1)
+
+    @property
+    def word_tokens(self) -> np.ndarray:
+        """(W,) int64 the token of each word."""
+        counts = np.diff(self.word_starts)
+        return np.arange(len(self.words)) + 2 * np.repeat(np.arange(len(counts)), counts) + 1
+
+    def tags_of(self, windows: Windows) -> dict[str, np.ndarray]:
+        """(K,) the tags of the words that windows keep."""
+        words = np.searchsorted(self.word_tokens, windows.tokens)
+        return {name: ids[words] for name, ids in self.tags.items()}
+
+    def pieces(self) -> np.ndarray:
+        """(S,) pieces of each sentence, without special ones."""
+        ends = np.concatenate([[0], np.cumsum(self.forms.lengths[self.words])])
+        return np.diff(ends[self.word_starts])
+
+    def batches(self, most: int) -> Iterator[np.ndarray]:
+        """All sentences, in batches of similar numbers of pieces, at most `most` in each."""
+        lengths = self.pieces() + len(self.splitter.prefix) + len(self.splitter.suffix)
+        order = np.argsort(-lengths, kind="stable")
+        start = 0
+        while start < len(order):
+            longest = min(int(lengths[order[start]]), self.splitter.window)
+            end = start + max(1, most // longest)
+            yield order[start:end]
+            start = end
+
+    def windows(self, sentences: np.ndarray) -> Windows:
+        """The windows of some sentences.
+
+        A sentence that is too long for one window has several, which overlap by half; a word is
+        kept from the one in which it has the most words around it.
+        """
+        spans: list[tuple[int, int, int, int, int]] = []  # sentence, words read, words kept
+        pieces = self.pieces()
+        for s in sentences.tolist():
+            first, last = int(self.word_starts[s]), int(self.word_starts[s + 1])
+            if pieces[s] <= self.splitter.room:
+                spans.append((s, first, last, first, last))
+            else:
+                spans += [(s, *span) for span in self._long(first, last)]
+        numbers, firsts_read, lasts_read, kept, end = np.array(spans, np.int64).reshape(-1, 5).T
+        words = _ranges(firsts_read, lasts_read)
+        pieces_of = self.forms[self.words[words]]
+        before, after = len(self.splitter.prefix), len(self.splitter.suffix)
+        # Where the pieces of each window lie among those of words, and among all.
+        n_words = lasts_read - firsts_read
+        ends = pieces_of.starts[np.concatenate([[0], np.cumsum(n_words)])]
+        starts = ends + (before + after) * np.arange(len(ends))
+        ids = np.empty(int(starts[-1]), np.int32)
+        window_of = np.repeat(np.arange(len(spans)), np.diff(ends))
+        ids[np.arange(len(window_of)) + (before + after) * window_of + before] = pieces_of.values
+        for i, piece in enumerate(self.splitter.prefix):
+            ids[starts[:-1] + i] = piece
+        for i, piece in enumerate(self.splitter.suffix):
+            ids[starts[1:] - after + i] = piece
+        of_word = np.repeat(np.arange(len(spans)), n_words)
+        firsts = pieces_of.starts[:-1] + (before + after) * of_word + before
+        is_kept = (words >= kept[of_word]) & (words < end[of_word])
+        tokens = words + 2 * numbers[of_word] + 1
+        begins = firsts_read == self.word_starts[numbers]
+        return Windows(
+            ids, starts, firsts[is_kept], pieces_of.lengths[is_kept], tokens[is_kept],
+            starts[:-1][begins], firsts_read[begins] + 2 * numbers[begins],
+        )  # fmt: skip
+
+    def _long(self, first: int, last: int) -> list[tuple[int, int, int, int]]:
+        """The words that are read and kept of each window of a long sentence."""
+        lengths = self.forms.lengths[self.words[first:last]]
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        windows = []
+        start = 0
+        while True:
+            end = int(np.searchsorted(ends, ends[start] + self.splitter.room, side="right")) - 1
+            windows.append((first + start, first + end))
+            if end == last - first:
+                break
+            middle = np.searchsorted(ends, ends[start] + self.splitter.room // 2, side="right")
+            start = max(start + 1, int(middle) - 1)
+        borders = [first]
+        borders += [(one[1] + two[0]) // 2 for one, two in pairwise(windows)]
+        kept = zip(borders, [*borders[1:], last], strict=True)
+        return [(*read, *keep) for read, keep in zip(windows, kept, strict=True)]
+
+
+def _ranges(firsts: np.ndarray, lasts: np.ndarray) -> np.ndarray:
+    """All numbers from each of `firsts` to before each of `lasts`."""
+    lengths = lasts - firsts
+    ends = np.cumsum(lengths)
+    return np.repeat(firsts - ends + lengths, lengths) + np.arange(int(lengths.sum()))
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedPieces:
+    """Some sentences of `whole`, and where their tokens are; see `gpuparse.data.batch.Encoded`."""
+
+    whole: EncodedTreebank
+    starts: np.ndarray
+    lengths: np.ndarray
+
+    @classmethod
+    def of(
+        cls, treebank: Treebank, splitter: Splitter, tags: Mapping[str, np.ndarray] | None = None
+    ) -> EncodedPieces:
+        """The sentences of a treebank; tags: (W,) of each column that is read."""
+        ids, names = column_ids(treebank, FORM)
+        starts = np.asarray(treebank.word_starts, np.int64)
+        return cls.of_forms(ids, names, starts, splitter, tags)
+
+    @classmethod
+    def of_forms(
+        cls, words: np.ndarray, names: Sequence[str], word_starts: np.ndarray, splitter: Splitter,
+        tags: Mapping[str, np.ndarray] | None = None,
+    ) -> EncodedPieces:  # fmt: skip
+        """Sentences of forms; words: (W,) numbers of names."""
+        whole = EncodedTreebank(splitter.split(names), words, word_starts, splitter, tags or {})
+        n_before = np.arange(len(word_starts) - 1)
+        return cls(whole, word_starts[:-1] + 2 * n_before, np.diff(word_starts))
+
+    @property
+    def n_tokens(self) -> int:
+        """T: the length of arrays by token, of all sentences."""
+        return self.whole.n_tokens
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def select(self, sentences: np.ndarray | slice) -> EncodedPieces:
+        """The sentences of the given indices, sharing all else."""
+        return replace(self, starts=self.starts[sentences], lengths=self.lengths[sentences])

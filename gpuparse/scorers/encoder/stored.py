@@ -1,0 +1,197 @@
+"""An encoder in a model folder: what is written, and what is checked when it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gpuparse.array_file import as_json, from_json
+from gpuparse.data.columns import is_value
+from gpuparse.data.lemma_rules import is_rule
+from gpuparse.errors import ModelError
+from gpuparse.limits import MAX_LABELS, MAX_TAG, MAX_VALUES
+from gpuparse.scorers.encoder.columns import NUMBERS, TAGS, Values
+from gpuparse.scorers.encoder.pieces import MAX_WINDOW, Splitter
+from gpuparse.scorers.encoder.quantised import FAMILIES as QUANTISED_FAMILIES
+from gpuparse.scorers.encoder.quantised import QuantisedEncoder
+from gpuparse.scorers.encoder.scorer import EncoderScorer
+
+CONFIG, TOKENIZER = "encoder.json", "encoder-tokenizer.json"
+MOST_BYTES = {CONFIG: 1 << 20, TOKENIZER: 1 << 27}
+_QUANTISED = "quantised"
+FACTS = {_QUANTISED}
+WORDS = {"values", "tags", "known_words", "known_rules"}  # of `words`
+_LONGEST = 10_000  # characters of a value
+_MAX_LAYERS, _MAX_WIDTH = 256, 1 << 15
+# Keys that name code or files, or that say how a transformer was stored.
+_DROPPED = {
+    "auto_map", "quantization_config", "attn_implementation", "experts_implementation",
+    "architectures", "transformers_version", "dtype", "torch_dtype", "name_or_path",
+}  # fmt: skip
+_SIZES = {
+    "num_hidden_layers": _MAX_LAYERS, "hidden_size": _MAX_WIDTH, "intermediate_size": 1 << 18,
+    "num_attention_heads": 1 << 12, "vocab_size": 1 << 24, "max_position_embeddings": 1 << 20,
+}  # fmt: skip
+
+
+def plain_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config of a transformer without what names code, files or devices.
+
+    Raises: ModelError: sizes that no encoder has.
+    """
+    kept = {
+        key: value
+        for key, value in config.items()
+        if not key.startswith("_") and key not in _DROPPED
+    }
+    for name, most in _SIZES.items():
+        if not (type(kept.get(name)) is int and 1 <= kept[name] <= most):
+            raise ModelError(f"the encoder's config has no {name} from 1 to {most:,}")
+    pad = kept.get("pad_token_id")
+    if pad is not None and not (type(pad) is int and 0 <= pad < kept["vocab_size"]):
+        raise ModelError("the encoder's config has a pad_token_id that is no piece")
+    return kept
+
+
+def window_of(config: Mapping[str, Any]) -> int:
+    """The most pieces that are read at once."""
+    return min(_positions(config), MAX_WINDOW)
+
+
+def _positions(config: Mapping[str, Any]) -> int:
+    """The most pieces that a transformer can read at once."""
+    positions = int(config["max_position_embeddings"])
+    if config.get("model_type") in ("roberta", "xlm-roberta"):  # positions begin after padding's
+        positions -= int(config.get("pad_token_id") or 0) + 1
+    return positions
+
+
+def texts(scorer: EncoderScorer) -> dict[str, str]:
+    """The texts of an encoder, by the names of files."""
+    return {CONFIG: as_json(dict(scorer.config)), TOKENIZER: scorer.splitter.text}
+
+
+def words(scorer: EncoderScorer) -> dict[str, Any]:
+    """What `vocabulary.json` says of it."""
+    known = scorer.values.known
+    return {
+        "values": {name: list(texts) for name, texts in scorer.values.texts.items()},
+        "tags": {name: list(texts) for name, texts in scorer.tags.items()},
+        "known_words": list(known),
+        "known_rules": list(known.values()),
+    }
+
+
+def facts(scorer: EncoderScorer) -> dict[str, Any]:
+    """The facts of a transformer with weights of 8 bits."""
+    return {} if scorer.quantised is None else {_QUANTISED: scorer.quantised.facts}
+
+
+def arrays(scorer: EncoderScorer) -> dict[str, np.ndarray]:
+    """The arrays, those of the transformer as float16 or quantised."""
+    found = {
+        name: array.astype(np.float16) if name.startswith("body.") else array
+        for name, array in scorer.arrays.items()
+    }
+    if scorer.quantised is not None:
+        found |= {f"{_QUANTISED}.{n}": array for n, array in scorer.quantised.arrays.items()}
+    return found
+
+
+def read(
+    texts: Mapping[str, str], words: Mapping[str, Any], facts: Mapping[str, Any],
+    arrays: Mapping[str, np.ndarray], n_labels: int,
+) -> EncoderScorer:  # fmt: skip
+    """The scorer of what `texts`, `words`, `facts` and `arrays` returned.
+
+    Raises: ModelError, ValueError, KeyError, TypeError: it is damaged.
+    """
+    config = from_json(texts[CONFIG])
+    if not isinstance(config, dict) or set(config) != set(plain_config(config)):
+        raise ValueError(f"{CONFIG} has keys that no model has")
+    splitter = Splitter(texts[TOKENIZER], window_of(config), config["vocab_size"])
+    values = _read_values(words)
+    tags = words["tags"]
+    if not isinstance(tags, dict) or not set(tags) <= set(TAGS):
+        raise ValueError("tags: other columns than UPOS, XPOS and FEATS")
+    for column in tags.values():
+        _check_texts(column)
+    prefix, quantised = f"{_QUANTISED}.", None
+    if _QUANTISED in facts:
+        own = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+        if not isinstance(facts[_QUANTISED], dict):
+            raise ValueError(f"{_QUANTISED}: a table is expected")
+        quantised = QuantisedEncoder.read(facts[_QUANTISED], own)
+        _check_quantised(quantised, config)
+        arrays = {name: array for name, array in arrays.items() if not name.startswith(prefix)}
+    scorer = EncoderScorer(
+        config=config, splitter=splitter, arrays=arrays, quantised=quantised, values=values,
+        tags=tags, n_labels=n_labels,
+    )  # fmt: skip
+    for name, array in arrays.items():
+        if array.dtype not in (np.float16, np.float32) or not np.isfinite(array).all():
+            raise ValueError(f"{name}: numbers that are not finite, or of another type")
+    _check_heads(scorer)
+    return scorer
+
+
+def _check_quantised(quantised: QuantisedEncoder, config: Mapping[str, Any]) -> None:
+    """Refuse weights of 8 bits that are not those of the config."""
+    given = quantised.width, quantised.layers, len(quantised.words), len(quantised.positions)
+    sizes = tuple(config[name] for name in ("hidden_size", "num_hidden_layers", "vocab_size"))
+    if given != (*sizes, _positions(config)):
+        raise ValueError("the weights of 8 bits are not those of the config")
+    if config.get("model_type") not in QUANTISED_FAMILIES:
+        raise ValueError("a family without weights of 8 bits")
+
+
+def _check_heads(scorer: EncoderScorer) -> None:
+    """Refuse heads of other names or shapes than those of the config and the values."""
+    sizes, width = scorer.sizes, scorer.width
+    shapes: dict[str, tuple[int, ...]] = {"mix": (scorer.config["num_hidden_layers"] + 1,)}
+    linear = {"arc_heads": sizes.arcs, "arc_modifiers": sizes.arcs}
+    shapes["heads.arcs.weight"] = (1, sizes.arcs + 1, sizes.arcs)
+    if sizes.n_labels:
+        linear |= {"label_heads": sizes.labels, "label_modifiers": sizes.labels}
+        shapes["heads.labels.weight"] = (sizes.n_labels, sizes.labels + 1, sizes.labels + 1)
+    linear |= {f"columns.{name}": n for name, n in sizes.columns.items()}
+    for name, n in linear.items():
+        shapes |= {f"heads.{name}.weight": (n, width), f"heads.{name}.bias": (n,)}
+    shapes |= {f"heads.tags.{name}.weight": (n, width) for name, n in sizes.tags.items()}
+    given = {n: a.shape for n, a in scorer.arrays.items() if not n.startswith("body.")}
+    if given != shapes:
+        raise ValueError("the heads of the encoder are not those of its values")
+    if scorer.quantised is None and not any(n.startswith("body.") for n in scorer.arrays):
+        raise ValueError("the encoder has no weights")
+
+
+def _read_values(words: Mapping[str, Any]) -> Values:
+    values, names, rules = (words[key] for key in ("values", "known_words", "known_rules"))
+    if not isinstance(values, dict) or not set(values) <= set(NUMBERS):
+        raise ValueError("values: other columns than UPOS, XPOS, FEATS and LEMMA")
+    for name, column in values.items():
+        _check_texts(column)
+        if name == "lemmas":
+            is_sound = all(map(is_rule, column))
+        else:
+            is_sound = all(is_value(text) and len(text) <= MAX_TAG for text in column)
+        if not is_sound:
+            raise ValueError(f"values: {name}: a text that no column may have")
+    n_rules = len(values.get("lemmas", ()))
+    is_sound = isinstance(names, list) and isinstance(rules, list) and len(names) == len(rules)
+    is_sound = is_sound and len(names) <= MAX_VALUES and all(type(name) is str for name in names)
+    if not is_sound or not all(type(rule) is int and 0 <= rule < n_rules for rule in rules):
+        raise ValueError("known_words and known_rules do not fit")
+    return Values(values, dict(zip(names, rules, strict=True)))
+
+
+def _check_texts(column: Any) -> None:
+    is_list = isinstance(column, list) and 0 < len(column) <= MAX_LABELS
+    if not is_list or not all(type(text) is str for text in column):
+        raise ValueError("values: lists of texts are expected")
+    if max(map(len, column)) > _LONGEST:
+        raise ValueError("values: a text that is too long")
+    if len(set(column)) < len(column):
+        raise ValueError("values: a text that comes twice")

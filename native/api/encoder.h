@@ -1,0 +1,39 @@
+// Hidden states of a pretrained transformer.
+#pragma once
+#include "types.h"
+
+// A transformer with L layers of width d, whose linear layers have weights of 8 bits; see
+// gpuparse/scorers/encoder/quantised.py. D and F: the width and that of the inner layer, rounded up to a
+// multiple of 16; what lies beyond the width is 0. words (V, D), times word_scales (V,): embeddings of
+// pieces; positions (positions, D): those of positions, the first type of tokens added; norms
+// (2 L + 1, 2, D): factors and biases of the layer norms of the embeddings, of attention and of the inner
+// layer. Weights of a linear layer are (L, outputs / 16, inputs / 4, 64): panels of 16 outputs, which have
+// four inputs of each output side by side; scales and biases (L, outputs): of outputs. The outputs of
+// query_key_value are 3 D.
+struct Encoder {
+    int64_t heads;
+    double epsilon;
+    i8_2 words;
+    f32_1 word_scales;
+    f32_2 positions;
+    f32_3 norms;
+    i8_4 query_key_value;
+    f32_2 query_key_value_scales;
+    f32_2 query_key_value_biases;
+    i8_4 attention_output;
+    f32_2 attention_output_scales;
+    f32_2 attention_output_biases;
+    i8_4 intermediate;
+    f32_2 intermediate_scales;
+    f32_2 intermediate_biases;
+    i8_4 output;
+    f32_2 output_scales;
+    f32_2 output_biases;
+};
+
+// Write hidden (pieces, d): of each piece of the sequences from starts[b] to starts[b + 1] the sum of its
+// states after the embeddings and after each layer, times mix (L + 1,). seconds: empty, or (6,), raised
+// by the seconds that embeddings, GELU and rounding to whole numbers, linear layers, attention, layer norms
+// and the sums of layers take.
+GPUPARSE(int64_t) encode_pieces(const Encoder* encoder, i32_1 ids, i64_1 starts, f32_1 mix,
+    out_f32_2 hidden, out_f64_1 seconds);

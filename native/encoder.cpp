@@ -1,0 +1,53 @@
+// Exported functions of transformers.
+#include "encoder.h"
+
+using namespace gpuparse;
+
+namespace {
+
+// Whether the weights, scales and biases of a linear layer have the sizes of all layers.
+bool fits(const i8_4& weights, const f32_2& scales, const f32_2& biases, int64_t layers, int64_t inputs,
+          int64_t outputs) {
+    return weights.n0 == layers && weights.n1 == outputs / PANEL && weights.n2 == inputs / PANEL_INPUTS &&
+           weights.n3 == PANEL * PANEL_INPUTS && scales.n0 == layers && scales.n1 == outputs &&
+           biases.n0 == layers && biases.n1 == outputs;
+}
+
+bool fits(const Encoder& of, int64_t width) {
+    const int64_t layers = of.query_key_value.n0, padded = of.words.n1, inner = of.intermediate_scales.n1;
+    return is_between(1, width, MOST_INPUTS + 1) && padded == (width + PANEL - 1) / PANEL * PANEL &&
+           is_between(1, inner, MOST_INPUTS + 1) && inner % PANEL == 0 &&
+           is_between(1, of.heads, width + 1) && width % of.heads == 0 &&
+           of.word_scales.n0 == of.words.n0 && of.positions.n1 == padded &&
+           of.norms.n0 == 2 * layers + 1 && of.norms.n1 == 2 && of.norms.n2 == padded &&
+           fits(of.query_key_value, of.query_key_value_scales, of.query_key_value_biases, layers, padded,
+                3 * padded) &&
+           fits(of.attention_output, of.attention_output_scales, of.attention_output_biases, layers,
+                padded, padded) &&
+           fits(of.intermediate, of.intermediate_scales, of.intermediate_biases, layers, padded, inner) &&
+           fits(of.output, of.output_scales, of.output_biases, layers, inner, padded);
+}
+
+}  // namespace
+
+GPUPARSE(int64_t) encode_pieces(const Encoder* encoder, i32_1 ids, i64_1 starts, f32_1 mix,
+                                out_f32_2 hidden, out_f64_1 seconds) {
+    // Pieces of a pass, at most this many or one sequence: what they need stays in caches.
+    constexpr int64_t PIECES = 192;
+    if (!fits(*encoder, hidden.n1) || mix.n0 != encoder->query_key_value.n0 + 1 || hidden.n0 != ids.n0 ||
+        (seconds.n0 != 0 && seconds.n0 != ENCODER_PHASES) || !are_starts(starts, ids.n0) ||
+        !are_between(0, ids, encoder->words.n0))
+        return BAD_SHAPE;
+    for (int64_t b = 0; b + 1 < starts.n0; b++)
+        if (starts.data[b + 1] - starts.data[b] > encoder->positions.n0) return BAD_SHAPE;
+    Arena arena;
+    EncoderPass pass(*encoder, hidden.n1, seconds.n0 ? seconds.data : nullptr);
+    for (int64_t b = 0; b + 1 < starts.n0;) {
+        int64_t end = b + 1;
+        while (end + 1 < starts.n0 && starts.data[end + 1] - starts.data[b] <= PIECES) end++;
+        ArenaMark mark(arena);
+        if (!pass.encode(ids.data, starts.data + b, end - b, mix.data, hidden.data, arena)) return NO_MEMORY;
+        b = end;
+    }
+    return OK;
+}

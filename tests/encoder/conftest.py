@@ -1,0 +1,99 @@
+"""Tiny encoders, models that are trained from them once, and ways to parse with them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gpuparse
+from gpuparse.commands import parse
+from gpuparse.commands.console import run
+from gpuparse.data.synthetic import generate
+from tests.tiny_encoders import write_encoder
+
+KEYS = {
+    "data.train": "synthetic:40:1", "data.dev": "synthetic:20:2", "threads": 1, "device": "cpu",
+    "encoder.epochs": 1, "encoder.arc_size": 32, "encoder.label_size": 16,
+    "encoder.head_rate": 0.02, "tokenizer.learn": False, "tokenizer.rows": 65536,
+    "tokenizer.epochs": 1,
+}  # fmt: skip
+
+
+def without_columns(text: bytes, columns: range = range(2, 9)) -> bytes:
+    """CoNLL-U with `_` in some columns, by default in all but ID, FORM and MISC."""
+    lines = []
+    for line in text.decode().splitlines():
+        fields = line.split("\t")
+        if fields[0].isdigit():
+            for number in columns:
+                fields[number] = "_"
+        lines.append("\t".join(fields))
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def rows(text: bytes) -> list[list[str]]:
+    """The fields of the words of CoNLL-U."""
+    found = (line.split("\t") for line in text.decode().split("\n"))
+    return [fields for fields in found if fields[0].isdigit()]
+
+
+def column(text: bytes, number: int) -> list[str]:
+    """A column of CoNLL-U."""
+    return [fields[number] for fields in rows(text)]
+
+
+class Models:
+    """Encoders by family, and models by name, each made when it is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.gold = generate(20, 3)
+        self.forms = without_columns(self.gold)
+        self._made: set[str] = set()
+        self._calls = 0
+
+    def encoder(self, family: str) -> Path:
+        """The folder of an encoder."""
+        folder = self.folder / f"pretrained-{family}"
+        if not folder.exists():
+            write_encoder(folder, family)
+        return folder
+
+    def keys(self, family: str, output: Path, **keys: Any) -> dict[str, Any]:
+        """The keys of a run; those given have `__` for the dot."""
+        own = {name.replace("__", "."): value for name, value in keys.items()}
+        given = {"encoder.model": str(self.encoder(family)), "output": str(output)}
+        return KEYS | given | own
+
+    def model(self, family: str, name: str = "plain", **keys: Any) -> Path:
+        """The folder of a model; the same name is for the same keys."""
+        folder = self.folder / f"{family}-{name}"
+        if str(folder) not in self._made:
+            gpuparse.train("encoder", self.keys(family, folder, **keys), quiet=True)
+            self._made.add(str(folder))
+        return folder
+
+    def parse(self, model: Path, text: bytes, *words: object) -> bytes:
+        """What the command writes."""
+        code, out = self.call(model, text, *words)
+        assert code == 0
+        return out
+
+    def call(self, model: Path, text: bytes, *words: object) -> tuple[int, bytes]:
+        """The exit code of the command in this process, and what it writes."""
+        self._calls += 1
+        source = self.folder / f"{self._calls}.conllu"
+        output = self.folder / f"{self._calls}-parsed.conllu"
+        source.write_bytes(text)
+        given = [model, source, "-o", output, "--quiet", "--device", "cpu", *words]
+        if "--threads" not in words:
+            given += ["--threads", "1"]
+        code = run(parse.main, [str(word) for word in given])
+        return code, output.read_bytes() if output.exists() else b""
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
+    for module in ("torch", "transformers", "tokenizers"):
+        pytest.importorskip(module, reason=f"an encoder needs the package {module}")
+    return Models(tmp_path_factory.mktemp("encoders"))

@@ -1,0 +1,311 @@
+"""Parsers with a pretrained encoder: training, and all ways to parse."""
+
+import random
+
+import numpy as np
+import pytest
+
+import gpuparse
+from gpuparse.data.tag_columns import FEATS, LEMMA, UPOS, XPOS
+from gpuparse.errors import ConfigError, DataError
+from gpuparse.model_folder import load_parser
+from gpuparse.scorers.encoder.quantised import FAMILIES as QUANTISED
+from tests.encoder.conftest import column, rows, without_columns
+from tests.tiny_encoders import FAMILIES
+
+# Each family, with weights of 16 bits, and with those of 8 bits where there are.
+MODELS = [(family, 16) for family in FAMILIES] + [(family, 8) for family in QUANTISED]
+NUMBERS = {"upos": UPOS, "xpos": XPOS, "feats": FEATS, "lemmas": LEMMA}
+HEAD, DEPREL, MISC = 6, 7, 9
+
+
+def model_of(models, request):
+    family, bits = request.param
+    return models.model(family, f"of-{bits}-bits", weights__bits=bits)
+
+
+@pytest.fixture(scope="module", params=MODELS, ids=lambda each: f"{each[0]}-{each[1]}")
+def model(models, request):
+    """A model of each family."""
+    return model_of(models, request)
+
+
+@pytest.fixture(scope="module", params=[("bert", 8), ("deberta-v2", 16)], ids=["bert", "deberta"])
+def one(models, request):
+    """A model with native weights, and one with those of torch."""
+    return model_of(models, request)
+
+
+def sentences_of(text: bytes) -> list[bytes]:
+    return [part + b"\n\n" for part in text.split(b"\n\n") if part]
+
+
+def mixed(text: bytes, seed: int = 1) -> bytes:
+    """The sentences in another order."""
+    parts = sentences_of(text)
+    random.Random(seed).shuffle(parts)
+    return b"".join(parts)
+
+
+def check_trees(text: bytes) -> None:
+    """Heads make trees with one root."""
+    for part in sentences_of(text):
+        heads = [int(fields[HEAD]) for fields in rows(part)]
+        assert heads.count(0) == 1
+        for start in range(1, len(heads) + 1):
+            word = start
+            for _ in heads:
+                word = heads[word - 1] if word else 0
+            assert word == 0
+
+
+def test_every_word_gets_all_columns(models, model):
+    out = models.parse(model, models.forms)
+    check_trees(out)
+    parser = load_parser(model)
+    assert column(out, 1) == column(models.forms, 1)
+    assert set(column(out, DEPREL)) <= set(parser.labels)
+    for name in ("upos", "xpos", "feats"):
+        assert set(column(out, NUMBERS[name])) <= set(parser.scorers[0].values.texts[name])
+    assert "_" not in column(out, UPOS) + column(out, XPOS) + column(out, LEMMA)
+    assert column(out, MISC) == column(models.forms, MISC)
+    same = [a == b for a, b in zip(column(out, LEMMA), column(models.gold, LEMMA), strict=True)]
+    assert np.mean(same) > 0.5
+
+
+def test_bytes_do_not_depend_on_batches_and_threads(models, model):
+    expected = models.parse(model, models.forms, "--batch-size", 64)
+    for words in (("--batch-size", 1), ("--batch-size", 7), ("--threads", 2)):
+        assert models.parse(model, models.forms, *words) == expected, words
+
+
+def test_bytes_do_not_depend_on_the_order_of_sentences(models, model):
+    expected = models.parse(model, models.forms)
+    for seed in (1, 2):
+        out = models.parse(model, mixed(models.forms, seed))
+        assert sorted(sentences_of(out)) == sorted(sentences_of(expected))
+    for number, part in list(enumerate(sentences_of(models.forms)))[:3]:
+        assert models.parse(model, part) == sentences_of(expected)[number]
+
+
+def test_probabilities_do_not_depend_on_batches_and_order(models, model):
+    words = ("--probabilities", "--batch-size")
+    expected = models.parse(model, models.forms, *words, 64)
+    assert models.parse(model, models.forms, *words, 1) == expected
+    out = models.parse(model, mixed(models.forms), *words, 64)
+    assert sorted(sentences_of(out)) == sorted(sentences_of(expected))
+
+
+def test_all_doors_give_the_same_bytes(models, model, tmp_path):
+    expected = models.parse(model, models.forms)
+    parser = gpuparse.load(model, threads=1)
+    assert parser.columns == []
+    assert parser.parse(models.forms).to_conllu().encode() == expected
+    words = [[{"form": f[1]} for f in rows(part)] for part in sentences_of(models.forms)]
+    found = rows(parser.parse(words).to_conllu().encode())
+    assert [f[:8] for f in found] == [f[:8] for f in rows(expected)]
+    (tmp_path / "in.conllu").write_bytes(models.forms)
+    parser.parse_file(tmp_path / "in.conllu", tmp_path / "out.conllu")
+    assert (tmp_path / "out.conllu").read_bytes() == expected
+
+
+def test_raw_text(models, tmp_path):
+    model = models.model("bert", "text", tokenizer__learn=True)
+    text = "The tall officer smiled.\n\nFarmers must want to smile.\n"
+    parser = gpuparse.load(model, threads=1)
+    out = parser.parse_text(text).to_conllu().encode()
+    check_trees(out)
+    assert "_" not in column(out, UPOS) + column(out, LEMMA) + column(out, DEPREL)
+    assert models.parse(model, text.encode(), "--input", "text") == out
+    (tmp_path / "in.txt").write_text(text)
+    parser.parse_file(tmp_path / "in.txt", tmp_path / "out.conllu")
+    assert (tmp_path / "out.conllu").read_bytes() == out
+
+
+def test_unusual_sentences(models, model):
+    """A long sentence, other scripts, words without letters and one of 1,000 characters."""
+    sentences = [["ab", "cd"] * 150, ["\u200d"], ["Москва", "東京", "😀"], ["x" * 1000, "10 000"]]
+    text = "".join(
+        "".join(f"{i}\t{form}" + "\t_" * 8 + "\n" for i, form in enumerate(forms, 1)) + "\n"
+        for forms in sentences
+    ).encode()
+    out = models.parse(model, text)
+    check_trees(out)
+    assert column(out, 1) == [form for forms in sentences for form in forms]
+    assert models.parse(model, text, "--batch-size", 1) == out
+    for given, found in zip(sentences_of(text), sentences_of(out), strict=True):
+        assert models.parse(model, given) == found
+
+
+def test_given_tags_are_kept(models, one):
+    new = models.parse(one, models.forms)
+    kept = models.parse(one, without_columns(models.gold, range(6, 9)), "--keep", "tags")
+    for number in NUMBERS.values():
+        assert column(kept, number) == column(models.gold, number)
+    assert column(kept, HEAD) == column(new, HEAD)
+    assert column(models.parse(one, models.gold), UPOS) == column(new, UPOS)
+
+
+def test_missing_tags_are_filled_beside_those_kept(models, one):
+    new = models.parse(one, models.forms)
+    lines = without_columns(models.gold, range(6, 9)).decode().splitlines(keepends=True)
+    for i, line in enumerate(lines):
+        fields = line.split("\t")
+        if fields[0].isdigit() and int(fields[0]) % 2:
+            fields[2:6] = ["_"] * 4
+            lines[i] = "\t".join(fields)
+    kept = models.parse(one, "".join(lines).encode(), "--keep", "tags")
+    for gold, given, found in zip(rows(models.gold), rows(kept), rows(new), strict=True):
+        assert given[2:6] == (found if int(gold[0]) % 2 else gold)[2:6]
+
+
+def test_probabilities(models, one):
+    out = models.parse(one, models.forms, "--probabilities")
+    assert [f[:9] for f in rows(out)] == [f[:9] for f in rows(models.parse(one, models.forms))]
+    for fields in rows(out):
+        items = dict(item.split("=") for item in fields[MISC].split("|") if "Prob=" in item)
+        assert set(items) == {"HeadProb", "LabelProb", "TagProb"}
+        assert all(0 <= float(value) <= 1 for value in items.values())
+    kept = models.parse(one, models.gold, "--probabilities", "--keep", "tags")
+    assert b"TagProb" not in kept
+    assert kept.count(b"HeadProb") == len(rows(kept))
+
+
+def test_other_searches(models, one):
+    plain = models.parse(one, models.forms)
+    check_trees(models.parse(one, models.forms, "--mbr"))
+    assert models.parse(one, models.forms, "--single-root") == plain
+    best = sentences_of(models.parse(one, models.forms, "--kbest", 2))
+    check_trees(b"".join(best))
+    assert len(best) == 2 * len(sentences_of(plain))
+    firsts = b"".join(best[::2])
+    assert [f[:8] for f in rows(firsts)] == [f[:8] for f in rows(plain)]
+
+
+def test_given_heads_are_kept(models, one):
+    out = models.parse(one, without_columns(models.gold, range(2, 6)), "--keep-heads")
+    assert column(out, HEAD) == column(models.gold, HEAD)
+    assert column(out, DEPREL) == column(models.gold, DEPREL)
+    assert "_" not in column(out, UPOS)
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_tags_are_read(models, bits, capsys):
+    keys = {"encoder__read_tags": True, "weights__bits": bits}
+    model = models.model("bert", f"tags-of-{bits}-bits", **keys)
+    parser = gpuparse.load(model, threads=1)
+    assert parser.columns == ["upos", "xpos", "feats"]
+    tagged = without_columns(models.gold, range(6, 9))
+    out = models.parse(model, tagged, "--probabilities")
+    check_trees(out)
+    for number in (UPOS, XPOS, FEATS):
+        assert column(out, number) == column(models.gold, number)
+    assert models.parse(model, tagged, "--probabilities", "--batch-size", 1) == out
+    other = tagged.replace(b"\tNOUN\t", b"\tPUNCT\t")
+    assert column(models.parse(model, other, "--probabilities"), MISC) != column(out, MISC)
+    check_trees(models.parse(model, tagged.replace(b"\tNOUN\t", b"\tWHAT\t")))
+    capsys.readouterr()
+    assert models.call(model, models.forms)[0] == 3
+    said = capsys.readouterr().err
+    assert "--allow-missing" in said
+    assert "Traceback" not in said
+    with pytest.raises(DataError, match="allow_missing"):
+        parser.parse(models.forms)
+    check_trees(models.parse(model, models.forms, "--allow-missing"))
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_columns_can_be_switched_off(models, name):
+    model = models.model("bert", f"without-{name}", **{f"encoder__{name}": False})
+    number = NUMBERS[name]
+    assert number not in load_parser(model).scorers[0].fills
+    out = models.parse(model, models.forms)
+    check_trees(out)
+    assert set(column(out, number)) == {"_"}
+    assert column(models.parse(model, models.gold), number) == column(models.gold, number)
+    assert all("_" not in column(out, n) for n in (UPOS, XPOS, LEMMA) if n != number)
+    kept = models.parse(model, models.gold, "--keep", "tags")
+    assert all(column(kept, n) == column(models.gold, n) for n in NUMBERS.values())
+    probable = models.parse(model, models.forms, "--probabilities")
+    assert (b"TagProb" in probable) == (name != "upos")
+
+
+@pytest.mark.parametrize("off", [("upos", "lemmas"), ("xpos", "feats"), ("upos", "xpos", "feats"),
+                                 ("lemmas", "xpos")])  # fmt: skip
+def test_given_tags_are_kept_where_some_columns_are_filled(models, off):
+    keys = {f"encoder__{name}": False for name in off}
+    model = models.model("bert", f"without-{'-'.join(off)}", **keys)
+    kept = models.parse(model, models.gold, "--keep", "tags")
+    for name, number in NUMBERS.items():
+        assert column(kept, number) == column(models.gold, number), name
+    new = models.parse(model, models.forms)
+    assert all(set(column(new, NUMBERS[name])) == {"_"} for name in off)
+
+
+def test_all_columns_can_be_switched_off(models):
+    model = models.model("bert", "without-all", **{f"encoder__{name}": False for name in NUMBERS})
+    assert load_parser(model).scorers[0].fills == ()
+    out = models.parse(model, models.gold, "--probabilities")
+    assert [f[2:6] for f in rows(out)] == [f[2:6] for f in rows(models.gold)]
+    check_trees(out)
+    assert b"HeadProb" in out
+
+
+def test_a_parser_of_heads_alone(models):
+    model = models.model("bert", "heads", labels__kind="none")
+    assert len(load_parser(model).labels) == 0
+    out = models.parse(model, models.forms)
+    check_trees(out)
+    assert set(column(out, DEPREL)) == {"_"}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_frozen_encoder_is_not_changed(models, family):
+    import torch
+    from transformers import AutoModel
+
+    pretrained = AutoModel.from_pretrained(models.encoder(family)).state_dict()
+    frozen = models.model(family, "frozen", encoder__train=False, weights__bits=16)
+    learned = models.model(family, "of-16-bits", weights__bits=16)
+    arrays, others = (load_parser(folder).scorers[0].arrays for folder in (frozen, learned))
+    bodies = [name for name in arrays if name.startswith("body.")]
+    assert bodies
+    for name in bodies:
+        given = pretrained[name.removeprefix("body.")].to(torch.float16).numpy()
+        assert (arrays[name] == given).all(), name
+    assert any((others[name] != arrays[name]).any() for name in bodies)
+    assert np.abs(arrays["heads.arcs.weight"]).max() > 0
+
+
+@pytest.mark.parametrize("loss", ["conditional", "hinge"])
+@pytest.mark.parametrize("decoder", ["chu_liu_edmonds", "eisner"])
+def test_losses(models, loss, decoder):
+    model = models.model("bert", f"{loss}-{decoder}", encoder__loss=loss, decoder=decoder)
+    arrays = load_parser(model).scorers[0].arrays
+    assert all(np.isfinite(array).all() for array in arrays.values())
+    assert np.abs(arrays["heads.arcs.weight"]).max() > 0
+    check_trees(models.parse(model, models.forms))
+
+
+@pytest.mark.parametrize("decoder", ["eisner_sibling", "hill_climb", "dual_decomposition",
+                                     "eisner_grandchild", "multi_parent"])  # fmt: skip
+def test_decoders_of_higher_orders_are_refused(models, tmp_path, decoder):
+    keys = models.keys("bert", tmp_path / "model", decoder=decoder)
+    with pytest.raises(ConfigError, match=r"decoder=(eisner|chu_liu_edmonds)"):
+        gpuparse.train("encoder", keys, quiet=True)
+    assert not (tmp_path / "model").exists()
+
+
+def test_other_keys_that_are_refused(models, tmp_path):
+    def said(**keys) -> str:
+        given = models.keys("bert", tmp_path / "model", **keys)
+        with pytest.raises(ConfigError) as caught:
+            gpuparse.train("encoder", given, quiet=True)
+        assert not (tmp_path / "model").exists()
+        return str(caught.value)
+
+    (tmp_path / "empty").mkdir()
+    assert "projectivise" in said(learning__unreachable="reorder")
+    assert "encoder.model" in said(encoder__model=None)
+    assert "empty" in said(encoder__model=str(tmp_path / "empty"))
+    assert "encoder.model" in said(features="mcdonald-2005")

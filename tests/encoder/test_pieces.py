@@ -1,0 +1,259 @@
+"""Pieces of words and windows of sentences."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+
+from gpuparse.errors import ModelError
+
+pytest.importorskip("tokenizers", reason="pieces need the package tokenizers")
+
+from gpuparse.scorers.encoder.pieces import (
+    MAX_PIECES,
+    MAX_WINDOW,
+    EncodedPieces,
+    EncodedTreebank,
+    Ragged,
+    Splitter,
+    of_words,
+)
+from tests.tiny_encoders import FAMILIES, _tokenizer
+
+CLS, SEP, UNKNOWN = 1, 2, 3
+N_PIECES = 300  # more than each of the tokenisers has
+
+
+def text_of(family: str = "bert", **parts: object) -> str:
+    return of_words(json.dumps(_tokenizer(family) | parts))
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def splitter(request) -> Splitter:
+    return Splitter(text_of(request.param), 64, N_PIECES)
+
+
+def encoded_of(splitter: Splitter, sentences: list[list[str]]) -> EncodedTreebank:
+    """Sentences of forms, encoded."""
+    names = sorted({form for sentence in sentences for form in sentence})
+    words = np.array([names.index(form) for sentence in sentences for form in sentence], np.int64)
+    starts = np.concatenate([[0], np.cumsum([len(sentence) for sentence in sentences])])
+    return EncodedPieces.of_forms(words, names, starts, splitter).whole
+
+
+def check_windows(whole: EncodedTreebank, sentences: list[int]) -> None:
+    """Every word of the sentences is kept once, with its pieces, from windows within the limit."""
+    splitter = whole.splitter
+    found = whole.windows(np.array(sentences))
+    assert (np.diff(found.starts) <= splitter.window).all()
+    assert len(found.ids) == found.starts[-1]
+    for start, end in zip(found.starts[:-1], found.starts[1:], strict=True):
+        window = found.ids[start:end].tolist()
+        assert window[: len(splitter.prefix)] == splitter.prefix
+        assert window[len(window) - len(splitter.suffix) :] == splitter.suffix
+    tokens, pieces = whole.word_tokens, {}
+    for s in sentences:
+        for word in range(whole.word_starts[s], whole.word_starts[s + 1]):
+            of_form = slice(*whole.forms.starts[whole.words[word] : whole.words[word] + 2])
+            pieces[int(tokens[word])] = whole.forms.values[of_form].tolist()
+    assert sorted(found.tokens.tolist()) == sorted(pieces)
+    for token, first, count in zip(found.tokens, found.firsts, found.counts, strict=True):
+        assert found.ids[first : first + count].tolist() == pieces[int(token)]
+        ends = np.searchsorted(found.starts, [first, first + count - 1], "right")
+        assert ends[0] == ends[1]  # of one window
+    roots = [int(whole.word_starts[s]) + 2 * s for s in sentences]
+    assert sorted(found.root_tokens.tolist()) == sorted(roots)
+    assert (found.ids[found.roots] == splitter.prefix[0]).all()
+
+
+def test_each_form_is_split_once(splitter, monkeypatch):
+    given, split = [], Splitter.split
+
+    def recorded(self, forms):
+        given.extend(forms)
+        return split(self, forms)
+
+    monkeypatch.setattr(Splitter, "split", recorded)
+    encoded_of(splitter, [["the", "cat", "the"], ["cat"], ["the", "cat"]])
+    assert sorted(given) == ["cat", "the"]
+
+
+def test_known_pieces(splitter):
+    found = splitter.split(["ab", "abc"])
+    names = [splitter._tokenizer.id_to_token(int(piece)).strip("#▁Ġ") for piece in found.values]
+    assert "".join(names) == "ababc"
+    assert (splitter.prefix, splitter.suffix) == ([CLS], [SEP])
+
+
+@pytest.mark.parametrize("form", ["\u200d", "\u200b", "\ufeff", "\u00ad", "\u0301", "\x01"])
+def test_a_word_without_visible_letters_has_a_piece(splitter, form):
+    [n] = splitter.split([form]).lengths
+    assert 1 <= n <= MAX_PIECES
+    check_windows(encoded_of(splitter, [[form], ["a", form, form, "b"]]), [0, 1])
+
+
+def test_a_word_that_the_tokeniser_removes_has_the_unknown_piece():
+    assert Splitter(text_of(), 64, N_PIECES).split(["\u200d"]).values.tolist() == [UNKNOWN]
+
+
+def test_a_very_long_word_is_cut(splitter):
+    found = splitter.split(["a" * 1000, "ab" * 500])
+    assert (found.lengths <= MAX_PIECES).all()
+    assert (found.lengths >= 1).all()
+    check_windows(encoded_of(splitter, [["a" * 1000] * 3, ["x", "ab" * 500]]), [0, 1])
+
+
+@pytest.mark.parametrize("form", ["10 000", "a b", "a\u00a0b", "a\u3000b", "b  a"])
+def test_white_space_inside_a_word(splitter, form):
+    assert splitter.split([form, "a"]).lengths[0] >= 1
+    check_windows(encoded_of(splitter, [[form, "a", form]]), [0])
+
+
+@pytest.mark.parametrize("form", ["Москва", "東京都", "مرحبا", "ไทย", "हिन्दी", "😀👩‍👩‍👧", "𒀀"])
+def test_other_scripts(splitter, form):
+    found = splitter.split([form])
+    assert 1 <= found.lengths[0] <= MAX_PIECES
+    assert (found.values < N_PIECES).all()
+    check_windows(encoded_of(splitter, [[form] * 40, [form]]), [0, 1])
+
+
+def test_splitting_does_not_depend_on_the_forms_beside(splitter):
+    forms = ["abc", "Москва", "\u200d", "x" * 1000, "a b", "10"]
+    together = splitter.split(forms)
+    for i, form in enumerate(forms):
+        assert splitter.split([form]).values.tolist() == together[np.array([i])].values.tolist()
+
+
+@pytest.mark.parametrize("n", [1, 2, 30, 31, 32, 61, 62, 63, 64, 100, 500])
+@pytest.mark.parametrize("length", [1, 3, 16, 40])
+def test_windows_of_a_long_sentence(splitter, n, length):
+    whole = encoded_of(splitter, [["a"], ["a" * length] * n, ["b", "c"]])
+    for sentences in ([0, 1, 2], [1], [2, 1]):
+        check_windows(whole, sentences)
+
+
+def test_windows_of_random_sentences(splitter):
+    random = np.random.default_rng(1)
+    for _ in range(20):
+        sentences = [
+            ["abcdefghijklmnop"[: random.integers(1, 17)] for _ in range(random.integers(1, 90))]
+            for _ in range(4)
+        ]
+        some = random.permutation(4)[: random.integers(1, 5)].tolist()
+        check_windows(encoded_of(splitter, sentences), some)
+
+
+def test_windows_of_a_long_sentence_overlap(splitter):
+    """A word that is not at an end of its sentence has words of its window on both sides."""
+    whole = encoded_of(splitter, [["ab"] * 200])
+    found = whole.windows(np.array([0]))
+    assert len(found.starts) > 3
+    window = np.searchsorted(found.starts, found.firsts, "right") - 1
+    before = found.firsts - found.starts[window] - len(splitter.prefix)
+    after = found.starts[window + 1] - len(splitter.suffix) - found.firsts - found.counts
+    words, near = found.tokens - 1, splitter.room // 8
+    assert (before[words >= near] >= near).all()
+    assert (after[words < 200 - near] >= near).all()
+
+
+def test_batches_have_each_sentence_once(splitter):
+    sentences = [["ab"] * n for n in (3, 1, 200, 7, 7, 40, 1)]
+    whole = encoded_of(splitter, sentences)
+    lengths = np.minimum(whole.pieces() + 2, splitter.window)
+    for most in (1, 16, 100, 10_000):
+        batches = list(whole.batches(most))
+        assert sorted(np.concatenate(batches).tolist()) == list(range(len(sentences)))
+        assert all(len(b) == 1 or len(b) * lengths[b].max() <= most for b in batches)
+
+
+def test_no_window_is_longer_than_the_limit():
+    splitter = Splitter(text_of(), 100_000, N_PIECES)
+    assert splitter.window == MAX_WINDOW
+    check_windows(encoded_of(splitter, [["abc"] * 1000]), [0])
+
+
+def test_rows():
+    ragged = Ragged.of([[1, 2], [], [3]])
+    assert ragged.lengths.tolist() == [2, 0, 1]
+    some = ragged[np.array([2, 0, 1, 2])]
+    assert some.values.tolist() == [3, 1, 2, 3]
+    assert some.starts.tolist() == [0, 1, 3, 3, 4]
+
+
+def changed(**parts: object) -> str:
+    return json.dumps(_tokenizer("bert") | parts)
+
+
+def word_piece(vocabulary: object) -> str:
+    model = {"type": "WordPiece", "unk_token": "[UNK]", "vocab": vocabulary,
+             "continuing_subword_prefix": "##", "max_input_chars_per_word": 100}  # fmt: skip
+    return changed(model=model)
+
+
+def replaced(pattern: str) -> str:
+    """A tokeniser that removes what a pattern finds."""
+    found = {"type": "Replace", "pattern": {"Regex": pattern}, "content": ""}
+    return changed(normalizer=found)
+
+
+OTHER_TEXTS = {
+    "empty": "", "no JSON": "{", "a list": "[]", "a number": "1", "null": "null", "text": '"x"',
+    "NUL": "\0", "deeply nested": "[" * 100_000,
+}  # fmt: skip
+HOSTILE = {name: (lambda text=text: text) for name, text in OTHER_TEXTS.items()} | {
+    "no model": lambda: changed(model=None),
+    "a model of another type": lambda: changed(model={"type": "Pickle"}),
+    "a vocabulary that is a list": lambda: word_piece(["a"]),
+    "negative numbers": lambda: word_piece({"a": -1, "[UNK]": 0}),
+    "no unknown piece": lambda: word_piece({"b": 0}),
+    "an empty vocabulary": lambda: changed(
+        model={"type": "WordLevel", "vocab": {}, "unk_token": "[UNK]"}
+    ),
+    "all letters removed": lambda: replaced("[a-z]"),
+    "a broken pattern": lambda: replaced("("),
+    "a pre-tokeniser of another type": lambda: changed(pre_tokenizer={"type": "None"}),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_tokenisers(name):
+    text = HOSTILE[name]()
+    began = time.process_time()
+    with pytest.raises(ModelError) as caught:
+        Splitter(text, 64, N_PIECES)
+    assert "\n" not in str(caught.value)
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("name", OTHER_TEXTS)
+def test_hostile_tokenisers_of_pretrained_encoders(name):
+    with pytest.raises(ModelError, match="the encoder's tokenizer cannot be read"):
+        of_words(OTHER_TEXTS[name])
+
+
+@pytest.mark.parametrize(
+    "part", [[], 1, "x", {}, {"type": "Sequence", "pretokenizers": 3},
+             {"type": "Sequence", "pretokenizers": [1]}],
+)  # fmt: skip
+def test_hostile_parts_of_pretrained_tokenisers(part):
+    with pytest.raises(ModelError, match="the encoder's tokenizer cannot be read"):
+        of_words(changed(pre_tokenizer=part))
+
+
+@pytest.mark.parametrize("window", [-1, 0, 1, 8, 17])
+def test_small_windows_are_refused(window):
+    with pytest.raises(ModelError, match="at least 32 are needed"):
+        Splitter(text_of(), window, N_PIECES)
+
+
+@pytest.mark.parametrize("family", ["roberta", "modernbert"])
+def test_byte_pairs_get_the_mark_of_a_beginning(family):
+    splitter = Splitter(text_of(family), 64, N_PIECES)
+    assert splitter._tokenizer.id_to_token(int(splitter.split(["a"]).values[0])) == "Ġ"
+
+
+@pytest.mark.parametrize("n_pieces", [1, 3, 20])
+def test_pieces_that_the_encoder_does_not_know(n_pieces):
+    with pytest.raises(ModelError):
+        Splitter(text_of(), 64, n_pieces).split(["the", "zebra", "\u200d"])

@@ -1,0 +1,95 @@
+"""A run that is interrupted after an epoch and resumed writes the same bytes."""
+
+from pathlib import Path
+
+import pytest
+
+from gpuparse.commands import train
+from gpuparse.commands.console import run
+from gpuparse.config import load_config
+from gpuparse.jobs import checkpoint
+from gpuparse.jobs import train as train_job
+from tests.runs import model_files
+
+EPOCHS = 3
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.fixture(autouse=True)
+def states_of_all_epochs(monkeypatch) -> None:
+    monkeypatch.setattr(checkpoint, "SHARE", float("inf"))
+
+
+def words_of(models, family: str, output: Path, **keys: object) -> list[str]:
+    """The words of the command `train`; of the keys, only those of small runs."""
+    given = models.keys(family, output, encoder__epochs=EPOCHS, **keys)
+    written = (f"{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in given.items())
+    return ["encoder", *written]
+
+
+def interrupt(words: list[str], epoch: int) -> None:
+    """Stop the run when an epoch, whose state is written, is done."""
+
+    def watch(event):
+        if event.stage == "encoder" and event.epoch == epoch:
+            raise Stopped
+
+    config = load_config(words[0], words[1:])
+    with pytest.raises(Stopped):
+        train_job.Run(config, lambda line: None, quiet=True, watch=watch).train(
+            resume=False, force=False
+        )
+
+
+@pytest.mark.parametrize(
+    ("family", "keys"),
+    [
+        ("bert", {}),
+        ("deberta-v2", {}),
+        ("modernbert", {}),
+        ("bert", {"encoder__train": False}),
+        ("bert", {"encoder__read_tags": True, "weights__bits": 16}),
+        ("roberta", {"encoder__loss": "conditional", "learning__keep": "last"}),
+    ],
+    ids=["bert", "deberta", "modernbert", "frozen", "tags", "last"],
+)
+def test_a_resumed_run_writes_the_same_bytes(models, tmp_path, monkeypatch, capsys, family, keys):
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    (whole).mkdir()
+    (stopped).mkdir()
+    # The name of the folder is in the config, so both runs write to the same relative one.
+    monkeypatch.chdir(whole)
+    words = [*words_of(models, family, Path("model"), **keys), "--quiet"]
+    assert run(train.main, words) == 0, capsys.readouterr().err
+    once = model_files(whole / "model")
+    for epoch in (1, 2):
+        folder = stopped / str(epoch)
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        interrupt(words[:-1], epoch)
+        assert not (folder / "model" / "weights.safetensors").exists()
+        assert run(train.main, [*words, "--resume"]) == 0, capsys.readouterr().err
+        assert model_files(folder / "model") == once
+
+
+def test_a_changed_pretrained_encoder_is_refused(models, tmp_path, monkeypatch, capsys):
+    import shutil
+
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(models.encoder("bert"), tmp_path / "pretrained")
+    given = models.keys("bert", Path("model"), encoder__model="pretrained",
+                        encoder__epochs=EPOCHS)  # fmt: skip
+    words = ["encoder", *(f"{k}={str(v).lower() if v is False else v}" for k, v in given.items())]
+    interrupt(words, 2)
+    from safetensors.numpy import load_file, save_file
+
+    file = tmp_path / "pretrained" / "model.safetensors"
+    arrays = load_file(file)
+    name = next(name for name in arrays if name.endswith("word_embeddings.weight"))
+    arrays[name] = arrays[name] + 1
+    save_file(arrays, file, {"format": "pt"})
+    assert run(train.main, [*words, "--resume", "--quiet"]) == 2
+    assert "encoder.model" in capsys.readouterr().err
