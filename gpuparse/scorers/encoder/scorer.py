@@ -33,18 +33,7 @@ KIND = "encoder"
 # smaller than a part, so that they rarely change a score.
 PARTS, MOST = 256, 64.0
 BATCH = 2048  # pieces that an encoder reads at once, padding included
-_WORDS = (
-    "the",
-    "of",
-    "A",
-    "parser",
-    "2000",
-    ",",
-    "reads",
-    "Trees",
-    ".",
-    "unheard-of",
-)  # self-tests
+_WORDS = ("the", "of", "A", "parser", "2000", ",", "reads", "Trees", ".", "new-born")  # for tests
 
 
 class NodeStates(NamedTuple):
@@ -130,7 +119,7 @@ class EncoderScorer:
         return self
 
     @cached_property
-    def _on_devices(self) -> dict[device, tuple[Heads, Network | None]]:
+    def _on_devices(self) -> dict[str, tuple[Heads, Network | None]]:
         return {}
 
     def on_device(self, place: device) -> tuple[Heads, Network | None]:
@@ -140,7 +129,7 @@ class EncoderScorer:
         """
         from gpuparse.scorers.encoder.network import heads_of, network_of  # and torch with it
 
-        if place not in self._on_devices:
+        if place.type not in self._on_devices:
             if self.quantised is not None and place.type != "cpu":
                 raise ConfigError(
                     f"device {place.type}: the encoder has weights of 8 bits, which the CPU reads:"
@@ -150,8 +139,8 @@ class EncoderScorer:
             network = None
             if self.quantised is None:
                 network = network_of(self.config, heads, self.arrays, place)
-            self._on_devices[place] = heads, network
-        return self._on_devices[place]
+            self._on_devices[place.type] = heads, network
+        return self._on_devices[place.type]
 
     @property
     def sizes(self) -> Sizes:
