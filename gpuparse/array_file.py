@@ -21,7 +21,7 @@ import mmap
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -82,6 +82,12 @@ def pack(facts: dict[str, Any], arrays: dict[str, np.ndarray], *, form: int) -> 
     text += b" " * (-(8 + len(text)) % _LINE)
     parts = (contiguous[name].reshape(-1).view(np.uint8).data for name in names)
     return b"".join([len(text).to_bytes(8, "little"), text, *parts])
+
+
+def below(arrays: Mapping[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
+    """The arrays whose names begin with `name` and a point, without these."""
+    prefix = f"{name}."
+    return {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
 
 
 def read(

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -83,12 +83,14 @@ def save_parser(parser: Parser, folder: Path) -> None:
 def pack_parser(parser: Parser) -> dict[str, bytes]:
     """The files of a parser's folder by name, the weights last; `unpack_parser` reads them.
 
-    Raises: ModelError: its scores are of a kind that is not in `_READERS`.
+    Raises: ModelError: its scores are of a kind that is not in `_KINDS`.
     """
-    kind = parser.scorers[0].kind
-    _reader_of({"parser": kind}, "the model cannot be saved")
-    if kind == encoder_scorer.KIND:
-        return _pack_encoder(parser, parser.scorers[0])
+    kind = _kind_of({"parser": parser.scorers[0].kind}, "the model cannot be saved")
+    return kind.pack(parser)
+
+
+def _pack_linear(parser: Parser) -> dict[str, bytes]:
+    """The files of a parser with templates."""
     tensors = {"arcs": parser.linear.arcs.array}
     if parser.linear.label_weights:
         tensors["labels"] = parser.linear.label_weights.array
@@ -171,29 +173,30 @@ def load_parser(folder: Path) -> Parser:
     path = folder / WEIGHTS
     with open_file(path, MAX_ARRAYS_BYTES) as file:
         opened = array_file.opened(file, path, **_AS_MODEL)
-    read = _reader_of(opened.facts.get(MANIFEST, _LINEAR), str(folder))
+    read = _kind_of(opened.facts.get(MANIFEST, _LINEAR), str(folder)).read
     return read(folder, opened, lambda name, most: read_text(folder / name, most))
 
 
 def unpack_parser(files: Mapping[str, bytes], folder: Path) -> Parser:
     """As `load_parser`, of the files that `pack_parser` returns; `folder` is for messages."""
     opened = array_file.opened(io.BytesIO(files[WEIGHTS]), folder / WEIGHTS, **_AS_MODEL)
-    read = _reader_of(opened.facts.get(MANIFEST, _LINEAR), str(folder))
+    read = _kind_of(opened.facts.get(MANIFEST, _LINEAR), str(folder)).read
     return read(folder, opened, lambda name, most: files[name].decode())
 
 
-def _reader_of(manifest: object, what: str) -> Reader:
-    """What reads the parser of a folder, by the kind of its scorer; what: begins the message.
+def _kind_of(manifest: object, what: str) -> "FolderKind":
+    """What reads and packs the parser of a folder, by the kind of its scorer.
 
+    Args: what: begins the message.
     Raises: ModelError: a manifest that is none, or a kind that is not known.
     """
     if not isinstance(manifest, dict) or set(manifest) != set(_LINEAR):
         raise ModelError(f"{what}: not a model of this version: {MANIFEST} names other stages")
     kind = manifest["parser"]
-    if not isinstance(kind, str) or kind not in _READERS:
-        known = ", ".join(_READERS)
+    if not isinstance(kind, str) or kind not in _KINDS:
+        known = ", ".join(_KINDS)
         raise ModelError(f"{what}: its scores are of kind {kind}; this version reads {known}")
-    return _READERS[kind]
+    return _KINDS[kind]
 
 
 def _read_linear(
@@ -213,8 +216,10 @@ def _read_linear(
     return parser
 
 
-def _pack_encoder(parser: Parser, scorer: Any) -> dict[str, bytes]:
+def _pack_encoder(parser: Parser) -> dict[str, bytes]:
     """The files of a parser whose scores are those of an encoder."""
+    [scorer] = parser.scorers
+    assert isinstance(scorer, encoder_scorer.EncoderScorer)
     words = {"labels": list(parser.labels)} | encoder.words(scorer)
     texts = {CONFIG: parser.config, VOCABULARY: as_json(words)} | encoder.texts(scorer)
     facts = _facts_of(parser) | encoder.facts(scorer)
@@ -274,7 +279,17 @@ def _checked_texts(
     return texts
 
 
-_READERS: dict[str, Reader] = {"linear": _read_linear, encoder_scorer.KIND: _read_encoder}
+class FolderKind(NamedTuple):
+    """How a parser of a kind of scorer is read from a folder, and what its files are."""
+
+    read: Reader
+    pack: Callable[[Parser], dict[str, bytes]]
+
+
+_KINDS = {
+    "linear": FolderKind(_read_linear, _pack_linear),
+    encoder_scorer.KIND: FolderKind(_read_encoder, _pack_encoder),
+}
 
 
 def _texts_of(sums: Mapping[str, Any]) -> tuple[str, ...]:

@@ -12,9 +12,8 @@ _SPECIAL = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")
 
 def _tokenizer(family: str) -> dict:
     """A tokenizer.json with a piece for each letter."""
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-    del decoders
     if family in ("roberta", "modernbert"):
         alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
         names = [*_SPECIAL, *alphabet]

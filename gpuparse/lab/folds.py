@@ -286,7 +286,7 @@ class Folds:
             run.train(resume=resume, force=not resume)
             gold = self.split.gold(fold)
             model = load_parser(run.output)
-            held_out = load_stages(run.output).filled_by(model).annotate(gold, threads=threads)
+            held_out = load_stages(run.output).annotate(gold, threads=threads)
             part = "train" if self.split.dev is None else "dev"
             system = parsed(
                 model, held_out,

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from gpuparse.array_file import below
 from gpuparse.errors import ModelError, plural
 from gpuparse.learning.stages.stage import BestEpoch, Shape, Stage
 
@@ -28,7 +29,7 @@ def restore(stages: Sequence[Stage], state: Mapping[str, np.ndarray]) -> None:
     Raises: ModelError: the state is of another run, or of none: arrays are missing or unknown; of
         other types or shapes; not finite; or more epochs are done than there are.
     """
-    own = {stage.name: _below(state, stage.name) for stage in stages}
+    own = {stage.name: below(state, stage.name) for stage in stages}
     done = {stage.name: _done(stage, own[stage.name]) for stage in stages}
     shapes = {
         f"{stage.name}.{name}": shape
@@ -46,12 +47,6 @@ def restore(stages: Sequence[Stage], state: Mapping[str, np.ndarray]) -> None:
         arrays = own[stage.name]
         stage.best = _best(stage, arrays)
         stage.restore({n: a for n, a in arrays.items() if n != _DONE and not n.startswith(_BEST)})
-
-
-def _below(state: Mapping[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
-    """The arrays of one stage."""
-    prefix = f"{name}."
-    return {key.removeprefix(prefix): a for key, a in state.items() if key.startswith(prefix)}
 
 
 def _done(stage: Stage, own: Mapping[str, np.ndarray]) -> int:

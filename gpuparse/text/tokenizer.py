@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from gpuparse import array_file, native
-from gpuparse.array_file import check_names
+from gpuparse.array_file import below, check_names
 from gpuparse.cached import cached_property
 from gpuparse.data.columns import joined_names
 from gpuparse.errors import ConfigError, ModelError, one_line
@@ -326,13 +326,6 @@ MODELS = {
 
 
 def _unpacked(facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Tokenizer:
-    def under(name: str) -> dict[str, np.ndarray]:
-        return {
-            key.removeprefix(f"{name}."): array
-            for key, array in arrays.items()
-            if key.startswith(f"{name}.")
-        }
-
     check_names(facts.keys() | {"max_words"}, _FACTS)  # older models lack it
     models, max_words = facts["models"], facts.get("max_words", MAX_WORDS)
     if not isinstance(models, dict) or not {"ends"} <= set(models) <= set(MODELS):
@@ -350,7 +343,7 @@ def _unpacked(facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Tokenizer
     if type(max_words) is not int or not 1 <= max_words <= MAX_SENTENCE:
         raise ValueError(f"max_words: a number from 1 to {MAX_SENTENCE:,} is expected")
     made = {
-        name: unpacked(models[name], under(name), is_field) if name in models else None
+        name: unpacked(models[name], below(arrays, name), is_field) if name in models else None
         for name, is_field in MODELS.items()
     }
     rules = SplitRules.unpacked(facts["rules"])
@@ -365,9 +358,9 @@ def _unpacked(facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Tokenizer
         if type(flag) is not bool:
             raise ValueError(f"keeps_{name}: true or false is expected")
     return Tokenizer(
-        CharacterTable.unpacked(under("characters")), is_open.astype(np.bool_),
+        CharacterTable.unpacked(below(arrays, "characters")), is_open.astype(np.bool_),
         facts["keeps_addresses"], made["gaps"], np.sort(lexicon.view(np.uint64)), ends,
-        _cases(under("cases")), facts["keeps_closing"], rules, made["words"], max_words,
+        _cases(below(arrays, "cases")), facts["keeps_closing"], rules, made["words"], max_words,
     )  # fmt: skip
 
 

@@ -160,9 +160,9 @@ def test_windows_of_a_long_sentence_overlap(splitter):
 def test_batches_have_each_sentence_once(splitter):
     sentences = [["ab"] * n for n in (3, 1, 200, 7, 7, 40, 1)]
     whole = encoded_of(splitter, sentences)
-    lengths = np.minimum(whole.pieces() + 2, splitter.window)
+    lengths = np.minimum(whole.pieces + 2, splitter.window)
     for most in (1, 16, 100, 10_000):
-        batches = list(whole.batches(most))
+        batches = list(whole.batches(np.arange(len(whole.pieces)), most))
         assert sorted(np.concatenate(batches).tolist()) == list(range(len(sentences)))
         assert all(len(b) == 1 or len(b) * lengths[b].max() <= most for b in batches)
 

@@ -22,7 +22,8 @@ from gpuparse.data.tag_columns import (
 )
 from gpuparse.data.treebank import Treebank
 
-NUMBERS = {"upos": UPOS, "xpos": XPOS, "feats": FEATS, "lemmas": LEMMA}
+LEMMAS = "lemmas"
+NUMBERS = {"upos": UPOS, "xpos": XPOS, "feats": FEATS, LEMMAS: LEMMA}
 TAGS = ("upos", "xpos", "feats")
 CHOICES = 8  # rules of a word, the most probable ones, of which the first that fits is taken
 NOTHING = -1  # of words that nothing is learned from
@@ -41,7 +42,7 @@ class Values:
     @cached_property
     def rules(self) -> list[LemmaRule]:
         """The rules of lemmas."""
-        return [LemmaRule(*text.split("\t")) for text in self.texts["lemmas"]]
+        return [LemmaRule(*text.split("\t")) for text in self.texts[LEMMAS]]
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -106,12 +107,8 @@ def learned_values(
         column = read_column(treebank, NUMBERS[name])
         if set(column.names) <= {"_"}:
             continue
-        require_values(
-            treebank,
-            name.upper().removesuffix("S") if name == "lemmas" else name.upper(),
-            column.names,
-        )
-        if name == "lemmas":
+        require_values(treebank, "LEMMA" if name == LEMMAS else name.upper(), column.names)
+        if name == LEMMAS:
             texts[name], gold[name], known = _rules(treebank, column)
             continue
         texts[name], gold[name] = list(column.names), column.ids.astype(np.int64)

@@ -10,10 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from gpuparse.array_file import below
 from gpuparse.data.batch import Encoded
 from gpuparse.errors import ModelError, one_line
 from gpuparse.extras import require
-from gpuparse.scorers.encoder.pieces import EncodedTreebank, Windows
+from gpuparse.scorers.encoder.columns import LEMMAS
+from gpuparse.scorers.encoder.pieces import EncodedTreebank, Windows, ranges
 from gpuparse.scorers.encoder.sizes import Sizes
 
 WORDS = 4096  # whose columns are read at once
@@ -21,7 +23,6 @@ FAMILIES = ("bert", "roberta", "xlm-roberta", "deberta-v2", "modernbert")
 POOLERS: dict[str, dict[str, Any]] = {
     family: {"add_pooling_layer": False} for family in ("bert", "roberta", "xlm-roberta")
 }
-LEMMAS = "lemmas"
 
 
 class PieceTensors(NamedTuple):
@@ -44,10 +45,7 @@ def batch_of(windows: Windows, pad: int, device: torch.device) -> PieceTensors:
     ids = np.full(len(lengths) * longest, pad, np.int64)
     ids[np.arange(len(rows)) + shift] = windows.ids
     mask = np.arange(longest) < lengths[:, None]
-    ends = np.cumsum(windows.counts)
-    pieces = np.repeat(windows.firsts - ends + windows.counts, windows.counts) + np.arange(
-        int(windows.counts.sum())
-    )
+    pieces = ranges(windows.firsts, windows.firsts + windows.counts)
     words = np.repeat(np.arange(len(windows.counts)), windows.counts)
 
     def there(array: np.ndarray) -> Tensor:
@@ -170,10 +168,9 @@ class Network(nn.Module):
         body: of the package `transformers`. pad: the id of padding.
     """
 
-    def __init__(self, body: nn.Module, pad: int, heads: Heads, dropout: float = 0.0) -> None:
+    def __init__(self, body: nn.Module, pad: int, heads: Heads) -> None:
         super().__init__()
         self.body, self.pad, self.heads = body, pad, heads
-        self.dropout = dropout
         layers = int(body.config.num_hidden_layers) + 1
         self.mix = nn.Parameter(torch.zeros(layers))
         with torch.no_grad():
@@ -215,12 +212,8 @@ def nodes_of(
     places = np.arange(len(words)) - (ends - lengths)[sentences] + 1
     b, m, n = (torch.from_numpy(array).to(words.device) for array in (sentences, places, lengths))
     nodes = nodes.index_put((b, m), words)
-    return (
-        nodes.index_put((torch.arange(len(lengths), device=b.device), m.new_zeros(1)), roots),
-        b,
-        m,
-        n,
-    )
+    every = torch.arange(len(lengths), device=b.device)
+    return nodes.index_put((every, m.new_zeros(1)), roots), b, m, n
 
 
 def part_of(hidden: Tensor, some: Encoded) -> tuple[Tensor, Tensor]:
@@ -272,9 +265,7 @@ def heads_of(
     """
     with torch.device("meta"):
         heads = Heads(width, sizes)
-    prefix = "heads."
-    own = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
-    _load(heads, own, device)
+    _load(heads, below(arrays, "heads"), device)
     return heads
 
 
@@ -286,8 +277,7 @@ def network_of(
     Args: heads: on the device. arrays: by the names of its parameters.
     Raises: ModelError: they are not those of this network.
     """
-    prefix = "body."
-    own = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+    own = below(arrays, "body")
     body = body_of(config, {name: array.shape for name, array in own.items()})
     _load(body, own, device)
     network = Network(body, int(config.get("pad_token_id") or 0), heads)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpuparse.cached import cached_property
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import ModelError, one_line
@@ -49,10 +50,8 @@ class Ragged:
 
     def __getitem__(self, rows: np.ndarray) -> Ragged:
         """Some of the rows, in the order given."""
-        lengths = self.lengths[rows]
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        places = np.repeat(self.starts[rows] - starts[:-1], lengths) + np.arange(starts[-1])
-        return Ragged(self.values[places], starts)
+        starts = np.concatenate([[0], np.cumsum(self.lengths[rows])])
+        return Ragged(self.values[ranges(self.starts[rows], self.starts[rows + 1])], starts)
 
 
 class Windows(NamedTuple):
@@ -187,7 +186,7 @@ class EncodedTreebank:
         """A sentence of n words has n + 2 tokens: the root, the words, and one that is no word."""
         return int(self.word_starts[-1]) + 2 * (len(self.word_starts) - 1)
 
-    @property
+    @cached_property
     def word_tokens(self) -> np.ndarray:
         """(W,) int64 the token of each word."""
         counts = np.diff(self.word_starts)
@@ -198,20 +197,24 @@ class EncodedTreebank:
         words = np.searchsorted(self.word_tokens, windows.tokens)
         return {name: ids[words] for name, ids in self.tags.items()}
 
+    @cached_property
     def pieces(self) -> np.ndarray:
         """(S,) pieces of each sentence, without special ones."""
         ends = np.concatenate([[0], np.cumsum(self.forms.lengths[self.words])])
         return np.diff(ends[self.word_starts])
 
-    def batches(self, most: int) -> Iterator[np.ndarray]:
-        """All sentences, in batches of similar numbers of pieces, at most `most` in each."""
-        lengths = self.pieces() + len(self.splitter.prefix) + len(self.splitter.suffix)
+    def batches(self, sentences: np.ndarray, most: int) -> Iterator[np.ndarray]:
+        """Sentences in batches of similar numbers of pieces, at most `most` in each.
+
+        Args: sentences: numbers; those of equal numbers of pieces keep their order.
+        """
+        lengths = self.pieces[sentences] + len(self.splitter.prefix) + len(self.splitter.suffix)
         order = np.argsort(-lengths, kind="stable")
         start = 0
         while start < len(order):
             longest = min(int(lengths[order[start]]), self.splitter.window)
             end = start + max(1, most // longest)
-            yield order[start:end]
+            yield sentences[order[start:end]]
             start = end
 
     def windows(self, sentences: np.ndarray) -> Windows:
@@ -221,15 +224,14 @@ class EncodedTreebank:
         kept from the one in which it has the most words around it.
         """
         spans: list[tuple[int, int, int, int, int]] = []  # sentence, words read, words kept
-        pieces = self.pieces()
         for s in sentences.tolist():
             first, last = int(self.word_starts[s]), int(self.word_starts[s + 1])
-            if pieces[s] <= self.splitter.room:
+            if self.pieces[s] <= self.splitter.room:
                 spans.append((s, first, last, first, last))
             else:
                 spans += [(s, *span) for span in self._long(first, last)]
         numbers, firsts_read, lasts_read, kept, end = np.array(spans, np.int64).reshape(-1, 5).T
-        words = _ranges(firsts_read, lasts_read)
+        words = ranges(firsts_read, lasts_read)
         pieces_of = self.forms[self.words[words]]
         before, after = len(self.splitter.prefix), len(self.splitter.suffix)
         # Where the pieces of each window lie among those of words, and among all.
@@ -272,7 +274,7 @@ class EncodedTreebank:
         return [(*read, *keep) for read, keep in zip(windows, kept, strict=True)]
 
 
-def _ranges(firsts: np.ndarray, lasts: np.ndarray) -> np.ndarray:
+def ranges(firsts: np.ndarray, lasts: np.ndarray) -> np.ndarray:
     """All numbers from each of `firsts` to before each of `lasts`."""
     lengths = lasts - firsts
     ends = np.cumsum(lengths)

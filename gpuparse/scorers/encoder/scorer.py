@@ -10,7 +10,7 @@ import numpy as np
 
 from gpuparse.cached import cached_property
 from gpuparse.data.batch import Encoded
-from gpuparse.data.tag_columns import FORM, UPOS, Column, read_column
+from gpuparse.data.tag_columns import FORM, LEMMA, UPOS, Column, read_column
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
 from gpuparse.scorers.encoder.columns import CHOICES, NUMBERS, TAGS, Values
@@ -168,7 +168,7 @@ class EncoderScorer:
         heads, network = self.on_device(place)
         whole = encoded.whole
         found = torch.zeros(whole.n_tokens, self.width, device=place)
-        for sentences in whole.batches(BATCH):
+        for sentences in whole.batches(np.arange(len(whole.word_starts) - 1), BATCH):
             windows = whole.windows(sentences)
             if network is None:
                 words, roots = self._quantised_states(windows, torch.get_num_threads())
@@ -239,7 +239,7 @@ class EncoderScorer:
             forms = read_column(treebank, FORM)
             upos = columns.get(UPOS)
             lemmas = self.values.lemmas(forms, upos, found.choices)
-            columns[NUMBERS["lemmas"]] = lemmas
+            columns[LEMMA] = lemmas
         return columns, found.probabilities
 
 

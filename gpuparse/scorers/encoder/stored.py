@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from gpuparse.array_file import as_json, from_json
+from gpuparse.array_file import as_json, below, from_json
 from gpuparse.data.columns import is_value
 from gpuparse.data.lemma_rules import is_rule
 from gpuparse.errors import ModelError
 from gpuparse.limits import MAX_LABELS, MAX_TAG, MAX_VALUES
-from gpuparse.scorers.encoder.columns import NUMBERS, TAGS, Values
+from gpuparse.scorers.encoder.columns import LEMMAS, NUMBERS, TAGS, Values
 from gpuparse.scorers.encoder.pieces import MAX_WINDOW, Splitter
 from gpuparse.scorers.encoder.quantised import FAMILIES as QUANTISED_FAMILIES
 from gpuparse.scorers.encoder.quantised import QuantisedEncoder
@@ -118,14 +118,13 @@ def read(
         raise ValueError("tags: other columns than UPOS, XPOS and FEATS")
     for column in tags.values():
         _check_texts(column)
-    prefix, quantised = f"{_QUANTISED}.", None
+    quantised = None
     if _QUANTISED in facts:
-        own = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
         if not isinstance(facts[_QUANTISED], dict):
             raise ValueError(f"{_QUANTISED}: a table is expected")
-        quantised = QuantisedEncoder.read(facts[_QUANTISED], own)
+        quantised = QuantisedEncoder.read(facts[_QUANTISED], below(arrays, _QUANTISED))
         _check_quantised(quantised, config)
-        arrays = {name: array for name, array in arrays.items() if not name.startswith(prefix)}
+        arrays = {n: array for n, array in arrays.items() if not n.startswith(f"{_QUANTISED}.")}
     scorer = EncoderScorer(
         config=config, splitter=splitter, arrays=arrays, quantised=quantised, values=values,
         tags=tags, n_labels=n_labels,
@@ -173,13 +172,13 @@ def _read_values(words: Mapping[str, Any]) -> Values:
         raise ValueError("values: other columns than UPOS, XPOS, FEATS and LEMMA")
     for name, column in values.items():
         _check_texts(column)
-        if name == "lemmas":
+        if name == LEMMAS:
             is_sound = all(map(is_rule, column))
         else:
             is_sound = all(is_value(text) and len(text) <= MAX_TAG for text in column)
         if not is_sound:
             raise ValueError(f"values: {name}: a text that no column may have")
-    n_rules = len(values.get("lemmas", ()))
+    n_rules = len(values.get(LEMMAS, ()))
     is_sound = isinstance(names, list) and isinstance(rules, list) and len(names) == len(rules)
     is_sound = is_sound and len(names) <= MAX_VALUES and all(type(name) is str for name in names)
     if not is_sound or not all(type(rule) is int and 0 <= rule < n_rules for rule in rules):

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-from gpuparse.array_file import sha256
 from gpuparse.errors import ConfigError, ModelError, one_line
 from gpuparse.extras import require
 from gpuparse.scorers.encoder.network import FAMILIES, POOLERS
@@ -36,11 +35,6 @@ class Pretrained(NamedTuple):
     def pad(self) -> int:
         """The id of padding."""
         return int(self.config.get("pad_token_id") or 0)
-
-    @property
-    def sum(self) -> str:
-        """A SHA-256 of the tokenizer and the config."""
-        return sha256(f"{self.splitter.text}{sorted(self.config.items())}".encode())
 
 
 def read_pretrained(name: str) -> Pretrained:

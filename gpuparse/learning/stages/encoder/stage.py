@@ -56,7 +56,6 @@ class EncoderStage(Stage):
 
     name = "encoder"
     drawn_for = 6
-    is_scored = True
 
     def __init__(
         self,
@@ -122,17 +121,10 @@ class EncoderStage(Stage):
 
     def _batches(self, order: np.ndarray, random: np.random.Generator) -> list[np.ndarray]:
         """The sentences of each step, about as many pieces in each."""
-        pieces = self._batch.whole.pieces() + 2
-        found = []
+        found: list[np.ndarray] = []
         for start in range(0, len(order), POOL):
             pool = order[start : start + POOL]
-            pool = pool[np.argsort(-pieces[pool], kind="stable")]
-            at = 0
-            while at < len(pool):
-                longest = min(int(pieces[pool[at]]), self._batch.whole.splitter.window)
-                n = max(1, self._config.batch_pieces // longest)
-                found.append(pool[at : at + n])
-                at += n
+            found += self._batch.whole.batches(pool, self._config.batch_pieces)
         return [found[i] for i in random.permutation(len(found))]
 
     def _set_rates(self, share: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from gpuparse.array_file import below
 from gpuparse.config import RunConfig
 from gpuparse.data.batch import word_places
 from gpuparse.data.scanner import DEPREL
@@ -96,10 +97,8 @@ class EncoderTrainer(StagesTrainer):
         """
         arrays, quantised = self._stage.arrays(), None
         if bits == 8:
-            prefix = "body."
-            body = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
-            quantised = QuantisedEncoder.of(self._pretrained.config, body)
-            arrays = {name: a for name, a in arrays.items() if not name.startswith(prefix)}
+            quantised = QuantisedEncoder.of(self._pretrained.config, below(arrays, "body"))
+            arrays = {name: a for name, a in arrays.items() if not name.startswith("body.")}
         scorer = EncoderScorer(
             config=self._pretrained.config, splitter=self._pretrained.splitter,
             arrays=arrays, quantised=quantised, values=self._values, tags=self._tags,
