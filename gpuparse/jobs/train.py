@@ -150,6 +150,8 @@ class Run:
         if tensorboard:
             check_events()
         self._has_events = tensorboard
+        if _is_one_of_several() and not (config.has_encoder and config.parser):
+            raise ConfigError("torchrun: several processes learn models with an encoder alone")
         self._given = config  # what the run depends on, whatever the treebank lacks
         self.config, self.tell, self.quiet = config, tell, quiet
         self._watch = watch
@@ -183,6 +185,13 @@ class Run:
                 " cpu or auto"
             )
         self.device = "cpu" if is_higher_order else choose_device(config.device, tell)
+        self._group: Any = None
+        if _is_one_of_several():
+            from gpuparse.learning.stages.encoder.processes import Processes
+
+            self._group = Processes.joined(self.device)
+            if self._group.rank > 0:  # the first process says the same
+                self.tell = lambda text: None
         if config.backend == "torch":
             size = config.learning.batch_size
             tell(
@@ -203,8 +212,13 @@ class Run:
     def train(self, *, resume: bool, force: bool) -> Tested | None:
         """Learn from data.train and write the model: stages before the parser, and the parser.
 
+        Of several processes that learn together, the first one does all that is not learning.
+
         Returns: What the written parser makes of data.test; None without either.
         """
+        if self._group is not None and self._group.rank > 0:
+            self._trainer(self._read_all().treebank).follow()
+            return None
         check_output_of(self.config, resume=resume, force=force)
         start = self.config.init_from
         if start is not None and os.path.realpath(start) == os.path.realpath(self.output):
@@ -471,16 +485,17 @@ class Run:
         )
 
     def _trainer_on(self, device: str, treebank: Treebank) -> StagesTrainer:
-        return self._new_trainer(self.config, treebank, self.guides["train"], device)
+        return self._new_trainer(self.config, treebank, self.guides["train"], device, self._group)
 
     def _new_trainer(
-        self, config: RunConfig, treebank: Treebank, guides: np.ndarray | None, device: str
-    ) -> StagesTrainer:
-        """A trainer of the kind of scorer that the config has."""
+        self, config: RunConfig, treebank: Treebank, guides: np.ndarray | None, device: str,
+        group: Any = None,
+    ) -> StagesTrainer:  # fmt: skip
+        """A trainer of the kind of scorer that the config has; group: learns together."""
         if self._pretrained is not None:
             from gpuparse.learning.stages.encoder.trainer import EncoderTrainer
 
-            return EncoderTrainer(treebank, config, self._pretrained, device)
+            return EncoderTrainer(treebank, config, self._pretrained, self.tell, device, group)
         return Trainer(
             treebank, self.arcs, self.labels, config, threads=self.threads, guides=guides,
             device=device, start=self._start,
@@ -705,6 +720,11 @@ class Run:
         write_scores(self.output, self._about | {"test": found} | self._scores_from_text())
         trees = score_treebanks(self.tested, system)
         return Tested(system, trees, graphs, self._from_text.get("test"))
+
+
+def _is_one_of_several() -> bool:
+    """Whether the command `torchrun` has started this process, and others."""
+    return "TORCHELASTIC_RUN_ID" in os.environ and int(os.environ["WORLD_SIZE"]) > 1
 
 
 def _told(trainer: StagesTrainer) -> dict[str, str]:

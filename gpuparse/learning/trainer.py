@@ -78,6 +78,13 @@ class StagesTrainer(ABC):
         Args: bits: of a weight that is a whole number. config: the YAML text of the run.
         """
 
+    def follow(self) -> None:
+        """Learn together with the first of several processes, until it has learned all.
+
+        Raises: ConfigError: one process learns this kind of model.
+        """
+        raise ConfigError("torchrun: one process learns this kind of model")
+
     def stage(self, name: str) -> Stage:
         """The stage of a name."""
         return next(stage for stage in self.stages if stage.name == name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -18,9 +18,10 @@ from gpuparse.inference.distributions import (
     hinge_loss,
 )
 from gpuparse.learning.events import EpochCounts
+from gpuparse.learning.stages.encoder.processes import Processes
 from gpuparse.learning.stages.stage import Shape, Stage
 from gpuparse.scorers.encoder.network import Network, batch_of, nodes_of
-from gpuparse.scorers.encoder.pieces import EncodedPieces
+from gpuparse.scorers.encoder.pieces import EncodedPieces, ranges
 
 POOL = 1024  # sentences that are sorted by length, so that batches have little padding
 BETAS = (0.9, 0.98)
@@ -45,11 +46,16 @@ class EncoderGold(NamedTuple):
 class EncoderStage(Stage):
     """Learns a network in steps of AdamW.
 
+    The sentences of a step go through the network in parts if they need more memory than there is,
+    or if several processes share them; their gradients are added.
+
     Args:
         network: before anything is learned; it is changed in place.
         batch: the training sentences. gold: of their words.
         is_projective, single_root: of the trees, for the loss `conditional`.
         seed: of what is dropped and of the order of batches.
+        tell: writes a line for the user.
+        group: of the processes that learn together.
     Source: biaffine scores and the loss of heads: Dozat & Manning (2017); differs: vectors are
         those of a pretrained transformer (Devlin et al. 2019), tags are learned with the trees.
     """
@@ -67,14 +73,20 @@ class EncoderStage(Stage):
         is_projective: bool,
         single_root: bool,
         seed: int,
+        tell: Callable[[str], None],
+        group: Processes | None = None,
     ) -> None:
         super().__init__(config.epochs)
         self.network, self._batch, self._gold, self._config = network, batch, gold, config
         self._is_projective, self._single_root, self._seed = is_projective, single_root, seed
+        self._tell, self._group = tell, group
+        self._at_once = config.batch_pieces  # pieces that go through the network together
         self._device = network.mix.device
         network.body.requires_grad_(config.train)
         self._names = [name for name, p in network.named_parameters() if p.requires_grad]
-        self._optimizer = torch.optim.AdamW(self._groups(), betas=BETAS, weight_decay=DECAY)
+        self._optimizer = torch.optim.AdamW(
+            self._groups(), betas=BETAS, weight_decay=DECAY, fused=True
+        )
         self._starts = {name: p.detach().cpu().numpy().copy() for name, p in self._parameters()}
 
     def _parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
@@ -97,10 +109,33 @@ class EncoderStage(Stage):
         """Whether relations are learned."""
         return self._gold.labels is not None
 
+    def prepare(self) -> None:
+        """Let the other processes end where nothing is left to learn."""
+        if self._group is not None and self.done == self.epochs:
+            self._group.begin()
+
+    def follow(self, order: Callable[[int], np.ndarray]) -> None:
+        """Learn together with the first process until it has learned all epochs.
+
+        Args: order: that of the sentences in an epoch.
+        """
+        assert self._group is not None
+        while (epoch := self._group.begin()) is not None:
+            sentences = order(epoch)
+            for _ in self._learn(sentences, epoch):
+                pass
+
     def learn(self, order: np.ndarray, seen: int) -> Iterator[EpochCounts]:
         """As `Stage.learn`; batches have sentences of similar lengths."""
         epoch = seen // max(1, len(order))
-        torch.manual_seed(_drawn(self._seed, epoch))
+        if self._group is not None:
+            self._group.begin(epoch)
+        yield from self._learn(order, epoch)
+        if self._group is not None and epoch + 1 == self.epochs:
+            self._group.begin()
+
+    def _learn(self, order: np.ndarray, epoch: int) -> Iterator[EpochCounts]:
+        torch.manual_seed(_drawn(self._seed, epoch, self._group.rank if self._group else 0))
         random = np.random.default_rng([self._seed, self.drawn_for, epoch])
         batches = self._batches(order, random)
         n_words = int(self._batch.lengths.sum())
@@ -136,50 +171,99 @@ class EncoderStage(Stage):
 
     def _step(self, sentences: np.ndarray) -> int:
         """Learn from some sentences; returns the number of words with a wrong head."""
-        loss, missed = self._loss(sentences)
-        self._optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_([p for _, p in self._parameters()], LARGEST_GRADIENT)
-        self._optimizer.step()
+        parameters = [parameter for _, parameter in self._parameters()]
+        if self._group is not None:
+            self._group.send(parameters)
+        missed = self._gradients(sentences)
+        if self._group is not None:
+            missed = self._added(self._group, parameters, missed)
+        if self._group is None or self._group.rank == 0:
+            nn.utils.clip_grad_norm_(parameters, LARGEST_GRADIENT)
+            self._optimizer.step()
         return missed
 
-    def _loss(self, sentences: np.ndarray) -> tuple[Tensor, int]:
-        """The sum of the losses of heads, labels and columns, each a mean over words, in nats."""
+    def _added(self, group: Processes, parameters: list[nn.Parameter], missed: int) -> int:
+        """Let the first process have the sums of all gradients; returns that of mistakes there."""
+        counted = torch.tensor([missed], device=self._device)
+        for parameter in parameters:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        group.add([counted, *(p.grad for p in parameters if p.grad is not None)])
+        return int(counted)
+
+    def _gradients(self, sentences: np.ndarray) -> int:
+        """Compute the gradients of the loss of some sentences; returns the words that are wrong.
+
+        Where memory does not suffice, fewer pieces go through the network at once from now on.
+        """
+        n_gold = self._n_gold(sentences)
+        part = sentences if self._group is None else self._group.part(sentences)
+        while True:
+            self._optimizer.zero_grad(set_to_none=True)
+            missed = 0
+            try:
+                for some in self._batch.whole.batches(part, self._at_once):
+                    loss, wrong = self._loss(some, n_gold)
+                    loss.backward()
+                    missed += wrong
+                return missed
+            except torch.OutOfMemoryError:
+                if len(some) == 1:
+                    raise
+            torch.cuda.empty_cache()
+            self._at_once //= 2
+            self._tell(
+                f"encoder: out of memory: {self._at_once} pieces go through the network at once"
+                " from now on; steps still read encoder.batch_pieces"
+            )
+
+    def _words(self, sentences: np.ndarray) -> np.ndarray:
+        """The words of some sentences, one sentence after the other."""
+        starts = self._batch.whole.word_starts
+        return ranges(starts[sentences], starts[sentences + 1])
+
+    def _n_gold(self, sentences: np.ndarray) -> dict[str, int]:
+        """Words of some sentences that have a gold value: of the heads, labels and each column."""
+        words, gold = self._words(sentences), self._gold
+        values = {"heads": gold.heads, "labels": gold.labels, **gold.columns}
+        return {
+            name: int((ids[words] >= 0).sum()) for name, ids in values.items() if ids is not None
+        }
+
+    def _loss(self, sentences: np.ndarray, n_gold: Mapping[str, int]) -> tuple[Tensor, int]:
+        """The losses of heads, labels and columns, added, in nats; and how many heads are wrong.
+
+        Args: n_gold: what each sum over words is divided by.
+        """
         whole, gold, config = self._batch.whole, self._gold, self._config
         windows = whole.windows(sentences)
         batch = batch_of(windows, self.network.pad, self._device)
         states, roots = self.network.hidden(batch, whole.tags_of(windows))
         nodes, b, m, lengths = nodes_of(states, roots, self._batch.lengths[sentences])
         nodes = nn.functional.dropout(nodes, config.dropout / 2, training=True)
-        words = np.concatenate(
-            [np.arange(*whole.word_starts[s : s + 2]) for s in sentences.tolist()]
-        )
+        words = self._words(sentences)
         heads = torch.from_numpy(gold.heads[words].astype(np.int64)).to(self._device)
         scores = self.network.heads.arc_scores(nodes)
         loss, missed = self._loss_of_heads(scores, lengths, b, m, heads)
-        known = heads >= 0
+        loss = loss / max(1, n_gold["heads"])
         if gold.labels is not None:
+            known = heads >= 0
             labels = torch.from_numpy(gold.labels[words]).to(self._device)
             found = self.network.heads.label_scores(
                 nodes[b[known], heads[known]], nodes[b[known], m[known]]
             )
-            loss = loss + self._cross_entropy(found, labels[known])
+            loss = loss + _cross_entropy(found, labels[known]) / max(1, n_gold["labels"])
         states = nodes[b, m]
         for name, ids in gold.columns.items():
             found = self.network.heads.columns[name](states)
-            loss = loss + self._cross_entropy(found, torch.from_numpy(ids[words]).to(self._device))
+            values = torch.from_numpy(ids[words]).to(self._device)
+            loss = loss + _cross_entropy(found, values) / max(1, n_gold[name])
         return loss, missed
-
-    def _cross_entropy(self, scores: Tensor, gold: Tensor) -> Tensor:
-        """The mean over words with a gold value; 0 where there is none."""
-        if not bool((gold >= 0).any()):
-            return scores.sum() * 0.0
-        return nn.functional.cross_entropy(scores, gold, ignore_index=-1)
 
     def _loss_of_heads(
         self, scores: Tensor, lengths: Tensor, b: Tensor, m: Tensor, heads: Tensor
     ) -> tuple[Tensor, int]:
-        """The loss of heads, a mean over words, and how many heads do not score best."""
+        """The loss of heads, a sum over words, and how many heads do not score best."""
         nodes = torch.arange(scores.shape[1], device=scores.device)
         no_head = nodes[None, :, None] > lengths[:, None, None]
         no_head = no_head | (nodes[:, None] == nodes)
@@ -187,17 +271,14 @@ class EncoderStage(Stage):
         of_words = forbidden[b, :, m]
         known = heads >= 0
         missed = int((of_words.detach().argmax(1) != heads)[known].sum())
-        if not bool(known.any()):
-            return scores.sum() * 0.0, 0
-        if self._config.loss == "local":
-            return nn.functional.cross_entropy(of_words, heads, ignore_index=-1), missed
+        if self._config.loss == "local" or not bool(known.any()):
+            return _cross_entropy(of_words, heads), missed
         kind = ProjectiveTrees if self._is_projective else NonProjectiveTrees
         trees = kind(scores, lengths, single_root=self._single_root)
         gold = torch.full_like(scores[:, :, 0], -1, dtype=torch.int64)
         gold[b, m] = heads
         of_trees = conditional_loss if self._config.loss == "conditional" else hinge_loss
-        loss = of_trees(trees, gold, unreachable="projectivise").sum()
-        return loss.float() / len(heads), missed
+        return of_trees(trees, gold, unreachable="projectivise").sum().float(), missed
 
     def _check_finite(self) -> None:
         """Raises: ModelError: learning has gone wrong; what is kept of earlier epochs stays."""
@@ -262,9 +343,16 @@ class EncoderStage(Stage):
                         for each in _MOMENTS
                     }
                     step = float(state[f"{name}:step"][0])
-                    self._optimizer.state[parameter] = own | {"step": torch.tensor(step)}
+                    self._optimizer.state[parameter] = own | {
+                        "step": torch.tensor(step, device=self._device)
+                    }
 
 
-def _drawn(seed: int, epoch: int) -> int:
-    """The seed of what is dropped in an epoch."""
-    return int(np.random.SeedSequence([seed, 7, epoch]).generate_state(1)[0])
+def _cross_entropy(scores: Tensor, gold: Tensor) -> Tensor:
+    """The sum over words with a gold value."""
+    return nn.functional.cross_entropy(scores, gold, ignore_index=-1, reduction="sum")
+
+
+def _drawn(seed: int, epoch: int, rank: int) -> int:
+    """The seed of what a process drops in an epoch."""
+    return int(np.random.SeedSequence([seed, 7, epoch, rank]).generate_state(1)[0])

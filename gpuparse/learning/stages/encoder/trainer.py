@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 
@@ -17,6 +19,7 @@ from gpuparse.errors import DataError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.gold import read_gold, without_unreachable
 from gpuparse.learning.stages.encoder.pretrained import Pretrained
+from gpuparse.learning.stages.encoder.processes import Processes
 from gpuparse.learning.stages.encoder.stage import EncoderGold, EncoderStage
 from gpuparse.learning.trainer import SINGLE_ROOT, StagesTrainer
 from gpuparse.learning.updates import check_encoder
@@ -37,14 +40,17 @@ class EncoderTrainer(StagesTrainer):
         treebank: gold trees, checked.
         config: the keys of the run; those of templates are not read.
         pretrained: what is learned on from.
+        tell: writes a line for the user.
         device: where it is learned.
+        group: of the processes that learn together.
     Raises: ConfigError: the decoder reads parts that an encoder does not score. DataError: a
         treebank without sentences, or as `without_unreachable` says.
     """
 
     def __init__(
-        self, treebank: Treebank, config: RunConfig, pretrained: Pretrained, device: str = "cpu"
-    ) -> None:
+        self, treebank: Treebank, config: RunConfig, pretrained: Pretrained,
+        tell: Callable[[str], None], device: str = "cpu", group: Processes | None = None,
+    ) -> None:  # fmt: skip
         check_encoder(config)
         if len(treebank) == 0:
             raise DataError(f"{treebank.source}: no sentences to learn from")
@@ -75,12 +81,16 @@ class EncoderTrainer(StagesTrainer):
         gold = EncoderGold(trees.arc_heads[places], labels, columns)
         self._stage = EncoderStage(
             network, batch, gold, self._given, is_projective=DECODERS[config.decoder].is_projective,
-            single_root=self.single_root, seed=config.seed,
+            single_root=self.single_root, seed=config.seed, tell=tell, group=group,
         )  # fmt: skip
         self.stages = [self._stage]
         self.can_have_8_bits = (
             pretrained.config["model_type"] in QUANTISED_FAMILIES and device == "cpu"
         )
+
+    def follow(self) -> None:
+        """Learn together with the first process of the group, until it has learned all."""
+        self._stage.follow(lambda epoch: self._order(self._stage, epoch))
 
     def _labels(self, treebank: Treebank) -> tuple[list[str], np.ndarray | None]:
         """The relations, and the (W,) numbers of words that have a head."""

@@ -1,0 +1,133 @@
+"""A step in parts, of one process or of several, has the gradients of the whole step."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import gpuparse
+from gpuparse.array_file import below
+from gpuparse.config import make_config
+from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.data.synthetic import generate
+from gpuparse.model_folder import load_parser
+from tests.encoder.conftest import KEYS
+
+DROPPING = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+SURE = {"encoder__dropout": 0, "weights__bits": 16, "encoder__loss": "local"}
+
+
+@pytest.fixture
+def sure(models, tmp_path):
+    """An encoder that drops nothing at random."""
+    import shutil
+
+    folder = shutil.copytree(models.encoder("bert"), tmp_path / "sure")
+    file = folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | dict.fromkeys(DROPPING, 0.0)))
+    return folder
+
+
+def stage_of(sure, **keys):
+    """The stage of an encoder, and the lines that it tells."""
+    from gpuparse.learning.stages.encoder.pretrained import read_pretrained
+    from gpuparse.learning.stages.encoder.trainer import EncoderTrainer
+
+    given = {k.replace("__", "."): v for k, v in (SURE | keys).items()}
+    given |= {"encoder.model": str(sure), "features": "encoder", "output": "-"}
+    config = make_config(KEYS | {"decoder": "chu_liu_edmonds"} | given)
+    told: list[str] = []
+    treebank = treebank_from_bytes(generate(30, 4), "gold")
+    trainer = EncoderTrainer(treebank, config, read_pretrained(str(sure)), told.append)
+    return trainer.stage("encoder"), told
+
+
+def gradients(stage) -> dict[str, np.ndarray]:
+    missed = stage._gradients(np.arange(30))
+    found = {n: p.grad.numpy().copy() for n, p in stage._parameters() if p.grad is not None}
+    return found | {"missed": np.array(missed)}
+
+
+@pytest.mark.parametrize("loss", ["local", "conditional", "hinge"])
+def test_gradients_of_parts_are_added(sure, loss):
+    stage, _ = stage_of(sure, encoder__batch_pieces=4000, encoder__loss=loss)
+    whole = gradients(stage)
+    stage._at_once = 60
+    for name, found in gradients(stage).items():
+        np.testing.assert_allclose(found, whole[name], rtol=1e-3, atol=2e-6, err_msg=name)
+
+
+def test_out_of_memory_halves_what_goes_through_at_once(sure, monkeypatch):
+    import torch
+
+    stage, told = stage_of(sure, encoder__batch_pieces=4000)
+    whole, computed = gradients(stage), stage._loss
+
+    def narrow(sentences, n_gold):
+        if len(sentences) > 8:
+            raise torch.OutOfMemoryError("no memory")
+        return computed(sentences, n_gold)
+
+    monkeypatch.setattr(stage, "_loss", narrow)
+    for name, found in gradients(stage).items():
+        np.testing.assert_allclose(found, whole[name], rtol=1e-3, atol=2e-6, err_msg=name)
+    assert told
+    assert all("out of memory" in line for line in told)
+    n_told = len(told)
+    gradients(stage)
+    assert len(told) == n_told  # it stays so
+
+    def none(sentences, n_gold):
+        raise torch.OutOfMemoryError("no memory")
+
+    monkeypatch.setattr(stage, "_loss", none)
+    with pytest.raises(torch.OutOfMemoryError):
+        gradients(stage)
+
+
+def start_two(folder, words: list[str]) -> subprocess.CompletedProcess:
+    """Train in two processes, as torchrun starts them."""
+    several = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--rdzv-backend", "c10d"]
+    command = [sys.executable, *several, "--rdzv-endpoint", "localhost:0", "-m", "gpuparse"]
+    return subprocess.run(
+        [*command, "train", *words], cwd=folder, capture_output=True, text=True, timeout=300,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+
+def test_several_processes_learn_what_one_learns(models, sure, tmp_path):
+    keys = SURE | {"encoder__model": str(sure), "encoder__epochs": 2, "encoder__head_rate": 0.001,
+                   "tokenizer__learn": True}  # fmt: skip
+    given = models.keys("bert", tmp_path / "two", **keys)
+    words = ["encoder", *(f"{k}={str(v).lower() if v is False else v}" for k, v in given.items())]
+    run = start_two(tmp_path, words)
+    assert run.returncode == 0, run.stderr
+    assert run.stderr.count("is kept") == 1, run.stderr
+    gpuparse.train("encoder", models.keys("bert", tmp_path / "one", **keys), quiet=True)
+    one, two = (load_parser(tmp_path / name).scorers[0].arrays for name in ("one", "two"))
+    for name, array in below(one, "body").items():
+        other = two[f"body.{name}"]
+        np.testing.assert_allclose(other.astype(float), array.astype(float), atol=2e-3)
+
+
+def test_the_other_processes_end_where_nothing_is_left(sure):
+    class One:
+        rank, told = 0, []
+
+        def begin(self, epoch=None):
+            self.told.append(epoch)
+
+    stage, _ = stage_of(sure, encoder__epochs=2)
+    stage._group, stage.done = One(), 2
+    stage.prepare()
+    assert One.told == [None]
+
+
+def test_one_process_learns_other_models(tmp_path):
+    words = ["fast", "data.train=synthetic:20:1", "output=model", "tokenizer.learn=false"]
+    run = start_two(tmp_path, words)
+    assert run.returncode != 0
+    assert "torchrun: several processes learn models with an encoder alone" in run.stderr
