@@ -38,13 +38,23 @@ inline Words splat_words(const int16_t* words) {
     return (Words)splat(two);
 }
 
-// sums[k] + the sum over j of a[4 k + j] * b[4 k + j]. a: from 0 to 127.
+// Added to bytes from -127 to 127, it makes them those that `add_byte_dots` reads.
+#if defined(__AVX2__) || (defined(__SSSE3__) && !defined(__AVX__))
+constexpr int32_t DOT_OFFSET = 128;
+#else
+constexpr int32_t DOT_OFFSET = 0;
+#endif
+
+// sums[k] + the sum over j of a[4 k + j] * b[4 k + j]. a: from 0 to 127; or from -127 to 127, plus
+// DOT_OFFSET, if b is from -63 to 63: sums of two products do not exceed 16 bits.
 inline Sums add_byte_dots(Sums sums, Bytes a, Bytes b) {
 #if defined(__AVX512VNNI__)
     return (Sums)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)a, (__m512i)b);
 #elif defined(__AVX512BW__)
     const __m512i pairs = _mm512_maddubs_epi16((__m512i)a, (__m512i)b);  // below 2^15
     return plus(sums, (Sums)_mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+#elif defined(__AVXVNNI__)
+    return (Sums)_mm256_dpbusd_avx_epi32((__m256i)sums, (__m256i)a, (__m256i)b);
 #elif defined(__AVX2__)
     const __m256i pairs = _mm256_maddubs_epi16((__m256i)a, (__m256i)b);
     return plus(sums, (Sums)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));

@@ -123,7 +123,7 @@ public:
         float* states = arena.take<float>(n * D);
         float* change = arena.take<float>(n * D);
         float* wide = arena.take<float>(n * (inner_ > 3 * D ? inner_ : 3 * D));
-        rows_ = {arena.take<int16_t>(n * widest), arena.take<float>(n), D};
+        rows_ = {arena.take<uint8_t>(n * widest), arena.take<float>(n), D};
         int64_t longest = 0;
         for (int64_t b = 0; b < n_sequences; b++)
             if (starts[b + 1] - starts[b] > longest) longest = starts[b + 1] - starts[b];

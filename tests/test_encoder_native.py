@@ -49,7 +49,7 @@ def test_states_are_those_of_numpy(family, sizes):
 
 
 def test_the_largest_sums_are_exact():
-    """Weights of 127 and equal inputs give the largest sums that are promised to fit."""
+    """Weights of 63 and equal inputs give the largest sums that are promised to fit."""
     width = quantised.MOST_INPUTS
     config = config_of(
         vocab_size=2, hidden_size=16, num_attention_heads=1, intermediate_size=width,
@@ -61,11 +61,11 @@ def test_the_largest_sums_are_exact():
     arrays["encoder.layer.0.output.dense.weight"][:] = -1
     arrays["encoder.layer.0.output.dense.weight"][3:] = 1
     encoder = QuantisedEncoder.of(config, arrays)
-    assert set(np.unique(encoder.output)) == {-127, 127}
+    assert set(np.unique(encoder.output)) == {-63, 63}
     ids, starts = sequences_of(encoder, [2])
     expected = textbook_hidden(encoder, ids, starts, mix_of(encoder, 1))
     assert (encoder.hidden(ids, starts, mix_of(encoder, 1)) == expected).all()
-    assert 2047 * 128 * width < 2**31
+    assert 255 * 64 * width < 2**31
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 50])
@@ -133,7 +133,7 @@ def test_states_are_near_those_of_torch(family):
                 of_torch = model(input_ids=pieces, output_hidden_states=True).hidden_states[layer]
             expected = of_torch[0].numpy()
             error = np.linalg.norm(states[first:end] - expected) / np.linalg.norm(expected)
-            assert 0 < error < 0.02
+            assert 0 < error < 0.04
 
 
 def test_numbers_of_half_precision_are_taken():

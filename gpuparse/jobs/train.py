@@ -99,7 +99,6 @@ from gpuparse.pipeline import (
 )
 from gpuparse.self_test import device_difference, with_random_weights
 
-MAX_LOSS = 0.05  # points of UAS and LAS that 8-bit weights may lose
 _DEPREL = 7
 _UNREACHABLE = {
     "projectivise": "the nearest projective tree is learned from",
@@ -690,14 +689,14 @@ class Run:
         return parsed(model, treebank, guides=guides, threads=self.threads, device=self.device)
 
     def _bits(self, trainer: StagesTrainer) -> int:
-        """Bits per stored weight: 8 if the scores on data.dev fall by at most MAX_LOSS."""
+        """Bits per stored weight: 8 if the scores on data.dev fall by little."""
         wanted = self.config.weights.bits
         if isinstance(wanted, int):
             return wanted
-        if self.dev is None or not trainer.can_have_8_bits:
+        if self.dev is None or trainer.most_loss is None:
             return 16
         coarse, fine = self._dev_scores(trainer, 8), self._dev_scores(trainer, 16)
-        holds = all(c >= f - MAX_LOSS for c, f in zip(coarse, fine, strict=True))
+        holds = all(c >= f - trainer.most_loss for c, f in zip(coarse, fine, strict=True))
         names = self.measures
         self.tell(
             f"dev: {names[0]} {coarse[0]:.2f}, {names[1]} {coarse[1]:.2f} with 8-bit weights,"

@@ -26,6 +26,7 @@ from gpuparse.jobs import train as train_job
 from gpuparse.jobs.receipts import Origin
 from gpuparse.jobs.records import METRICS, read_metrics
 from gpuparse.learning.gold import unkeepable
+from gpuparse.learning.trainer import StagesTrainer
 from gpuparse.model_folder import WEIGHTS, load_parser
 from tests.commands.conftest import ROOT, program
 from tests.runs import model_files
@@ -162,7 +163,7 @@ def test_quiet_says_nothing(train_run):
 def test_bits_follow_the_development_score(train_run, tmp_path, monkeypatch):
     # No loss is too much, then any loss at all.
     for loss, bits, kind in ((100.0, 8, "int8"), (-100.0, 16, "int16")):
-        monkeypatch.setattr(train_job, "MAX_LOSS", loss)
+        monkeypatch.setattr(StagesTrainer, "most_loss", loss)
         code, _, lines = train_run("--force", "data.test=null", "learning.epochs=1")
         assert code == 0
         assert any(f"model of {bits}-bit weights" in line for line in lines)

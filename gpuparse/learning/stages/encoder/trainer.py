@@ -47,6 +47,8 @@ class EncoderTrainer(StagesTrainer):
         treebank without sentences, or as `without_unreachable` says.
     """
 
+    most_loss: float | None = 0.15
+
     def __init__(
         self, treebank: Treebank, config: RunConfig, pretrained: Pretrained,
         tell: Callable[[str], None], device: str = "cpu", group: Processes | None = None,
@@ -84,9 +86,8 @@ class EncoderTrainer(StagesTrainer):
             single_root=self.single_root, seed=config.seed, tell=tell, group=group,
         )  # fmt: skip
         self.stages = [self._stage]
-        self.can_have_8_bits = (
-            pretrained.config["model_type"] in QUANTISED_FAMILIES and device == "cpu"
-        )
+        if pretrained.config["model_type"] not in QUANTISED_FAMILIES or device != "cpu":
+            self.most_loss = None
 
     def follow(self) -> None:
         """Learn together with the first process of the group, until it has learned all."""
