@@ -227,6 +227,23 @@ def test_text_json_page_and_python_say_the_same(folder, model, tmp_path, capsys)
     assert NOTE in reasons._repr_html_()
 
 
+def test_no_other_sentence_of_a_file_is_read(folder, tmp_path, monkeypatch, capsys):
+    from gpuparse.scorers.encoder.scorer import EncoderScorer
+
+    hidden, read = EncoderScorer._hidden, []
+
+    def recorded(self, encoded, place):
+        read.append(len(encoded))
+        return hidden(self, encoded, place)
+
+    monkeypatch.setattr(EncoderScorer, "_hidden", recorded)
+    file = tmp_path / "in.conllu"
+    file.write_bytes(TEXT * 5)
+    assert command.main(command_line(folder, file)) == 0
+    assert sum(read) == N  # the sentence, and without each of the other words
+    assert "officer" in capsys.readouterr().out
+
+
 def test_json_has_the_differences(model):
     found = explain(model, TREEBANK, 2, 3)
     given = as_dict(found)
