@@ -1,15 +1,13 @@
 """Why a word has this head: what makes it score more than another one.
 
-With templates, the scores of two trees or graphs are compared, template by template.
+With templates, the best tree is compared with the best tree in which the word has another head; a
+graph with the graph that is found if one arc into the word has to be there, or must not be there.
+Parts that are in both cancel; the features of all others are listed, and their weights add up to
+both scores, exactly: this is checked for every explanation.
 
-The best tree is compared with the best tree in which the word has another head; a graph with the
-graph that is found if one arc into the word has to be there, or must not be there. Parts that are
-in both cancel; the features of all others are listed, and their weights add up to both scores,
-exactly: this is checked for every explanation.
-
-A scorer that reads sentences as wholes has no such features. Each word is left out in turn, and the
-scores of both heads are found again. Effects of single words do not add up to a score: what several
-words do together is in none of them, or in each.
+A scorer that reads sentences as wholes has no such features. Each other word is left out in turn,
+and the arcs from both heads are scored again. The effects of single words do not add up to a score,
+because the effect of a word depends on the words around it.
 """
 
 from collections import defaultdict
@@ -116,7 +114,10 @@ class Explanation:
 
 @dataclass(frozen=True)
 class CandidateHead:
-    """A head that a word could have, 0 for the root; score: of this arc alone, in nats."""
+    """A head that a word could have, 0 for the root.
+
+    score: of this arc alone, in nats, by the scale of the parser's probabilities.
+    """
 
     head: int
     score: float
@@ -187,7 +188,8 @@ def explain(
         instead: the other head, 0 for the root; None: that of the best such tree or graph, or the
             one whose arc scores most.
         guides: as in `Parser.parse`.
-        progress: called with the number of sentences that were parsed without a word.
+        progress: called with the number of sentences that were parsed, with all words or without
+            one; not with templates.
     Raises:
         ConfigError: no such sentence, word or head; the head that the word has already in a tree;
             a model whose scores are no sums of weights, and that cannot leave out words.

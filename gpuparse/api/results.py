@@ -395,8 +395,8 @@ class ParsedSentence:
 class Reasons:
     """Why a word has its head, as `SentenceParser.explain` returns it; `str` gives the tables.
 
-    explanation: both trees, both scores and all rows; with a pretrained encoder the candidate heads
-    and the words left out.
+    explanation: both trees, both scores and all rows; of models without templates the candidate
+    heads and the words left out.
     """
 
     def __init__(self, explanation: Explanation | WordEffects) -> None:

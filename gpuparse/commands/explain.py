@@ -1,4 +1,4 @@
-"""`explain`: why a word has this head and not another, template by template or word by word."""
+"""`explain`: why a word has this head and not another, by its templates or the other words."""
 
 import argparse
 import io
