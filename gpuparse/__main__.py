@@ -36,7 +36,7 @@ COMMANDS = {
     ),
     "text": ("gpuparse.commands.text", "print the raw text of a CoNLL-U file"),
     "draw": ("gpuparse.commands.draw", "draw trees and graphs as HTML, SVG, TikZ or text"),
-    "explain": ("gpuparse.commands.explain", "say why a word has its head, template by template"),
+    "explain": ("gpuparse.commands.explain", "say why a word has its head"),
     "blend": ("gpuparse.commands.blend", "make one model of several, whose scores are summed"),
     "jackknife": ("gpuparse.commands.jackknife", "make guides (stacking features) for training"),
     "crossval": ("gpuparse.commands.crossval", "train and score a config on folds of its treebank"),

@@ -1,9 +1,13 @@
-"""Why a word has this head: the scores of two trees or graphs, template by template.
+"""Why a word has this head: what makes it score more than another one.
 
-The best tree is compared with the best tree in which the word has another head; a graph with the
-graph that is found if one arc into the word has to be there, or must not be there. Parts that are
-in both cancel; the features of all others are listed, and their weights add up to both scores,
-exactly: this is checked for every explanation.
+With templates, the best tree is compared with the best tree in which the word has another head; a
+graph with the graph that is found if one arc into the word has to be there, or must not be there.
+Parts that are in both cancel; the features of all others are listed, and their weights add up to
+both scores, exactly: this is checked for every explanation.
+
+A scorer that reads sentences as wholes has no such features. Each other word is left out in turn,
+and the arcs from both heads are scored again. The effects of single words do not add up to a score,
+because the effect of a word depends on the words around it.
 """
 
 from collections import defaultdict
@@ -13,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuparse.data.batch import MARGIN, Batch
+from gpuparse.data.batch import MARGIN, Batch, Encoded
 from gpuparse.data.treebank import Treebank
 from gpuparse.engines.admission import CHAIN, OWN
 from gpuparse.engines.found import Found
@@ -22,6 +26,7 @@ from gpuparse.errors import ConfigError, NoTreeError, ResourceError, ScoreError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.textbook.spanning_trees import has_cycle
 from gpuparse.parser import Parser
+from gpuparse.scorers.scorer import ReadsWholes
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,57 @@ class Explanation:
     label: Choice | None
 
 
+@dataclass(frozen=True)
+class CandidateHead:
+    """A head that a word could have, 0 for the root.
+
+    score: of this arc alone, in nats, by the scale of the parser's probabilities.
+    """
+
+    head: int
+    score: float
+
+
+@dataclass(frozen=True)
+class LeftOutWord:
+    """What is found if a word is left out.
+
+    difference: the score of the head minus that of the other head, in nats. effect: this difference
+    in the whole sentence minus that without the word: above 0, the word speaks for the head.
+    head: that the explained word has in the best tree of the sentence without this word.
+    """
+
+    word: int
+    difference: float
+    effect: float
+    head: int
+
+
+@dataclass(frozen=True)
+class WordEffects:
+    """Why a word has a head, and not another, by the effects of the other words.
+
+    The fields that `Explanation` has too are the same. candidates: all heads that the word could
+    have, by falling score. left_out: all other words, by falling size of their effects.
+    """
+
+    forms: tuple[str, ...]
+    word: int
+    head: int
+    other_head: int
+    heads: tuple[int, ...]
+    labels: tuple[str, ...] | None
+    decoder: str
+    is_asked: bool
+    is_exact: bool
+    candidates: tuple[CandidateHead, ...]
+    left_out: tuple[LeftOutWord, ...]
+
+    def score_of(self, head: int) -> float:
+        """The score of the arc from a candidate, in nats."""
+        return next(each.score for each in self.candidates if each.head == head)
+
+
 def explain(
     parser: Parser,
     treebank: Treebank,
@@ -115,26 +171,35 @@ def explain(
     *,
     instead: int | None = None,
     guides: np.ndarray | None = None,
-) -> Explanation:
-    """Compare the parser's tree with the best tree in which a word has another head.
+    progress: Callable[[int], None] = lambda sentences: None,
+) -> Explanation | WordEffects:
+    """Compare the head of a word with another one.
 
-    A graph is compared with the best one found in which the word has the other head, too or
+    With templates, the parser's tree is compared with the best tree in which the word has another
+    head. A graph is compared with the best one found in which the word has the other head, too or
     instead; or does not have it, if it is one of the word's heads. That is the graph that the
     decoder finds under this condition, or the parser's graph with other heads of this word alone.
 
+    With a scorer that reads sentences as wholes, the scores of both arcs are compared, in the
+    sentence and without each of the other words.
+
     Args:
         sentence, word: counted from 1.
-        instead: the other head, 0 for the root; None: that of the best such tree or graph.
+        instead: the other head, 0 for the root; None: that of the best such tree or graph, or the
+            one whose arc scores most.
         guides: as in `Parser.parse`.
+        progress: called with the number of sentences that were parsed, with all words or without
+            one; not with templates.
     Raises:
         ConfigError: no such sentence, word or head; the head that the word has already in a tree;
-            a model whose scores are no sums of weights.
+            a model whose scores are no sums of weights, and that cannot leave out words.
             NoTreeError: no tree or graph has the other head. ResourceError: the sentence is too
             long. ScoreError: the weights do not add up to the scores. NativeError: there is no
             native code, which lists the features.
     Cost: two searches, or one for each possible head; for graphs the scores of all siblings.
+        Without templates: the sentence is parsed once, and once for each other word, a few at once.
     """
-    if parser.fused is None:
+    if parser.fused is None and not _reads_wholes(parser):
         raise ConfigError(
             f"the model's scores are of kind {parser.kinds}, and no sums of weights of features"
             " that could be listed: explain a model of templates"
@@ -148,11 +213,15 @@ def explain(
         raise ConfigError(
             f"head {instead} of word {word}: expected 0 (the root) to {len(forms)}, another word"
         )
-    batch = parser.linear.encode(treebank, guides).select(np.array([sentence - 1]))
-    explained = _Sentence(_searching(parser, batch), _alone(batch))
+    batch = parser.encode(treebank, guides).select(np.array([sentence - 1]))
+    searching = _searching(parser, batch)
+    if parser.fused is None:
+        return _word_effects(searching, batch, forms, word, instead, progress)
+    assert isinstance(batch, Batch)
+    explained = _Sentence(searching, _alone(batch))
     chosen = explained.search()
-    if chosen.arcs is None and instead == chosen.heads[word]:
-        raise ConfigError(f"word {word} has the head {instead} already: name another head")
+    if chosen.arcs is None:
+        _require_other(chosen.heads[word], word, instead)
     if instead is None:
         other_head, other = explained.best_other(chosen, word)
     else:
@@ -160,7 +229,70 @@ def explain(
     return explained.compare(forms, word, chosen, other_head, other, is_asked=instead is not None)
 
 
-def _searching(parser: Parser, batch: Batch) -> Parser:
+def _reads_wholes(parser: Parser) -> bool:
+    return len(parser.scorers) == 1 and isinstance(parser.scorers[0], ReadsWholes)
+
+
+def _require_other(head: int, word: int, instead: int | None) -> None:
+    """Raises: ConfigError: the other head that was asked for is the word's head."""
+    if instead == head:
+        raise ConfigError(f"word {word} has the head {instead} already: name another head")
+
+
+def _word_effects(
+    parser: Parser, batch: Encoded, forms: Sequence[str], word: int, instead: int | None,
+    progress: Callable[[int], None],
+) -> WordEffects:  # fmt: skip
+    """The effects of all other words on the head of a word of the only sentence of a batch."""
+    [scorer] = parser.scorers
+    assert isinstance(scorer, ReadsWholes)
+    n = len(forms)
+    others = np.array([w for w in range(1, n + 1) if w != word], np.int64)
+    differences, new_heads = [], []
+    trees = None  # those of the first batch, which begins with the whole sentence
+    for some in scorer.without_words(batch, np.concatenate([[0], others])):
+        found = parser.search(some)
+        scores = scorer.head_scores(some, word) * parser.scales.arc
+        if trees is None:
+            trees = found
+            head = int(found.heads[word])
+            _require_other(head, word, instead)
+            candidates = _candidates(scores[0], word)
+            rival = next(each.head for each in candidates if each.head != head)
+            other_head = rival if instead is None else instead
+        differences.append(scores[:, head] - scores[:, other_head])
+        new_heads.append(found.heads[some.starts + word])
+        progress(len(some))
+    assert trees is not None
+    of_whole, *of_others = np.concatenate(differences).tolist()
+    _, *heads_then = np.concatenate(new_heads).tolist()
+    left_out = [
+        LeftOutWord(w, difference, of_whole - difference, new_head)
+        for w, difference, new_head in zip(others.tolist(), of_others, heads_then, strict=True)
+    ]
+    labels = None
+    if parser.labels:
+        labels = tuple(parser.labels[k] for k in trees.labels[1 : n + 1].tolist())
+    return WordEffects(
+        tuple(forms), word, head, other_head, tuple(trees.heads[1 : n + 1].tolist()), labels,
+        parser.search_decoder, instead is not None,
+        DECODERS[parser.search_decoder].search == "exact", tuple(candidates),
+        tuple(sorted(left_out, key=lambda each: -abs(each.effect))),
+    )  # fmt: skip
+
+
+def _candidates(scores: np.ndarray, word: int) -> list[CandidateHead]:
+    """All heads that a word could have, by falling score; scores: (N,) in nats.
+
+    Raises: NoTreeError: there is one only.
+    """
+    heads = [h for h in np.argsort(-scores, kind="stable").tolist() if h != word]
+    if len(heads) == 1:
+        raise NoTreeError(f"word {word} has the same head in every tree")
+    return [CandidateHead(h, float(scores[h])) for h in heads]
+
+
+def _searching(parser: Parser, batch: Encoded) -> Parser:
     """The parser, or that of a lower order for a sentence that is too long for it."""
     [order] = parser.orders(batch)
     if order == CHAIN:

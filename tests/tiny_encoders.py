@@ -37,8 +37,13 @@ def _tokenizer(family: str) -> dict:
     return json.loads(made.to_str())
 
 
-def write_encoder(folder: Path, family: str = "bert", *, positions: int = 64) -> Path:
-    """Write a tiny random encoder, which reads windows of about `positions` pieces."""
+def write_encoder(
+    folder: Path, family: str = "bert", *, positions: int = 64, spread: float = 0.02
+) -> Path:
+    """Write a tiny random encoder, which reads windows of about `positions` pieces.
+
+    spread: the standard deviation of its weights; large ones let words change each other's states.
+    """
     for module in ("torch", "transformers", "tokenizers"):
         pytest.importorskip(module)
     import torch
@@ -57,7 +62,8 @@ def write_encoder(folder: Path, family: str = "bert", *, positions: int = 64) ->
     more = {"deberta-v2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]}}
     config = AutoConfig.for_model(
         family, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48,
-        vocab_size=max(len(fast), 80), max_position_embeddings=positions, **special,
+        vocab_size=max(len(fast), 80), max_position_embeddings=positions,
+        initializer_range=spread, **special,
         **more.get(family, {}),
     )  # fmt: skip
     torch.manual_seed(3)

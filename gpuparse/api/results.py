@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-    from gpuparse.explaining import Explanation
+    from gpuparse.explaining import Explanation, WordEffects
 
 SHOWN = 10  # sentences that a notebook or `str` shows
 _OF_INPUT = range(1, 6)  # FORM to FEATS
@@ -395,10 +395,11 @@ class ParsedSentence:
 class Reasons:
     """Why a word has its head, as `SentenceParser.explain` returns it; `str` gives the tables.
 
-    explanation: both trees, both scores and all rows.
+    explanation: both trees, both scores and all rows; of models without templates the candidate
+    heads and the words left out.
     """
 
-    def __init__(self, explanation: Explanation) -> None:
+    def __init__(self, explanation: Explanation | WordEffects) -> None:
         self.explanation = explanation
 
     @property

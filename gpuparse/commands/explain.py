@@ -1,4 +1,4 @@
-"""`explain`: why a word has this head and not another, template by template."""
+"""`explain`: why a word has this head and not another, by its templates or the other words."""
 
 import argparse
 import io
@@ -20,7 +20,7 @@ from gpuparse.formats.sources import Source
 from gpuparse.formats.streams import beginning
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job
-from gpuparse.jobs.progress import program, say
+from gpuparse.jobs.progress import Progress, program, say
 from gpuparse.jobs.reasons import as_dict, as_html, as_text
 from gpuparse.model_folder import load_parser
 from gpuparse.pipeline import load_stages
@@ -45,7 +45,12 @@ def main(arguments: Sequence[str]) -> int:
     asked = ParseOptions(guide=options.guide, keep=options.keep, allow_missing=True)
     job = Job(model=model, stages=stages, options=asked, tell=say)
     treebank, sentence, guides = _read(options, job)
-    found = explain(model, treebank, sentence, options.word, instead=options.instead, guides=guides)
+    n_words = len(treebank[sentence - 1].forms)
+    with Progress("leaving out words", total=n_words, quiet=model.fused is not None) as progress:
+        found = explain(
+            model, treebank, sentence, options.word, instead=options.instead, guides=guides,
+            progress=progress.advance,
+        )  # fmt: skip
     if options.html:
         with replace_file(options.html, force=options.force) as file:
             file.write(as_html(found, show_all=options.all).encode())
@@ -93,8 +98,10 @@ def _parser() -> argparse.ArgumentParser:
         prog=program("explain"),
         description="Explain why a word has its head: compare the best tree with the best tree in"
         " which the word has another head, template by template. The weights add up to the scores"
-        " of both trees exactly. Models of graphs compare graphs. docs/draw-and-explain.md says how"
-        " to read the table. HEAD, DEPREL and DEPS of the file are not read.",
+        " of both trees exactly. Models of graphs compare graphs. With a pretrained encoder, the"
+        " scores of two heads are compared, in the sentence and without each of the other words;"
+        " effects of words do not add up to the scores. docs/draw-and-explain.md says how to read"
+        " the tables. HEAD, DEPREL and DEPS of the file are not read.",
         epilog=exit_codes(0, 2, 3, 4, 5),
     )
     parser.add_argument("model", help="folder of a trained model")
@@ -120,13 +127,16 @@ def _parser() -> argparse.ArgumentParser:
         type=whole_number(0),
         metavar="H",
         help="the other head, 0 for the root; the default is that of the best tree in which the"
-        " word has another head; in graphs, a head that the word has is left out",
+        " word has another head, with an encoder the best scored one; in graphs, a head that the"
+        " word has is left out",
     )
     parser.add_argument(
         "--guide", metavar="SOURCE", help="heads that another parser proposes, as for parse"
     )
     parser.add_argument("--keep", choices=("tags",), help="tags: keep those of FILE, as for parse")
-    parser.add_argument("--all", action="store_true", help="list templates of weight 0 too")
+    parser.add_argument(
+        "--all", action="store_true", help="list templates of weight 0, all heads and all words too"
+    )
     parser.add_argument("--json", action="store_true", help="write JSON instead of tables")
     parser.add_argument("--html", metavar="FILE", help="write a page instead of tables")
     parser.add_argument("--force", action="store_true", help="replace that file if it exists")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -372,9 +373,13 @@ class Job:
     def annotated(self, source: Source) -> Iterator[tuple[Piece, np.ndarray | None]]:
         """An input as the parser gets it, piece by piece: with tags and lemmas; and its guides.
 
+        Columns that the parser itself fills are left as they are: it does not read them.
+
         Raises: DataError: as `results`.
         """
-        return ((ready.piece, ready.guides) for ready in self._ready(source))
+        job = copy.copy(self)
+        object.__setattr__(job, "stages", replace(self.stages, filler=None))
+        return ((ready.piece, ready.guides) for ready in job._ready(source))
 
     def annotate(self, chunk: Treebank) -> tuple[Treebank, np.ndarray | None]:
         """The words with tags and lemmas, and the probabilities of tags if they were asked for."""

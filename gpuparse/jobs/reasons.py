@@ -5,14 +5,24 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from gpuparse.data.draw import display_width, printable
-from gpuparse.explaining import Choice, Explanation, TemplateChange
+from gpuparse.explaining import Choice, Explanation, TemplateChange, WordEffects
 
 _HEADINGS = ("difference", "part", "template")
+SHOWN = 10  # candidate heads, and words left out, unless all are asked for
+_NOTE = (
+    "Scores are in nats. An effect is that of leaving out one word: the effects do not add up to"
+    " the difference of the scores."
+)
 
 
-def as_dict(found: Explanation) -> dict[str, object]:
-    """The explanation for JSON; lines have their differences."""
+def as_dict(found: Explanation | WordEffects) -> dict[str, object]:
+    """The explanation for JSON; lines and candidates have their differences."""
     made = asdict(found)
+    if isinstance(found, WordEffects):
+        score = found.score_of(found.head)
+        for given in made["candidates"]:
+            given["difference"] = score - given["score"]
+        return made | {"note": _NOTE}
     for name, choice in (("tree", found.tree), ("label", found.label)):
         if choice is not None:
             made[name]["difference"] = choice.score - choice.other_score
@@ -21,20 +31,39 @@ def as_dict(found: Explanation) -> dict[str, object]:
     return made
 
 
-def as_text(found: Explanation, *, show_all: bool = False) -> str:
-    """The explanation as tables; show_all: with templates of weight 0."""
+def as_text(found: Explanation | WordEffects, *, show_all: bool = False) -> str:
+    """The explanation as tables; show_all: with templates of weight 0, or all heads and words."""
     texts = [printable(line) for line in _introduction(found)]
-    for title, choice in _choices(found):
-        rows, table = _summary(choice), _rows(choice, found, show_all=show_all)
-        texts += ["", title, "", *_aligned(rows), "", *_aligned(table)]
+    for title, tables in _sections(found, show_all=show_all):
+        texts += ["", title]
+        for rows in tables:
+            texts += ["", *_aligned(rows)]
     return "\n".join(texts)
 
 
-def _introduction(found: Explanation) -> list[str]:
+def _sections(
+    found: Explanation | WordEffects, *, show_all: bool
+) -> list[tuple[str, list[list[list[str]]]]]:
+    """Titles with tables, each as rows, that of the headings first."""
+    if isinstance(found, WordEffects):
+        return [
+            ("Scores of heads", [_candidate_rows(found, show_all=show_all)]),
+            ("Words left out", [_left_out_rows(found, show_all=show_all)]),
+        ]
+    return [
+        (title, [_summary(choice), _rows(choice, found, show_all=show_all)])
+        for title, choice in _choices(found)
+    ]
+
+
+def _introduction(found: Explanation | WordEffects) -> list[str]:
     lines = [" ".join(found.forms), ""]
     relation = f", relation {found.labels[found.word - 1]}" if found.labels else ""
     word, head, other = (_named(found, i) for i in (found.word, found.head, found.other_head))
-    if found.graph and found.other_graph:
+    compared = f"The head of {word} is {head}{relation}. Compared with {other} as its head."
+    if isinstance(found, WordEffects):
+        lines += [compared, *_of_effects(found, head, other)]
+    elif found.graph and found.other_graph:
         mine, its = (
             _heads(found, graph[found.word - 1]) for graph in (found.graph, found.other_graph)
         )
@@ -45,7 +74,7 @@ def _introduction(found: Explanation) -> list[str]:
         else:
             lines.append("The other graph is the best one found in which the word has other heads.")
     else:
-        lines.append(f"The head of {word} is {head}{relation}. Compared with {other} as its head.")
+        lines.append(compared)
         if found.is_asked:
             lines.append(
                 f"The other tree is the best tree that was found with that head ({other})."
@@ -53,9 +82,26 @@ def _introduction(found: Explanation) -> list[str]:
         else:
             lines.append("The other tree is the best one found in which the word has another head.")
     if not found.is_exact:
-        kind = "graph" if found.graph else "tree"
+        kind = "graph" if _is_of_graphs(found) else "tree"
         lines.append(f"The search of {found.decoder} does not always find the best {kind}.")
     return lines
+
+
+def _of_effects(found: WordEffects, head: str, other: str) -> list[str]:
+    difference = found.score_of(found.head) - found.score_of(found.other_head)
+    lines = []
+    if not found.is_asked:
+        lines.append("The arc from the other head scores more than those from all further heads.")
+    if difference < 0:
+        lines.append(
+            f"The arc from {other} scores more than that from {head}; the best tree as a whole does"
+            " not have it."
+        )
+    return [*lines, _NOTE]
+
+
+def _is_of_graphs(found: Explanation | WordEffects) -> bool:
+    return isinstance(found, Explanation) and found.graph is not None
 
 
 def _heads(found: Explanation, heads: Sequence[int]) -> str:
@@ -63,7 +109,7 @@ def _heads(found: Explanation, heads: Sequence[int]) -> str:
     return f"the head {names[0]}" if len(names) == 1 else f"the heads {', '.join(names)}"
 
 
-def _named(found: Explanation, node: int) -> str:
+def _named(found: Explanation | WordEffects, node: int) -> str:
     return f"{found.forms[node - 1]} ({node})" if node else "the root (0)"
 
 
@@ -102,6 +148,33 @@ def _rows(choice: Choice, found: Explanation, *, show_all: bool) -> list[list[st
     if silent:
         rows.append(["+0", "", f"other templates ({silent})", "0", "0"])
     return rows
+
+
+def _candidate_rows(found: WordEffects, *, show_all: bool) -> list[list[str]]:
+    """A table of the best heads and of those that are compared."""
+    score, compared = found.score_of(found.head), (found.head, found.other_head)
+    rows = [["difference", "head", "score"]]
+    for place, each in enumerate(found.candidates):
+        if show_all or place < SHOWN or each.head in compared:
+            difference = f"{score - each.score:+.3f}"
+            rows.append([difference, _named(found, each.head), f"{each.score:.3f}"])
+    return rows + _rest(rows, len(found.candidates), "heads")
+
+
+def _left_out_rows(found: WordEffects, *, show_all: bool) -> list[list[str]]:
+    """A table of the words with the largest effects."""
+    rows = [["effect", "without", "difference then", "head then"]]
+    for each in found.left_out[: None if show_all else SHOWN]:
+        then = [f"{each.difference:+.3f}", _named(found, each.head)]
+        rows.append([f"{each.effect:+.3f}", _named(found, each.word), *then])
+    return rows + _rest(rows, len(found.left_out), "words")
+
+
+def _rest(rows: list[list[str]], n: int, what: str) -> list[list[str]]:
+    """A row that says how many of n things are in none of the rows below the headings."""
+    n_left = n + 1 - len(rows)
+    empty = [""] * (len(rows[0]) - 2)
+    return [["", f"other {what} ({n_left})", *empty]] if n_left else []
 
 
 def _sides(line: TemplateChange) -> tuple[tuple[tuple[str, ...], int], tuple[tuple[str, ...], int]]:
@@ -147,11 +220,10 @@ _STYLE = """
 """
 
 
-def as_html(found: Explanation, *, show_all: bool = False) -> str:
+def as_html(found: Explanation | WordEffects, *, show_all: bool = False) -> str:
     """The explanation as a page that needs no other file, for light and dark screens."""
-    title = html.escape(
-        printable(f"{'Heads' if found.graph else 'The head'} of {_named(found, found.word)}")
-    )
+    heads = "Heads" if _is_of_graphs(found) else "The head"
+    title = html.escape(printable(f"{heads} of {_named(found, found.word)}"))
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -160,21 +232,20 @@ def as_html(found: Explanation, *, show_all: bool = False) -> str:
     )
 
 
-def as_fragment(found: Explanation, *, show_all: bool = False) -> str:
+def as_fragment(found: Explanation | WordEffects, *, show_all: bool = False) -> str:
     """The explanation as an element of a page or notebook, with its style."""
     body = [f"<p>{html.escape(printable(line))}</p>" for line in _introduction(found) if line]
-    for heading, choice in _choices(found):
-        body.append(f"<h2>{html.escape(heading)}</h2>")
-        body.append(_html_table(_summary(choice), has_signs=False))
-        body.append(_html_table(_rows(choice, found, show_all=show_all), has_signs=True))
+    for title, tables in _sections(found, show_all=show_all):
+        body.append(f"<h2>{html.escape(title)}</h2>")
+        body += map(_html_table, tables)
     return f'<div class="explained"><style>{_STYLE}</style>\n' + "\n".join(body) + "</div>"
 
 
-def _html_table(rows: Sequence[Sequence[str]], *, has_signs: bool) -> str:
+def _html_table(rows: Sequence[Sequence[str]]) -> str:
     lines = []
     for number, row in enumerate(rows):
         tag, sign = "td" if number else "th", ""
-        if has_signs and number and row[0] != "+0":
+        if row[0].startswith(("+", "-")) and row[0].strip("+-0."):
             sign = ' class="plus"' if row[0].startswith("+") else ' class="minus"'
         cells = "".join(f"<{tag}>{html.escape(printable(cell))}</{tag}>" for cell in row)
         lines.append(f"<tr{sign}>{cells}</tr>")

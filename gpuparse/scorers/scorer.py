@@ -7,8 +7,8 @@ sums. The first one encodes the sentences for all. Decoders and labels read noth
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -107,6 +107,24 @@ class Scorer(Protocol):
 
     def arc_label_scores(self, part: Any, before: Tensor | None = None) -> Tensor:
         """(B, N, N, L) the scores of all labels of all arcs, with `labels_with_trees`."""
+
+
+@runtime_checkable
+class ReadsWholes(Protocol):
+    """A scorer of arcs that reads sentences as wholes: a score is no sum of weights of features.
+
+    What a word does to a score is found by leaving the word out.
+    """
+
+    def without_words(self, encoded: Encoded, words: np.ndarray) -> Iterator[Encoded]:
+        """One sentence, once for each of some words, which is left out, so that places stay.
+
+        Args: encoded: of one sentence. words: (V,) from 1 on; 0: no word is left out.
+        Returns: the V sentences, in batches of as many as are read at once.
+        """
+
+    def head_scores(self, encoded: Encoded, m: int) -> np.ndarray:
+        """(B, N) float64 the scores of all heads of word m of sentences of N nodes, on the CPU."""
 
 
 class Sum:

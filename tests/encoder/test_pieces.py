@@ -21,7 +21,7 @@ from gpuparse.scorers.encoder.pieces import (
 )
 from tests.tiny_encoders import FAMILIES, _tokenizer
 
-CLS, SEP, UNKNOWN = 1, 2, 3
+CLS, SEP, UNKNOWN, MASK = 1, 2, 3, 4
 N_PIECES = 300  # more than each of the tokenisers has
 
 
@@ -257,3 +257,44 @@ def test_byte_pairs_get_the_mark_of_a_beginning(family):
 def test_pieces_that_the_encoder_does_not_know(n_pieces):
     with pytest.raises(ModelError):
         Splitter(text_of(), 64, n_pieces).split(["the", "zebra", "\u200d"])
+
+
+@pytest.mark.parametrize("n_words", [5, 200])
+def test_masks_replace_the_pieces_of_a_word_that_is_left_out(splitter, n_words):
+    sentences = [["dog"], [("ab", "c", "xyzw")[i % 3] for i in range(n_words)]]
+    whole = encoded_of(splitter, sentences)
+    one = EncodedPieces.all_of(whole).select(np.array([1]))
+    wanted = np.array([0, 3, n_words])
+    kept = whole.windows(np.array([1]))
+    for most in (1, 10_000):
+        batches = list(one.without_words(wanted, most))
+        assert [len(each) for each in batches] == ([1, 1, 1] if most == 1 else [3])
+        found = [(each.whole, s) for each in batches for s in range(len(each))]
+        for (made, s), word in zip(found, wanted.tolist(), strict=True):
+            windows = made.windows(np.array([s]))
+            assert np.array_equal(windows.starts, kept.starts)
+            assert np.array_equal(windows.firsts, kept.firsts)
+            assert np.array_equal(windows.counts, kept.counts)
+            masked = windows.ids != kept.ids
+            form = splitter.split(sentences[1][word - 1 : word]) if word else Ragged.of([])
+            assert (windows.ids[masked] == MASK).all()
+            counted = windows.tokens - windows.root_tokens[0] == word
+            assert windows.counts[counted].sum() == len(form.values)
+            first = int(windows.firsts[counted].sum())
+            assert masked[first : first + len(form.values)].all()
+            check_windows(made, [s])
+            # A word in two windows is masked in both.
+            assert masked.sum() in (len(form.values), 2 * len(form.values))
+
+
+def test_a_tokeniser_without_a_mask_has_the_unknown_piece_instead():
+    text = text_of("bert")
+    without = json.loads(text)
+    del without["model"]["vocab"]["[MASK]"]
+    without = json.dumps(without)
+    for given, n_pieces, expected in (
+        (text, N_PIECES, MASK), (without, N_PIECES, UNKNOWN), (text, MASK, UNKNOWN),
+    ):  # fmt: skip
+        masks = Splitter(given, 64, n_pieces).masks
+        assert masks.lengths.tolist() == list(range(1, MAX_PIECES + 1))
+        assert set(masks.values.tolist()) == {expected}

@@ -3,7 +3,7 @@
 import pytest
 
 import gpuparse
-from gpuparse.commands import blend, explain
+from gpuparse.commands import blend
 from gpuparse.errors import ConfigError
 from tests.tiny_encoders import write_encoder
 
@@ -36,9 +36,5 @@ def test_what_needs_templates_is_said(tmp_path):
     encoder = write_encoder(tmp_path / "encoder")
     keys = KEYS | {"encoder.model": str(encoder), "output": str(tmp_path / "model")}
     model = gpuparse.train("encoder", keys | {"encoder.epochs": 1}, quiet=True).folder
-    text = tmp_path / "one.conllu"
-    text.write_text("1\tcat\t_\t_\t_\t_\t_\t_\t_\t_\n\n")
-    with pytest.raises(ConfigError, match="of templates"):
-        explain.main([str(model), str(text), "--sentence", "1", "--word", "1"])
     with pytest.raises(ConfigError, match="no templates"):
         blend.main([str(tmp_path / "blend"), str(model), str(model)])

@@ -48,6 +48,11 @@ class Ragged:
         """(R,) int64 numbers of each row."""
         return np.diff(self.starts)
 
+    def __add__(self, more: Ragged) -> Ragged:
+        """These rows, and more of them."""
+        starts = np.concatenate([self.starts, self.starts[-1] + more.starts[1:]])
+        return Ragged(np.concatenate([self.values, more.values]), starts)
+
     def __getitem__(self, rows: np.ndarray) -> Ragged:
         """Some of the rows, in the order given."""
         starts = np.concatenate([[0], np.cumsum(self.lengths[rows])])
@@ -115,11 +120,23 @@ class Splitter:
 
     def _unknown_piece(self) -> int:
         """The piece of words without pieces."""
-        for name in ("[UNK]", "<unk>", "[MASK]", "<mask>"):
-            found = self._tokenizer.token_to_id(name)
-            if found is not None:
-                return int(found)
-        return self.prefix[0]
+        found = self._piece_named("[UNK]", "<unk>", "[MASK]", "<mask>")
+        return self.prefix[0] if found is None else found
+
+    def _piece_named(self, *names: str) -> int | None:
+        """The first of some pieces that the tokenizer has; None: it has none of them."""
+        numbers = (self._tokenizer.token_to_id(name) for name in names)
+        return next((int(number) for number in numbers if number is not None), None)
+
+    @cached_property
+    def masks(self) -> Ragged:
+        """What is read in place of a word of 1, 2, ..., MAX_PIECES pieces: as many masks.
+
+        Of a tokenizer without a mask that the encoder knows: the piece of words without pieces.
+        """
+        found = self._piece_named("[MASK]", "<mask>")
+        mask = self._unknown if found is None or found >= self._n_pieces else found
+        return Ragged.of([[mask] * n for n in range(1, MAX_PIECES + 1)])
 
     def split(self, forms: Sequence[str]) -> Ragged:
         """The pieces of each form: at least one, and at most MAX_PIECES."""
@@ -305,8 +322,13 @@ class EncodedPieces:
     ) -> EncodedPieces:  # fmt: skip
         """Sentences of forms; words: (W,) numbers of names."""
         whole = EncodedTreebank(splitter.split(names), words, word_starts, splitter, tags or {})
-        n_before = np.arange(len(word_starts) - 1)
-        return cls(whole, word_starts[:-1] + 2 * n_before, np.diff(word_starts))
+        return cls.all_of(whole)
+
+    @classmethod
+    def all_of(cls, whole: EncodedTreebank) -> EncodedPieces:
+        """All sentences of a treebank that is encoded."""
+        n_before = np.arange(len(whole.word_starts) - 1)
+        return cls(whole, whole.word_starts[:-1] + 2 * n_before, np.diff(whole.word_starts))
 
     @property
     def n_tokens(self) -> int:
@@ -319,3 +341,33 @@ class EncodedPieces:
     def select(self, sentences: np.ndarray | slice) -> EncodedPieces:
         """The sentences of the given indices, sharing all else."""
         return replace(self, starts=self.starts[sentences], lengths=self.lengths[sentences])
+
+    def without_words(self, words: np.ndarray, most: int) -> Iterator[EncodedPieces]:
+        """The only sentence of these, once for each of some words, which is left out.
+
+        Masks are read in place of its pieces, and no tag that was learned. All words have the same
+        places as in the sentence.
+
+        Args:
+            words: (V,) from 1 on; 0: no word is left out.
+            most: pieces of those that are read at once, if it has room for the sentence.
+        """
+        [start], [n] = self.starts, self.lengths
+        first = int(np.searchsorted(self.whole.word_tokens, start + 1))
+        own, splitter = slice(first, first + n), self.whole.splitter
+        forms = self.whole.forms[self.whole.words[own]]
+        n_pieces = int(forms.starts[-1]) + len(splitter.prefix) + len(splitter.suffix)
+        n_at_once = max(1, most // n_pieces)
+        for some in np.split(words, range(n_at_once, len(words), n_at_once)):
+            rows = np.tile(np.arange(n), (len(some), 1))
+            place = np.flatnonzero(some), some[some > 0] - 1
+            rows[place] = n - 1 + forms.lengths[place[1]]
+            tags = {}
+            for name, ids in self.whole.tags.items():
+                of_some = np.tile(ids[own], (len(some), 1))
+                of_some[place] = 0
+                tags[name] = of_some.reshape(-1)
+            starts = n * np.arange(len(some) + 1)
+            yield EncodedPieces.all_of(
+                EncodedTreebank(forms + splitter.masks, rows.reshape(-1), starts, splitter, tags)
+            )

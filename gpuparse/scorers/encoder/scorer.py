@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -221,6 +221,19 @@ class EncoderScorer:
         own = self.on_device(part.hidden.device)[0]
         found = whole_parts(own.label_scores(part.hidden[b, h], part.hidden[b, m]))
         return found if before is None else before + found
+
+    def without_words(self, encoded: Encoded, words: np.ndarray) -> Iterator[EncodedPieces]:
+        """See `gpuparse.scorers.scorer.ReadsWholes`."""
+        assert isinstance(encoded, EncodedPieces)
+        return encoded.without_words(words, BATCH)
+
+    def head_scores(self, encoded: Encoded, m: int) -> np.ndarray:
+        """See `gpuparse.scorers.scorer.ReadsWholes`."""
+        import torch
+
+        part = self.part(self.send(encoded, torch.device("cpu")), encoded)
+        found: np.ndarray = self.score(part).arc[:, :, m].double().numpy()
+        return found
 
     def arc_label_scores(self, part: NodeStates, before: Tensor | None = None) -> Tensor:
         """Raises: ConfigError: labels are found for finished trees."""

@@ -1,0 +1,362 @@
+"""Explanations of models with an encoder: scores of heads, and what leaving out words changes."""
+
+import html
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpuparse
+from gpuparse.commands import explain as command
+from gpuparse.commands.console import run
+from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.engines import admission
+from gpuparse.errors import ConfigError, NoTreeError, ResourceError
+from gpuparse.explaining import LeftOutWord, explain
+from gpuparse.jobs.reasons import SHOWN, as_dict, as_html, as_text
+from gpuparse.model_folder import load_parser
+from gpuparse.parser import Parser
+from tests.tiny_encoders import write_encoder
+
+NOTE = "the effects do not add up to the difference of the scores"
+SENTENCE = "the tall officer must want to smile and old farmers knew that clerk"
+N = len(SENTENCE.split())
+MASK = 4  # the piece in the tokenisers of tests/tiny_encoders.py
+
+
+def conllu(*sentences: str, tags: list[str] | None = None) -> bytes:
+    """Sentences of forms; tags: UPOS of each word of the only one."""
+    lines = []
+    for text in sentences:
+        for i, form in enumerate(text.split(), 1):
+            upos = tags[i - 1] if tags else "_"
+            lines.append(f"{i}\t{form}\t_\t{upos}" + "\t_" * 6 + "\n")
+        lines.append("\n")
+    return "".join(lines).encode()
+
+
+TEXT = conllu("dogs sleep", SENTENCE)
+TREEBANK = treebank_from_bytes(TEXT, "text")
+
+
+@pytest.fixture(scope="module", params=[("bert", 8), ("bert", 16)], ids=["native", "torch"])
+def folder(models, request) -> Path:
+    """A model whose states native code computes, and one of torch."""
+    family, bits = request.param
+    encoder = write_encoder(models.folder / f"spread-{family}-{bits}", family, spread=0.5)
+    keys = {"encoder__model": str(encoder), "weights__bits": bits}
+    return models.model(family, f"explained-{bits}", **keys)
+
+
+@pytest.fixture(scope="module")
+def model(folder) -> Parser:
+    return load_parser(folder)
+
+
+def by_hand(
+    model: Parser, left_out: int = 0, tags: dict[str, list[int]] | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """(N, N) scores of arcs in nats, and (N,) heads, of SENTENCE with masks for the pieces of a
+    word.
+    """
+    import torch
+
+    from gpuparse.scorers.encoder.pieces import EncodedPieces, EncodedTreebank, Ragged
+
+    [scorer] = model.scorers
+    found = scorer.splitter.split(SENTENCE.split())
+    pieces = [row.tolist() for row in np.split(found.values, found.starts[1:-1])]
+    if left_out:
+        pieces[left_out - 1] = [MASK] * len(pieces[left_out - 1])
+    given = {name: np.array(numbers) for name, numbers in (tags or {}).items()}
+    whole = EncodedTreebank(
+        Ragged.of(pieces), np.arange(N), np.array([0, N]), scorer.splitter, given
+    )
+    batch = EncodedPieces(whole, np.array([0]), np.array([N]))
+    part = scorer.part(scorer.send(batch, torch.device("cpu")), batch)
+    arcs = scorer.score(part).arc[0].double().numpy() * model.scales.arc
+    return arcs, model.search(batch).heads[: N + 1]
+
+
+def near(model: Parser, nats: object, points: int) -> object:
+    """About equal: floats of torch differ between batches, so that each score may be rounded to the
+    next point.
+    """
+    return pytest.approx(nats, abs=1.001 * points * model.scales.arc)
+
+
+def by_word(left_out: tuple[LeftOutWord, ...]) -> list[LeftOutWord]:
+    return sorted(left_out, key=lambda each: each.word)
+
+
+def test_candidates_have_the_scores_of_the_tensor(model):
+    arcs, heads = by_hand(model)
+    labels = model.parse(TREEBANK).labels[2:]
+    for word in range(1, N + 1):
+        found = explain(model, TREEBANK, 2, word)
+        assert found.forms == tuple(SENTENCE.split())
+        assert found.heads == tuple(heads[1:])
+        assert found.head == heads[word]
+        assert found.labels == tuple(model.labels[k] for k in labels)
+        candidates = [each.head for each in found.candidates]
+        assert sorted(candidates) == [h for h in range(N + 1) if h != word]
+        scores = [each.score for each in found.candidates]
+        assert scores == sorted(scores, reverse=True)
+        assert scores == near(model, arcs[candidates, word], 1)
+        assert found.other_head == next(h for h in candidates if h != found.head)
+
+
+def test_effects_are_those_of_sentences_with_masks(model):
+    arcs, _ = by_hand(model)
+    masked = [by_hand(model, word) for word in range(1, N + 1)]
+    sizes, n_changed = [], 0
+    for word in range(1, N + 1):
+        found = explain(model, TREEBANK, 2, word)
+        pair = [found.head, found.other_head], word
+        whole = -np.diff(arcs[pair]).item()
+        effects = [abs(each.effect) for each in found.left_out]
+        assert effects == sorted(effects, reverse=True)
+        assert [each.word for each in by_word(found.left_out)] == [
+            w for w in range(1, N + 1) if w != word
+        ]
+        for each in found.left_out:
+            then, heads = masked[each.word - 1]
+            difference = -np.diff(then[pair]).item()
+            assert each.difference == near(model, difference, 2)
+            assert each.effect == near(model, whole - difference, 4)
+            assert each.head == heads[word]
+            n_changed += each.head != found.head
+        sizes += effects
+    assert np.median(sizes) > 8 * model.scales.arc  # else the comparisons say little
+    assert n_changed
+
+
+def test_a_head_that_is_asked_for_is_compared(model):
+    free = explain(model, TREEBANK, 2, 3)
+    assert not free.is_asked
+    for other in [h for h in range(N + 1) if h not in (3, free.head)]:
+        found = explain(model, TREEBANK, 2, 3, instead=other)
+        assert (found.is_asked, found.head, found.other_head) == (True, free.head, other)
+        assert found.candidates == free.candidates
+        assert found.left_out == free.left_out or other != free.other_head
+        arcs, _ = by_hand(model, 5)
+        difference = arcs[found.head, 3] - arcs[other, 3]
+        assert by_word(found.left_out)[3].word == 5
+        assert by_word(found.left_out)[3].difference == near(model, difference, 2)
+
+
+def test_few_pieces_are_read_at_once(model, monkeypatch):
+    from gpuparse.scorers.encoder import scorer as module
+
+    words = " ".join(["ab cd ef"] * 20)
+    treebank = treebank_from_bytes(conllu(SENTENCE, words), "text")
+    expected = {s: explain(model, treebank, s, 3) for s in (1, 2)}
+    hidden, read = module.EncoderScorer._hidden, []
+
+    def recorded(self, encoded, place):
+        read.append((len(encoded), int(encoded.whole.pieces.sum())))
+        return hidden(self, encoded, place)
+
+    monkeypatch.setattr(module.EncoderScorer, "_hidden", recorded)
+    for most in (1, 400):
+        monkeypatch.setattr(module, "BATCH", most)
+        for s, n in ((1, N), (2, 60)):
+            read.clear()
+            done = []
+            found = explain(model, treebank, s, 3, progress=done.append)
+            pairs = zip(by_word(found.left_out), by_word(expected[s].left_out), strict=True)
+            for mine, its in pairs:
+                assert (mine.word, mine.head) == (its.word, its.head)
+                assert mine.effect == near(model, its.effect, 4)
+            assert found.candidates[0].score == near(model, expected[s].candidates[0].score, 1)
+            assert sum(count for count, _ in read) == n == sum(done)
+            assert all(count == 1 or pieces <= most for count, pieces in read)
+            assert len(read) == n or most > 1
+
+
+def test_tags_of_a_word_that_is_left_out_are_not_read(models):
+    encoder = write_encoder(models.folder / "spread-tags", spread=0.5)
+    keys = {"encoder__model": str(encoder), "encoder__read_tags": True}
+    model = load_parser(models.model("bert", "explained-tags", **keys))
+    [scorer] = model.scorers
+    names = (["NOUN", "VERB", "DET"] * N)[:N]
+    numbers = [scorer.tags["upos"].index(tag) for tag in names]
+    treebank = treebank_from_bytes(conllu(SENTENCE, tags=names), "text")
+    tags = {name: [0] * N for name in scorer.tags}
+    found = explain(model, treebank, 1, 3)
+    n_differ = 0
+    for each in found.left_out:
+        without = [0 if w == each.word else tag for w, tag in enumerate(numbers, 1)]
+        then, heads = by_hand(model, each.word, tags | {"upos": without})
+        with_tag, _ = by_hand(model, each.word, tags | {"upos": numbers})
+        difference, other = (
+            arcs[found.head, 3] - arcs[found.other_head, 3] for arcs in (then, with_tag)
+        )
+        assert each.difference == near(model, difference, 2)
+        assert each.head == heads[3]
+        n_differ += abs(difference - other) > 2 * model.scales.arc
+    assert n_differ
+
+
+def command_line(folder: Path, file: Path, *words: object) -> list[str]:
+    return [str(word) for word in (folder, file, "--sentence", 2, "--word", 3, *words)]
+
+
+def test_text_json_page_and_python_say_the_same(folder, model, tmp_path, capsys):
+    file, page = tmp_path / "in.conllu", tmp_path / "why.html"
+    file.write_bytes(TEXT)
+    found = explain(model, TREEBANK, 2, 3)
+    assert command.main(command_line(folder, file)) == 0
+    out, err = capsys.readouterr()
+    assert out == as_text(found) + "\n"
+    assert f"leaving out words: {N} sentences" in err
+    assert command.main(command_line(folder, file, "--all")) == 0
+    assert capsys.readouterr().out == as_text(found, show_all=True) + "\n"
+    assert command.main(command_line(folder, file, "--json", "--html", page)) == 0
+    given = json.loads(capsys.readouterr().out)
+    assert given == json.loads(json.dumps(as_dict(found)))
+    assert page.read_text(encoding="utf-8") == as_html(found)
+    reasons = gpuparse.load(folder).explain(conllu(SENTENCE), 3)
+    assert reasons.explanation == found
+    assert (reasons.head, reasons.other_head) == (found.head, found.other_head)
+    assert str(reasons) == as_text(found)
+    assert reasons.to_dict() == as_dict(found)
+    assert NOTE in reasons._repr_html_()
+
+
+def test_no_other_sentence_of_a_file_is_read(folder, tmp_path, monkeypatch, capsys):
+    from gpuparse.scorers.encoder.scorer import EncoderScorer
+
+    hidden, read = EncoderScorer._hidden, []
+
+    def recorded(self, encoded, place):
+        read.append(len(encoded))
+        return hidden(self, encoded, place)
+
+    monkeypatch.setattr(EncoderScorer, "_hidden", recorded)
+    file = tmp_path / "in.conllu"
+    file.write_bytes(TEXT * 5)
+    assert command.main(command_line(folder, file)) == 0
+    assert sum(read) == N  # the sentence, and without each of the other words
+    assert "officer" in capsys.readouterr().out
+
+
+def test_json_has_the_differences(model):
+    found = explain(model, TREEBANK, 2, 3)
+    given = as_dict(found)
+    assert NOTE in given["note"]
+    scores = {each["head"]: each["score"] for each in given["candidates"]}
+    for each in given["candidates"]:
+        assert each["difference"] == scores[found.head] - each["score"]
+    whole = scores[found.head] - scores[found.other_head]
+    for each in given["left_out"]:
+        assert each["effect"] == pytest.approx(whole - each["difference"], abs=1e-9)
+
+
+def tables(text: str) -> dict[str, list[list[str]]]:
+    """The rows of the text below each title, cell by cell."""
+    paragraphs = [part.split("\n") for part in text.split("\n\n")]
+    return {
+        title: [re.split(" {2,}", row.strip()) for row in rows]
+        for [title], rows in zip(paragraphs[2::2], paragraphs[3::2], strict=True)
+    }
+
+
+def test_tables_show_the_largest_effects_or_all(model):
+    found = explain(model, TREEBANK, 2, 3)
+    name = {0: "the root (0)"} | {i: f"{w} ({i})" for i, w in enumerate(SENTENCE.split(), 1)}
+    score = {each.head: each.score for each in found.candidates}
+    heads = [
+        [f"{score[found.head] - each.score:+.3f}", name[each.head], f"{each.score:.3f}"]
+        for each in found.candidates
+    ]
+    words = [
+        [f"{each.effect:+.3f}", name[each.word], f"{each.difference:+.3f}", name[each.head]]
+        for each in found.left_out
+    ]
+    titles = [
+        ["difference", "head", "score"],
+        ["effect", "without", "difference then", "head then"],
+    ]
+    short, whole = as_text(found), as_text(found, show_all=True)
+    assert tables(whole) == {
+        "Scores of heads": [titles[0], *heads], "Words left out": [titles[1], *words],
+    }  # fmt: skip
+    assert len(heads) > SHOWN < len(words)
+    asked = replace(found, other_head=found.candidates[-1].head)
+    for each, last in ((found, []), (asked, heads[-1:])):
+        shown = tables(as_text(each))
+        n_left = len(heads) - SHOWN - len(last)
+        assert shown["Scores of heads"][1:] == [
+            *heads[:SHOWN], *last, [f"other heads ({n_left})"],
+        ]  # fmt: skip
+        assert shown["Words left out"][1:] == [
+            *words[:SHOWN], [f"other words ({len(words) - SHOWN})"],
+        ]  # fmt: skip
+    pages = [html.unescape(as_html(found, show_all=show)) for show in (False, True)]
+    for text in (short, whole, *pages):
+        assert NOTE in text
+        relation = found.labels[2]
+        assert f"The head of officer (3) is {name[found.head]}, relation {relation}." in text
+    for page, shown in zip(pages, (words[:SHOWN], words), strict=True):
+        rows = re.findall(r'<tr(?: class="(\w+)")?>(.*)</tr>', page)
+        by_cells = {tuple(re.findall(r"<td>(.*?)</td>", row)): sign for sign, row in rows}
+        for row in shown:
+            sign = "" if not row[0].strip("+-0.") else "plus" if row[0][0] == "+" else "minus"
+            assert by_cells[tuple(row)] == sign
+        assert (tuple(words[-1]) in by_cells) == (shown is words)
+
+
+def test_the_text_says_where_the_other_arc_scores_more(model):
+    found = explain(model, TREEBANK, 2, 3)
+    said = "the best tree as a whole does not have it"
+    assert (said in as_text(found)) == (found.candidates[0].head != found.head)
+    lowest = replace(found, head=found.candidates[-1].head, other_head=found.candidates[0].head)
+    assert said in as_text(lowest)
+    highest = replace(found, head=found.candidates[0].head, other_head=found.candidates[-1].head)
+    assert said not in as_text(highest)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "word", "instead", "fault"),
+    [
+        (0, 1, None, "sentences 1 to 2"),
+        (3, 1, None, "sentences 1 to 2"),
+        (2, 0, None, "has words 1 to 13"),
+        (2, 14, None, "has words 1 to 13"),
+        (2, 1, 1, "another word"),
+        (2, 1, 14, "another word"),
+    ],
+)
+def test_what_is_not_there_is_refused(model, sentence, word, instead, fault):
+    with pytest.raises(ConfigError, match=fault):
+        explain(model, TREEBANK, sentence, word, instead=instead)
+
+
+def test_the_head_that_a_word_has_is_refused(model):
+    head = explain(model, TREEBANK, 2, 3).head
+    with pytest.raises(ConfigError, match=f"word 3 has the head {head} already"):
+        explain(model, TREEBANK, 2, 3, instead=head)
+
+
+def test_a_word_alone_has_no_other_head(model):
+    with pytest.raises(NoTreeError, match="word 1 has the same head in every tree"):
+        explain(model, treebank_from_bytes(conllu("dogs"), "text"), 1, 1)
+
+
+def test_guides_are_refused(folder, model, tmp_path, capsys):
+    with pytest.raises(ConfigError, match="no guide templates"):
+        explain(model, TREEBANK, 2, 3, guides=np.zeros(TREEBANK.n_words, np.int64))
+    file = tmp_path / "in.conllu"
+    file.write_bytes(TEXT.replace(b"\t_\n", b"\tGuide=0\n"))
+    assert run(command.main, command_line(folder, file, "--guide", "misc:Guide")) == 2
+    assert "guide" in capsys.readouterr().err
+
+
+def test_a_sentence_that_is_too_long_is_refused(model, monkeypatch):
+    monkeypatch.setattr(Parser, "orders", lambda self, batch: np.array([admission.CHAIN]))
+    with pytest.raises(ResourceError, match="too long for any search"):
+        explain(model, TREEBANK, 2, 3)
