@@ -398,6 +398,29 @@ def test_a_tokeniser_with_special_pieces_beyond_the_vocabulary(folder):
     refused(folder.path)
 
 
+def test_a_tokeniser_with_a_strange_expression(folder):
+    content = folder.json("encoder-tokenizer.json")
+    content["normalizer"] = {"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": ""}
+    folder.put("encoder-tokenizer.json", content)
+    folder.write()
+    said = refused(folder.path)
+    assert "encoder-tokenizer.json" in said
+    assert "(a+)+$" in said
+
+
+def test_a_tokeniser_without_pieces_for_a_word(folder):
+    """Words whose letters are removed have the unknown piece; where all are, that is an error."""
+    removed = {"type": "Replace", "pattern": {"String": "officer"}, "content": ""}
+    content = folder.json("encoder-tokenizer.json") | {"normalizer": removed}
+    folder.put("encoder-tokenizer.json", content)
+    folder.write()
+    assert parse(folder.path).heads.min() == 0
+    removed["pattern"]["String"] = "a"
+    folder.put("encoder-tokenizer.json", content)
+    folder.write()
+    assert "no pieces for the word 'a'" in refused(folder.path)
+
+
 def test_a_tokeniser_with_an_added_piece(folder):
     content = folder.json("encoder-tokenizer.json")
     content["added_tokens"] = [

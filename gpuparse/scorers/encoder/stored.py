@@ -111,7 +111,10 @@ def read(
     config = from_json(texts[CONFIG])
     if not isinstance(config, dict) or set(config) != set(plain_config(config)):
         raise ValueError(f"{CONFIG} has keys that no model has")
-    splitter = Splitter(texts[TOKENIZER], window_of(config), config["vocab_size"])
+    try:
+        splitter = Splitter(texts[TOKENIZER], window_of(config), config["vocab_size"])
+    except ModelError as error:
+        raise ModelError(f"{TOKENIZER}: {error}") from None
     values = _read_values(words)
     tags = words["tags"]
     if not isinstance(tags, dict) or not set(tags) <= set(TAGS):
