@@ -1,10 +1,13 @@
 """What a parser with an encoder cannot do, and keys that do not fit it."""
 
+from contextlib import nullcontext
+
 import pytest
 
 import gpuparse
 from gpuparse.commands import blend, explain
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, DataError
+from gpuparse.model_folder import load_parser
 from tests.tiny_encoders import write_encoder
 
 KEYS = {"data.train": "synthetic:20:1", "data.dev": "synthetic:5:2", "tokenizer.learn": False}
@@ -30,6 +33,24 @@ def test_keys_that_do_not_fit(tmp_path, config, more, said, monkeypatch):
     with pytest.raises(ConfigError, match=said):
         gpuparse.train(config, keys | more, quiet=True)
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("length", [1_000, 1_001])
+@pytest.mark.parametrize("column", [3, 7], ids=["upos", "deprel"])
+def test_texts_that_are_too_long(tmp_path, column, length):
+    encoder = write_encoder(tmp_path / "encoder")
+    lines = [["1", "a", *"_" * 4, "0", "root", "_", "_"], ["2", "b", *"_" * 4, "1", "x", "_", "_"]]
+    lines[1][column] = "x" * length
+    text = "".join("\t".join(line) + "\n" for line in lines) + "\n"
+    (tmp_path / "train.conllu").write_text(30 * text)
+    keys = {"encoder.model": str(encoder), "output": str(tmp_path / "model"),
+            "data.train": str(tmp_path / "train.conllu"), "learning.keep": "last",
+            "data.dev": str(tmp_path / "train.conllu"), "encoder.epochs": 1, "threads": 1,
+            "tokenizer.learn": False, "encoder.read_tags": True}  # fmt: skip
+    said = pytest.raises(DataError, match="more than 1,000 characters")
+    with said if length > 1_000 else nullcontext():
+        gpuparse.train("encoder", keys, quiet=True)
+        load_parser(tmp_path / "model")
 
 
 def test_what_needs_templates_is_said(tmp_path):

@@ -23,7 +23,6 @@ MOST_BYTES = {CONFIG: 1 << 20, TOKENIZER: 1 << 27}
 _QUANTISED = "quantised"
 FACTS = {_QUANTISED}
 WORDS = {"values", "tags", "known_words", "known_rules"}  # of `words`
-_LONGEST = 10_000  # characters of a value
 _MAX_LAYERS, _MAX_WIDTH = 256, 1 << 15
 # Keys that name code or files, or that say how a transformer was stored.
 _DROPPED = {
@@ -178,7 +177,7 @@ def _read_values(words: Mapping[str, Any]) -> Values:
         if name == LEMMAS:
             is_sound = all(map(is_rule, column))
         else:
-            is_sound = all(is_value(text) and len(text) <= MAX_TAG for text in column)
+            is_sound = all(map(is_value, column))
         if not is_sound:
             raise ValueError(f"values: {name}: a text that no column may have")
     n_rules = len(values.get(LEMMAS, ()))
@@ -193,7 +192,7 @@ def _check_texts(column: Any) -> None:
     is_list = isinstance(column, list) and 0 < len(column) <= MAX_LABELS
     if not is_list or not all(type(text) is str for text in column):
         raise ValueError("values: lists of texts are expected")
-    if max(map(len, column)) > _LONGEST:
-        raise ValueError("values: a text that is too long")
+    if max(map(len, column)) > MAX_TAG:
+        raise ValueError(f"values: a text of more than {MAX_TAG:,} characters")
     if len(set(column)) < len(column):
         raise ValueError("values: a text that comes twice")
