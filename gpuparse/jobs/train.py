@@ -496,7 +496,13 @@ class Run:
         require("encoder.model", "torch", "transformers", "tokenizers")
         from gpuparse.learning.stages.encoder.pretrained import read_pretrained
 
-        return read_pretrained(name)
+        found = read_pretrained(name)
+        if found.licence is None:
+            self.tell(
+                f"warning: encoder.model {name}: its README.md names no licence: find out what you"
+                " may do with it, and with models that are learned from it"
+            )
+        return found
 
     def _difference(self, trainer: StagesTrainer) -> str:
         """The self-test of the device, with the kinds of weights that the run needs there."""
@@ -889,6 +895,7 @@ def sums_of_pretrained(name: str) -> dict[str, str]:
         "its weights": folder.glob("*.safetensors"),
         "its config": [path for path in read if path == config],
         "its tokenizer": [path for path in read if path != config],
+        "its README.md": folder.glob("README.md"),
     }
     return {f"encoder.model, {what}": _sum_of_files(paths) for what, paths in parts.items()}
 

@@ -153,6 +153,8 @@ CONFIGS = {
     "many types": {"type_vocab_size": 1 << 40},
     "epsilon": {"layer_norm_eps": "x"},
     "dropout": {"hidden_dropout_prob": 7.0},
+    "a licence that is no text": {"license": ["mit"]},
+    "a licence of two lines": {"license": "mit\n\x1b[2J"},
     "decoder": {"is_decoder": True},
     "cross attention": {"is_decoder": True, "add_cross_attention": True},
 }

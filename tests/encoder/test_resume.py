@@ -98,10 +98,15 @@ def change_tokenizer(folder):
     (folder / "tokenizer.json").write_text(json.dumps(content))
 
 
+def change_card(folder):
+    (folder / "README.md").write_text("---\nlicense: mit\n---\n")
+
+
 @pytest.mark.parametrize(
     ("change", "what"),
-    [(change_weights, "weights"), (change_config, "config"), (change_tokenizer, "tokenizer")],
-)
+    [(change_weights, "weights"), (change_config, "config"), (change_tokenizer, "tokenizer"),
+     (change_card, "README.md")],
+)  # fmt: skip
 def test_a_changed_pretrained_encoder_is_refused(
     models, tmp_path, monkeypatch, capsys, change, what
 ):
@@ -116,5 +121,5 @@ def test_a_changed_pretrained_encoder_is_refused(
     assert f"encoder.model, its {what}: has other content" in capsys.readouterr().err
     shutil.rmtree(tmp_path / "pretrained")
     shutil.copytree(models.encoder("bert"), tmp_path / "pretrained")
-    (tmp_path / "pretrained" / "README.md").write_text("Another text.\n")
+    (tmp_path / "pretrained" / "more.md").write_text("Another text.\n")
     assert run(train.main, [*words, "--resume", "--quiet"]) == 0, capsys.readouterr().err

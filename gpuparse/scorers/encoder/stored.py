@@ -19,6 +19,7 @@ from gpuparse.scorers.encoder.quantised import QuantisedEncoder
 from gpuparse.scorers.encoder.scorer import EncoderScorer
 
 CONFIG, TOKENIZER = "encoder.json", "encoder-tokenizer.json"
+LICENCE = "license"  # the key of a model card, and of a config in a folder that has it from there
 MOST_BYTES = {CONFIG: 1 << 20, TOKENIZER: 1 << 27}
 _QUANTISED = "quantised"
 FACTS = {_QUANTISED}
@@ -110,6 +111,8 @@ def read(
     config = from_json(texts[CONFIG])
     if not isinstance(config, dict) or set(config) != set(plain_config(config)):
         raise ValueError(f"{CONFIG} has keys that no model has")
+    if not is_value(config.get(LICENCE, "none")):
+        raise ValueError(f"{CONFIG}: {LICENCE} is no text of one line")
     try:
         splitter = Splitter(texts[TOKENIZER], window_of(config), config["vocab_size"])
     except ModelError as error:
