@@ -1,5 +1,6 @@
 """What a parser with an encoder cannot do, and keys that do not fit it."""
 
+import shutil
 from contextlib import nullcontext
 
 import pytest
@@ -51,6 +52,35 @@ def test_texts_that_are_too_long(tmp_path, column, length):
     with said if length > 1_000 else nullcontext():
         gpuparse.train("encoder", keys, quiet=True)
         load_parser(tmp_path / "model")
+
+
+FAULTS = {
+    "truncated": "its weights cannot be read",
+    "no weights": "its weights cannot be read",
+    "deberta-v2": "its weights are of another encoder than its config",
+    "modernbert": "its weights are of another encoder than its config",
+    "roberta": "its weights are of another encoder than its config",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_weights_of_pretrained_encoders(tmp_path, fault):
+    """No weight is drawn at random where the file has none."""
+    encoder = write_encoder(tmp_path / "encoder")
+    weights = encoder / "model.safetensors"
+    if fault == "truncated":
+        weights.write_bytes(weights.read_bytes()[:-100])
+    elif fault == "no weights":
+        weights.unlink()
+    else:
+        other = write_encoder(tmp_path / "other", fault)
+        shutil.copy(other / "model.safetensors", weights)
+    keys = KEYS | {"encoder.model": str(encoder), "output": str(tmp_path / "model")}
+    with pytest.raises(ConfigError, match=FAULTS[fault]) as caught:
+        gpuparse.train("encoder", keys, quiet=True)
+    assert "\n" not in str(caught.value)
+    assert "random" not in str(caught.value)
+    assert not (tmp_path / "model" / "weights.safetensors").exists()
 
 
 def test_what_needs_templates_is_said(tmp_path):

@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from safetensors import SafetensorError
 from torch import nn
 
-from gpuparse.errors import ConfigError, ModelError, one_line
+from gpuparse.errors import ConfigError, ModelError, one_line, plural
 from gpuparse.extras import require
 from gpuparse.scorers.encoder.network import FAMILIES, POOLERS
 from gpuparse.scorers.encoder.pieces import Splitter, of_words
@@ -17,7 +18,10 @@ from gpuparse.scorers.encoder.stored import LICENCE, plain_config, window_of
 _CARD, _LARGEST_CARD = "README.md", 1 << 20  # characters
 _FRONT_MATTER = re.compile(r"---\s*\n(.*?\n)---\s*(?:\n|\Z)", re.DOTALL)
 _FIELD = re.compile(rf"^{LICENCE}:[ \t]*(.*)\n((?:[ \t]*- .*\n)*)", re.MULTILINE)
-_UNREADABLE = (OSError, ValueError, TypeError, RuntimeError, KeyError, AttributeError, ImportError)
+_UNREADABLE = (
+    OSError, ValueError, TypeError, RuntimeError, KeyError, AttributeError, ImportError,
+    SafetensorError,
+)  # fmt: skip
 
 
 class Pretrained(NamedTuple):
@@ -84,12 +88,21 @@ def read_pretrained(name: str) -> Pretrained:
 
     def body() -> nn.Module:
         try:
-            return AutoModel.from_pretrained(
+            found, loading = AutoModel.from_pretrained(
                 name, trust_remote_code=False, use_safetensors=True, dtype="float32",
-                **POOLERS.get(family, {}),
+                output_loading_info=True, ignore_mismatched_sizes=True, **POOLERS.get(family, {}),
             )  # fmt: skip
         except _UNREADABLE as error:
             raise ConfigError(f"{what}: its weights cannot be read: {one_line(error)}") from None
+        # The package draws these at random.
+        others = [key for key, *_ in loading["mismatched_keys"]] + list(loading["missing_keys"])
+        if others:
+            raise ConfigError(
+                f"{what}: its weights are of another encoder than its config:"
+                f" {plural(len(others), 'array')} are missing or of another shape,"
+                f" such as {min(others)}"
+            )
+        return found
 
     return Pretrained(config, splitter, body)
 
