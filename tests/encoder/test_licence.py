@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 
 import pytest
 
@@ -33,6 +34,18 @@ def test_licences_of_model_cards(card):
     assert licence_of(card) == CARDS[card]
 
 
+@pytest.mark.parametrize("part", ["\n", "---", "--- \n", "- ", "license:\n", " " * 99, "a: b\n"])
+def test_long_cards_take_no_long_time(part):
+    pytest.importorskip("torch")
+    from gpuparse.learning.stages.encoder.pretrained import licence_of
+
+    began = time.process_time()
+    for begin in ("", "---\n", "---\nlicense: "):
+        licence_of(begin + part * (1_000_000 // len(part)))
+        licence_of(begin + part * (1_000_000 // len(part)) + "\n---\n")
+    assert time.process_time() - began < 10
+
+
 @pytest.mark.parametrize(
     "card", [b"---\nlicense: mit\n---\n", b"---\ntags: []\n---\n", b"\xff", None]
 )
@@ -41,7 +54,7 @@ def test_a_model_has_the_licence_of_its_encoder(models, tmp_path, capsys, card):
     shutil.copytree(models.encoder("bert"), encoder)
     if card is not None:
         (encoder / "README.md").write_bytes(card)
-    keys = models.keys("bert", tmp_path / "model", encoder__model=encoder)
+    keys = models.keys("bert", tmp_path / "model", encoder__model=encoder, weights__bits=16)
     words = (f"{k}={str(v).lower() if v is False else v}" for k, v in keys.items())
     capsys.readouterr()
     assert run(train.main, ["encoder", *words]) == 0

@@ -16,7 +16,6 @@ from gpuparse.scorers.encoder.pieces import Splitter, of_words
 from gpuparse.scorers.encoder.stored import LICENCE, plain_config, window_of
 
 _CARD, _LARGEST_CARD = "README.md", 1 << 20  # characters
-_FRONT_MATTER = re.compile(r"---\s*\n(.*?\n)---\s*(?:\n|\Z)", re.DOTALL)
 _FIELD = re.compile(rf"^{LICENCE}:[ \t]*(.*)\n((?:[ \t]*- .*\n)*)", re.MULTILINE)
 _UNREADABLE = (
     OSError, ValueError, TypeError, RuntimeError, KeyError, AttributeError, ImportError,
@@ -99,7 +98,7 @@ def read_pretrained(name: str) -> Pretrained:
         if others:
             raise ConfigError(
                 f"{what}: its weights are of another encoder than its config:"
-                f" {plural(len(others), 'array')} are missing or of another shape,"
+                f" {plural(len(others), 'array is', 'arrays are')} missing or of another shape,"
                 f" such as {min(others)}"
             )
         return found
@@ -127,8 +126,10 @@ def _card(name: str) -> str:
 
 def licence_of(card: str) -> str | None:
     """The field `license` of the front matter of a model card; several are joined."""
-    front = _FRONT_MATTER.match(card)
-    field = _FIELD.search(front[1]) if front else None
+    lines = [line.rstrip() for line in card.splitlines()]
+    if lines[:1] != ["---"] or "---" not in lines[1:]:
+        return None
+    field = _FIELD.search("".join(f"{line}\n" for line in lines[1 : lines.index("---", 1)]))
     if field is None:
         return None
     given = field[1].split("#")[0].strip().strip("[]").split(",") + field[2].split("- ")
