@@ -1,5 +1,6 @@
 """What a parser with an encoder cannot do, and keys that do not fit it."""
 
+import json
 import shutil
 from contextlib import nullcontext
 
@@ -81,6 +82,17 @@ def test_weights_of_pretrained_encoders(tmp_path, fault):
     assert "\n" not in str(caught.value)
     assert "random" not in str(caught.value)
     assert not (tmp_path / "model" / "weights.safetensors").exists()
+
+
+def test_a_strange_expression_of_a_pretrained_tokenizer(tmp_path):
+    encoder = write_encoder(tmp_path / "encoder")
+    content = json.loads((encoder / "tokenizer.json").read_text())
+    content["normalizer"] = {"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": ""}
+    (encoder / "tokenizer.json").write_text(json.dumps(content))
+    keys = KEYS | {"encoder.model": str(encoder), "output": str(tmp_path / "model")}
+    with pytest.raises(ConfigError, match=r"encoder\.model .*normalizer: a regular expression"):
+        gpuparse.train("encoder", keys, quiet=True)
+    assert not (tmp_path / "model").exists()
 
 
 def test_what_needs_templates_is_said(tmp_path):
