@@ -31,6 +31,7 @@ from gpuparse.limits import (
     MAX_FIELDS,
     MAX_LABELS,
     MAX_LEXICON_BYTES,
+    MAX_TAG,
     MAX_VALUES,
     MAX_VOCABULARY_BYTES,
     MAX_YAML_BYTES,
@@ -240,6 +241,7 @@ def _read_encoder(
         check_names(facts, {*_COMMON_FACTS, MANIFEST, "texts", *(encoder.FACTS & facts.keys())})
         check_names(words, {"labels", *encoder.WORDS})
         labels = words["labels"]
+        _require_short(labels)
         decoder = facts["decoder"]
         wrong = _wrong_facts(facts) | {"labels": not _are_labels(labels)}
         if any(wrong.values()):
@@ -414,6 +416,7 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
     Raises: KeyError, TypeError, ValueError: something is missing or not as it should be.
     """
     labels = words["labels"]
+    _require_short(labels, words["primary"])
     expected = _FACTS | (set(_PRUNER) if "pruner" in tensors else set())
     expected |= {MANIFEST} & facts.keys()
     expected |= set(_POINTS) if facts.keys() & set(_POINTS) else set()
@@ -478,6 +481,13 @@ def _wrong_facts(facts: Mapping[str, Any]) -> dict[str, bool]:
         "arc_unit or label_unit": not are_scales(facts["arc_unit"], facts["label_unit"]),
         "calibrated": not isinstance(facts["calibrated"], bool),
     }
+
+
+def _require_short(*names: object) -> None:
+    """ValueError for a relation that is too long."""
+    for some in names:
+        if isinstance(some, list) and any(len(x) > MAX_TAG for x in some if isinstance(x, str)):
+            raise ValueError(f"{VOCABULARY}: a relation of more than {MAX_TAG:,} characters")
 
 
 def _are_labels(labels: object) -> bool:

@@ -17,11 +17,13 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_torch_file
 
+from gpuparse.array_file import as_json, sha256
 from gpuparse.decoder_choice import with_decoder
 from gpuparse.errors import ConfigError, ModelError
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.trainer import Trainer
+from gpuparse.limits import MAX_TAG
 from gpuparse.model_folder import (
     CONFIG,
     FEATURES,
@@ -418,6 +420,20 @@ def test_changed_weights_are_noticed(folder: Path, name: str) -> None:
     tensors[name].flat[-1] += 1
     (folder / WEIGHTS).write_bytes(pack(text_of_facts(folder), tensors))
     assert f"'{name}' was changed or damaged after training" in refused(folder)
+
+
+def test_relations_that_are_too_long(folder: Path) -> None:
+    words = json.loads((folder / VOCABULARY).read_text())
+    for length, is_refused in ((MAX_TAG, False), (MAX_TAG + 1, True), (100_000, True)):
+        words["labels"][0] = "x" * length
+        (folder / VOCABULARY).write_text(as_json(words))
+        facts, tensors = facts_of(folder)
+        facts["texts"][VOCABULARY] = sha256(as_json(words).encode())
+        rewrite(folder, facts, tensors)
+        if is_refused:
+            assert f"{VOCABULARY}: a relation of more than 1,000 characters" in refused(folder)
+        else:
+            assert load_parser(folder).labels[0] == "x" * length
 
 
 def test_files_of_two_models(folder: Path, tmp_path: Path) -> None:

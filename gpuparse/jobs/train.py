@@ -1,8 +1,9 @@
 """Learn a parser and the stages before it from a config, save them, and score them."""
 
+import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -509,7 +510,13 @@ class Run:
         require("encoder.model", "torch", "transformers", "tokenizers")
         from gpuparse.learning.stages.encoder.pretrained import read_pretrained
 
-        return read_pretrained(name)
+        found = read_pretrained(name)
+        if found.licence is None:
+            self.tell(
+                f"warning: encoder.model {name}: its README.md names no licence: find out what you"
+                " may do with it, and with models that are learned from it"
+            )
+        return found
 
     def _difference(self, trainer: StagesTrainer) -> str:
         """The self-test of the device, with the kinds of weights that the run needs there."""
@@ -885,7 +892,7 @@ def origin_of(
     if config.data.guide is not None and is_guide_file(config.data.guide):
         contents["data.guide"] = sha256(Path(config.data.guide).read_bytes())
     if config.encoder.model is not None:
-        contents["encoder.model"] = sum_of_pretrained(config.encoder.model)
+        contents |= sums_of_pretrained(config.encoder.model)
     if config.lexicon is not None:
         contents["lexicon"] = sha256(read_lexicon(config.lexicon).text.encode())
     if config.init_from is not None:
@@ -896,8 +903,26 @@ def origin_of(
     return Origin(flat(asdict(config.recorded())), contents)
 
 
-def sum_of_pretrained(name: str) -> str:
-    """A SHA-256 of the weights of a pretrained encoder, if it is a folder; else of its name."""
-    weights = sorted(Path(name).glob("*.safetensors")) if os.path.isdir(name) else []
-    sums = [sha256(path.read_bytes()) for path in weights]
-    return sha256("\n".join([name if not weights else "", *sums]).encode())
+def sums_of_pretrained(name: str) -> dict[str, str]:
+    """The SHA-256 of the parts of a pretrained encoder that is a folder; else of its name."""
+    if not os.path.isdir(name):
+        return {"encoder.model": sha256(name.encode())}
+    folder = Path(name)
+    config = folder / "config.json"
+    read = [path for kind in ("*.json", "*.txt", "*.model") for path in folder.glob(kind)]
+    parts = {
+        "its weights": folder.glob("*.safetensors"),
+        "its config": [path for path in read if path == config],
+        "its tokenizer": [path for path in read if path != config],
+        "its README.md": folder.glob("README.md"),
+    }
+    return {f"encoder.model, {what}": _sum_of_files(paths) for what, paths in parts.items()}
+
+
+def _sum_of_files(paths: Iterable[Path]) -> str:
+    """One SHA-256 of the names and contents of files."""
+    found = hashlib.sha256()
+    for path in sorted(paths):
+        with path.open("rb") as file:
+            found.update(path.name.encode() + hashlib.file_digest(file, "sha256").digest())
+    return found.hexdigest()

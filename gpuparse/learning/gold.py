@@ -6,18 +6,21 @@ head; the decoder completes such trees with the weights of the moment.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpuparse.data.batch import Batch, incomplete, word_places
+from gpuparse.data.columns import is_value
 from gpuparse.data.graphs import acyclic, by_place, missing_graphs, primary_relations, read_graphs
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.trees import is_projective, n_roots, nesting_order, nonprojective_arcs, reordered
 from gpuparse.errors import DataError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.nearest_trees import best_projective, nearest_projective
+from gpuparse.limits import MAX_LABELS, MAX_TAG
 
 if TYPE_CHECKING:
     from gpuparse.config import RunConfig
@@ -158,6 +161,23 @@ def _read_graphs(treebank: Treebank, batch: Batch, decoder: str) -> tuple[GoldGr
         primary,
     )
     return found, n_left_out
+
+
+def check_relations(treebank: Treebank, names: Iterable[str]) -> None:
+    """DataError for relations that no model may have."""
+    names = list(names)
+    if not all(is_value(name) and name.strip() for name in names):
+        raise DataError(
+            f"{treebank.source}: a relation (DEPREL) is empty or has NUL in it: write _ in its"
+            " place"
+        )
+    if max(map(len, names), default=0) > MAX_TAG:
+        raise DataError(
+            f"{treebank.source}: a relation (DEPREL) has more than {MAX_TAG:,} characters: write _"
+            " in its place"
+        )
+    if len(names) > MAX_LABELS:
+        raise DataError(f"{treebank.source}: {len(names):,} relations, more than {MAX_LABELS:,}")
 
 
 def _all_have_one_root(batch: Batch, heads: np.ndarray) -> bool:

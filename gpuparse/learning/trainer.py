@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuparse.config import RunConfig
-from gpuparse.data.columns import is_value
 from gpuparse.data.lexicon import read_lexicon
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import (
@@ -23,7 +22,7 @@ from gpuparse.features.plan import LINE, compile_plan
 from gpuparse.features.templates import MAX_ATTRIBUTE_PAIRS, PARTS, TemplateSet, fields_read
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.events import LearningEvent
-from gpuparse.learning.gold import read_gold, without_unreachable
+from gpuparse.learning.gold import check_relations, read_gold, without_unreachable
 from gpuparse.learning.growth import (
     check_start,
     continued_templates,
@@ -39,7 +38,6 @@ from gpuparse.learning.start import Start
 from gpuparse.learning.states import restore, state_of
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.learning.updates import check_learning
-from gpuparse.limits import MAX_LABELS
 from gpuparse.parser import Parser
 from gpuparse.scorers.linear.pruning import KeptArcs, Pruner
 from gpuparse.scorers.linear.scorer import LinearScorer, check_guides, compile_joint
@@ -345,17 +343,9 @@ class Trainer(StagesTrainer):
 
     def _check_labels(self) -> None:
         """DataError for labels that no model may have."""
-        names = [*self.label_names, *(self.gold.graphs.primary if self.gold.graphs else ())]
-        if not all(name is None or (is_value(name) and name.strip()) for name in names):
-            raise DataError(
-                f"{self._treebank.source}: a relation (DEPREL) is empty or has NUL in it: write _"
-                " in its place"
-            )
-        if len(self.label_names) > MAX_LABELS:
-            raise DataError(
-                f"{self._treebank.source}: {len(self.label_names):,} relations, more than"
-                f" {MAX_LABELS:,}"
-            )
+        check_relations(self._treebank, self.label_names)
+        primary = self.gold.graphs.primary if self.gold.graphs else ()
+        check_relations(self._treebank, (name for name in primary if name is not None))
 
     @property
     def single_root(self) -> bool:  # type: ignore[override]

@@ -1,5 +1,6 @@
 """Pieces of words and windows of sentences."""
 
+import base64
 import json
 import time
 
@@ -10,6 +11,7 @@ from gpuparse.errors import ModelError
 
 pytest.importorskip("tokenizers", reason="pieces need the package tokenizers")
 
+from gpuparse.scorers.encoder import tokenizer_json
 from gpuparse.scorers.encoder.pieces import (
     MAX_PIECES,
     MAX_WINDOW,
@@ -210,20 +212,224 @@ HOSTILE = {name: (lambda text=text: text) for name, text in OTHER_TEXTS.items()}
     "an empty vocabulary": lambda: changed(
         model={"type": "WordLevel", "vocab": {}, "unk_token": "[UNK]"}
     ),
-    "all letters removed": lambda: replaced("[a-z]"),
+    "all words removed": lambda: changed(normalizer=replacing("a", "")),
     "a broken pattern": lambda: replaced("("),
     "a pre-tokeniser of another type": lambda: changed(pre_tokenizer={"type": "None"}),
 }
 
 
+def replacing(given: str, content: str) -> dict:
+    return {"type": "Replace", "pattern": {"String": given}, "content": content}
+
+
+def sequence(inner: str, parts: list) -> dict:
+    return {"type": "Sequence", inner: parts}
+
+
+def charsmap(*, units: dict[int, int] | None = None, texts: bytes = b"b\0") -> dict:
+    """The normaliser of SentencePiece with a map from `a` to `b`; units: other ones."""
+    array = np.zeros(256, np.uint32)
+    array[ord("a")] = 0x60 << 10 | 1 << 8 | ord("a")  # its leaf is unit 1
+    array[1] = 1 << 31
+    for place, unit in (units or {}).items():
+        array[place] = unit
+    data = len(array.tobytes()).to_bytes(4, "little") + array.tobytes() + texts
+    return {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(data).decode()}
+
+
+GPT_2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+BYTES = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+METASPACE = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
+SPLIT = {"type": "Split", "behavior": "Isolated", "invert": False}
+SPACES = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
+MARKED = [replacing(" ", "▁")]
+# Parts as tokenisers of the families have them, and of models that use their architectures.
+SOUND = {
+    "xlm-roberta": {
+        "normalizer": sequence("normalizers", [charsmap(), SPACES]),
+        "pre_tokenizer": sequence("pretokenizers", [{"type": "WhitespaceSplit"}, METASPACE]),
+    },
+    "deberta-v2": {
+        "normalizer": sequence("normalizers", [
+            {"type": "Lowercase"}, {"type": "Strip", "strip_left": True, "strip_right": True},
+            charsmap(), {"type": "NFC"},
+            {"type": "Replace", "pattern": {"Regex": r"\s{2,}|[\n\r\t]"}, "content": " "},
+        ]),
+        "pre_tokenizer": sequence("pretokenizers", [
+            {"type": "Punctuation", "behavior": "Isolated"}, METASPACE,
+        ]),
+    },
+    "modernbert": {
+        "normalizer": {"type": "NFC"},
+        "pre_tokenizer": sequence("pretokenizers", [
+            SPLIT | {"pattern": {"Regex": GPT_2}}, {"type": "Digits", "individual_digits": True},
+            BYTES | {"use_regex": False},
+        ]),
+        "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True,
+                    "use_regex": True},
+    },
+    "roberta": {
+        "normalizer": sequence("normalizers", MARKED),
+        "pre_tokenizer": SPLIT | {"pattern": {"String": " "}},
+        "post_processor": {"type": "RobertaProcessing", "sep": ["[SEP]", SEP],
+                           "cls": ["[CLS]", CLS], "trim_offsets": True, "add_prefix_space": True},
+        "decoder": sequence("decoders", [*MARKED, {"type": "ByteFallback"}, {"type": "Fuse"}]),
+    },
+    "bert": {
+        "normalizer": sequence("normalizers", [
+            {"type": "NFKD"}, {"type": "StripAccents"}, {"type": "Prepend", "prepend": "x"},
+        ]),
+        "pre_tokenizer": {"type": "Whitespace"},
+        "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", SEP],
+                           "cls": ["[CLS]", CLS]},
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "truncation": {"max_length": 128, "stride": 0, "strategy": "LongestFirst",
+                       "direction": "Right"},
+        "padding": {"strategy": {"Fixed": 128}, "direction": "Right", "pad_to_multiple_of": None,
+                    "pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", SOUND)
+def test_parts_that_tokenisers_of_the_families_have(family):
+    splitter = Splitter(text_of(family, **SOUND[family]), 64, N_PIECES)
+    assert (splitter.prefix, splitter.suffix) == ([CLS], [SEP])
+    check_windows(encoded_of(splitter, [["The", "10", "a b", "naïve", ","]]), [0])
+
+
+def test_a_character_map_is_read():
+    splitter = Splitter(text_of("xlm-roberta", normalizer=charsmap()), 64, N_PIECES)
+    [a, b] = (splitter.split([form]).values.tolist() for form in "ab")
+    assert a == b
+
+
+A, LEAF = ord("a"), 1
+HOSTILE |= {
+    "an exponential expression": lambda: replaced("(a+)+$"),
+    "an exponential expression without a type": lambda: changed(
+        normalizer={"pattern": {"Regex": "(a+)+$"}, "content": ""}
+    ),
+    "an exponential expression of a split": lambda: changed(
+        pre_tokenizer=SPLIT | {"pattern": {"Regex": "(a|a)+$"}}
+    ),
+    "an exponential expression deep inside": lambda: changed(normalizer=sequence(
+        "normalizers", [sequence("normalizers", [
+            {"type": "Replace", "pattern": {"Regex": "(a*)*b"}, "content": ""}
+        ])],
+    )),
+    "an expression of a decoder": lambda: changed(
+        decoder={"type": "Replace", "pattern": {"Regex": "(a*)*b"}, "content": ""}
+    ),
+    "a second normaliser": lambda: changed().replace(
+        '"normalizer": ',
+        '"normalizer": {"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": ""},'
+        ' "normalizer": ', 1,
+    ),
+    "a second type": lambda: changed(normalizer={"type": "Lowercase"}).replace(
+        '"type": "Lowercase"', '"type": "Replace", "type": "Lowercase"'
+    ),
+    "a pattern of another kind": lambda: changed(
+        normalizer=replacing("a", "a") | {"pattern": {"Glob": "a"}}
+    ),
+    "an empty pattern": lambda: changed(normalizer=replacing("", "")),
+    "a long pattern": lambda: changed(normalizer=replacing("a" * 100_000, "")),
+    "a longer text": lambda: changed(normalizer=replacing("a", "aa")),
+    "texts that double": lambda: changed(
+        normalizer=sequence("normalizers", 40 * [replacing("a", "aa")])
+    ),
+    "bytes as characters as bytes": lambda: changed(
+        pre_tokenizer=sequence("pretokenizers", 40 * [BYTES])
+    ),
+    "many parts": lambda: changed(normalizer=sequence("normalizers", 17 * MARKED)),
+    "many parts in sequences": lambda: changed(
+        normalizer=sequence("normalizers", 3 * [sequence("normalizers", 6 * MARKED)])
+    ),
+    "sequences in sequences": lambda: changed(normalizer=json.loads(
+        '{"type": "Sequence", "normalizers": [' * 60 + '{"type": "NFC"}' + "]}" * 60
+    )),
+    "a long text": lambda: changed(normalizer={"type": "Prepend", "prepend": "a" * 100_000}),
+    "many special pieces": lambda: changed(post_processor={
+        "type": "TemplateProcessing", "single": [{"Sequence": {"id": "A", "type_id": 0}}] * 100_000,
+        "pair": [], "special_tokens": {},
+    }),
+    "a normaliser of another type": lambda: changed(normalizer={"type": "Nmt"}),
+    "a type that is a list": lambda: changed(normalizer={"type": ["NFC"]}),
+    "a post-processor of another type": lambda: changed(post_processor={"type": "None"}),
+    "a decoder of another type": lambda: changed(decoder={"type": "CTC"}),
+    "a model of words": lambda: changed(
+        model={"type": "WordLevel", "vocab": {"a": 0, "[UNK]": 1}, "unk_token": "[UNK]"}
+    ),
+    "a model without a type": lambda: changed(
+        model={key: value for key, value in _tokenizer("bert")["model"].items() if key != "type"}
+    ),
+    "words of any length": lambda: changed(
+        model=_tokenizer("bert")["model"] | {"max_input_chars_per_word": 10**9}
+    ),
+    "a long prefix": lambda: changed(
+        model=_tokenizer("bert")["model"] | {"continuing_subword_prefix": "#" * 100_000}
+    ),
+    "pieces at random": lambda: json.dumps(
+        _tokenizer("roberta") | {"model": _tokenizer("roberta")["model"] | {"dropout": 0.5}}
+    ),
+    "a long piece": lambda: word_piece({"a": 0, "[UNK]": 1, "b" * 100_000: 2}),
+    "many added pieces": lambda: changed(added_tokens=[
+        {"id": 0, "content": f"[{i}]", "single_word": False, "lstrip": False, "rstrip": False,
+         "normalized": False, "special": True} for i in range(30_000)
+    ]),
+    "a long added piece": lambda: changed(added_tokens=[
+        {"id": 0, "content": "x" * 100_000, "single_word": False, "lstrip": False,
+         "rstrip": False, "normalized": False, "special": True}
+    ]),
+    "a key that no tokeniser has": lambda: changed(code="import os"),
+    "a map that is no base64": lambda: changed(
+        normalizer={"type": "Precompiled", "precompiled_charsmap": "é"}
+    ),
+    "an empty map": lambda: changed(
+        normalizer={"type": "Precompiled", "precompiled_charsmap": ""}
+    ),
+    "a map with units outside": lambda: changed(
+        normalizer=charsmap(units={A: 0x100 << 10 | A})
+    ),
+    "a map with texts outside": lambda: changed(
+        normalizer=charsmap(units={LEAF: 1 << 31 | 1000})
+    ),
+    "a map with parts of characters": lambda: changed(
+        normalizer=charsmap(units={LEAF: 1 << 31 | 1}, texts="é".encode() + b"\0")
+    ),
+    "a map to long texts": lambda: changed(normalizer=charsmap(texts=b"b" * 100_000)),
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_tokenisers(name):
+def test_hostile_tokenisers(name, capfd):
     text = HOSTILE[name]()
     began = time.process_time()
     with pytest.raises(ModelError) as caught:
-        Splitter(text, 64, N_PIECES)
+        Splitter(text, 64, N_PIECES).split(["a" * 30 + "b", "officer", "é" * 9])
     assert "\n" not in str(caught.value)
     assert time.process_time() - began < 5
+    assert "panicked" not in capfd.readouterr().err
+
+
+def test_what_is_refused_is_said():
+    with pytest.raises(ModelError, match=r"normalizer: .*regular expression.*\(a\+\)\+\$"):
+        Splitter(replaced("(a+)+$"), 64, N_PIECES)
+    with pytest.raises(ModelError, match="decoder: type CTC is not known"):
+        Splitter(changed(decoder={"type": "CTC"}), 64, N_PIECES)
+
+
+def test_a_fault_inside_the_package_is_an_error(monkeypatch):
+    """The package raises what is no `Exception` then."""
+    monkeypatch.setattr(tokenizer_json, "check", lambda text: None)
+    splitter = Splitter(replaced("b(a+)+$"), 64, N_PIECES)
+    with pytest.raises(ModelError, match=r"the encoder's tokenizer fails: .*retry-limit"):
+        splitter.split(["b" + "a" * 30 + "c"])
+
+
+def test_only_the_beginning_of_a_long_form_is_read(splitter):
+    long, longer = (splitter.split(["ab" * n]).values.tolist() for n in (500, 50_000))
+    assert long == longer
 
 
 @pytest.mark.parametrize("name", OTHER_TEXTS)

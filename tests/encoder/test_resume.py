@@ -1,5 +1,7 @@
 """A run that is interrupted after an epoch and resumed writes the same bytes."""
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -75,21 +77,49 @@ def test_a_resumed_run_writes_the_same_bytes(models, tmp_path, monkeypatch, caps
         assert model_files(folder / "model") == once
 
 
-def test_a_changed_pretrained_encoder_is_refused(models, tmp_path, monkeypatch, capsys):
-    import shutil
+def change_weights(folder):
+    from safetensors.numpy import load_file, save_file
 
+    file = folder / "model.safetensors"
+    arrays = load_file(file)
+    name = next(name for name in arrays if name.endswith("word_embeddings.weight"))
+    arrays[name] = arrays[name] + 1
+    save_file(arrays, file, {"format": "pt"})
+
+
+def change_config(folder):
+    content = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(content | {"layer_norm_eps": 0.5}))
+
+
+def change_tokenizer(folder):
+    content = json.loads((folder / "tokenizer.json").read_text())
+    content["normalizer"] = {"type": "Lowercase"}
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+
+
+def change_card(folder):
+    (folder / "README.md").write_text("---\nlicense: mit\n---\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [(change_weights, "weights"), (change_config, "config"), (change_tokenizer, "tokenizer"),
+     (change_card, "README.md")],
+)  # fmt: skip
+def test_a_changed_pretrained_encoder_is_refused(
+    models, tmp_path, monkeypatch, capsys, change, what
+):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(models.encoder("bert"), tmp_path / "pretrained")
     given = models.keys("bert", Path("model"), encoder__model="pretrained",
                         encoder__epochs=EPOCHS)  # fmt: skip
     words = ["encoder", *(f"{k}={str(v).lower() if v is False else v}" for k, v in given.items())]
     interrupt(words, 2)
-    from safetensors.numpy import load_file, save_file
-
-    file = tmp_path / "pretrained" / "model.safetensors"
-    arrays = load_file(file)
-    name = next(name for name in arrays if name.endswith("word_embeddings.weight"))
-    arrays[name] = arrays[name] + 1
-    save_file(arrays, file, {"format": "pt"})
+    change(tmp_path / "pretrained")
     assert run(train.main, [*words, "--resume", "--quiet"]) == 2
-    assert "encoder.model" in capsys.readouterr().err
+    assert f"encoder.model, its {what}: has other content" in capsys.readouterr().err
+    shutil.rmtree(tmp_path / "pretrained")
+    shutil.copytree(models.encoder("bert"), tmp_path / "pretrained")
+    (tmp_path / "pretrained" / "more.md").write_text("Another text.\n")
+    assert run(train.main, [*words, "--resume", "--quiet"]) == 0, capsys.readouterr().err

@@ -1,6 +1,7 @@
 """Training against the literal algorithm, and what must not change its result."""
 
 import random
+from contextlib import nullcontext
 from itertools import zip_longest
 
 import numpy as np
@@ -14,6 +15,7 @@ from gpuparse.errors import DataError
 from gpuparse.features.templates import MAX_ATTRIBUTE_PAIRS, TemplateSet, parse_set
 from gpuparse.learning.gold import without_unreachable
 from gpuparse.learning.trainer import Trainer
+from gpuparse.limits import MAX_TAG
 from gpuparse.parser import Parser
 from tests.learning import literal
 from tests.oracles import brute_force
@@ -413,6 +415,14 @@ def test_relations_that_no_model_may_have_are_refused(label: str) -> None:
         DataError, match=r"sample.conllu: a relation \(DEPREL\) is empty or has NUL"
     ):
         Trainer(treebank_of(sentences), TEMPLATES, LABELS, OPTIONS)
+
+
+def test_a_relation_that_is_too_long_is_refused() -> None:
+    for length, is_refused in ((MAX_TAG, False), (MAX_TAG + 1, True)):
+        sentences = [[row(m, "a", h, "x" * length) for m, h in enumerate([0, 1, 1], start=1)]]
+        said = pytest.raises(DataError, match=r"sample.conllu: .* more than 1,000 characters")
+        with said if is_refused else nullcontext():
+            Trainer(treebank_of(sentences), TEMPLATES, LABELS, OPTIONS)
 
 
 def test_the_treebank_is_not_written_to() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -19,9 +20,11 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import ModelError, one_line
 from gpuparse.extras import require
+from gpuparse.scorers.encoder import tokenizer_json
 
 FORM = 1
 MAX_PIECES = 16  # of a word; the others are not read
+_LONGEST_FORM = 1_000  # characters; those after them are not read
 MAX_WINDOW = 512  # pieces, whatever more an encoder can read
 
 
@@ -82,8 +85,9 @@ class Splitter:
     Args:
         window: the most pieces of a window, the special ones included.
         n_pieces: that the encoder knows.
-    Raises: ModelError: the text is none that the package `tokenizers` reads, or gives no pieces.
-        MissingPackageError: that is not installed.
+    Raises: ModelError: the text is none that the package `tokenizers` reads, has something that
+        `tokenizer_json.check` refuses, or gives no pieces.
+        MissingPackageError: that package is not installed.
     """
 
     def __init__(self, text: str, window: int, n_pieces: int) -> None:
@@ -91,10 +95,9 @@ class Splitter:
         from tokenizers import Tokenizer
 
         self.text, self._n_pieces = text, n_pieces
-        try:
+        tokenizer_json.check(text)
+        with _faults_named("cannot be read"):
             self._tokenizer = Tokenizer.from_str(text)
-        except Exception as error:  # the package raises nothing narrower
-            raise ModelError(f"the encoder's tokenizer cannot be read: {one_line(error)}") from None
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
         self.prefix, self.suffix = self._special_pieces()
@@ -146,10 +149,9 @@ class Splitter:
         return found
 
     def _encoded(self, forms: Sequence[str], *, special: bool) -> list[list[int]]:
-        try:
-            found = self._tokenizer.encode_batch_fast(list(forms), add_special_tokens=special)
-        except Exception as error:  # the package raises nothing narrower
-            raise ModelError(f"the encoder's tokenizer fails: {one_line(error)}") from None
+        cut = [form[:_LONGEST_FORM] for form in forms]
+        with _faults_named("fails"):
+            found = self._tokenizer.encode_batch_fast(cut, add_special_tokens=special)
         return [each.ids for each in found]
 
     def _check(self, ids: np.ndarray) -> None:
@@ -159,6 +161,18 @@ class Splitter:
                 f"the encoder's tokenizer has piece {int(ids.max())}, and the encoder knows"
                 f" {self._n_pieces}"
             )
+
+
+@contextmanager
+def _faults_named(what: str) -> Iterator[None]:
+    """ModelError for whatever the package `tokenizers` raises."""
+    try:
+        yield
+    except BaseException as error:
+        # The package raises nothing narrower, and for its own faults no `Exception`.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise ModelError(f"the encoder's tokenizer {what}: {one_line(error)}") from None
 
 
 def of_words(text: str) -> str:

@@ -19,11 +19,11 @@ from gpuparse.scorers.encoder.quantised import QuantisedEncoder
 from gpuparse.scorers.encoder.scorer import EncoderScorer
 
 CONFIG, TOKENIZER = "encoder.json", "encoder-tokenizer.json"
+LICENCE = "license"  # the key of a model card, and of a config in a folder that has it from there
 MOST_BYTES = {CONFIG: 1 << 20, TOKENIZER: 1 << 27}
 _QUANTISED = "quantised"
 FACTS = {_QUANTISED}
 WORDS = {"values", "tags", "known_words", "known_rules"}  # of `words`
-_LONGEST = 10_000  # characters of a value
 _MAX_LAYERS, _MAX_WIDTH = 256, 1 << 15
 # Keys that name code or files, or that say how a transformer was stored.
 _DROPPED = {
@@ -111,7 +111,12 @@ def read(
     config = from_json(texts[CONFIG])
     if not isinstance(config, dict) or set(config) != set(plain_config(config)):
         raise ValueError(f"{CONFIG} has keys that no model has")
-    splitter = Splitter(texts[TOKENIZER], window_of(config), config["vocab_size"])
+    if not is_value(config.get(LICENCE, "none")):
+        raise ValueError(f"{CONFIG}: {LICENCE} is no text of one line")
+    try:
+        splitter = Splitter(texts[TOKENIZER], window_of(config), config["vocab_size"])
+    except ModelError as error:
+        raise ModelError(f"{TOKENIZER}: {error}") from None
     values = _read_values(words)
     tags = words["tags"]
     if not isinstance(tags, dict) or not set(tags) <= set(TAGS):
@@ -175,7 +180,7 @@ def _read_values(words: Mapping[str, Any]) -> Values:
         if name == LEMMAS:
             is_sound = all(map(is_rule, column))
         else:
-            is_sound = all(is_value(text) and len(text) <= MAX_TAG for text in column)
+            is_sound = all(map(is_value, column))
         if not is_sound:
             raise ValueError(f"values: {name}: a text that no column may have")
     n_rules = len(values.get(LEMMAS, ()))
@@ -190,7 +195,7 @@ def _check_texts(column: Any) -> None:
     is_list = isinstance(column, list) and 0 < len(column) <= MAX_LABELS
     if not is_list or not all(type(text) is str for text in column):
         raise ValueError("values: lists of texts are expected")
-    if max(map(len, column)) > _LONGEST:
-        raise ValueError("values: a text that is too long")
+    if max(map(len, column)) > MAX_TAG:
+        raise ValueError(f"values: a text of more than {MAX_TAG:,} characters")
     if len(set(column)) < len(column):
         raise ValueError("values: a text that comes twice")

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from safetensors import SafetensorError
 from torch import nn
 
-from gpuparse.errors import ConfigError, ModelError, one_line
+from gpuparse.errors import ConfigError, ModelError, one_line, plural
 from gpuparse.extras import require
 from gpuparse.scorers.encoder.network import FAMILIES, POOLERS
 from gpuparse.scorers.encoder.pieces import Splitter, of_words
-from gpuparse.scorers.encoder.stored import plain_config, window_of
+from gpuparse.scorers.encoder.stored import LICENCE, plain_config, window_of
 
-_UNREADABLE = (OSError, ValueError, TypeError, RuntimeError, KeyError, AttributeError, ImportError)
+_CARD, _LARGEST_CARD = "README.md", 1 << 20  # characters
+_FIELD = re.compile(rf"^{LICENCE}:[ \t]*(.*)\n((?:[ \t]*- .*\n)*)", re.MULTILINE)
+_UNREADABLE = (
+    OSError, ValueError, TypeError, RuntimeError, KeyError, AttributeError, ImportError,
+    SafetensorError,
+)  # fmt: skip
 
 
 class Pretrained(NamedTuple):
     """A pretrained encoder.
 
-    config: as the package `transformers` writes it. body: makes the transformer with its weights.
+    config: as the package `transformers` writes it, and the licence. body: makes the transformer
+        with its weights.
     """
 
     config: Mapping[str, Any]
@@ -30,6 +38,11 @@ class Pretrained(NamedTuple):
     def width(self) -> int:
         """Numbers of a hidden state."""
         return int(self.config["hidden_size"])
+
+    @property
+    def licence(self) -> str | None:
+        """The licence that its model card names."""
+        return self.config.get(LICENCE)
 
     @property
     def pad(self) -> int:
@@ -63,6 +76,9 @@ def read_pretrained(name: str) -> Pretrained:
     if not getattr(tokenizer, "is_fast", False):
         raise ConfigError(f"{what}: has no tokenizer.json")
     config = plain_config(read.to_dict())
+    config.pop(LICENCE, None)
+    if (licence := licence_of(_card(name))) is not None:
+        config[LICENCE] = licence
     try:
         text = of_words(tokenizer.backend_tokenizer.to_str())
         splitter = Splitter(text, window_of(config), config["vocab_size"])
@@ -71,11 +87,51 @@ def read_pretrained(name: str) -> Pretrained:
 
     def body() -> nn.Module:
         try:
-            return AutoModel.from_pretrained(
+            found, loading = AutoModel.from_pretrained(
                 name, trust_remote_code=False, use_safetensors=True, dtype="float32",
-                **POOLERS.get(family, {}),
+                output_loading_info=True, ignore_mismatched_sizes=True, **POOLERS.get(family, {}),
             )  # fmt: skip
         except _UNREADABLE as error:
             raise ConfigError(f"{what}: its weights cannot be read: {one_line(error)}") from None
+        # The package draws these at random.
+        others = [key for key, *_ in loading["mismatched_keys"]] + list(loading["missing_keys"])
+        if others:
+            raise ConfigError(
+                f"{what}: its weights are of another encoder than its config:"
+                f" {plural(len(others), 'array is', 'arrays are')} missing or of another shape,"
+                f" such as {min(others)}"
+            )
+        return found
 
     return Pretrained(config, splitter, body)
+
+
+def _card(name: str) -> str:
+    """The model card of a folder or name; "" if there is none."""
+    from transformers.utils import cached_file
+
+    try:
+        path = cached_file(
+            name, _CARD, _raise_exceptions_for_gated_repo=False,
+            _raise_exceptions_for_missing_entries=False,
+            _raise_exceptions_for_connection_errors=False,
+        )  # fmt: skip
+        if path is None:
+            return ""
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(_LARGEST_CARD)
+    except _UNREADABLE:
+        return ""
+
+
+def licence_of(card: str) -> str | None:
+    """The field `license` of the front matter of a model card; several are joined."""
+    lines = [line.rstrip() for line in card.splitlines()]
+    if lines[:1] != ["---"] or "---" not in lines[1:]:
+        return None
+    field = _FIELD.search("".join(f"{line}\n" for line in lines[1 : lines.index("---", 1)]))
+    if field is None:
+        return None
+    given = field[1].split("#")[0].strip().strip("[]").split(",") + field[2].split("- ")
+    names = [name.strip().strip("'\"") for name in given]
+    return one_line(", ".join(name for name in names if name)) or None

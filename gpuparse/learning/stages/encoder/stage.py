@@ -29,6 +29,7 @@ DECAY = 0.01  # of weights, a step at the full rate
 LARGEST_GRADIENT = 1.0
 STEPS_OF_EVENT = 8
 _FORBIDDEN = -1e9  # nats, of arcs that there are not
+_TO_DO = "give a smaller encoder.learning_rate or encoder.head_rate, and start again"
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
@@ -170,7 +171,10 @@ class EncoderStage(Stage):
             group["lr"] = group["rate"] * factor
 
     def _step(self, sentences: np.ndarray) -> int:
-        """Learn from some sentences; returns the number of words with a wrong head."""
+        """Learn from some sentences; returns the number of words with a wrong head.
+
+        Raises: ModelError: the gradient is not finite; nothing is learned from it.
+        """
         parameters = [parameter for _, parameter in self._parameters()]
         if self._group is not None:
             self._group.send(parameters)
@@ -178,7 +182,9 @@ class EncoderStage(Stage):
         if self._group is not None:
             missed = self._added(self._group, parameters, missed)
         if self._group is None or self._group.rank == 0:
-            nn.utils.clip_grad_norm_(parameters, LARGEST_GRADIENT)
+            norm = nn.utils.clip_grad_norm_(parameters, LARGEST_GRADIENT)
+            if not bool(torch.isfinite(norm)):
+                raise ModelError(f"encoder: the gradient of a step is no longer finite: {_TO_DO}")
             self._optimizer.step()
         return missed
 
@@ -284,10 +290,7 @@ class EncoderStage(Stage):
         """Raises: ModelError: learning has gone wrong; what is kept of earlier epochs stays."""
         for name, parameter in self._parameters():
             if not bool(torch.isfinite(parameter).all()):
-                raise ModelError(
-                    f"encoder: the numbers of {name} are no longer finite: give a smaller"
-                    " encoder.learning_rate or encoder.head_rate, and start again"
-                )
+                raise ModelError(f"encoder: {name} is no longer finite: {_TO_DO}")
 
     def averages(self) -> list[np.ndarray]:
         """Copies of what is learned, in the order of names."""

@@ -11,13 +11,13 @@ from gpuparse.array_file import below
 from gpuparse.config import RunConfig
 from gpuparse.data.batch import word_places
 from gpuparse.data.scanner import DEPREL
-from gpuparse.data.tag_columns import read_column
+from gpuparse.data.tag_columns import read_column, require_values
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import is_empty_column
 from gpuparse.engines.engine import Scales
 from gpuparse.errors import DataError
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.learning.gold import read_gold, without_unreachable
+from gpuparse.learning.gold import check_relations, read_gold, without_unreachable
 from gpuparse.learning.stages.encoder.pretrained import Pretrained
 from gpuparse.learning.stages.encoder.processes import Processes
 from gpuparse.learning.stages.encoder.stage import EncoderGold, EncoderStage
@@ -98,6 +98,7 @@ class EncoderTrainer(StagesTrainer):
         if self.config.labels.kind == "none" or is_empty_column(treebank, DEPREL):
             return [], None
         column = read_column(treebank, DEPREL)
+        check_relations(treebank, column.names)
         ids = np.where(treebank.heads < 0, -1, column.ids).astype(np.int64)
         return list(column.names), ids
 
@@ -128,4 +129,6 @@ class EncoderTrainer(StagesTrainer):
 def _read_tags(treebank: Treebank) -> dict[str, list[str]]:
     """The values of the columns of tags that a treebank has, after one for unknown ones."""
     columns = {name: read_column(treebank, NUMBERS[name]).names for name in TAGS}
+    for name, texts in columns.items():
+        require_values(treebank, name.upper(), texts)
     return {name: ["", *names] for name, names in columns.items() if not set(names) <= {"_"}}
