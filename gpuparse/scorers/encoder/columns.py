@@ -45,6 +45,15 @@ class Values:
         return [LemmaRule(*text.split("\t")) for text in self.texts[LEMMAS]]
 
     @property
+    def parts(self) -> dict[str, np.ndarray]:
+        """Of FEATS: (n, attributes) whether a value has an attribute."""
+        if "feats" not in self.texts:
+            return {}
+        has = [set(text.split("|")) - {"_"} for text in self.texts["feats"]]
+        names = sorted(set().union(*has))
+        return {"feats": np.array([[name in each for name in names] for each in has], np.bool_)}
+
+    @property
     def sizes(self) -> dict[str, int]:
         """How many values each column has."""
         return {name: len(texts) for name, texts in self.texts.items()}

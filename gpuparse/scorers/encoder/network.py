@@ -78,6 +78,24 @@ class Biaffine(nn.Module):
         return (of_x.view(len(x), n, columns) @ y.unsqueeze(-1)).squeeze(-1)
 
 
+class SharingLinear(nn.Linear):
+    """Scores of values that have parts: each is the sum of its own score and those of its parts.
+
+    Args: parts: (n, p) of 0 and 1, the parts of each value.
+    """
+
+    parts: Tensor
+
+    def __init__(self, width: int, parts: np.ndarray) -> None:
+        super().__init__(width, len(parts))
+        self.of_parts = nn.Parameter(torch.zeros(parts.shape[1], width))
+        self.register_buffer("parts", torch.from_numpy(parts.astype(np.float32)), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(W, n), of x (W, width)."""
+        return nn.functional.linear(x, self.weight + self.parts @ self.of_parts, self.bias)
+
+
 class Read(NamedTuple):
     """What is read of W words.
 
@@ -91,9 +109,15 @@ class Read(NamedTuple):
 
 
 class Heads(nn.Module):
-    """What reads the hidden states of tokens: scores of arcs, labels and values of columns."""
+    """What reads the hidden states of tokens: scores of arcs, labels and values of columns.
 
-    def __init__(self, width: int, sizes: Sizes, dropout: float = 0.0) -> None:
+    Args: parts: while it learns, the parts of the values of some columns; see `SharingLinear`.
+    """
+
+    def __init__(
+        self, width: int, sizes: Sizes, dropout: float = 0.0,
+        parts: Mapping[str, np.ndarray] | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.sizes = sizes
         self.dropout = dropout
@@ -104,12 +128,26 @@ class Heads(nn.Module):
                 nn.Linear(width, sizes.labels) for _ in range(2)
             )
             self.labels = Biaffine(sizes.labels, sizes.n_labels, both=True)
+        given = parts or {}
         self.columns = nn.ModuleDict(
-            {name: nn.Linear(width, n) for name, n in sizes.columns.items()}
+            {
+                name: SharingLinear(width, given[name]) if name in given else nn.Linear(width, n)
+                for name, n in sizes.columns.items()
+            }
         )
         self.tags = nn.ModuleDict({name: nn.Embedding(n, width) for name, n in sizes.tags.items()})
         for embedding in self.tags.values():
             nn.init.normal_(embedding.weight, std=0.02)
+
+    def whole(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The arrays of a network whose values have no parts, from those of this one."""
+        found = dict(arrays)
+        for name, layer in self.columns.items():
+            if isinstance(layer, SharingLinear):
+                of_parts = found.pop(f"heads.columns.{name}.of_parts")
+                weights = f"heads.columns.{name}.weight"
+                found[weights] = found[weights] + layer.parts.cpu().numpy() @ of_parts
+        return found
 
     def _vectors(self, layer: nn.Linear, hidden: Tensor) -> Tensor:
         found = nn.functional.gelu(layer(hidden))

@@ -185,11 +185,11 @@ class EncoderScorer:
         """The hidden states of the words and roots of windows: means over pieces."""
         assert self.quantised is not None
         states = self.quantised.hidden(windows.ids, windows.starts, self._mix, threads)
-        # Sums over the pieces of each word; what lies between two words is left out.
-        edges = np.stack([windows.firsts, windows.firsts + windows.counts], 1).reshape(-1)
-        inside = edges[-1:] < len(states)
-        sums = np.add.reduceat(states, edges if inside.all() else edges[:-1], 0)[::2]
-        return sums / windows.counts[:, None].astype(np.float32), states[windows.roots]
+        words = states[windows.firsts]
+        for place in range(1, int(windows.counts.max(initial=0))):
+            some = np.flatnonzero(windows.counts > place)
+            words[some] += states[windows.firsts[some] + place]
+        return words / windows.counts[:, None].astype(np.float32), states[windows.roots]
 
     @cached_property
     def _mix(self) -> np.ndarray:

@@ -308,7 +308,7 @@ class EncoderStage(Stage):
         }
         if self.best is not None and self.best.is_chosen:
             found |= dict(zip(self._names, self.best.averages, strict=True))
-        return found
+        return self.network.heads.whole(found)
 
     def state(self) -> dict[str, np.ndarray]:
         """What is learned, and the moments of the optimizer; nothing before the first epoch."""

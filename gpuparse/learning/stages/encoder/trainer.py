@@ -77,7 +77,7 @@ class EncoderTrainer(StagesTrainer):
             self._values.sizes, {name: len(texts) for name, texts in self._tags.items()},
         )  # fmt: skip
         torch.manual_seed(config.seed)
-        heads = Heads(pretrained.width, sizes, self._given.dropout)
+        heads = Heads(pretrained.width, sizes, self._given.dropout, self._values.parts)
         network = Network(pretrained.body(), pretrained.pad, heads).to(device)
         places = word_places(batch)
         gold = EncoderGold(trees.arc_heads[places], labels, columns)
