@@ -586,6 +586,12 @@ class EncoderConfig:
     xpos: bool = _choice(True, (True, False), "Whether XPOS is filled.")
     feats: bool = _choice(True, (True, False), "Whether FEATS is filled.")
     lemmas: bool = _choice(True, (True, False), "Whether LEMMA is filled.")
+    precision: str = _choice(
+        "float32",
+        ("float32", "bfloat16"),
+        "Numbers that torch computes the encoder with, in training and in models of 16 bits;"
+        " bfloat16 is faster where the device has instructions for it.",
+    )
     loss: str = _choice(
         "local",
         ("local", "conditional", "hinge"),

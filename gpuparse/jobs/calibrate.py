@@ -36,8 +36,10 @@ def with_fitted_tags(
 
 
 def fits_as_text(before: Fit, after: Fit) -> str:
-    """The log loss of the gold heads and relations, before and after."""
+    """The log loss of the gold heads, relations and tags, before and after."""
     text = f"log loss of heads {before.heads:.4f} -> {after.heads:.4f} nats per word"
-    if before.labels is None or after.labels is None:
-        return text
-    return f"{text}, of relations {before.labels:.4f} -> {after.labels:.4f}"
+    if before.labels is not None and after.labels is not None:
+        text += f", of relations {before.labels:.4f} -> {after.labels:.4f}"
+    if before.tags is not None and after.tags is not None:
+        text += f", of UPOS {before.tags:.4f} -> {after.tags:.4f}"
+    return text

@@ -5,7 +5,7 @@ temperature.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log, sqrt
 
 import numpy as np
@@ -17,6 +17,7 @@ from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError
 from gpuparse.evaluation.reliability import LEAST
 from gpuparse.parser import Parser
+from gpuparse.scorers.scorer import FillsTags
 from gpuparse.tagging.tagger import Tagger
 
 WIDEST = log(100.0)  # how far the logarithm of a scale may move, up or down
@@ -34,21 +35,23 @@ class Fit:
     A probability counts as at least LEAST, as in measures of reliability: otherwise the few arcs
     that a model can hardly find, such as crossing ones, would decide the scale.
 
-    labels is None for a model without labels.
+    labels is None for a model without labels; tags, of a gold UPOS, for one that fills none.
     """
 
     heads: float
     labels: float | None
+    tags: float | None = None
 
 
 def fit_temperatures(
     parser: Parser, treebank: Treebank, *, guides: np.ndarray | None = None, threads: int = 1
 ) -> tuple[Parser, Fit, Fit]:
-    """The parser with the scales under which the gold heads and labels are most probable.
+    """The parser with the scales under which the gold heads, labels and tags are most probable.
 
     The scale of arcs maximises the product of the probabilities of all gold arcs, none of them
-    counted as less than LEAST; the scale of labels that of the gold labels given the gold arcs. No
-    tree that is found changes.
+    counted as less than LEAST; the scale of labels that of the gold labels given the gold arcs; and
+    the scale of tags that of the gold UPOS, if the parser fills UPOS. No tree or tag that is found
+    changes.
 
     Args:
         treebank: gold trees that the model has not learned from. Words without a head are not
@@ -85,7 +88,24 @@ def fit_temperatures(
         label_scale = _best_scale(
             label_scale, lambda scale: fit(arc_scale, scale, "labels").labels or 0.0
         )
-    return parser.with_scales(arc_scale, label_scale), before, fit(arc_scale, label_scale)
+    after = fit(arc_scale, label_scale)
+    scaled, of_tags = _with_fitted_tags(parser.with_scales(arc_scale, label_scale), treebank)
+    return scaled, replace(before, tags=of_tags[0]), replace(after, tags=of_tags[1])
+
+
+def _with_fitted_tags(
+    parser: Parser, treebank: Treebank
+) -> tuple[Parser, tuple[float | None, float | None]]:
+    """The parser with a fitted scale of tags, if it fills UPOS, and the loss before and after."""
+    found: tuple[float | None, float | None] = None, None
+    scorers = list(parser.scorers)
+    for i, scorer in enumerate(scorers):
+        if not isinstance(scorer, FillsTags) or (loss := scorer.tag_losses(treebank)) is None:
+            continue
+        scale = _best_scale(scorer.tag_scale, loss)
+        found = loss(scorer.tag_scale), loss(scale)
+        scorers[i] = scorer.with_tag_scale(scale)
+    return replace(parser, scorers=tuple(scorers)), found
 
 
 def fit_tag_temperature(
@@ -131,7 +151,13 @@ def with_temperatures_of(parser: Parser, other: Parser, fitted: Parser) -> Parse
 
     Args: other: before it was fitted; fitted: afterwards.
     """
-    return parser.with_scales(
+    scorers = list(parser.scorers)
+    for i, each in enumerate(zip(parser.scorers, other.scorers, fitted.scorers, strict=True)):
+        filling = [scorer for scorer in each if isinstance(scorer, FillsTags)]
+        if filling:
+            own, before, after = filling
+            scorers[i] = own.with_tag_scale(own.tag_scale * after.tag_scale / before.tag_scale)
+    return replace(parser, scorers=tuple(scorers)).with_scales(
         parser.scales.arc * fitted.scales.arc / other.scales.arc,
         parser.scales.label * fitted.scales.label / other.scales.label,
     )

@@ -7,8 +7,8 @@ sums. The first one encodes the sentences for all. Decoders and labels read noth
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -107,6 +107,24 @@ class Scorer(Protocol):
 
     def arc_label_scores(self, part: Any, before: Tensor | None = None) -> Tensor:
         """(B, N, N, L) the scores of all labels of all arcs, with `labels_with_trees`."""
+
+
+@runtime_checkable
+class FillsTags(Protocol):
+    """A scorer that fills columns of tags, whose probabilities can be calibrated."""
+
+    @property
+    def tag_scale(self) -> float:
+        """What scores of UPOS are multiplied by for its probabilities."""
+
+    def tag_losses(self, treebank: Treebank) -> Callable[[float], float] | None:
+        """Of any scale of tags, the mean -ln of the probability of a gold UPOS that it knows.
+
+        Returns: a function of the scale; None where no word has such a tag.
+        """
+
+    def with_tag_scale(self, scale: float) -> Self:
+        """The same with another scale of tags; the tags that it finds do not change."""
 
 
 @runtime_checkable

@@ -367,6 +367,7 @@ FACTS = {
     "gain": {"min_gain": "x"},
     "root": {"single_root": 1},
     "more": {"more": 1},
+    "another precision": {"precision": "float8"},
     "quantised of another type": {"quantised": 3},
     "quantised without sizes": {"quantised": {}},
     "quantised of other heads": {"quantised": {"epsilon": 1e-12, "heads": 5, "width": 32}},

@@ -171,11 +171,11 @@ class Heads(nn.Module):
         )
 
     @torch.inference_mode()
-    def read(self, hidden: Tensor, tokens: np.ndarray, choices: int) -> Read:
+    def read(self, hidden: Tensor, tokens: np.ndarray, choices: int, scale: float) -> Read:
         """The values of columns of words.
 
         Args: hidden: (T, width) by token; tokens: (W,) those of the words. choices: rules of a
-            lemma.
+            lemma. scale: of the scores of UPOS in its probabilities.
         """
         words = torch.from_numpy(tokens).to(hidden.device)
         best: dict[str, list[Tensor]] = {name: [] for name in self.columns}
@@ -190,7 +190,7 @@ class Heads(nn.Module):
                     continue
                 best[name].append(scores.argmax(-1))
                 if name == "upos":
-                    probabilities.append(scores.softmax(-1).amax(-1))
+                    probabilities.append((scores * scale).softmax(-1).amax(-1))
         nothing = np.full(len(words), np.nan)
         return Read(
             {name: torch.cat(ids).cpu().numpy() for name, ids in best.items() if ids},
@@ -204,11 +204,12 @@ class Network(nn.Module):
 
     Args:
         body: of the package `transformers`. pad: the id of padding.
+        precision: of PRECISIONS; that of products in the transformer.
     """
 
-    def __init__(self, body: nn.Module, pad: int, heads: Heads) -> None:
+    def __init__(self, body: nn.Module, pad: int, heads: Heads, precision: str = "float32") -> None:
         super().__init__()
-        self.body, self.pad, self.heads = body, pad, heads
+        self.body, self.pad, self.heads, self.precision = body, pad, heads, precision
         layers = int(body.config.num_hidden_layers) + 1
         self.mix = nn.Parameter(torch.zeros(layers))
         with torch.no_grad():
@@ -219,11 +220,13 @@ class Network(nn.Module):
 
         Args: tags: (K,) numbers of the tags that are read, which are added.
         """
-        out = self.body(
-            input_ids=batch.ids, attention_mask=batch.mask.long(), output_hidden_states=True
-        )
-        shares = self.mix.softmax(0)
-        mixed = sum(share * layer for share, layer in zip(shares, out.hidden_states, strict=True))
+        is_coarse = self.precision != "float32"
+        with torch.autocast(batch.ids.device.type, torch.bfloat16, enabled=is_coarse):
+            out = self.body(
+                input_ids=batch.ids, attention_mask=batch.mask.long(), output_hidden_states=True
+            )
+        layers = zip(self.mix.softmax(0), out.hidden_states, strict=True)
+        mixed = sum(share * layer.float() for share, layer in layers)
         flat = mixed.flatten(0, 1)
         words = flat.new_zeros(len(batch.counts), flat.shape[1])
         words = words.index_add(0, batch.words, flat[batch.pieces])
@@ -308,17 +311,18 @@ def heads_of(
 
 
 def network_of(
-    config: Mapping[str, Any], heads: Heads, arrays: Mapping[str, np.ndarray], device: torch.device
-) -> Network:
+    config: Mapping[str, Any], heads: Heads, arrays: Mapping[str, np.ndarray], precision: str,
+    device: torch.device,
+) -> Network:  # fmt: skip
     """A network with its weights, for parsing.
 
-    Args: heads: on the device. arrays: by the names of its parameters.
+    Args: heads: on the device. arrays: by the names of its parameters. precision: see `Network`.
     Raises: ModelError: they are not those of this network.
     """
     own = below(arrays, "body")
     body = body_of(config, {name: array.shape for name, array in own.items()})
     _load(body, own, device)
-    network = Network(body, int(config.get("pad_token_id") or 0), heads)
+    network = Network(body, int(config.get("pad_token_id") or 0), heads, precision)
     network.mix.data = torch.from_numpy(np.array(arrays["mix"], np.float32))
     return network.to(device).eval()
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from gpuparse.data.batch import Encoded
 from gpuparse.data.tag_columns import FORM, LEMMA, UPOS, Column, read_column
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
+from gpuparse.evaluation.reliability import LEAST
 from gpuparse.scorers.encoder.columns import CHOICES, NUMBERS, TAGS, Values
 from gpuparse.scorers.encoder.pieces import EncodedPieces, Splitter, Windows
 from gpuparse.scorers.encoder.quantised import QuantisedEncoder
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from gpuparse.scorers.scorer import Arcs
 
 KIND = "encoder"
+PRECISIONS = ("float32", "bfloat16")
+TAG_SCALE = "tag_scale"  # (1,), the array of what scores of UPOS are multiplied by
 # Scores are whole numbers of these parts of a nat, and no larger than MOST nats, so that float32
 # holds the sum over a sentence of 1,000 words. Differences of rounding between machines are much
 # smaller than a part, so that they rarely change a score.
@@ -55,6 +59,7 @@ class EncoderScorer:
         quantised: the transformer with weights of 8 bits, which native code computes.
         values: of the columns that are filled. tags: of each column that is read, the values.
         n_labels: of the parser.
+        precision: of PRECISIONS, that torch computes the transformer with.
     """
 
     config: Mapping[str, Any]
@@ -64,6 +69,7 @@ class EncoderScorer:
     values: Values
     tags: Mapping[str, Sequence[str]]
     n_labels: int
+    precision: str = PRECISIONS[0]
 
     kind = KIND
     is_exact = False
@@ -138,7 +144,7 @@ class EncoderScorer:
             heads = heads_of(self.width, self.sizes, self.arrays, place)
             network = None
             if self.quantised is None:
-                network = network_of(self.config, heads, self.arrays, place)
+                network = network_of(self.config, heads, self.arrays, self.precision, place)
             self._on_devices[place.type] = heads, network
         return self._on_devices[place.type]
 
@@ -246,7 +252,7 @@ class EncoderScorer:
         encoded = self.encode(treebank)
         hidden = self.send(encoded, torch.device(place))
         heads = self.on_device(hidden.device)[0]
-        found = heads.read(hidden, encoded.whole.word_tokens, CHOICES)
+        found = heads.read(hidden, encoded.whole.word_tokens, CHOICES, self.tag_scale)
         columns = self.values.tags({name: found.best[name] for name in TAGS if name in found.best})
         if found.choices is not None:
             forms = read_column(treebank, FORM)
@@ -255,14 +261,46 @@ class EncoderScorer:
             columns[LEMMA] = lemmas
         return columns, found.probabilities
 
+    @property
+    def tag_scale(self) -> float:
+        """See `gpuparse.scorers.scorer.FillsTags`."""
+        return float(self.arrays[TAG_SCALE][0])
+
+    def with_tag_scale(self, scale: float) -> EncoderScorer:
+        """See `gpuparse.scorers.scorer.FillsTags`."""
+        return replace(self, arrays={**self.arrays, TAG_SCALE: np.array([scale], np.float32)})
+
+    def tag_losses(self, treebank: Treebank) -> Callable[[float], float] | None:
+        """See `gpuparse.scorers.scorer.FillsTags`."""
+        import torch
+
+        if UPOS not in self.fills:
+            return None
+        gold = tags_of(treebank, "upos", self.values.texts["upos"], unknown=-1)
+        words = np.flatnonzero(gold >= 0)
+        if not len(words):
+            return None
+        encoded = self.encode(treebank)
+        hidden = self.send(encoded, torch.device("cpu"))
+        layer = self.on_device(hidden.device)[0].columns["upos"]
+        with torch.inference_mode():
+            scores = layer(hidden[encoded.whole.word_tokens[words]]).double()
+        numbers = torch.from_numpy(gold[words]).unsqueeze(1)
+
+        def loss(scale: float) -> float:
+            found = (scores * scale).log_softmax(1).gather(1, numbers)
+            return float(-found.clamp(min=math.log(LEAST)).mean())
+
+        return loss
+
 
 def whole_parts(nats: Tensor) -> Tensor:
     """Scores in nats as whole numbers of parts of a nat."""
     return (nats.float().clamp(-MOST, MOST) * PARTS).round()
 
 
-def tags_of(treebank: Treebank, name: str, texts: Sequence[str]) -> np.ndarray:
-    """(W,) the number of each word's tag among those that were learned, 0 for others."""
+def tags_of(treebank: Treebank, name: str, texts: Sequence[str], unknown: int = 0) -> np.ndarray:
+    """(W,) the number of each word's tag among those that were learned, `unknown` for others."""
     column = read_column(treebank, NUMBERS[name])
     places = {text: place for place, text in enumerate(texts)}
-    return np.array([places.get(text, 0) for text in column.names], np.int64)[column.ids]
+    return np.array([places.get(text, unknown) for text in column.names], np.int64)[column.ids]

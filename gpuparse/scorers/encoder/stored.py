@@ -16,13 +16,14 @@ from gpuparse.scorers.encoder.columns import LEMMAS, NUMBERS, TAGS, Values
 from gpuparse.scorers.encoder.pieces import MAX_WINDOW, Splitter
 from gpuparse.scorers.encoder.quantised import FAMILIES as QUANTISED_FAMILIES
 from gpuparse.scorers.encoder.quantised import QuantisedEncoder
-from gpuparse.scorers.encoder.scorer import EncoderScorer
+from gpuparse.scorers.encoder.scorer import PRECISIONS, TAG_SCALE, EncoderScorer
 
 CONFIG, TOKENIZER = "encoder.json", "encoder-tokenizer.json"
 LICENCE = "license"  # the key of a model card, and of a config in a folder that has it from there
 MOST_BYTES = {CONFIG: 1 << 20, TOKENIZER: 1 << 27}
 _QUANTISED = "quantised"
-FACTS = {_QUANTISED}
+_PRECISION = "precision"
+FACTS = {_QUANTISED, _PRECISION}
 WORDS = {"values", "tags", "known_words", "known_rules"}  # of `words`
 _MAX_LAYERS, _MAX_WIDTH = 256, 1 << 15
 # Keys that name code or files, or that say how a transformer was stored.
@@ -85,8 +86,9 @@ def words(scorer: EncoderScorer) -> dict[str, Any]:
 
 
 def facts(scorer: EncoderScorer) -> dict[str, Any]:
-    """The facts of a transformer with weights of 8 bits."""
-    return {} if scorer.quantised is None else {_QUANTISED: scorer.quantised.facts}
+    """The precision of a transformer, and the facts of one with weights of 8 bits."""
+    found: dict[str, Any] = {_PRECISION: scorer.precision}
+    return found if scorer.quantised is None else found | {_QUANTISED: scorer.quantised.facts}
 
 
 def arrays(scorer: EncoderScorer) -> dict[str, np.ndarray]:
@@ -132,8 +134,10 @@ def read(
         arrays = {n: array for n, array in arrays.items() if not n.startswith(f"{_QUANTISED}.")}
     scorer = EncoderScorer(
         config=config, splitter=splitter, arrays=arrays, quantised=quantised, values=values,
-        tags=tags, n_labels=n_labels,
+        tags=tags, n_labels=n_labels, precision=facts[_PRECISION],
     )  # fmt: skip
+    if scorer.precision not in PRECISIONS:
+        raise ValueError(f"{_PRECISION}: expected one of {', '.join(PRECISIONS)}")
     for name, array in arrays.items():
         if array.dtype not in (np.float16, np.float32) or not np.isfinite(array).all():
             raise ValueError(f"{name}: numbers that are not finite, or of another type")
@@ -154,7 +158,8 @@ def _check_quantised(quantised: QuantisedEncoder, config: Mapping[str, Any]) -> 
 def _check_heads(scorer: EncoderScorer) -> None:
     """Refuse heads of other names or shapes than those of the config and the values."""
     sizes, width = scorer.sizes, scorer.width
-    shapes: dict[str, tuple[int, ...]] = {"mix": (scorer.config["num_hidden_layers"] + 1,)}
+    n_layers = scorer.config["num_hidden_layers"]
+    shapes: dict[str, tuple[int, ...]] = {"mix": (n_layers + 1,), TAG_SCALE: (1,)}
     linear = {"arc_heads": sizes.arcs, "arc_modifiers": sizes.arcs}
     shapes["heads.arcs.weight"] = (1, sizes.arcs + 1, sizes.arcs)
     if sizes.n_labels:
@@ -167,6 +172,8 @@ def _check_heads(scorer: EncoderScorer) -> None:
     given = {n: a.shape for n, a in scorer.arrays.items() if not n.startswith("body.")}
     if given != shapes:
         raise ValueError("the heads of the encoder are not those of its values")
+    if not scorer.tag_scale > 0:
+        raise ValueError(f"{TAG_SCALE} is not above 0")
     if scorer.quantised is None and not any(n.startswith("body.") for n in scorer.arrays):
         raise ValueError("the encoder has no weights")
 

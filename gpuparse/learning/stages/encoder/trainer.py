@@ -29,7 +29,7 @@ from gpuparse.scorers.encoder.network import Heads, Network
 from gpuparse.scorers.encoder.pieces import EncodedPieces
 from gpuparse.scorers.encoder.quantised import FAMILIES as QUANTISED_FAMILIES
 from gpuparse.scorers.encoder.quantised import QuantisedEncoder
-from gpuparse.scorers.encoder.scorer import EncoderScorer, tags_of
+from gpuparse.scorers.encoder.scorer import TAG_SCALE, EncoderScorer, tags_of
 from gpuparse.scorers.encoder.sizes import Sizes
 
 
@@ -78,7 +78,8 @@ class EncoderTrainer(StagesTrainer):
         )  # fmt: skip
         torch.manual_seed(config.seed)
         heads = Heads(pretrained.width, sizes, self._given.dropout, self._values.parts)
-        network = Network(pretrained.body(), pretrained.pad, heads).to(device)
+        precision = self._given.precision
+        network = Network(pretrained.body(), pretrained.pad, heads, precision).to(device)
         places = word_places(batch)
         gold = EncoderGold(trees.arc_heads[places], labels, columns)
         self._stage = EncoderStage(
@@ -107,14 +108,15 @@ class EncoderTrainer(StagesTrainer):
 
         Args: bits: 8: the transformer is quantised. config: the YAML text of the run.
         """
-        arrays, quantised = self._stage.arrays(), None
+        arrays = self._stage.arrays() | {TAG_SCALE: np.ones(1, np.float32)}
+        quantised = None
         if bits == 8:
             quantised = QuantisedEncoder.of(self._pretrained.config, below(arrays, "body"))
             arrays = {name: a for name, a in arrays.items() if not name.startswith("body.")}
         scorer = EncoderScorer(
             config=self._pretrained.config, splitter=self._pretrained.splitter,
             arrays=arrays, quantised=quantised, values=self._values, tags=self._tags,
-            n_labels=len(self.label_names),
+            n_labels=len(self.label_names), precision=self._given.precision,
         )  # fmt: skip
         return Parser(
             scorers=(scorer,),
