@@ -9,41 +9,58 @@ namespace gpuparse {
 
 constexpr int64_t PANEL = 16;         // outputs that are side by side
 constexpr int64_t PANEL_INPUTS = 4;   // of an output that are side by side
-constexpr float MOST_INPUT = 127.0f;
+constexpr float RANGE = 254.0f;       // of the whole numbers of a row: two of them are rounded
 constexpr int64_t MOST_INPUTS = 8192;  // whose sums of products fit in 32 bits
 
-// Rows of whole numbers of at most 127, with DOT_OFFSET added; row i stands for scales[i] times them.
+// Rows of bytes; row i stands for scales[i] times (bytes - zeros[i]). Bytes are signed, plus DOT_OFFSET.
 struct WholeRows {
     uint8_t* numbers;
     float* scales;
+    int32_t* zeros;
     int64_t width;
 };
 
-// Round a row to whole numbers, the largest one to 127. Where a number is not finite the scale is not
-// either, and so no output. width: a multiple of 16.
-inline void round_row(const float* row, int64_t width, uint8_t* numbers, float* scale) {
+// Whole numbers in the order of floats; numbers that are not finite are the least or the largest ones.
+inline Vector<int32_t> in_order(Vector<int32_t> bits) { return bits ^ ((bits >> 31) & 0x7FFFFFFF); }
+inline float of_order(int32_t number) {
+    const int32_t bits = number ^ ((number >> 31) & 0x7FFFFFFF);
+    float found;
+    memcpy(&found, &bits, sizeof found);
+    return found;
+}
+
+// Round row i to bytes that reach from its least number to its largest one, 0 among them. Where a number
+// is not finite the scale is not either, and so no output. width: a multiple of 16.
+inline void round_row(const float* row, int64_t width, const WholeRows& rows, int64_t i) {
     constexpr int64_t lanes = Lanes<float>::count;
-    Vector<int32_t> largest = {};  // bits of numbers without signs are in the order of the numbers
+    Vector<int32_t> largest = {}, least = {};
     for (int64_t k = 0; k < width; k += lanes) {
-        const Vector<int32_t> bits = (Vector<int32_t>)load(row + k) & 0x7FFFFFFF;
-        largest = bits > largest ? bits : largest;
+        const Vector<int32_t> number = in_order((Vector<int32_t>)load(row + k));
+        largest = number > largest ? number : largest;
+        least = number < least ? number : least;
     }
-    const int32_t most_bits = largest_lane(largest);
-    float most;
-    memcpy(&most, &most_bits, sizeof most);
-    const bool is_zero = most < 0x1p-100f;
-    const float factor = is_zero ? 0.0f : MOST_INPUT / most;
-    *scale = is_zero ? 0.0f : most / MOST_INPUT;
+    const float low = of_order(~largest_lane(~least));
+    const float range = of_order(largest_lane(largest)) - low;
+    const bool is_zero = range < 0x1p-100f;
+    const float factor = is_zero ? 0.0f : RANGE / range;
+    rows.scales[i] = is_zero ? 0.0f : range / RANGE;
+    // Adding 1.5 * 2^23 rounds to a whole number and leaves it in the last bits.
+    const float shifted_zero = 12582912.0f - low * factor;
+    int32_t zero;
+    memcpy(&zero, &shifted_zero, sizeof zero);
+    zero = (int32_t)((uint32_t)zero - 0x4B400000u) + DOT_OFFSET - 128;
+    rows.zeros[i] = zero;
     typedef uint8_t Narrow __attribute__((vector_size(VECTOR_BYTES / 4)));
+    uint8_t* numbers = rows.numbers + i * width;
     for (int64_t k = 0; k < width; k += lanes) {
-        const Vector<float> shifted = load(row + k) * factor + 12582912.0f;  // rounded, as in float_exp
-        const auto whole = (Vector<uint32_t>)shifted - (uint32_t)(0x4B400000 - DOT_OFFSET);
+        const Vector<float> shifted = load(row + k) * factor + 12582912.0f;
+        const auto whole = (Vector<uint32_t>)shifted + (uint32_t)zero;  // the last byte
         const Narrow narrow = __builtin_convertvector(whole, Narrow);
         memcpy(numbers + k, &narrow, sizeof narrow);
     }
 }
 
-// A linear layer; see `Encoder`. inputs, outputs: multiples of 16. weights: from -63 to 63.
+// A linear layer; see `Encoder`. inputs, outputs: multiples of 16. weights: as `add_byte_dots` reads `b`.
 struct ByteLayer {
     const int8_t* weights;
     const float* scales;
@@ -61,7 +78,7 @@ constexpr int64_t OUTPUTS = VECTOR_BYTES / PANEL_INPUTS;  // of a vector
 // Call finish(row, output, values) for R rows and C vectors of outputs.
 template <int R, int C, class Finish>
 inline void multiply_tile(const ByteLayer& layer, const WholeRows& rows, int64_t i, int64_t output,
-                          const Sums* too_much, Finish finish) {
+                          const Sums* of_zeros, Finish finish) {
     Sums sums[R][C] = {};
     const uint8_t* of_rows[R];
     const int8_t* of_outputs[C];
@@ -79,7 +96,8 @@ inline void multiply_tile(const ByteLayer& layer, const WholeRows& rows, int64_t
         const int64_t first = output + c * OUTPUTS;
         const Vector<float> scales = load(layer.scales + first), biases = load(layer.biases + first);
         for (int r = 0; r < R; r++) {
-            const auto sum = __builtin_convertvector(minus(sums[r][c], too_much[c]), Vector<float>);
+            const auto of_zero = (Vector<uint32_t>)of_zeros[c] * (uint32_t)rows.zeros[i + r];
+            const auto sum = __builtin_convertvector(minus(sums[r][c], (Sums)of_zero), Vector<float>);
             finish(i + r, first, sum * (scales * rows.scales[i + r]) + biases);
         }
     }
@@ -91,24 +109,23 @@ inline void multiply_strip(const ByteLayer& layer, const WholeRows& rows, int64_
                            Finish finish) {
     // Sums that fit in registers, beside a vector of inputs, those of weights, and what dots need.
     constexpr int R = VECTOR_BYTES == 64 ? 12 : 4;
-    Sums too_much[C] = {};  // what DOT_OFFSET adds to the sums
+    Sums of_zeros[C] = {};  // sums of weights: what a byte of 1 in place of each 0 adds
     const uint8_t ones[4] = {1, 1, 1, 1};
-    for (int c = 0; c < C && DOT_OFFSET; c++) {
+    for (int c = 0; c < C; c++) {
         const int8_t* of_outputs = layer.of_outputs(output + c * OUTPUTS);
         for (int64_t k = 0; k < layer.inputs; k += PANEL_INPUTS) {
             Bytes weights;
             memcpy(&weights, of_outputs + k * PANEL, sizeof weights);
-            too_much[c] = add_byte_dots(too_much[c], splat_bytes(ones), weights);
+            of_zeros[c] = add_byte_dots(of_zeros[c], splat_bytes(ones), weights);
         }
-        too_much[c] = (Sums)((Vector<uint32_t>)too_much[c] * (uint32_t)DOT_OFFSET);
     }
     int64_t i = 0;
-    for (; i + R <= n_rows; i += R) multiply_tile<R, C>(layer, rows, i, output, too_much, finish);
-    for (; i + 4 <= n_rows; i += 4) multiply_tile<4, C>(layer, rows, i, output, too_much, finish);
+    for (; i + R <= n_rows; i += R) multiply_tile<R, C>(layer, rows, i, output, of_zeros, finish);
+    for (; i + 4 <= n_rows; i += 4) multiply_tile<4, C>(layer, rows, i, output, of_zeros, finish);
     switch (n_rows - i) {
-        case 3: multiply_tile<3, C>(layer, rows, i, output, too_much, finish); break;
-        case 2: multiply_tile<2, C>(layer, rows, i, output, too_much, finish); break;
-        case 1: multiply_tile<1, C>(layer, rows, i, output, too_much, finish); break;
+        case 3: multiply_tile<3, C>(layer, rows, i, output, of_zeros, finish); break;
+        case 2: multiply_tile<2, C>(layer, rows, i, output, of_zeros, finish); break;
+        case 1: multiply_tile<1, C>(layer, rows, i, output, of_zeros, finish); break;
     }
 }
 

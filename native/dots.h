@@ -38,15 +38,15 @@ inline Words splat_words(const int16_t* words) {
     return (Words)splat(two);
 }
 
-// Added to bytes from -127 to 127, it makes them those that `add_byte_dots` reads.
+// What is added to a signed byte so that `add_byte_dots` can read it as `a`.
 #if defined(__AVX2__) || (defined(__SSSE3__) && !defined(__AVX__))
 constexpr int32_t DOT_OFFSET = 128;
 #else
 constexpr int32_t DOT_OFFSET = 0;
 #endif
 
-// sums[k] + the sum over j of a[4 k + j] * b[4 k + j]. a: from 0 to 127; or from -127 to 127, plus
-// DOT_OFFSET, if b is from -63 to 63: sums of two products do not exceed 16 bits.
+// sums[k] + the sum over j of a[4 k + j] * b[4 k + j]. a: from 0 to 127; or signed bytes, plus DOT_OFFSET,
+// if |b[2 i]| + |b[2 i + 1]| is at most 128: sums of two products do not exceed 16 bits.
 inline Sums add_byte_dots(Sums sums, Bytes a, Bytes b) {
 #if defined(__AVX512VNNI__)
     return (Sums)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)a, (__m512i)b);

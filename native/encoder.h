@@ -123,7 +123,7 @@ public:
         float* states = arena.take<float>(n * D);
         float* change = arena.take<float>(n * D);
         float* wide = arena.take<float>(n * (inner_ > 3 * D ? inner_ : 3 * D));
-        rows_ = {arena.take<uint8_t>(n * widest), arena.take<float>(n), D};
+        rows_ = {arena.take<uint8_t>(n * widest), arena.take<float>(n), arena.take<int32_t>(n), D};
         int64_t longest = 0;
         for (int64_t b = 0; b < n_sequences; b++)
             if (starts[b + 1] - starts[b] > longest) longest = starts[b + 1] - starts[b];
@@ -201,7 +201,7 @@ private:
             float* row = values + i * width;
             for (int64_t k = 0; has_gelu && k < width; k += Lanes<float>::count)
                 store(row + k, float_gelu(load(row + k)));
-            round_row(row, width, rows_.numbers + i * width, rows_.scales + i);
+            round_row(row, width, rows_, i);
         }
         clock_.end(TO_ROUND);
     }

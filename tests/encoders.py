@@ -118,13 +118,13 @@ def gelu(x: np.ndarray) -> np.ndarray:
 
 def linear(encoder: QuantisedEncoder, name: str, layer: int, rows: np.ndarray) -> np.ndarray:
     """A linear layer on rows rounded to whole numbers; the sums are exact."""
-    most = np.abs(rows).max(axis=1)
-    whole = ((rows * (F32(127) / most)[:, None] + ROUND) - ROUND).astype(np.int64)
+    extent = rows.max(axis=1, initial=0) - rows.min(axis=1, initial=0)
+    whole = ((rows * (F32(254) / extent)[:, None] + ROUND) - ROUND).astype(np.int64)
     panels = getattr(encoder, name)[layer]
     blocks = panels.reshape(*panels.shape[:2], PANEL, PANEL_INPUTS).transpose(0, 2, 1, 3)
     weights = blocks.reshape(-1, rows.shape[1]).astype(np.int64)
     sums = (whole @ weights.T).astype(F32)
-    scales = getattr(encoder, f"{name}_scales")[layer] * (most / F32(127))[:, None]
+    scales = getattr(encoder, f"{name}_scales")[layer] * (extent / F32(254))[:, None]
     return sums * scales + getattr(encoder, f"{name}_biases")[layer]
 
 

@@ -49,7 +49,7 @@ def test_states_are_those_of_numpy(family, sizes):
 
 
 def test_the_largest_sums_are_exact():
-    """Weights of 63 and equal inputs give the largest sums that are promised to fit."""
+    """Weights of 64 and equal inputs give the largest sums that are promised to fit."""
     width = quantised.MOST_INPUTS
     config = config_of(
         vocab_size=2, hidden_size=16, num_attention_heads=1, intermediate_size=width,
@@ -61,7 +61,7 @@ def test_the_largest_sums_are_exact():
     arrays["encoder.layer.0.output.dense.weight"][:] = -1
     arrays["encoder.layer.0.output.dense.weight"][3:] = 1
     encoder = QuantisedEncoder.of(config, arrays)
-    assert set(np.unique(encoder.output)) == {-63, 63}
+    assert set(np.unique(encoder.output)) == {-64, 64}
     ids, starts = sequences_of(encoder, [2])
     expected = textbook_hidden(encoder, ids, starts, mix_of(encoder, 1))
     assert (encoder.hidden(ids, starts, mix_of(encoder, 1)) == expected).all()
@@ -205,6 +205,30 @@ def test_stored_arrays_are_checked(name):
             QuantisedEncoder.read(encoder.facts, encoder.arrays | {name: each})
     with pytest.raises(ModelError, match=name):
         QuantisedEncoder.read(encoder.facts, {k: v for k, v in encoder.arrays.items() if k != name})
+
+
+@pytest.mark.parametrize("pair", [(127, 2), (-128, 1), (-65, 64), (100, 29)])
+def test_pairs_of_weights_fit_in_16_bits(pair):
+    """Of all weights; greater pairs would give other sums with other instructions."""
+    encoder = encoder_of()
+    for weights in (encoder.query_key_value, encoder.output):
+        pairs = np.abs(weights.astype(int)).reshape(-1, 2).sum(axis=1)
+        assert 120 <= pairs.max() <= 128
+    damaged = encoder.output.copy()
+    damaged[-1, -1, -1, -2:] = pair
+    with pytest.raises(ModelError, match="output have pairs above 128"):
+        QuantisedEncoder.read(encoder.facts, encoder.arrays | {"output": damaged})
+
+
+def test_an_outlier_leaves_the_other_weights_fine():
+    """A large weight takes the room of its neighbour alone."""
+    config = config_of()
+    arrays = arrays_of(config, np.random.default_rng(0))
+    weights = arrays["encoder.layer.0.output.dense.weight"]
+    weights[0] = 0.25
+    weights[0, 4:6] = 1.0, 0.0
+    encoder = QuantisedEncoder.of(config, arrays)
+    assert {round(0.25 * 127), 127} <= set(np.unique(encoder.output[0, 0]))
 
 
 @pytest.mark.parametrize(

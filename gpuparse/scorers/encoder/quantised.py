@@ -1,9 +1,10 @@
 """A pretrained transformer with weights of 8 bits, whose states native code computes without torch.
 
-A linear layer has whole weights of at most 63 and a scale an output; its inputs are rounded to
-whole numbers of at most 127 and a scale a piece: two products then fit in 16 bits, which all dot
-instructions sum exactly. Sums of float32 are added in one order. So states are equal to the last
-bit in any batch, in any number of threads, on every processor.
+A linear layer has whole weights and a scale an output; its inputs are rounded to bytes, which reach
+from the least number of a piece to its largest one. The magnitudes of weights of inputs 2 k and
+2 k + 1 are at most 128 together: two products then fit in 16 bits, which all dot instructions sum
+exactly. Sums of float32 are added in one order. So states are equal to the last bit in any batch,
+in any number of threads, on every processor.
 
 Weights are stored in panels of 16 outputs, which have 4 inputs of each output side by side. All
 instruction sets read this form, so that arrays that are mapped from a file are used as they are.
@@ -22,7 +23,7 @@ from gpuparse.threads import mapped
 FAMILIES = ("bert", "roberta", "xlm-roberta")  # values of model_type
 PANEL, PANEL_INPUTS = 16, 4  # as in native/byte_layers.h
 MOST_INPUTS = 8192  # of a linear layer
-_MOST_WEIGHT, _MOST_OF_WORDS = 63, 127
+_MOST_OF_WORDS, _MOST_OF_PAIRS = 127, 128
 _LEAST_SCALE = 1e-30  # below, weights count as zeros
 _PARTS = 4  # of a batch, for each thread
 _NO_SECONDS = np.zeros(0)
@@ -86,7 +87,7 @@ class QuantisedEncoder(NamedTuple):
         words = taken.matrix("embeddings.word_embeddings.weight", sizes.pieces, sizes.width)
         places = taken.matrix("embeddings.position_embeddings.weight", sizes.positions, sizes.width)
         types = taken.matrix("embeddings.token_type_embeddings.weight", sizes.types, sizes.width)
-        whole, word_scales = _rounded(words, _MOST_OF_WORDS)
+        whole, word_scales = _rounded(words, np.abs(words).max(axis=1) / np.float32(_MOST_OF_WORDS))
         norms = [taken.norm("embeddings.LayerNorm")]
         found: dict[str, list[np.ndarray]] = {}
         for layer in (f"encoder.layer.{number}" for number in range(sizes.layers)):
@@ -276,7 +277,9 @@ class _Taken(NamedTuple):
         self, name: str, outputs: int, inputs: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Panels, scales and biases of a linear layer."""
-        weights, scales = _rounded(self.take(f"{name}.weight", outputs, inputs), _MOST_WEIGHT)
+        given = self.take(f"{name}.weight", outputs, inputs)
+        pairs = np.abs(_padded(given, columns=_rounded_up(inputs))).reshape(outputs, -1, 2)
+        weights, scales = _rounded(given, pairs.sum(axis=2).max(axis=1) / (_MOST_OF_PAIRS - 1))
         biases = self.take(f"{name}.bias", outputs)
         if name.endswith("query"):  # scores of attention are divided so
             root = np.float32(np.sqrt(self.sizes.width // self.sizes.heads))
@@ -295,9 +298,8 @@ def as_panels(weights: np.ndarray) -> np.ndarray:
     )
 
 
-def _rounded(rows: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Whole numbers of at most `most`, int8, and the scale of each row."""
-    scales = np.abs(rows).max(axis=1) / np.float32(most)
+def _rounded(rows: np.ndarray, scales: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Whole numbers, int8, and the scale of each row, 0 where the one that is given is tiny."""
     scales[scales < _LEAST_SCALE] = 0
     divisors = np.where(scales > 0, scales, np.float32(np.inf))
     return np.rint(rows / divisors[:, None]).astype(np.int8), scales
@@ -342,10 +344,11 @@ def _check(encoder: QuantisedEncoder) -> None:
             raise ModelError(f"the encoder's {name} are not {np.dtype(dtype)} {shape}")
         if dtype == np.float32 and not np.isfinite(array).all():
             raise ModelError(f"the encoder's {name} are not finite")
-        if name in _LINEAR and not -_MOST_WEIGHT <= array.min() <= array.max() <= _MOST_WEIGHT:
-            raise ModelError(
-                f"the encoder's {name} are not at most {_MOST_WEIGHT}: train it with this version"
-            )
+        if name in _LINEAR:
+            magnitudes = np.abs(array).view(np.uint8).reshape(-1, 2)
+            pairs = np.add(magnitudes[:, 0], magnitudes[:, 1], dtype=np.uint16)
+            if pairs.max() > _MOST_OF_PAIRS:
+                raise ModelError(f"the encoder's {name} have pairs above {_MOST_OF_PAIRS}")
 
 
 def _parts(starts: np.ndarray, threads: int) -> list[tuple[int, int]]:
