@@ -1,4 +1,4 @@
-"""Whole pipelines, those of UDPipe 1 among them: the measures of CoNLL 2018, and words a second."""
+"""Whole pipelines, UDPipe 1 and spaCy among them: the measures of CoNLL 2018, words a second."""
 
 import argparse
 import io
@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from gpuparse.evaluation.reports import WORD_MEASURES
 from gpuparse.evaluation.words import score_words
 from gpuparse.formats.text import TextChunk, text_chunk
 from gpuparse.model_folder import load_parser
+from gpuparse.parser import Parser
 from gpuparse.pipeline import load_stages
 from gpuparse.sequences.model import FILTER_BITS, SequenceModel, Sequences
 from gpuparse.text.conllu import text_pieces
@@ -39,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=Path,
         metavar="MODEL",
-        help="a model folder with a tagger and a parser, or a file of UDPipe 1",
+        help="a model folder with a tagger and a parser, a file of UDPipe 1, or spacy:PACKAGE",
     )
     parser.add_argument("--treebank", type=Path, required=True, help="gold annotation")
     parser.add_argument(
@@ -57,7 +59,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def check(options: argparse.Namespace) -> None:
     """Raise ConfigError for options that cannot be followed to the end."""
-    for model in options.models:
+    of_spacy = [model for model in options.models if _package(model)]
+    for model in of_spacy:
+        if not find_spec("spacy") or not find_spec(_package(model)):
+            raise ConfigError(f"{model}: needs spacy and the package {_package(model)}")
+        if options.start != TEXT or options.stages:
+            raise ConfigError(f"{model}: spaCy reads raw text, without --from words and --stages")
+    for model in set(options.models) - set(of_spacy):
         if not model.exists():
             raise ConfigError(f"{model}: no such model folder, and no such file of UDPipe 1")
     files = [str(model) for model in options.models if model.is_file()]
@@ -83,7 +91,7 @@ def run(options: argparse.Namespace) -> Report:
         once.write_bytes(content)
         many.write_bytes(b"\n\n".join([content.rstrip()] * options.copies) + b"\n\n")
         runs = {
-            name: partial(_udpipe if model.is_file() else _gpuparse, model, start=options.start)
+            name: partial(_runner(model), model, start=options.start)
             for name, model in zip(names, options.models, strict=True)
         }
         calls: dict[str, Callable[[], object]] = {
@@ -139,8 +147,10 @@ def _stages_of(
     """Name of a stage, and microseconds per word: all, its search, the floor of that."""
     stages, parser = load_stages(folder), load_parser(folder)
     tokenizer, tagger, lemmatizer = stages.tokenizer, stages.tagger, stages.lemmatizer
-    if not (tokenizer and tagger and lemmatizer):
-        raise ConfigError(f"{folder}: --stages needs a tokeniser, a tagger and a lemmatiser")
+    if not tokenizer or not (parser.fills or (tagger and lemmatizer)):
+        raise ConfigError(
+            f"{folder}: --stages needs a tokeniser, and a tagger and a lemmatiser or an encoder"
+        )
     found = []
 
     def timed(stage: str, call: Callable[[], Any]) -> Any:
@@ -156,6 +166,9 @@ def _stages_of(
         return result
 
     words = timed("tokeniser", lambda: tokenizer.split(chunk))
+    if not (tagger and lemmatizer):
+        n_words = _time_encoder(parser, words, timed)
+        return [(name, *(1e6 * each / n_words for each in row)) for name, *row in found]
     bare = timed("reading of words", lambda: treebank_from_bytes(words, "text"))
     tags = timed("tagger", lambda: tagger.tag(bare))
     lemmas = timed("lemmatiser", lambda: lemmatizer.lemmatize(bare, tags))
@@ -163,6 +176,29 @@ def _stages_of(
     tagged = timed("writing of columns", lambda: with_columns(bare, columns))
     timed("parser", lambda: parser.parse(tagged))
     return [(name, *(1e6 * each / bare.n_words for each in row)) for name, *row in found]
+
+
+def _time_encoder(parser: Parser, words: bytes, timed: Callable[[str, Any], Any]) -> int:
+    """Time what an encoder does with sentences of words; returns how many words there are."""
+    import torch
+
+    [scorer], place = parser.scorers, torch.device("cpu")
+    torch.set_num_threads(1)
+    pieces = timed(
+        "reading of words, pieces", lambda: scorer.encode(treebank_from_bytes(words, "text"))
+    )
+
+    def states() -> object:
+        pieces.whole.hidden.clear()
+        return scorer.send(pieces, place)
+
+    timed("hidden states", states)
+    bare = treebank_from_bytes(words, "text")
+    bare.computed[scorer] = pieces
+    columns = timed("columns", lambda: scorer.fill(bare, "cpu")[0])
+    timed("writing of columns", lambda: with_columns(bare, columns))
+    timed("arcs and relations", lambda: parser.parse(bare))
+    return bare.n_words
 
 
 class _Searches:
@@ -222,6 +258,43 @@ def _input(path: Path, gold: Treebank, start: str) -> bytes:
         is_row = len(fields) == 10
         lines.append("\t".join([*fields[:2], *"_" * 7, fields[9]]) if is_row else line)
     return "\n".join(lines).encode()
+
+
+def _package(model: Path) -> str:
+    """The package of a model of spaCy, or nothing."""
+    start, _, package = str(model).partition(":")
+    return package if start == "spacy" else ""
+
+
+def _runner(model: Path) -> Callable[..., None]:
+    """What parses with a model."""
+    if _package(model):
+        return _spacy
+    return _udpipe if model.is_file() else _gpuparse
+
+
+def _spacy(model: Path, text: Path, output: Path, start: str) -> None:
+    """Run a pipeline of spaCy without named entities, paragraph by paragraph."""
+    import spacy
+
+    pipeline = spacy.load(_package(model), exclude=["ner"])
+    lines = []
+    paragraphs = text.read_text("utf-8").split("\n\n")
+    for document in pipeline.pipe(" ".join(each.split()) for each in paragraphs if each.strip()):
+        for sentence in document.sents:
+            words = [token for token in sentence if not token.is_space]
+            places = {token.i: place for place, token in enumerate(words, 1)}
+            for token in words:
+                head = 0 if token.head == token else places.get(token.head.i, 0)
+                relation = "root" if token.dep_ == "ROOT" else token.dep_ or "_"
+                fields = [token.text, token.lemma_ or "_", token.pos_ or "_", token.tag_ or "_"]
+                fields += [str(token.morph) or "_", str(head), relation, "_", "_"]
+                lines.append("\t".join([str(places[token.i]), *fields]))
+            if words:
+                lines.append("")
+    output.mkdir(exist_ok=True)
+    file = (output / text.name).with_suffix(".conllu")
+    file.write_text("".join(f"{line}\n" for line in lines), "utf-8")
 
 
 def _gpuparse(model: Path, text: Path, output: Path, start: str) -> None:

@@ -61,3 +61,27 @@ def test_weights_are_counted():
     sequences = Sequences(features, np.array([0, 3]), np.array([0, 0, 1, 3]), candidates)
     # Two features for each of two classes; one tag alone; one feature for each of two tags.
     assert pipelines.weights_read(model, sequences) == 2 * 2 + 0 + 1 * 2
+
+
+def test_a_pipeline_of_spacy_is_scored(tmp_path, monkeypatch):
+    spacy = pytest.importorskip("spacy")
+    blank = spacy.blank("en")
+    blank.add_pipe("sentencizer")
+    monkeypatch.setattr(spacy, "load", lambda name, exclude: blank)
+    treebank = tmp_path / "gold.conllu"
+    treebank.write_bytes(generate(30, 5))
+    parser = argparse.ArgumentParser()
+    pipelines.add_arguments(parser)
+    # Any package that is there stands for one of models.
+    options = parser.parse_args(["spacy:numpy", "--treebank", str(treebank), "--copies", "2"])
+    options.threads, options.repeats = 1, 1
+    pipelines.check(options)
+    rows = {row[0]: row[1] for row in pipelines.run(options).rows}
+    assert float(rows["Words"]) > 90
+    assert 0 <= float(rows["UAS"]) < 100
+    assert rows["words/s"] > 0
+    for wrong, more in (("spacy:no_such_package", []), ("spacy:numpy", ["--from", "words"])):
+        options = parser.parse_args([wrong, "--treebank", str(treebank), *more])
+        options.threads = 1
+        with pytest.raises(ConfigError, match="spacy"):
+            pipelines.check(options)
