@@ -170,9 +170,14 @@ class Pipeline:
         if not treebank.n_words or not (self.tagger or self.lemmatizer or self.filler):
             return treebank, probabilities
         if self.filler:
-            stages = replace(self, filler=None)
-            before = stages._annotated(treebank, keep, threads, with_probabilities=False)[0]
-            return self.filler.filled(before, keep=keep, with_probabilities=with_probabilities)
+            before = replace(self, filler=None, lemmatizer=None).annotate(
+                treebank, keep=keep, threads=threads
+            )
+            found, probabilities = self.filler.filled(
+                before, keep=keep, with_probabilities=with_probabilities
+            )
+            lemmatizer = Pipeline(None, None, self.lemmatizer)
+            return lemmatizer.annotate(found, keep=keep, threads=threads), probabilities
         if keep or not self.tagger:
             tags = given = Tags.of(treebank)
         if self.tagger:
@@ -206,12 +211,11 @@ class Filler(NamedTuple):
     ) -> tuple[Treebank, np.ndarray | None]:
         """As `Pipeline.annotate_with_probabilities`."""
         found, probabilities = self.scorer.fill(treebank, self.device)
-        given = {column: read_column(treebank, column) for column in (LEMMA, UPOS, XPOS, FEATS)}
+        given = {column: read_column(treebank, column) for column in (UPOS, XPOS, FEATS)}
         columns = given | found
         if keep:
             old, new = (Tags(each[UPOS], each[XPOS], each[FEATS]) for each in (given, columns))
             columns |= dict(zip((UPOS, XPOS, FEATS), kept_tags(old, new), strict=True))
-            columns[LEMMA] = filled(given[LEMMA], columns[LEMMA])
             probabilities = np.where(has_tag(old.upos, old.xpos), np.nan, probabilities)
         return with_columns(treebank, columns), probabilities if with_probabilities else None
 

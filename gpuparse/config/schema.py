@@ -585,7 +585,6 @@ class EncoderConfig:
     upos: bool = _choice(True, (True, False), "Whether UPOS is filled.")
     xpos: bool = _choice(True, (True, False), "Whether XPOS is filled.")
     feats: bool = _choice(True, (True, False), "Whether FEATS is filled.")
-    lemmas: bool = _choice(True, (True, False), "Whether LEMMA is filled.")
     precision: str = _choice(
         "float32",
         ("float32", "bfloat16"),

@@ -14,7 +14,6 @@ from gpuparse.array_file import below
 from gpuparse.data.batch import Encoded
 from gpuparse.errors import ModelError, one_line
 from gpuparse.extras import require
-from gpuparse.scorers.encoder.columns import LEMMAS
 from gpuparse.scorers.encoder.pieces import EncodedTreebank, Windows, ranges
 from gpuparse.scorers.encoder.sizes import Sizes
 
@@ -99,12 +98,11 @@ class SharingLinear(nn.Linear):
 class Read(NamedTuple):
     """What is read of W words.
 
-    best: (W,) the number of the best value of each column. choices: (W, k) rules of lemmas, the
-    most probable first; None without lemmas. probabilities: (W,) of UPOS, NaN without it.
+    best: (W,) the number of the best value of each column. probabilities: (W,) of UPOS, NaN without
+    it.
     """
 
     best: dict[str, np.ndarray]
-    choices: np.ndarray | None
     probabilities: np.ndarray
 
 
@@ -171,30 +169,25 @@ class Heads(nn.Module):
         )
 
     @torch.inference_mode()
-    def read(self, hidden: Tensor, tokens: np.ndarray, choices: int, scale: float) -> Read:
+    def read(self, hidden: Tensor, tokens: np.ndarray, scale: float) -> Read:
         """The values of columns of words.
 
-        Args: hidden: (T, width) by token; tokens: (W,) those of the words. choices: rules of a
-            lemma. scale: of the scores of UPOS in its probabilities.
+        Args: hidden: (T, width) by token; tokens: (W,) those of the words. scale: of the scores of
+            UPOS in its probabilities.
         """
         words = torch.from_numpy(tokens).to(hidden.device)
         best: dict[str, list[Tensor]] = {name: [] for name in self.columns}
-        rules: list[Tensor] = []
         probabilities: list[Tensor] = []
         for some in words.split(WORDS):
             states = hidden[some]
             for name, layer in self.columns.items():
                 scores = layer(states)
-                if name == LEMMAS:
-                    rules.append(scores.topk(min(choices, scores.shape[1])).indices)
-                    continue
                 best[name].append(scores.argmax(-1))
                 if name == "upos":
                     probabilities.append((scores * scale).softmax(-1).amax(-1))
         nothing = np.full(len(words), np.nan)
         return Read(
-            {name: torch.cat(ids).cpu().numpy() for name, ids in best.items() if ids},
-            torch.cat(rules).cpu().numpy() if rules else None,
+            {name: torch.cat(ids).cpu().numpy() for name, ids in best.items()},
             torch.cat(probabilities).double().cpu().numpy() if probabilities else nothing,
         )
 

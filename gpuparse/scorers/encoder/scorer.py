@@ -11,11 +11,11 @@ import numpy as np
 
 from gpuparse.cached import cached_property
 from gpuparse.data.batch import Encoded
-from gpuparse.data.tag_columns import FORM, LEMMA, UPOS, Column, read_column
+from gpuparse.data.tag_columns import UPOS, Column, read_column
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
 from gpuparse.evaluation.reliability import LEAST
-from gpuparse.scorers.encoder.columns import CHOICES, NUMBERS, TAGS, Values
+from gpuparse.scorers.encoder.columns import NUMBERS, Values
 from gpuparse.scorers.encoder.pieces import EncodedPieces, Splitter, Windows
 from gpuparse.scorers.encoder.quantised import QuantisedEncoder
 from gpuparse.scorers.encoder.sizes import Sizes
@@ -252,14 +252,8 @@ class EncoderScorer:
         encoded = self.encode(treebank)
         hidden = self.send(encoded, torch.device(place))
         heads = self.on_device(hidden.device)[0]
-        found = heads.read(hidden, encoded.whole.word_tokens, CHOICES, self.tag_scale)
-        columns = self.values.tags({name: found.best[name] for name in TAGS if name in found.best})
-        if found.choices is not None:
-            forms = read_column(treebank, FORM)
-            upos = columns.get(UPOS)
-            lemmas = self.values.lemmas(forms, upos, found.choices)
-            columns[LEMMA] = lemmas
-        return columns, found.probabilities
+        found = heads.read(hidden, encoded.whole.word_tokens, self.tag_scale)
+        return self.values.tags(found.best), found.probabilities
 
     @property
     def tag_scale(self) -> float:

@@ -9,10 +9,9 @@ import numpy as np
 
 from gpuparse.array_file import as_json, below, from_json
 from gpuparse.data.columns import is_value
-from gpuparse.data.lemma_rules import is_rule
 from gpuparse.errors import ModelError
-from gpuparse.limits import MAX_LABELS, MAX_TAG, MAX_VALUES
-from gpuparse.scorers.encoder.columns import LEMMAS, NUMBERS, TAGS, Values
+from gpuparse.limits import MAX_LABELS, MAX_TAG
+from gpuparse.scorers.encoder.columns import NUMBERS, Values
 from gpuparse.scorers.encoder.pieces import MAX_WINDOW, Splitter
 from gpuparse.scorers.encoder.quantised import FAMILIES as QUANTISED_FAMILIES
 from gpuparse.scorers.encoder.quantised import QuantisedEncoder
@@ -24,7 +23,7 @@ MOST_BYTES = {CONFIG: 1 << 20, TOKENIZER: 1 << 27}
 _QUANTISED = "quantised"
 _PRECISION = "precision"
 FACTS = {_QUANTISED, _PRECISION}
-WORDS = {"values", "tags", "known_words", "known_rules"}  # of `words`
+WORDS = {"values", "tags"}  # of `words`
 _MAX_LAYERS, _MAX_WIDTH = 256, 1 << 15
 # Keys that name code or files, or that say how a transformer was stored.
 _DROPPED = {
@@ -76,12 +75,9 @@ def texts(scorer: EncoderScorer) -> dict[str, str]:
 
 def words(scorer: EncoderScorer) -> dict[str, Any]:
     """What `vocabulary.json` says of it."""
-    known = scorer.values.known
     return {
         "values": {name: list(texts) for name, texts in scorer.values.texts.items()},
         "tags": {name: list(texts) for name, texts in scorer.tags.items()},
-        "known_words": list(known),
-        "known_rules": list(known.values()),
     }
 
 
@@ -121,7 +117,7 @@ def read(
         raise ModelError(f"{TOKENIZER}: {error}") from None
     values = _read_values(words)
     tags = words["tags"]
-    if not isinstance(tags, dict) or not set(tags) <= set(TAGS):
+    if not isinstance(tags, dict) or not set(tags) <= set(NUMBERS):
         raise ValueError("tags: other columns than UPOS, XPOS and FEATS")
     for column in tags.values():
         _check_texts(column)
@@ -179,23 +175,14 @@ def _check_heads(scorer: EncoderScorer) -> None:
 
 
 def _read_values(words: Mapping[str, Any]) -> Values:
-    values, names, rules = (words[key] for key in ("values", "known_words", "known_rules"))
+    values = words["values"]
     if not isinstance(values, dict) or not set(values) <= set(NUMBERS):
-        raise ValueError("values: other columns than UPOS, XPOS, FEATS and LEMMA")
+        raise ValueError("values: other columns than UPOS, XPOS and FEATS")
     for name, column in values.items():
         _check_texts(column)
-        if name == LEMMAS:
-            is_sound = all(map(is_rule, column))
-        else:
-            is_sound = all(map(is_value, column))
-        if not is_sound:
+        if not all(map(is_value, column)):
             raise ValueError(f"values: {name}: a text that no column may have")
-    n_rules = len(values.get(LEMMAS, ()))
-    is_sound = isinstance(names, list) and isinstance(rules, list) and len(names) == len(rules)
-    is_sound = is_sound and len(names) <= MAX_VALUES and all(type(name) is str for name in names)
-    if not is_sound or not all(type(rule) is int and 0 <= rule < n_rules for rule in rules):
-        raise ValueError("known_words and known_rules do not fit")
-    return Values(values, dict(zip(names, rules, strict=True)))
+    return Values(values)
 
 
 def _check_texts(column: Any) -> None:

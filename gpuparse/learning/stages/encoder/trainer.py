@@ -24,7 +24,7 @@ from gpuparse.learning.stages.encoder.stage import EncoderGold, EncoderStage
 from gpuparse.learning.trainer import SINGLE_ROOT, StagesTrainer
 from gpuparse.learning.updates import check_encoder
 from gpuparse.parser import Parser
-from gpuparse.scorers.encoder.columns import NUMBERS, TAGS, learned_values
+from gpuparse.scorers.encoder.columns import NUMBERS, learned_values
 from gpuparse.scorers.encoder.network import Heads, Network
 from gpuparse.scorers.encoder.pieces import EncodedPieces
 from gpuparse.scorers.encoder.quantised import FAMILIES as QUANTISED_FAMILIES
@@ -130,7 +130,7 @@ class EncoderTrainer(StagesTrainer):
 
 def _read_tags(treebank: Treebank) -> dict[str, list[str]]:
     """The values of the columns of tags that a treebank has, after one for unknown ones."""
-    columns = {name: read_column(treebank, NUMBERS[name]).names for name in TAGS}
+    columns = {name: read_column(treebank, NUMBERS[name]).names for name in NUMBERS}
     for name, texts in columns.items():
         require_values(treebank, name.upper(), texts)
     return {name: ["", *names] for name, names in columns.items() if not set(names) <= {"_"}}
