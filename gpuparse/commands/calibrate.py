@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     fitted_stages = with_fitted_tags(stages, gold, threads, fits.append, needed=model is None)
     if model is not None:
         guides = None if options.guide is None else read_guides(gold, options.guide)
-        gold = stages.filled_by(model).annotate(gold, threads=threads)  # as it is parsed later
+        gold = stages.annotate(gold, threads=threads)  # as it is parsed later
         model, before, after = fit_temperatures(model, gold, guides=guides, threads=threads)
         fits.append(fits_as_text(before, after))
     with lock_folder(target):
