@@ -6,16 +6,20 @@ import numpy as np
 import pytest
 
 import gpuparse
+from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.tag_columns import FEATS, LEMMA, UPOS, XPOS
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.model_folder import load_parser
+from gpuparse.pipeline import load_stages
 from gpuparse.scorers.encoder.quantised import FAMILIES as QUANTISED
+from gpuparse.tagging.tagger import Tags
 from tests.encoder.conftest import column, rows, without_columns
 from tests.tiny_encoders import FAMILIES
 
 # Each family, with weights of 16 bits, and with those of 8 bits where there are.
 MODELS = [(family, 16) for family in FAMILIES] + [(family, 8) for family in QUANTISED]
 NUMBERS = {"upos": UPOS, "xpos": XPOS, "feats": FEATS, "lemmas": LEMMA}
+SWITCHES = {name: f"encoder__{name}" for name in NUMBERS} | {"lemmas": "lemmatizer__learn"}
 HEAD, DEPREL, MISC = 6, 7, 9
 
 
@@ -216,7 +220,7 @@ def test_tags_are_read(models, bits, capsys):
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_columns_can_be_switched_off(models, name):
-    model = models.model("bert", f"without-{name}", **{f"encoder__{name}": False})
+    model = models.model("bert", f"without-{name}", **{SWITCHES[name]: False})
     number = NUMBERS[name]
     assert number not in load_parser(model).scorers[0].fills
     out = models.parse(model, models.forms)
@@ -233,7 +237,7 @@ def test_columns_can_be_switched_off(models, name):
 @pytest.mark.parametrize("off", [("upos", "lemmas"), ("xpos", "feats"), ("upos", "xpos", "feats"),
                                  ("lemmas", "xpos")])  # fmt: skip
 def test_given_tags_are_kept_where_some_columns_are_filled(models, off):
-    keys = {f"encoder__{name}": False for name in off}
+    keys = {SWITCHES[name]: False for name in off}
     model = models.model("bert", f"without-{'-'.join(off)}", **keys)
     kept = models.parse(model, models.gold, "--keep", "tags")
     for name, number in NUMBERS.items():
@@ -242,8 +246,20 @@ def test_given_tags_are_kept_where_some_columns_are_filled(models, off):
     assert all(set(column(new, NUMBERS[name])) == {"_"} for name in off)
 
 
+def test_the_lemmatiser_reads_the_tags_that_are_filled(models, one):
+    """At every door; where tags are kept, it reads these."""
+    lemmatizer = load_stages(one).lemmatizer
+    for text, words in ((models.forms, ()), (models.gold, ()), (models.gold, ("--keep", "tags"))):
+        out = models.parse(one, text, *words)
+        found = treebank_from_bytes(out, "parsed")
+        expected = lemmatizer.lemmatize(found, Tags.of(found)).texts()
+        if words:
+            expected = column(models.gold, LEMMA)
+        assert column(out, LEMMA) == expected
+
+
 def test_all_columns_can_be_switched_off(models):
-    model = models.model("bert", "without-all", **{f"encoder__{name}": False for name in NUMBERS})
+    model = models.model("bert", "without-all", **dict.fromkeys(SWITCHES.values(), False))
     assert load_parser(model).scorers[0].fills == ()
     out = models.parse(model, models.gold, "--probabilities")
     assert [f[2:6] for f in rows(out)] == [f[2:6] for f in rows(models.gold)]

@@ -42,8 +42,7 @@ class Values:
     def tags(self, best: Mapping[str, np.ndarray]) -> dict[int, Column]:
         """UPOS, XPOS and FEATS of words; best: (W,) the number of each value."""
         return {
-            NUMBERS[name]: Column(self.texts[name], best[name].astype(np.int32))
-            for name in best
+            NUMBERS[name]: Column(self.texts[name], best[name].astype(np.int32)) for name in best
         }
 
 
