@@ -169,15 +169,6 @@ class Pipeline:
         probabilities = np.empty(0) if asks else None
         if not treebank.n_words or not (self.tagger or self.lemmatizer or self.filler):
             return treebank, probabilities
-        if self.filler:
-            before = replace(self, filler=None, lemmatizer=None).annotate(
-                treebank, keep=keep, threads=threads
-            )
-            found, probabilities = self.filler.filled(
-                before, keep=keep, with_probabilities=with_probabilities
-            )
-            lemmatizer = Pipeline(None, None, self.lemmatizer)
-            return lemmatizer.annotate(found, keep=keep, threads=threads), probabilities
         if keep or not self.tagger:
             tags = given = Tags.of(treebank)
         if self.tagger:
@@ -185,10 +176,15 @@ class Pipeline:
                 tags, probabilities = self.tagger.tag_with_probabilities(treebank, threads=threads)
             else:
                 tags = self.tagger.tag(treebank, threads=threads)
-            if keep:
-                if probabilities is not None:
-                    probabilities[has_tag(given.upos, given.xpos)] = np.nan
-                tags = kept_tags(given, tags)
+        if self.filler:
+            found, of_filled = self.filler.scorer.fill(treebank, self.filler.device)
+            both = zip((UPOS, XPOS, FEATS), tags, strict=True)
+            tags = Tags(*(found.get(column, before) for column, before in both))
+            probabilities = of_filled if asks else None
+        if keep and (self.tagger or self.filler):
+            if probabilities is not None:
+                probabilities[has_tag(given.upos, given.xpos)] = np.nan
+            tags = kept_tags(given, tags)
         columns: dict[int, Column] = dict(zip((UPOS, XPOS, FEATS), tags, strict=True))
         if self.lemmatizer:
             lemmas = self.lemmatizer.lemmatize(treebank, tags)
@@ -205,19 +201,6 @@ class Filler(NamedTuple):
 
     scorer: Scorer
     device: str
-
-    def filled(
-        self, treebank: Treebank, *, keep: bool, with_probabilities: bool
-    ) -> tuple[Treebank, np.ndarray | None]:
-        """As `Pipeline.annotate_with_probabilities`."""
-        found, probabilities = self.scorer.fill(treebank, self.device)
-        given = {column: read_column(treebank, column) for column in (UPOS, XPOS, FEATS)}
-        columns = given | found
-        if keep:
-            old, new = (Tags(each[UPOS], each[XPOS], each[FEATS]) for each in (given, columns))
-            columns |= dict(zip((UPOS, XPOS, FEATS), kept_tags(old, new), strict=True))
-            probabilities = np.where(has_tag(old.upos, old.xpos), np.nan, probabilities)
-        return with_columns(treebank, columns), probabilities if with_probabilities else None
 
 
 NO_STAGES = Pipeline(None, None, None)

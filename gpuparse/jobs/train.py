@@ -351,12 +351,12 @@ class Run:
         """Whether the parser fills the tags that stages read."""
         return self._pretrained is not None and not self.config.encoder.read_tags
 
-    def _score_filled(self, name: str, part: Treebank, model: Parser) -> None:
-        """Score the columns that a model fills in data.dev or data.test, and lemmas after them."""
+    def _score_filled(self, name: str, part: Treebank, system: Treebank, model: Parser) -> None:
+        """Score the columns that a model has filled in data.dev or data.test, and then lemmas."""
         if model.fills:
-            stages = (self.stages or NO_STAGES).filled_by(model, self.device)
-            found = stages.annotate(part, threads=self.threads)
-            self._score_tags(name, part, found, stages.columns)
+            lemmatizer = Pipeline(None, None, self.stages.lemmatizer if self.stages else None)
+            system = lemmatizer.annotate(system, threads=self.threads)
+            self._score_tags(name, part, system, (*model.fills, *lemmatizer.columns))
 
     def _score_tags(
         self, name: str, gold: Treebank, system: Treebank, columns: tuple[int, ...]
@@ -411,7 +411,7 @@ class Run:
         if self.dev is not None:
             system = self._parsed_dev(trainer, bits)
             self._about["dev"] = treebank_scores(self.dev, system, self._measures)
-            self._score_filled("dev", self.dev, model)
+            self._score_filled("dev", self.dev, system, model)
             self._about["dev"] |= self._tag_scores.get("dev", {})
         self._say_from_text("dev", model)
         self._about |= self._scores_from_text()
@@ -734,7 +734,7 @@ class Run:
         seconds = time.monotonic() - began
         graphs = score_treebank_graphs(self.tested, system, "deps") if self.graphs else None
         found = {"seconds": seconds} | treebank_scores(self.tested, system, self._measures)
-        self._score_filled("test", self.tested, model)
+        self._score_filled("test", self.tested, system, model)
         found |= self._tag_scores.get("test", {})
         self._say_from_text("test", model)
         write_scores(self.output, self._about | {"test": found} | self._scores_from_text())
