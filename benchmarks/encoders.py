@@ -43,6 +43,7 @@ def run(options: argparse.Namespace) -> Report:
     ids, starts, n_words = _read_pieces(options)
     config = json.loads((options.model / "config.json").read_text())
     encoder = QuantisedEncoder.of(config, load_file(options.model / "model.safetensors"))
+    types = np.zeros(len(ids), np.int32)
     last = np.eye(encoder.layers + 1, dtype=np.float32)[-1]
     exact = AutoModel.from_pretrained(options.model).eval()
     with warnings.catch_warnings():
@@ -53,7 +54,7 @@ def run(options: argparse.Namespace) -> Report:
     contestants = {
         "torch, float32": lambda: _run_torch(exact, ids, starts),
         "torch, dynamic int8": lambda: _run_torch(rounded, ids, starts),
-        "native": lambda: encoder.hidden(ids, starts, last, options.threads),
+        "native": lambda: encoder.hidden(ids, types, starts, last, options.threads),
     }
     states = {name: call() for name, call in contestants.items()}
     expected = states["torch, float32"]
@@ -71,7 +72,7 @@ def run(options: argparse.Namespace) -> Report:
     ]
     seconds = np.zeros(len(PHASES))
     hidden = np.empty((len(ids), encoder.width), np.float32)
-    native.call("encode_pieces", encoder, ids, starts, last, hidden, seconds)
+    native.call("encode_pieces", encoder, ids, types, starts, last, hidden, seconds)
     shares = ", ".join(
         f"{phase} {share:.1%}" for phase, share in zip(PHASES, seconds / seconds.sum(), strict=True)
     )

@@ -1,4 +1,5 @@
 // Exported functions of transformers.
+#include "byte_labels.h"
 #include "encoder.h"
 
 using namespace gpuparse;
@@ -13,12 +14,20 @@ bool fits(const i8_4& weights, const f32_2& scales, const f32_2& biases, int64_t
            biases.n0 == layers && biases.n1 == outputs;
 }
 
+bool fits(const ByteLinear& of, int64_t inputs) {
+    const int64_t outputs = of.scales.n0;
+    return is_between(1, inputs, MOST_INPUTS + 1) && inputs % PANEL == 0 && outputs > 0 && outputs % PANEL == 0 &&
+           of.weights.n0 == outputs / PANEL && of.weights.n1 == inputs / PANEL_INPUTS &&
+           of.weights.n2 == PANEL * PANEL_INPUTS && of.biases.n0 == outputs;
+}
+
 bool fits(const Encoder& of, int64_t width) {
     const int64_t layers = of.query_key_value.n0, padded = of.words.n1, inner = of.intermediate_scales.n1;
     return is_between(1, width, MOST_INPUTS + 1) && padded == (width + PANEL - 1) / PANEL * PANEL &&
            is_between(1, inner, MOST_INPUTS + 1) && inner % PANEL == 0 &&
            is_between(1, of.heads, width + 1) && width % of.heads == 0 &&
            of.word_scales.n0 == of.words.n0 && of.positions.n1 == padded &&
+           of.types.n1 == padded &&
            of.norms.n0 == 2 * layers + 1 && of.norms.n1 == 2 && of.norms.n2 == padded &&
            fits(of.query_key_value, of.query_key_value_scales, of.query_key_value_biases, layers, padded,
                 3 * padded) &&
@@ -30,13 +39,14 @@ bool fits(const Encoder& of, int64_t width) {
 
 }  // namespace
 
-GPUPARSE(int64_t) encode_pieces(const Encoder* encoder, i32_1 ids, i64_1 starts, f32_1 mix,
-                                out_f32_2 hidden, out_f64_1 seconds) {
+GPUPARSE(int64_t) encode_pieces(const Encoder* encoder, i32_1 ids, i32_1 types, i64_1 starts,
+                                f32_1 mix, out_f32_2 hidden, out_f64_1 seconds) {
     // Pieces of a pass, at most this many or one sequence: what they need stays in caches.
     constexpr int64_t PIECES = 192;
     if (!fits(*encoder, hidden.n1) || mix.n0 != encoder->query_key_value.n0 + 1 || hidden.n0 != ids.n0 ||
         (seconds.n0 != 0 && seconds.n0 != ENCODER_PHASES) || !are_starts(starts, ids.n0) ||
-        !are_between(0, ids, encoder->words.n0))
+        !are_between(0, ids, encoder->words.n0) || types.n0 != ids.n0 ||
+        !are_between(0, types, encoder->types.n0))
         return BAD_SHAPE;
     for (int64_t b = 0; b + 1 < starts.n0; b++)
         if (starts.data[b + 1] - starts.data[b] > encoder->positions.n0) return BAD_SHAPE;
@@ -46,8 +56,21 @@ GPUPARSE(int64_t) encode_pieces(const Encoder* encoder, i32_1 ids, i64_1 starts,
         int64_t end = b + 1;
         while (end + 1 < starts.n0 && starts.data[end + 1] - starts.data[b] <= PIECES) end++;
         ArenaMark mark(arena);
-        if (!pass.encode(ids.data, starts.data + b, end - b, mix.data, hidden.data, arena)) return NO_MEMORY;
+        if (!pass.encode(ids.data, types.data, starts.data + b, end - b, mix.data, hidden.data, arena)) return NO_MEMORY;
         b = end;
     }
     return OK;
+}
+
+GPUPARSE(int64_t) score_byte_labels(const ByteLabels* labels, f32_2 heads, i64_1 starts, f32_2 modifiers,
+                                    out_f32_2 scores) {
+    if (!labels->heads || !labels->modifiers || !labels->products) return BAD_SHAPE;
+    const int64_t n = scores.n1, X = labels->heads->scales.n0, Y = labels->modifiers->scales.n0;
+    const int64_t outputs = labels->products->scales.n0;
+    if (!fits(*labels->heads, heads.n1) || !fits(*labels->modifiers, modifiers.n1) || !fits(*labels->products, X) ||
+        !is_between(1, n, outputs + 1) || Y >= outputs / n || starts.n0 != heads.n0 + 1 ||
+        !are_starts(starts, modifiers.n0) || scores.n0 != modifiers.n0)
+        return BAD_SHAPE;
+    Arena arena;
+    return ByteLabelPass(*labels, heads, starts, modifiers, scores).fill(arena) ? OK : NO_MEMORY;
 }

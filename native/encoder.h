@@ -116,8 +116,8 @@ public:
           inner_(encoder.intermediate_scales.n1), layers_(encoder.query_key_value.n0), clock_(seconds) {}
 
     // Fill the states of sequences; starts (n_sequences + 1,): of all pieces. False: no memory.
-    bool encode(const int32_t* ids, const int64_t* starts, int64_t n_sequences, const float* mix,
-                float* hidden, Arena& arena) {
+    bool encode(const int32_t* ids, const int32_t* types, const int64_t* starts, int64_t n_sequences,
+                const float* mix, float* hidden, Arena& arena) {
         const int64_t n = starts[n_sequences] - starts[0], D = padded_;
         const int64_t widest = inner_ > D ? inner_ : D;
         float* states = arena.take<float>(n * D);
@@ -134,7 +134,7 @@ public:
 
         int64_t last = layers_;  // later ones change nothing
         while (last > 0 && mix[last] == 0.0f) last--;
-        embed(ids + starts[0], starts, n_sequences, states);
+        embed(ids + starts[0], types + starts[0], starts, n_sequences, states);
         clock_.end(TO_EMBED);
         float* to = hidden + starts[0] * width_;
         memset(to, 0, (size_t)(n * width_) * sizeof(float));
@@ -172,14 +172,16 @@ private:
                 inputs, outputs};
     }
 
-    void embed(const int32_t* ids, const int64_t* starts, int64_t n_sequences, float* states) {
+    void embed(const int32_t* ids, const int32_t* types, const int64_t* starts, int64_t n_sequences,
+               float* states) {
         for (int64_t b = 0, i = 0; b < n_sequences; b++) {
             for (int64_t position = 0; position < starts[b + 1] - starts[b]; position++, i++) {
                 const int8_t* word = of_.words.data + ids[i] * padded_;
                 const float scale = of_.word_scales.data[ids[i]];
                 const float* place = of_.positions.data + position * padded_;
+                const float* type = of_.types.data + types[i] * padded_;
                 float* state = states + i * padded_;
-                for (int64_t k = 0; k < padded_; k++) state[k] = (float)word[k] * scale + place[k];
+                for (int64_t k = 0; k < padded_; k++) state[k] = (float)word[k] * scale + place[k] + type[k];
                 normalise(0, state);
             }
         }

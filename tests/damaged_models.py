@@ -33,7 +33,7 @@ from gpuparse.text.boundaries import FIELDS as GAP_FIELDS
 from gpuparse.text.sentences import FIELDS, Tokens
 from gpuparse.text.tokenizer import TextTokenizer
 from gpuparse.text.views import TextView
-from tests.encoders import encoder_of, sequences_of
+from tests.encoders import encoder_of, labels_of, sequences_of
 from tests.samples import random_sentences, treebank_of
 from tests.vectors import random_plan, random_weights
 
@@ -151,6 +151,8 @@ def arguments_of(name: str, random: np.random.Generator) -> list[Any]:
         given = of_vectors(random)
     elif name == "encode_pieces":
         given = of_encoder(random)
+    elif name == "score_byte_labels":
+        given = of_byte_labels(random)
     elif any(argument.type == "VectorStep" for argument in arguments):
         given = of_vector_steps(name, random)
     else:
@@ -161,11 +163,21 @@ def arguments_of(name: str, random: np.random.Generator) -> list[Any]:
 def of_encoder(random: np.random.Generator) -> dict[str, Any]:
     """Values of arguments by name: a small transformer and some sequences."""
     encoder = encoder_of()
-    ids, starts = sequences_of(encoder, random.integers(0, 41, 4).tolist())
+    ids, types, starts = sequences_of(encoder, random.integers(0, 41, 4).tolist())
     return {
-        "encoder": encoder, "ids": ids, "starts": starts,
+        "encoder": encoder, "ids": ids, "types": types, "starts": starts,
         "mix": np.ones(encoder.layers + 1, np.float32),
         "hidden": np.zeros((len(ids), encoder.width), np.float32), "seconds": np.zeros(6),
+    }  # fmt: skip
+
+
+def of_byte_labels(random: np.random.Generator) -> dict[str, Any]:
+    """Values of arguments by name: weights of three labels, and arcs."""
+    starts = np.cumsum([0, *random.integers(0, 4, 20)])
+    heads, modifiers = (np.ones((n, 16), np.float32) for n in (20, starts[-1]))
+    return {
+        "labels": labels_of(16, 5, 3), "heads": heads, "starts": starts, "modifiers": modifiers,
+        "scores": np.zeros((starts[-1], 3), np.float32),
     }  # fmt: skip
 
 

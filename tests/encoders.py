@@ -6,7 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from gpuparse.scorers.encoder.quantised import PANEL, PANEL_INPUTS, QuantisedEncoder
+from gpuparse.scorers.encoder.quantised import (
+    PANEL,
+    PANEL_INPUTS,
+    ByteLinear,
+    QuantisedEncoder,
+    QuantisedLabels,
+)
 
 F32 = np.float32
 ROUND = F32(12582912)  # 1.5 * 2^23: adding it rounds to a whole number
@@ -63,11 +69,15 @@ def encoder_of(**changes: Any) -> QuantisedEncoder:
 
 def sequences_of(
     encoder: QuantisedEncoder, lengths: list[int], seed: int = 0
-) -> tuple[np.ndarray, np.ndarray]:
-    """Random pieces of sequences: ids and starts."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Random pieces of sequences: ids, types and starts."""
     starts = np.cumsum([0, *lengths], dtype=np.int64)
     random = np.random.default_rng(seed)
-    return random.integers(0, len(encoder.words), starts[-1]).astype(np.int32), starts
+    ids, types = (
+        random.integers(0, len(table), starts[-1]).astype(np.int32)
+        for table in (encoder.words, encoder.types)
+    )
+    return ids, types, starts
 
 
 def fold(lanes: np.ndarray) -> np.ndarray:
@@ -117,15 +127,20 @@ def gelu(x: np.ndarray) -> np.ndarray:
 
 
 def linear(encoder: QuantisedEncoder, name: str, layer: int, rows: np.ndarray) -> np.ndarray:
+    """A linear layer of an encoder."""
+    kinds = ("", "_scales", "_biases")
+    return multiplied(ByteLinear(*(getattr(encoder, name + kind)[layer] for kind in kinds)), rows)
+
+
+def multiplied(layer: ByteLinear, rows: np.ndarray) -> np.ndarray:
     """A linear layer on rows rounded to whole numbers; the sums are exact."""
     extent = rows.max(axis=1, initial=0) - rows.min(axis=1, initial=0)
     whole = ((rows * (F32(254) / extent)[:, None] + ROUND) - ROUND).astype(np.int64)
-    panels = getattr(encoder, name)[layer]
+    panels = layer.weights
     blocks = panels.reshape(*panels.shape[:2], PANEL, PANEL_INPUTS).transpose(0, 2, 1, 3)
     weights = blocks.reshape(-1, rows.shape[1]).astype(np.int64)
     sums = (whole @ weights.T).astype(F32)
-    scales = getattr(encoder, f"{name}_scales")[layer] * (extent / F32(254))[:, None]
-    return sums * scales + getattr(encoder, f"{name}_biases")[layer]
+    return sums * (layer.scales * (extent / F32(254))[:, None]) + layer.biases
 
 
 def normalised(encoder: QuantisedEncoder, norm: int, rows: np.ndarray) -> np.ndarray:
@@ -153,14 +168,16 @@ def attended(encoder: QuantisedEncoder, projected: np.ndarray) -> np.ndarray:
 
 
 def textbook_hidden(
-    encoder: QuantisedEncoder, ids: np.ndarray, starts: np.ndarray, mix: np.ndarray
-) -> np.ndarray:
+    encoder: QuantisedEncoder, ids: np.ndarray, types: np.ndarray, starts: np.ndarray,
+    mix: np.ndarray,
+) -> np.ndarray:  # fmt: skip
     """As `QuantisedEncoder.hidden`, a sequence after the other."""
     found = [np.zeros((0, encoder.width), F32)]
     for first, end in itertools.pairwise(starts):
         pieces = ids[first:end]
         words = encoder.words[pieces].astype(F32) * encoder.word_scales[pieces, None]
-        states = normalised(encoder, 0, words + encoder.positions[: len(pieces)])
+        places = encoder.positions[: len(pieces)]
+        states = normalised(encoder, 0, words + places + encoder.types[types[first:end]])
         hidden = states * mix[0]
         for layer in range(encoder.layers):
             projected = linear(encoder, "query_key_value", layer, states)
@@ -173,3 +190,28 @@ def textbook_hidden(
             hidden = hidden + states * mix[layer + 1]
         found.append(hidden[:, : encoder.width])
     return np.concatenate(found)
+
+
+def labels_of(width: int, size: int, n_labels: int, seed: int = 0) -> QuantisedLabels:
+    """Random weights of labels."""
+    random = np.random.default_rng(seed)
+    shapes = {"labels.weight": (n_labels, size + 1, size + 1)}
+    for kind in ("heads", "modifiers"):
+        shapes |= {f"label_{kind}.weight": (size, width), f"label_{kind}.bias": (size,)}
+    return QuantisedLabels.of(
+        {name: random.normal(0, 0.2, shape).astype(F32) for name, shape in shapes.items()}
+    )
+
+
+def textbook_labels(
+    labels: QuantisedLabels, n_labels: int, heads: np.ndarray, starts: np.ndarray,
+    modifiers: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """As `QuantisedLabels.scores`, of states whose width is a multiple of 16."""
+    x, y = gelu(multiplied(labels.heads, heads)), gelu(multiplied(labels.modifiers, modifiers))
+    products = multiplied(labels.products, x)[:, : (y.shape[1] + 1) * n_labels]
+    products = products.reshape(len(x), -1, n_labels)[np.repeat(np.arange(len(x)), np.diff(starts))]
+    sums = products[:, -1]
+    for j in range(y.shape[1]):
+        sums = sums + y[:, j, None] * products[:, j]
+    return sums

@@ -31,7 +31,7 @@ SECONDS = 20
 MADE = {
     "Sentences", "ConllTable", "ConllColumns", "StringTable", "HigherPlan", "HigherOrderScores",
     "VectorStep", "SequenceModel", "SequenceTemplates", "Chains", "TextView",
-    "TextTokenizer", "Encoder",
+    "TextTokenizer", "Encoder", "ByteLabels",
 }  # fmt: skip
 ALSO_MADE = {
     "count_deps",

@@ -11,8 +11,16 @@ import pytest
 from gpuparse import array_file, native
 from gpuparse.errors import ModelError, ScoreError
 from gpuparse.scorers.encoder import quantised
-from gpuparse.scorers.encoder.quantised import FAMILIES, QuantisedEncoder
-from tests.encoders import arrays_of, config_of, encoder_of, sequences_of, textbook_hidden
+from gpuparse.scorers.encoder.quantised import FAMILIES, QuantisedEncoder, QuantisedLabels
+from tests.encoders import (
+    arrays_of,
+    config_of,
+    encoder_of,
+    labels_of,
+    sequences_of,
+    textbook_hidden,
+    textbook_labels,
+)
 from tests.test_native import ROOT, load_build
 from tests.test_native_numbers import found, value
 
@@ -41,11 +49,11 @@ def mix_of(encoder: QuantisedEncoder, layer: int | None = None) -> np.ndarray:
 def test_states_are_those_of_numpy(family, sizes):
     encoder = encoder_of(family=family, **sizes)
     lengths = [min(length, len(encoder.positions)) for length in LENGTHS]
-    ids, starts = sequences_of(encoder, lengths)
+    ids, types, starts = sequences_of(encoder, lengths)
     for mix in (mix_of(encoder), mix_of(encoder, -1), mix_of(encoder, 0)):
-        expected = textbook_hidden(encoder, ids, starts, mix)
+        expected = textbook_hidden(encoder, ids, types, starts, mix)
         assert np.abs(expected).max() > 0.05
-        assert (encoder.hidden(ids, starts, mix) == expected).all()
+        assert (encoder.hidden(ids, types, starts, mix) == expected).all()
 
 
 def test_the_largest_sums_are_exact():
@@ -62,9 +70,9 @@ def test_the_largest_sums_are_exact():
     arrays["encoder.layer.0.output.dense.weight"][3:] = 1
     encoder = QuantisedEncoder.of(config, arrays)
     assert set(np.unique(encoder.output)) == {-64, 64}
-    ids, starts = sequences_of(encoder, [2])
-    expected = textbook_hidden(encoder, ids, starts, mix_of(encoder, 1))
-    assert (encoder.hidden(ids, starts, mix_of(encoder, 1)) == expected).all()
+    ids, types, starts = sequences_of(encoder, [2])
+    expected = textbook_hidden(encoder, ids, types, starts, mix_of(encoder, 1))
+    assert (encoder.hidden(ids, types, starts, mix_of(encoder, 1)) == expected).all()
     assert 255 * 64 * width < 2**31
 
 
@@ -73,15 +81,15 @@ def test_states_do_not_depend_on_the_batch(threads):
     encoder = encoder_of()
     mix = mix_of(encoder)
     lengths = LENGTHS * 4
-    ids, starts = sequences_of(encoder, lengths)
-    states = encoder.hidden(ids, starts, mix, threads)
+    ids, types, starts = sequences_of(encoder, lengths)
+    states = encoder.hidden(ids, types, starts, mix, threads)
     order = np.random.default_rng(1).permutation(len(lengths))
     slices = [slice(starts[b], starts[b + 1]) for b in order]
-    reordered = np.concatenate([ids[each] for each in slices])
+    reordered = [np.concatenate([numbers[each] for each in slices]) for numbers in (ids, types)]
     ends = np.cumsum([0, *(lengths[b] for b in order)])
-    among = encoder.hidden(reordered, ends, mix, threads)
+    among = encoder.hidden(*reordered, ends, mix, threads)
     for b, each in enumerate(slices):
-        alone = encoder.hidden(ids[each], np.array([0, lengths[order[b]]]), mix)
+        alone = encoder.hidden(ids[each], types[each], np.array([0, lengths[order[b]]]), mix)
         assert alone.tobytes() == states[each].tobytes()
         assert alone.tobytes() == among[ends[b] : ends[b + 1]].tobytes()
 
@@ -103,10 +111,15 @@ def test_states_do_not_depend_on_instructions(level, tmp_path):
         pytest.skip(f"this processor lacks {march}")
     for sizes in ({}, {"hidden_size": 128, "num_attention_heads": 2, "intermediate_size": 300}):
         encoder = encoder_of(**sizes)
-        ids, starts = sequences_of(encoder, LENGTHS)
+        ids, types, starts = sequences_of(encoder, LENGTHS)
         states = np.empty((len(ids), encoder.width), np.float32)
-        other.encode_pieces(encoder, ids, starts, mix_of(encoder), states, None)
-        assert states.tobytes() == encoder.hidden(ids, starts, mix_of(encoder)).tobytes()
+        other.encode_pieces(encoder, ids, types, starts, mix_of(encoder), states, None)
+        assert states.tobytes() == encoder.hidden(ids, types, starts, mix_of(encoder)).tobytes()
+    labels, modifiers = labels_of(128, 20, 50), np.linspace(-1, 2, 384, dtype=np.float32)
+    given = modifiers.reshape(3, 128)[:2], np.array([0, 1, 3]), modifiers.reshape(3, 128)
+    scores = np.empty((3, 50), np.float32)
+    other.score_byte_labels(labels, *given, scores)
+    assert scores.tobytes() == labels.scores(50, *given).tobytes()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -123,14 +136,17 @@ def test_states_are_near_those_of_torch(family):
             parameter += 0.1 * torch.randn_like(parameter)
     arrays = {key: tensor.numpy() for key, tensor in model.state_dict().items()}
     encoder = QuantisedEncoder.of(config.to_dict(), arrays)
-    ids, starts = sequences_of(encoder, [7, 30, 1])
+    ids, types, starts = sequences_of(encoder, [7, 30, 1])
     ids[ids == config.pad_token_id] = 2
     for layer in range(encoder.layers + 1):
-        states = encoder.hidden(ids, starts, mix_of(encoder, layer))
+        states = encoder.hidden(ids, types, starts, mix_of(encoder, layer))
         for first, end in itertools.pairwise(starts):
-            pieces = torch.tensor(ids[first:end])[None].long()
+            pieces = {
+                name: torch.tensor(numbers[first:end])[None].long()
+                for name, numbers in (("input_ids", ids), ("token_type_ids", types))
+            }
             with torch.no_grad():
-                of_torch = model(input_ids=pieces, output_hidden_states=True).hidden_states[layer]
+                of_torch = model(**pieces, output_hidden_states=True).hidden_states[layer]
             expected = of_torch[0].numpy()
             error = np.linalg.norm(states[first:end] - expected) / np.linalg.norm(expected)
             assert 0 < error < 0.04
@@ -155,9 +171,12 @@ def test_a_stored_encoder_is_mapped_and_the_same(tmp_path):
         opened = array_file.opened(file, path, form=1, what="encoder")
         again = QuantisedEncoder.read(opened.facts, opened.arrays)
     assert again.output is opened.arrays["output"]
-    ids, starts = sequences_of(encoder, LENGTHS)
+    ids, types, starts = sequences_of(encoder, LENGTHS)
     mix = mix_of(encoder)
-    assert again.hidden(ids, starts, mix).tobytes() == encoder.hidden(ids, starts, mix).tobytes()
+    assert (
+        again.hidden(ids, types, starts, mix).tobytes()
+        == encoder.hidden(ids, types, starts, mix).tobytes()
+    )
 
 
 @pytest.mark.parametrize(
@@ -245,6 +264,7 @@ def test_stored_facts_are_checked(changes):
 @dataclass
 class Pieces:
     ids: np.ndarray
+    types: np.ndarray
     starts: np.ndarray
     mix: np.ndarray
 
@@ -256,6 +276,8 @@ class Pieces:
         ("ids", np.full(9, -1, np.int32), "from 0 to 49"),
         ("ids", np.zeros(9, np.int64), "int32"),
         ("ids", np.zeros((9, 1), np.int32), "int32"),
+        ("types", np.full(9, 2, np.int32), "types: numbers from 0 to 1"),
+        ("types", np.zeros(8, np.int32), "types: 9 are expected"),
         ("ids", np.zeros(18, np.int32)[::2], "contiguous"),
         ("starts", np.array([0, 4]), "ascend from 0 to 9"),
         ("starts", np.array([0, 7, 4, 9]), "ascend"),
@@ -268,7 +290,7 @@ class Pieces:
 )
 def test_pieces_are_checked(name, wrong, message):
     encoder = encoder_of()
-    pieces = Pieces(np.zeros(9, np.int32), np.array([0, 4, 9]), mix_of(encoder))
+    pieces = Pieces(*np.zeros((2, 9), np.int32), np.array([0, 4, 9]), mix_of(encoder))
     assert encoder.hidden(**vars(pieces)).shape == (9, 36)
     setattr(pieces, name, wrong)
     with pytest.raises(ScoreError, match=message):
@@ -278,7 +300,7 @@ def test_pieces_are_checked(name, wrong, message):
 def test_a_sequence_that_is_too_long_is_said():
     encoder = encoder_of(family="roberta")  # positions begin behind that of padding
     with pytest.raises(ScoreError, match="39 pieces, and the encoder reads at most 38"):
-        encoder.hidden(np.zeros(39, np.int32), np.array([0, 39]), mix_of(encoder))
+        encoder.hidden(*np.zeros((2, 39), np.int32), np.array([0, 39]), mix_of(encoder))
 
 
 def test_states_that_are_not_finite_are_said():
@@ -286,24 +308,70 @@ def test_states_that_are_not_finite_are_said():
     for name in ("norms", "output_scales", "intermediate_biases", "query_key_value_scales"):
         large = encoder._replace(**{name: np.full_like(getattr(encoder, name), 3e38)})
         with pytest.raises(ScoreError, match="not finite"):
-            large.hidden(np.arange(4, dtype=np.int32), np.array([0, 4]), mix_of(encoder))
+            large.hidden(*np.ones((2, 4), np.int32), np.array([0, 4]), mix_of(encoder))
 
 
 def test_nothing_gives_nothing():
     encoder = encoder_of()
     for starts in (np.zeros(1, np.int64), np.zeros(4, np.int64)):
         for threads in (1, 3):
-            states = encoder.hidden(np.zeros(0, np.int32), starts, mix_of(encoder), threads)
+            states = encoder.hidden(*np.zeros((2, 0), np.int32), starts, mix_of(encoder), threads)
             assert states.shape == (0, 36)
 
 
 def test_seconds_are_of_all_phases():
     encoder = encoder_of()
-    ids, starts = sequences_of(encoder, LENGTHS)
+    ids, types, starts = sequences_of(encoder, LENGTHS)
     states, seconds = np.empty((len(ids), 36), np.float32), np.zeros(6)
     for _ in range(3):
-        native.call("encode_pieces", encoder, ids, starts, mix_of(encoder), states, seconds)
+        native.call("encode_pieces", encoder, ids, types, starts, mix_of(encoder), states, seconds)
     assert (seconds > 0).all()
+
+
+@pytest.mark.parametrize(("size", "n_labels"), [(1, 1), (16, 50), (20, 7), (33, 32), (5, 200)])
+@pytest.mark.parametrize("width", [48, 36])
+def test_labels_are_those_of_numpy(width, size, n_labels):
+    labels = labels_of(width, size, n_labels)
+    random = np.random.default_rng(1)
+    counts = random.integers(0, 4, 70)
+    counts[5] = 40  # more than are computed at once
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    heads, modifiers = (random.normal(size=(n, width)).astype(np.float32) for n in (70, starts[-1]))
+    scores = labels.scores(n_labels, heads, starts, modifiers)
+    columns = [(0, 0), (0, -width % quantised.PANEL)]
+    wide = [np.pad(each, columns) for each in (heads, modifiers)]
+    assert scores.tobytes() == textbook_labels(labels, n_labels, wide[0], starts, wide[1]).tobytes()
+    assert scores.std() > 0.05
+    for threads in (2, 7):
+        again = labels.scores(n_labels, heads, starts, modifiers, threads)
+        assert again.tobytes() == scores.tobytes()
+    for head in (0, 5, 69):
+        arcs = slice(starts[head], starts[head + 1])
+        of_head = np.array([0, counts[head]])
+        alone = labels.scores(n_labels, heads[head : head + 1], of_head, modifiers[arcs])
+        assert alone.tobytes() == scores[arcs].tobytes()
+
+
+def test_labels_are_near_those_of_torch():
+    torch = pytest.importorskip("torch")
+    from gpuparse.scorers.encoder.network import Heads
+    from gpuparse.scorers.encoder.sizes import Sizes
+
+    torch.manual_seed(1)
+    heads = Heads(40, Sizes(8, 24, 12, {}, {})).eval()
+    torch.nn.init.normal_(heads.labels.weight, std=0.2)
+    labels = QuantisedLabels.of({n: p.detach().numpy() for n, p in heads.named_parameters()})
+    states = torch.randn(2, 30, 40)
+    with torch.inference_mode():
+        expected = heads.label_scores(*states).numpy()
+    found = labels.scores(12, states[0].numpy(), np.arange(31), states[1].numpy())
+    assert 0 < np.linalg.norm(found - expected) / np.linalg.norm(expected) < 0.04
+
+
+def test_labels_of_no_arcs():
+    scores = labels_of(16, 4, 3).scores(3, np.zeros((0, 16), np.float32), np.zeros(1, np.int64),
+                                        np.zeros((0, 16), np.float32))  # fmt: skip
+    assert scores.shape == (0, 3)
 
 
 def test_numbers_are_those_of_native_code():

@@ -5,7 +5,7 @@
 // A transformer with L layers of width d, whose linear layers have weights of 8 bits; see
 // gpuparse/scorers/encoder/quantised.py. D and F: the width and that of the inner layer, rounded up to a
 // multiple of 16; what lies beyond the width is 0. words (V, D), times word_scales (V,): embeddings of
-// pieces; positions (positions, D): those of positions, the first type of tokens added; norms
+// pieces; positions (positions, D): those of positions; types (T, D): those of types of pieces; norms
 // (2 L + 1, 2, D): factors and biases of the layer norms of the embeddings, of attention and of the inner
 // layer. Weights of a linear layer are (L, outputs / 16, inputs / 4, 64): panels of 16 outputs, which have
 // four inputs of each output side by side; scales and biases (L, outputs): of outputs. The outputs of
@@ -16,6 +16,7 @@ struct Encoder {
     i8_2 words;
     f32_1 word_scales;
     f32_2 positions;
+    f32_2 types;
     f32_3 norms;
     i8_4 query_key_value;
     f32_2 query_key_value_scales;
@@ -31,9 +32,31 @@ struct Encoder {
     f32_2 output_biases;
 };
 
-// Write hidden (pieces, d): of each piece of the sequences from starts[b] to starts[b + 1] the sum of its
+// types (pieces,): of each piece. Write hidden (pieces, d): of each piece of the sequences from starts[b] to starts[b + 1] the sum of its
 // states after the embeddings and after each layer, times mix (L + 1,). seconds: empty, or (6,), raised
 // by the seconds that embeddings, GELU and rounding to whole numbers, linear layers, attention, layer norms
 // and the sums of layers take.
-GPUPARSE(int64_t) encode_pieces(const Encoder* encoder, i32_1 ids, i64_1 starts, f32_1 mix,
-    out_f32_2 hidden, out_f64_1 seconds);
+GPUPARSE(int64_t) encode_pieces(const Encoder* encoder, i32_1 ids, i32_1 types, i64_1 starts,
+    f32_1 mix, out_f32_2 hidden, out_f64_1 seconds);
+
+// A linear layer with weights of 8 bits: weights (outputs / 16, inputs / 4, 64) in panels as those of
+// `Encoder`, scales and biases (outputs,).
+struct ByteLinear {
+    i8_3 weights;
+    f32_1 scales;
+    f32_1 biases;
+};
+
+// Scores of L labels. The layers make X and Y numbers of the states of heads and modifiers (D,), whose GELU
+// is read; products: of X numbers, with outputs j L + l, by which number j of Y is multiplied for label l, and
+// outputs Y L + l, which are added.
+struct ByteLabels {
+    const ByteLinear* heads;
+    const ByteLinear* modifiers;
+    const ByteLinear* products;
+};
+
+// Write scores (A, L) of the labels of arcs. heads (H, D): states, whose arcs are starts[h] to before
+// starts[h + 1]; modifiers (A, D).
+GPUPARSE(int64_t) score_byte_labels(const ByteLabels* labels, f32_2 heads, i64_1 starts, f32_2 modifiers,
+    out_f32_2 scores);

@@ -218,6 +218,22 @@ def test_tags_are_read(models, bits, capsys):
     check_trees(models.parse(model, models.forms, "--allow-missing"))
 
 
+@pytest.mark.parametrize("bits", [8, 16])
+def test_casings_are_learned(models, bits, tmp_path):
+    file = tmp_path / "capitals.conllu"
+    fields = [line.split("\t") for line in models.gold.decode().split("\n")]
+    for i, (word, *others) in enumerate(fields):
+        if len(others) == 9:
+            others[0] = ("tree", "I", "NATO", "Ada", "iPod")[i % 5]
+        fields[i] = [word, *others]
+    file.write_text("\n".join(map("\t".join, fields)))
+    keys = {"data__train": str(file), "weights__bits": bits}
+    model = models.model("bert", f"casings-of-{bits}-bits", **keys)
+    [scorer] = load_parser(model).scorers
+    vectors = scorer.arrays["casings"] if bits == 16 else scorer.quantised.types
+    assert (vectors != vectors[0]).any(1).tolist() == [False, True, True, True, True]
+
+
 @pytest.mark.parametrize("name", NUMBERS)
 def test_columns_can_be_switched_off(models, name):
     model = models.model("bert", f"without-{name}", **{SWITCHES[name]: False})

@@ -64,16 +64,19 @@ def by_hand(
     """
     import torch
 
-    from gpuparse.scorers.encoder.pieces import EncodedPieces, EncodedTreebank, Ragged
+    from gpuparse.scorers.encoder.pieces import EncodedPieces, EncodedTreebank, Ragged, casing_of
 
     [scorer] = model.scorers
     found = scorer.splitter.split(SENTENCE.split())
     pieces = [row.tolist() for row in np.split(found.values, found.starts[1:-1])]
     if left_out:
         pieces[left_out - 1] = [MASK] * len(pieces[left_out - 1])
+    casings = np.array([casing_of(form) for form in SENTENCE.split()], np.int32)
+    if left_out:
+        casings[left_out - 1] = 0
     given = {name: np.array(numbers) for name, numbers in (tags or {}).items()}
     whole = EncodedTreebank(
-        Ragged.of(pieces), np.arange(N), np.array([0, N]), scorer.splitter, given
+        Ragged.of(pieces), casings, np.arange(N), np.array([0, N]), scorer.splitter, given
     )
     batch = EncodedPieces(whole, np.array([0]), np.array([N]))
     part = scorer.part(scorer.send(batch, torch.device("cpu")), batch)

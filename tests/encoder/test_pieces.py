@@ -19,6 +19,7 @@ from gpuparse.scorers.encoder.pieces import (
     EncodedTreebank,
     Ragged,
     Splitter,
+    casing_of,
     of_words,
 )
 from tests.tiny_encoders import FAMILIES, _tokenizer
@@ -54,19 +55,37 @@ def check_windows(whole: EncodedTreebank, sentences: list[int]) -> None:
         window = found.ids[start:end].tolist()
         assert window[: len(splitter.prefix)] == splitter.prefix
         assert window[len(window) - len(splitter.suffix) :] == splitter.suffix
-    tokens, pieces = whole.word_tokens, {}
+    assert len(found.casings) == len(found.ids)
+    tokens, pieces, casings = whole.word_tokens, {}, {}
     for s in sentences:
         for word in range(whole.word_starts[s], whole.word_starts[s + 1]):
             of_form = slice(*whole.forms.starts[whole.words[word] : whole.words[word] + 2])
             pieces[int(tokens[word])] = whole.forms.values[of_form].tolist()
+            casings[int(tokens[word])] = int(whole.casings[whole.words[word]])
     assert sorted(found.tokens.tolist()) == sorted(pieces)
     for token, first, count in zip(found.tokens, found.firsts, found.counts, strict=True):
         assert found.ids[first : first + count].tolist() == pieces[int(token)]
+        assert (found.casings[first : first + count] == casings[int(token)]).all()
         ends = np.searchsorted(found.starts, [first, first + count - 1], "right")
         assert ends[0] == ends[1]  # of one window
     roots = [int(whole.word_starts[s]) + 2 * s for s in sentences]
     assert sorted(found.root_tokens.tolist()) == sorted(roots)
     assert (found.ids[found.roots] == splitter.prefix[0]).all()
+    assert not found.casings[found.roots].any()
+
+
+@pytest.mark.parametrize(
+    ("casing", "forms"),
+    [
+        (0, ["rose", "été", "1990", "...", "東京", "ß", "3d", "'s"]),
+        (1, ["I", "A.", "É", "4B"]),
+        (2, ["NATO", "U.S.", "ÉTÉ", "A4B", "AΩ"]),
+        (3, ["Rose", "Été", "St.", "Ω-ray", "Əli"]),
+        (4, ["McDonald", "O'Neil", "iPhone", "l'Europe", "GmbH", "3Com"]),
+    ],
+)
+def test_casings(casing, forms):
+    assert [casing_of(form) for form in forms] == [casing] * len(forms)
 
 
 def test_each_form_is_split_once(splitter, monkeypatch):
@@ -467,7 +486,7 @@ def test_pieces_that_the_encoder_does_not_know(n_pieces):
 
 @pytest.mark.parametrize("n_words", [5, 200])
 def test_masks_replace_the_pieces_of_a_word_that_is_left_out(splitter, n_words):
-    sentences = [["dog"], [("ab", "c", "xyzw")[i % 3] for i in range(n_words)]]
+    sentences = [["dog"], [("Ab", "c", "xyzw")[i % 3] for i in range(n_words)]]
     whole = encoded_of(splitter, sentences)
     one = EncodedPieces.all_of(whole).select(np.array([1]))
     wanted = np.array([0, 3, n_words])
@@ -488,6 +507,7 @@ def test_masks_replace_the_pieces_of_a_word_that_is_left_out(splitter, n_words):
             assert windows.counts[counted].sum() == len(form.values)
             first = int(windows.firsts[counted].sum())
             assert masked[first : first + len(form.values)].all()
+            assert np.array_equal(windows.casings, np.where(masked, 0, kept.casings))
             check_windows(made, [s])
             # A word in two windows is masked in both.
             assert masked.sum() in (len(form.values), 2 * len(form.values))

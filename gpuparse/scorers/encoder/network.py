@@ -14,7 +14,7 @@ from gpuparse.array_file import below
 from gpuparse.data.batch import Encoded
 from gpuparse.errors import ModelError, one_line
 from gpuparse.extras import require
-from gpuparse.scorers.encoder.pieces import EncodedTreebank, Windows, ranges
+from gpuparse.scorers.encoder.pieces import CASINGS, EncodedTreebank, Windows, ranges
 from gpuparse.scorers.encoder.sizes import Sizes
 
 WORDS = 4096  # whose columns are read at once
@@ -25,9 +25,10 @@ POOLERS: dict[str, dict[str, Any]] = {
 
 
 class PieceTensors(NamedTuple):
-    """Windows as tensors; `ids` and `mask` are padded, (V, L)."""
+    """Windows as tensors; `ids`, `casings` and `mask` are padded, (V, L)."""
 
     ids: Tensor
+    casings: Tensor
     mask: Tensor
     pieces: Tensor  # (P',) places in the flat padded ids of the pieces of kept words
     words: Tensor  # (P',) the word of each of these pieces
@@ -42,7 +43,9 @@ def batch_of(windows: Windows, pad: int, device: torch.device) -> PieceTensors:
     rows = np.repeat(np.arange(len(lengths)), lengths)
     shift = rows * longest - windows.starts[rows]  # of flat places, by padding
     ids = np.full(len(lengths) * longest, pad, np.int64)
-    ids[np.arange(len(rows)) + shift] = windows.ids
+    casings = np.zeros(len(ids), np.int64)
+    places = np.arange(len(rows)) + shift
+    ids[places], casings[places] = windows.ids, windows.casings
     mask = np.arange(longest) < lengths[:, None]
     pieces = ranges(windows.firsts, windows.firsts + windows.counts)
     words = np.repeat(np.arange(len(windows.counts)), windows.counts)
@@ -50,9 +53,10 @@ def batch_of(windows: Windows, pad: int, device: torch.device) -> PieceTensors:
     def there(array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(device)
 
+    shape = len(lengths), longest
     return PieceTensors(
-        there(ids.reshape(len(lengths), longest)), there(mask), there(pieces + shift[pieces]),
-        there(words), there(windows.counts.astype(np.float32)),
+        there(ids.reshape(shape)), there(casings.reshape(shape)), there(mask),
+        there(pieces + shift[pieces]), there(words), there(windows.counts.astype(np.float32)),
         there(windows.roots + shift[windows.roots]),
     )  # fmt: skip
 
@@ -193,7 +197,7 @@ class Heads(nn.Module):
 
 
 class Network(nn.Module):
-    """A transformer, the mix of its layers, and the heads.
+    """A transformer, what is added to the embeddings of pieces, the mix of layers, and the heads.
 
     Args:
         body: of the package `transformers`. pad: the id of padding.
@@ -207,6 +211,7 @@ class Network(nn.Module):
         self.mix = nn.Parameter(torch.zeros(layers))
         with torch.no_grad():
             self.mix[-1] = 3.0  # nearly the last layer alone
+        self.casings = nn.Parameter(torch.zeros(CASINGS, int(body.config.hidden_size)))
 
     def hidden(self, batch: PieceTensors, tags: Mapping[str, np.ndarray]) -> tuple[Tensor, Tensor]:
         """Hidden states of words (K, width) and of roots (S, width): means over their pieces.
@@ -215,9 +220,11 @@ class Network(nn.Module):
         """
         is_coarse = self.precision != "float32"
         with torch.autocast(batch.ids.device.type, torch.bfloat16, enabled=is_coarse):
+            embeddings = self.body.get_input_embeddings()(batch.ids) + self.casings[batch.casings]
             out = self.body(
-                input_ids=batch.ids, attention_mask=batch.mask.long(), output_hidden_states=True
-            )
+                inputs_embeds=embeddings, attention_mask=batch.mask.long(),
+                output_hidden_states=True,
+            )  # fmt: skip
         layers = zip(self.mix.softmax(0), out.hidden_states, strict=True)
         mixed = sum(share * layer.float() for share, layer in layers)
         flat = mixed.flatten(0, 1)
@@ -316,7 +323,8 @@ def network_of(
     body = body_of(config, {name: array.shape for name, array in own.items()})
     _load(body, own, device)
     network = Network(body, int(config.get("pad_token_id") or 0), heads, precision)
-    network.mix.data = torch.from_numpy(np.array(arrays["mix"], np.float32))
+    for name in ("mix", "casings"):
+        getattr(network, name).data = torch.from_numpy(np.array(arrays[name], np.float32))
     return network.to(device).eval()
 
 

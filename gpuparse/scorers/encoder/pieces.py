@@ -24,6 +24,7 @@ from gpuparse.scorers.encoder import tokenizer_json
 
 FORM = 1
 MAX_PIECES = 16  # of a word; the others are not read
+CASINGS = 5  # see `casing_of`
 _LONGEST_FORM = 1_000  # characters; those after them are not read
 MAX_WINDOW = 512  # pieces, whatever more an encoder can read
 
@@ -65,12 +66,13 @@ class Ragged:
 class Windows(NamedTuple):
     """Pieces of windows (P,), each with its special pieces: starts (V + 1,).
 
-    firsts, counts: (K,) int64 the first piece of each kept word, and how many it has. tokens: (K,)
-    its token index. roots, root_tokens: the first piece of windows that begin a sentence, and the
-    token of its root.
+    casings: (P,) int32, of the words of pieces; 0 of special pieces. firsts, counts: (K,) int64
+    the first piece of each kept word, and how many it has. tokens: (K,) its token index. roots,
+    root_tokens: the first piece of windows that begin a sentence, and the token of its root.
     """
 
     ids: np.ndarray
+    casings: np.ndarray
     starts: np.ndarray
     firsts: np.ndarray
     counts: np.ndarray
@@ -201,11 +203,13 @@ def _mark_beginnings(part: Any) -> None:
 class EncodedTreebank:
     """All sentences of a treebank, as an encoder reads them.
 
-    words: (W,) numbers of `forms`. word_starts: (S + 1,). tags: (W,) of each column that is read.
-    hidden: what a device has computed of them, so that several searches share one pass.
+    forms: the pieces of each distinct form. casings: (F,) int32, of each form. words: (W,) numbers
+    of forms. word_starts: (S + 1,). tags: (W,) of each column that is read. hidden: what a
+    device has computed of them, so that several searches share one pass.
     """
 
     forms: Ragged
+    casings: np.ndarray
     words: np.ndarray
     word_starts: np.ndarray
     splitter: Splitter
@@ -271,7 +275,10 @@ class EncodedTreebank:
         starts = ends + (before + after) * np.arange(len(ends))
         ids = np.empty(int(starts[-1]), np.int32)
         window_of = np.repeat(np.arange(len(spans)), np.diff(ends))
-        ids[np.arange(len(window_of)) + (before + after) * window_of + before] = pieces_of.values
+        places = np.arange(len(window_of)) + (before + after) * window_of + before
+        ids[places] = pieces_of.values
+        casings = np.zeros(len(ids), np.int32)
+        casings[places] = np.repeat(self.casings[self.words[words]], pieces_of.lengths)
         for i, piece in enumerate(self.splitter.prefix):
             ids[starts[:-1] + i] = piece
         for i, piece in enumerate(self.splitter.suffix):
@@ -282,7 +289,7 @@ class EncodedTreebank:
         tokens = words + 2 * numbers[of_word] + 1
         begins = firsts_read == self.word_starts[numbers]
         return Windows(
-            ids, starts, firsts[is_kept], pieces_of.lengths[is_kept], tokens[is_kept],
+            ids, casings, starts, firsts[is_kept], pieces_of.lengths[is_kept], tokens[is_kept],
             starts[:-1][begins], firsts_read[begins] + 2 * numbers[begins],
         )  # fmt: skip
 
@@ -303,6 +310,20 @@ class EncodedTreebank:
         borders += [(one[1] + two[0]) // 2 for one, two in pairwise(windows)]
         kept = zip(borders, [*borders[1:], last], strict=True)
         return [(*read, *keep) for read, keep in zip(windows, kept, strict=True)]
+
+
+def casing_of(form: str) -> int:
+    """How a form is written: 0, without capital letters; 1, with a capital letter that is its only
+    letter; 2, with capital letters alone; 3, with one at the beginning alone; 4, with others.
+
+    Many encoders read all letters as small ones; names are then like other words to them.
+    """
+    small = form.lower()
+    if form == small:
+        return 0
+    if form == form.upper():
+        return 1 if sum(map(str.isalpha, form)) == 1 else 2
+    return 3 if form[1:] == small[1:] else 4
 
 
 def ranges(firsts: np.ndarray, lasts: np.ndarray) -> np.ndarray:
@@ -335,8 +356,9 @@ class EncodedPieces:
         tags: Mapping[str, np.ndarray] | None = None,
     ) -> EncodedPieces:  # fmt: skip
         """Sentences of forms; words: (W,) numbers of names."""
-        whole = EncodedTreebank(splitter.split(names), words, word_starts, splitter, tags or {})
-        return cls.all_of(whole)
+        casings = np.fromiter(map(casing_of, names), np.int32, len(names))
+        forms = splitter.split(names)
+        return cls.all_of(EncodedTreebank(forms, casings, words, word_starts, splitter, tags or {}))
 
     @classmethod
     def all_of(cls, whole: EncodedTreebank) -> EncodedPieces:
@@ -370,6 +392,8 @@ class EncodedPieces:
         first = int(np.searchsorted(self.whole.word_tokens, start + 1))
         own, splitter = slice(first, first + n), self.whole.splitter
         forms = self.whole.forms[self.whole.words[own]]
+        casings = self.whole.casings[self.whole.words[own]]
+        casings = np.concatenate([casings, np.zeros(len(splitter.masks), np.int32)])
         n_pieces = int(forms.starts[-1]) + len(splitter.prefix) + len(splitter.suffix)
         n_at_once = max(1, most // n_pieces)
         for some in np.split(words, range(n_at_once, len(words), n_at_once)):
@@ -382,6 +406,7 @@ class EncodedPieces:
                 of_some[place] = 0
                 tags[name] = of_some.reshape(-1)
             starts = n * np.arange(len(some) + 1)
+            given = forms + splitter.masks
             yield EncodedPieces.all_of(
-                EncodedTreebank(forms + splitter.masks, rows.reshape(-1), starts, splitter, tags)
+                EncodedTreebank(given, casings, rows.reshape(-1), starts, splitter, tags)
             )

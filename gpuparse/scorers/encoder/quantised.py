@@ -44,7 +44,7 @@ class QuantisedEncoder(NamedTuple):
 
     width: d. heads: of attention. epsilon: of layer norms.
     words: (V, D) int8, times word_scales (V,): embeddings of pieces.
-    positions: (positions, D) float32, of pieces from the first one on; the type of tokens is added.
+    positions: (positions, D) float32, of pieces from the first one on. types: (T, D) float32.
     norms: (2 L + 1, 2, D) float32, factors and biases.
     query_key_value, ...: (L, outputs / 16, inputs / 4, 64) int8. Scales and biases: (L, outputs)
         float32. Queries are divided by the root of their size.
@@ -56,6 +56,7 @@ class QuantisedEncoder(NamedTuple):
     words: np.ndarray
     word_scales: np.ndarray
     positions: np.ndarray
+    types: np.ndarray
     norms: np.ndarray
     query_key_value: np.ndarray
     query_key_value_scales: np.ndarray
@@ -71,13 +72,18 @@ class QuantisedEncoder(NamedTuple):
     output_biases: np.ndarray
 
     @classmethod
-    def of(cls, config: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> "QuantisedEncoder":
+    def of(
+        cls, config: Mapping[str, Any], arrays: Mapping[str, np.ndarray],
+        casings: np.ndarray | None = None,
+    ) -> "QuantisedEncoder":  # fmt: skip
         """Round the weights of a model.
 
         Args:
             config: of transformers, as in config.json.
             arrays: float32 or float16, by the names of the `state_dict` of a BertModel,
                 RobertaModel or XLMRobertaModel; more than those of the body may be there.
+            casings: (T, d), which are added to the first type of tokens and give all types; None:
+                the types are those of the model.
         Raises: ModelError: another family or form, an array is missing, of another shape, or not
             finite.
         """
@@ -87,6 +93,7 @@ class QuantisedEncoder(NamedTuple):
         words = taken.matrix("embeddings.word_embeddings.weight", sizes.pieces, sizes.width)
         places = taken.matrix("embeddings.position_embeddings.weight", sizes.positions, sizes.width)
         types = taken.matrix("embeddings.token_type_embeddings.weight", sizes.types, sizes.width)
+        types = types if casings is None else types[0] + casings
         whole, word_scales = _rounded(words, np.abs(words).max(axis=1) / np.float32(_MOST_OF_WORDS))
         norms = [taken.norm("embeddings.LayerNorm")]
         found: dict[str, list[np.ndarray]] = {}
@@ -106,7 +113,8 @@ class QuantisedEncoder(NamedTuple):
             sizes.epsilon,
             _padded(whole, columns=padded),
             word_scales,
-            _padded(places[sizes.first_position :] + types[0], columns=padded),
+            _padded(places[sizes.first_position :], columns=padded),
+            _padded(types, columns=padded),
             np.stack(norms),
             **{name: np.stack(of_layers) for name, of_layers in found.items()},
         )
@@ -143,18 +151,20 @@ class QuantisedEncoder(NamedTuple):
         return len(self.query_key_value)
 
     def hidden(
-        self, ids: np.ndarray, starts: np.ndarray, mix: np.ndarray, threads: int = 1
-    ) -> np.ndarray:
+        self, ids: np.ndarray, types: np.ndarray, starts: np.ndarray, mix: np.ndarray,
+        threads: int = 1,
+    ) -> np.ndarray:  # fmt: skip
         """Weighted sums of the states of pieces.
 
         Args:
             ids: (P,) int32, pieces with those that begin and end a sequence; no padding.
+            types: (P,) int32, of each piece.
             starts: (B + 1,) int64, from 0 to P: sequence b has pieces starts[b] to starts[b + 1].
             mix: (L + 1,) float32, the weights of the states after the embeddings and each layer.
         Returns: (P, d) float32.
         Raises: ScoreError: an argument is not as it should be, or states are not finite.
         """
-        self._check_pieces(ids, starts, mix)
+        self._check_pieces(ids, types, starts, mix)
         hidden = np.empty((len(ids), self.width), np.float32)
         encoder = native.struct("Encoder", self)
 
@@ -162,8 +172,8 @@ class QuantisedEncoder(NamedTuple):
             of_part = starts[part[0] : part[1] + 1]
             pieces = slice(of_part[0], of_part[-1])
             native.call(
-                "encode_pieces", encoder, ids[pieces], of_part - of_part[0], mix, hidden[pieces],
-                _NO_SECONDS,
+                "encode_pieces", encoder, ids[pieces], types[pieces], of_part - of_part[0], mix,
+                hidden[pieces], _NO_SECONDS,
             )  # fmt: skip
 
         list(mapped(encode, _parts(starts, threads), threads))
@@ -171,10 +181,13 @@ class QuantisedEncoder(NamedTuple):
             raise ScoreError("states of the encoder are not finite: its weights are too large")
         return hidden
 
-    def _check_pieces(self, ids: np.ndarray, starts: np.ndarray, mix: np.ndarray) -> None:
+    def _check_pieces(
+        self, ids: np.ndarray, types: np.ndarray, starts: np.ndarray, mix: np.ndarray
+    ) -> None:
         """Raise ScoreError unless the arguments of `hidden` are as they should be."""
         for name, array, dtype in (
-            ("ids", ids, np.int32), ("starts", starts, np.int64), ("mix", mix, np.float32),
+            ("ids", ids, np.int32), ("types", types, np.int32), ("starts", starts, np.int64),
+            ("mix", mix, np.float32),
         ):  # fmt: skip
             if array.dtype != dtype or array.ndim != 1 or not array.flags.c_contiguous:
                 raise ScoreError(f"{name}: a contiguous row of {np.dtype(dtype)} is expected")
@@ -186,8 +199,11 @@ class QuantisedEncoder(NamedTuple):
                 f"a sequence has {lengths.max():,} pieces, and the encoder reads at most"
                 f" {len(self.positions):,}"
             )
-        if len(ids) and not (ids.min() >= 0 and ids.max() < len(self.words)):
-            raise ScoreError(f"ids: numbers from 0 to {len(self.words) - 1} are expected")
+        if len(types) != len(ids):
+            raise ScoreError(f"types: {len(ids)} are expected, one of each piece")
+        for name, numbers, table in (("ids", ids, self.words), ("types", types, self.types)):
+            if len(ids) and not (numbers.min() >= 0 and numbers.max() < len(table)):
+                raise ScoreError(f"{name}: numbers from 0 to {len(table) - 1} are expected")
         if len(mix) != self.layers + 1 or not np.isfinite(mix).all():
             raise ScoreError(f"mix: {self.layers + 1} finite numbers are expected")
 
@@ -273,20 +289,89 @@ class _Taken(NamedTuple):
         both = [self.take(f"{name}.{kind}", self.sizes.width) for kind in ("weight", "bias")]
         return _padded(np.stack(both), columns=_rounded_up(self.sizes.width))
 
-    def linear(
-        self, name: str, outputs: int, inputs: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Panels, scales and biases of a linear layer."""
-        given = self.take(f"{name}.weight", outputs, inputs)
-        pairs = np.abs(_padded(given, columns=_rounded_up(inputs))).reshape(outputs, -1, 2)
-        weights, scales = _rounded(given, pairs.sum(axis=2).max(axis=1) / (_MOST_OF_PAIRS - 1))
-        biases = self.take(f"{name}.bias", outputs)
+    def linear(self, name: str, outputs: int, inputs: int) -> "ByteLinear":
+        """A linear layer."""
+        weights = self.take(f"{name}.weight", outputs, inputs)
+        layer = ByteLinear.of(weights, self.take(f"{name}.bias", outputs))
         if name.endswith("query"):  # scores of attention are divided so
             root = np.float32(np.sqrt(self.sizes.width // self.sizes.heads))
-            scales, biases = scales / root, biases / root
-        rows, columns = _rounded_up(outputs), _rounded_up(inputs)
+            return layer._replace(scales=layer.scales / root, biases=layer.biases / root)
+        return layer
+
+
+class ByteLinear(NamedTuple):
+    """A linear layer; the struct `ByteLinear` of native/api/encoder.h.
+
+    weights: (outputs / 16, inputs / 4, 64) int8. scales, biases: (outputs,) float32. Sizes are
+    those of the layer, rounded up to multiples of 16.
+    """
+
+    weights: np.ndarray
+    scales: np.ndarray
+    biases: np.ndarray
+
+    @classmethod
+    def of(cls, weights: np.ndarray, biases: np.ndarray) -> "ByteLinear":
+        """Round weights (outputs, inputs), float32."""
+        rows, columns = map(_rounded_up, weights.shape)
+        pairs = np.abs(_padded(weights, columns=columns)).reshape(len(weights), -1, 2)
+        whole, scales = _rounded(weights, pairs.sum(axis=2).max(axis=1) / (_MOST_OF_PAIRS - 1))
         both = _padded(np.stack([scales, biases]), columns=rows)
-        return as_panels(_padded(weights, rows=rows, columns=columns)), both[0], both[1]
+        return cls(as_panels(_padded(whole, rows=rows, columns=columns)), both[0], both[1])
+
+
+class QuantisedLabels(NamedTuple):
+    """Biaffine scores of L labels with weights of 8 bits; the struct `ByteLabels` of native code.
+
+    heads, modifiers: layers from hidden states to vectors of X and Y numbers. products: of a head's
+    vector, with outputs j L + l, by which number j of the modifier's is multiplied, and Y L + l.
+    """
+
+    heads: ByteLinear
+    modifiers: ByteLinear
+    products: ByteLinear
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, np.ndarray]) -> "QuantisedLabels":
+        """Round the weights of `Heads` for labels, by their names there."""
+        given = {name: array.astype(np.float32) for name, array in arrays.items()}
+        heads, modifiers = (
+            ByteLinear.of(given[f"label_{kind}.weight"], given[f"label_{kind}.bias"])
+            for kind in ("heads", "modifiers")
+        )
+        weights = given["labels.weight"]  # (L, X + 1, Y + 1), of vectors with a 1 at the end
+        of_numbers = np.zeros((len(modifiers.scales) + 1, *weights.shape[:2]), np.float32)
+        of_numbers[: weights.shape[2] - 1] = weights[:, :, :-1].transpose(2, 0, 1)
+        of_numbers[-1] = weights[:, :, -1]
+        rows = of_numbers.reshape(-1, weights.shape[1])
+        return cls(heads, modifiers, ByteLinear.of(rows[:, :-1], rows[:, -1]))
+
+    def scores(
+        self, n_labels: int, heads: np.ndarray, starts: np.ndarray, modifiers: np.ndarray,
+        threads: int = 1,
+    ) -> np.ndarray:  # fmt: skip
+        """Scores of all labels of arcs, the same in any batch and number of threads.
+
+        Args: heads: (H, d) float32, hidden states. starts: (H + 1,) int64: the arcs of head h are
+            starts[h] to before starts[h + 1]. modifiers: (A, d) float32, of arcs.
+        Returns: (A, n_labels) float32.
+        """
+        columns = _rounded_up(heads.shape[1])
+        if columns > heads.shape[1]:
+            heads, modifiers = (_padded(each, columns=columns) for each in (heads, modifiers))
+        found = np.empty((len(modifiers), n_labels), np.float32)
+        labels = native.struct("ByteLabels", self)
+
+        def score(part: tuple[int, int]) -> None:
+            first, end = part
+            arcs, of_part = slice(starts[first], starts[end]), starts[first : end + 1]
+            native.call(
+                "score_byte_labels", labels, heads[first:end], of_part - of_part[0],
+                modifiers[arcs], found[arcs],
+            )  # fmt: skip
+
+        list(mapped(score, _parts(starts, threads), threads))
+        return found
 
 
 def as_panels(weights: np.ndarray) -> np.ndarray:
@@ -330,6 +415,7 @@ def _check(encoder: QuantisedEncoder) -> None:
         "words": (len(encoder.words), padded),
         "word_scales": (len(encoder.words),),
         "positions": (len(encoder.positions), padded),
+        "types": (len(encoder.types), padded),
         "norms": (2 * layers + 1, 2, padded),
     }
     sizes = {"width": padded, "inner": inner}

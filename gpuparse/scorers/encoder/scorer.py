@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from gpuparse.array_file import below
 from gpuparse.cached import cached_property
 from gpuparse.data.batch import Encoded
 from gpuparse.data.tag_columns import UPOS, Column, read_column
@@ -17,7 +18,7 @@ from gpuparse.errors import ConfigError
 from gpuparse.evaluation.reliability import LEAST
 from gpuparse.scorers.encoder.columns import NUMBERS, Values
 from gpuparse.scorers.encoder.pieces import EncodedPieces, Splitter, Windows
-from gpuparse.scorers.encoder.quantised import QuantisedEncoder
+from gpuparse.scorers.encoder.quantised import QuantisedEncoder, QuantisedLabels
 from gpuparse.scorers.encoder.sizes import Sizes
 from gpuparse.scorers.scorer import Scorer
 from gpuparse.scorers.sizes import PartSize, sentence_cells
@@ -54,8 +55,8 @@ class EncoderScorer:
     Args:
         config: that of the transformer, as the package `transformers` writes it.
         splitter: of words into pieces.
-        arrays: float32 or float16, by the names of `Network`; those of the transformer are absent
-            if it is quantised.
+        arrays: float32 or float16, by the names of `Network`; those of the transformer and of
+            casings are absent if it is quantised.
         quantised: the transformer with weights of 8 bits, which native code computes.
         values: of the columns that are filled. tags: of each column that is read, the values.
         n_labels: of the parser.
@@ -190,7 +191,9 @@ class EncoderScorer:
     def _quantised_states(self, windows: Windows, threads: int) -> tuple[np.ndarray, np.ndarray]:
         """The hidden states of the words and roots of windows: means over pieces."""
         assert self.quantised is not None
-        states = self.quantised.hidden(windows.ids, windows.starts, self._mix, threads)
+        states = self.quantised.hidden(
+            windows.ids, windows.casings, windows.starts, self._mix, threads
+        )
         words = states[windows.firsts]
         for place in range(1, int(windows.counts.max(initial=0))):
             some = np.flatnonzero(windows.counts > place)
@@ -224,9 +227,34 @@ class EncoderScorer:
     ) -> Tensor:
         """(A, L) the scores of all labels of some arcs."""
         b, h, m = arcs
-        own = self.on_device(part.hidden.device)[0]
-        found = whole_parts(own.label_scores(part.hidden[b, h], part.hidden[b, m]))
+        if self.quantised is None:
+            own = self.on_device(part.hidden.device)[0]
+            found = own.label_scores(part.hidden[b, h], part.hidden[b, m])
+        else:
+            found = self._quantised_labels(part.hidden, arcs)
+        found = whole_parts(found)
         return found if before is None else before + found
+
+    def _quantised_labels(self, hidden: Tensor, arcs: Arcs) -> Tensor:
+        """(A, L) float32, in nats."""
+        import torch
+
+        b, h, m = arcs
+        nodes = b * hidden.shape[1] + h
+        order = nodes.argsort(stable=True)
+        heads, counts = nodes[order].unique_consecutive(return_counts=True)
+        starts = np.concatenate([[0], np.cumsum(counts.numpy())])
+        scores = self._label_layers.scores(
+            self.n_labels, hidden.flatten(0, 1)[heads].numpy(), starts,
+            hidden[b[order], m[order]].numpy(), torch.get_num_threads(),
+        )  # fmt: skip
+        found = torch.empty(len(b), self.n_labels)
+        found[order] = torch.from_numpy(scores)
+        return found
+
+    @cached_property
+    def _label_layers(self) -> QuantisedLabels:
+        return QuantisedLabels.of(below(self.arrays, "heads"))
 
     def without_words(self, encoded: Encoded, words: np.ndarray) -> Iterator[EncodedPieces]:
         """See `gpuparse.scorers.scorer.ReadsWholes`."""

@@ -12,7 +12,7 @@ from gpuparse.data.columns import is_value
 from gpuparse.errors import ModelError
 from gpuparse.limits import MAX_LABELS, MAX_TAG
 from gpuparse.scorers.encoder.columns import NUMBERS, Values
-from gpuparse.scorers.encoder.pieces import MAX_WINDOW, Splitter
+from gpuparse.scorers.encoder.pieces import CASINGS, MAX_WINDOW, Splitter
 from gpuparse.scorers.encoder.quantised import FAMILIES as QUANTISED_FAMILIES
 from gpuparse.scorers.encoder.quantised import QuantisedEncoder
 from gpuparse.scorers.encoder.scorer import PRECISIONS, TAG_SCALE, EncoderScorer
@@ -143,9 +143,10 @@ def read(
 
 def _check_quantised(quantised: QuantisedEncoder, config: Mapping[str, Any]) -> None:
     """Refuse weights of 8 bits that are not those of the config."""
-    given = quantised.width, quantised.layers, len(quantised.words), len(quantised.positions)
+    given = quantised.width, quantised.layers, len(quantised.words)
     sizes = tuple(config[name] for name in ("hidden_size", "num_hidden_layers", "vocab_size"))
-    if given != (*sizes, _positions(config)):
+    rows = len(quantised.positions), len(quantised.types)
+    if (*given, *rows) != (*sizes, _positions(config), CASINGS):
         raise ValueError("the weights of 8 bits are not those of the config")
     if config.get("model_type") not in QUANTISED_FAMILIES:
         raise ValueError("a family without weights of 8 bits")
@@ -156,6 +157,8 @@ def _check_heads(scorer: EncoderScorer) -> None:
     sizes, width = scorer.sizes, scorer.width
     n_layers = scorer.config["num_hidden_layers"]
     shapes: dict[str, tuple[int, ...]] = {"mix": (n_layers + 1,), TAG_SCALE: (1,)}
+    if scorer.quantised is None:
+        shapes["casings"] = (CASINGS, width)
     linear = {"arc_heads": sizes.arcs, "arc_modifiers": sizes.arcs}
     shapes["heads.arcs.weight"] = (1, sizes.arcs + 1, sizes.arcs)
     if sizes.n_labels:

@@ -111,7 +111,9 @@ class EncoderTrainer(StagesTrainer):
         arrays = self._stage.arrays() | {TAG_SCALE: np.ones(1, np.float32)}
         quantised = None
         if bits == 8:
-            quantised = QuantisedEncoder.of(self._pretrained.config, below(arrays, "body"))
+            quantised = QuantisedEncoder.of(
+                self._pretrained.config, below(arrays, "body"), arrays.pop("casings")
+            )
             arrays = {name: a for name, a in arrays.items() if not name.startswith("body.")}
         scorer = EncoderScorer(
             config=self._pretrained.config, splitter=self._pretrained.splitter,
