@@ -598,7 +598,15 @@ class EncoderConfig:
         " word; `conditional`, -ln of that of the gold tree; `hinge`, how much a wrong tree scores"
         " above the gold tree.",
     )
-    epochs: int = _key(8, "integer", "Passes over the training treebank.", low=1, high=10_000)
+    epochs: int | str = _key(
+        "auto",
+        "integer",
+        "Passes over the training treebank; `auto`: 9, or up to 30 of small treebanks, so"
+        " that there are 1,500 steps.",
+        low=1,
+        high=10_000,
+        auto=True,
+    )
     batch_pieces: int = _key(
         400, "integer", "Pieces of words of one step, padding included.", low=16, high=1 << 24
     )

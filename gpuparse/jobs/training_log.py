@@ -26,7 +26,7 @@ _ARC_TEMPLATE = 0.5  # of an epoch of the first order, for each template
 _ARCS = {1: 0.0, 2: 30.0, 3: 400.0}  # of an epoch, by the order of the decoder
 _JOINT = 50.0  # more, where labels are found with the trees
 _LABELS = 4.0
-_ENCODER = 5000.0
+_ENCODER, _EPOCHS_OF_ENCODER = 3000.0, 9
 _HELD_OUT = 0.3  # of the sentences are learned from by the second parser
 
 
@@ -47,7 +47,8 @@ def expected_costs(config: RunConfig, arcs: TemplateSet, threads: int) -> dict[s
         costs[TAGS] = (folds - 1) * predicted / min(threads, folds)
     parser: dict[str, float] = {}
     if config.has_encoder:
-        costs["encoder"] = _ENCODER * config.encoder.epochs
+        epochs = config.encoder.epochs
+        costs["encoder"] = _ENCODER * (_EPOCHS_OF_ENCODER if isinstance(epochs, str) else epochs)
         return costs
     for stage in ADDEND_STAGES:
         if cost := stage.cost(arcs, config):

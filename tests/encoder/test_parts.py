@@ -11,6 +11,7 @@ import pytest
 import gpuparse
 from gpuparse.array_file import below
 from gpuparse.config import make_config
+from gpuparse.config.schema import EncoderConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.model_folder import load_parser
@@ -43,6 +44,17 @@ def stage_of(sure, **keys):
     treebank = treebank_from_bytes(generate(30, 4), "gold")
     trainer = EncoderTrainer(treebank, config, read_pretrained(str(sure)), told.append)
     return trainer.stage("encoder"), told
+
+
+@pytest.mark.parametrize(
+    ("pieces", "epochs"),
+    [(0, 30), (11_000, 30), (30_000, 20), (66_000, 10), (90_000, 9), (9**9, 9)],
+)
+def test_epochs_of_small_treebanks(pieces, epochs):
+    from gpuparse.learning.stages.encoder.stage import epochs_of
+
+    assert epochs_of(EncoderConfig(), pieces) == epochs
+    assert epochs_of(EncoderConfig(epochs=3), pieces) == 3
 
 
 def gradients(stage) -> dict[str, np.ndarray]:

@@ -23,6 +23,7 @@ from gpuparse.learning.stages.stage import Shape, Stage
 from gpuparse.scorers.encoder.network import Network, batch_of, nodes_of
 from gpuparse.scorers.encoder.pieces import EncodedPieces, ranges
 
+EPOCHS, MOST_EPOCHS, STEPS = 9, 30, 1500  # see `epochs_of`
 POOL = 1024  # sentences that are sorted by length, so that batches have little padding
 BETAS = (0.9, 0.98)
 DECAY = 0.01  # of weights, a step at the full rate
@@ -77,7 +78,7 @@ class EncoderStage(Stage):
         tell: Callable[[str], None],
         group: Processes | None = None,
     ) -> None:
-        super().__init__(config.epochs)
+        super().__init__(epochs_of(config, int(batch.whole.pieces.sum())))
         self.network, self._batch, self._gold, self._config = network, batch, gold, config
         self._is_projective, self._single_root, self._seed = is_projective, single_root, seed
         self._tell, self._group = tell, group
@@ -349,6 +350,14 @@ class EncoderStage(Stage):
                     self._optimizer.state[parameter] = own | {
                         "step": torch.tensor(step, device=self._device)
                     }
+
+
+def epochs_of(config: EncoderConfig, n_pieces: int) -> int:
+    """The epochs of a config; `auto`: EPOCHS, or up to MOST_EPOCHS until there are STEPS steps."""
+    if not isinstance(config.epochs, str):
+        return config.epochs
+    wanted = -(-STEPS * config.batch_pieces // max(1, n_pieces))
+    return min(max(EPOCHS, wanted), MOST_EPOCHS)
 
 
 def _cross_entropy(scores: Tensor, gold: Tensor) -> Tensor:
