@@ -27,8 +27,10 @@ from gpuparse.engines.admission import (
 from gpuparse.engines.engine import Engine, How, Scales, Wanted, form_of
 from gpuparse.engines.found import Found, LabelLimits, found_graphs
 from gpuparse.engines.fused import Fused, fused_engine
+from gpuparse.engines.quantised import Quantised, quantised_engine
 from gpuparse.errors import ConfigError
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.inference.decoders import Engine as Form
 from gpuparse.limits import MAX_SCALE
 from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.scorers.scorer import Scorer, Sum
@@ -373,6 +375,11 @@ class Parser:
         form = form_of(self.search_decoder, device, backend, is_fused=self.fused is not None)
         if form == "native" and self.fused is not None:
             return self.fused
+        if form == "native" and device == "cpu" and self.quantised is not None:
+            return self.quantised
+        return self._dense_engine(device, form)
+
+    def _dense_engine(self, device: str, form: Form) -> Engine:
         if (device, form) not in self._dense:
             from gpuparse.engines.dense import Dense  # and torch with it
 
@@ -397,6 +404,13 @@ class Parser:
     def fused(self) -> Fused | None:
         """The native engine; None: the scorers have no native forms."""
         return fused_engine(self.scorers, self.wanted)
+
+    @cached_property
+    def quantised(self) -> Quantised | None:
+        """The native engine of an encoder; None: the scorers are others."""
+        return quantised_engine(
+            self.scorers, self.wanted, lambda: self._dense_engine("cpu", "native")
+        )
 
     @cached_property
     def _dense(self) -> dict[tuple[str, str], Engine]:

@@ -177,7 +177,7 @@ class Pipeline:
             else:
                 tags = self.tagger.tag(treebank, threads=threads)
         if self.filler:
-            found, of_filled = self.filler.scorer.fill(treebank, self.filler.device)
+            found, of_filled = self.filler.scorer.fill(treebank, self.filler.device, threads)
             both = zip((UPOS, XPOS, FEATS), tags, strict=True)
             tags = Tags(*(found.get(column, before) for column, before in both))
             probabilities = of_filled if asks else None

@@ -1,6 +1,5 @@
 // Exported functions of transformers.
-#include "byte_labels.h"
-#include "encoder.h"
+#include "byte_heads.h"
 
 using namespace gpuparse;
 
@@ -58,6 +57,43 @@ GPUPARSE(int64_t) encode_pieces(const Encoder* encoder, i32_1 ids, i32_1 types, 
         ArenaMark mark(arena);
         if (!pass.encode(ids.data, types.data, starts.data + b, end - b, mix.data, hidden.data, arena)) return NO_MEMORY;
         b = end;
+    }
+    return OK;
+}
+
+GPUPARSE(int64_t) multiply_byte_linear(const ByteLinear* linear, f32_2 rows, out_f32_2 found) {
+    const int64_t outputs = linear->scales.n0;
+    if (!fits(*linear, rows.n1) || found.n0 != rows.n0 || !is_between(0, found.n1, outputs + 1)) return BAD_SHAPE;
+    Arena arena;
+    ByteRows of_rows(rows.n1, arena);
+    float* whole = arena.take<float>(ByteRows::ROWS * outputs);
+    if (arena.failed()) return NO_MEMORY;
+    for (int64_t first = 0; first < rows.n0; first += ByteRows::ROWS) {
+        const int64_t count = ByteRows::at_most(rows.n0 - first);
+        of_rows.multiply<false>(ByteRows::layer(*linear), rows.data + first * rows.n1, count, whole);
+        for (int64_t i = 0; i < count; i++)
+            memcpy(found.data + (first + i) * found.n1, whole + i * outputs, (size_t)found.n1 * sizeof(float));
+    }
+    return OK;
+}
+
+GPUPARSE(int64_t) score_byte_arcs(const ByteArcs* arcs, f32_2 states, i64_1 starts, i64_1 lengths,
+                                  out_f32_3 scores) {
+    if (!arcs->heads || !arcs->modifiers || !arcs->products) return BAD_SHAPE;
+    if (!fits(*arcs->heads, states.n1) || !fits(*arcs->modifiers, states.n1) ||
+        !fits(*arcs->products, arcs->heads->scales.n0) ||
+        arcs->products->scales.n0 != arcs->modifiers->scales.n0 || starts.n0 != lengths.n0 ||
+        scores.n0 != lengths.n0 || scores.n1 != scores.n2 || !are_between(0, lengths, scores.n1))
+        return BAD_SHAPE;
+    for (int64_t b = 0; b < starts.n0; b++)
+        if (!is_between(0, starts.data[b], states.n0 - lengths.data[b])) return BAD_SHAPE;
+    Arena arena;
+    const ByteArcPass pass(*arcs);
+    for (int64_t b = 0; b < starts.n0; b++) {
+        ArenaMark mark(arena);
+        if (!pass.fill(states.data + starts.data[b] * states.n1, lengths.data[b] + 1,
+                       scores.data + b * scores.n1 * scores.n2, scores.n2, arena))
+            return NO_MEMORY;
     }
     return OK;
 }

@@ -33,7 +33,7 @@ from gpuparse.text.boundaries import FIELDS as GAP_FIELDS
 from gpuparse.text.sentences import FIELDS, Tokens
 from gpuparse.text.tokenizer import TextTokenizer
 from gpuparse.text.views import TextView
-from tests.encoders import encoder_of, labels_of, sequences_of
+from tests.encoders import arcs_of_bytes, encoder_of, labels_of, sequences_of
 from tests.samples import random_sentences, treebank_of
 from tests.vectors import random_plan, random_weights
 
@@ -151,8 +151,8 @@ def arguments_of(name: str, random: np.random.Generator) -> list[Any]:
         given = of_vectors(random)
     elif name == "encode_pieces":
         given = of_encoder(random)
-    elif name == "score_byte_labels":
-        given = of_byte_labels(random)
+    elif name in ("score_byte_labels", "score_byte_arcs", "multiply_byte_linear"):
+        given = of_byte_layers(name, random)
     elif any(argument.type == "VectorStep" for argument in arguments):
         given = of_vector_steps(name, random)
     else:
@@ -171,10 +171,18 @@ def of_encoder(random: np.random.Generator) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def of_byte_labels(random: np.random.Generator) -> dict[str, Any]:
-    """Values of arguments by name: weights of three labels, and arcs."""
+def of_byte_layers(name: str, random: np.random.Generator) -> dict[str, Any]:
+    """Values of arguments by name: weights of arcs, or of three labels, and states."""
     starts = np.cumsum([0, *random.integers(0, 4, 20)])
     heads, modifiers = (np.ones((n, 16), np.float32) for n in (20, starts[-1]))
+    if name == "multiply_byte_linear":
+        found = np.zeros((20, 5), np.float32)
+        return {"linear": labels_of(16, 5, 3).heads, "rows": heads, "found": found}
+    if name == "score_byte_arcs":
+        return {
+            "arcs": arcs_of_bytes(16, 5), "states": heads, "starts": np.array([0, 5, 11]),
+            "lengths": np.array([4, 5, 8]), "scores": np.zeros((3, 9, 9), np.float32),
+        }  # fmt: skip
     return {
         "labels": labels_of(16, 5, 3), "heads": heads, "starts": starts, "modifiers": modifiers,
         "scores": np.zeros((starts[-1], 3), np.float32),

@@ -11,8 +11,8 @@ from gpuparse.scorers.encoder.quantised import (
     PANEL_INPUTS,
     ByteLinear,
     QuantisedEncoder,
-    QuantisedLabels,
 )
+from gpuparse.scorers.encoder.quantised_heads import QuantisedArcs, QuantisedLabels
 
 F32 = np.float32
 ROUND = F32(12582912)  # 1.5 * 2^23: adding it rounds to a whole number
@@ -190,6 +190,23 @@ def textbook_hidden(
             hidden = hidden + states * mix[layer + 1]
         found.append(hidden[:, : encoder.width])
     return np.concatenate(found)
+
+
+def arcs_of_bytes(width: int, size: int, seed: int = 0) -> QuantisedArcs:
+    """Random weights of arcs."""
+    random = np.random.default_rng(seed)
+    shapes = {"arcs.weight": (1, size + 1, size)}
+    for kind in ("heads", "modifiers"):
+        shapes |= {f"arc_{kind}.weight": (size, width), f"arc_{kind}.bias": (size,)}
+    return QuantisedArcs.of(
+        {name: random.normal(0, 0.2, shape).astype(F32) for name, shape in shapes.items()}
+    )
+
+
+def textbook_arcs(arcs: QuantisedArcs, states: np.ndarray) -> np.ndarray:
+    """(n, n) as `QuantisedArcs.scores`, of a sentence whose width is a multiple of 16."""
+    x, y = gelu(multiplied(arcs.heads, states)), gelu(multiplied(arcs.modifiers, states))
+    return product(multiplied(arcs.products, x), y.T)
 
 
 def labels_of(width: int, size: int, n_labels: int, seed: int = 0) -> QuantisedLabels:

@@ -31,7 +31,8 @@ SECONDS = 20
 MADE = {
     "Sentences", "ConllTable", "ConllColumns", "StringTable", "HigherPlan", "HigherOrderScores",
     "VectorStep", "SequenceModel", "SequenceTemplates", "Chains", "TextView",
-    "TextTokenizer", "Encoder", "ByteLabels",
+    "TextTokenizer", "Encoder", "ByteLabels", "ByteArcs",
+    "ByteLinear",
 }  # fmt: skip
 ALSO_MADE = {
     "count_deps",

@@ -11,13 +11,17 @@ import pytest
 from gpuparse import array_file, native
 from gpuparse.errors import ModelError, ScoreError
 from gpuparse.scorers.encoder import quantised
-from gpuparse.scorers.encoder.quantised import FAMILIES, QuantisedEncoder, QuantisedLabels
+from gpuparse.scorers.encoder.quantised import FAMILIES, ByteLinear, QuantisedEncoder
+from gpuparse.scorers.encoder.quantised_heads import QuantisedLabels
 from tests.encoders import (
+    arcs_of_bytes,
     arrays_of,
     config_of,
     encoder_of,
     labels_of,
+    multiplied,
     sequences_of,
+    textbook_arcs,
     textbook_hidden,
     textbook_labels,
 )
@@ -366,6 +370,43 @@ def test_labels_are_near_those_of_torch():
         expected = heads.label_scores(*states).numpy()
     found = labels.scores(12, states[0].numpy(), np.arange(31), states[1].numpy())
     assert 0 < np.linalg.norm(found - expected) / np.linalg.norm(expected) < 0.04
+
+
+@pytest.mark.parametrize("size", [1, 16, 33])
+@pytest.mark.parametrize("width", [48, 36])
+def test_arcs_are_those_of_numpy(width, size):
+    arcs = arcs_of_bytes(width, size)
+    lengths = np.array([7, 0, 40, 1, 16, 15, 23])
+    starts = np.cumsum([0, *lengths[:-1] + 2])  # between sentences is a token that is no word
+    states = np.random.default_rng(1).normal(size=(lengths.sum() + 14, width)).astype(np.float32)
+    scores = arcs.scores(states, starts, lengths)
+    assert scores.shape == (7, 41, 41)
+    wide = np.pad(states, [(0, 0), (0, -width % quantised.PANEL)])
+    for b, (start, n) in enumerate(zip(starts, lengths + 1, strict=True)):
+        expected = textbook_arcs(arcs, wide[start : start + n])
+        assert (scores[b, :n, :n] == expected).all()
+        alone = arcs.scores(states, starts[b : b + 1], lengths[b : b + 1])
+        assert (alone[0] == expected).all()
+    assert scores.std() > 0.005
+    assert arcs.scores(states, starts, lengths, 3).tobytes() == scores.tobytes()
+    assert arcs.scores(states, starts[:0], lengths[:0]).shape == (0, 1, 1)
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [(16, 1), (20, 33), (64, 50)])
+def test_rows_of_a_layer_are_those_of_numpy(inputs, outputs):
+    random = np.random.default_rng(2)
+    weights, biases, rows = (
+        random.normal(size=shape).astype(np.float32)
+        for shape in ((outputs, inputs), (outputs,), (37, inputs))
+    )
+    layer = ByteLinear.of(weights, biases)
+    found = layer.of_rows(rows, outputs)
+    wide = np.pad(rows, [(0, 0), (0, -inputs % quantised.PANEL)])
+    assert (found == multiplied(layer, wide)[:, :outputs]).all()
+    expected = rows @ weights.T + biases
+    assert np.linalg.norm(found - expected) < 0.03 * np.linalg.norm(expected)
+    assert layer.of_rows(rows, outputs, 3).tobytes() == found.tobytes()
+    assert layer.of_rows(rows[:0], outputs).shape == (0, outputs)
 
 
 def test_labels_of_no_arcs():

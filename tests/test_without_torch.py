@@ -15,6 +15,7 @@ import pytest
 
 from gpuparse.__main__ import COMMANDS
 from gpuparse.data.synthetic import generate
+from tests.tiny_encoders import write_encoder
 
 ROOT = Path(__file__).parents[1]
 HIDDEN = ("torch", "triton")
@@ -207,3 +208,24 @@ assert [token.dep_ for token in nlp("She sings.")]
 def test_python(script: str, python: Run, model: str) -> None:
     nothing = "import sys\nassert not {'torch', 'triton'} & set(sys.modules)\n"
     python("-c", f"{script}{nothing}")
+
+
+def test_an_encoder_of_8_bits_parses(gpuparse: Run, folder: Path) -> None:
+    import gpuparse as library
+
+    pytest.importorskip("transformers", reason="encoders are learned with transformers")
+    write_encoder(folder / "pretrained", "bert")
+    keys = {name: str(folder / f"{name}.conllu") for name in ("train", "dev")}
+    keys = {f"data.{name}": file for name, file in keys.items()}
+    keys |= {"encoder.model": str(folder / "pretrained"), "output": str(folder / "encoder")}
+    keys |= {f"{stage}.{key}": n for stage in ("tokenizer", "lemmatizer")
+             for key, n in (("epochs", 1), ("rows", 65536))}  # fmt: skip
+    library.train("encoder", keys | {"encoder.epochs": 1, "weights.bits": 8}, quiet=True)
+    for threads in (1, 3):
+        words = ["parse", "encoder", "test.conllu", "--threads", str(threads)]
+        with_torch = [sys.executable, "-m", "gpuparse", *words]
+        done = subprocess.run(with_torch, cwd=folder, capture_output=True, text=True, check=True)
+        assert gpuparse(*words) == done.stdout
+    text = "the old teacher sees a dog ."
+    assert gpuparse("parse", "encoder", "--input", "text", given=text).count("\t") > 50
+    assert "torch" in gpuparse("parse", "encoder", "test.conllu", "--probabilities", code=2)

@@ -162,6 +162,7 @@ def limit_torch_threads(threads: int, *, is_native: bool) -> None:
     """
     if is_native and sys.modules.get("torch") is None:
         return  # native code needs no torch
+    require("this model with these options", "torch")
     import torch
 
     torch.set_num_threads(1 if is_native else threads)

@@ -68,10 +68,12 @@ class Scorer(Protocol):
     def encode(self, treebank: Treebank, guides: np.ndarray | None = None) -> Encoded:
         """The sentences of a treebank as one batch; guides: (W,) heads, -1 for none."""
 
-    def fill(self, treebank: Treebank, place: str) -> tuple[dict[int, Column], np.ndarray]:
+    def fill(
+        self, treebank: Treebank, place: str, threads: int
+    ) -> tuple[dict[int, Column], np.ndarray]:
         """The columns of `fills`, and (W,) float64 probabilities of UPOS, NaN without it.
 
-        Args: place: "cpu" or "cuda".
+        Args: place: "cpu" or "cuda". threads: of native code.
         """
 
     def generated(self, lengths: Sequence[int], *, only_known: bool = False) -> Encoded:

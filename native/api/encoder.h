@@ -47,9 +47,24 @@ struct ByteLinear {
     f32_1 biases;
 };
 
-// Scores of L labels. The layers make X and Y numbers of the states of heads and modifiers (D,), whose GELU
-// is read; products: of X numbers, with outputs j L + l, by which number j of Y is multiplied for label l, and
-// outputs Y L + l, which are added.
+// Write found (rows, n): the first n outputs of a layer for rows (rows, inputs).
+GPUPARSE(int64_t) multiply_byte_linear(const ByteLinear* linear, f32_2 rows, out_f32_2 found);
+
+// Scores of arcs. The layers make X and Y numbers of the states of heads and modifiers (D,), whose GELU is
+// read; products: of X numbers those by which the Y numbers are multiplied.
+struct ByteArcs {
+    const ByteLinear* heads;
+    const ByteLinear* modifiers;
+    const ByteLinear* products;
+};
+
+// Write scores (B, N, N) of head and modifier: those of the nodes 0 to lengths[b] of sentence b, whose states
+// are the rows of states (T, D) from starts[b] on.
+GPUPARSE(int64_t) score_byte_arcs(const ByteArcs* arcs, f32_2 states, i64_1 starts, i64_1 lengths,
+    out_f32_3 scores);
+
+// Scores of L labels. As `ByteArcs`; products has outputs j L + l, by which number j of Y is multiplied for
+// label l, and outputs Y L + l, which are added.
 struct ByteLabels {
     const ByteLinear* heads;
     const ByteLinear* modifiers;

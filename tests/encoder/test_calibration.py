@@ -24,7 +24,7 @@ def with_tag_scale(model, scale: float):
 def loss_of(model) -> float:
     """The mean log loss of gold tags that are found; others cannot be seen from outside."""
     [scorer] = model.scorers
-    columns, probabilities = scorer.fill(GOLD, "cpu")
+    columns, probabilities = scorer.fill(GOLD, "cpu", 1)
     is_right = np.array(columns[UPOS].texts()) == np.array(read_column(GOLD, UPOS).texts())
     return -np.log(probabilities[is_right].clip(LEAST)).mean()
 
@@ -52,15 +52,15 @@ def test_the_loss_is_that_of_the_probabilities(model):
     [scorer] = model.scorers
     n_tags = len(scorer.values.texts["upos"])
     assert scorer.tag_losses(GOLD)(1e-6) == pytest.approx(np.log(n_tags), abs=1e-3)
-    columns, _ = scorer.fill(GOLD, "cpu")
+    columns, _ = scorer.fill(GOLD, "cpu", 1)
     wrong = np.mean(np.array(columns[UPOS].texts()) != np.array(read_column(GOLD, UPOS).texts()))
     assert scorer.tag_losses(GOLD)(1e6) == pytest.approx(-np.log(LEAST) * wrong, abs=0.02)
 
 
 def test_tags_stay_and_probabilities_change(model):
-    columns, probabilities = model.scorers[0].fill(GOLD, "cpu")
+    columns, probabilities = model.scorers[0].fill(GOLD, "cpu", 1)
     other, smaller = (
-        with_tag_scale(model, model.scorers[0].tag_scale / 3).scorers[0].fill(GOLD, "cpu")
+        with_tag_scale(model, model.scorers[0].tag_scale / 3).scorers[0].fill(GOLD, "cpu", 1)
     )
     assert columns[UPOS].texts() == other[UPOS].texts()
     assert (smaller < probabilities).all()

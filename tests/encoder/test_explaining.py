@@ -153,17 +153,18 @@ def test_a_head_that_is_asked_for_is_compared(model):
 
 def test_few_pieces_are_read_at_once(model, monkeypatch):
     from gpuparse.scorers.encoder import scorer as module
+    from gpuparse.scorers.encoder.pieces import EncodedTreebank
 
     words = " ".join(["ab cd ef"] * 20)
     treebank = treebank_from_bytes(conllu(SENTENCE, words), "text")
     expected = {s: explain(model, treebank, s, 3) for s in (1, 2)}
-    hidden, read = module.EncoderScorer._hidden, []
+    windows, read = EncodedTreebank.windows, []
 
-    def recorded(self, encoded, place):
-        read.append((len(encoded), int(encoded.whole.pieces.sum())))
-        return hidden(self, encoded, place)
+    def recorded(self, sentences):
+        read.append((len(sentences), int(self.pieces[sentences].sum())))
+        return windows(self, sentences)
 
-    monkeypatch.setattr(module.EncoderScorer, "_hidden", recorded)
+    monkeypatch.setattr(EncodedTreebank, "windows", recorded)
     for most in (1, 400):
         monkeypatch.setattr(module, "BATCH", most)
         for s, n in ((1, N), (2, 60)):
@@ -237,15 +238,15 @@ def test_text_json_page_and_python_say_the_same(folder, model, tmp_path, capsys)
 
 
 def test_no_other_sentence_of_a_file_is_read(folder, tmp_path, monkeypatch, capsys):
-    from gpuparse.scorers.encoder.scorer import EncoderScorer
+    from gpuparse.scorers.encoder.pieces import EncodedTreebank
 
-    hidden, read = EncoderScorer._hidden, []
+    windows, read = EncodedTreebank.windows, []
 
-    def recorded(self, encoded, place):
-        read.append(len(encoded))
-        return hidden(self, encoded, place)
+    def recorded(self, sentences):
+        read.append(len(sentences))
+        return windows(self, sentences)
 
-    monkeypatch.setattr(EncoderScorer, "_hidden", recorded)
+    monkeypatch.setattr(EncodedTreebank, "windows", recorded)
     file = tmp_path / "in.conllu"
     file.write_bytes(TEXT * 5)
     assert command.main(command_line(folder, file)) == 0

@@ -89,7 +89,7 @@ class QuantisedEncoder(NamedTuple):
         """
         sizes = _Sizes.of(config)
         taken = _Taken(arrays, sizes)
-        padded = _rounded_up(sizes.width)
+        columns = rounded_up(sizes.width)
         words = taken.matrix("embeddings.word_embeddings.weight", sizes.pieces, sizes.width)
         places = taken.matrix("embeddings.position_embeddings.weight", sizes.positions, sizes.width)
         types = taken.matrix("embeddings.token_type_embeddings.weight", sizes.types, sizes.width)
@@ -111,10 +111,10 @@ class QuantisedEncoder(NamedTuple):
             sizes.width,
             sizes.heads,
             sizes.epsilon,
-            _padded(whole, columns=padded),
+            padded(whole, columns=columns),
             word_scales,
-            _padded(places[sizes.first_position :], columns=padded),
-            _padded(types, columns=padded),
+            padded(places[sizes.first_position :], columns=columns),
+            padded(types, columns=columns),
             np.stack(norms),
             **{name: np.stack(of_layers) for name, of_layers in found.items()},
         )
@@ -176,7 +176,7 @@ class QuantisedEncoder(NamedTuple):
                 hidden[pieces], _NO_SECONDS,
             )  # fmt: skip
 
-        list(mapped(encode, _parts(starts, threads), threads))
+        list(mapped(encode, parts_of(starts, threads), threads))
         if not np.isfinite(hidden).all():
             raise ScoreError("states of the encoder are not finite: its weights are too large")
         return hidden
@@ -287,7 +287,7 @@ class _Taken(NamedTuple):
     def norm(self, name: str) -> np.ndarray:
         """(2, D)."""
         both = [self.take(f"{name}.{kind}", self.sizes.width) for kind in ("weight", "bias")]
-        return _padded(np.stack(both), columns=_rounded_up(self.sizes.width))
+        return padded(np.stack(both), columns=rounded_up(self.sizes.width))
 
     def linear(self, name: str, outputs: int, inputs: int) -> "ByteLinear":
         """A linear layer."""
@@ -313,64 +313,22 @@ class ByteLinear(NamedTuple):
     @classmethod
     def of(cls, weights: np.ndarray, biases: np.ndarray) -> "ByteLinear":
         """Round weights (outputs, inputs), float32."""
-        rows, columns = map(_rounded_up, weights.shape)
-        pairs = np.abs(_padded(weights, columns=columns)).reshape(len(weights), -1, 2)
+        rows, columns = map(rounded_up, weights.shape)
+        pairs = np.abs(padded(weights, columns=columns)).reshape(len(weights), -1, 2)
         whole, scales = _rounded(weights, pairs.sum(axis=2).max(axis=1) / (_MOST_OF_PAIRS - 1))
-        both = _padded(np.stack([scales, biases]), columns=rows)
-        return cls(as_panels(_padded(whole, rows=rows, columns=columns)), both[0], both[1])
+        both = padded(np.stack([scales, biases]), columns=rows)
+        return cls(as_panels(padded(whole, rows=rows, columns=columns)), both[0], both[1])
 
+    def of_rows(self, rows: np.ndarray, n: int, threads: int = 1) -> np.ndarray:
+        """The first n outputs for rows (R, inputs), float32; the same in any batch."""
+        rows = padded(rows, columns=rounded_up(rows.shape[1]))
+        found = np.empty((len(rows), n), np.float32)
+        linear = native.struct("ByteLinear", self)
 
-class QuantisedLabels(NamedTuple):
-    """Biaffine scores of L labels with weights of 8 bits; the struct `ByteLabels` of native code.
+        def multiply(part: slice) -> None:
+            native.call("multiply_byte_linear", linear, rows[part], found[part])
 
-    heads, modifiers: layers from hidden states to vectors of X and Y numbers. products: of a head's
-    vector, with outputs j L + l, by which number j of the modifier's is multiplied, and Y L + l.
-    """
-
-    heads: ByteLinear
-    modifiers: ByteLinear
-    products: ByteLinear
-
-    @classmethod
-    def of(cls, arrays: Mapping[str, np.ndarray]) -> "QuantisedLabels":
-        """Round the weights of `Heads` for labels, by their names there."""
-        given = {name: array.astype(np.float32) for name, array in arrays.items()}
-        heads, modifiers = (
-            ByteLinear.of(given[f"label_{kind}.weight"], given[f"label_{kind}.bias"])
-            for kind in ("heads", "modifiers")
-        )
-        weights = given["labels.weight"]  # (L, X + 1, Y + 1), of vectors with a 1 at the end
-        of_numbers = np.zeros((len(modifiers.scales) + 1, *weights.shape[:2]), np.float32)
-        of_numbers[: weights.shape[2] - 1] = weights[:, :, :-1].transpose(2, 0, 1)
-        of_numbers[-1] = weights[:, :, -1]
-        rows = of_numbers.reshape(-1, weights.shape[1])
-        return cls(heads, modifiers, ByteLinear.of(rows[:, :-1], rows[:, -1]))
-
-    def scores(
-        self, n_labels: int, heads: np.ndarray, starts: np.ndarray, modifiers: np.ndarray,
-        threads: int = 1,
-    ) -> np.ndarray:  # fmt: skip
-        """Scores of all labels of arcs, the same in any batch and number of threads.
-
-        Args: heads: (H, d) float32, hidden states. starts: (H + 1,) int64: the arcs of head h are
-            starts[h] to before starts[h + 1]. modifiers: (A, d) float32, of arcs.
-        Returns: (A, n_labels) float32.
-        """
-        columns = _rounded_up(heads.shape[1])
-        if columns > heads.shape[1]:
-            heads, modifiers = (_padded(each, columns=columns) for each in (heads, modifiers))
-        found = np.empty((len(modifiers), n_labels), np.float32)
-        labels = native.struct("ByteLabels", self)
-
-        def score(part: tuple[int, int]) -> None:
-            first, end = part
-            arcs, of_part = slice(starts[first], starts[end]), starts[first : end + 1]
-            native.call(
-                "score_byte_labels", labels, heads[first:end], of_part - of_part[0],
-                modifiers[arcs], found[arcs],
-            )  # fmt: skip
-
-        list(mapped(score, _parts(starts, threads), threads))
+        list(mapped(multiply, equal_parts(len(rows), threads), threads))
         return found
 
 
@@ -390,16 +348,18 @@ def _rounded(rows: np.ndarray, scales: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return np.rint(rows / divisors[:, None]).astype(np.int8), scales
 
 
-def _rounded_up(size: int) -> int:
+def rounded_up(size: int) -> int:
     """A size of which panels are full."""
     return -(-size // PANEL) * PANEL
 
 
-def _padded(matrix: np.ndarray, *, rows: int | None = None, columns: int) -> np.ndarray:
-    """With zeros up to so many rows and columns."""
-    padded = np.zeros((rows or len(matrix), columns), matrix.dtype)
-    padded[: len(matrix), : matrix.shape[1]] = matrix
-    return padded
+def padded(matrix: np.ndarray, *, rows: int | None = None, columns: int) -> np.ndarray:
+    """With zeros up to so many rows and columns; the matrix itself if it has them."""
+    if (rows or len(matrix), columns) == matrix.shape:
+        return matrix
+    found = np.zeros((rows or len(matrix), columns), matrix.dtype)
+    found[: len(matrix), : matrix.shape[1]] = matrix
+    return found
 
 
 def _check(encoder: QuantisedEncoder) -> None:
@@ -410,15 +370,15 @@ def _check(encoder: QuantisedEncoder) -> None:
         raise ModelError(f"the encoder has layers of width {width} and {inner}")
     if not (1 <= heads <= width and width % heads == 0 and 0.0 < encoder.epsilon < 1.0):
         raise ModelError("the encoder has a wrong number of heads, or epsilon")
-    padded = _rounded_up(width)
+    columns = rounded_up(width)
     shapes = {
-        "words": (len(encoder.words), padded),
+        "words": (len(encoder.words), columns),
         "word_scales": (len(encoder.words),),
-        "positions": (len(encoder.positions), padded),
-        "types": (len(encoder.types), padded),
-        "norms": (2 * layers + 1, 2, padded),
+        "positions": (len(encoder.positions), columns),
+        "types": (len(encoder.types), columns),
+        "norms": (2 * layers + 1, 2, columns),
     }
-    sizes = {"width": padded, "inner": inner}
+    sizes = {"width": columns, "inner": inner}
     for name, (parts, outputs, inputs) in _LINEAR.items():
         n_outputs, n_inputs = len(parts) * sizes[outputs], sizes[inputs]
         shapes[name] = (layers, n_outputs // PANEL, n_inputs // PANEL_INPUTS, PANEL * PANEL_INPUTS)
@@ -437,9 +397,16 @@ def _check(encoder: QuantisedEncoder) -> None:
                 raise ModelError(f"the encoder's {name} have pairs above {_MOST_OF_PAIRS}")
 
 
-def _parts(starts: np.ndarray, threads: int) -> list[tuple[int, int]]:
+def parts_of(starts: np.ndarray, threads: int) -> list[tuple[int, int]]:
     """Sequences from a first to before a last one, with about as many pieces in each part."""
     n_parts = min(_PARTS * threads if threads > 1 else 1, len(starts) - 1)
     wanted = starts[-1] * np.arange(1, n_parts) // max(n_parts, 1)
     ends = [0, *np.searchsorted(starts, wanted).tolist(), len(starts) - 1]
     return [(first, end) for first, end in itertools.pairwise(ends) if first < end]
+
+
+def equal_parts(n: int, threads: int) -> list[slice]:
+    """n rows in parts, some for each thread."""
+    n_parts = max(1, min(_PARTS * threads if threads > 1 else 1, n))
+    ends = [n * part // n_parts for part in range(n_parts + 1)]
+    return [slice(first, end) for first, end in itertools.pairwise(ends)]

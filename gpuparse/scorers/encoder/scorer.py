@@ -18,7 +18,8 @@ from gpuparse.errors import ConfigError
 from gpuparse.evaluation.reliability import LEAST
 from gpuparse.scorers.encoder.columns import NUMBERS, Values
 from gpuparse.scorers.encoder.pieces import EncodedPieces, Splitter, Windows
-from gpuparse.scorers.encoder.quantised import QuantisedEncoder, QuantisedLabels
+from gpuparse.scorers.encoder.quantised import QuantisedEncoder
+from gpuparse.scorers.encoder.quantised_heads import QuantisedHeads
 from gpuparse.scorers.encoder.sizes import Sizes
 from gpuparse.scorers.scorer import Scorer
 from gpuparse.scorers.sizes import PartSize, sentence_cells
@@ -38,6 +39,7 @@ TAG_SCALE = "tag_scale"  # (1,), the array of what scores of UPOS are multiplied
 # smaller than a part, so that they rarely change a score.
 PARTS, MOST = 256, 64.0
 BATCH = 2048  # pieces that an encoder reads at once, padding included
+_WORDS_AT_ONCE = 4096  # whose columns are read
 _WORDS = ("the", "of", "A", "parser", "2000", ",", "reads", "Trees", ".", "new-born")  # for tests
 
 
@@ -126,26 +128,16 @@ class EncoderScorer:
         return self
 
     @cached_property
-    def _on_devices(self) -> dict[str, tuple[Heads, Network | None]]:
+    def _on_devices(self) -> dict[str, tuple[Heads, Network]]:
         return {}
 
-    def on_device(self, place: device) -> tuple[Heads, Network | None]:
-        """The heads on a device, and the network there unless the transformer is quantised.
-
-        Raises: ConfigError: it is quantised, and the device is not the CPU.
-        """
+    def on_device(self, place: device) -> tuple[Heads, Network]:
+        """The heads and the network on a device, of weights of 16 bits."""
         from gpuparse.scorers.encoder.network import heads_of, network_of  # and torch with it
 
         if place.type not in self._on_devices:
-            if self.quantised is not None and place.type != "cpu":
-                raise ConfigError(
-                    f"device {place.type}: the encoder has weights of 8 bits, which the CPU reads:"
-                    " train it with weights.bits=16"
-                )
             heads = heads_of(self.width, self.sizes, self.arrays, place)
-            network = None
-            if self.quantised is None:
-                network = network_of(self.config, heads, self.arrays, self.precision, place)
+            network = network_of(self.config, heads, self.arrays, self.precision, place)
             self._on_devices[place.type] = heads, network
         return self._on_devices[place.type]
 
@@ -162,31 +154,53 @@ class EncoderScorer:
         )
 
     def send(self, encoded: Encoded, device: device) -> Tensor:
-        """(T, width) float32 hidden states of all tokens; computed once for each device."""
+        """(T, width) float32 hidden states of all tokens; computed once for each device.
+
+        Raises: ConfigError: weights of 8 bits, and the device is not the CPU.
+        """
+        import torch
+
         assert isinstance(encoded, EncodedPieces)
+        if self.quantised is not None:
+            if device.type != "cpu":
+                raise ConfigError(
+                    f"device {device.type}: the encoder has weights of 8 bits, which the CPU reads:"
+                    " train it with weights.bits=16"
+                )
+            return torch.from_numpy(self.states(encoded, torch.get_num_threads()))
         known = encoded.whole.hidden
         if (self, device) not in known:
             known[self, device] = self._hidden(encoded, device)
-        return known[self, device]
+        found: Tensor = known[self, device]
+        return found
 
     def _hidden(self, encoded: EncodedPieces, place: device) -> Tensor:
         import torch
 
-        heads, network = self.on_device(place)
+        _, network = self.on_device(place)
         whole = encoded.whole
         found = torch.zeros(whole.n_tokens, self.width, device=place)
         for sentences in whole.batches(np.arange(len(whole.word_starts) - 1), BATCH):
             windows = whole.windows(sentences)
-            if network is None:
-                words, roots = self._quantised_states(windows, torch.get_num_threads())
-                words, roots = torch.from_numpy(words), torch.from_numpy(roots)
-                with torch.inference_mode():
-                    words = heads.with_tags(words, whole.tags_of(windows))
-            else:
-                words, roots = network.states(whole, windows)
+            words, roots = network.states(whole, windows)
             found[torch.from_numpy(windows.tokens).to(place)] = words
             found[torch.from_numpy(windows.root_tokens).to(place)] = roots
         return found
+
+    def states(self, encoded: EncodedPieces, threads: int) -> np.ndarray:
+        """(T, width) float32 hidden states of all tokens, of weights of 8 bits; computed once."""
+        whole = encoded.whole
+        if self not in whole.hidden:
+            found = np.zeros((whole.n_tokens, self.width), np.float32)
+            for sentences in whole.batches(np.arange(len(whole.word_starts) - 1), BATCH):
+                windows = whole.windows(sentences)
+                words, found[windows.root_tokens] = self._quantised_states(windows, threads)
+                for name, ids in whole.tags_of(windows).items():
+                    words += self.arrays[f"heads.tags.{name}.weight"][ids]
+                found[windows.tokens] = words
+            whole.hidden[self] = found
+        states: np.ndarray = whole.hidden[self]
+        return states
 
     def _quantised_states(self, windows: Windows, threads: int) -> tuple[np.ndarray, np.ndarray]:
         """The hidden states of the words and roots of windows: means over pieces."""
@@ -199,6 +213,11 @@ class EncoderScorer:
             some = np.flatnonzero(windows.counts > place)
             words[some] += states[windows.firsts[some] + place]
         return words / windows.counts[:, None].astype(np.float32), states[windows.roots]
+
+    @cached_property
+    def quantised_heads(self) -> QuantisedHeads:
+        """What reads the hidden states of weights of 8 bits."""
+        return QuantisedHeads.of(below(self.arrays, "heads"))
 
     @cached_property
     def _mix(self) -> np.ndarray:
@@ -215,46 +234,57 @@ class EncoderScorer:
 
     def score(self, part: NodeStates, before: Scores | None = None) -> Scores:
         """The scores of arcs."""
+        import torch
+
         from gpuparse.inference.scores import Scores
         from gpuparse.scorers.tensors import added
 
-        heads = self.on_device(part.hidden.device)[0]
-        scores = whole_parts(heads.arc_scores(part.hidden))
-        return added(before, Scores(scores, part.lengths))
+        hidden, lengths = part
+        if self.quantised is None:
+            scores = whole_parts(self.on_device(hidden.device)[0].arc_scores(hidden))
+        else:
+            starts = np.arange(len(lengths)) * hidden.shape[1]
+            scores = torch.from_numpy(
+                self.arc_points(
+                    hidden.flatten(0, 1).numpy(), starts, lengths.numpy(), torch.get_num_threads()
+                )
+            )
+        return added(before, Scores(scores, lengths))
+
+    def arc_points(
+        self, states: np.ndarray, starts: np.ndarray, lengths: np.ndarray, threads: int
+    ) -> np.ndarray:
+        """(B, N, N) scores of arcs by weights of 8 bits; see `QuantisedArcs.scores`."""
+        return _whole_parts(self.quantised_heads.arcs.scores(states, starts, lengths, threads))
+
+    def label_points(
+        self, states: np.ndarray, heads: np.ndarray, modifiers: np.ndarray, threads: int
+    ) -> np.ndarray:
+        """(A, L) scores of labels by weights of 8 bits; see `QuantisedLabels.of_arcs`."""
+        labels = self.quantised_heads.labels
+        assert labels is not None
+        return _whole_parts(labels.of_arcs(self.n_labels, states, heads, modifiers, threads))
 
     def label_scores(
         self, part: NodeStates, heads: Tensor, arcs: Arcs, before: Tensor | None = None
     ) -> Tensor:
         """(A, L) the scores of all labels of some arcs."""
-        b, h, m = arcs
-        if self.quantised is None:
-            own = self.on_device(part.hidden.device)[0]
-            found = own.label_scores(part.hidden[b, h], part.hidden[b, m])
-        else:
-            found = self._quantised_labels(part.hidden, arcs)
-        found = whole_parts(found)
-        return found if before is None else before + found
-
-    def _quantised_labels(self, hidden: Tensor, arcs: Arcs) -> Tensor:
-        """(A, L) float32, in nats."""
         import torch
 
         b, h, m = arcs
-        nodes = b * hidden.shape[1] + h
-        order = nodes.argsort(stable=True)
-        heads, counts = nodes[order].unique_consecutive(return_counts=True)
-        starts = np.concatenate([[0], np.cumsum(counts.numpy())])
-        scores = self._label_layers.scores(
-            self.n_labels, hidden.flatten(0, 1)[heads].numpy(), starts,
-            hidden[b[order], m[order]].numpy(), torch.get_num_threads(),
-        )  # fmt: skip
-        found = torch.empty(len(b), self.n_labels)
-        found[order] = torch.from_numpy(scores)
-        return found
-
-    @cached_property
-    def _label_layers(self) -> QuantisedLabels:
-        return QuantisedLabels.of(below(self.arrays, "heads"))
+        hidden = part.hidden
+        if self.quantised is None:
+            own = self.on_device(hidden.device)[0]
+            found = whole_parts(own.label_scores(hidden[b, h], hidden[b, m]))
+        else:
+            first = b * hidden.shape[1]
+            found = torch.from_numpy(
+                self.label_points(
+                    hidden.flatten(0, 1).numpy(), (first + h).numpy(), (first + m).numpy(),
+                    torch.get_num_threads(),
+                )
+            )  # fmt: skip
+        return found if before is None else before + found
 
     def without_words(self, encoded: Encoded, words: np.ndarray) -> Iterator[EncodedPieces]:
         """See `gpuparse.scorers.scorer.ReadsWholes`."""
@@ -273,15 +303,34 @@ class EncoderScorer:
         """Raises: ConfigError: labels are found for finished trees."""
         raise ConfigError("an encoder scores labels of finished trees")
 
-    def fill(self, treebank: Treebank, place: str) -> tuple[dict[int, Column], np.ndarray]:
+    def fill(
+        self, treebank: Treebank, place: str, threads: int
+    ) -> tuple[dict[int, Column], np.ndarray]:
         """The columns that it fills, and (W,) float64 the probabilities of UPOS, NaN without it."""
-        import torch
-
         encoded = self.encode(treebank)
-        hidden = self.send(encoded, torch.device(place))
-        heads = self.on_device(hidden.device)[0]
-        found = heads.read(hidden, encoded.whole.word_tokens, self.tag_scale)
-        return self.values.tags(found.best), found.probabilities
+        words = encoded.whole.word_tokens
+        if self.quantised is None:
+            import torch
+
+            hidden = self.send(encoded, torch.device(place))
+            found = self.on_device(hidden.device)[0].read(hidden, words, self.tag_scale)
+            return self.values.tags(found.best), found.probabilities
+        states = self.states(encoded, threads)
+        best: dict[str, list[np.ndarray]] = {}
+        probabilities = np.full(len(words), np.nan)
+        for some in np.split(
+            np.arange(len(words)), range(_WORDS_AT_ONCE, len(words), _WORDS_AT_ONCE)
+        ):
+            for name, scores in self._column_scores(states[words[some]], threads):
+                best.setdefault(name, []).append(scores.argmax(1))
+                if name == "upos":
+                    probabilities[some] = _largest_share(scores * self.tag_scale)
+        return self.values.tags({n: np.concatenate(ids) for n, ids in best.items()}), probabilities
+
+    def _column_scores(self, states: np.ndarray, threads: int) -> Iterator[tuple[str, np.ndarray]]:
+        """The scores (W, values) of each column that is filled, of words, by weights of 8 bits."""
+        for name, layer in self.quantised_heads.columns.items():
+            yield name, layer.of_rows(states, self.values.sizes[name], threads)
 
     @property
     def tag_scale(self) -> float:
@@ -294,31 +343,54 @@ class EncoderScorer:
 
     def tag_losses(self, treebank: Treebank) -> Callable[[float], float] | None:
         """See `gpuparse.scorers.scorer.FillsTags`."""
-        import torch
-
         if UPOS not in self.fills:
             return None
         gold = tags_of(treebank, "upos", self.values.texts["upos"], unknown=-1)
         words = np.flatnonzero(gold >= 0)
         if not len(words):
             return None
-        encoded = self.encode(treebank)
-        hidden = self.send(encoded, torch.device("cpu"))
-        layer = self.on_device(hidden.device)[0].columns["upos"]
-        with torch.inference_mode():
-            scores = layer(hidden[encoded.whole.word_tokens[words]]).double()
-        numbers = torch.from_numpy(gold[words]).unsqueeze(1)
+        scores = self._upos_scores(self.encode(treebank), words).astype(np.float64)
+        scores -= scores.max(1, keepdims=True)
+        of_gold = scores[np.arange(len(words)), gold[words]]
 
         def loss(scale: float) -> float:
-            found = (scores * scale).log_softmax(1).gather(1, numbers)
-            return float(-found.clamp(min=math.log(LEAST)).mean())
+            logs = scale * of_gold - np.log(np.exp(scale * scores).sum(1))
+            return float(-logs.clip(min=math.log(LEAST)).mean())
 
         return loss
+
+    def _upos_scores(self, encoded: EncodedPieces, words: np.ndarray) -> np.ndarray:
+        """(W, values) the scores of UPOS of some words, on the CPU."""
+        import torch
+
+        tokens = encoded.whole.word_tokens[words]
+        if self.quantised is not None:
+            states, n = self.states(encoded, torch.get_num_threads()), self.values.sizes["upos"]
+            return self.quantised_heads.columns["upos"].of_rows(states[tokens], n)
+        hidden = self.send(encoded, torch.device("cpu"))
+        with torch.inference_mode():
+            found: np.ndarray = (
+                self.on_device(hidden.device)[0].columns["upos"](hidden[tokens]).numpy()
+            )
+        return found
 
 
 def whole_parts(nats: Tensor) -> Tensor:
     """Scores in nats as whole numbers of parts of a nat."""
     return (nats.float().clamp(-MOST, MOST) * PARTS).round()
+
+
+def _whole_parts(nats: np.ndarray) -> np.ndarray:
+    """As `whole_parts`, in place."""
+    np.clip(nats, -MOST, MOST, out=nats)
+    nats *= PARTS
+    return np.rint(nats, out=nats)
+
+
+def _largest_share(scores: np.ndarray) -> np.ndarray:
+    """(W,) float64 the softmax of the best of the scores (W, values)."""
+    of_best = scores - scores.max(1, keepdims=True)
+    return 1.0 / np.exp(of_best.astype(np.float64)).sum(1)
 
 
 def tags_of(treebank: Treebank, name: str, texts: Sequence[str], unknown: int = 0) -> np.ndarray:

@@ -169,7 +169,9 @@ class LinearScorer:
         batch = self._encoder.encode(treebank)
         return batch if guides is None else batch.guided(guides)
 
-    def fill(self, treebank: Treebank, place: str) -> tuple[dict[int, Column], np.ndarray]:
+    def fill(
+        self, treebank: Treebank, place: str, threads: int
+    ) -> tuple[dict[int, Column], np.ndarray]:
         """No columns."""
         return {}, np.full(treebank.n_words, np.nan)
 

@@ -83,7 +83,9 @@ class VectorScorer:
         """Raises: ScoreError: the scorer before it encodes."""
         raise ScoreError("word vectors are no scorer of their own: templates encode for them")
 
-    def fill(self, treebank: Treebank, place: str) -> tuple[dict[int, Column], np.ndarray]:
+    def fill(
+        self, treebank: Treebank, place: str, threads: int
+    ) -> tuple[dict[int, Column], np.ndarray]:
         """No columns."""
         return {}, np.full(treebank.n_words, np.nan)
 
