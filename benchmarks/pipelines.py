@@ -195,7 +195,7 @@ def _time_encoder(parser: Parser, words: bytes, timed: Callable[[str, Any], Any]
     timed("hidden states", states)
     bare = treebank_from_bytes(words, "text")
     bare.computed[scorer] = pieces
-    columns = timed("columns", lambda: scorer.fill(bare, "cpu")[0])
+    columns = timed("columns", lambda: scorer.fill(bare, "cpu", 1)[0])
     timed("writing of columns", lambda: with_columns(bare, columns))
     timed("arcs and relations", lambda: parser.parse(bare))
     return bare.n_words

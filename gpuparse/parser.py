@@ -407,7 +407,7 @@ class Parser:
 
     @cached_property
     def quantised(self) -> Quantised | None:
-        """The native engine of an encoder; None: the scorers are others."""
+        """The native engine of weights of 8 bits; None: the scorers are others."""
         return quantised_engine(
             self.scorers, self.wanted, lambda: self._dense_engine("cpu", "native")
         )
