@@ -626,6 +626,13 @@ class EncoderConfig:
     dropout: float = _key(
         0.33, "number", "Share of numbers that are left out at random.", low=0, high=0.9
     )
+    label_smoothing: float = _key(
+        0.1,
+        "number",
+        "Share of each gold value that losses spread over all values.",
+        low=0,
+        high=0.9,
+    )
     arc_size: int = _key(
         384, "integer", "Numbers of the vectors that arcs are scored with.", low=1, high=8192
     )

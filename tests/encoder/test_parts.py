@@ -57,6 +57,23 @@ def test_epochs_of_small_treebanks(pieces, epochs):
     assert epochs_of(EncoderConfig(epochs=3), pieces) == 3
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
+def test_label_smoothing(smoothing):
+    import torch
+
+    from gpuparse.learning.stages.encoder.stage import cross_entropy
+
+    scores = torch.randn(40, 9, generator=torch.Generator().manual_seed(1))
+    gold = torch.arange(40) % 10 - 1
+    own = cross_entropy(scores, gold, smoothing)
+    expected = torch.nn.functional.cross_entropy(
+        scores, gold, ignore_index=-1, reduction="sum", label_smoothing=smoothing
+    )
+    assert own.item() == pytest.approx(expected.item(), rel=1e-5)
+    forbidden = torch.cat([scores, torch.full((40, 3), -1e9)], 1)
+    assert cross_entropy(forbidden, gold, smoothing).item() == pytest.approx(own.item(), rel=1e-5)
+
+
 def gradients(stage) -> dict[str, np.ndarray]:
     missed = stage._gradients(np.arange(30))
     found = {n: p.grad.numpy().copy() for n, p in stage._parameters() if p.grad is not None}

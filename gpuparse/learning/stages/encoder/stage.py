@@ -259,12 +259,12 @@ class EncoderStage(Stage):
             found = self.network.heads.label_scores(
                 nodes[b[known], heads[known]], nodes[b[known], m[known]]
             )
-            loss = loss + _cross_entropy(found, labels[known]) / max(1, n_gold["labels"])
+            loss = loss + self._of_values(found, labels[known]) / max(1, n_gold["labels"])
         states = nodes[b, m]
         for name, ids in gold.columns.items():
             found = self.network.heads.columns[name](states)
             values = torch.from_numpy(ids[words]).to(self._device)
-            loss = loss + _cross_entropy(found, values) / max(1, n_gold[name])
+            loss = loss + self._of_values(found, values) / max(1, n_gold[name])
         return loss, missed
 
     def _loss_of_heads(
@@ -279,13 +279,16 @@ class EncoderStage(Stage):
         known = heads >= 0
         missed = int((of_words.detach().argmax(1) != heads)[known].sum())
         if self._config.loss == "local" or not bool(known.any()):
-            return _cross_entropy(of_words, heads), missed
+            return self._of_values(of_words, heads), missed
         kind = ProjectiveTrees if self._is_projective else NonProjectiveTrees
         trees = kind(scores, lengths, single_root=self._single_root)
         gold = torch.full_like(scores[:, :, 0], -1, dtype=torch.int64)
         gold[b, m] = heads
         of_trees = conditional_loss if self._config.loss == "conditional" else hinge_loss
         return of_trees(trees, gold, unreachable="projectivise").sum().float(), missed
+
+    def _of_values(self, scores: Tensor, gold: Tensor) -> Tensor:
+        return cross_entropy(scores, gold, self._config.label_smoothing)
 
     def _check_finite(self) -> None:
         """Raises: ModelError: learning has gone wrong; what is kept of earlier epochs stays."""
@@ -360,9 +363,20 @@ def epochs_of(config: EncoderConfig, n_pieces: int) -> int:
     return min(max(EPOCHS, wanted), MOST_EPOCHS)
 
 
-def _cross_entropy(scores: Tensor, gold: Tensor) -> Tensor:
-    """The sum over words with a gold value."""
-    return nn.functional.cross_entropy(scores, gold, ignore_index=-1, reduction="sum")
+def cross_entropy(scores: Tensor, gold: Tensor, smoothing: float) -> Tensor:
+    """The sum over words with a gold value, in nats.
+
+    Args: smoothing: share of each gold value that all values which are not forbidden have instead,
+        in equal parts (Szegedy et al. 2016).
+    """
+    known = gold >= 0
+    logs = scores[known].log_softmax(-1)
+    found = (smoothing - 1.0) * logs.gather(1, gold[known].unsqueeze(1)).sum()
+    if not smoothing:
+        return found
+    is_open = logs > _FORBIDDEN / 2
+    means = logs.masked_fill(~is_open, 0.0).sum(-1) / is_open.sum(-1)
+    return found - smoothing * means.sum()
 
 
 def _drawn(seed: int, epoch: int, rank: int) -> int:
