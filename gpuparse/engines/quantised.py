@@ -9,7 +9,7 @@ import numpy as np
 
 from gpuparse import native
 from gpuparse.data.batch import Encoded
-from gpuparse.engines.admission import CPU_BUDGET, Admission
+from gpuparse.engines.admission import run_in_parts
 from gpuparse.engines.engine import Engine, FoundTrees, How, Marginals, Wanted
 from gpuparse.engines.found import Found, GraphArcs
 from gpuparse.errors import ScoreError
@@ -17,7 +17,6 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.scorers.encoder.pieces import EncodedPieces
 from gpuparse.scorers.encoder.scorer import EncoderScorer
 from gpuparse.scorers.scorer import Scorer
-from gpuparse.threads import mapped
 
 _DECODERS = ("eisner", "chu_liu_edmonds")
 
@@ -56,10 +55,8 @@ class Quantised:
         def work(part: np.ndarray) -> int:
             starts, lengths = batch.starts[part], batch.lengths[part]
             arcs = self._scorer.arc_points(states, starts, lengths, 1)
-            trees, scores = (
-                np.empty((len(part), 1, arcs.shape[1]), np.int64),
-                np.empty((len(part), 1), np.float32),
-            )
+            trees = np.empty((len(part), 1, arcs.shape[1]), np.int64)
+            scores = np.empty((len(part), 1), np.float32)
             failed = native.call(
                 "find_trees_batch", self._decoder, arcs, None, None, lengths,
                 self._wanted.single_root, trees, scores,
@@ -74,11 +71,7 @@ class Quantised:
                 labels[tokens] = points.argmax(1)
             return len(part)
 
-        cells = self._scorer.size(batch.lengths)
-        admission = Admission(batch.lengths, how.batch_size, CPU_BUDGET, cells)
-        parts = [part for part, _ in admission.run(len)]
-        for done in mapped(work, parts, how.threads):
-            how.progress(done)
+        run_in_parts(work, batch, how)
         return Found(heads, labels)
 
     def marginals(
