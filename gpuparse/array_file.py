@@ -30,11 +30,13 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from gpuparse import __version__
+from gpuparse.compact import compacted, expanded
 from gpuparse.errors import ModelError, one_line
 from gpuparse.limits import MAX_ARRAYS_BYTES, MAX_HEADER_BYTES
 
 _FACTS = "gpuparse"  # the one key of the metadata
 _ARRAYS, _SUM, _FORMAT = "arrays", "sha256", "format"
+_COMPACT = "compact"  # the fact that arrays have another form in the file, as compact.py has it
 _DTYPES = {
     name: np.dtype(f"<{kind}")
     for name, kind in {
@@ -52,14 +54,21 @@ _SETTLED = 2.0  # seconds; the times of a file that was changed later may not ch
 _MAX_MEMORY = 1 << 16  # bytes, of 1,000 files; then all is forgotten
 
 
-def pack(facts: dict[str, Any], arrays: dict[str, np.ndarray], *, form: int) -> bytes:
+def pack(
+    facts: dict[str, Any], arrays: Mapping[str, np.ndarray], *, form: int, is_compact: bool = False
+) -> bytes:
     """The file's content.
 
     Args:
         facts: plain data.
         arrays: of the types int8, int16, int32, int64, uint8, float16, float32 and float64.
         form: number of the format of the facts.
+        is_compact: whether arrays of many zeros have fewer bytes in the file. They are then read
+            into memory, and not mapped.
     """
+    if is_compact:
+        arrays, changed = compacted(arrays)
+        facts = facts | ({_COMPACT: changed} if changed else {})
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     sums = {name: sum_of_array(array) for name, array in contiguous.items()}
     whole = facts | {_FORMAT: form, _ARRAYS: sums}
@@ -82,6 +91,21 @@ def pack(facts: dict[str, Any], arrays: dict[str, np.ndarray], *, form: int) -> 
     text += b" " * (-(8 + len(text)) % _LINE)
     parts = (contiguous[name].reshape(-1).view(np.uint8).data for name in names)
     return b"".join([len(text).to_bytes(8, "little"), text, *parts])
+
+
+def packed_again(file: BinaryIO, path: Path, *, is_compact: bool) -> bytes:
+    """The content of a file, which stays, in the other form or the same; see `pack`.
+
+    Raises: ModelError: as `read_open`; any number of the format is right.
+    """
+    try:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        form = from_json(_text(_header(file, size)))[_FORMAT]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ModelError(f"{path}: damaged or not a weights file: {one_line(error)}") from error
+    facts, arrays = read_open(file, path, form=form, what="model")
+    return pack(facts, arrays, form=form, is_compact=is_compact)
 
 
 def below(arrays: Mapping[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
@@ -182,6 +206,11 @@ def _read(
     for name, array in sorted(arrays.items()):
         if not is_known and sums[name] != sum_of_array(array):
             raise ModelError(f"{path}: {name[:40]!r} was changed or damaged after training")
+    if _COMPACT in facts:
+        try:
+            arrays = expanded(arrays, facts.pop(_COMPACT))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelError(f"{path}: damaged arrays: {one_line(error)}") from error
     return facts, arrays
 
 

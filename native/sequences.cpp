@@ -131,11 +131,13 @@ GPUPARSE(int64_t) sum_sequences(const SequenceModel* model, const SequenceBatch*
 
 GPUPARSE(int64_t) learn_sequences(const SequenceModel* model, const SequenceBatch* batch, i32_1 gold,
                                   i64_1 order, int64_t seen, double cost, double max_step,
-                                  out_f32_1 weights, out_f64_1 sums, out_i64_1 wrong) {
+                                  out_f32_1 weights, out_f64_1 sums, out_i64_1 wrong,
+                                  out_u32_1 changed) {
     const int64_t status = check_model(*model, *batch);
     if (status != OK) return status;
     if (model->weights.dtype != DT_F32 || weights.data != (const float*)model->weights.data ||
         weights.n0 != model->weights.n0 || sums.n0 != weights.n0 || wrong.n0 != 1 ||
+        changed.n0 != model->known.n0 ||
         gold.n0 != batch->features.n0 || !are_between(0, gold, model->tag_starts.n0 - 1) ||
         !are_between(0, order, batch->starts.n0 - 1))
         return BAD_SHAPE;
@@ -168,6 +170,7 @@ GPUPARSE(int64_t) learn_sequences(const SequenceModel* model, const SequenceBatc
             step = loss / (double)(count > 0 ? count : 1);
             step = step > max_step ? max_step : step > 0 ? step : 0;
         }
+        if (step > 0) lattice.add_changed(right, found, changed.data);
         for (int64_t i = 0; i < count; ++i) {
             const float change = (float)(step * changes[i].delta);
             weights.data[changes[i].index] += change;

@@ -220,6 +220,19 @@ public:
         return count;
     }
 
+    // Adds the features of the positions that `differences` looks at to a filter.
+    void add_changed(const int32_t* gold, const int32_t* found, uint32_t* filter) const {
+        for (int64_t t = 0; t < n_; ++t) {
+            bool differs = false;
+            for (int64_t d = 0; d <= 2 && d <= t && d <= tables_.order; ++d) differs |= gold[t - d] != found[t - d];
+            if (!differs) continue;
+            for (int64_t f = 0; f < width_; ++f) {
+                const uint32_t feature = features_[t * width_ + f];
+                if (is_present(feature)) filter[feature >> 13] |= 1u << ((feature >> 8) & 31);
+            }
+        }
+    }
+
     // The most changes that `differences` returns.
     int64_t most_differences(const int32_t* gold, const int32_t* found) const {
         int64_t room = 0;

@@ -351,6 +351,7 @@ def of_sequences(name: str, random: np.random.Generator) -> dict[str, Any]:
         "gold": random.integers(0, 3, 7, dtype=np.int32), "order": np.array([2, 0, 1]),
         "seen": 0, "cost": 1.0, "max_step": float(random.random() < 0.5), "weights": weights,
         "sums": np.zeros(64), "wrong": np.zeros(1, np.int64),
+        "changed": np.zeros(1 << 19, np.uint32),
         "templates": templates.arrays, "places": np.arange(4, 11), "features": features,
         "values": random.integers(0, 3, (2, 15), dtype=np.uint32),
     }  # fmt: skip

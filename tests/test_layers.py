@@ -11,13 +11,14 @@ PACKAGE = Path(__file__).parents[1] / "gpuparse"
 # docs/architecture.md says why.
 LEVELS = {
     "__init__": -1,  # for those that import it; it imports what it offers from `api` alone
-    "errors": -1,  # below all others of level 0, which may raise them
-    "limits": -1,
+    "errors": -2,  # below all others, which may raise them
+    "limits": -2,
     "parts": 0,
     "extras": 0,
-    "native": 0,
+    "native": -1,
+    "compact": 0,
     "files": 0,
-    "array_file": 0,
+    "array_file": 1,
     "cached": 0,
     "threads": 0,
     "plain_yaml": 0,

@@ -35,6 +35,7 @@ def learn_sequences(
     cost: float = 1.0,
     max_step: float = 0.05,
     beam: tuple[int, int] = (3, 8),
+    bits: int = 16,
     seed: int = 1,
     watch: Watch = unwatched,
     start: SequenceModel | None = None,
@@ -47,13 +48,14 @@ def learn_sequences(
         rows: of the table of weights, a power of two.
         min_count: positions in which a feature must occur.
         cost: of a wrong tag in the search. max_step: 0 for the perceptron.
-        beam: as in SequenceModel.
+        beam: as in SequenceModel. bits: of a whole number.
         watch: is told the share that is done, and the share of wrong tags in the epoch.
         start: a model to learn on, which has `learned`, the same templates and rows, and the first
             tags of the table; None: from nothing. The average is that of the weights of now.
     Cost: one search per sequence and epoch; 12 bytes per row.
     """
     weights, sums = np.zeros(rows, np.float32), np.zeros(rows)
+    changed = np.zeros(1 << (FILTER_BITS - 5), np.uint32)  # the features that have got weights
     known = known_features(sequences.features, min_count)
     if start is not None:
         assert start.learned is not None
@@ -68,13 +70,15 @@ def learn_sequences(
             some = np.ascontiguousarray(order[first : first + _CHUNK])
             native.call(
                 "learn_sequences", model.struct, sequences, gold, some, seen, cost, max_step,
-                weights, sums, wrong,
+                weights, sums, wrong, changed,
             )  # fmt: skip
             seen += len(some)
             done = (epoch + (first + len(some)) / n_sequences) / epochs
             watch(done, f"epoch {epoch + 1} of {epochs}, {100 * wrong[0] / n_tags:.2f} % wrong")
     mean = (weights - sums / max(seen, 1)).astype(np.float32)
-    return replace(model, weights=mean).rounded()
+    learned = replace(model, weights=mean).rounded(bits)
+    # A feature that never got a weight would add those of others in the same row.
+    return replace(learned, known=changed if start is None else changed | start.known)
 
 
 def known_features(features: np.ndarray, min_count: int) -> np.ndarray:

@@ -20,7 +20,6 @@ from gpuparse.sequences.tags import TagTable, starts_of
 from gpuparse.sequences.templates import SequenceTemplates, parse_sequence_templates
 
 FILTER_BITS = 24
-MAX_WEIGHT = 32767
 MAX_TAGS, MAX_TEXT = 1 << 20, 1 << 12
 ARRAYS = ("weights", "known")  # of a packed model
 _FACTS = ("templates", "tags", "attributes", "scale", "beam")
@@ -122,11 +121,11 @@ class SequenceModel:
         found, probabilities = self.sums(sequences, most)
         return np.where(found == tags[:, None], probabilities, 0.0).sum(1)
 
-    def rounded(self) -> "SequenceModel":
-        """The model with weights of whole numbers."""
-        largest = float(np.abs(self.weights).max(initial=0)) or 1.0
-        weights = np.rint(self.weights * (MAX_WEIGHT / largest)).astype(np.int16)
-        scale = self.scale * largest / MAX_WEIGHT
+    def rounded(self, bits: int = 16) -> "SequenceModel":
+        """The model with weights of whole numbers of some bits."""
+        largest, most = float(np.abs(self.weights).max(initial=0)) or 1.0, (1 << (bits - 1)) - 1
+        weights = np.rint(self.weights * (most / largest)).astype(np.int16)
+        scale = self.scale * largest / most
         return replace(self, weights=weights, scale=scale, learned=self.weights)
 
     def packed(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

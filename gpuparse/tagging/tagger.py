@@ -458,7 +458,8 @@ def learn_tagger(
     lists = known.candidates_of(forms)
     common: Any = {
         "epochs": config.epochs, "rows": config.rows, "min_count": config.min_count,
-        "cost": config.cost, "max_step": config.max_step, "beam": _BEAM, "seed": seed,
+        "cost": config.cost, "max_step": config.max_step, "beam": _BEAM, "bits": config.bits,
+        "seed": seed,
     }  # fmt: skip
     model = learn_sequences(
         Sequences(

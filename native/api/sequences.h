@@ -70,6 +70,8 @@ GPUPARSE(int64_t) sum_sequences(const SequenceModel* model, const SequenceBatch*
 // max_step: 0 for the perceptron, whose step is 1; otherwise the step of the passive-aggressive rule is
 // at most this, and a coordinate of its difference counts as often as it occurs.
 // sums: every change times the number of sequences before it. wrong (1,): raised by wrong tags.
+// changed: a filter as the model's; the features of positions where a weight may have changed are added.
 GPUPARSE(int64_t) learn_sequences(const SequenceModel* model, const SequenceBatch* batch, i32_1 gold,
                                   i64_1 order, int64_t seen, double cost, double max_step,
-                                  out_f32_1 weights, out_f64_1 sums, out_i64_1 wrong);
+                                  out_f32_1 weights, out_f64_1 sums, out_i64_1 wrong,
+                                  out_u32_1 changed);

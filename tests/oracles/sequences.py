@@ -159,14 +159,20 @@ class Lattice:
             for t, tag in enumerate(tags)
         )
 
+    def differing(self, gold: list[int], found: list[int]) -> list[int]:
+        """The positions where two sequences differ in what scores read."""
+        order = max((2 if row[2] else 1 for row in self.model.contexts), default=0)
+        windows = [slice(max(0, t - order), t + 1) for t in range(self.n)]
+        return [t for t, window in enumerate(windows) if gold[window] != found[window]]
+
+    def changed(self, gold: list[int], found: list[int]) -> set[int]:
+        """The features of these positions."""
+        return {feature for t in self.differing(gold, found) for feature in self.present[t]}
+
     def differences(self, gold: list[int], found: list[int]) -> list[tuple[int, float]]:
         """Rows of weights that one of two sequences has and the other lacks, by position."""
         changes: list[tuple[int, int, float]] = []
-        order = max((2 if row[2] else 1 for row in self.model.contexts), default=0)
-        for t in range(self.n):
-            window = slice(max(0, t - order), t + 1)
-            if gold[window] == found[window]:
-                continue
+        for t in self.differing(gold, found):
             pairs = ((gold, found, 1.0), (found, gold, -1.0))
             if gold[t] != found[t]:
                 for one, other, sign in pairs:
@@ -247,6 +253,7 @@ def sum_sequences(
 def learn_sequences(
     model: Any, batch: Any, gold: np.ndarray, order: np.ndarray, seen: int, cost: float,
     max_step: float, weights: np.ndarray, sums: np.ndarray, wrong: np.ndarray,
+    filter_: np.ndarray,
 ) -> int:  # fmt: skip
     """Online learning."""
     read = Model(model)
@@ -263,6 +270,8 @@ def learn_sequences(
                 loss = (cost * n_wrong if cost > 0 else 1.0) + lattice.score_of(found)
                 step = (loss - lattice.score_of(right)) / max(len(changes), 1)
                 step = min(max(step, 0.0), max_step)
+            for feature in lattice.changed(right, found) if step > 0 else ():
+                filter_[feature >> 13] |= np.uint32(1 << (feature >> 8 & 31))
             for index, sign in changes:
                 change = np.float32(step * sign)
                 weights[index] += change

@@ -1,5 +1,6 @@
 """Linear models of sequences: native code against the definition, and that against enumeration."""
 
+from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
 
@@ -139,12 +140,17 @@ def test_native_code_learns_what_the_definition_learns(order, max_step):
             np.zeros(1 << 12),
             np.zeros(1, np.int64),
         )
+        changed = np.zeros_like(model.known)
         struct = model.arrays._replace(weights=weights)
         for epoch in range(3):
             order_ = np.random.default_rng(epoch).permutation(12)
-            learn(struct, sequences, gold, order_, 12 * epoch, 1.0, max_step, weights, sums, wrong)
-        results.append((weights, sums, wrong))
+            learn(
+                struct, sequences, gold, order_, 12 * epoch, 1.0, max_step, weights, sums, wrong,
+                changed,
+            )  # fmt: skip
+        results.append((weights, sums, wrong, changed))
     assert results[0][0].any()
+    assert results[0][3].any()
     for one, two in zip(*results, strict=True):
         assert (one == two).all()
 
@@ -166,6 +172,33 @@ def test_what_separates_is_learned_and_a_rare_feature_is_none():
         sequences, gold, read, table, epochs=5, rows=1 << 12, min_count=301, seed=1
     )
     assert not filtered.known.any()
+    eight = learn_sequences(
+        sequences, gold, read, table, epochs=5, rows=1 << 12, min_count=1, seed=1, bits=8
+    )
+    assert np.abs(eight.weights).max() == 127
+    assert (eight.find(sequences) == gold).all()
+
+
+def test_features_that_never_got_a_weight_are_left_out_and_change_no_tag():
+    generator = np.random.default_rng(3)
+    read = templates(2)
+    table = TagTable.of_counts({("x",): 1, ("y",): 1}, attributes=False)
+    values = generator.integers(1, 400, (len(FIELDS), 500), dtype=np.uint32) * 4
+    values[0] = generator.integers(1, 3, 500) * 4
+    places = np.arange(100, 400)
+    sequences = Sequences.open(read.features(values, places), np.arange(0, 301, 10))
+    gold = (values[0, places] == 8).astype(np.int32)
+    model = learn_sequences(
+        sequences, gold, read, table, epochs=5, rows=1 << 24, min_count=1, seed=1
+    )
+    all_known = known_features(sequences.features, 1)
+    bits = [np.bitwise_count(known).sum() for known in (model.known, all_known)]
+    assert 0 < bits[0] < bits[1]
+    assert not (model.known & ~all_known).any()
+    whole = replace(model, known=all_known)
+    assert (model.find(sequences) == whole.find(sequences)).all()
+    for one, two in zip(model.sums(sequences, 2), whole.sums(sequences, 2), strict=True):
+        assert (one == two).all()
 
 
 def test_known_features_are_counted():
