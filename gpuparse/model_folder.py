@@ -26,6 +26,7 @@ from gpuparse.features.plan import LINE
 from gpuparse.features.templates import PARTS, TemplateSet, dump_set, fields_read, parse_set
 from gpuparse.files import replace_file
 from gpuparse.inference.decoders import DECODERS, Decoder
+from gpuparse.installed import near_model
 from gpuparse.limits import (
     MAX_ARRAYS_BYTES,
     MAX_FIELDS,
@@ -155,7 +156,8 @@ def check_folder(folder: Path) -> None:
     except (FileNotFoundError, NotADirectoryError):
         near = "runs" / folder
         hint = did_you_mean([str(near)] if (near / WEIGHTS).is_file() else [])
-        raise ModelError(f"{folder}: no such folder; {hint or WHAT_MODELS_ARE}") from None
+        hint = hint or near_model(str(folder)) or WHAT_MODELS_ARE
+        raise ModelError(f"{folder}: no such folder; {hint}") from None
     except (OSError, ValueError):
         return  # reading it says what is wrong
     if is_file:

@@ -18,6 +18,7 @@ LEVELS = {
     "native": -1,
     "compact": 0,
     "files": 0,
+    "installed": 0,
     "array_file": 1,
     "cached": 0,
     "threads": 0,

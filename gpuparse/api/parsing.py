@@ -36,6 +36,7 @@ from gpuparse.formats.sources import (
     Source,
 )
 from gpuparse.formats.text import text_chunk
+from gpuparse.installed import find_model
 from gpuparse.jobs.options import ParseOptions, device_of_parsing
 from gpuparse.jobs.parse import Job, ShareRead
 from gpuparse.jobs.predictions import EMPTY
@@ -64,7 +65,8 @@ def load(
     Nothing in its folder is executed, whoever made it.
 
     Args:
-        folder: the folder that training wrote; `~` is the home folder.
+        folder: the folder that training wrote, where `~` is the home folder; or the name of an
+            installed model, such as "english".
         threads: CPU threads of each call of `parse`; 0: all processors of this process.
         device: "cpu", "cuda", or "auto": CUDA if it works. The parses are the same. Torch is
             imported for CUDA only.
@@ -83,8 +85,8 @@ def load(
     [2, 0]
     """
     if not isinstance(folder, (str, os.PathLike)) or not os.fspath(folder):
-        raise ConfigError(f"load() takes the folder that training wrote, and not {folder!r}")
-    path = Path(folder).expanduser()
+        raise ConfigError(f"load() takes a folder that training wrote, or a name, not {folder!r}")
+    path = find_model(folder)
     model = load_parser(path)
     model = model.with_single_root() if single_root else model
     return SentenceParser(

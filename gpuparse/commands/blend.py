@@ -11,6 +11,7 @@ from gpuparse.commands.console import exit_codes
 from gpuparse.errors import ConfigError, plural
 from gpuparse.files import lock_folder
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.installed import find_model
 from gpuparse.jobs.progress import program, say, silent
 from gpuparse.model_folder import load_parser, save_parser, sum_of_folder
 from gpuparse.parser import Parser
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
         check_new_folder(target, "another OUTPUT")
     shares, record = [], []
     for name, weight, label_weight in zip(options.models, weights, label_weights, strict=True):
-        shares.append(BlendedParser(name, load_parser(Path(name)), weight, label_weight))
+        shares.append(BlendedParser(name, load_parser(find_model(name)), weight, label_weight))
         what = f"weight {weight:g}, of labels {label_weight:g}"
         tell(f"{name}: {what}, {_content(shares[-1].parser)}")
         record.append(f"# blended: {what}, of the model {sum_of_folder(Path(name))}\n")
@@ -67,7 +68,7 @@ def _stages(models: list[str]) -> Pipeline:
     """
     found: dict[str, Pipeline] = {}
     for name in models:
-        stages = load_stages(Path(name))
+        stages = load_stages(find_model(name))
         if stages.pack():
             found[name] = stages
     if len({tuple(_uncalibrated(stages).pack().items()) for stages in found.values()}) > 1:

@@ -4,7 +4,6 @@ import argparse
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from gpuparse.files import STANDARD, check_new_file, input_file, read_input, rep
 from gpuparse.formats.names import AUTO, INPUTS, TEXT, format_of, is_raw_text, is_table
 from gpuparse.formats.sources import Source
 from gpuparse.formats.streams import beginning
+from gpuparse.installed import find_model
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job
 from gpuparse.jobs.progress import Progress, program, say
@@ -41,7 +41,8 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     if options.html:
         check_new_file(options.html, force=options.force)
-    model, stages = load_parser(Path(options.model)), load_stages(Path(options.model))
+    folder = find_model(options.model)
+    model, stages = load_parser(folder), load_stages(folder)
     asked = ParseOptions(guide=options.guide, keep=options.keep, allow_missing=True)
     job = Job(model=model, stages=stages, options=asked, tell=say)
     treebank, sentence, guides = _read(options, job)
@@ -104,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
         " the tables. HEAD, DEPREL and DEPS of the file are not read.",
         epilog=exit_codes(0, 2, 3, 4, 5),
     )
-    parser.add_argument("model", help="folder of a trained model")
+    parser.add_argument("model", help="a folder that train wrote, or an installed model")
     parser.add_argument(
         "file",
         help="an input of parse, or -; its trees are not read",

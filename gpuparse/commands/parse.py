@@ -44,6 +44,7 @@ from gpuparse.formats.streams import beginning, begun
 from gpuparse.formats.table_files import TableFile
 from gpuparse.formats.text import OnTextError
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.installed import find_model
 from gpuparse.jobs.options import ParseOptions, device_of_parsing
 from gpuparse.jobs.parse import Job, ShareRead
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY
@@ -86,13 +87,14 @@ def main(arguments: Sequence[str]) -> int:
     outputs = _output_paths(options)
     check_shard(options)
     tell = silent if options.quiet else say
-    _check_model(options.model)
-    threads, stages = thread_count(options.threads), load_stages(Path(options.model))
+    options.folder = find_model(options.model)
+    _check_model(options)
+    threads, stages = thread_count(options.threads), load_stages(options.folder)
     kinds, begin = _formats(options, stages, tell)
     asked = _asked(options)
     for file, kind in zip(files, kinds, strict=True):
         asked.check_input(kind, named(file), options.model, stages)
-    if has_parser(Path(options.model)):
+    if has_parser(options.folder):
         model = _with_decoder(options, tell)
         stages = stages.filled_by(model)
         notes = asked.check(model, stages, options.model)
@@ -169,12 +171,12 @@ def _advice_if_stopped(options: argparse.Namespace, tell: Callable[[str], None])
         raise
 
 
-def _check_model(model: str) -> None:
+def _check_model(options: argparse.Namespace) -> None:
     """ModelError where there is no such folder, with the form of the command."""
     try:
-        check_folder(Path(model))
+        check_folder(options.folder)
     except ModelError as error:
-        if os.path.isdir(model):
+        if options.folder.is_dir():
             raise
         raise ModelError(f"{error}; write: {program('parse')} MODEL [FILE ...]") from None
 
@@ -219,7 +221,7 @@ _FATE = {"skip": "skipped", "keep": "passed through unparsed"}
 
 def _with_decoder(options: argparse.Namespace, tell: Callable[[str], None]) -> Parser:
     """The model with the decoder, roots and limits of the options."""
-    model = load_parser(Path(options.model))
+    model = load_parser(options.folder)
     if options.single_root:
         model = model.with_single_root()
     if options.decoder is not None:
@@ -239,7 +241,7 @@ def _sharded(
     stack: ExitStack,
 ) -> list[Sharded]:
     """The inputs to parse in shards, checked before the work begins; tables stay open."""
-    contents = {"the model": sum_of_stages(Path(options.model))}
+    contents = {"the model": sum_of_stages(options.folder)}
     common = {"force": options.force, "tell": job.tell}
     inputs: list[Sharded] = []
     for file, kind, output in zip(options.files, kinds, outputs, strict=True):
@@ -346,7 +348,9 @@ def _parser() -> argparse.ArgumentParser:
         " output.",
         epilog=exit_codes(0, 1, 2, 3, 4, 5, 6),
     )
-    parser.add_argument("model", metavar="MODEL", help="the folder that train wrote")
+    parser.add_argument(
+        "model", metavar="MODEL", help="a folder that train wrote, or an installed model's name"
+    )
     parser.add_argument(
         "files",
         nargs="*",

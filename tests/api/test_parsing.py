@@ -244,7 +244,7 @@ def test_options_that_do_not_fit_are_refused(parser, kinds, tmp_path):
     with pytest.raises(ModelError, match="no such file: give the folder"):
         gpuparse.load(tmp_path)
     for nothing in (None, b"model", "", 7):
-        with pytest.raises(ConfigError, match=r"load\(\) takes the folder that training wrote"):
+        with pytest.raises(ConfigError, match=r"load\(\) takes a folder that training wrote"):
             gpuparse.load(nothing)
     for options in ({"device": "gpu"}, {"backend": "no"}, {"threads": -1}, {"threads": "a"}):
         with pytest.raises(ConfigError):

@@ -1,0 +1,66 @@
+"""Models by name: those that come with gpuparse, and those that other packages bring.
+
+A package of a model has an entry point of the group `gpuparse.models`, whose name is that of the
+model and whose value is that of the package; the files of the model are in the package's folder.
+No code of the package is imported or executed.
+"""
+
+import os
+import re
+from importlib import metadata, util
+from pathlib import Path
+
+from gpuparse.errors import ModelError, did_you_mean, near_names
+
+GROUP = "gpuparse.models"
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")  # of a model
+_OWN = Path(__file__).resolve().parent / "models"
+_PACKAGE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # without a point: its parent would be imported
+
+
+def find_model(model: str | os.PathLike[str]) -> Path:
+    """The folder of a model, given by its path or its name.
+
+    A folder with a model of this path is taken before an installed model of this name. What is
+    neither is returned as a path, so that reading it says what is wrong.
+
+    Raises: ModelError: the package of this name is broken.
+    """
+    text = os.fspath(model)
+    path = Path(text).expanduser()
+    if not NAME.fullmatch(text) or any(path.glob("*.safetensors")) or (path / "last").is_dir():
+        return path
+    own = _OWN / text
+    if own.is_dir():
+        return own
+    for entry in metadata.entry_points(group=GROUP, name=text):
+        return _folder_of(text, entry.value)
+    return path
+
+
+def installed_models() -> dict[str, Path]:
+    """The folders of all installed models by name, in the order of the names.
+
+    Raises: ModelError: the package of one is broken.
+    """
+    own = [path for path in _OWN.glob("*") if path.is_dir() and NAME.fullmatch(path.name)]
+    found = {path.name: path for path in own}
+    for entry in metadata.entry_points(group=GROUP):
+        if NAME.fullmatch(entry.name) and entry.name not in found:
+            found[entry.name] = _folder_of(entry.name, entry.value)
+    return dict(sorted(found.items()))
+
+
+def near_model(name: str) -> str:
+    """A question about an installed model that a name is near to; "" if there is none."""
+    return did_you_mean(near_names(name, installed_models())) if NAME.fullmatch(name) else ""
+
+
+def _folder_of(name: str, package: str) -> Path:
+    """The folder of a package."""
+    found = util.find_spec(package) if _PACKAGE.fullmatch(package) else None
+    if found is None or not found.submodule_search_locations:
+        raise ModelError(
+            f"{name}: its package {package[:80]!r} cannot be found; install the model again"
+        )
+    return Path(next(iter(found.submodule_search_locations)))
