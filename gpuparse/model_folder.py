@@ -310,6 +310,21 @@ def sum_of_folder(folder: Path) -> str:
     return sha256(array_file.facts_text(folder / WEIGHTS).encode())
 
 
+def files_of_parser(folder: Path) -> list[str]:
+    """The names of the files of a parser's folder, the weights last; nothing is checked.
+
+    Raises: ModelError: the file of the weights cannot be read.
+    Cost: none but opening it.
+    """
+    try:
+        sums = from_json(array_file.facts_text(folder / WEIGHTS))["texts"]
+        return [name for name in (*_TEXTS, LEXICON, *encoder.MOST_BYTES) if name in sums] + [
+            WEIGHTS
+        ]
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise ModelError(f"{folder}: '{WEIGHTS}' is damaged: {one_line(error)}") from error
+
+
 def _assemble(opened: array_file.Opened, texts: dict[str, str]) -> Parser:
     facts, tensors = opened.facts, opened.arrays
     words = _read_words(texts[VOCABULARY], is_known=opened.is_known)

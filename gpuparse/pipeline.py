@@ -34,7 +34,14 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ModelError, did_you_mean, plural
 from gpuparse.files import replace_file
 from gpuparse.limits import MAX_ARRAYS_BYTES
-from gpuparse.model_folder import CONFIG, WEIGHTS, WHAT_MODELS_ARE, check_folder, sum_of_folder
+from gpuparse.model_folder import (
+    CONFIG,
+    WEIGHTS,
+    WHAT_MODELS_ARE,
+    check_folder,
+    files_of_parser,
+    sum_of_folder,
+)
 from gpuparse.parser import Parser
 from gpuparse.scorers.scorer import Scorer
 from gpuparse.sequences.learner import Watch, unwatched
@@ -267,6 +274,16 @@ def stages_of(folder: Path) -> list[str]:
 def has_parser(folder: Path) -> bool:
     """Whether a folder has a parser; one without any stage is taken for that of a parser."""
     return PARSER in stages_of(folder)
+
+
+def files_of(folder: Path) -> list[str]:
+    """The names of the files of a model folder that parsing reads, in the order of the stages.
+
+    Raises: ModelError: the file of the weights cannot be read.
+    """
+    there = stages_of(folder)
+    before = [FILES[name] for name in there if name != PARSER]
+    return before + (files_of_parser(folder) if PARSER in there else [])
 
 
 def load_stages(folder: Path) -> Pipeline:

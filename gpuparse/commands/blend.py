@@ -12,6 +12,7 @@ from gpuparse.errors import ConfigError, plural
 from gpuparse.files import lock_folder
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.installed import find_model
+from gpuparse.jobs.card import remove_card
 from gpuparse.jobs.progress import program, say, silent
 from gpuparse.model_folder import load_parser, save_parser, sum_of_folder
 from gpuparse.parser import Parser
@@ -50,6 +51,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = blend(shares)
     parser = replace(parser, config="".join(record) + parser.config)
     with lock_folder(target):
+        remove_card(target)  # of another model
         write_stages(stages, target)
         save_parser(parser, target)
     tell(f"{target}: one model of {len(shares)}, {_content(parser)}")

@@ -10,6 +10,7 @@ from gpuparse.data.guides import read_guides
 from gpuparse.errors import ConfigError
 from gpuparse.files import lock_folder
 from gpuparse.jobs.calibrate import fits_as_text, with_fitted_tags
+from gpuparse.jobs.card import carry_card, check_readme, read_card
 from gpuparse.jobs.gold import read_gold
 from gpuparse.jobs.progress import program, say, silent
 from gpuparse.jobs.resources import limit_torch_threads, thread_count
@@ -26,14 +27,17 @@ def main(arguments: Sequence[str]) -> int:
             [--threads N] [--quiet]`.
     Returns: 0.
     Raises:
-        ConfigError: the output exists, the model has no probabilities, or an option is of parsers
-            and it has none. ModelError: the model cannot be used. DataError: GOLD cannot be used.
+        ConfigError: the output exists or has a README.md of others, the model has no
+            probabilities, or an option is of parsers and it has none. ModelError: the model cannot
+            be used. DataError: GOLD cannot be used.
     Cost: about twenty parses of GOLD with --probabilities.
     """
     options = _parser().parse_args(arguments)
     target = Path(options.output or options.model)
     if not options.force:
         _check_output(target, is_other=options.output is not None)
+    card = read_card(Path(options.model))
+    check_readme(target)
     tell = silent if options.quiet else say
     threads = thread_count(options.threads)
     limit_torch_threads(threads, is_native=True)
@@ -57,6 +61,7 @@ def main(arguments: Sequence[str]) -> int:
         write_stages(fitted_stages, target)
         if model is not None:
             save_parser(model, target)
+        carry_card(card, target)
     for fit in fits:
         tell(f"{target}: {fit}")
     return 0

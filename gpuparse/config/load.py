@@ -11,12 +11,14 @@ from typing import Any
 from gpuparse.config.schema import SECTIONS, Key, RunConfig, default_values, known_keys, yaml_word
 from gpuparse.config.shipped import config_file, shipped_configs
 from gpuparse.data.columns import IN_MISC, SYNTHETIC, is_key
+from gpuparse.data.folders import find_parts
 from gpuparse.errors import ConfigError, did_you_mean, near_names
 from gpuparse.features.templates import SETS
 from gpuparse.plain_yaml import PlainYaml, parse_yaml, read_yaml
 from gpuparse.sequences import templates as sequences
 
 BASE = "base"  # the key that names the file whose keys a file takes over
+TREEBANK = "data.treebank"  # the key of the folder that has the parts train, dev and test
 MAX_BASES = 8
 _LISTED = "`gpuparse config` lists all keys"
 SETS_OF = {"template set": SETS, "sequence templates": sequences.SETS}  # by the kind of a key
@@ -36,7 +38,8 @@ def load_config(
         path: YAML file, or the name of a config that comes with gpuparse (`config_file`).
         overrides: words such as `learning.epochs=5`, of which the last one wins; or values by
             dotted key.
-    Returns: The config, complete and valid; no data has been looked at.
+    Returns: The config, complete and valid; of data only the names in the folder of
+        `data.treebank` have been looked at.
     Raises: ConfigError: every wrong key, one line each.
     Cost: O(size of the files).
     """
@@ -252,11 +255,13 @@ class Settings:
 
     def missing(self) -> list[str]:
         """The errors about required keys that were not given, not even with a wrong name."""
+        given = default_values() | self.places
+        if TREEBANK in self.places and self.values.get(TREEBANK, "") is not None:
+            given |= {"data.train": ""}  # found there
         return [
             self.lacks(name)
             for name in known_keys()
-            if name not in default_values() | self.places
-            and self._meant.isdisjoint((name, name.partition(".")[0]))
+            if name not in given and self._meant.isdisjoint((name, name.partition(".")[0]))
         ]
 
     def lacks(self, name: str) -> str:
@@ -264,7 +269,8 @@ class Settings:
         value = "FILE" if known_keys()[name].kind == "path" else "VALUE"
         # A config that comes with gpuparse is complete as it is: no fault of its file is named.
         place = "" if self.is_shipped else f"{self.source}: "
-        return f"{place}{name} is missing: give {name}={value}"
+        instead = f", or {TREEBANK}=FOLDER" if name == "data.train" else ""
+        return f"{place}{name} is missing: give {name}={value}{instead}"
 
     def config(self, *, may_lack: bool = False) -> RunConfig:
         """The config.
@@ -272,10 +278,11 @@ class Settings:
         Args: may_lack: whether keys that must be given may be missing: they are None.
         Raises: ConfigError: all errors, one line each.
         """
-        errors = self.errors + ([] if may_lack else self.missing())
+        of_treebank, wrong = self._parts()
+        errors = self.errors + wrong + ([] if may_lack else self.missing())
         if errors:
             raise ConfigError("\n".join(errors))
-        values = dict.fromkeys(known_keys()) | default_values() | self.values
+        values = dict.fromkeys(known_keys()) | default_values() | of_treebank | self.values
         sections: dict[str, Any] = {
             section: kind(**{f.name: values[f"{section}.{f.name}"] for f in fields(kind)})
             for section, kind in SECTIONS.items()
@@ -284,6 +291,29 @@ class Settings:
             f.name: values[f.name] for f in fields(RunConfig) if f.name not in SECTIONS
         }
         return RunConfig(**top, **sections)
+
+    def _parts(self) -> tuple[dict[str, str | None], list[str]]:
+        """The parts of `data.treebank` by their keys, and errors.
+
+        A part may be given too if it is left out or the same file, so that a printed config, which
+        has all keys, is read as it was.
+        """
+        folder = self.values.get(TREEBANK)
+        if not isinstance(folder, str):
+            return {}, []
+        try:
+            parts = find_parts(folder)
+        except ConfigError as error:
+            return {}, [f"{self.places[TREEBANK]}: {TREEBANK}: {error}"]
+        found = {f"data.{part}": file for part, file in parts.items()}
+        wrong = [
+            f"{self.places[name]}: {name}: given with {TREEBANK}, which names the treebanks: leave"
+            " one of them out"
+            for name, file in found.items()
+            if isinstance(given := self.values.get(name), str)
+            and (file is None or os.path.realpath(given) != os.path.realpath(file))
+        ]
+        return found, wrong
 
 
 def _plain(value: object) -> object:

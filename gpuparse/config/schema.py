@@ -115,6 +115,13 @@ def _choice(default: Any, choices: tuple[str | int | bool, ...], meaning: str) -
 class DataConfig:
     """The treebanks, and how they are read."""
 
+    treebank: str | None = _key(
+        None,
+        "path",
+        "Folder of a treebank, in place of `data.train`, `data.dev` and `data.test`: its parts are"
+        " found by their names; `data.dev=null` and `data.test=null` leave a part out.",
+        optional=True,
+    )
     train: str = _key(
         MISSING,
         "path",
@@ -749,7 +756,8 @@ class RunConfig:
         """The config as a model folder records it; keys that do not change a model are fixed.
 
         The same run gives the same bytes for any output folder, number of threads and parsing
-        device; the engine that learned is recorded. Treebanks are recorded without their folders.
+        device; the engine that learned is recorded. Treebanks are recorded without their folders,
+        and by their files alone.
         """
         named = dataclasses.asdict(self.data)
         paths = [f.name for f in fields(DataConfig) if f.metadata["key"].kind in ("path", "guides")]
@@ -759,7 +767,8 @@ class RunConfig:
                 name: os.path.basename(path)
                 for name in paths
                 if (path := named[name]) is not None and not path.startswith(IN_MISC)
-            },
+            }
+            | {"treebank": None},
         )
         learning = dataclasses.replace(self.learning, backend=self.backend)
         lexicon = None if self.lexicon is None else os.path.basename(self.lexicon)

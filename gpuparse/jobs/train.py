@@ -38,6 +38,7 @@ from gpuparse.files import lock_folder
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs import training_log
 from gpuparse.jobs.calibrate import fits_as_text
+from gpuparse.jobs.card import about_treebank, card_of, check_readme, remove_card, write_card
 from gpuparse.jobs.checkpoint import (
     CALIBRATION,
     FOLDER,
@@ -163,6 +164,8 @@ class Run:
         self._tag_scores: dict[str, dict[str, float]] = {}
         self._gold: dict[str, Treebank | None] = {}  # dev and test without predicted tags
         self._from_text: dict[str, dict[str, Hits]] = {}
+        self._sizes: dict[str, dict[str, int]] = {}  # of the treebanks, for the card
+        self._facts = about_treebank(config)
         self._read_templates(config)
         _check_keep(config)
         check_stages(config)
@@ -274,6 +277,7 @@ class Run:
             treebank = self._learn_stages(treebank, KeptStages(self.output, origin))
         if not self.config.parser:
             self._write_stages(started)
+            self._write_card(None)
             return None
         trainer = self._trainer(treebank)
         states = States(self.output, origin)
@@ -293,6 +297,7 @@ class Run:
         self._write(model, trainer.learned())
         self._write_scores(trainer, model, bits, time.monotonic() - started)
         tested = self._test()
+        self._write_card(model)
         seconds = time.monotonic() - started
         self.tell(f"{self.output}: model of {bits}-bit weights written, {seconds:.1f} s in all")
         if self.config.data.train.startswith(SYNTHETIC):
@@ -303,6 +308,7 @@ class Run:
         """Write the model, and what it was rounded from if that is to be kept."""
         stages = self.stages or NO_STAGES
         (self.output / FILE).unlink(missing_ok=True)  # never of another model
+        remove_card(self.output)
         write_stages(stages, self.output)
         if model is not None:
             save_parser(model, self.output)
@@ -319,8 +325,16 @@ class Run:
         self._say_from_text("test", None)
         seconds = time.monotonic() - started
         about = {"seed": self.config.seed, "threads": self.threads, "seconds": seconds}
-        write_scores(self.output, about | self._tag_scores | self._scores_from_text())
+        self._about = about | self._tag_scores | self._scores_from_text()
+        write_scores(self.output, self._about)
         self.tell(f"{self.output}: stages written, {seconds:.1f} s in all")
+
+    def _write_card(self, model: Parser | None) -> None:
+        """Write what the model was learned from and how well it parses."""
+        stages = self.stages or NO_STAGES
+        facts, sizes = self._facts, self._sizes
+        card = card_of(self.output, self.config, facts, stages, model, sizes, self._about)
+        write_card(self.output, card)
 
     def _learn_stages(self, treebank: Treebank, kept: KeptStages) -> Treebank:
         """Learn the stages before the parser; returns what the parser learns from.
@@ -443,6 +457,7 @@ class Run:
             tell=self.tell,
             partial=partial,
         )
+        self._sizes[name] = {"sentences": len(gold.treebank), "words": gold.treebank.n_words}
         missing, skipped = int((gold.treebank.heads < 0).sum()), "malformed sentence"
         self.tell(
             f"{name}: {plural(len(gold.treebank), 'sentence')},"
@@ -737,7 +752,8 @@ class Run:
         self._score_filled("test", self.tested, system, model)
         found |= self._tag_scores.get("test", {})
         self._say_from_text("test", model)
-        write_scores(self.output, self._about | {"test": found} | self._scores_from_text())
+        self._about |= {"test": found} | self._scores_from_text()
+        write_scores(self.output, self._about)
         trees = score_treebanks(self.tested, system)
         return Tested(system, trees, graphs, self._from_text.get("test"))
 
@@ -874,9 +890,11 @@ def check_output_of(config: RunConfig, *, resume: bool, force: bool) -> None:
     """Make sure that a run may write into its output folder.
 
     Raises: ConfigError: as `check_output`; a model that the run would only learn again is replaced.
+        There is a README.md that training did not write.
     """
     folder = Path(config.output)
     check_output(folder, resume=resume, force=force or is_same_toy(folder, config))
+    check_readme(folder)
 
 
 def check_no_best(config: RunConfig, what: str) -> None:

@@ -273,7 +273,9 @@ class Folds:
             work.mkdir(exist_ok=True)
             with replace_file(work / _TRAIN, force=True) as file:
                 file.write(self.split.known(fold, self._sample))
-            data = replace(self.config.data, train=str(work / _TRAIN), dev=None, dev_guide=None)
+            data = replace(
+                self.config.data, treebank=None, train=str(work / _TRAIN), dev=None, dev_guide=None
+            )
             config = replace(
                 self.config, threads=threads, output=str(work / _MODEL), data=data,
                 calibration="none",  # only trees are scored

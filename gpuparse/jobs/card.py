@@ -1,0 +1,542 @@
+"""The card of a model folder: what a model was learned from, how well it parses, and its limits.
+
+`card.json` is for programs and `README.md` for readers and model hubs. Both say the same; neither
+is read for parsing. A card has no times and no paths, so that the same run writes the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpuparse.array_file import from_json, read_text
+from gpuparse.config.load import TREEBANK, is_template_file, read_settings
+from gpuparse.config.schema import known_keys, yaml_word
+from gpuparse.config.shipped import shipped_configs
+from gpuparse.data.folders import PARTS, Facts, facts_of, find_parts
+from gpuparse.errors import ConfigError, ModelError, one_line
+from gpuparse.evaluation.reports import GRAPH_ARC_SETS, GRAPH_SHARES, SHARES
+from gpuparse.files import replace_file
+from gpuparse.inference.decoders import DECODERS
+from gpuparse.jobs.receipts import flat
+from gpuparse.jobs.toy import TOY
+from gpuparse.jobs.version import described_version
+from gpuparse.pipeline import LEMMATIZER, PARSER, STAGES, files_of, stages_of, sum_of_stages
+from gpuparse.scorers.encoder import stored as encoder
+
+if TYPE_CHECKING:
+    from gpuparse.config import RunConfig
+    from gpuparse.parser import Parser
+    from gpuparse.pipeline import Pipeline
+
+CARD, README = "card.json", "README.md"
+FORMAT = 1
+_MOST_BYTES = 1 << 20  # of card.json
+_LIBRARY = "library_name: gpuparse"  # a line of a README that training may replace
+_COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
+_FORM = 1
+_TAGS = ("UPOS", "XPOS", "UFeats", "Lemmas")  # as scores.json has them
+# Keys that the command of a card does not name: they change no model.
+_OF_THE_RUN = {"output", "threads", "device", "draw"}
+# Licences as model hubs name them.
+_LICENCES = {
+    "cc-by-2.0", "cc-by-2.5", "cc-by-3.0", "cc-by-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0",
+    "cc-by-nc-2.0", "cc-by-nc-3.0", "cc-by-nc-4.0", "cc-by-nd-4.0", "cc-by-nc-nd-3.0",
+    "cc-by-nc-nd-4.0", "cc-by-nc-sa-2.0", "cc-by-nc-sa-3.0", "cc-by-nc-sa-4.0", "cc0-1.0",
+    "lgpl-lr", "mit", "apache-2.0", "gpl-2.0", "gpl-3.0",
+}  # fmt: skip
+_TITLES = {
+    "treebank": "Treebank", "language": "Language", "release": "Release",
+    "since": "In releases since", "genre": "Genre", "licence": "Licence of the treebank",
+    "attribution": "By", "encoder": "Pretrained encoder",
+    "encoder_licence": "Licence of the encoder",
+}  # fmt: skip
+
+
+def about_treebank(config: RunConfig) -> Facts:
+    """What is known of the treebank that a run learns from: nothing without `data.treebank`."""
+    return Facts() if config.data.treebank is None else facts_of(config.data.treebank)
+
+
+def card_of(
+    folder: Path,
+    config: RunConfig,
+    facts: Facts,
+    stages: Pipeline,
+    parser: Parser | None,
+    sizes: Mapping[str, Mapping[str, int]],
+    scores: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The card of a model that a run has written.
+
+    Args:
+        folder: of the model. config: of the run. facts: of `about_treebank`.
+        stages, parser: of the model.
+        sizes: `sentences` and `words` of the parts train, dev and test that were read.
+        scores: what scores.json says.
+    Returns: Plain data. What is unknown is None.
+    Cost: opens the files of the model and reads the configs that come with gpuparse.
+    """
+    shown = _without_folders(config)
+    decoder = None if parser is None else DECODERS[parser.decoder]
+    known = facts._asdict()
+    name, changed = _nearest_config(shown)
+    needs, fills = _needs(stages, parser), _fills(stages, parser)
+    return {
+        "format": FORMAT,
+        "gpuparse": described_version(),
+        "model": sum_of_stages(folder),
+        "treebank": known.pop("name"),
+        **known,
+        "parts": {
+            part: {"file": getattr(shown.data, part), **sizes[part]} if part in sizes else None
+            for part in PARTS
+        },
+        "stages": stages_of(folder),
+        "decoder": decoder.name if decoder else None,
+        "graphs": decoder is not None and decoder.gives_graphs,
+        "encoder": shown.encoder.model if config.has_encoder and parser else None,
+        "encoder_licence": _encoder_licence(parser),
+        "text": stages.tokenizer is not None,
+        "needs": needs,
+        "fills": fills,
+        "scores": _scores(scores, needs),
+        "config": {"name": name, "overrides": changed, "yaml": shown.to_yaml()},
+        "command": _command(config, name, changed),
+        "files": {file: (folder / file).stat().st_size for file in files_of(folder)},
+        "limits": _limits(shown, stages, parser, needs),
+    }
+
+
+def write_card(folder: Path, card: Mapping[str, Any]) -> None:
+    """Write card.json and README.md into a model folder.
+
+    Raises: OSError: the folder cannot be written to.
+    """
+    text = json.dumps(card, indent=1, ensure_ascii=False) + "\n"
+    for name, content in ((CARD, text), (README, markdown(card))):
+        with replace_file(folder / name, force=True) as file:
+            file.write(content.encode())
+
+
+def read_card(folder: Path) -> dict[str, Any] | None:
+    """The card of a model folder; None if it has none.
+
+    Types and sizes are checked, whoever wrote it; that it is true is not.
+
+    Raises: ModelError: it is damaged, too large, or of another version.
+    """
+    path = folder / CARD
+    if not os.path.lexists(path):
+        return None
+    text = read_text(path, _MOST_BYTES)
+    try:
+        card = from_json(text)
+        if not isinstance(card, dict):
+            raise ValueError("no table")
+        if card.get("format") != FORMAT:
+            raise ValueError("a card of another version of gpuparse")
+        wrong = [name for name, is_right in _CHECKS.items() if not is_right(card.get(name))]
+        if wrong:
+            raise ValueError(f"missing or wrong: {', '.join(wrong)}")
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path}: not a card: {one_line(error)}") from error
+    return {name: card[name] for name in ("format", *_CHECKS)}
+
+
+def remove_card(folder: Path) -> None:
+    """Take away the card of an earlier model; a README.md that training did not write stays."""
+    (folder / CARD).unlink(missing_ok=True)
+    if _is_own(folder / README):
+        (folder / README).unlink()
+
+
+def check_readme(folder: Path) -> None:
+    """Make sure that there is no README.md that training did not write.
+
+    Raises: ConfigError: there is one.
+    """
+    path = folder / README
+    if os.path.lexists(path) and not _is_own(path):
+        raise ConfigError(
+            f"{path}: would be replaced by the card of the model, and training did not write it:"
+            " name another output, or move this file"
+        )
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a file is a README.md that training has written."""
+    if not path.is_file() or path.is_symlink():
+        return False
+    with path.open("rb") as file:
+        return f"\n{_LIBRARY}\n".encode() in file.read(10_000)
+
+
+def carry_card(card: Mapping[str, Any] | None, folder: Path) -> None:
+    """Write the card of a model whose copy in a folder was changed in its probabilities alone.
+
+    Args: card: of `read_card`; None: a card there is taken away.
+    Raises: OSError: the folder cannot be written to.
+    """
+    remove_card(folder)
+    if card is not None:
+        files = {file: (folder / file).stat().st_size for file in files_of(folder)}
+        write_card(folder, {**card, "model": sum_of_stages(folder), "files": files})
+
+
+def _without_folders(config: RunConfig) -> RunConfig:
+    """The config as a model records it, without the folders of template sets."""
+    found = config.recorded()
+
+    def base(name: str) -> str:
+        return os.path.basename(name) if is_template_file(name) else name
+
+    sections = {
+        section: replace(
+            getattr(found, section),
+            **{
+                key: base(getattr(getattr(found, section), key))
+                for full, about in known_keys().items()
+                if full.startswith(f"{section}.")
+                and about.kind in ("template set", "sequence templates")
+                for key in (full.removeprefix(f"{section}."),)
+            },
+        )
+        for section in ("labels", "tokenizer", "tagger", "lemmatizer")
+    }
+    return replace(found, features=base(found.features), **sections)
+
+
+def _nearest_config(config: RunConfig) -> tuple[str, dict[str, Any]]:
+    """The config that comes with gpuparse and has the fewest other values, and these values.
+
+    Treebanks do not count; the first one of several is taken.
+    """
+    values = flat(asdict(config))
+    found: dict[str, dict[str, Any]] = {}
+    for name, path in shipped_configs().items():
+        shipped = read_settings(path).config(may_lack=True)
+        of_shipped = flat(asdict(shipped.recorded()))
+        found[name] = {
+            key: value
+            for key, value in values.items()
+            if value != of_shipped[key] and key not in _OF_THE_RUN
+        }
+    parts = {f"data.{part}" for part in PARTS}
+    name = min(found, key=lambda name: len(found[name].keys() - parts))
+    return name, found[name]
+
+
+def _command(config: RunConfig, name: str, changed: Mapping[str, Any]) -> str:
+    """The command that trains the model in a folder with the files and folders that it names."""
+    words = dict(changed)
+    if config.data.treebank is not None:
+        there = find_parts(config.data.treebank)
+        for part in PARTS:
+            words.pop(f"data.{part}", None)
+            if getattr(config.data, part) is None and there[part] is not None:
+                words[f"data.{part}"] = None
+        words = {TREEBANK: os.path.basename(os.path.abspath(config.data.treebank)), **words}
+    given = [f"{key}={yaml_word(value)}" for key, value in words.items()]
+    return shlex.join(["gpuparse", "train", name, *given])
+
+
+def _needs(stages: Pipeline, parser: Parser | None) -> list[str]:
+    """The columns of words that the model reads and does not fill."""
+    read = set(parser.reads) if parser else set()
+    if stages.lemmatizer:
+        read.update(STAGES[LEMMATIZER].reads)
+    filled = {_COLUMNS.index(name) for name in _fills(stages, parser)}
+    return [_COLUMNS[column] for column in sorted(read - filled - {_FORM})]
+
+
+def _fills(stages: Pipeline, parser: Parser | None) -> list[str]:
+    """The columns of words that the model fills."""
+    filled = set(stages.columns)
+    if parser:
+        filled.update(parser.fills)
+        names = ["HEAD"] + ["DEPREL"] * bool(parser.labels)
+        names += ["DEPS"] * DECODERS[parser.decoder].gives_graphs
+        filled.update(map(_COLUMNS.index, names))
+    return [_COLUMNS[column] for column in sorted(filled)]
+
+
+def _encoder_licence(parser: Parser | None) -> str | None:
+    config = getattr(parser.scorers[0], "config", {}) if parser else {}
+    return config.get(encoder.LICENCE)
+
+
+def _scores(scores: Mapping[str, Any], needs: list[str]) -> list[dict[str, Any]]:
+    """The scores on dev and test, from words and from text, in percent with two decimals."""
+    found = []
+    for part in ("dev", "test"):
+        of_words = _measures(scores.get(part, {}))
+        of_text = scores.get("from_text", {}).get(part, {})
+        for source, measures in (("words", of_words), ("text", of_text)):
+            if measures:
+                rounded = {name: round(value, 2) for name, value in measures.items()}
+                given = needs if source == "words" else []
+                found.append({"part": part, "from": source, "given": given, "measures": rounded})
+    return found
+
+
+def _measures(scores: Mapping[str, Any]) -> dict[str, float]:
+    """The measures of one part, by their titles."""
+    graphs = scores.get("graphs", {})
+    found: dict[str, float | None] = {name: scores[name] for name in _TAGS if name in scores}
+    found |= {title: scores[key]["percent"] for title, key, _ in SHARES if key in scores}
+    found |= {f"graphs: {t}": graphs[key]["percent"] for t, key, _ in GRAPH_SHARES if key in graphs}
+    found |= {
+        f"graphs: {title}": graphs[key]["f"] for title, key in GRAPH_ARC_SETS if key in graphs
+    }
+    return {title: value for title, value in found.items() if value is not None}
+
+
+def _limits(
+    config: RunConfig, stages: Pipeline, parser: Parser | None, needs: list[str]
+) -> list[str]:
+    """What the model reads, and what it cannot do, a sentence each."""
+    found = []
+    if stages.tokenizer:
+        found.append("It reads raw text and CoNLL-U.")
+    else:
+        found.append("It reads words (CoNLL-U or one word a line), not raw text: no tokeniser.")
+    if needs:
+        found.append(f"Its input needs {', '.join(needs)}, which no stage fills.")
+    if parser is None:
+        found.append("It finds no trees: no parser was learned.")
+    else:
+        found += _limits_of_trees(parser)
+    if config.data.train.startswith("synthetic:"):
+        found.append(f"It was {TOY}.")
+    found.append("Text of another language, time or kind than its treebank is parsed less well.")
+    return found
+
+
+def _limits_of_trees(parser: Parser) -> list[str]:
+    decoder, found = DECODERS[parser.decoder], []
+    if parser.reads_guides:
+        found.append("It reads heads that another parser proposes (guides).")
+    if decoder.gives_graphs:
+        found.append("Words may have several heads; arcs that would close a cycle are not found.")
+    elif decoder.is_projective:
+        found.append("Its trees are projective: arcs that cross others are not found.")
+    if not decoder.gives_graphs:
+        found.append("It finds one head per word: no enhanced dependencies.")
+        roots = "exactly one word" if parser.single_root else "one word or more"
+        found.append(f"In its trees {roots} depends on the root.")
+    if not parser.labels:
+        found.append("It finds heads without relations.")
+    if not decoder.has("marginals"):
+        found.append("It has no probabilities of arcs.")
+    return found
+
+
+def markdown(card: Mapping[str, Any]) -> str:
+    """README.md of a card, with the YAML that model hubs read at its beginning.
+
+    Args: card: of `card_of` or `read_card`.
+    """
+    name = card["treebank"] or card["parts"]["train"]["file"]
+    stages = [STAGES[stage].title for stage in card["stages"]]
+    decoder = f", decoder `{card['decoder']}`" if card["decoder"] else ""
+    source = "text.txt" if card["text"] else "words.conllu"
+    lines = [*_front_matter(card), f"# {_safe(name)}", ""]
+    lines += [f"A model of gpuparse, a dependency parser: {', '.join(stages)}{decoder}.", ""]
+    if PARSER in card["stages"] or card["text"]:
+        lines += _fenced(f"gpuparse parse MODEL {source} > output.conllu", "sh")
+    rows = [[title, _safe(card[key])] for key, title in _TITLES.items() if card[key] is not None]
+    lines += ["## Learned from", "", *_table(["", ""], rows), ""] if rows else []
+    parts = [
+        [part, _safe(each["file"]), f"{each['sentences']:,}", f"{each['words']:,}"]
+        for part in PARTS
+        if (each := card["parts"][part]) is not None
+    ]
+    lines += ["## Treebank files", "", *_table(["part", "file", "sentences", "words"], parts), ""]
+    lines += ["## Scores", "", *_score_lines(card["scores"]), ""]
+    lines += ["## Limits", "", *(f"- {_safe(line)}" for line in card["limits"]), ""]
+    sizes = [[_safe(file), f"{size:,}"] for file, size in card["files"].items()]
+    lines += ["## Files", "", *_table(["file", "bytes"], sizes), ""]
+    lines += ["## Training", "", f"gpuparse {_safe(card['gpuparse'])}:", ""]
+    lines += _fenced(card["command"], "sh")
+    lines += ["All keys of the config:", "", *_fenced(card["config"]["yaml"].rstrip("\n"), "yaml")]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _front_matter(card: Mapping[str, Any]) -> list[str]:
+    """The YAML at the beginning; texts are in quotes: YAML 1.1 reads `no` as false."""
+    lines = ["---"]
+    if card["code"] is not None:
+        lines.append(f"language: {json.dumps(card['code'])}")
+    if card["licence"] is not None:
+        known = licence_id(card["licence"])
+        lines.append(f"license: {known or 'other'}")
+        if known is None:
+            lines.append(f"license_name: {json.dumps(card['licence'], ensure_ascii=False)}")
+    tags = ["dependency-parsing", "token-classification"]
+    if (card["treebank"] or "").startswith("UD_"):
+        tags.append("universal-dependencies")
+    lines += [_LIBRARY, "tags:", *(f"- {tag}" for tag in tags)]
+    measured = {name for each in card["scores"] for name in each["measures"]}
+    metrics = [name for name in (*_TAGS, "UAS", "LAS") if name in measured]
+    lines += ["metrics:", *(f"- {name}" for name in metrics)] if metrics else []
+    return [*lines, "---", ""]
+
+
+def licence_id(text: str) -> str | None:
+    """A licence as model hubs name it: `cc-by-sa-4.0` of `CC BY-SA 4.0`; None of other texts."""
+    found = re.sub(r"[ -]+", "-", text.strip().lower()).removeprefix("gnu-")
+    return found if found in _LICENCES else None
+
+
+def _score_lines(scores: list[dict[str, Any]]) -> list[str]:
+    """A table with a row for each measure; a column for each part and what it was parsed from."""
+    if not scores:
+        return ["None were measured."]
+    names = list(dict.fromkeys(name for each in scores for name in each["measures"]))
+    heads = [
+        f"{each['part']}, from {'raw text' if each['from'] == 'text' else 'words'}"
+        + (f" and gold {', '.join(each['given'])}" if each["given"] else "")
+        for each in scores
+    ]
+    rows = [
+        [_safe(name)]
+        + [f"{each['measures'][name]:.2f}" if name in each["measures"] else "" for each in scores]
+        for name in names
+    ]
+    notes = "Percent. From raw text: F over aligned words, as in the CoNLL 2018 shared task."
+    return [*_table(["", *heads], rows), "", notes]
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> list[str]:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return [f"| {' | '.join(line)} |" for line in lines]
+
+
+def _fenced(text: str, language: str) -> list[str]:
+    """A block of code, whatever the text has."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [f"{fence}{language}", text, fence, ""]
+
+
+def _safe(text: str) -> str:
+    """A text without what Markdown and HTML read as more than text."""
+    return re.sub(r"([\\`*<>|\[\]&#])", r"\\\1", text)
+
+
+# What the fields of a card may be.
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= 100_000 and value.isprintable()
+
+
+def _may_lack_text(value: object) -> bool:
+    return value is None or _is_text(value)
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < 1 << 53
+
+
+def _is_flag(value: object) -> bool:
+    return type(value) is bool
+
+
+def _are_parts(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.keys() == set(PARTS)
+        and all(
+            (name != "train" and each is None) or _is_part(each) for name, each in value.items()
+        )
+    )
+
+
+def _is_part(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.keys() == {"file", "sentences", "words"}
+        and _is_text(value["file"])
+        and _is_count(value["sentences"])
+        and _is_count(value["words"])
+    )
+
+
+def _are_stages(value: Any) -> bool:
+    return _are_texts(value) and 0 < len(value) == len(set(value)) and set(value) <= STAGES.keys()
+
+
+def _are_columns(value: Any) -> bool:
+    return _are_texts(value) and set(value) <= set(_COLUMNS)
+
+
+def _are_scores(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(each, dict)
+        and each.keys() == {"part", "from", "given", "measures"}
+        and each["part"] in ("dev", "test")
+        and each["from"] in ("words", "text")
+        and _are_columns(each["given"])
+        and isinstance(each["measures"], dict)
+        and all(
+            _is_text(name) and type(score) in (int, float) and 0 <= score <= 100
+            for name, score in each["measures"].items()
+        )
+        for each in value
+    )
+
+
+def _is_config(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.keys() == {"name", "overrides", "yaml"}
+        and _is_text(value["name"])
+        and isinstance(value["overrides"], dict)
+        and all(map(_is_text, value["overrides"]))
+        and all(
+            each is None or type(each) in (bool, int, float) or _is_text(each)
+            for each in value["overrides"].values()
+        )
+        and isinstance(value["yaml"], str)
+        and all(map(str.isprintable, value["yaml"].split("\n")))
+    )
+
+
+def _are_files(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        _is_text(name) and "/" not in name and _is_count(size) for name, size in value.items()
+    )
+
+
+_CHECKS = {
+    "gpuparse": _is_text,
+    "model": _is_text,
+    "treebank": _may_lack_text,
+    **dict.fromkeys(Facts._fields[1:], _may_lack_text),
+    "parts": _are_parts,
+    "stages": _are_stages,
+    "decoder": _may_lack_text,
+    "graphs": _is_flag,
+    "encoder": _may_lack_text,
+    "encoder_licence": _may_lack_text,
+    "text": _is_flag,
+    "needs": _are_columns,
+    "fills": _are_columns,
+    "scores": _are_scores,
+    "config": _is_config,
+    "command": _is_text,
+    "files": _are_files,
+    "limits": _are_texts,
+}
