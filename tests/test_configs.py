@@ -83,7 +83,7 @@ def test_its_name_says_what_it_is(path):
     assert decoder.gives_graphs == (path.stem == "multi-parent")
     is_joint = decoder.order == 3 or path.stem in ("joint-labels", "default")
     assert config.labels.kind == ("joint" if is_joint else "second-stage")
-    is_fast = path.stem in ("fast", "pipeline")
+    is_fast = path.stem in ("fast", "pipeline", "small")
     of_trees = "joint-labels" if is_joint else "fast-labels" if is_fast else "labels"
     assert config.labels.features == ("graph-labels" if decoder.gives_graphs else of_trees)
 

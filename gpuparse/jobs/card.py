@@ -92,6 +92,7 @@ def card_of(
         "format": FORMAT,
         "gpuparse": described_version(),
         "model": sum_of_stages(folder),
+        "package": None,
         "treebank": known.pop("name"),
         **known,
         "parts": {
@@ -119,10 +120,15 @@ def write_card(folder: Path, card: Mapping[str, Any]) -> None:
 
     Raises: OSError: the folder cannot be written to.
     """
-    text = json.dumps(card, indent=1, ensure_ascii=False) + "\n"
-    for name, content in ((CARD, text), (README, markdown(card))):
+    for name, content in card_files(card).items():
         with replace_file(folder / name, force=True) as file:
-            file.write(content.encode())
+            file.write(content)
+
+
+def card_files(card: Mapping[str, Any]) -> dict[str, bytes]:
+    """The files card.json and README.md of a card."""
+    text = json.dumps(card, indent=1, ensure_ascii=False) + "\n"
+    return {CARD: text.encode(), README: markdown(card).encode()}
 
 
 def read_card(folder: Path) -> dict[str, Any] | None:
@@ -343,14 +349,18 @@ def markdown(card: Mapping[str, Any]) -> str:
 
     Args: card: of `card_of` or `read_card`.
     """
-    name = card["treebank"] or card["parts"]["train"]["file"]
+    package = card["package"]
+    name = package["name"] if package else card["treebank"] or card["parts"]["train"]["file"]
+    model = _safe(package["name"]) if package else "MODEL"
     stages = [STAGES[stage].title for stage in card["stages"]]
     decoder = f", decoder `{card['decoder']}`" if card["decoder"] else ""
     source = "text.txt" if card["text"] else "words.conllu"
     lines = [*_front_matter(card), f"# {_safe(name)}", ""]
     lines += [f"A model of gpuparse, a dependency parser: {', '.join(stages)}{decoder}.", ""]
     if PARSER in card["stages"] or card["text"]:
-        lines += _fenced(f"gpuparse parse MODEL {source} > output.conllu", "sh")
+        lines += _fenced(f"gpuparse parse {model} {source} > output.conllu", "sh")
+    if package:
+        lines += [f"Version {package['version']}. Licence: {_safe(package['licence'])}.", ""]
     rows = [[title, _safe(card[key])] for key, title in _TITLES.items() if card[key] is not None]
     lines += ["## Learned from", "", *_table(["", ""], rows), ""] if rows else []
     parts = [
@@ -374,11 +384,12 @@ def _front_matter(card: Mapping[str, Any]) -> list[str]:
     lines = ["---"]
     if card["code"] is not None:
         lines.append(f"language: {json.dumps(card['code'])}")
-    if card["licence"] is not None:
-        known = licence_id(card["licence"])
+    licence = card["package"]["licence"] if card["package"] else card["licence"]
+    if licence is not None:
+        known = licence_id(licence)
         lines.append(f"license: {known or 'other'}")
         if known is None:
-            lines.append(f"license_name: {json.dumps(card['licence'], ensure_ascii=False)}")
+            lines.append(f"license_name: {json.dumps(licence, ensure_ascii=False)}")
     tags = ["dependency-parsing", "token-classification"]
     if (card["treebank"] or "").startswith("UD_"):
         tags.append("universal-dependencies")
@@ -474,6 +485,14 @@ def _is_part(value: Any) -> bool:
     )
 
 
+def _is_package(value: Any) -> bool:
+    return value is None or (
+        isinstance(value, dict)
+        and value.keys() == {"name", "version", "licence"}
+        and all(map(_is_text, value.values()))
+    )
+
+
 def _are_stages(value: Any) -> bool:
     return _are_texts(value) and 0 < len(value) == len(set(value)) and set(value) <= STAGES.keys()
 
@@ -523,6 +542,7 @@ def _are_files(value: Any) -> bool:
 _CHECKS = {
     "gpuparse": _is_text,
     "model": _is_text,
+    "package": _is_package,
     "treebank": _may_lack_text,
     **dict.fromkeys(Facts._fields[1:], _may_lack_text),
     "parts": _are_parts,
