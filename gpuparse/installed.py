@@ -7,7 +7,6 @@ No code of the package is imported or executed.
 
 import os
 import re
-from importlib import metadata, util
 from pathlib import Path
 
 from gpuparse.errors import ModelError, did_you_mean, near_names
@@ -33,8 +32,8 @@ def find_model(model: str | os.PathLike[str]) -> Path:
     own = _OWN / text
     if own.is_dir():
         return own
-    for entry in metadata.entry_points(group=GROUP, name=text):
-        return _folder_of(text, entry.value)
+    for _, package in _packages(name=text):
+        return _folder_of(text, package)
     return path
 
 
@@ -45,9 +44,9 @@ def installed_models() -> dict[str, Path]:
     """
     own = [path for path in _OWN.glob("*") if path.is_dir() and NAME.fullmatch(path.name)]
     found = {path.name: path for path in own}
-    for entry in metadata.entry_points(group=GROUP):
-        if NAME.fullmatch(entry.name) and entry.name not in found:
-            found[entry.name] = _folder_of(entry.name, entry.value)
+    for name, package in _packages():
+        if NAME.fullmatch(name) and name not in found:
+            found[name] = _folder_of(name, package)
     return dict(sorted(found.items()))
 
 
@@ -56,8 +55,17 @@ def near_model(name: str) -> str:
     return did_you_mean(near_names(name, installed_models())) if NAME.fullmatch(name) else ""
 
 
+def _packages(**which: str) -> list[tuple[str, str]]:
+    """The names of models and of the packages that bring them."""
+    from importlib import metadata  # takes long: for models of packages alone
+
+    return [(entry.name, entry.value) for entry in metadata.entry_points(group=GROUP, **which)]
+
+
 def _folder_of(name: str, package: str) -> Path:
     """The folder of a package."""
+    from importlib import util
+
     found = util.find_spec(package) if _PACKAGE.fullmatch(package) else None
     if found is None or not found.submodule_search_locations:
         raise ModelError(
