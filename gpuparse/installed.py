@@ -8,6 +8,7 @@ No code of the package is imported or executed.
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 from gpuparse.errors import ModelError, did_you_mean, near_names
 
@@ -55,7 +56,7 @@ def near_model(name: str) -> str:
     return did_you_mean(near_names(name, installed_models())) if NAME.fullmatch(name) else ""
 
 
-def _packages(**which: str) -> list[tuple[str, str]]:
+def _packages(**which: Any) -> list[tuple[str, str]]:
     """The names of models and of the packages that bring them."""
     from importlib import metadata  # takes long: for models of packages alone
 
