@@ -29,7 +29,7 @@ from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.files import replace_file
 from gpuparse.formats.text import text_chunk
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.interop.spacy_docs import DEP_PROB, FIELDS, HEAD_PROB, WORDS, DocWords, add_extensions
+from gpuparse.api.spacy_docs import DEP_PROB, FIELDS, HEAD_PROB, WORDS, DocWords, add_extensions
 from gpuparse.interop.spacy_noun_chunks import noun_chunks
 from gpuparse.model_folder import WEIGHTS, pack_parser, save_parser, unpack_parser
 from gpuparse.pipeline import (

@@ -30,7 +30,7 @@ from spacy import displacy  # noqa: E402 (spaCy may be missing)
 from spacy.tokens import Doc  # noqa: E402
 from spacy.training.converters import conllu_to_docs  # noqa: E402
 
-from gpuparse.interop.spacy_docs import DocWords, add_extensions  # noqa: E402
+from gpuparse.api.spacy_docs import DocWords, add_extensions  # noqa: E402
 
 CONFIG = {
     "features": "mcdonald-2005", "decoder": "chu_liu_edmonds", "threads": 1, "device": "cpu",
