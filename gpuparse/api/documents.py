@@ -70,7 +70,6 @@ def evaluate(
         the measures of the CoNLL 2018 shared task under "conll18", with a warning.
     Raises: DataError: a file cannot be used, or the texts differ. ConfigError: wrong options.
 
-    >>> from pathlib import Path
     >>> gold = "1\\tNo\\tno\\tINTJ\\tUH\\t_\\t0\\troot\\t_\\t_\\n\\n"
     >>> gpuparse.evaluate(gold, gold)["las"]["percent"]
     100.0

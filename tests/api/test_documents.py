@@ -1,4 +1,4 @@
-"""Files as documents, their scores by the commands' functions, drawings, other packages' objects."""
+"""Files as documents, scores as the commands print them, drawings, objects of other packages."""
 
 import json
 import sys
