@@ -1,29 +1,47 @@
 """Graph-based dependency parsing: fast, exact, repeatable.
 
-`load` reads a trained parser, `train` makes one. What is offered is imported when it is first used.
+`load` reads a trained parser, `train` makes one, `read` reads a file of trees. What is offered is
+imported when it is first used.
 """
 
 from importlib import import_module
 
 __version__ = "0.1.0"
 __all__ = [
+    "Drawing",
+    "Evaluation",
+    "MultiwordToken",
     "Parsed",
     "ParsedSentence",
     "SentenceParser",
+    "Token",
     "TrainedRun",
     "Tree",
     "__version__",
+    "compare",
+    "evaluate",
     "load",
+    "read",
     "train",
 ]
 
 TYPE_CHECKING = False  # as typing has it, which takes longer to import
 if TYPE_CHECKING:
+    from gpuparse.api.documents import Evaluation, compare, evaluate, read
+    from gpuparse.api.drawings import Drawing
     from gpuparse.api.parsing import SentenceParser, load
     from gpuparse.api.results import Parsed, ParsedSentence, Tree
+    from gpuparse.api.tokens import MultiwordToken, Token
     from gpuparse.api.training import TrainedRun, train
 
 _MODULES = {
+    "Evaluation": "documents",
+    "compare": "documents",
+    "evaluate": "documents",
+    "read": "documents",
+    "Drawing": "drawings",
+    "MultiwordToken": "tokens",
+    "Token": "tokens",
     "SentenceParser": "parsing",
     "load": "parsing",
     "Parsed": "results",

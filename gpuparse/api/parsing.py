@@ -224,6 +224,20 @@ class SentenceParser:
         [parsed] = self._parsed(job, self._source(job, sentences, batch=None), table)
         return parsed
 
+    def __call__(
+        self,
+        text: str | Sequence[str],
+        *,
+        probabilities: bool = False,
+        mbr: bool = False,
+        kbest: int | None = None,
+    ) -> Parsed:
+        """Parse raw text, or a list of texts; see `parse_text`.
+
+        Words and other sentences are for `parse`.
+        """
+        return self.parse_text(text, probabilities=probabilities, mbr=mbr, kbest=kbest)
+
     def parse_text(
         self,
         text: str | Sequence[str],
@@ -263,7 +277,7 @@ class SentenceParser:
             if names is not None and len(names) != len(texts):
                 raise ConfigError(f"ids: {len(names)} names of {plural(len(texts), 'text')}")
             source = DocumentSource(texts=texts, identifiers=names, split=job.split)
-        [parsed] = self._parsed(job, source)
+        [parsed] = self._parsed(job, source, is_text=True)
         return parsed
 
     def _split(self, job: Job, text: str) -> bytes:
@@ -455,11 +469,13 @@ class SentenceParser:
             keep_heads=job.options.keep_heads, batch=batch,
         )  # fmt: skip
 
-    def _parsed(self, job: Job, source: Source, table: Any = None) -> Iterator[Parsed]:
-        """The results of each piece; table: the Arrow table or frame that it is from."""
+    def _parsed(
+        self, job: Job, source: Source, table: Any = None, *, is_text: bool = False
+    ) -> Iterator[Parsed]:
+        """The results of each piece; table, is_text: see Parsed."""
         for piece, result in job.results(source):
             of_piece = piece.table if isinstance(piece, Rows) else table
-            yield Parsed(result, piece.counts, of_piece, piece.documents)
+            yield Parsed(result, piece.counts, of_piece, piece.documents, is_text=is_text)
 
     def _kind(self, job: Job, name: str, input: str) -> str:
         """The format of a file, which the model can read."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+import json
+import os
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from math import isnan
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
+from gpuparse.api.tokens import MultiwordToken, Surfaces, Token, plain_tokens
 from gpuparse.cached import cached_property
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.draw import draw_tree
@@ -20,12 +23,23 @@ from gpuparse.errors import DataError, plural
 from gpuparse.extras import require
 from gpuparse.formats.arrow_tables import is_arrow, with_lists
 from gpuparse.formats.objects import is_pandas
-from gpuparse.jobs.predictions import FoundArrays, Result, WordColumns, word_columns
+from gpuparse.jobs.predictions import (
+    FoundArrays,
+    Result,
+    WordColumns,
+    given_arrays,
+    word_columns,
+)
 
 if TYPE_CHECKING:
+    import networkx
     import pandas
     import pyarrow
+    from nltk.parse import DependencyGraph
+    from spacy.tokens import Doc
+    from spacy.vocab import Vocab
 
+    from gpuparse.api.drawings import Drawing
     from gpuparse.explaining import Explanation, WordEffects
 
 SHOWN = 10  # sentences that a notebook or `str` shows
@@ -52,12 +66,13 @@ class Tree(NamedTuple):
 class Parsed(Sequence["ParsedSentence"]):
     """Parsed sentences, in the order of the input: `parsed[0].heads`.
 
-    It has no connection to its parser, and can be pickled.
+    `gpuparse.read` returns the sentences of a file as one, with the heads of the file. It has no
+    connection to its parser, and can be pickled.
     """
 
     def __init__(
         self, result: Result, counts: np.ndarray, table: Any = None,
-        documents: list[str] | None = None,
+        documents: list[str] | None = None, *, is_text: bool = False,
     ) -> None:  # fmt: skip
         """
         Args:
@@ -66,8 +81,10 @@ class Parsed(Sequence["ParsedSentence"]):
                 treebank of the result.
             table: the Arrow table or pandas frame that the sentences are from.
             documents: the names of the documents that the sentences are from, if there are some.
+            is_text: whether the sentences are from raw text, as those of documents always are.
         """
         self._result, self._table, self._names = result, table, documents
+        self._is_text = is_text or documents is not None
         self._starts = [0, *accumulate(counts.tolist())]
 
     @cached_property
@@ -80,9 +97,15 @@ class Parsed(Sequence["ParsedSentence"]):
     def _treebank(self) -> Treebank:
         return self._result.treebank
 
-    @property
+    @cached_property
     def _found(self) -> FoundArrays:
-        return self._result.arrays
+        result = self._result
+        return given_arrays(result.treebank) if result.found is None else result.arrays
+
+    @cached_property
+    def _surfaces(self) -> Surfaces:
+        """How the words are written in the text."""
+        return Surfaces.of(self._treebank, is_text=self._is_text)
 
     def __len__(self) -> int:
         """Number of sentences."""
@@ -107,6 +130,11 @@ class Parsed(Sequence["ParsedSentence"]):
         return (ParsedSentence(self, s) for s in range(len(self)))
 
     @property
+    def sentences(self) -> list[ParsedSentence]:
+        """All sentences."""
+        return list(self)
+
+    @property
     def documents(self) -> dict[str, list[ParsedSentence]]:
         """The sentences by the name of their document, of inputs that have documents."""
         found: dict[str, list[ParsedSentence]] = {}
@@ -125,6 +153,29 @@ class Parsed(Sequence["ParsedSentence"]):
         '2\tsings\t_\tVERB\tVBZ\t_\t0\troot\t_\t_'
         """
         return self._result.text.decode()
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Each sentence as plain data; see `ParsedSentence.to_dict`."""
+        return [sentence.to_dict() for sentence in self]
+
+    def to_json(self) -> str:
+        """The list of `to_dicts` as JSON."""
+        return json.dumps(self.to_dicts(), ensure_ascii=False)
+
+    def to_spacy(self, vocab: Vocab | None = None) -> Doc:
+        """All sentences as one Doc of spaCy; needs spacy.
+
+        Its text is the text that was given; between several texts is an empty line. A multiword
+        token is one token, or several, as `gpuparse.Tokenizer.v1` makes them.
+
+        Args: vocab: of a pipeline; None: a new one.
+        Raises: DataError: a sentence is no tree with one root, which a Doc cannot hold.
+        Cost: some microseconds per word.
+        """
+        require("to_spacy()", "spacy")
+        from gpuparse.api.spacy_docs import doc_of
+
+        return doc_of(self, vocab)
 
     def to_arrow(self) -> pyarrow.Table:
         """An Arrow table with one row per sentence; needs pyarrow.
@@ -232,16 +283,24 @@ class Parsed(Sequence["ParsedSentence"]):
     def _texts(self) -> list[str]:
         """The text of each sentence that has words."""
         text = self._result.text
-        written = treebank_from_bytes(text, "parsed")
         end = "\r\n" if b"\r\n" in text[:4096] else "\n"
         texts = [
             text[start:stop].decode().rstrip("\r\n") + 2 * end
-            for start, stop in written.spans.tolist()
+            for start, stop in self._written.spans.tolist()
         ]
-        if self._found.scores is None:
-            return texts
-        ends = np.cumsum((self._found.scores > -np.inf).sum(0)).tolist()
-        return ["".join(texts[i:j]) for i, j in pairwise([0, *ends])]
+        return ["".join(texts[i:j]) for i, j in pairwise(self._copies)]
+
+    @cached_property
+    def _written(self) -> Treebank:
+        """The treebank of the text, in which a sentence is repeated for each of its trees."""
+        return treebank_from_bytes(self._result.text, "parsed")
+
+    @cached_property
+    def _copies(self) -> list[int]:
+        """The first sentence in the text of each sentence that has words, and their number."""
+        scores, size = self._found.scores, len(self._treebank)
+        counts = [1] * size if scores is None else (scores > -np.inf).sum(0).tolist()
+        return list(accumulate(counts, initial=0))
 
 
 def _names_of(table: Any) -> list[Any]:
@@ -249,8 +308,16 @@ def _names_of(table: Any) -> list[Any]:
     return list(table.columns) if is_pandas(table) else table.schema.names
 
 
-class ParsedSentence:
-    """A sentence with its tree; word i (1..n) is at index i - 1 of every list."""
+class ParsedSentence(Sequence[Token]):
+    """A sequence of tokens with their tree; word i (1..n) is at index i - 1, also of every list.
+
+    Sentences are equal if they are the same one of one result.
+
+    >>> she = {"form": ["She", "sings"], "upos": ["PRON", "VERB"], "xpos": ["PRP", "VBZ"]}
+    >>> [sentence] = parser.parse([she])
+    >>> [(token.form, token.deprel, token.head) for token in sentence]
+    [('She', 'nsubj', <Token 2 sings: root>), ('sings', 'root', None)]
+    """
 
     __slots__ = ("_index", "_parsed")
 
@@ -260,6 +327,49 @@ class ParsedSentence:
     def __len__(self) -> int:
         """Number of words."""
         return self._stop - self._start
+
+    @overload
+    def __getitem__(self, index: int) -> Token: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Token]: ...
+    def __getitem__(self, index: int | slice) -> Token | list[Token]:
+        """A token, counted from 0, or a list of several."""
+        if isinstance(index, slice):
+            return [Token(self, i) for i in range(*index.indices(len(self)))]
+        if not hasattr(index, "__index__"):
+            raise DataError(f"sentence[...]: expected the number of a token, not {index!r}")
+        if not -len(self) <= index < len(self):
+            of = f"sentence {self._index}" + (f" ({self.sent_id})" if self.sent_id else "")
+            raise IndexError(f"token {index} of the {len(self)} of {of}")
+        return Token(self, int(index) % len(self))
+
+    def __iter__(self) -> Iterator[Token]:
+        """The tokens in order."""
+        return (Token(self, i) for i in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ParsedSentence):
+            return NotImplemented
+        return self._parsed is other._parsed and self._index == other._index
+
+    def __hash__(self) -> int:
+        return hash((id(self._parsed), self._index))
+
+    @property
+    def root(self) -> Token | None:
+        """The word attached to the root, the first of several; None without any."""
+        roots = np.flatnonzero(self._head_array == 0)
+        return Token(self, int(roots[0])) if len(roots) else None
+
+    @property
+    def text(self) -> str:
+        """The comment `# text` of CoNLL-U, or the words joined as `SpaceAfter` in MISC says."""
+        return "" if self._row < 0 else self._parsed._surfaces.texts[self._row]
+
+    @property
+    def multiword(self) -> list[MultiwordToken]:
+        """The tokens of several words."""
+        return [] if self._row < 0 else list(self._parsed._surfaces.multiword[self._row])
 
     @property
     def words(self) -> list[str]:
@@ -349,6 +459,107 @@ class ParsedSentence:
         """The sentence as CoNLL-U, with its comments and a blank line at the end."""
         return "" if self._row < 0 else self._parsed._texts[self._row]
 
+    def to_dict(self) -> dict[str, Any]:
+        """The sentence as plain data, as the service of `gpuparse serve` writes it.
+
+        Returns: `id` (sent_id, or the number of the sentence from 1), `text`, `tokens` with the
+            values of `Token`, `multiword`, and `trees`. None stands for what is not known.
+
+        >>> she = {"form": ["She", "sings"], "upos": ["PRON", "VERB"], "xpos": ["PRP", "VBZ"]}
+        >>> [token["head"] for token in parser.parse([she])[0].to_dict()["tokens"]]
+        [2, 0]
+        """
+        return {
+            "id": self.sent_id or str(self._index + 1),
+            "text": self.text,
+            "tokens": plain_tokens(self),
+            "multiword": [
+                {"first": each.first, "last": each.last, "form": each.form, "start": each.start,
+                 "end": each.end}
+                for each in self.multiword
+            ],
+            "trees": [
+                {"heads": [head if head >= 0 else None for head in tree.heads],
+                 "deprels": tree.deprels, "probabilities": tree.probabilities,
+                 "score": tree.score, "probability": tree.probability}
+                for tree in self.trees
+            ],
+        }  # fmt: skip
+
+    def to_networkx(self) -> networkx.DiGraph:
+        """The tree or graph as a DiGraph of networkx; needs networkx.
+
+        Its nodes are 0, the root, and the IDs of the words, with the attributes `form`, `lemma`,
+        `upos`, `xpos` and `feats`. An edge leads from a head to its modifier, with the attribute
+        `deprel`.
+        """
+        require("to_networkx()", "networkx")
+        import networkx
+
+        graph = networkx.DiGraph()
+        graph.add_node(0)
+        for token in self:
+            graph.add_node(
+                token.id, form=token.form, lemma=token.lemma, upos=token.upos, xpos=token.xpos,
+                feats=dict(token.feats),
+            )  # fmt: skip
+        graph.add_edges_from((h, m, {"deprel": name or None}) for h, m, name in self._arcs)
+        return graph
+
+    def to_nltk(self) -> DependencyGraph:
+        """The tree as a DependencyGraph of NLTK; needs nltk.
+
+        Of a graph it has the primary heads. A word without a head is attached to nothing.
+
+        Raises: DataError: the sentence has no words.
+        """
+        require("to_nltk()", "nltk")
+        from nltk.parse import DependencyGraph
+
+        if not len(self):
+            raise DataError(f"to_nltk(): sentence {self._index} has no words")
+        found = DependencyGraph(top_relation_label="root")
+        for token, head in zip(self, self.heads, strict=True):
+            found.nodes[token.id].update(
+                address=token.id, word=token.form, lemma=token.lemma or "_",
+                ctag=token.upos or "_", tag=token.xpos or "_",
+                feats="|".join("=".join(item) for item in token.feats.items()) or "_",
+                head=head, rel=token.deprel or "_",
+            )  # fmt: skip
+            if head >= 0:
+                found.nodes[head]["deps"][token.deprel or "_"].append(token.id)
+        if self.root is not None:
+            found.root = found.nodes[self.root.id]
+        return found
+
+    def draw(
+        self, target: str | os.PathLike[str] | None = None, *, tags: str = "upos",
+        graphs: str | None = None, force: bool = False,
+    ) -> Drawing:  # fmt: skip
+        """Draw the sentence, as the command `draw` draws its CoNLL-U.
+
+        Args:
+            target: a file to write: .svg, .html, .tex, .tikz or .txt; None: no file.
+            tags: "upos", "xpos" or "none": what is below the words.
+            graphs: "deps": the arcs of DEPS too; "heads": the tree alone; None: DEPS if it has any.
+            force: whether an existing file may be replaced.
+        Returns: the drawing, which a notebook shows, and which `save` writes.
+        Raises: ConfigError: the suffix names no format, the file exists, or an option does not
+            exist. DataError: heads that cannot be drawn. OSError: the file cannot be written.
+
+        >>> she = {"form": ["She", "sings"], "upos": ["PRON", "VERB"], "xpos": ["PRP", "VBZ"]}
+        >>> drawing = parser.parse([she])[0].draw("she.svg", force=True)
+        >>> drawing.svg.startswith("<svg")
+        True
+        """
+        from gpuparse.api.drawings import Drawing
+
+        name = self.sent_id or f"sentence {self._index + 1}"
+        drawing = Drawing(self.to_conllu(), name, tags=tags, graphs=graphs)
+        if target is not None:
+            drawing.save(target, force=force)
+        return drawing
+
     def __repr__(self) -> str:
         return str(self)
 
@@ -362,18 +573,32 @@ class ParsedSentence:
 
     def _repr_html_(self) -> str:
         """The tree or graph, drawn for notebooks."""
-        if self.deps is not None:
-            arcs = [(h, m, name) for m, heads in enumerate(self.deps, 1) for h, name in heads]
-        else:
-            labels = self.deprels or [""] * len(self)
-            arcs = [
-                (h, m, name)
-                for m, (h, name) in enumerate(zip(self.heads, labels, strict=True), 1)
-                if h >= 0
-            ]
-        picture = svg_graph(self.words, arcs)
+        picture = svg_graph(self.words, self._arcs)
         name = f"<small>{html.escape(self.sent_id)}</small>" if self.sent_id else ""
         return f'<div style="overflow-x: auto">{name}{picture}</div>'
+
+    @property
+    def _arcs(self) -> list[tuple[int, int, str]]:
+        """The arcs of the graph, or of the tree: head, modifier and relation."""
+        if self.deps is not None:
+            return [(h, m, name) for m, heads in enumerate(self.deps, 1) for h, name in heads]
+        labels = self.deprels or [""] * len(self)
+        return [
+            (h, m, name)
+            for m, (h, name) in enumerate(zip(self.heads, labels, strict=True), 1)
+            if h >= 0
+        ]
+
+    @property
+    def _head_array(self) -> np.ndarray:
+        """(n,) the head of each word."""
+        return self._parsed._found.heads[0, self._start : self._stop]
+
+    @property
+    def _written_start(self) -> int:
+        """The first word of the first copy of the sentence in the text."""
+        parsed = self._parsed
+        return int(parsed._written.word_starts[parsed._copies[self._row]])
 
     def _numbers(self, of_trees: np.ndarray | None, k: int = 0) -> list[float] | None:
         return None if of_trees is None else of_trees[k, self._start : self._stop].tolist()

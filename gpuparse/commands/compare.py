@@ -2,28 +2,17 @@
 
 import argparse
 from collections.abc import Sequence
-from string import ascii_uppercase
-from typing import Any
 
 from gpuparse.commands.console import exit_codes, print_json, whole_number
 from gpuparse.commands.evaluate import (
-    OVER_ALIGNED,
     add_punctuation_options,
     check_standard_input,
-    ignored_words,
-    obstacle_to_trees,
-    refuse_punctuation_options,
-    tag_hits,
+    punctuation_of,
 )
 from gpuparse.data.conll import read_treebank
-from gpuparse.errors import ConfigError, plural
-from gpuparse.evaluation.reports import (
-    OF_TAGS_TITLE,
-)
-from gpuparse.evaluation.treebanks import compare_treebanks, score_treebanks
-from gpuparse.evaluation.words import compare_words, score_words
+from gpuparse.errors import ConfigError
 from gpuparse.jobs.progress import program, say
-from gpuparse.lab.comparing import add_trees, add_words, letters, trees_as_text, words_as_text
+from gpuparse.lab.scoring import RESAMPLES, compared
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -46,45 +35,17 @@ def main(arguments: Sequence[str]) -> int:
             f" one is scored by {program('evaluate')} GOLD A"
         )
     check_standard_input([options.gold, *names])
-    if len(names) > len(ascii_uppercase):
-        raise ConfigError(f"{len(names)} systems; at most {len(ascii_uppercase)} can be compared")
     gold, *systems = (read_treebank(file) for file in (options.gold, *names))
-    resampling = {"resamples": options.resamples, "seed": options.seed}
-    drawn = f"{options.resamples:,} resamples of the sentences, seed {options.seed}"
-    result: dict[str, Any] = {
-        **resampling,
-        "systems": [{"file": name} for name in names],
-        "comparisons": [{"file": name, "against": names[0]} for name in names[1:]],
-    }
-    lines: list[str] = []
-    if obstacle := obstacle_to_trees([gold, *systems]):
-        refuse_punctuation_options(options, obstacle)
-        hits = [score_words(gold, system) for system in systems]
-        say(f"{obstacle}: {OVER_ALIGNED}")
-        lines = [
-            f"{plural(gold.n_words, 'gold word')}, {plural(len(gold), 'gold sentence')}",
-            *letters(names),
-        ]
-    else:
-        ignored = ignored_words(gold, options)
-        scores = [score_treebanks(gold, system, ignored=ignored) for system in systems]
-        first, *rest = systems
-        comparisons = [
-            compare_treebanks(gold, first, system, ignored=ignored, **resampling) for system in rest
-        ]
-        add_trees(result, scores, comparisons)
-        lines = trees_as_text(names, scores, comparisons, drawn)
-        hits = tag_hits(gold, systems)
-        if hits:
-            lines += ["", OF_TAGS_TITLE]
-    if hits:
-        tests = [compare_words(gold, hits[0], other, **resampling) for other in hits[1:]]
-        add_words(result, hits, tests)
-        lines += ["", *words_as_text(hits, tests, drawn)]
+    found = compared(
+        gold, systems, names, punctuation_of(options),
+        resamples=options.resamples, seed=options.seed,
+    )  # fmt: skip
+    for note in found.notes:
+        say(note)
     if options.json:
-        print_json(result)
+        print_json(found.as_json)
     else:
-        print("\n".join(lines))
+        print(found.as_text, end="")
     return 0
 
 
@@ -113,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--resamples",
         type=whole_number(1),
-        default=10_000,
+        default=RESAMPLES,
         metavar="N",
         help="resamples of the bootstrap (default 10000)",
     )

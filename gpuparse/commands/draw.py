@@ -13,25 +13,17 @@ from gpuparse.errors import ConfigError
 from gpuparse.evaluation.treebanks import check_same_words
 from gpuparse.jobs.progress import program
 from gpuparse.lab.drawing import (
+    GRAPHS,
     HTML,
+    TAGS,
     TEXT,
     WRITERS,
     chosen_sentences,
     drawn_sentences,
+    format_of_suffix,
     has_graphs,
     tree_texts,
 )
-
-_SUFFIXES = {
-    ".txt": TEXT,
-    ".svg": "svg",
-    ".html": "html",
-    ".htm": "html",
-    ".tex": "tikz",
-    ".tikz": "tikz",
-}
-
-_TAGS = {"upos": 3, "xpos": 4, "none": None}
 
 _WIDTH = 100  # characters of a line of text that is not for a terminal
 
@@ -64,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
     else:
         with_graphs = has_graphs(treebank, gold, options.graphs)
         pictures = drawn_sentences(
-            treebank, gold, chosen, with_graphs=with_graphs, tags=_TAGS[options.tags]
+            treebank, gold, chosen, with_graphs=with_graphs, tags=TAGS[options.tags]
         )
         text = WRITERS[form](pictures, treebank.source)
     with output_file(options.output, force=options.force) as file:
@@ -100,11 +92,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--force", action="store_true", help="replace that file if it exists")
     parser.add_argument(
         "--graphs",
-        choices=("deps", "heads"),
+        choices=GRAPHS,
         help="draw the graphs in DEPS too, or HEAD alone; default: deps where DEPS has graphs",
     )
     parser.add_argument(
-        "--tags", choices=tuple(_TAGS), default="upos", help="below the words; default upos"
+        "--tags", choices=tuple(TAGS), default="upos", help="below the words; default upos"
     )
     return parser
 
@@ -114,10 +106,4 @@ def _format(name: str | None, output: str | None) -> str:
         return name
     if not output:
         return TEXT if sys.stdout.isatty() else HTML
-    suffix = Path(output).suffix
-    if suffix not in _SUFFIXES:
-        raise ConfigError(
-            f"{output}: no format has the suffix {suffix!r}; expected {', '.join(_SUFFIXES)}, or"
-            " --format"
-        )
-    return _SUFFIXES[suffix]
+    return format_of_suffix(Path(output), ", or --format")

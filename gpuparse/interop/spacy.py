@@ -24,12 +24,20 @@ from spacy.util import registry
 from spacy.vocab import Vocab
 
 from gpuparse.api.parsing import SentenceParser, load
+from gpuparse.api.spacy_docs import (
+    DEP_PROB,
+    FIELDS,
+    HEAD_PROB,
+    WORDS,
+    DocTokens,
+    DocWords,
+    add_extensions,
+)
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.files import replace_file
 from gpuparse.formats.text import text_chunk
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.interop.spacy_docs import DEP_PROB, FIELDS, HEAD_PROB, WORDS, DocWords, add_extensions
 from gpuparse.interop.spacy_noun_chunks import noun_chunks
 from gpuparse.model_folder import WEIGHTS, pack_parser, save_parser, unpack_parser
 from gpuparse.pipeline import (
@@ -293,7 +301,7 @@ class DocTokenizer:
         except UnicodeEncodeError as error:
             raise DataError(f"text: an unpaired surrogate at {error.start}") from error
         treebank = treebank_from_bytes(self.tokenizer.split(chunk), "text")
-        made = [_DocTokens(text) for text in texts]
+        made = [DocTokens(text) for text in texts]
         starts = list(accumulate((len(text) + len(_GAP) for text in texts), initial=0))
         here = 0  # the text that was reached
         at = 0  # the character that was reached
@@ -345,53 +353,6 @@ class DocTokenizer:
             )
         tokenizer: Tokenizer = load_stage(folder, TOKENIZER)
         return tokenizer
-
-
-class _DocTokens:
-    """The tokens of a text, from which its Doc is made."""
-
-    def __init__(self, text: str) -> None:
-        self._text, self._end = text, 0  # of the tokens that are there
-        self._texts: list[str] = []
-        self._spaces: list[bool] = []
-        self._begins: list[bool] = []
-        self._words: dict[int, tuple[str, ...]] = {}
-
-    def add(self, start: int, text: str, words: tuple[str, ...], *, begins: bool) -> None:
-        """A token from the character `start` on; begins: whether a sentence begins with it."""
-        self._add_blanks(start)
-        pieces: tuple[str, ...] = (text,)
-        if len(words) > 1:
-            if "".join(words) == text:
-                pieces = words
-                self._words |= {len(self._texts) + k: (word,) for k, word in enumerate(words)}
-            else:
-                self._words[len(self._texts)] = words
-        for piece in pieces:
-            self._add(piece, begins=begins or not self._texts)
-            begins = False
-        self._end = start + len(text)
-
-    def doc(self, vocab: Vocab) -> Doc:
-        """The Doc, after the last token."""
-        self._add_blanks(len(self._text))
-        made = Doc(vocab, words=self._texts, spaces=self._spaces, sent_starts=self._begins)
-        for number, words in self._words.items():
-            made[number]._.set(WORDS, [{"form": word} for word in words])
-        return made
-
-    def _add_blanks(self, end: int) -> None:
-        blanks = self._text[self._end : end]
-        if self._texts and blanks.startswith(" "):
-            self._spaces[-1] = True
-            blanks = blanks[1:]
-        if blanks:
-            self._add(blanks, begins=not self._texts)
-
-    def _add(self, text: str, *, begins: bool) -> None:
-        self._texts.append(text)
-        self._spaces.append(False)
-        self._begins.append(begins)
 
 
 def _batches(stream: Iterable[_Sized], size: int, most: int) -> Iterator[list[_Sized]]:

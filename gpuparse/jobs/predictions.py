@@ -12,7 +12,7 @@ from gpuparse import native
 from gpuparse.cached import cached_property
 from gpuparse.confidence import KBest
 from gpuparse.data.conll import write_graph_predictions, write_predictions
-from gpuparse.data.graphs import Graphs
+from gpuparse.data.graphs import Graphs, check_graphs, missing_graphs, read_graphs
 from gpuparse.data.scanner import BAD_HEAD
 from gpuparse.data.tag_columns import without_deps
 from gpuparse.data.treebank import Treebank, repeated
@@ -139,6 +139,19 @@ class FoundArrays:
         if self.tag_probabilities is not None:
             columns["tag_prob"] = self.tag_probabilities, None
         return columns
+
+
+def given_arrays(treebank: Treebank) -> FoundArrays:
+    """The trees of a treebank, or its graphs where any word has one, as if they were found.
+
+    Where DEPS cannot be read, as that of CoNLL-X, there are no graphs.
+    """
+    labels, names = column_ids(treebank, _DEPREL)
+    has_graphs = not (missing_graphs(treebank).all() or check_graphs(treebank))
+    return FoundArrays(
+        treebank.heads[None], labels[None], names,
+        graphs=read_graphs(treebank) if has_graphs else None,
+    )  # fmt: skip
 
 
 def word_columns(treebank: Treebank, numbers: Iterable[int]) -> WordColumns:

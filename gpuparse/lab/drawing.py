@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,17 @@ KINDS = {  # name: meaning, colours on light and dark paper
 }
 
 TEXT, HTML = "text", "html"
+TAGS = {"upos": 3, "xpos": 4, "none": None}  # what is below the words, and its column
+GRAPHS = ("deps", "heads")
+
+_SUFFIXES = {
+    ".txt": TEXT,
+    ".svg": "svg",
+    ".html": HTML,
+    ".htm": HTML,
+    ".tex": "tikz",
+    ".tikz": "tikz",
+}
 
 _PALEST, _PALEST_LABEL = 0.4, 0.65  # shades of the probability 0: relations can still be read
 
@@ -56,9 +68,26 @@ def chosen_sentences(text: str | None, n: int, source: str) -> list[int]:
     return chosen
 
 
-def has_graphs(treebank: Treebank, gold: Treebank | None, asked: str | None) -> bool:
+def format_of_suffix(path: Path, advice: str = "") -> str:
+    """The format of a file by its suffix.
+
+    Raises: ConfigError: no format has it; advice: what else can be done.
+    """
+    if path.suffix not in _SUFFIXES:
+        raise ConfigError(
+            f"{path}: no format has the suffix {path.suffix!r}; expected {', '.join(_SUFFIXES)}"
+            f"{advice}"
+        )
+    return _SUFFIXES[path.suffix]
+
+
+def has_graphs(
+    treebank: Treebank, gold: Treebank | None, asked: str | None,
+    tell: Callable[[str], None] = say,
+) -> bool:  # fmt: skip
     """Whether DEPS is drawn.
 
+    Args: asked: of GRAPHS; None: if it can be. tell: is told what is drawn.
     Raises: DataError: it is asked for and cannot be read, or is empty.
     """
     if asked == "heads":
@@ -71,11 +100,11 @@ def has_graphs(treebank: Treebank, gold: Treebank | None, asked: str | None) -> 
         if faults := check_graphs(each):
             if asked:
                 raise faults[0]
-            say(f"{faults[0]}; only HEAD is drawn")
+            tell(f"{faults[0]}; only HEAD is drawn")
             return False
     if not asked:
         heads = option("graphs", "heads")
-        say(f"HEAD is drawn above the words, DEPS below; {heads} draws HEAD alone")
+        tell(f"HEAD is drawn above the words, DEPS below; {heads} draws HEAD alone")
     return True
 
 

@@ -77,6 +77,7 @@ class Surface(NamedTuple):
     after: str | None  # after it; None: MISC does not say
     words: tuple[str, ...]  # FORM of the words of a range, else of the word
     form: str
+    is_range: bool = False
 
 
 class SurfaceSentence(NamedTuple):
@@ -117,7 +118,7 @@ def surface_sentences(treebank: Treebank) -> Iterator[SurfaceSentence]:
                     tokens.append(_surface(columns, (columns[1],)))
             elif "-" in number:
                 last = int(number.split("-")[1])
-                tokens.append(_surface(columns, ()))
+                tokens.append(_surface(columns, ())._replace(is_range=True))
         if text is not None and all(token.after is None for token in tokens):
             tokens = _spaced_as(tokens, text)
         yield SurfaceSentence(begins, tokens, text)

@@ -8,6 +8,7 @@ import pytest
 import gpuparse
 from gpuparse.data.synthetic import generate
 from tests.graphs_by_place import acyclic_graph, with_deps
+from tests.multiword_texts import CONFIG, with_multiword_tokens
 from tests.samples import random_sentences, text_of
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -70,3 +71,13 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> Kinds:
 def parser(kinds: Kinds) -> gpuparse.SentenceParser:
     """A parser of trees with probabilities that reads words, lemmas, tags and features."""
     return gpuparse.load(kinds.run("default").folder, threads=1)
+
+
+@pytest.fixture(scope="session")
+def text_parser(tmp_path_factory: pytest.TempPathFactory) -> gpuparse.SentenceParser:
+    """A parser with all stages, which knows multiword tokens; its sentences have one root."""
+    folder = tmp_path_factory.mktemp("text")
+    (folder / "train.conllu").write_bytes(with_multiword_tokens(generate(400, 1)))
+    own = {"data.train": folder / "train.conllu", "output": folder / "model"}
+    gpuparse.train(CONFIG | own, quiet=True)
+    return gpuparse.load(folder / "model", threads=1, single_root=True)

@@ -8,7 +8,7 @@ import pytest
 
 import gpuparse
 
-MODULES = ["parsing", "results", "training"]
+MODULES = ["documents", "parsing", "results", "training"]
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,14 @@ from spacy.tokens import Doc, Token
 from spacy.vocab import Vocab
 
 from gpuparse.api.results import Parsed
+from gpuparse.api.tokens import FEATS, LEMMA, UPOS, XPOS
+from gpuparse.data.faults import TreeFault
+from gpuparse.data.treebank import Treebank
+from gpuparse.data.trees import check_sentences
+from gpuparse.errors import DataError
 from gpuparse.formats.paragraphs import SPACES
 from gpuparse.jobs.predictions import FoundArrays, word_columns
+from gpuparse.text.conllu import NO_PARAGRAPH, Surface, spaces_between, surface_sentences
 from gpuparse.text.tokenizer import Tokenizer
 
 # Extension attributes of tokens: the words of a multiword token, also on tokens that it was cut
@@ -296,6 +302,110 @@ class DocWords:
         above = np.append(heads, -1)[highest]  # words; -1 for the root
         of_words = np.where(above < 0, tokens, np.append(self.owners, -1)[above])
         return np.where(self.blank, of_blanks, of_words)
+
+
+class DocTokens:
+    """The tokens of a text, from which its Doc is made.
+
+    A multiword token whose words, one after the other, are its text becomes a token for each.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text, self._end = text, 0  # of the tokens that are there
+        self._texts: list[str] = []
+        self._spaces: list[bool] = []
+        self._begins: list[bool] = []
+        self._words: dict[int, tuple[str, ...]] = {}
+
+    def add(self, start: int, text: str, words: tuple[str, ...], *, begins: bool) -> None:
+        """A token from the character `start` on; begins: whether a sentence begins with it."""
+        self._add_blanks(start)
+        pieces: tuple[str, ...] = (text,)
+        if len(words) > 1:
+            if "".join(words) == text:
+                pieces = words
+                self._words |= {len(self._texts) + k: (word,) for k, word in enumerate(words)}
+            else:
+                self._words[len(self._texts)] = words
+        for piece in pieces:
+            self._add(piece, begins=begins or not self._texts)
+            begins = False
+        self._end = start + len(text)
+
+    def doc(self, vocab: Vocab) -> Doc:
+        """The Doc, after the last token."""
+        self._add_blanks(len(self._text))
+        made = Doc(vocab, words=self._texts, spaces=self._spaces, sent_starts=self._begins)
+        for number, words in self._words.items():
+            made[number]._.set(WORDS, [{"form": word} for word in words])
+        return made
+
+    def _add_blanks(self, end: int) -> None:
+        blanks = self._text[self._end : end]
+        if self._texts and blanks.startswith(" "):
+            self._spaces[-1] = True
+            blanks = blanks[1:]
+        if blanks:
+            self._add(blanks, begins=not self._texts)
+
+    def _add(self, text: str, *, begins: bool) -> None:
+        self._texts.append(text)
+        self._spaces.append(False)
+        self._begins.append(begins)
+
+
+def doc_of(parsed: Parsed, vocab: Vocab | None) -> Doc:
+    """Parsed sentences as a Doc, as `Parsed.to_spacy` describes it."""
+    treebank = parsed._treebank
+    heads = parsed._found.heads[0]
+    faults, _ = check_sentences(heads, treebank.word_starts, True, False)
+    wrong = np.flatnonzero(faults != TreeFault.WELL_FORMED)
+    if len(wrong):
+        name = treebank.sent_id(int(wrong[0]))
+        raise DataError(
+            f"to_spacy(): sentence {parsed._rows.index(wrong[0])}{f' ({name})' if name else ''} is"
+            " no tree with one root, and a Doc holds no others; a parser that was loaded with"
+            " single_root=True finds them"
+        )
+    add_extensions((WORDS, HEAD_PROB, DEP_PROB))
+    doc = _doc_of_surfaces(treebank).doc(Vocab() if vocab is None else vocab)
+    words = DocWords.of([doc], None, splits=True)
+    if len(words.forms) != treebank.n_words:
+        raise DataError("to_spacy(): a word has only white space, which no token of spaCy has")
+    given = word_columns(treebank, (LEMMA, UPOS, XPOS, FEATS)).values()
+    there = [n for n, (ids, _) in zip((LEMMA, UPOS, XPOS, FEATS), given, strict=True)
+             if (ids >= 0).any()]  # fmt: skip
+    words.write(parsed, there, keep=False)
+    return doc
+
+
+def _doc_of_surfaces(treebank: Treebank) -> DocTokens:
+    """The tokens of a treebank in its text; see `text_pieces`."""
+    after: str | None
+    pieces: list[str] = []
+    found: list[tuple[int, Surface, bool]] = []  # with the first character; begins a sentence
+    at, after = 0, None
+
+    def add(piece: str) -> None:
+        nonlocal at
+        pieces.append(piece)
+        at += len(piece)
+
+    for number, sentence in enumerate(surface_sentences(treebank)):
+        if number:
+            add(spaces_between(after, sentence.begins != NO_PARAGRAPH))
+        for i, token in enumerate(sentence.tokens):
+            if i:
+                add(" " if after is None else after)
+            add(token.before)
+            found.append((at, token, not i))
+            add(token.text)
+            after = token.after
+    add(after or "")
+    tokens = DocTokens("".join(pieces))
+    for start, token, begins in found:
+        tokens.add(start, token.text, token.words, begins=begins)
+    return tokens
 
 
 def _relations(found: FoundArrays) -> tuple[np.ndarray, list[str]]:

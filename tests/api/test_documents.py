@@ -1,0 +1,249 @@
+"""Files as documents, scores as the commands print them, drawings, objects of other packages."""
+
+import json
+import sys
+
+import pytest
+
+import gpuparse
+from gpuparse.commands import compare, draw, evaluate
+from gpuparse.data.synthetic import generate
+from gpuparse.errors import ConfigError, DataError
+from tests.multiword_texts import raw_text
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*not calibrated")
+TEXT = generate(12, 21)
+
+
+@pytest.fixture(scope="module")
+def parsed(parser) -> gpuparse.Parsed:
+    return parser.parse(TEXT)
+
+
+@pytest.fixture(scope="module")
+def files(parsed, tmp_path_factory) -> dict[str, str]:
+    """The gold file, and what two parsers found."""
+    folder = tmp_path_factory.mktemp("files")
+    texts = {
+        "gold": TEXT,
+        "first": parsed.to_conllu().encode(),
+        "second": TEXT.replace(b"\tnsubj\t", b"\tobj\t"),
+    }
+    for name, text in texts.items():
+        (folder / name).write_bytes(text)
+    return {name: str(folder / name) for name in texts}
+
+
+def test_paths_and_texts_are_read_alike(files):
+    documents = [
+        gpuparse.read(source)
+        for source in (files["gold"], TEXT, TEXT.decode(), generate(12, 21).replace(b"\n", b"\r\n"))
+    ]
+    for document in documents:
+        assert [s.heads for s in document] == [s.heads for s in documents[0]]
+        assert [s.deprels for s in document] == [s.deprels for s in documents[0]]
+    assert documents[0].to_conllu() == TEXT.decode()
+    assert documents[0].to_arrow()["head"].to_pylist() == [s.heads for s in documents[0]]
+    assert documents[0][0].trees == [gpuparse.Tree(documents[0][0].heads, documents[0][0].deprels)]
+    with pytest.raises(DataError, match="No such file"):
+        gpuparse.read("nowhere.conllu")
+    with pytest.raises(DataError, match=r"text:1: .*columns"):
+        gpuparse.read("1\tShe\n\n")
+    for wrong in ("", 3, None, ["She"]):
+        with pytest.raises(DataError, match=r"read\(\) takes the path of a file or CoNLL-U text"):
+            gpuparse.read(wrong)
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        ([], {}),
+        (["--ignore-punct"], {"ignore_punct": True}),
+        (["--punct-tags", "PUNCT", "DET"], {"punct_tags": ["PUNCT", "DET"]}),
+        (["--graphs", "heads"], {"graphs": "heads"}),
+    ],
+    ids=str,
+)
+def test_scores_are_those_of_the_command(files, parsed, capsys, words, options):
+    gold = files["gold"]
+    if "graphs" in options:
+        rows = [line.split("\t") for line in TEXT.decode().split("\n")]
+        made = [row[:8] + [f"{row[6]}:{row[7]}"] + row[9:] if row[1:] else row for row in rows]
+        gold = f"{gold}-graphs"
+        with open(gold, "w") as file:
+            file.write("\n".join(map("\t".join, made)))
+    assert evaluate.main([gold, files["first"], *words, "--json"]) == 0
+    expected = json.loads(capsys.readouterr().out)
+    for first in (gold, gpuparse.read(gold)):
+        for second in (files["first"], parsed, parsed.to_conllu()):
+            assert gpuparse.evaluate(first, second, **options) == expected
+    assert evaluate.main([gold, files["first"], *words]) == 0
+    assert str(gpuparse.evaluate(gold, parsed, **options)) == capsys.readouterr().out
+
+
+def test_other_words_are_scored_with_a_warning(text_parser):
+    text = "The old men didn't sing."
+    system = text_parser(text)
+    gold = system.to_conllu().replace("didn't", "didn' t").replace("\tn't\t", "\tn'\t")
+    with pytest.warns(UserWarning, match="the measures are those of the CoNLL 2018 shared task"):
+        scores = gpuparse.evaluate(gold, system)
+    assert 0 < scores["conll18"]["words"]["f"] <= 100
+    with pytest.raises(ConfigError, match="ignore_punct=True needs trees over the same words"):
+        gpuparse.evaluate(gold, system, ignore_punct=True)
+
+
+def test_comparisons_are_those_of_the_command(files, capsys):
+    names = [files[name] for name in ("gold", "first", "second")]
+    assert compare.main([*names, "--json", "--resamples", "50", "--seed", "3"]) == 0
+    expected = json.loads(capsys.readouterr().out)
+    found = gpuparse.compare(*names, resamples=50, seed=3)
+    assert json.loads(json.dumps(found)) == expected
+    assert compare.main([*names, "--resamples", "50", "--seed", "3"]) == 0
+    assert str(found) == capsys.readouterr().out
+
+
+def test_wrong_arguments_of_scores_are_named(files, parser):
+    gold, first = files["gold"], files["first"]
+    cases = [
+        (lambda: gpuparse.evaluate(gold, first, graphs="x"), "graphs: expected deps or heads"),
+        (lambda: gpuparse.evaluate(gold, first, punct_tags="X"), "punct_tags: expected a list"),
+        (
+            lambda: gpuparse.evaluate(gold, first, punct_tags=["X"], ignore_punct=True),
+            "exclude each other",
+        ),
+        (lambda: gpuparse.compare(gold, first), "two parsers or more"),
+        (lambda: gpuparse.compare(gold, first, first, resamples=0), "resamples: expected a whole"),
+        (lambda: gpuparse.compare(gold, *[first] * 27), "at most 26"),
+    ]
+    for call, said in cases:
+        with pytest.raises(ConfigError, match=said):
+            call()
+    with pytest.raises(DataError, match="system: has several trees of each sentence"):
+        gpuparse.evaluate(gold, parser.parse(TEXT, kbest=2))
+    with pytest.raises(DataError, match=r"evaluate\(\) takes .*what a parser or read\(\) returned"):
+        gpuparse.evaluate(gold, None)
+
+
+def test_drawings_are_those_of_the_command(parser, tmp_path, capsysbinary):
+    sentence = parser.parse(TEXT, probabilities=True)[3]
+    name = str(tmp_path / sentence.sent_id)
+    with open(name, "w") as file:
+        file.write(sentence.to_conllu())
+    forms = {".svg": "svg", ".html": "html", ".tex": "tikz", ".txt": "text"}
+    for suffix, form in forms.items():
+        assert draw.main([name, "--format", form]) == 0
+        expected = capsysbinary.readouterr().out.replace(name.encode(), sentence.sent_id.encode())
+        drawing = sentence.draw(tmp_path / f"tree{suffix}")
+        assert (tmp_path / f"tree{suffix}").read_bytes() == expected
+        with pytest.raises(ConfigError, match="exists; give force=True"):
+            drawing.save(tmp_path / f"tree{suffix}")
+    assert drawing._repr_svg_() == drawing.svg in drawing._repr_html_()
+    assert str(drawing) == str(sentence)
+    assert repr(drawing) == f"<Drawing of {sentence.sent_id}>"
+    assert sentence.draw(tags="none").svg != sentence.draw(tags="xpos").svg
+    again = sentence.draw(tmp_path / "tree.svg", tags="none", force=True)
+    assert (tmp_path / "tree.svg").read_text() == again.svg
+
+
+def test_drawings_of_graphs_have_all_arcs(kinds):
+    parsed = gpuparse.load(kinds.run("graphs").folder).parse(kinds.text("graphs"))
+    several = next(s for s in parsed if any(len(word) > 1 for word in s.deps))
+    n_arcs = several.draw().svg.count('<path fill="none"')
+    assert n_arcs == sum(map(len, several.deps))
+    assert several.draw(graphs="heads").svg.count('<path fill="none"') == len(several)
+
+
+def test_what_cannot_be_drawn_is_an_error(parsed, tmp_path):
+    sentence = parsed[0]
+    cases = [
+        ({"target": tmp_path / "tree.png"}, "no format has the suffix '.png'; expected .*.svg"),
+        ({"target": tmp_path / "no" / "tree.svg"}, "the folder is missing"),
+        ({"tags": "lemma"}, "tags: expected one of upos, xpos, none, not 'lemma'"),
+        ({"graphs": "all"}, "graphs: expected deps or heads, not 'all'"),
+    ]
+    for options, said in cases:
+        with pytest.raises(ConfigError, match=said):
+            sentence.draw(**options)
+    assert list(tmp_path.iterdir()) == []
+    wrong = gpuparse.read("1\ta\t_\t_\t_\t_\t7\tx\t_\t_\n\n")[0]
+    with pytest.raises(DataError, match="sentence 1:1: the head of word 1 is '7'"):
+        wrong.draw()
+
+
+def test_graphs_of_networkx_and_nltk_have_the_arcs(kinds, parsed):
+    networkx = pytest.importorskip("networkx")
+    nltk = pytest.importorskip("nltk.parse")
+    for sentence in parsed:
+        graph = sentence.to_networkx()
+        assert networkx.is_arborescence(graph)
+        arcs = [
+            (h, m, {"deprel": r})
+            for m, (h, r) in enumerate(zip(sentence.heads, sentence.deprels, strict=True), 1)
+        ]
+        assert sorted(graph.edges(data=True), key=str) == sorted(arcs, key=str)
+        for token in sentence:
+            attributes = {name: getattr(token, name) for name in ("form", "lemma", "upos", "xpos")}
+            assert graph.nodes[token.id] == attributes | {"feats": dict(token.feats)}
+        found = sentence.to_nltk()
+        text = "".join(
+            "\t".join(columns) + "\n"
+            for line in sentence.to_conllu().split("\n")
+            if line[:1].isdigit() and len(columns := [*line.split("\t")[:8], "_", "_"]) == 10
+        )
+        expected = nltk.DependencyGraph(text, cell_separator="\t", top_relation_label="root")
+        assert found.to_conll(10) == expected.to_conll(10)
+        assert found.tree() == expected.tree()
+        assert list(found.triples()) == list(expected.triples())
+    parsed = gpuparse.load(kinds.run("graphs").folder).parse(kinds.text("graphs"))
+    several = next(s for s in parsed if any(len(word) > 1 for word in s.deps))
+    assert several.to_networkx().number_of_edges() == sum(map(len, several.deps))
+
+
+def test_docs_of_spacy_have_the_text_and_the_trees(text_parser):
+    spacy = pytest.importorskip("spacy")
+    text = raw_text()
+    parsed = text_parser(text, probabilities=True)
+    vocab = spacy.blank("en").vocab
+    doc = parsed.to_spacy(vocab)
+    assert (doc.text, doc.vocab) == (text, vocab)
+    spans = [span for span in doc.sents if not span.text.isspace()]
+    assert len(spans) == len(parsed)
+    for span, sentence in zip(spans, parsed, strict=True):
+        several = {i for each in sentence.multiword for i in range(each.first, each.last + 1)}
+        of_place = {token.start: token for token in sentence if token.id not in several}
+        tokens = {token.idx: token for token in span}
+        for start, token in of_place.items():
+            found = tokens[start]
+            assert (found.text, found.lemma_) == (token.form, token.lemma)
+            assert (found.pos_, found.tag_) == (token.upos, token.xpos or "")
+            assert found.morph.to_dict() == dict(token.feats)
+            assert found._.head_prob == token.probability
+            head = token.head
+            if head is None:
+                assert (found.dep_, found.head) == ("ROOT", found)
+            elif head.id not in several:
+                assert (found.dep_, found.head.idx) == (token.deprel, head.start)
+    assert {"didn't", "did", "wthe"} & {token.text for token in doc} == {"did", "wthe"}
+    words = text_parser.parse([["She", "sings"], [], ["No"]]).to_spacy()
+    assert (words.text, [span.text for span in words.sents]) == (
+        "She sings No",
+        ["She sings", "No"],
+    )
+    assert text_parser("").to_spacy().text == ""
+
+
+def test_docs_hold_no_sentence_with_several_roots():
+    pytest.importorskip("spacy")
+    two = gpuparse.read(
+        "# sent_id = x\n1\ta\t_\t_\t_\t_\t0\tx\t_\t_\n2\tb\t_\t_\t_\t_\t0\tx\t_\t_\n\n"
+    )
+    with pytest.raises(DataError, match=r"sentence 0 \(x\) is no tree with one root"):
+        two.to_spacy()
+
+
+@pytest.mark.parametrize("package", ["networkx", "nltk", "spacy"])
+def test_a_missing_package_is_an_error_that_names_its_extra(parsed, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    call = parsed.to_spacy if package == "spacy" else getattr(parsed[0], f"to_{package}")
+    with pytest.raises(ConfigError, match=rf"needs {package}: pip install 'gpuparse\[{package}\]'"):
+        call()
