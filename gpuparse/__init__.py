@@ -1,29 +1,35 @@
 """Graph-based dependency parsing: fast, exact, repeatable.
 
-`load` reads a trained parser, `train` makes one. What is offered is imported when it is first used.
+`load` reads a trained parser, `train` makes one, `check` finds what is wrong with treebanks. What
+is offered is imported when it is first used.
 """
 
 from importlib import import_module
 
 __version__ = "0.1.0"
 __all__ = [
+    "Checked",
     "Parsed",
     "ParsedSentence",
     "SentenceParser",
     "TrainedRun",
     "Tree",
     "__version__",
+    "check",
     "load",
     "train",
 ]
 
 TYPE_CHECKING = False  # as typing has it, which takes longer to import
 if TYPE_CHECKING:
+    from gpuparse.api.checking import Checked, check
     from gpuparse.api.parsing import SentenceParser, load
     from gpuparse.api.results import Parsed, ParsedSentence, Tree
     from gpuparse.api.training import TrainedRun, train
 
 _MODULES = {
+    "Checked": "checking",
+    "check": "checking",
     "SentenceParser": "parsing",
     "load": "parsing",
     "Parsed": "results",
