@@ -1,13 +1,14 @@
 """Graph-based dependency parsing: fast, exact, repeatable.
 
-`load` reads a trained parser, `train` makes one, `read` reads a file of trees. What is offered is
-imported when it is first used.
+`load` reads a trained parser, `train` makes one, `read` reads a file of trees, `check` finds what is
+wrong with treebanks. What is offered is imported when it is first used.
 """
 
 from importlib import import_module
 
 __version__ = "0.1.0"
 __all__ = [
+    "Checked",
     "Drawing",
     "Evaluation",
     "MultiwordToken",
@@ -18,6 +19,7 @@ __all__ = [
     "TrainedRun",
     "Tree",
     "__version__",
+    "check",
     "compare",
     "evaluate",
     "load",
@@ -27,6 +29,7 @@ __all__ = [
 
 TYPE_CHECKING = False  # as typing has it, which takes longer to import
 if TYPE_CHECKING:
+    from gpuparse.api.checking import Checked, check
     from gpuparse.api.documents import Evaluation, compare, evaluate, read
     from gpuparse.api.drawings import Drawing
     from gpuparse.api.parsing import SentenceParser, load
@@ -42,6 +45,8 @@ _MODULES = {
     "Drawing": "drawings",
     "MultiwordToken": "tokens",
     "Token": "tokens",
+    "Checked": "checking",
+    "check": "checking",
     "SentenceParser": "parsing",
     "load": "parsing",
     "Parsed": "results",

@@ -20,6 +20,10 @@ from gpuparse.jobs.progress import program
 COMMANDS = {
     "train": ("gpuparse.commands.train", "train a parser from a config file"),
     "parse": ("gpuparse.commands.parse", "parse CoNLL files with a trained model"),
+    "check": (
+        "gpuparse.commands.check",
+        "list all faults of a treebank, and the words that a parser doubts",
+    ),
     "evaluate": ("gpuparse.commands.evaluate", "score a parsed file against the gold file"),
     "compare": (
         "gpuparse.commands.compare",

@@ -196,10 +196,18 @@ def require_sums(parser: Parser) -> None:
 
     Raises: ConfigError: there are none.
     """
+    require_sums_of(parser.search_decoder)
+
+
+def require_sums_of(decoder: str) -> None:
+    """Make sure that there are sums over the trees of a decoder.
+
+    Raises: ConfigError: there are none.
+    """
     with_sums = with_quantity("marginals", "native")
-    if parser.search_decoder not in with_sums:
+    if decoder not in with_sums:
         raise ConfigError(
-            f"decoder {parser.search_decoder} has no exact sums, and so no probabilities; train"
+            f"decoder {decoder} has no exact sums, and so no probabilities; train"
             f" a model with one of {', '.join(with_sums)}"
         )
 

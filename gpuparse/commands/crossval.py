@@ -18,8 +18,8 @@ from gpuparse.lab.folds import Folds, learn_folds, read_split
 def main(arguments: Sequence[str]) -> int:
     """Parse each fold of the training treebank by a parser trained on the other folds; score them.
 
-    Args: arguments: `CONFIG [KEY=VALUE ...] --output FOLDER [--folds N] [--fold K] [--json]
-        [--quiet]`.
+    Args: arguments: `CONFIG [KEY=VALUE ...] --output FOLDER [--folds N] [--fold K]
+        [--probabilities] [--json] [--quiet]`.
     Returns: 0.
     Raises:
         ConfigError: the config is wrong, there are more folds than sentences, or the folder is
@@ -34,8 +34,9 @@ def main(arguments: Sequence[str]) -> int:
     data = replace(config.data, dev=None, test=None, dev_guide=None, test_guide=None)
     config = replace(config, data=data)
     folds = Folds(
-        config, Path(options.output), read_split(config, options.folds, tell=tell), tell=tell
-    )
+        config, Path(options.output), read_split(config, options.folds, tell=tell), tell=tell,
+        probabilities=options.probabilities,
+    )  # fmt: skip
     if folds.is_joined():
         raise ConfigError(
             f"{options.output}: holds a finished cross-validation; name another --output"
@@ -83,6 +84,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="K",
         help="work on this fold only, from 1, so that several processes can share the folds; the"
         " same command without --fold then joins them",
+    )
+    parser.add_argument(
+        "--probabilities",
+        action="store_true",
+        help="write HeadProb and LabelProb into MISC of the parsed treebank, and GoldHeadProb and"
+        " GoldLabelProb, those of the gold tree, which `check --predicted` reads",
     )
     parser.add_argument("--json", action="store_true", help="write JSON instead of a table")
     parser.add_argument("--quiet", action="store_true", help="only errors on stderr")

@@ -1,5 +1,6 @@
 """What is wrong with the data: the codes that native code gives, and messages about lines."""
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 import numpy as np
@@ -66,19 +67,26 @@ def fault_error(
         source: the file's name.
         first_line, first_byte: where text begins in the file; lines count from 1, bytes from 0.
     """
-    code, detail, line, offset, start, end = (int(number) for number in fault)
+    line, start, end = (
+        int(fault[i]) for i in (scanner.FAULT_LINE, scanner.FAULT_START, scanner.FAULT_END)
+    )
+    what = fault_text(fault, text, first_byte=first_byte)
+    return DataError(place(source, first_line + line, find_sent_id(text[start:end])) + what)
+
+
+def fault_text(fault: np.ndarray | Sequence[int], text: bytes, *, first_byte: int) -> str:
+    """What is wrong and what to do, for a row of faults; arguments as in `fault_error`."""
+    code, detail, _, offset, _, end = (int(number) for number in fault)
+    if first_byte == 0 and is_compressed(text):
+        return COMPRESSED
+    if code == scanner.COLUMN_COUNT:
+        return _column_count(text[offset:end].split(b"\n", 1)[0], detail)
     if code == scanner.NOT_UTF8:
         detail += first_byte
-    if first_byte == 0 and is_compressed(text):
-        what = COMPRESSED
-    elif code == scanner.COLUMN_COUNT:
-        what = _column_count(text[offset:end].split(b"\n", 1)[0], detail)
-    else:
-        field = text[offset : min(end, offset + SHOWN)].split(b"\t", 1)[0]
-        what = MESSAGES[code].format(
-            detail=detail, id=field.decode(errors="replace"), max_line=option("max_line")
-        )
-    return DataError(place(source, first_line + line, find_sent_id(text[start:end])) + what)
+    field = text[offset : min(end, offset + SHOWN)].split(b"\t", 1)[0]
+    return MESSAGES[code].format(
+        detail=detail, id=field.decode(errors="replace"), max_line=option("max_line")
+    )
 
 
 def _column_count(line: bytes, found: int) -> str:

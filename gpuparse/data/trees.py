@@ -9,7 +9,7 @@ import numpy as np
 from gpuparse import native
 from gpuparse.data.faults import TreeFault
 from gpuparse.data.scanner import NO_HEAD
-from gpuparse.data.treebank import Treebank, place
+from gpuparse.data.treebank import Sentence, Treebank, place
 from gpuparse.errors import DataError, plural
 
 SHOWN = 12  # most words that a message lists
@@ -132,9 +132,43 @@ def check_trees(
     ]
 
 
-def _tree_error(treebank: Treebank, s: int, fault: int, m: int) -> DataError:
-    """The error for one sentence; m is the word that check_heads named."""
-    sentence = treebank[s]
+def tree_faults(heads: list[int], *, partial: bool) -> list[tuple[TreeFault, int]]:
+    """All faults of the heads of a sentence, each with its first word, from 1.
+
+    Missing heads are one fault, and several roots are none.
+
+    Args: partial: words may lack a head.
+    Cost: linear.
+    """
+    n = len(heads)
+    found: list[tuple[TreeFault, int]] = []
+    sound = [0] * n  # heads that are in the sentence; 0 for all others
+    for m, h in enumerate(heads, 1):
+        if h == NO_HEAD:
+            if not partial and TreeFault.MISSING_HEAD not in (fault for fault, _ in found):
+                found.append((TreeFault.MISSING_HEAD, m))
+        elif h < 0:
+            found.append((TreeFault.NO_HEAD_NUMBER, m))
+        elif h > n:
+            found.append((TreeFault.HEAD_OUT_OF_RANGE, m))
+        elif h == m:
+            found.append((TreeFault.SELF_HEAD, m))
+        else:
+            sound[m - 1] = h
+    seen = [0] * (n + 1)  # the word whose climb to the root passed first
+    seen[0] = -1
+    for m in range(1, n + 1):
+        v = m
+        while not seen[v]:
+            seen[v] = m
+            v = sound[v - 1]
+        if v and seen[v] == m and heads[v - 1] == sound[v - 1] != 0:
+            found.append((TreeFault.CYCLE, v))
+    return found
+
+
+def tree_fault_text(sentence: Sentence, fault: TreeFault, m: int) -> tuple[int, str]:
+    """The first word that a fault is about, from 1, and what is wrong and what to do."""
     forms, heads = sentence.forms, sentence.heads
     n = len(heads)
     listed = [m]
@@ -142,7 +176,9 @@ def _tree_error(treebank: Treebank, s: int, fault: int, m: int) -> DataError:
         listed = [v for v in range(1, n + 1) if heads[v - 1] == NO_HEAD]
         what = f"no HEAD for {_words(listed, forms)}; annotate the sentence, or leave it out"
     elif fault == TreeFault.NO_HEAD_NUMBER:
-        head = treebank.column(int(treebank.word_starts[s]) + m - 1, 6)
+        head = sentence.treebank.column(
+            int(sentence.treebank.word_starts[sentence.index]) + m - 1, 6
+        )
         what = f"HEAD of {_words(listed, forms)} is {head!r}; write a number from 0 to {n}"
     elif fault == TreeFault.HEAD_OUT_OF_RANGE:
         what = (
@@ -158,7 +194,14 @@ def _tree_error(treebank: Treebank, s: int, fault: int, m: int) -> DataError:
         listed = [v for v in range(1, n + 1) if heads[v - 1] == 0]
         roots = f"{plural(len(listed), 'root')}: {_words(listed, forms)}"
         what = f"{roots}; keep one, or train a model that allows several (data.single_root=false)"
-    line = int(treebank.lines[treebank.word_starts[s] + listed[0] - 1])
+    return listed[0], what
+
+
+def _tree_error(treebank: Treebank, s: int, fault: int, m: int) -> DataError:
+    """The error for one sentence; m is the word that check_heads named."""
+    sentence = treebank[s]
+    word, what = tree_fault_text(sentence, TreeFault(fault), m)
+    line = int(treebank.lines[treebank.word_starts[s] + word - 1])
     return DataError(place(treebank.source, line, sentence.sent_id) + what)
 
 

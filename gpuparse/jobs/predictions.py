@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -318,9 +318,14 @@ def _uncertified(certified: np.ndarray | None, treebank: Treebank) -> dict[str, 
     return {CERTIFIED: np.repeat(marks, np.diff(treebank.word_starts))}
 
 
+def probability_items(items: Mapping[str, np.ndarray | None]) -> dict[str, np.ndarray]:
+    """Items of MISC of probabilities (W,) by their keys; NaN is none."""
+    return {key: _as_text(values) for key, values in items.items() if values is not None}
+
+
 def tag_items(probabilities: np.ndarray | None) -> dict[str, np.ndarray]:
     """The item of MISC of probabilities of tags; none in words whose tags were given."""
-    return {} if probabilities is None else {TAG: _as_text(probabilities)}
+    return probability_items({TAG: probabilities})
 
 
 def _has(treebank: Treebank, text: str) -> bool:
@@ -386,9 +391,7 @@ def _trees_written(
 ) -> bytes:
     if kept is not None and labels is not None and names is not None:
         labels, names, label_probabilities = _with_kept(kept, labels, names, label_probabilities)
-    items = {HEAD: head_probabilities, LABEL: label_probabilities}
-    misc = {key: _as_text(values) for key, values in items.items() if values is not None}
-    misc |= others
+    misc = probability_items({HEAD: head_probabilities, LABEL: label_probabilities}) | others
     treebank = without_deps(treebank)
     if deps == EMPTY:
         return write_predictions(treebank, heads, names, labels, misc or None)

@@ -37,7 +37,7 @@ def as_text(found: Explanation | WordEffects, *, show_all: bool = False) -> str:
     for title, tables in _sections(found, show_all=show_all):
         texts += ["", title]
         for rows in tables:
-            texts += ["", *_aligned(rows)]
+            texts += ["", *aligned(rows)]
     return "\n".join(texts)
 
 
@@ -188,7 +188,7 @@ def _cell(side: tuple[tuple[str, ...], int]) -> str:
     return f"{weight:+d}  {', '.join(filter(None, values))}".rstrip()
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Rows as lines, columns one below the other."""
     cells = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(display_width, column)) for column in zip(*cells, strict=True)]

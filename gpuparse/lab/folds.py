@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from gpuparse.array_file import sha256
+from gpuparse.confidence import require_sums_of
 from gpuparse.config import RunConfig
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import treebank_from_bytes, with_misc
@@ -23,6 +24,7 @@ from gpuparse.evaluation.reports import Measures, treebank_scores
 from gpuparse.files import lock_file, replace_file
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.checkpoint import is_unfinished
+from gpuparse.jobs.doubts import parsed_beside_gold
 from gpuparse.jobs.gold import check_treebanks, guides_of, parsed, read_gold, with_fitting_decoder
 from gpuparse.jobs.progress import Progress
 from gpuparse.jobs.receipts import Origin, Receipt
@@ -178,6 +180,8 @@ class Folds:
         output: the folder.
         split: what is learned from and parsed, of `read_split`.
         sample: how many sentences are learned from.
+        probabilities: whether the parsed treebank has probabilities, those of the gold trees too;
+            see `gpuparse.jobs.doubts`. Each parser is then calibrated as the config says.
         tell: writes a line for the user.
     Raises: ConfigError: as the command crossval.
     """
@@ -190,7 +194,9 @@ class Folds:
         *,
         tell: Callable[[str], None],
         sample: Sample | None = None,
+        probabilities: bool = False,
     ) -> None:
+        self._probabilities = probabilities
         self.on_cpu = choose_device(config.device, tell) == "cpu"
         if self.on_cpu:  # not to be found out for each fold
             config = replace(config, device="cpu")
@@ -198,6 +204,8 @@ class Folds:
         self._output, self.split, self._sample = output, split, sample or Sample()
         # The decoder `auto` of each fold is chosen by its own training folds.
         some = with_fitting_decoder(config)
+        if probabilities:
+            require_sums_of(some.decoder)
         arcs, labels = templates_of(some)
         self.measures = Measures(
             labelled=labels is not None, graphs=DECODERS[some.decoder].gives_graphs
@@ -207,6 +215,7 @@ class Folds:
             self._suffix = ".conllu"
         origin = origin_of(config, split.contents, arcs, labels)
         more = {"folds": self.n} | {f"sample.{k}": v for k, v in asdict(self._sample).items()}
+        more |= {"probabilities": True} if probabilities else {}
         self._origin = replace(origin, options=origin.options | more)
         self._check_output()
 
@@ -278,7 +287,8 @@ class Folds:
             )
             config = replace(
                 self.config, threads=threads, output=str(work / _MODEL), data=data,
-                calibration="none",  # only trees are scored
+                # Without probabilities only trees are scored, and temperatures change none.
+                calibration=self.config.calibration if self._probabilities else "none",
             )  # fmt: skip
             run = Run(
                 with_fitting_decoder(config), lambda line: self.tell(f"fold {fold}: {line}"),
@@ -290,10 +300,11 @@ class Folds:
             model = load_parser(run.output)
             held_out = load_stages(run.output).annotate(gold, threads=threads)
             part = "train" if self.split.dev is None else "dev"
-            system = parsed(
-                model, held_out,
-                guides=guides_of(self.config, part, held_out), threads=threads, device=run.device,
-            )  # fmt: skip
+            guides = guides_of(self.config, part, held_out)
+            if self._probabilities:
+                system = parsed_beside_gold(model, held_out, guides=guides, threads=threads)
+            else:
+                system = parsed(model, held_out, guides=guides, threads=threads, device=run.device)
             text = system.data.tobytes()
             with replace_file(parsed_fold, force=True) as file:
                 file.write(text)

@@ -72,7 +72,7 @@ def fit_temperatures(
     tokens = word_places(batch)
     heads = np.full(batch.n_tokens, -1, np.int64)
     labels = heads.copy()
-    heads[tokens], labels[tokens] = treebank.heads, _label_numbers(parser, treebank)
+    heads[tokens], labels[tokens] = treebank.heads, label_numbers(parser, treebank)
 
     def fit(arc_scale: float, label_scale: float, which: str = "both") -> Fit:
         found = find_marginals(
@@ -163,7 +163,7 @@ def with_temperatures_of(parser: Parser, other: Parser, fitted: Parser) -> Parse
     )
 
 
-def _label_numbers(parser: Parser, treebank: Treebank) -> np.ndarray:
+def label_numbers(parser: Parser, treebank: Treebank) -> np.ndarray:
     """(W,) the model's numbers of the words' relations, -1 for those it does not know."""
     ids, names = column_ids(treebank, _DEPREL)
     numbers = {name: number for number, name in enumerate(parser.labels)}

@@ -1,0 +1,310 @@
+"""What is wrong with treebanks, before a parser learns from them: all faults, and warnings."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpuparse.data.conll import read_treebank
+from gpuparse.data.draw import printable
+from gpuparse.data.faults import TreeFault
+from gpuparse.data.graphs import check_graphs, missing_graphs, readable_graphs
+from gpuparse.data.problems import TREE_KINDS, Problem, find_faults
+from gpuparse.data.scanner import DEPREL
+from gpuparse.data.treebank import Treebank
+from gpuparse.data.trees import nonprojective_arcs, tree_fault_text
+from gpuparse.data.vocabulary import column_ids
+from gpuparse.errors import ConfigError, option, plural
+from gpuparse.files import STANDARD, read_input
+from gpuparse.text.conllu import surface_sentences
+
+if TYPE_CHECKING:
+    from gpuparse.jobs.doubts import Doubt
+
+MOST_WARNINGS = 20  # of a kind that are listed unless all are asked for
+
+_COLUMNS = {2: "LEMMA", 3: "UPOS", 4: "XPOS", 5: "FEATS", DEPREL: "DEPREL"}
+_MAY_LACK = (2, 5)  # columns in which `_` is a value of single words
+_AROUND = 20  # characters of a text that a message quotes
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Treebanks that were checked.
+
+    sentences, words: those without faults. nonprojective_sentences, nonprojective_words: those of
+    them with an arc that crosses another, and the words with such an arc from their head.
+    problems: of all files, by line. doubts: words for which a parser prefers another head or
+    relation, most doubtful first, at most as many as were asked for, of n_doubts; None without a
+    parser.
+    """
+
+    files: tuple[str, ...]
+    sentences: int
+    words: int
+    nonprojective_sentences: int
+    nonprojective_words: int
+    problems: tuple[Problem, ...]
+    doubts: "tuple[Doubt, ...] | None" = None
+    n_doubts: int | None = None
+
+    @property
+    def errors(self) -> list[Problem]:
+        """What training would refuse."""
+        return [problem for problem in self.problems if problem.is_error]
+
+    @property
+    def warnings(self) -> list[Problem]:
+        """What training accepts, and is worth a look."""
+        return [problem for problem in self.problems if not problem.is_error]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of problems of each kind, errors first, the most frequent kinds first."""
+        counts = Counter(problem.kind for problem in self.errors)
+        more = Counter(problem.kind for problem in self.warnings)
+        return dict([*counts.most_common(), *more.most_common()])
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain data, as `gpuparse check --json` writes it."""
+        return asdict(self) | {"counts": self.counts}
+
+    def __str__(self) -> str:
+        return as_text(self)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How treebanks are checked.
+
+    partial: words may lack a head, as with data.partial=true. model: the folder of a parser whose
+    doubts are listed. predicted: a file of `crossval --probabilities` instead. guide: of a model
+    with guide features, as for `parse`. most: doubtful words that are listed. threads: 0 for all
+    processors.
+    """
+
+    partial: bool = False
+    model: str | None = None
+    predicted: str | None = None
+    guide: str | None = None
+    most: int = 20
+    threads: int = 0
+
+
+def check_files(
+    files: Sequence[str], asked: Asked, *,
+    progress: Callable[[int], None] = lambda sentences: None,
+) -> tuple[Checked, list[tuple[Treebank, Treebank]]]:  # fmt: skip
+    """Find what is wrong with CoNLL files, and what a parser doubts in them.
+
+    Args:
+        files: "-" is standard input.
+        progress: called with the number of sentences that were parsed.
+    Returns: what was found; with a parser the sentences of each file without faults, and the same
+        as the parser parses them.
+    Raises: ConfigError: the arguments do not fit each other, or the model has no probabilities.
+        DataError, OSError: a file cannot be read. ModelError: the model cannot be used.
+    Cost: some microseconds per word; with a model that of parsing with probabilities, twice.
+    """
+    if asked.model is not None and asked.predicted is not None:
+        raise ConfigError(f"give one of {option('model')} and {option('predicted')}")
+    if asked.guide is not None and asked.model is None:
+        raise ConfigError(f"{option('guide')}: is for {option('model')}")
+    if asked.predicted is not None and len(files) > 1:
+        raise ConfigError(f"{option('predicted')}: give the one treebank that was parsed")
+    problems: list[Problem] = []
+    treebanks: list[Treebank] = []
+    names: dict[str, str] = {}
+    for file in files:
+        source = "<stdin>" if file == STANDARD else file
+        treebank, faults = find_faults(read_input(file), source, partial=asked.partial)
+        if not (len(treebank) or faults):
+            faults = [Problem(source, None, "", "no sentences", "has no sentences")]
+        found = [*faults, *_warnings(treebank, names)]
+        problems += sorted(found, key=lambda each: each.line or 0)
+        treebanks.append(treebank)
+    crossing = [nonprojective_arcs(each.heads, each.word_starts) for each in treebanks]
+    checked = Checked(
+        tuple(files), sum(map(len, treebanks)), sum(each.n_words for each in treebanks),
+        sum(map(_count_sentences, treebanks, crossing)),
+        int(sum(each.sum() for each in crossing)), tuple(problems),
+    )  # fmt: skip
+    if asked.model is None and asked.predicted is None:
+        return checked, []
+    return _with_doubts(checked, [each for each in treebanks if len(each)], asked, progress)
+
+
+def _with_doubts(
+    checked: Checked, treebanks: list[Treebank], asked: Asked, progress: Callable[[int], None]
+) -> tuple[Checked, list[tuple[Treebank, Treebank]]]:
+    """What was found, with the doubts of a parser, and each treebank beside the parsed one."""
+    from gpuparse.jobs import doubts  # without a parser, its modules are not needed
+
+    if asked.predicted is not None:
+        pairs = [(gold, read_treebank(asked.predicted)) for gold in treebanks]
+    else:
+        assert asked.model is not None
+        parse = doubts.parser_beside_gold(Path(asked.model), asked.guide, asked.threads)
+        pairs = [(gold, parse(gold, progress)) for gold in treebanks]
+    found = doubts.find_doubts(pairs)
+    return replace(checked, doubts=tuple(found[: asked.most]), n_doubts=len(found)), pairs
+
+
+def as_text(checked: Checked, *, show_all: bool = False) -> str:
+    """All errors, warnings and a summary; then the most doubtful words.
+
+    Args: show_all: more than MOST_WARNINGS of a kind.
+    """
+    lines = [f"error: {problem}" for problem in checked.errors]
+    shown: Counter[str] = Counter()
+    for problem in checked.warnings:
+        shown[problem.kind] += 1
+        if show_all or shown[problem.kind] <= MOST_WARNINGS:
+            lines.append(f"warning: {problem}")
+    for kind, n_shown in shown.items():
+        if n_shown > MOST_WARNINGS and not show_all:
+            count = n_shown - MOST_WARNINGS
+            lines.append(f"warning: {count:,} more of '{kind}'; {option('all', True)} lists them")
+    lines += [""] if lines else []
+    lines += _summary(checked)
+    if checked.doubts is not None and checked.n_doubts is not None:
+        from gpuparse.jobs.doubts import doubts_as_text
+
+        lines += [
+            "",
+            f"The parser prefers another head or relation for {plural(checked.n_doubts, 'word')}.",
+        ]
+        if checked.doubts:
+            lines += ["", *doubts_as_text(checked.doubts)]
+        if checked.n_doubts > len(checked.doubts):
+            lines.append(f"... {checked.n_doubts - len(checked.doubts):,} more")
+    return "\n".join(map(printable, lines))
+
+
+def _summary(checked: Checked) -> list[str]:
+    n_errors, n_warnings = len(checked.errors), len(checked.warnings)
+    lines = [
+        f"{plural(n_errors, 'error')}, {plural(n_warnings, 'warning')}",
+        *(f"{count:7,}  {kind}" for kind, count in checked.counts.items()),
+        f"without errors: {plural(checked.sentences, 'sentence')}, {plural(checked.words, 'word')}",
+    ]
+    if checked.sentences:
+        count = checked.nonprojective_sentences
+        share = 100 * count / checked.sentences
+        lines.append(
+            f"non-projective: {plural(count, 'sentence')} ({share:.1f} %),"
+            f" {plural(checked.nonprojective_words, 'arc')}"
+        )
+    return lines
+
+
+def _count_sentences(treebank: Treebank, words: np.ndarray) -> int:
+    """The number of sentences with one of the words, (W,) bool."""
+    of_words = np.repeat(np.arange(len(treebank)), np.diff(treebank.word_starts))
+    return len(np.unique(of_words[words]))
+
+
+def _warnings(treebank: Treebank, names: dict[str, str]) -> Iterator[Problem]:
+    """What training accepts. names: where each sent_id was, of all files, which grows."""
+    for text in treebank.warnings:
+        message = text.removeprefix(f"{treebank.source}: ")
+        yield Problem(treebank.source, None, "", "bytes", message, is_error=False)
+    if len(treebank):
+        for problems in (_of_columns, _of_roots, _of_texts, _of_graphs):
+            yield from problems(treebank)
+        yield from _of_names(treebank, names)
+
+
+def _warning(treebank: Treebank, word: int, kind: str, message: str) -> Problem:
+    """The warning about a word of the treebank, from 0."""
+    s = int(np.searchsorted(treebank.word_starts, word, side="right")) - 1
+    line = int(treebank.lines[word])
+    return Problem(treebank.source, line, treebank.sent_id(s), kind, message, is_error=False)
+
+
+def _of_columns(treebank: Treebank) -> Iterator[Problem]:
+    """Columns that are `_` in all words, or in some where no word should lack it."""
+    for column, name in _COLUMNS.items():
+        ids, names = column_ids(treebank, column)
+        is_empty = np.array([each in ("_", "") for each in names])[ids]
+        where = f"{name} (column {column + 1}) is _ in"
+        if is_empty.all():
+            what = f"{where} every word; a parser learns nothing from it"
+            yield Problem(treebank.source, None, "", "missing column", what, is_error=False)
+        elif is_empty.any() and column not in _MAY_LACK:
+            count = int(is_empty.sum())
+            what = f"{where} this word and {count - 1:,} of {treebank.n_words - 1:,} others"
+            yield _warning(treebank, int(is_empty.argmax()), "missing column", what)
+
+
+def _of_roots(treebank: Treebank) -> Iterator[Problem]:
+    """Several roots; words at the root with another relation, and the relation of others."""
+    ids, names = column_ids(treebank, DEPREL)
+    is_root = treebank.heads == 0
+    relations = [name.partition(":")[0].casefold() == "root" for name in names]
+    is_named = np.array(relations)[ids]
+    if 2 * (is_root & is_named).sum() > is_root.sum():  # else the treebank has other names for it
+        usual = Counter(ids[is_root & is_named].tolist()).most_common(1)[0][0]
+        for word in np.flatnonzero(is_root != is_named).tolist():
+            form, relation = treebank.column(word, 1), names[ids[word]]
+            m = word - int(treebank.word_starts[treebank.word_starts <= word][-1]) + 1
+            if is_root[word]:
+                what = f"has HEAD 0 and the relation {relation}; it is {names[usual]} elsewhere"
+            else:
+                head = int(treebank.heads[word])
+                what = f"has the relation {relation} and HEAD {head}; its HEAD is 0 elsewhere"
+            yield _warning(treebank, word, "root relation", f"word {m} ({form}) {what}")
+    roots = np.add.reduceat(is_root, treebank.word_starts[:-1], dtype=np.int64)
+    for s in np.flatnonzero(roots > 1).tolist():
+        m, what = tree_fault_text(treebank[s], TreeFault.SEVERAL_ROOTS, 0)
+        word = int(treebank.word_starts[s]) + m - 1
+        yield _warning(treebank, word, TREE_KINDS[TreeFault.SEVERAL_ROOTS], what)
+
+
+def _of_names(treebank: Treebank, names: dict[str, str]) -> Iterator[Problem]:
+    """Names of sentences that another one has too."""
+    for s in range(len(treebank)):
+        word = int(treebank.word_starts[s])
+        if name := treebank.sent_id(s):
+            where = names.setdefault(name, f"{treebank.source}:{treebank.lines[word]}")
+            if where != f"{treebank.source}:{treebank.lines[word]}":
+                what = f"the sentence at {where} has the same sent_id; name each differently"
+                yield _warning(treebank, word, "sent_id", what)
+
+
+def _of_texts(treebank: Treebank) -> Iterator[Problem]:
+    """Comments `# text` that differ from the words; white space counts as a space."""
+    for s, sentence in enumerate(surface_sentences(treebank)):
+        if sentence.text is None:
+            continue
+        tokens = [
+            token.before + token.text + (" " if token.after is None else token.after)
+            for token in sentence.tokens
+        ]
+        text, words = (" ".join(each.split()) for each in (sentence.text, "".join(tokens)))
+        if text == words:
+            continue
+        same = next(
+            (i for i, (a, b) in enumerate(zip(text, words, strict=False)) if a != b),
+            min(len(text), len(words)),
+        )
+        first = max(0, same - _AROUND)
+        here, there = (each[first : same + _AROUND] for each in (text, words))
+        what = f"# text has {here!r} where the words have {there!r} (SpaceAfter=No counts)"
+        yield _warning(treebank, int(treebank.word_starts[s]), "text", what)
+
+
+def _of_graphs(treebank: Treebank) -> Iterator[Problem]:
+    """Items of DEPS that cannot be read, unless all sentences with any have such, as PHEAD is."""
+    lacks = np.logical_and.reduceat(missing_graphs(treebank), treebank.word_starts[:-1])
+    readable = readable_graphs(treebank)
+    if not (readable & ~lacks).any():
+        return
+    for s, error in zip(np.flatnonzero(~readable).tolist(), check_graphs(treebank), strict=True):
+        _, line, message = str(error).removeprefix(treebank.source).split(":", 2)
+        name = treebank.sent_id(s)
+        message = message.removeprefix(f" sent_id {name}:").strip()
+        yield Problem(treebank.source, int(line), name, "DEPS", message, is_error=False)

@@ -1,0 +1,274 @@
+"""All faults of treebanks, and what a parser doubts in them, by all doors."""
+
+import json
+import re
+
+import pytest
+
+import gpuparse
+from gpuparse.commands import check, crossval, train
+from gpuparse.commands.console import run
+from gpuparse.data.conll import read_treebank, treebank_from_bytes, write_predictions
+from gpuparse.data.synthetic import generate
+from gpuparse.errors import ConfigError, DataError
+from gpuparse.jobs.checking import MOST_WARNINGS
+from tests.commands.conftest import program
+
+SOUND = """# sent_id = one
+# text = Vom Hund, das
+1-2\tVom\t_\t_\t_\t_\t_\t_\t_\t_
+1\tvon\tvon\tADP\tIN\tA=b\t3\tcase\t_\t_
+2\tdem\tder\tDET\tDT\t_\t3\tdet\t_\t_
+3\tHund\tHund\tNOUN\tNN\t_\t0\troot\t_\tSpaceAfter=No
+4\t,\t,\tPUNCT\tP\t_\t5\tpunct\t_\t_
+5\tdas\tder\tPRON\tPP\t_\t3\tdep\t_\t_
+
+"""
+
+
+@pytest.fixture
+def checked(tmp_path, capsys):
+    """What `check` prints about a text, and its exit code."""
+
+    def of(text: str, *words: object) -> tuple[str, int]:
+        (tmp_path / "t.conllu").write_text(text)
+        code = run(check.main, [str(tmp_path / "t.conllu"), *map(str, words)])
+        return capsys.readouterr().out.replace(str(tmp_path / "t.conllu"), "t.conllu"), code
+
+    return of
+
+
+def test_a_sound_treebank(checked):
+    said, code = checked(SOUND)
+    assert code == 0
+    assert said == (
+        "0 errors, 0 warnings\nwithout errors: 1 sentence, 5 words\n"
+        "non-projective: 0 sentences (0.0 %), 0 arcs\n"
+    )
+
+
+def test_all_errors_of_all_sentences_and_files(tmp_path, capsys):
+    """Several of a sentence, beside others, with the exit code of bad input."""
+    bad = SOUND.replace("\t3\tcase", "\t1\tcase").replace("\t3\tdet", "\t9\tdet")
+    (tmp_path / "a.conllu").write_text(bad + SOUND.replace("one", "two"))
+    (tmp_path / "b.conllu").write_text(SOUND.replace("\tdas\t", "\t\t").replace("one", "three"))
+    files = [str(tmp_path / name) for name in ("a.conllu", "b.conllu")]
+    assert run(check.main, files) == DataError.exit_code == 3
+    said = capsys.readouterr().out.replace(str(tmp_path) + "/", "").splitlines()
+    assert said[:3] == [
+        "error: a.conllu:4: sent_id one: word 1 (von) is its own head; give it another",
+        "error: a.conllu:5: sent_id one: HEAD of word 2 (dem) is 9; the sentence has 5 words",
+        "error: b.conllu:8: sent_id three: FORM (column 2) is empty; write _ if there is no form",
+    ]
+    assert "3 errors, 0 warnings" in said
+    assert run(check.main, [*files, "--json"]) == 3
+    found = json.loads(capsys.readouterr().out)
+    assert found["counts"] == {"own head": 1, "head not in the sentence": 1, "empty FORM": 1}
+    assert [each["line"] for each in found["problems"]] == [4, 5, 8]
+    assert json.loads(json.dumps(gpuparse.check(files).to_dict())) == found
+
+
+def test_errors_are_those_that_training_meets(tmp_path, capsys):
+    """Each error by itself: training refuses the treebank with the same message."""
+    for old, new in (
+        ("\t3\tcase", "\t_\tcase"), ("\t3\tcase", "\t1\tcase"), ("\t3\tdep", "\t4\tdep"),
+        ("5\tdas", "6\tdas"), ("_\tSpaceAfter", "SpaceAfter"), ("1-2\t", "1-9\t"),
+    ):  # fmt: skip
+        text = SOUND.replace(old, new)
+        path = tmp_path / "t.conllu"
+        path.write_text(text)
+        [problem] = gpuparse.check(path).errors
+        words = ["fast", f"data.train={path}", f"output={tmp_path}/m", "--quiet"]
+        assert run(train.main, words) == 3
+        assert str(problem) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind", "said"),
+    [
+        ("0\troot", "0\tdep", None, ""),  # no word at the root is named root: nothing to compare
+        ("3\tdep", "0\tdep", "several roots", "2 roots: words 3 (Hund) and 5 (das); keep one"),
+        ("3\tdep", "3\troot", "root relation",
+         "word 5 (das) has the relation root and HEAD 3; its HEAD is 0 elsewhere"),
+        ("Hund, das", "Hund , das", "text",
+         "# text has 'Vom Hund , das' where the words have 'Vom Hund, das'"),
+        ("text = Vom", "text = Von", "text", "# text has 'Von Hund, das' where"),
+        ("\tdas\tder\tPRON", "\tdas\tder\t_", "missing column",
+         "UPOS (column 4) is _ in this word and 0 of 4 others"),
+        ("A=b", "_", "missing column", "FEATS (column 6) is _ in every word"),
+    ],
+)  # fmt: skip
+def test_warnings(checked, old, new, kind, said):
+    assert old in SOUND
+    found, code = checked(SOUND.replace(old, new), "--json")
+    problems = json.loads(found)["problems"]
+    assert code == 0
+    assert not any(each["is_error"] for each in problems)
+    messages = [each["message"] for each in problems if each["kind"] == kind]
+    assert len(messages) == (kind is not None)
+    assert all(said in message for message in messages)
+
+
+def test_a_root_with_another_relation(checked):
+    said, code = checked(SOUND + SOUND.replace("one", "two").replace("0\troot", "0\tdep"))
+    said2, _ = checked(2 * SOUND + SOUND.replace("one", "two").replace("0\troot", "0\tdep"))
+    assert code == 0
+    assert "root relation" not in said  # one of two words at the root: no convention
+    assert "word 3 (Hund) has HEAD 0 and the relation dep; it is root elsewhere" in said2
+
+
+def test_names_of_sentences(checked):
+    said, code = checked(SOUND + SOUND)
+    assert code == 0
+    assert "t.conllu:13: sent_id one: the sentence at t.conllu:4 has the same sent_id" in said
+
+
+def test_deps_are_those_of_graphs(checked):
+    with_graph = SOUND.replace("\t_\tSpaceAfter", "\t0:root\tSpaceAfter")
+    second = with_graph.replace("one", "two").replace("0:root", "7:root")
+    said, code = checked(with_graph + second)
+    assert code == 0
+    assert "t.conllu:15: sent_id two: DEPS of word 3 (Hund) has the item '7:root'" in said
+    said, _ = checked(SOUND.replace("\t_\tSpaceAfter", "\t0\tSpaceAfter"))  # PHEAD of CoNLL-X
+    assert "0 warnings" in said
+
+
+def test_nonprojective_trees_are_counted(checked):
+    crossing = SOUND.replace("5\tpunct", "1\tpunct").replace("3\tcase", "5\tcase")
+    said, _ = checked(crossing)
+    assert "non-projective: 1 sentence (100.0 %), 2 arcs" in said
+
+
+def test_many_warnings_of_a_kind(checked):
+    text = (MOST_WARNINGS + 3) * SOUND
+    said, _ = checked(text)
+    assert said.count("same sent_id") == MOST_WARNINGS
+    assert "warning: 2 more of 'sent_id'; --all lists them" in said
+    said, _ = checked(text, "--all")
+    assert said.count("same sent_id") == MOST_WARNINGS + 2
+
+
+def test_partial_and_empty(checked):
+    said, code = checked(SOUND.replace("\t3\tcase", "\t_\t_"))
+    assert code == 3
+    assert "no HEAD for word 1 (von)" in said
+    said, code = checked(SOUND.replace("\t3\tcase", "\t_\t_"), "--partial")
+    assert code == 0
+    said, code = checked("")
+    assert code == 3
+    assert "t.conllu: has no sentences" in said
+
+
+@pytest.fixture(scope="module")
+def wrong(trained, tmp_path_factory):
+    """The gold test file, in which a head and a relation were made wrong; the two lines."""
+    gold = read_treebank(str(trained.test))
+    text = trained.test.read_bytes()
+    heads = gold.heads.copy()
+    s = next(s for s in range(len(gold)) if len(gold[s]) > 5 and gold[s].heads[4] not in (0, 1))
+    word = int(gold.word_starts[s]) + 4
+    children = [w for w in range(len(gold[s])) if gold[s].heads[w] == 5]
+    heads[word] = next(
+        h for h in range(1, len(gold[s]) + 1)
+        if h not in (5, heads[word]) and h - 1 not in children
+        and gold[s].heads[h - 1] not in (5, *(c + 1 for c in children))
+    )  # fmt: skip
+    lines = write_predictions(gold, heads).decode().split("\n")
+    other = int(gold.lines[gold.word_starts[20]])
+    row = lines[other - 1].split("\t")
+    row[7] = "never-seen"
+    lines[other - 1] = "\t".join(row)
+    assert treebank_from_bytes(text, "t").n_words == gold.n_words
+    path = tmp_path_factory.mktemp("wrong") / "wrong.conllu"
+    path.write_text("\n".join(lines))
+    return path, int(gold.lines[word]), other
+
+
+def test_doubts_of_a_model(trained, wrong, capsys, tmp_path):
+    """Wrong heads and unknown relations come first; all doors give the same."""
+    path, line, other = wrong
+    page = tmp_path / "page.html"
+    words = [str(path), "--model", str(trained.model), "--most", "12"]
+    assert run(check.main, [*words, "--json", "--html", str(page)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    doubts = found["doubts"]
+    assert len(doubts) == 12 <= found["n_doubts"]
+    by_line = {each["line"]: each for each in doubts}
+    assert {line, other} <= set(by_line)
+    assert by_line[other]["relation"] == "never-seen"
+    assert by_line[other]["relation_probability"] == by_line[other]["probability"] == 0.0
+    assert by_line[line]["head_probability"] < by_line[line]["preferred_head_probability"]
+    chances = [each["probability"] for each in doubts]
+    assert chances == sorted(chances)
+    assert page.read_text().count("<h2") == len({each["sent_id"] for each in doubts})
+    same = gpuparse.check(path, model=trained.model, most=12)
+    assert json.loads(json.dumps(same.to_dict())) == found
+    assert run(check.main, words) == 0
+    text = capsys.readouterr().out
+    assert "never-seen" in text
+    assert text.rstrip() == str(same)
+
+
+def test_probabilities_are_those_of_given_trees(trained, tmp_path, capsys):
+    """`parse --keep-heads` of all but one head, and HeadProb where the parser agrees with gold."""
+    from gpuparse.evaluation.reliability import HEAD, LABEL, misc_probabilities
+    from gpuparse.jobs.doubts import GOLD_HEAD, parsed_beside_gold
+    from gpuparse.model_folder import load_parser
+
+    model, gold = load_parser(trained.model), read_treebank(str(trained.test))
+    parsed = parsed_beside_gold(model, gold, threads=1)
+    same = gold.heads == parsed.heads
+    assert 0.5 < same.mean() < 1.0
+    of_gold, of_found = (misc_probabilities(parsed, key) for key in (GOLD_HEAD, HEAD))
+    assert (of_gold[same] == of_found[same]).all()
+    assert (of_gold + of_found)[~same].max() <= 1.0001
+    assert not any("nan" in parsed.column(w, 9) for w in range(parsed.n_words))
+    # The gold heads given to the parser: as it would have them itself.
+    again = parsed_beside_gold(model, treebank_from_bytes(parsed.data.tobytes(), "p"), threads=1)
+    assert (misc_probabilities(again, GOLD_HEAD) == of_found).all()
+    assert (misc_probabilities(again, "GoldLabelProb") == misc_probabilities(parsed, LABEL)).all()
+
+
+def test_doubts_by_folds(tmp_path, capsys):
+    """Each word is judged by a parser of the other folds."""
+    path, out = tmp_path / "train.conllu", tmp_path / "out"
+    path.write_bytes(generate(60, 1))
+    words = ["fast", f"data.train={path}", "learning.epochs=2", "labels.epochs=1", "threads=1",
+             "--folds", "2", "--output", str(out), "--quiet"]  # fmt: skip
+    assert run(crossval.main, [*words, "--probabilities"]) == 0
+    capsys.readouterr()
+    predicted = out / "predicted.conllu"
+    assert re.search(r"GoldHeadProb=[01]\.\d{4}\|GoldLabelProb=", predicted.read_text())
+    words = [str(path), "--predicted", str(predicted), "--json"]
+    assert run(check.main, words) == 0
+    found = json.loads(capsys.readouterr().out)
+    gold, system = read_treebank(str(path)), read_treebank(str(predicted))
+    wrong_words = sum(
+        (one.heads[w], one.labels[w]) != (other.heads[w], other.labels[w])
+        for one, other in zip(gold, system, strict=True)
+        for w in range(len(one))
+    )
+    assert found["n_doubts"] == wrong_words
+    assert run(check.main, [str(tmp_path / "out" / "predicted.conllu"), "--predicted",
+                            str(path)]) == 3  # fmt: skip
+    assert "words have no GoldHeadProb in MISC; make the file by crossval" in (
+        capsys.readouterr().err
+    )
+
+
+def test_wrong_options(trained, tmp_path, capsys):
+    path = str(trained.test)
+    for words, said in (
+        ([path, "--model", "m", "--predicted", "p"], "give one of --model and --predicted"),
+        ([path, path, "--predicted", "p"], "--predicted: give the one treebank"),
+        ([path, "--html", "x.html"], "--html: needs one treebank"),
+        ([path, "--guide", "misc:G"], "--guide: is for --model"),
+    ):
+        assert run(check.main, words) == 2
+        assert said in capsys.readouterr().err
+    with pytest.raises(ConfigError, match="give one of"):
+        gpuparse.check(path, model="m", predicted="p")
+    words = ["crossval", "fast", f"data.train={path}", "decoder=hill_climb", "--probabilities"]
+    done = program("-m", "gpuparse", *words, "--output", tmp_path / "o")
+    assert done.returncode == 2
+    assert b"decoder hill_climb has no exact sums" in done.stderr
