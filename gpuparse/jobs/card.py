@@ -83,7 +83,7 @@ def card_of(
     Returns: Plain data. What is unknown is None.
     Cost: opens the files of the model and reads the configs that come with gpuparse.
     """
-    shown = _without_folders(config)
+    shown = config_shown(config)
     decoder = None if parser is None else DECODERS[parser.decoder]
     known = facts._asdict()
     name, changed = _nearest_config(shown)
@@ -190,8 +190,8 @@ def carry_card(card: Mapping[str, Any] | None, folder: Path) -> None:
         write_card(folder, {**card, "model": sum_of_stages(folder), "files": files})
 
 
-def _without_folders(config: RunConfig) -> RunConfig:
-    """The config as a model records it, without the folders of template sets."""
+def config_shown(config: RunConfig) -> RunConfig:
+    """The config as a card has it: as a model records it, without the folders of template sets."""
     found = config.recorded()
 
     def base(name: str) -> str:
