@@ -264,6 +264,8 @@ def learn_udpipe(
     from ufal import udpipe
 
     of_tokenizer, of_tagger, of_parser = options
+    if not _has_ud_roots(read_treebank(train)):
+        of_parser = ";".join(filter(None, (of_parser, "single_root=0")))
     sentences = [_udpipe_sentences(file) if file else udpipe.Sentences() for file in (train, dev)]
     error = udpipe.ProcessingError()
     learned = udpipe.Trainer.train(
@@ -274,6 +276,15 @@ def learn_udpipe(
         raise DataError(f"{train}: UDPipe 1 learns nothing from it: {error.message}")
     with replace_file(path) as file:
         file.write(learned)
+
+
+def _has_ud_roots(treebank: Treebank) -> bool:
+    """Whether each sentence has one root, with the relation `root`, as UDPipe expects it."""
+    return all(
+        [label for head, label in zip(each.heads, each.labels, strict=True) if head == 0]
+        == ["root"]
+        for each in treebank
+    )
 
 
 def _udpipe_sentences(path: str) -> Any:

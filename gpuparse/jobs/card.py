@@ -139,14 +139,20 @@ def read_card(folder: Path) -> dict[str, Any] | None:
     try:
         card = from_json(text)
         if not isinstance(card, dict):
-            raise ValueError("no table")
+            raise ValueError("a table is expected")
         if card.get("format") != FORMAT:
-            raise ValueError("a card of another version of gpuparse")
-        wrong = [name for name, is_right in _CHECKS.items() if not is_right(card.get(name))]
+            raise ValueError(f"its format is not {FORMAT}")
+        wrong = [
+            name
+            for name, is_right in _CHECKS.items()
+            if name not in card or not is_right(card[name])
+        ]
         if wrong:
             raise ValueError(f"missing or wrong: {', '.join(wrong)}")
     except (ValueError, RecursionError) as error:
-        raise ModelError(f"{path}: not a card: {one_line(error)}") from error
+        raise ModelError(
+            f"{path}: not a card of this version: {one_line(error)}; a model needs none: remove it"
+        ) from error
     return {name: card[name] for name in ("format", *_CHECKS)}
 
 
