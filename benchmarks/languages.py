@@ -16,7 +16,7 @@ from gpuparse.config import RunConfig, load_config
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.folders import find_parts
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError, DataError, GpuparseError, one_line
+from gpuparse.errors import ConfigError, DataError, one_line
 from gpuparse.evaluation.treebanks import score_treebanks
 from gpuparse.evaluation.words import score_words
 from gpuparse.files import replace_file
@@ -124,7 +124,10 @@ def run(options: argparse.Namespace) -> Report:
         "Means: over the treebanks that have the measure.",
     ]
     return Report(
-        "Treebanks", head, rows, [*about, *notes, *(f"Left out: {why}" for why in left_out)]
+        "Treebanks",
+        head,
+        rows,
+        [*about, *dict.fromkeys(notes), *(f"Left out: {why}" for why in left_out)],
     )
 
 
@@ -157,33 +160,31 @@ def _result(folder: Path, system: str, options: argparse.Namespace) -> dict[str,
     path = options.output / f"{folder.name}.{'udpipe' if system == UDPIPE else 'gpuparse'}.json"
     parts = [part for part in (config.data.train, config.data.dev, config.data.test) if part]
     contents = {Path(part).name: sha256(Path(part).read_bytes()) for part in parts}
-    config, notes = with_possible_stages(config)
     origin = Origin(flat(asdict(config.recorded())) | {"system": system}, contents)
     if path.exists():
         kept = Receipt.of_text(path.read_text("utf-8"), path, _AGAIN)
         kept.origin.check(origin, path, _AGAIN)
         return kept.result
     say(f"{folder.name}: {system} learns")
+    made: dict[str, Any] = dict.fromkeys(("sentences", "words"))
+    made |= {"words_scores": {}, "text_scores": {}, "notes": []}
     try:
-        made = _scored(config, system, options.output / folder.name)
-    except GpuparseError as error:
-        if system == OURS:
-            raise
-        made, more = {"words_scores": {}, "text_scores": {}}, f"{UDPIPE}: {one_line(error)}"
-        notes = [*notes, more]
-    train = read_treebank(config.data.train)
-    made |= {"sentences": len(train), "words": train.n_words, "notes": notes}
+        train = read_treebank(config.data.train)
+        made |= {"sentences": len(train), "words": train.n_words}
+        config, made["notes"] = with_possible_stages(config, train)
+        made |= _scored(config, system, options.output / folder.name)
+    except DataError as error:  # the other treebanks can be learned
+        made["notes"].append(f"{system}: {one_line(error)}")
     Receipt(origin, made).write(path)
     return made
 
 
-def with_possible_stages(config: RunConfig) -> tuple[RunConfig, list[str]]:
+def with_possible_stages(config: RunConfig, train: Treebank) -> tuple[RunConfig, list[str]]:
     """The config without a tokeniser where the treebank has no text, and a note that says so.
 
     Stages whose columns are empty are left out by training itself, which is noted too.
     """
     notes = []
-    train = read_treebank(config.data.train)
     if config.tokenizer.learn and not has_text(train):
         config = replace(config, tokenizer=replace(config.tokenizer, learn=False))
         notes.append("no text, so no tokeniser and no scores from text")
@@ -215,7 +216,9 @@ def _scored(config: RunConfig, system: str, model: Path) -> dict[str, Any]:
         model = model.with_suffix(".udpipe")
         reads_text = has_text(read_treebank(config.data.train))
         if not model.exists():
-            learn_udpipe(config.data.train, config.data.dev, model, with_tokenizer=reads_text)
+            learn_udpipe(
+                config.data.train, config.data.dev, model, _DEFAULTS, with_tokenizer=reads_text
+            )
         needs, parse = [], partial(parse_with_udpipe, model)
     file = config.data.test or config.data.dev
     if file is None:
@@ -253,9 +256,8 @@ def learn_ours(config: RunConfig) -> None:
 
 
 def learn_udpipe(
-    train: str, dev: str | None, path: Path, *, with_tokenizer: bool,
-    options: tuple[str, str, str] = _DEFAULTS,
-) -> None:  # fmt: skip
+    train: str, dev: str | None, path: Path, options: tuple[str, str, str], *, with_tokenizer: bool
+) -> None:
     """Learn a tokeniser, tagger and parser of UDPipe 1.
 
     Args: options: of the three, as UDPipe's manual has them; "": its defaults.
