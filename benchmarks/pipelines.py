@@ -250,14 +250,19 @@ def weights_read(model: SequenceModel, sequences: Sequences) -> int:
 def _input(path: Path, gold: Treebank, start: str) -> bytes:
     """The raw text of a treebank, or its words without annotation."""
     if start == TEXT:
-        with path.open("rb") as file:
-            return "".join(text_pieces(stream_treebanks(file, str(path)))).encode()
+        return raw_text(path)
     lines = []
     for line in gold.data.tobytes().decode().split("\n"):
         fields = line.split("\t")
         is_row = len(fields) == 10
         lines.append("\t".join([*fields[:2], *"_" * 7, fields[9]]) if is_row else line)
     return "\n".join(lines).encode()
+
+
+def raw_text(path: Path) -> bytes:
+    """The raw text of a treebank."""
+    with path.open("rb") as file:
+        return "".join(text_pieces(stream_treebanks(file, str(path)))).encode()
 
 
 def _package(model: Path) -> str:
@@ -270,7 +275,7 @@ def _runner(model: Path) -> Callable[..., None]:
     """What parses with a model."""
     if _package(model):
         return _spacy
-    return _udpipe if model.is_file() else _gpuparse
+    return parse_with_udpipe if model.is_file() else parse_with
 
 
 def _spacy(model: Path, text: Path, output: Path, start: str) -> None:
@@ -297,13 +302,13 @@ def _spacy(model: Path, text: Path, output: Path, start: str) -> None:
     file.write_text("".join(f"{line}\n" for line in lines), "utf-8")
 
 
-def _gpuparse(model: Path, text: Path, output: Path, start: str) -> None:
+def parse_with(model: Path, text: Path, output: Path, start: str) -> None:
     with redirect_stdout(io.StringIO()):
         words = [str(model), str(text), "--output", f"{output}/", "--force", "--quiet"]
         parse.main([*words, "--threads", "1"])
 
 
-def _udpipe(model: Path, text: Path, output: Path, start: str) -> None:
+def parse_with_udpipe(model: Path, text: Path, output: Path, start: str) -> None:
     """Run UDPipe 1 with its defaults.
 
     Raises: ModelError: the file is no such model. DataError: UDPipe does not take the text.

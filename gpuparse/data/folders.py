@@ -13,11 +13,11 @@ _SPLIT = re.compile(r".+-ud-(train|dev|test)-.+\.conllu")  # a large part in sev
 _README = ("README.md", "README.txt", "README")
 _MOST_BYTES = 1 << 20  # of a README or a licence
 _MOST_CHARACTERS = 1000  # of what is taken from it
-_FIELD = re.compile(r"^([A-Z][A-Za-z ]+?)[ \t]*:[ \t]*(\S.*)$", re.MULTILINE)
+_FIELD = re.compile(r"^([A-Z][A-Za-z ]{0,40}):[ \t]*(\S.*)$", re.MULTILINE)
 _BLOCK = re.compile(
     r"^=+ *Machine-readable metadata.*?=*$\n(.*?)(?:^=+$|\Z)", re.MULTILINE | re.DOTALL
 )
-_UD_NAME = re.compile(r"UD_([A-Z][A-Za-z_]*)-([A-Za-z0-9]+)")
+_UD_NAME = re.compile(r"UD_([A-Z][A-Za-z_]{0,60})-([A-Za-z0-9]{1,60})")
 _LICENCE = re.compile(r"\bLicen[cs]e:[ \t]*(\S.*?)(?:\.(?=\s)|$)", re.MULTILINE)
 _SOURCE = re.compile(r"^Source:[ \t]*(\S.*?)(?:\.(?=\s)|$)", re.MULTILINE)
 _CHANGELOG = re.compile(r"^#+ *Changelog\b(.*?)(?:^#+ [A-Z]|\Z)", re.MULTILINE | re.DOTALL)

@@ -83,10 +83,10 @@ def card_of(
     Returns: Plain data. What is unknown is None.
     Cost: opens the files of the model and reads the configs that come with gpuparse.
     """
-    shown = _without_folders(config)
+    shown = config_shown(config)
     decoder = None if parser is None else DECODERS[parser.decoder]
     known = facts._asdict()
-    name, changed = _nearest_config(shown)
+    name, changed = _nearest_config(shown, has_treebank=config.data.treebank is not None)
     needs, fills = _needs(stages, parser), _fills(stages, parser)
     return {
         "format": FORMAT,
@@ -145,14 +145,20 @@ def read_card(folder: Path) -> dict[str, Any] | None:
     try:
         card = from_json(text)
         if not isinstance(card, dict):
-            raise ValueError("no table")
+            raise ValueError("a table is expected")
         if card.get("format") != FORMAT:
-            raise ValueError("a card of another version of gpuparse")
-        wrong = [name for name, is_right in _CHECKS.items() if not is_right(card.get(name))]
+            raise ValueError(f"its format is not {FORMAT}")
+        wrong = [
+            name
+            for name, is_right in _CHECKS.items()
+            if name not in card or not is_right(card[name])
+        ]
         if wrong:
             raise ValueError(f"missing or wrong: {', '.join(wrong)}")
     except (ValueError, RecursionError) as error:
-        raise ModelError(f"{path}: not a card: {one_line(error)}") from error
+        raise ModelError(
+            f"{path}: not a card of this version: {one_line(error)}; a model needs none: remove it"
+        ) from error
     return {name: card[name] for name in ("format", *_CHECKS)}
 
 
@@ -196,8 +202,8 @@ def carry_card(card: Mapping[str, Any] | None, folder: Path) -> None:
         write_card(folder, {**card, "model": sum_of_stages(folder), "files": files})
 
 
-def _without_folders(config: RunConfig) -> RunConfig:
-    """The config as a model records it, without the folders of template sets."""
+def config_shown(config: RunConfig) -> RunConfig:
+    """The config as a card has it: as a model records it, without the folders of template sets."""
     found = config.recorded()
 
     def base(name: str) -> str:
@@ -219,15 +225,19 @@ def _without_folders(config: RunConfig) -> RunConfig:
     return replace(found, features=base(found.features), **sections)
 
 
-def _nearest_config(config: RunConfig) -> tuple[str, dict[str, Any]]:
+def _nearest_config(config: RunConfig, *, has_treebank: bool) -> tuple[str, dict[str, Any]]:
     """The config that comes with gpuparse and has the fewest other values, and these values.
 
-    Treebanks do not count; the first one of several is taken.
+    Files of treebanks do not count; the first one of several is taken.
+
+    Args: has_treebank: whether it must be one that `data.treebank` can be given with.
     """
     values = flat(asdict(config))
     found: dict[str, dict[str, Any]] = {}
     for name, path in shipped_configs().items():
         shipped = read_settings(path).config(may_lack=True)
+        if has_treebank and shipped.data.train is not None:
+            continue
         of_shipped = flat(asdict(shipped.recorded()))
         found[name] = {
             key: value
@@ -241,15 +251,15 @@ def _nearest_config(config: RunConfig) -> tuple[str, dict[str, Any]]:
 
 def _command(config: RunConfig, name: str, changed: Mapping[str, Any]) -> str:
     """The command that trains the model in a folder with the files and folders that it names."""
-    words = dict(changed)
+    parts = {f"data.{part}" for part in PARTS}
+    words = {key: yaml_word(value) for key, value in changed.items() if key in parts}
     if config.data.treebank is not None:
+        words = {TREEBANK: os.path.basename(os.path.abspath(config.data.treebank))}
         there = find_parts(config.data.treebank)
-        for part in PARTS:
-            words.pop(f"data.{part}", None)
-            if getattr(config.data, part) is None and there[part] is not None:
-                words[f"data.{part}"] = None
-        words = {TREEBANK: os.path.basename(os.path.abspath(config.data.treebank)), **words}
-    given = [f"{key}={yaml_word(value)}" for key, value in words.items()]
+        left_out = [part for part in PARTS if there[part] and not getattr(config.data, part)]
+        words |= dict.fromkeys((f"data.{part}" for part in left_out), "null")
+    words |= {key: yaml_word(value) for key, value in changed.items() if key not in parts}
+    given = [f"{key}={value}" for key, value in words.items()]
     return shlex.join(["gpuparse", "train", name, *given])
 
 

@@ -12,6 +12,7 @@ import pytest
 from gpuparse.commands import blend, calibrate, parse
 from gpuparse.commands.console import run
 from gpuparse.files import lock_folder
+from gpuparse.jobs.card import README, read_card
 from gpuparse.model_folder import CONFIG, WEIGHTS, load_parser, save_parser
 from gpuparse.scorers.linear.weights import Weights
 from tests.parsers import parser_with
@@ -46,6 +47,17 @@ def other(trained: Any, tmp_path_factory: Any) -> Path:
         folder,
     )
     return folder
+
+
+def test_a_blend_has_no_card_of_one_of_its_models(
+    trained: Any, other: Path, call: Any, tmp_path: Path
+) -> None:
+    output = tmp_path / "model"
+    shutil.copytree(trained.model, output)
+    assert read_card(output) is not None
+    assert call(output, trained.model, other, "--force")[0] == 0
+    assert read_card(output) is None
+    assert not (output / README).exists()
 
 
 def test_a_model_of_two(trained: Any, other: Path, call: Any, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 import yaml
@@ -62,7 +63,7 @@ def test_a_file_without_keys_is_refused(config_file, text):
 
 def test_what_must_be_given_is_asked_for(config_file):
     assert errors_of(config_file("seed: 1\n")) == [
-        "configs/run.yaml: data.train is missing: give data.train=FILE",
+        "configs/run.yaml: data.train is missing: give data.train=FILE, or data.treebank=FOLDER",
     ]
     with pytest.raises(ConfigError, match=r"model/config\.yaml: output is missing: give output="):
         parse_config("data: {train: t}", "model/config.yaml")
@@ -175,11 +176,12 @@ def test_all_errors_come_at_once_with_their_lines(config_file):
 
 
 def test_a_shipped_config_is_not_named_where_a_key_must_be_given(config_file):
+    missing = "data.train is missing: give data.train=FILE, or data.treebank=FOLDER"
     for path in ("default", "fast.yaml"):
-        assert errors_of(path) == ["data.train is missing: give data.train=FILE"]
+        assert errors_of(path) == [missing]
         assert errors_of(path, "sead=1") == [
             "command line: sead: unknown key; did you mean seed?",
-            "data.train is missing: give data.train=FILE",
+            missing,
         ]
 
 
@@ -292,7 +294,8 @@ def good_and_bad_values(key):
     return good, bad
 
 
-EVERY_KEY = list(known_keys().items())
+# A folder must exist: tests below give one.
+EVERY_KEY = [(name, key) for name, key in known_keys().items() if name != "data.treebank"]
 
 
 def nested(name, value):
@@ -327,6 +330,63 @@ def test_every_key_can_be_overridden(config_file, name, key):
         config = load_config(path, [f"{name}={word}"])
         section, dot, last = name.rpartition(".")
         assert getattr(getattr(config, section) if dot else config, last) == value
+
+
+@pytest.fixture
+def treebank(config_file):
+    """A config without treebanks, and beside it the folder of a treebank without a part dev."""
+    path = Path(config_file("seed: 2\n"))
+    folder = path.parent / "UD_French-Mini"
+    folder.mkdir()
+    for part in ("train", "test"):
+        (folder / f"fr_mini-ud-{part}.conllu").write_text("")
+    return path, folder
+
+
+def test_a_treebank_names_its_parts(treebank):
+    path, folder = treebank
+    config = load_config(path, [f"data.treebank={folder}"])
+    parts = {part: f"{folder}/fr_mini-ud-{part}.conllu" for part in ("train", "test")}
+    assert config.data == DataConfig(treebank=str(folder), dev=None, **parts)
+    assert load_config(path, [f"data.treebank={folder}", "data.test=null"]).data.test is None
+    path.write_text("data: {treebank: UD_French-Mini}\n")
+    assert load_config(path).data == config.data  # relative to the file
+    assert make_config({"output": "x", "data.treebank": folder}).data == config.data
+
+
+def test_a_config_with_a_treebank_is_read_again_as_printed(treebank, capsys):
+    path, folder = treebank
+    words = [f"data.treebank={folder}", "data.test=null", "output=x"]
+    assert main([str(path), *words]) == 0
+    printed = Path("printed.yaml")
+    printed.write_text(capsys.readouterr().out)
+    assert load_config(printed) == load_config(path, words)
+
+
+def test_a_treebank_and_other_files_are_an_error(treebank):
+    path, folder = treebank
+    words = [f"data.treebank={folder}", "data.train=other.conllu", "data.dev=dev.conllu"]
+    assert errors_of(path, *words) == [
+        f"command line: data.{part}: given with data.treebank, which names the treebanks: leave one"
+        " of them out"
+        for part in ("train", "dev")
+    ]
+    assert load_config(path, ["data.treebank=null", "data.train=t"]).data.train == "t"
+    assert errors_of(path, "data.treebank=none") == [
+        "command line: data.treebank: none: no such folder; give the folder of a treebank"
+    ]
+    assert errors_of(path, "data.treebank=null") == [
+        f"{path}: data.train is missing: give data.train=FILE, or data.treebank=FOLDER"
+    ]
+    path.write_text("data: {treebank: 5}\n")
+    assert errors_of(path) == [f"{path}:1: data.treebank: expected a path or null, not 5"]
+
+
+def test_a_model_records_no_folder_of_a_treebank(treebank):
+    path, folder = treebank
+    config = load_config(path, [f"data.treebank={folder}"]).recorded()
+    assert (config.data.treebank, config.data.train) == (None, "fr_mini-ud-train.conllu")
+    assert parse_config(config.to_yaml(), "config.yaml") == config
 
 
 def test_the_last_override_wins_and_text_needs_no_quotes(config_file):
@@ -529,7 +589,8 @@ def test_the_command_explains_a_key_and_lists_a_section(capsys):
 def test_a_shipped_config_is_printed_without_a_treebank(capsys):
     assert main(["fast", "seed=3"]) == 0
     printed = capsys.readouterr()
-    assert printed.err == "gpuparse: data.train is missing: give data.train=FILE\n"
+    missing = "data.train is missing: give data.train=FILE, or data.treebank=FOLDER"
+    assert printed.err == f"gpuparse: {missing}\n"
     content = yaml.safe_load(printed.out)
     assert content["data"]["train"] is None
     content["data"]["train"] = "t"

@@ -98,6 +98,8 @@ def test_it_says_what_it_works_with(trained):
 
 def test_the_model_folder_holds_the_model_and_its_config(trained):
     assert set(model_files(trained.model)) == {
+        "README.md",
+        "card.json",
         "config.yaml",
         "features.yaml",
         "label-features.yaml",

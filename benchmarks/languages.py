@@ -1,0 +1,338 @@
+"""All treebanks of a release: learned and scored one after the other, from words and from text."""
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from benchmarks.models import can_run_udpipe
+from benchmarks.pipelines import parse_with, parse_with_udpipe, raw_text
+from benchmarks.registry import Report
+from gpuparse.array_file import sha256
+from gpuparse.config import RunConfig, load_config
+from gpuparse.data.conll import read_treebank, treebank_from_bytes
+from gpuparse.data.folders import find_parts
+from gpuparse.data.treebank import Treebank
+from gpuparse.errors import ConfigError, DataError, one_line
+from gpuparse.evaluation.treebanks import score_treebanks
+from gpuparse.evaluation.words import score_words
+from gpuparse.files import replace_file
+from gpuparse.jobs.card import config_shown, read_card
+from gpuparse.jobs.checkpoint import is_unfinished
+from gpuparse.jobs.gold import with_fitting_decoder
+from gpuparse.jobs.progress import say
+from gpuparse.jobs.receipts import Origin, Receipt, flat
+from gpuparse.jobs.stages import accuracies
+from gpuparse.jobs.train import Run
+from gpuparse.text.conllu import surface_sentences
+
+GATE = (
+    "tests/jobs/test_card.py",
+    "tests/commands/test_stages.py",
+    "tests/evaluation/test_words.py",
+)
+OURS, UDPIPE = "gpuparse", "UDPipe 1"
+COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
+# Title of a column, and the measure; those of text come after those of words.
+WORDS = {
+    "UPOS": "UPOS", "XPOS": "XPOS", "FEATS": "UFeats", "lemmas": "Lemmas", "UAS": "uas",
+    "LAS": "las",
+}  # fmt: skip
+TEXT = {
+    "tokens": "tokens", "sentences": "sentences", "words": "words", "UAS": "uas", "LAS": "las",
+}  # fmt: skip
+_NO_RELATION = "no_relation"  # UDPipe takes no relation `_`
+_AGAIN = "name another --output, or remove this file"
+_DEFAULTS = ("", "", "")  # of UDPipe's tokeniser, tagger and parser
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "folder", type=Path, metavar="FOLDER", help="a release: a sub-folder for each treebank"
+    )
+    parser.add_argument("--config", default="pipeline", help="of all models (%(default)s)")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("runs/languages"),
+        metavar="DIR",
+        help="models and results; what is there is not done again (%(default)s)",
+    )
+    parser.add_argument(
+        "--udpipe", action="store_true", help="learn UDPipe 1 too, which takes hours"
+    )
+
+
+def check(options: argparse.Namespace) -> None:
+    """Raise ConfigError for options that cannot be followed to the end."""
+    if not options.folder.is_dir():
+        raise ConfigError(f"{options.folder}: no such folder; give one with treebanks in it")
+    treebanks, left_out = found_in(options.folder)
+    if not treebanks:
+        reasons = "; ".join(left_out) or "it has no sub-folders"
+        raise ConfigError(f"{options.folder}: has no folder of a treebank: {reasons}")
+    load_config(options.config, _overrides(options, treebanks[0]))
+    if options.udpipe and not can_run_udpipe():
+        raise ConfigError("--udpipe: needs ufal.udpipe, which is not installed here")
+    if options.udpipe and options.threads != 1:
+        raise ConfigError("UDPipe 1 runs with one thread, so --threads must be 1")
+
+
+def found_in(folder: Path) -> tuple[list[Path], list[str]]:
+    """The sub-folders that are treebanks, and why others are none."""
+    treebanks, left_out = [], []
+    for path in sorted(path for path in folder.iterdir() if path.is_dir()):
+        try:
+            find_parts(str(path))
+            treebanks.append(path)
+        except ConfigError as error:
+            left_out.append(str(error))
+    return treebanks, left_out
+
+
+def run(options: argparse.Namespace) -> Report:
+    """One row a treebank, or two with UDPipe 1, and the means of all."""
+    treebanks, left_out = found_in(options.folder)
+    systems = [OURS, *([UDPIPE] if options.udpipe else [])]
+    rows: list[list[Any]] = []
+    notes = []
+    for folder in treebanks:
+        for system in systems:
+            made = _result(folder, system, options)
+            notes += [f"{folder.name}: {note}" for note in made["notes"]]
+            rows.append(_row(folder.name, system, made))
+            say("  ".join(_shown(cell) for cell in rows[-1]))
+    n_about = 4
+    for system in systems if len(treebanks) > 1 else ():
+        own = [row for row in rows if row[1] == system]
+        means = [_mean([row[c] for row in own]) for c in range(n_about, len(rows[0]))]
+        rows.append(["mean", system, None, None, *means])
+    head = ["treebank", "system", "sentences", "words"]
+    head += [*WORDS, *(f"text: {title}" for title in TEXT)]
+    if not options.udpipe:
+        rows, head = [row[:1] + row[2:] for row in rows], head[:1] + head[2:]
+    n_first = len(head) - len(WORDS) - len(TEXT)
+    rows = [row[:n_first] + [_shown(cell) for cell in row[n_first:]] for row in rows]
+    about = [
+        f"Config {options.config}. Sentences and words of the training part; scores of the test"
+        " part, of dev where there is no test.",
+        "From words: percent of the words with the right value in the whole column; LAS with the"
+        " relation up to its first ':'. From text: F as in the CoNLL 2018 shared task.",
+        "Means: over the treebanks that have the measure.",
+    ]
+    return Report(
+        "Treebanks",
+        head,
+        rows,
+        [*about, *dict.fromkeys(notes), *(f"Left out: {why}" for why in left_out)],
+    )
+
+
+def _row(name: str, system: str, made: Mapping[str, Any]) -> list[Any]:
+    scores = [made["words_scores"].get(key) for key in WORDS.values()]
+    scores += [made["text_scores"].get(key) for key in TEXT.values()]
+    return [name, system, made["sentences"], made["words"], *scores]
+
+
+def _shown(cell: Any) -> str:
+    if cell is None:
+        return "-"
+    return f"{cell:.2f}" if isinstance(cell, float) else str(cell)
+
+
+def _mean(values: list[float | None]) -> float | None:
+    there = [value for value in values if value is not None]
+    return fmean(there) if there else None
+
+
+def _overrides(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    output = str(options.output / folder.name)
+    return {"data.treebank": str(folder), "output": output, "threads": options.threads}
+
+
+def _result(folder: Path, system: str, options: argparse.Namespace) -> dict[str, Any]:
+    """The scores of a system on a treebank: those of an earlier run, or what is done now."""
+    config = load_config(options.config, _overrides(options, folder))
+    options.output.mkdir(parents=True, exist_ok=True)
+    path = options.output / f"{folder.name}.{'udpipe' if system == UDPIPE else 'gpuparse'}.json"
+    parts = [part for part in (config.data.train, config.data.dev, config.data.test) if part]
+    contents = {Path(part).name: sha256(Path(part).read_bytes()) for part in parts}
+    origin = Origin(flat(asdict(config.recorded())) | {"system": system}, contents)
+    if path.exists():
+        kept = Receipt.of_text(path.read_text("utf-8"), path, _AGAIN)
+        kept.origin.check(origin, path, _AGAIN)
+        return kept.result
+    say(f"{folder.name}: {system} learns")
+    made: dict[str, Any] = dict.fromkeys(("sentences", "words"))
+    made |= {"words_scores": {}, "text_scores": {}, "notes": []}
+    try:
+        train = read_treebank(config.data.train)
+        made |= {"sentences": len(train), "words": train.n_words}
+        config, made["notes"] = with_possible_stages(config, train)
+        made |= _scored(config, system, options.output / folder.name)
+    except DataError as error:  # the other treebanks can be learned
+        made["notes"].append(f"{system}: {one_line(error)}")
+    Receipt(origin, made).write(path)
+    return made
+
+
+def with_possible_stages(config: RunConfig, train: Treebank) -> tuple[RunConfig, list[str]]:
+    """The config without a tokeniser where the treebank has no text, and a note that says so.
+
+    Stages whose columns are empty are left out by training itself, which is noted too.
+    """
+    notes = []
+    if config.tokenizer.learn and not has_text(train):
+        config = replace(config, tokenizer=replace(config.tokenizer, learn=False))
+        notes.append("no text, so no tokeniser and no scores from text")
+    filled = accuracies(train, train)
+    if config.tagger.learn and not {"UPOS", "XPOS"} & filled.keys():
+        notes.append("no UPOS and XPOS, so no tagger")
+    if config.lemmatizer.learn and "Lemmas" not in filled:
+        notes.append("no lemmas, so no lemmatiser")
+    return config, notes
+
+
+def has_text(treebank: Treebank) -> bool:
+    """Whether a treebank says how its tokens are written: `# text`, or spaces in MISC."""
+    return any(
+        sentence.text is not None or any(token.after is not None for token in sentence.tokens)
+        for sentence in surface_sentences(treebank)
+    )
+
+
+def _scored(config: RunConfig, system: str, model: Path) -> dict[str, Any]:
+    """Learn, if that is not done, and score on data.test or data.dev."""
+    if system == OURS:
+        learn_ours(config)
+        card = read_card(model)
+        assert card is not None
+        needs, reads_text = card["needs"], card["text"]
+        parse = partial(parse_with, model)
+    else:
+        model = model.with_suffix(".udpipe")
+        reads_text = has_text(read_treebank(config.data.train))
+        if not model.exists():
+            learn_udpipe(
+                config.data.train, config.data.dev, model, _DEFAULTS, with_tokenizer=reads_text
+            )
+        needs, parse = [], partial(parse_with_udpipe, model)
+    file = config.data.test or config.data.dev
+    if file is None:
+        return {"words_scores": {}, "text_scores": {}}
+    gold, work = read_treebank(file), model.parent / ".work"
+    work.mkdir(exist_ok=True)
+    words = work / "words.conllu"
+    words.write_bytes(words_of(gold, needs))
+    parse(words, work / "out", "words")
+    found = _with_relations(read_treebank(work / "out" / words.name))
+    arcs = score_treebanks(gold, found)
+    made: dict[str, Any] = {"words_scores": accuracies(gold, found), "text_scores": {}}
+    made["words_scores"] |= {"uas": arcs.uas.percent, "las": arcs.las.percent}
+    if reads_text:
+        text = work / "text.txt"
+        text.write_bytes(raw_text(Path(file)))
+        parse(text, work / "out", "text")
+        hits = score_words(gold, _with_relations(read_treebank(work / "out" / "text.conllu")))
+        made["text_scores"] = {key: hits[key].counts.f for key in TEXT.values() if key in hits}
+    return made
+
+
+def learn_ours(config: RunConfig) -> None:
+    """Train a model, or go on with a training that was interrupted; a finished one is kept.
+
+    Raises: ConfigError: there is a model of another config.
+    """
+    output, config = Path(config.output), with_fitting_decoder(config)
+    unfinished = is_unfinished(output)
+    card = None if unfinished else read_card(output)
+    if card is None:
+        Run(config, say, quiet=True).train(resume=unfinished, force=False)
+    elif card["config"]["yaml"] != config_shown(config).to_yaml():
+        raise ConfigError(f"{output}: a model of another config; name another --output")
+
+
+def learn_udpipe(
+    train: str, dev: str | None, path: Path, options: tuple[str, str, str], *, with_tokenizer: bool
+) -> None:
+    """Learn a tokeniser, tagger and parser of UDPipe 1.
+
+    Args: options: of the three, as UDPipe's manual has them; "": its defaults.
+    Raises: DataError: UDPipe does not take the treebank.
+    """
+    from ufal import udpipe
+
+    of_tokenizer, of_tagger, of_parser = options
+    if not _has_ud_roots(read_treebank(train)):
+        of_parser = ";".join(filter(None, (of_parser, "single_root=0")))
+    sentences = [_udpipe_sentences(file) if file else udpipe.Sentences() for file in (train, dev)]
+    error = udpipe.ProcessingError()
+    learned = udpipe.Trainer.train(
+        "morphodita_parsito", *sentences,
+        of_tokenizer if with_tokenizer else udpipe.Trainer.NONE, of_tagger, of_parser, error,
+    )  # fmt: skip
+    if error.occurred():
+        raise DataError(f"{train}: UDPipe 1 learns nothing from it: {error.message}")
+    with replace_file(path) as file:
+        file.write(learned)
+
+
+def _has_ud_roots(treebank: Treebank) -> bool:
+    """Whether each sentence has one root, with the relation `root`, as UDPipe expects it."""
+    return all(
+        [label for head, label in zip(each.heads, each.labels, strict=True) if head == 0]
+        == ["root"]
+        for each in treebank
+    )
+
+
+def _udpipe_sentences(path: str) -> Any:
+    """A treebank as UDPipe reads it; a relation `_` gets a name."""
+    from ufal import udpipe
+
+    reader = udpipe.InputFormat.newConlluInputFormat()
+    lines = [_renamed(line, "_", _NO_RELATION) for line in _lines(Path(path).read_bytes())]
+    reader.setText("\n".join(lines))
+    found, error = udpipe.Sentences(), udpipe.ProcessingError()
+    sentence = udpipe.Sentence()
+    while reader.nextSentence(sentence, error):
+        found.append(sentence)
+        sentence = udpipe.Sentence()
+    if error.occurred():
+        raise DataError(f"{path}: UDPipe 1 does not read it: {error.message}")
+    return found
+
+
+def _with_relations(system: Treebank) -> Treebank:
+    """A parsed treebank in which the relation `_` has its name again."""
+    lines = [_renamed(line, _NO_RELATION, "_") for line in _lines(system.data.tobytes())]
+    return treebank_from_bytes("\n".join(lines).encode(), system.source)
+
+
+def _lines(content: bytes) -> list[str]:
+    return content.decode().replace("\r\n", "\n").split("\n")
+
+
+def _renamed(line: str, before: str, after: str) -> str:
+    """A line with another relation; lines of multiword tokens and comments stay."""
+    fields = line.split("\t")
+    if len(fields) < 8 or not fields[0].isdecimal() or fields[7] != before:
+        return line
+    return "\t".join([*fields[:7], after, *fields[8:]])
+
+
+def words_of(gold: Treebank, needs: list[str]) -> bytes:
+    """The words of a treebank with the columns that a model needs, and no other annotation."""
+    kept = {0, 1, *(COLUMNS.index(name) for name in needs)}
+    lines = []
+    for line in _lines(gold.data.tobytes()):
+        fields = line.split("\t")
+        if line.startswith("#") or len(fields) < 8:
+            lines.append(line)
+            continue
+        fields = [field if at in kept else "_" for at, field in enumerate(fields)]
+        lines.append("\t".join(fields))
+    return "\n".join(lines).encode()

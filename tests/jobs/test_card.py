@@ -1,0 +1,306 @@
+"""The card of a model: what it says, who writes and reads it, and what it does not disturb."""
+
+import errno
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import gpuparse
+from gpuparse.commands import calibrate, parse, train
+from gpuparse.commands.console import run
+from gpuparse.data.synthetic import generate
+from gpuparse.errors import ModelError
+from gpuparse.jobs.card import CARD, README, licence_id, markdown, read_card, write_card
+from gpuparse.pipeline import sum_of_stages
+from gpuparse.plain_yaml import parse_yaml
+from tests.runs import model_files
+
+KEYS = {
+    "decoder": "eisner", "tagger.learn": True, "tagger.rows": 65536, "tagger.epochs": 2,
+    "tagger.folds": 2, "lemmatizer.learn": True, "lemmatizer.rows": 65536, "lemmatizer.epochs": 2,
+    "tokenizer.learn": True, "tokenizer.rows": 65536, "tokenizer.epochs": 2,
+    "feature_map.rows": 65536, "labels.rows": 65536, "labels.epochs": 1, "learning.epochs": 1,
+}  # fmt: skip
+README_OF_TREEBANK = """# Summary
+
+=== Machine-readable metadata (DO NOT REMOVE!) ================================
+Data available since: UD v2.0
+License: CC BY-SA 4.0
+Genre: grammar-examples
+Contributors: Doe, Jane; <script>
+===============================================================================
+"""
+
+
+@pytest.fixture(scope="module")
+def treebank(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("treebanks") / "UD_English-Toy"
+    folder.mkdir()
+    for part, size, seed in (("train", 120, 1), ("dev", 20, 2), ("test", 20, 3)):
+        (folder / f"en_toy-ud-{part}.conllu").write_bytes(generate(size, seed))
+    (folder / README).write_text(README_OF_TREEBANK)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(treebank, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "of python"
+    keys = {"output": folder, "data.treebank": treebank, "threads": 1}
+    gpuparse.train("fast", KEYS | keys, quiet=True)
+    return folder
+
+
+@pytest.fixture
+def card(model):
+    return json.loads((model / CARD).read_text())
+
+
+def words(keys):
+    return [f"{key}={str(v).lower() if v is True else v}" for key, v in keys.items()]
+
+
+def test_a_card_says_what_the_model_was_learned_from(card, model):
+    facts = ("treebank", "language", "code", "release", "since", "licence", "attribution", "genre")
+    assert [card[name] for name in facts] == [
+        "UD_English-Toy", "English", "en", None, "UD v2.0", "CC BY-SA 4.0", "Doe, Jane; <script>",
+        "grammar-examples",
+    ]  # fmt: skip
+    assert card["parts"]["dev"]["file"] == "en_toy-ud-dev.conllu"
+    assert [card["parts"][part]["sentences"] for part in ("train", "dev", "test")] == [120, 20, 20]
+    assert card["stages"] == ["tokenizer", "tagger", "lemmatizer", "parser"]
+    assert (card["decoder"], card["graphs"], card["text"]) == ("eisner", False, True)
+    assert card["needs"] == []
+    assert card["fills"] == ["LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL"]
+    assert card["model"] == sum_of_stages(model)
+    assert card["files"] == {name: (model / name).stat().st_size for name in card["files"]}
+    others = {CARD, README, "metrics.jsonl", "scores.json"}
+    assert set(card["files"]) == {path.name for path in model.iterdir()} - others
+    assert read_card(model) == card
+
+
+def test_the_scores_are_those_of_the_run(card, model):
+    scores = json.loads((model / "scores.json").read_text())
+    assert [(each["part"], each["from"]) for each in card["scores"]] == [
+        ("dev", "words"), ("dev", "text"), ("test", "words"), ("test", "text"),
+    ]  # fmt: skip
+    for each in card["scores"]:
+        assert each["given"] == []
+        part, measures = each["part"], each["measures"]
+        if each["from"] == "text":
+            expected = scores["from_text"][part]
+            assert measures == {name: round(value, 2) for name, value in expected.items()}
+        else:
+            assert measures["LAS"] == round(scores[part]["las"]["percent"], 2)
+            assert measures["UPOS"] == round(scores[part]["UPOS"], 2)
+    assert "Words" in card["scores"][1]["measures"]
+
+
+def test_the_command_and_python_write_the_same_bytes(model, treebank, tmp_path, monkeypatch):
+    monkeypatch.chdir(treebank.parent)
+    keys = KEYS | {"data.treebank": treebank.name, "output": tmp_path / "x", "threads": 2}
+    assert run(train.main, ["fast", *words(keys), "--quiet"]) == 0
+    assert model_files(tmp_path / "x") == model_files(model)
+
+
+def test_the_command_of_a_card_trains_the_same_model(model, card, treebank, tmp_path, monkeypatch):
+    monkeypatch.chdir(treebank.parent)
+    program, verb, *rest = card["command"].split(" ")
+    assert (program, verb) == ("gpuparse", "train")
+    assert card["command"].startswith("gpuparse train pipeline data.treebank=UD_English-Toy ")
+    assert run(train.main, [*rest, f"output={tmp_path / 'x'}", "--quiet"]) == 0
+    assert model_files(tmp_path / "x") == model_files(model)
+
+
+def test_there_are_no_paths_and_nothing_of_the_machine(model, treebank):
+    import platform
+
+    text = (model / CARD).read_text() + (model / README).read_text()
+    for word in (str(treebank.parent), str(model.parent), platform.node(), "seconds"):
+        assert word not in text
+
+
+def test_the_readme_begins_with_what_model_hubs_read(model):
+    _, matter, text = (model / README).read_text().split("---\n", 2)
+    assert parse_yaml(matter, "README.md").value == {
+        "language": "en",
+        "license": "cc-by-sa-4.0",
+        "library_name": "gpuparse",
+        "tags": ["dependency-parsing", "token-classification", "universal-dependencies"],
+        "metrics": ["UPOS", "XPOS", "UFeats", "Lemmas", "UAS", "LAS"],
+    }
+    assert text.startswith("\n# UD_English-Toy\n")
+    assert "| By | Doe, Jane; \\<script\\> |" in text
+    assert "Release" not in text  # unknown
+    assert "- It reads raw text and CoNLL-U.\n" in text
+
+
+def test_files_alone_have_no_language(tmp_path):
+    keys = {"data.train": "synthetic:60:1", "labels.kind": "none", "learning.epochs": 1}
+    gpuparse.train("fast", {**keys, "output": tmp_path / "x", "decoder": "eisner"}, quiet=True)
+    found = read_card(tmp_path / "x")
+    assert [found[name] for name in ("treebank", "language", "code", "licence")] == [None] * 4
+    assert found["parts"]["test"] is None
+    assert found["scores"] == []
+    assert (found["text"], found["needs"]) == (
+        False,
+        ["LEMMA", "UPOS", "XPOS", "FEATS"],
+    )
+    assert found["config"]["name"] == "fast"
+    assert found["config"]["overrides"] == keys | {"decoder": "eisner"}
+    text = (tmp_path / "x" / README).read_text()
+    assert "language:" not in text
+    assert "# synthetic:60:1\n" in text
+    assert "None were measured." in text
+    assert "- Its input needs LEMMA, UPOS, XPOS, FEATS, which no stage fills.\n" in text
+    assert "- It finds heads without relations.\n" in text
+    assert "toy grammar" in text
+
+
+def test_the_command_leaves_out_what_a_config_has(tmp_path):
+    keys = {"data.train": "synthetic:60:1", "data.dev": None, "draw": 0, "learning.epochs": 1}
+    gpuparse.train("quickstart", {**keys, "output": tmp_path / "x"}, quiet=True)
+    assert read_card(tmp_path / "x")["command"] == (
+        "gpuparse train quickstart data.train=synthetic:60:1 data.dev=null learning.epochs=1"
+    )
+
+
+def test_parts_that_are_left_out_are_in_the_command(treebank, tmp_path):
+    keys = {"data.treebank": treebank, "data.dev": None, "data.test": None, "parser": False}
+    keys |= {"tagger.learn": True, "tagger.epochs": 1, "tagger.rows": 65536, "tagger.folds": 1}
+    gpuparse.train("fast", {**keys, "decoder": "eisner", "output": tmp_path / "x"}, quiet=True)
+    found = read_card(tmp_path / "x")
+    assert (found["stages"], found["decoder"]) == (["tagger"], None)
+    assert found["fills"] == ["UPOS", "XPOS", "FEATS"]
+    assert " data.dev=null data.test=null " in found["command"]
+    assert "It finds no trees: no parser was learned." in found["limits"]
+
+
+def test_a_new_model_takes_the_card_away_until_it_has_its_own(treebank, tmp_path, monkeypatch):
+    from gpuparse.jobs import train as job
+
+    keys = ["fast", f"data.train={treebank}/en_toy-ud-train.conllu", f"output={tmp_path / 'x'}"]
+    keys += ["learning.epochs=1", "labels.epochs=1", "calibration=none", "--quiet"]
+    assert run(train.main, keys) == 0
+    assert read_card(tmp_path / "x") is not None
+
+    def fail(*arguments):
+        raise OSError(errno.ENOSPC, "no space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "write_card", fail)
+        assert run(train.main, [*keys, "seed=2", "--force"]) == 5
+    assert read_card(tmp_path / "x") is None
+    assert not (tmp_path / "x" / README).exists()
+    assert run(train.main, [*keys, "seed=2", "--resume"]) == 0
+    assert read_card(tmp_path / "x")["config"]["overrides"]["seed"] == 2
+
+
+def test_a_readme_of_others_is_not_replaced(treebank, tmp_path, capsys):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / README).write_text("# Mine\n")
+    keys = ["fast", f"data.treebank={treebank}", f"output={folder}", "--force", "--quiet"]
+    assert run(train.main, keys) == 2
+    assert f"{folder / README}: would be replaced by the card" in capsys.readouterr().err
+    assert (folder / README).read_text() == "# Mine\n"
+
+
+def test_a_calibrated_copy_has_the_card_with_its_own_sum(model, card, treebank, tmp_path):
+    gold, copy = f"{treebank}/en_toy-ud-test.conllu", tmp_path / "copy"
+    assert run(calibrate.main, [str(model), gold, "--output", str(copy), "--quiet"]) == 0
+    found = read_card(copy)
+    assert found["model"] == sum_of_stages(copy) != card["model"]
+    assert {**found, "model": 0, "files": 0} == {**card, "model": 0, "files": 0}
+    assert (copy / README).exists()
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{}", b"\xff"])
+def test_a_model_is_read_whatever_its_card_is(model, treebank, tmp_path, capfdbinary, content):
+    copy, source = tmp_path / "copy", Path(treebank) / "en_toy-ud-test.conllu"
+    shutil.copytree(model, copy)
+    (copy / README).unlink()
+    (copy / CARD).unlink()
+    if content is not None:
+        (copy / CARD).write_bytes(content)
+    outputs = []
+    for folder in (model, copy):
+        assert parse.main([str(folder), str(source), "--quiet"]) == 0
+        outputs.append(capfdbinary.readouterr().out)
+    assert outputs[0] == outputs[1]
+
+
+def damaged():
+    """Changes of a card that make it none, by name."""
+    changes = {
+        "format": 2, "model": 5, "treebank": "", "language": "a\x1b[31m", "licence": ["a"],
+        "parts": {}, "stages": ["tagger", "tagger"], "decoder": 1, "graphs": 0, "text": None,
+        "needs": ["WORDS"], "fills": None, "command": None, "files": {"../x": 1}, "limits": "a",
+        "config": {"name": "fast"}, "gpuparse": None,
+    }  # fmt: skip
+    return [*changes.items(), ("files", {"x": -1}), ("files", {"x": True}), ("stages", ["x"])]
+
+
+@pytest.mark.parametrize(("name", "value"), damaged())
+def test_a_wrong_card_is_refused(card, tmp_path, name, value):
+    for change in ({name: value}, {}):
+        text = json.dumps({**{key: card[key] for key in card if key != name}, **change})
+        (tmp_path / CARD).write_text(text)
+        with pytest.raises(ModelError, match=r"card\.json: not a card of this version: "):
+            read_card(tmp_path)
+
+
+@pytest.mark.parametrize("score", [-1, 101, "90", True, float("nan"), None])
+def test_wrong_scores_are_refused(card, tmp_path, score):
+    card["scores"][0]["measures"]["UAS"] = score
+    (tmp_path / CARD).write_text(json.dumps(card))
+    with pytest.raises(ModelError, match="missing or wrong: scores"):
+        read_card(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "[" * 100_000, '{"format": 1, "format": 1}', "x" * (1 << 20) + "x", "{}"]
+)
+def test_what_is_no_card_is_refused(tmp_path, text):
+    (tmp_path / CARD).write_text(text)
+    with pytest.raises(ModelError, match=r"card\.json: "):
+        read_card(tmp_path)
+    (tmp_path / CARD).unlink()
+    assert read_card(tmp_path) is None
+    (tmp_path / CARD).mkdir()
+    with pytest.raises(ModelError, match="a folder, pipe or device"):
+        read_card(tmp_path)
+
+
+def test_other_keys_of_a_card_are_passed_over(card, tmp_path):
+    (tmp_path / CARD).write_text(json.dumps(card | {"more": 1}))
+    assert read_card(tmp_path) == card
+
+
+def test_markdown_keeps_what_a_stranger_wrote_as_text(card, tmp_path):
+    card |= {"treebank": "a|b <i>`c`", "command": "```\u2026", "code": "no", "licence": 'my "own"'}
+    card["config"]["yaml"] = "a: 1\n````\n"
+    write_card(tmp_path, card)
+    assert read_card(tmp_path) == card
+    text = markdown(card)
+    assert text == (tmp_path / README).read_text()
+    assert text.startswith('---\nlanguage: "no"\nlicense: other\nlicense_name: "my \\"own\\""\n')
+    assert "\n# a\\|b \\<i\\>\\`c\\`\n" in text
+    assert "\n````sh\n```\u2026\n````\n" in text
+    assert "\n`````yaml\na: 1\n````\n`````\n" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("CC BY-SA 4.0", "cc-by-sa-4.0"),
+        ("CC-BY-NC-SA 3.0", "cc-by-nc-sa-3.0"),
+        ("LGPL-LR", "lgpl-lr"),
+        ("GNU GPL 3.0", "gpl-3.0"),
+        ("CC BY-NC-SA 2.5", None),
+        ("CC BY-SA 4.0 (annotation)", None),
+    ],
+)
+def test_licences_as_model_hubs_name_them(text, expected):
+    assert licence_id(text) == expected
