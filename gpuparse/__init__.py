@@ -1,7 +1,7 @@
 """Graph-based dependency parsing: fast, exact, repeatable.
 
-`load` reads a trained parser, `train` makes one, `read` reads a file of trees, `check` finds what is
-wrong with treebanks. What is offered is imported when it is first used.
+`load` reads a trained parser, `train` makes one, `read` reads a file of trees, `check` finds what
+is wrong with treebanks. What is offered is imported when it is first used.
 """
 
 from importlib import import_module
