@@ -19,7 +19,7 @@ export function shape(name, attributes = {}, text) {
 
 /** How strong a line is drawn; the line of probability 0 can still be seen. */
 export const shadeOf = probability => (0.4 + 0.6 * probability).toFixed(2);
-export const percent = p => (p >= 0.9995 ? "1.000" : p.toFixed(3));
+export const rounded = p => (p < 0.0005 && p > 0 ? "< 0.001" : p.toFixed(3));
 
 /**
  * Draw one tree.
@@ -36,7 +36,8 @@ export function drawing({ words, rows, spans, arcs, title, can, on }) {
   const { width, height, foot } = layout;
   const svg = shape("svg", {
     width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": title,
-    direction: layout.isMirrored ? "rtl" : "ltr", class: "tree",
+    direction: layout.isMirrored ? "rtl" : "ltr",
+    class: arcs.some(arc => arc.probability !== null) ? "tree shaded" : "tree",
   });
   const lines = layout.arcs.map(arcShape);
   const holders = layout.words.map((place, w) => wordShape(place, w));
@@ -214,7 +215,8 @@ function arcShape({ h, m, foot, top, label, ...arc }) {
     h === null && "root"].filter(Boolean).join(" ");
   const group = shape("g", { class: kind });
   group.append(shape("title", {}, arc.note));
-  const shade = arc.probability === null ? null : shadeOf(arc.probability);
+  const isShaded = arc.probability !== null;
+  const shade = isShaded ? shadeOf(arc.probability) : 1;
   let d = `M${m},${top}V${foot - 4}`;
   if (h !== null) {
     const turn = m > h ? BEND : -BEND;
@@ -223,9 +225,9 @@ function arcShape({ h, m, foot, top, label, ...arc }) {
   }
   // A wide line that is not seen, so that the note is easy to point at.
   group.append(shape("path", { class: "reach", d }));
-  group.append(shape("path", { class: "line", d, ...(shade && { "stroke-opacity": shade }) }));
+  group.append(shape("path", { class: "line", d, "stroke-opacity": isShaded ? shade : 0.55 }));
   group.append(shape("path", {
-    class: "tip", d: `M${m},${foot}l-3.5,-7h7z`, ...(shade && { "fill-opacity": shade }),
+    class: "tip", d: `M${m},${foot}l-3.5,-7h7z`, "fill-opacity": shade,
   }));
   const start = label.x - (label.width + (arc.isFixed ? PIN : 0)) / 2;
   if (arc.isFixed) {

@@ -1,6 +1,6 @@
 // The page of `gpuparse serve`: text in, trees out.
 
-import { drawing, percent, shadeOf, shape } from "./drawing.js";
+import { drawing, rounded, shadeOf, shape } from "./drawing.js";
 import { runsFromRight } from "./layout.js";
 import { bodyOf, call, sourceOf } from "./service.js";
 import { MOST_TREES, fromFragment, toFragment } from "./state.js";
@@ -169,7 +169,7 @@ function sentenceElement(sentence, index) {
     element("h2", {}, `Sentence ${number}`),
     element("div", { className: "buttons" }, copySvg, saveSvg, copyTikz)), quoted);
   if (fixed.size) made.append(pinsElement(sentence, number, fixed));
-  made.append(element("div", { className: "trees" },
+  made.append(element("div", { className: "trees", dir: isFromRight ? "rtl" : "ltr" },
     ...sentence.trees.map((_, k) => treeElement(sentence, number, k, fixed))));
   return made;
 }
@@ -207,8 +207,8 @@ function treeElement(sentence, number, k, fixed) {
     else if (label !== (trees[0].deprels?.[i] ?? "")) differs = "label";
     const isFixed = fixed.has(i + 1);
     const note = [`${token.form}: head ${nameOf(sentence, head)}`, label && `relation ${label}`];
-    if (probability !== null) note.push(`probability of the head ${percent(probability)}`);
-    if (labelProbability !== null) note.push(`of the relation ${percent(labelProbability)}`);
+    if (probability !== null) note.push(`probability of the head ${rounded(probability)}`);
+    if (labelProbability !== null) note.push(`of the relation ${rounded(labelProbability)}`);
     if (differs) note.push(`another ${differs === "head" ? "head" : "relation"} than in tree 1`);
     if (isFixed) note.push("fixed");
     return { head, modifier: i + 1, label, probability, differs, isFixed,
@@ -221,7 +221,7 @@ function treeElement(sentence, number, k, fixed) {
   });
   const different = arcs.filter(arc => arc.differs).length;
   const caption = [`Tree ${k + 1}`];
-  if (tree.probability !== null) caption.push(`probability ${percent(tree.probability)}`);
+  if (tree.probability != null) caption.push(`probability ${rounded(tree.probability)}`);
   if (k) caption.push(different ? `${plural(different, "arc")} not as in tree 1` : "as tree 1");
   const svg = drawing({
     words, spans: sentence.multiword, arcs,
@@ -237,10 +237,8 @@ function treeElement(sentence, number, k, fixed) {
   });
   const box = element("div", { className: "wide" });
   box.append(svg);
-  // Where the beginning is at the right, a long sentence is scrolled from there.
-  if (svg.getAttribute("direction") === "rtl") box.dir = "rtl";
   const made = element("figure", { className: "of-tree" });
-  if (sentence.trees.length > 1) made.append(element("figcaption", {}, caption.join(" · ")));
+  if (sentence.trees.length > 1) made.append(element("figcaption", { dir: "ltr" }, caption.join(" · ")));
   made.append(box);
   return made;
 }
@@ -267,16 +265,15 @@ function renderLegend() {
   const { request, answer } = shown;
   const parts = [];
   const sample = (kind, opacity) => {
-    const svg = shape("svg", { width: 26, height: 10, "aria-hidden": "true" });
+    const svg = shape("svg", { width: 26, height: 10, class: "shaded", "aria-hidden": "true" });
     const group = shape("g", { class: `arc ${kind}` });
     group.append(shape("path", { class: "line", d: "M1,5H25", "stroke-opacity": opacity }));
     svg.append(group);
     return svg;
   };
   if (request.probabilities && answer.sentences.some(each => each.trees[0]?.probabilities)) {
-    const scale = element("span", {}, "Probability of a head: ");
-    for (const p of [0, 0.25, 0.5, 0.75, 1]) scale.append(sample("", shadeOf(p)), ` ${p} `);
-    parts.push(scale);
+    const scale = [0, 0.25, 0.5, 0.75, 1].map(p => sample("", shadeOf(p)));
+    parts.push(element("span", {}, "Probability of a head: 0 ", ...scale, " 1"));
   }
   if (answer.sentences.some(each => each.trees.length > 1)) {
     parts.push(element("span", {}, sample("differs-head", 1), " another head than in tree 1"));
