@@ -1,0 +1,54 @@
+// Calls of the service, and the text of what went wrong.
+
+/** GET or, with a body, POST; throws an Error whose message can be shown. */
+export async function call(path, body, signal) {
+  const options = { signal, credentials: "same-origin" };
+  if (body !== undefined) {
+    options.method = "POST";
+    options.headers = { "Content-Type": "application/json" };
+    options.body = JSON.stringify(body);
+  }
+  let answer;
+  let content;
+  try {
+    answer = await fetch(path, options);
+    content = await answer.text();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Error("The service does not answer. Is it still running?");
+  }
+  let value = null;
+  try {
+    value = JSON.parse(content);
+  } catch {
+    // Below: a proxy between may answer with a page of its own.
+  }
+  if (answer.ok && value !== null) return value;
+  const said = value?.error;
+  if (!said?.message) throw new Error(`The service answered with the status ${answer.status}.`);
+  throw new Error(said.where ? `${said.message} (in: ${said.where})` : said.message);
+}
+
+/** The part of a body that says what is parsed; `request` as in state.js. */
+export function sourceOf(request) {
+  const body = { model: request.model };
+  if (request.input === "conllu") {
+    body.conllu = request.text.endsWith("\n") ? request.text : `${request.text}\n`;
+  } else if (request.input === "words") {
+    const lines = request.text.split(/\r?\n/).map(line => line.trim()).filter(Boolean);
+    body.sentences = lines.map(line => line.split(/\s+/));
+  } else {
+    body.text = request.text;
+  }
+  return body;
+}
+
+/** The body of /api/parse. */
+export function bodyOf(request) {
+  const body = sourceOf(request);
+  if (request.input === "conllu") body.keep = "tags";
+  if (request.probabilities) body.probabilities = true;
+  if (request.kbest > 1) body.kbest = request.kbest;
+  if (request.heads.length) body.heads = request.heads;
+  return body;
+}
