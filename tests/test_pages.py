@@ -48,6 +48,9 @@ YOURS = {
     "tagged.conllu": (5, 12),
     "data/train.conllu": (30, 1),
     "data/test.conllu": (20, 3),
+    "UD_French-Sequoia/fr_sequoia-ud-train.conllu": (30, 1),
+    "UD_French-Sequoia/fr_sequoia-ud-dev.conllu": (20, 2),
+    "UD_French-Sequoia/fr_sequoia-ud-test.conllu": (20, 3),
 }
 # Lines that are not run, and why. The key is the line, or its beginning up to " ...".
 INSTALLS = "needs the network; tests/test_installed.py installs the wheel"
@@ -225,8 +228,8 @@ def page(tmp_path, monkeypatch, processes, trained) -> Page:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     folder = tmp_path / "page"
     folder.mkdir()
-    (folder / "data").mkdir()
     for file, (n_sentences, seed) in YOURS.items():
+        (folder / file).parent.mkdir(exist_ok=True)
         (folder / file).write_bytes(generate(n_sentences, seed))
     half = re.sub(
         rb"^([24]\t(?:[^\t]*\t){5})[^\t]*\t[^\t]*", rb"\1_\t_", generate(5, 14), flags=re.M
