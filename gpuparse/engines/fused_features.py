@@ -82,19 +82,19 @@ class Feature(NamedTuple):
     clauses: tuple[Clause, ...] = ()
 
 
-class _Read(NamedTuple):
+class _ReadValues(NamedTuple):
     """The values that a template reads, as text and in words."""
 
     values: str
     clauses: tuple[Clause, ...]
 
-    def with_clause(self, *clause: str) -> "_Read":
+    def with_clause(self, *clause: str) -> "_ReadValues":
         """With a further clause before the others."""
         what, value = clause
-        return _Read(self.values, ((what, value), *self.clauses))
+        return _ReadValues(self.values, ((what, value), *self.clauses))
 
 
-_LESS_NO_MODIFIER = _Read(f"less {NO_MODIFIER}", (("a modifier on this side", ""),))
+_LESS_NO_MODIFIER = _ReadValues(f"less {NO_MODIFIER}", (("a modifier on this side", ""),))
 
 
 class ExplainedTree(NamedTuple):
@@ -247,7 +247,7 @@ class SentenceFeatures:
             found.append(self._feature(int(added[part.label]), "label: ", name))
         return found
 
-    def _weighed(self, named: Iterable[tuple[str, _Read, int]]) -> list[Feature]:
+    def _weighed(self, named: Iterable[tuple[str, _ReadValues, int]]) -> list[Feature]:
         """Features that fire, with their weights."""
         return [
             Feature(t, read.values, self._weight(row), read.clauses)
@@ -264,7 +264,7 @@ class SentenceFeatures:
 
     def _arc_like(
         self, templates: RowTemplates, at: dict[str, int], rows: Sequence[int]
-    ) -> list[tuple[str, _Read, int]]:
+    ) -> list[tuple[str, _ReadValues, int]]:
         """Templates, values and rows of an arc, words in between from left to right."""
         named: list[tuple[Template, int | None]] = [(t, None) for t in templates.of_words]
         between = range(min(at.values()) + 1, max(at.values()))
@@ -356,7 +356,9 @@ class SentenceFeatures:
         by_token[self._start : self._start + self._n + 1] = heads
         return by_token
 
-    def _values(self, template: Template, at: dict[str, int], between: int | None = None) -> _Read:
+    def _values(
+        self, template: Template, at: dict[str, int], between: int | None = None
+    ) -> _ReadValues:
         """The values that a template reads, with direction and distance."""
         values = [self._value(atom, at[atom.role]) for atom in template.atoms]
         if template.between and between is not None:
@@ -368,7 +370,7 @@ class SentenceFeatures:
                 values.append("right" if ends[0] < ends[1] else "left")
             if "distance" in template.suffix:
                 values.append(str(abs(ends[0] - ends[1])))
-        return _Read(" ".join(values), clauses(template, values, near=near))
+        return _ReadValues(" ".join(values), clauses(template, values, near=near))
 
     def _value(self, atom: Atom, node: int) -> str:
         fields = self._linear.vocabularies.fields

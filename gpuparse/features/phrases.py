@@ -11,8 +11,8 @@ Clause = tuple[str, str]
 
 ROLES = {
     "h": "head", "m": "modifier", "s": "sibling", "t": "second sibling",
-    "e": "outermost modifier", "g": "grandparent", "c": "child", "p": "modifier before it",
-    "q": "modifier after it", "l": "first child", "r": "last child", "o": "primary head",
+    "e": "outermost modifier", "g": "grandparent", "c": "child", "p": "sibling before it",
+    "q": "sibling after it", "l": "first child", "r": "last child", "o": "primary head",
     "w": "word",
 }  # fmt: skip
 _BETWEEN = "between them"

@@ -236,7 +236,7 @@ def test_text_json_page_and_python_say_the_same(folder, model, tmp_path, capsys)
     assert found.chances is not None
     assert 0.0 < found.chances.head < 1.0
     assert f"{found.chances.head:.4f}, of " in as_text(found)
-    with pytest.raises(ConfigError, match="--templates: .* has no templates"):
+    with pytest.raises(ConfigError, match=r"--templates: .* has no templates"):
         command.main(command_line(folder, file, "--templates"))
     assert reasons.to_dict() == as_dict(found)
     assert NOTE in reasons._repr_html_()
