@@ -20,9 +20,11 @@ import numpy as np
 from gpuparse.data.batch import MARGIN, Batch, Encoded
 from gpuparse.data.treebank import Treebank
 from gpuparse.engines.admission import CHAIN, OWN
+from gpuparse.engines.engine import How
 from gpuparse.engines.found import Found
 from gpuparse.engines.fused_features import ExplainedTree, Feature, Graph, Part
 from gpuparse.errors import ConfigError, NoTreeError, ResourceError, ScoreError
+from gpuparse.features.phrases import Clause
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.textbook.spanning_trees import has_cycle
 from gpuparse.parser import Parser
@@ -35,6 +37,7 @@ class TemplateChange:
 
     word: the modifier. values, weight: in the one that was chosen, summed where the template fires
     several times; other_values, other_weight: in the other. Empty values: it does not fire.
+    clauses, other_clauses: what it reads each time, in words; see `gpuparse.features.phrases`.
     """
 
     word: int
@@ -44,6 +47,8 @@ class TemplateChange:
     weight: int
     other_values: tuple[str, ...]
     other_weight: int
+    clauses: tuple[tuple[Clause, ...], ...] = ()
+    other_clauses: tuple[tuple[Clause, ...], ...] = ()
 
     @property
     def difference(self) -> int:
@@ -57,7 +62,7 @@ class Choice:
 
     name, other_name: what is chosen, and what is not. score, other_score: in points of the model's
     whole-number weights. shared: the sum of all parts that both have; shared_parts: their
-    number. lines: by falling size of their differences.
+    number. lines: by falling size of their differences. scale: nats of one point.
     """
 
     name: str
@@ -67,6 +72,11 @@ class Choice:
     shared: int
     shared_parts: int
     lines: tuple[TemplateChange, ...]
+    scale: float = 1.0
+
+    def nats(self, points: float) -> float:
+        """A score in nats, by the scale of the parser's probabilities."""
+        return points * self.scale
 
     def require_exact(self) -> None:
         """Raises: ScoreError: the lines do not add up to the scores."""
@@ -82,6 +92,20 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Chances:
+    """Probabilities of the heads that are compared.
+
+    relation: that of the found relation, given the head; None without relations. is_calibrated:
+    whether they were fitted to trees that were not learned from.
+    """
+
+    head: float
+    other_head: float
+    relation: float | None
+    is_calibrated: bool
+
+
+@dataclass(frozen=True)
 class Explanation:
     """Why a word has a head, and not another.
 
@@ -93,7 +117,8 @@ class Explanation:
     is_asked: whether the other head was asked for; else the other tree is the best one in which the
     word has another head, or the other graph the best one in which it has other heads. is_exact:
     whether the decoder is known to have found the best trees. tree: the choice of the tree or
-    graph. label: that of the label of the arc from `head`, of labels of finished trees.
+    graph. label: that of the label of the arc from `head`, of labels of finished trees. chances:
+    None where the decoder has no exact sums.
     """
 
     forms: tuple[str, ...]
@@ -110,6 +135,7 @@ class Explanation:
     is_exact: bool
     tree: Choice
     label: Choice | None
+    chances: Chances | None = None
 
 
 @dataclass(frozen=True)
@@ -157,6 +183,7 @@ class WordEffects:
     is_exact: bool
     candidates: tuple[CandidateHead, ...]
     left_out: tuple[LeftOutWord, ...]
+    chances: Chances | None = None
 
     def score_of(self, head: int) -> float:
         """The score of the arc from a candidate, in nats."""
@@ -273,11 +300,39 @@ def _word_effects(
     labels = None
     if parser.labels:
         labels = tuple(parser.labels[k] for k in trees.labels[1 : n + 1].tolist())
+    [whole] = scorer.without_words(batch, np.zeros(1, np.int64))
     return WordEffects(
         tuple(forms), word, head, other_head, tuple(trees.heads[1 : n + 1].tolist()), labels,
         parser.search_decoder, instead is not None,
         DECODERS[parser.search_decoder].search == "exact", tuple(candidates),
         tuple(sorted(left_out, key=lambda each: -abs(each.effect))),
+        _chances(parser, whole, (word, other_head), trees.heads[: n + 1].tolist(),
+                 trees.labels[: n + 1].tolist()),
+    )  # fmt: skip
+
+
+def _chances(
+    parser: Parser, batch: Encoded, asked: tuple[int, int], heads: Sequence[int],
+    labels: Sequence[int],
+) -> Chances | None:  # fmt: skip
+    """Probabilities of heads in a batch of one sentence; None where there are no exact sums.
+
+    Args: asked: the word and the other head. heads, labels: of the tree, by node.
+    """
+    if not DECODERS[parser.search_decoder].has("marginals", "native"):
+        return None
+    word, other_head = asked
+    words = slice(int(batch.starts[0]) + 1, int(batch.starts[0]) + len(heads))
+    of_head, of_label, of_other, none = np.full((4, batch.n_tokens), -1, np.int64)
+    of_head[words], of_label[words] = heads[1:], labels[1:]
+    of_other[words.start + word - 1] = other_head
+    found = parser.host.probabilities_of(batch, of_head, of_label, "both", How())
+    other = parser.host.probabilities_of(batch, of_other, none, "heads", How())
+    place = 0, words.start + word - 1
+    relation = float(found.labels[place])
+    return Chances(
+        float(found.heads[place]), float(other.heads[place]),
+        None if np.isnan(relation) else relation, parser.scales.is_calibrated,
     )  # fmt: skip
 
 
@@ -404,7 +459,9 @@ class _Sentence:
             f"{', '.join(map(name, tree.heads_of(word)))} → {name(word)}"
             for tree in (chosen, other)
         )
-        choice = Choice(first, second, score, other_score, shared, len(both), lines)
+        choice = Choice(
+            first, second, score, other_score, shared, len(both), lines, parser.scales.arc
+        )
         choice.require_exact()
         is_exact = DECODERS[parser.search_decoder].search == "exact"
         labels = None
@@ -416,10 +473,14 @@ class _Sentence:
             for tree in (chosen, other)
         )  # fmt: skip
         head = other_head if other_head in chosen.heads_of(word) else chosen.heads[word]
+        chances = None
+        if chosen.arcs is None:
+            asked = word, other_head
+            chances = _chances(parser, self._batch, asked, chosen.heads, chosen.labels)
         return Explanation(
             tuple(forms), word, head, other_head, tuple(chosen.heads[1:]), tuple(other.heads[1:]),
             labels, graph, other_graph, parser.search_decoder, is_asked, is_exact, choice,
-            self._label_choice(chosen, head, word),
+            self._label_choice(chosen, head, word), chances,
         )  # fmt: skip
 
     def _label_choice(self, tree: ExplainedTree, head: int, word: int) -> Choice | None:
@@ -443,7 +504,7 @@ class _Sentence:
         ours, theirs = ([(part, each) for each in features(label)] for label in (best, other))
         choice = Choice(
             parser.labels[best], parser.labels[other], int(scores[best]), int(scores[other]), 0, 0,
-            _lines(ours, theirs, part="label"),
+            _lines(ours, theirs, part="label"), parser.scales.label,
         )  # fmt: skip
         choice.require_exact()
         return choice
@@ -477,6 +538,7 @@ def _lines(
             *key,
             tuple(f.values for f in mine), sum(f.weight for f in mine),
             tuple(f.values for f in its), sum(f.weight for f in its),
+            tuple(f.clauses for f in mine), tuple(f.clauses for f in its),
         )
         for key, (mine, its) in table.items()
     ]  # fmt: skip

@@ -3,6 +3,7 @@
 import html
 import json
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,9 @@ import pytest
 
 import gpuparse
 from gpuparse.__main__ import main
+from gpuparse.api.results import Reasons
+from gpuparse.confidence import parse_with_confidence
+from gpuparse.data.draw import display_width
 from gpuparse.engines.engine import How
 from gpuparse.errors import ConfigError, NoTreeError, ScoreError
 from gpuparse.explaining import Explanation, explain
@@ -316,14 +320,14 @@ def test_reasons_of_graphs_as_text_json_page_and_in_python(
         found = explain(model, TEST, 3, 1, instead=asked)
         assert found.graph is not None
         assert found.other_graph is not None
-        text = as_text(found, show_all=True)
+        text = as_text(found, show_all=True, templates=True)
         assert all(x in text for x in ("1) has the head", "Why these heads", "best graph"))
         assert all(line.template in text for line in found.tree.lines)
         command = ["explain", str(tmp_path), str(file), "--sentence", "3", "--word", "1"]
         command += [] if asked is None else ["--instead", str(asked)]
-        assert main([*command, "--all"]) == 0
+        assert main([*command, "--all", "--templates"]) == 0
         assert capsys.readouterr().out == text + "\n"
-        assert main([*command, "--json", "--html", str(page), "--force"]) == 0
+        assert main([*command, "--json", "--html", str(page), "--force", "--templates"]) == 0
         given = json.loads(capsys.readouterr().out)
         assert given == json.loads(json.dumps(as_dict(found)))
         assert given["graph"] == [list(heads) for heads in found.graph]
@@ -381,7 +385,7 @@ def test_a_wrong_sum_is_an_error(model: Parser) -> None:
 
 def test_tables_json_and_pages_say_the_same(model: Parser) -> None:
     found = explain(model, TEST, 3, 1)
-    text, page = as_text(found, show_all=True), as_html(found, show_all=True)
+    text, page = (of(found, show_all=True, templates=True) for of in (as_text, as_html))
     given = as_dict(found)
     for line in found.tree.lines:
         assert line.template in text
@@ -389,7 +393,57 @@ def test_tables_json_and_pages_say_the_same(model: Parser) -> None:
     assert len(json.loads(json.dumps(given))["tree"]["lines"]) == len(found.tree.lines)
     assert given["tree"]["difference"] == sum(x["difference"] for x in given["tree"]["lines"])
     assert "http" not in page
-    assert len(as_text(found)) <= len(text)
+    words, page = as_text(found), as_html(found, show_all=True)
+    assert words in (str(Reasons(found)), as_text(found, templates=False))
+    for line in given["tree"]["lines"]:
+        assert html.escape(line["because"]) in page
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_reasons_in_words(case: str) -> None:
+    """They fit into lines of 100 columns, and add up to the difference but for rounding."""
+    decoder, templates, labels, change = CASES[case]
+    model = trained(decoder, templates, labels, **change)
+    found = explain(model, TEST, 3, 2, guides=TEST.heads if templates.guide else None)
+    for show_all in (False, True):
+        text = as_text(found, show_all=show_all)
+        assert max(map(display_width, text.splitlines())) <= 100
+        for choice, part in zip(
+            filter(None, (found.tree, found.label)),
+            re.split(r"nats\s+in\s+all", text)[1:],
+            strict=True,
+        ):
+            numbers = re.findall(r"^([+-]\d+\.\d\d)  ", part, re.MULTILINE)
+            shown = min(len(choice.lines), len(numbers))
+            difference = choice.nats(choice.score - choice.other_score)
+            assert sum(map(float, numbers)) == pytest.approx(difference, abs=0.006 * shown + 0.01)
+    assert not re.search(r"[a-z]\.(pos|form|lemma)\b", text)
+
+
+def test_probabilities_of_explanations(model: Parser) -> None:
+    """Those of `parse`, and of the other head those that remain, summed over all heads."""
+    for each in explanations(model):
+        word, heads = each.word, range(len(each.forms) + 1)
+        others = [h for h in heads if h not in (word, each.head)]
+        assert each.chances is not None
+        rest = [
+            explain(model, TEST, _number(each), word, instead=h).chances.other_head for h in others
+        ]
+        assert each.chances.head + sum(rest) == pytest.approx(1.0, abs=1e-9)
+        found = parse_with_confidence(model, TEST)
+        place = int(TEST.word_starts[_number(each) - 1]) + word - 1
+        assert found.head_probabilities is not None
+        assert found.label_probabilities is not None
+        assert each.chances.head == pytest.approx(found.head_probabilities[place], abs=1e-12)
+        assert each.chances.relation == pytest.approx(found.label_probabilities[place], abs=1e-12)
+        text = as_text(each)
+        assert f"{each.chances.head:.4f}, of " in text
+        assert "(not calibrated)" in text
+    assert explain(trained("hill_climb", ALL, None), TEST, 3, 1).chances is None
+
+
+def _number(each: Explanation) -> int:
+    return [[row[1] for row in words] for words in SENTENCES].index(list(each.forms)) + 1
 
 
 def test_the_command_explains_a_word(
@@ -402,6 +456,14 @@ def test_the_command_explains_a_word(
     given = ["explain", str(tmp_path / "model"), str(file), "--sentence", "3", "--word", "1"]
     assert main(given) == 0
     assert "Why this head" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match="has several sentences; name one by --sentence K"):
+        main([word for word in given if word not in ("--sentence", "3")])
+    (tmp_path / "one.conllu").write_bytes(text_of([SENTENCES[2]]).encode())
+    words = [given[0], given[1], str(tmp_path / "one.conllu"), "--word", "1"]
+    assert main(words) == 0
+    alone = capsys.readouterr().out
+    assert main(given) == 0
+    assert capsys.readouterr().out == alone
     assert main([*given, "--json", "--html", str(page)]) == 0
     assert json.loads(capsys.readouterr().out)["word"] == 1
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")

@@ -142,6 +142,7 @@ COMMAND_LINES = {
     "parse": ["model", "test.conllu", "--kbest", "3", "--probabilities"],
     "parse ": ["model", "test.conllu", "--mbr", "--device", "auto"],
     "parse  ": ["model", "--input", "text"],
+    "check": ["test.conllu", "--model", "model"],
     "evaluate": ["test.conllu", "parsed.conllu"],
     "compare": ["test.conllu", "parsed.conllu", "parsed.conllu"],
     "calibrate": ["model", "dev.conllu", "--output", "fitted"],

@@ -618,7 +618,7 @@ class ParsedSentence(Sequence[Token]):
 
 
 class Reasons:
-    """Why a word has its head, as `SentenceParser.explain` returns it; `str` gives the tables.
+    """Why a word has its head, as `SentenceParser.explain` returns it; `str` gives the text.
 
     explanation: both trees, both scores and all rows; of models without templates the candidate
     heads and the words left out.

@@ -30,11 +30,12 @@ def main(arguments: Sequence[str]) -> int:
     """Explain the head of one word of a parsed sentence.
 
     Args:
-        arguments: `MODEL FILE --sentence K --word M [--instead H] [--all] [--json]
+        arguments: `MODEL FILE [--sentence K] --word M [--instead H] [--all] [--templates] [--json]
             [--html FILE [--force]] [--input FORMAT] [--guide SOURCE] [--keep tags]`.
     Returns: 0.
     Raises:
-        ConfigError: no such sentence, word or head; the HTML file exists.
+        ConfigError: no such sentence, word or head, or several sentences and none is named; the
+            HTML file exists; templates of a model without any.
         DataError: the file cannot be used. ModelError: the model cannot be used.
         NoTreeError: no tree or graph has the other head. ResourceError: the sentence is too long.
     """
@@ -43,6 +44,8 @@ def main(arguments: Sequence[str]) -> int:
         check_new_file(options.html, force=options.force)
     folder = find_model(options.model)
     model, stages = load_parser(folder), load_stages(folder)
+    if options.templates and model.fused is None:
+        raise ConfigError(f"--templates: {options.model} has no templates; leave it out")
     asked = ParseOptions(guide=options.guide, keep=options.keep, allow_missing=True)
     job = Job(model=model, stages=stages, options=asked, tell=say)
     treebank, sentence, guides = _read(options, job)
@@ -52,29 +55,38 @@ def main(arguments: Sequence[str]) -> int:
             model, treebank, sentence, options.word, instead=options.instead, guides=guides,
             progress=progress.advance,
         )  # fmt: skip
+    shown = {"show_all": options.all, "templates": options.templates}
     if options.html:
         with replace_file(options.html, force=options.force) as file:
-            file.write(as_html(found, show_all=options.all).encode())
+            file.write(as_html(found, **shown).encode())
     if options.json:
         print_json(as_dict(found))
     elif not options.html:
-        print(as_text(found, show_all=options.all))
+        print(as_text(found, **shown))
     return 0
 
 
 def _read(options: argparse.Namespace, job: Job) -> tuple[Treebank, int, np.ndarray | None]:
     """The piece of the input with the sentence, the sentence's number in it, and its guides."""
-    number, name = options.sentence, named(options.file)
+    number, name = options.sentence or 1, named(options.file)
+    n_before, found = 0, None
     with _source(options, job) as source:
         for piece, guides in job.annotated(source):
-            if number <= len(piece.counts):
-                n_words = piece.counts[:number]
+            n_here = len(piece.counts)
+            if n_before < number <= n_before + n_here:
+                n_words = piece.counts[: number - n_before]
                 if n_words[-1] == 0:
-                    raise ConfigError(f"{name}: sentence {options.sentence} has no words")
-                return piece.treebank, int((n_words > 0).sum()), guides
-            number -= len(piece.counts)
-    there = plural(options.sentence - number, "sentence")
-    raise ConfigError(f"{name}: has {there}, and none with the number {options.sentence}")
+                    raise ConfigError(f"{name}: sentence {number} has no words")
+                found = piece.treebank, int((n_words > 0).sum()), guides
+            n_before += n_here
+            if found and (options.sentence or n_before > 1):
+                break
+    if found is None:
+        there = plural(n_before, "sentence")
+        raise ConfigError(f"{name}: has {there}, and none with the number {number}")
+    if options.sentence is None and n_before > 1:
+        raise ConfigError(f"{name}: has several sentences; name one by --sentence K")
+    return found
 
 
 @contextmanager
@@ -98,8 +110,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program("explain"),
         description="Explain why a word has its head: compare the best tree with the best tree in"
-        " which the word has another head, template by template. The weights add up to the scores"
-        " of both trees exactly. Models of graphs compare graphs. With a pretrained encoder, the"
+        " which the word has another head, and say in words what speaks for each, in nats (natural"
+        " logarithms of probability ratios). The numbers add up to the difference of both scores"
+        " exactly. Models of graphs compare graphs. With a pretrained encoder, the"
         " scores of two heads are compared, in the sentence and without each of the other words;"
         " effects of words do not add up to the scores. docs/draw-and-explain.md says how to read"
         " the tables. HEAD, DEPREL and DEPS of the file are not read.",
@@ -118,7 +131,10 @@ def _parser() -> argparse.ArgumentParser:
         help="the format of the file, as for parse",
     )
     parser.add_argument(
-        "--sentence", type=whole_number(1), required=True, metavar="K", help="counted from 1"
+        "--sentence",
+        type=whole_number(1),
+        metavar="K",
+        help="counted from 1; the default is the only one",
     )
     parser.add_argument(
         "--word", type=whole_number(1), required=True, metavar="M", help="counted from 1"
@@ -136,7 +152,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--keep", choices=("tags",), help="tags: keep those of FILE, as for parse")
     parser.add_argument(
-        "--all", action="store_true", help="list templates of weight 0, all heads and all words too"
+        "--all", action="store_true", help="list all reasons, heads and words, not the first ten"
+    )
+    parser.add_argument(
+        "--templates",
+        action="store_true",
+        help="list templates and the whole-number weights of the model, not reasons in words",
     )
     parser.add_argument("--json", action="store_true", help="write JSON instead of tables")
     parser.add_argument("--html", metavar="FILE", help="write a page instead of tables")

@@ -71,7 +71,7 @@ class Problem:
 
 
 @dataclass
-class _Line:
+class _FileLine:
     """A line: its number in the file, from 1, its offset, and its bytes, which are mended."""
 
     number: int
@@ -79,7 +79,7 @@ class _Line:
     text: bytes
 
 
-_Add = Callable[[int, int, _Line], None]  # of a fault: its code, detail and line
+_Add = Callable[[int, int, _FileLine], None]  # of a fault: its code, detail and line
 
 
 def find_faults(text: bytes, source: str, *, partial: bool) -> tuple[Treebank, list[Problem]]:
@@ -131,7 +131,7 @@ def _tree_problems(treebank: Treebank, partial: bool) -> Iterator[Problem]:
 
 def _format_faults(
     text: bytes, first: np.ndarray, source: str, first_byte: int
-) -> tuple[list[Problem], list[list[_Line]]]:
+) -> tuple[list[Problem], list[list[_FileLine]]]:
     """All faults of the format of a malformed sentence, and what can be read of it.
 
     Args: text: of the file; first: the row of the first fault; the others as in `fault_text`.
@@ -141,7 +141,7 @@ def _format_faults(
     lines = _lines(text, start, end)
     found: dict[tuple[int, int], tuple[int, str]] = {}  # by line and code: offset, message
 
-    def add(code: int, detail: int, line: _Line) -> None:
+    def add(code: int, detail: int, line: _FileLine) -> None:
         what = fault_text((code, detail, 0, line.offset, start, end), text, first_byte=first_byte)
         found.setdefault((line.number, code), (line.offset, what))
 
@@ -165,7 +165,7 @@ def _format_faults(
     return problems, sound
 
 
-def _lines(text: bytes, start: int, end: int) -> list[_Line]:
+def _lines(text: bytes, start: int, end: int) -> list[_FileLine]:
     """The lines of a sentence, without the blank line after it."""
     texts = text[start:end].split(b"\n")
     if not texts[-1]:  # after the last line end
@@ -174,12 +174,12 @@ def _lines(text: bytes, start: int, end: int) -> list[_Line]:
             texts.pop()
     lines, number, offset = [], text.count(b"\n", 0, start) + 1, start
     for line in texts:
-        lines.append(_Line(number, offset, line))
+        lines.append(_FileLine(number, offset, line))
         number, offset = number + 1, offset + len(line) + 1
     return lines
 
 
-def _mended(lines: list[_Line], add: _Add) -> list[tuple[list[_Line], bool]]:
+def _mended(lines: list[_FileLine], add: _Add) -> list[tuple[list[_FileLine], bool]]:
     """The lines without the faults that each has by itself, which are added.
 
     A line of blanks ends a sentence.
@@ -194,8 +194,8 @@ def _mended(lines: list[_Line], add: _Add) -> list[tuple[list[_Line], bool]]:
         if found_code not in _IN_CONTEXT:
             codes[at // 2] = found_code
             add(found_code, detail, lines[at // 2])
-    found: list[tuple[list[_Line], bool]] = []
-    sentence: list[_Line] = []
+    found: list[tuple[list[_FileLine], bool]] = []
+    sentence: list[_FileLine] = []
     is_known = True
     for i, line in enumerate(lines):
         code, mended = codes.get(i), line.text
@@ -222,7 +222,7 @@ def _mended(lines: list[_Line], add: _Add) -> list[tuple[list[_Line], bool]]:
     return [*found, (sentence, is_known)]
 
 
-def _check_numbers(sentence: list[_Line], add: _Add) -> tuple[bool, list[_Line]]:
+def _check_numbers(sentence: list[_FileLine], add: _Add) -> tuple[bool, list[_FileLine]]:
     """Add all faults of IDs and ranges of lines without other faults, and mend these.
 
     sentence: loses lines that are left out, and those of a next sentence that begins within it.
@@ -250,13 +250,13 @@ def _check_numbers(sentence: list[_Line], add: _Add) -> tuple[bool, list[_Line]]
         sentence[i:] = _renumbered(sentence[i:], sum(map(_is_word, sentence[:i])) + 1)
 
 
-def _is_word(line: _Line) -> bool:
+def _is_word(line: _FileLine) -> bool:
     return _WORD_ID.match(line.text) is not None
 
 
-def _renumbered(lines: list[_Line], number: int) -> list[_Line]:
+def _renumbered(lines: list[_FileLine], number: int) -> list[_FileLine]:
     """The lines of words, numbered from a number on, up to a word 1, and all lines behind it."""
-    found: list[_Line] = []
+    found: list[_FileLine] = []
     for i, line in enumerate(lines):
         if line.text.startswith(b"1\t"):
             return found + lines[i:]

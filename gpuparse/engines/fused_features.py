@@ -14,6 +14,7 @@ from gpuparse.cached import cached_property
 from gpuparse.data.atoms import Atom
 from gpuparse.data.batch import AFTER, BEFORE, FIRST_VALUE, ROOT, Batch
 from gpuparse.errors import ResourceError
+from gpuparse.features.phrases import Clause, clauses
 from gpuparse.features.plan import (
     NO_NODE,
     LabelPlan,
@@ -44,6 +45,7 @@ MAX_CELLS = 1 << 26  # of the scores of all siblings, for graphs
 Graph = frozenset[tuple[int, int]]  # arcs (h, m)
 NO_MODIFIER = "no modifier"  # value of an end
 _SPECIAL = {BEFORE: "before the sentence", ROOT: "root", AFTER: "after the sentence"}
+_PROPOSED, _RELATION = ("proposed by another parser", ""), "relation"  # in clauses
 _LABELLED = frozenset(CHILDREN)
 _NO_TEMPLATES = LabelPlan(
     *np.zeros((2, 1), np.int64), *np.zeros((3, 0), np.int64), *np.zeros((2, 0), np.bool_)
@@ -69,11 +71,30 @@ class Part(NamedTuple):
 
 
 class Feature(NamedTuple):
-    """A template with its values in one part, and the weight that it adds to the score."""
+    """A template with its values in one part, and the weight that it adds to the score.
+
+    clauses: what the template reads, and the values, in words.
+    """
 
     template: str
     values: str
     weight: int
+    clauses: tuple[Clause, ...] = ()
+
+
+class _ReadValues(NamedTuple):
+    """The values that a template reads, as text and in words."""
+
+    values: str
+    clauses: tuple[Clause, ...]
+
+    def with_clause(self, *clause: str) -> "_ReadValues":
+        """With a further clause before the others."""
+        what, value = clause
+        return _ReadValues(self.values, ((what, value), *self.clauses))
+
+
+_LESS_NO_MODIFIER = _ReadValues(f"less {NO_MODIFIER}", (("a modifier on this side", ""),))
 
 
 class ExplainedTree(NamedTuple):
@@ -199,7 +220,10 @@ class SentenceFeatures:
         if self._addend and not self._addend.open_arcs[h, m]:
             rows = [-1] * len(rows)
         first = self._arc_like(self._arc_templates, at, rows)
-        guides = [(f"guide: {t}", self._values(t, at)) for t in self._guide_templates]
+        guides = [
+            (f"guide: {t}", self._values(t, at).with_clause(*_PROPOSED))
+            for t in self._guide_templates
+        ]
         of_guides = rows[len(first) : len(first) + len(guides)]
         first += [(*named, row) for named, row in zip(guides, of_guides, strict=True)]
         found = self._weighed(first)
@@ -212,16 +236,24 @@ class SentenceFeatures:
             [(str(t), self._values(t, at), row) for t, row in zip(templates, rows, strict=False)]
         )
         found += [
-            Feature(f"label: {x.template}", f"{name}: {x.values}", x.weight) for x in of_label
-        ]
+            Feature(
+                f"label: {x.template}", f"{name}: {x.values}", x.weight,
+                ((_RELATION, name), *x.clauses),
+            )
+            for x in of_label
+        ]  # fmt: skip
         added = self._addend_labels(h, m)
         if added is not None:
             found.append(self._feature(int(added[part.label]), "label: ", name))
         return found
 
-    def _weighed(self, named: Iterable[tuple[str, str, int]]) -> list[Feature]:
+    def _weighed(self, named: Iterable[tuple[str, _ReadValues, int]]) -> list[Feature]:
         """Features that fire, with their weights."""
-        return [Feature(t, v, self._weight(row)) for t, v, row in named if row >= 0]
+        return [
+            Feature(t, read.values, self._weight(row), read.clauses)
+            for t, read, row in named
+            if row >= 0
+        ]
 
     def _weight(self, row: int) -> int:
         """The weight of a row; those of labels come last."""
@@ -232,7 +264,7 @@ class SentenceFeatures:
 
     def _arc_like(
         self, templates: RowTemplates, at: dict[str, int], rows: Sequence[int]
-    ) -> list[tuple[str, str, int]]:
+    ) -> list[tuple[str, _ReadValues, int]]:
         """Templates, values and rows of an arc, words in between from left to right."""
         named: list[tuple[Template, int | None]] = [(t, None) for t in templates.of_words]
         between = range(min(at.values()) + 1, max(at.values()))
@@ -260,7 +292,7 @@ class SentenceFeatures:
             rows = self._rows_of(ListedPart(kind, h, e))
             at = {"h": h, "e": ABSENT_WORD if e == h else e}
             for t, row in zip(self._end_templates, rows, strict=False):
-                values = self._values(t, at) if sign > 0 else f"less {NO_MODIFIER}"
+                values = self._values(t, at) if sign > 0 else _LESS_NO_MODIFIER
                 for each in self._weighed([(str(t), values, row)]):
                     found.append(each._replace(weight=sign * each.weight))
         return found
@@ -278,10 +310,14 @@ class SentenceFeatures:
         found: list[Feature] = []
         for of_set, label, name in given:
             rows = self._rows_of(higher_part(part.kind, at, label))
-            found += self._weighed(
+            of_part = self._weighed(
                 (f"{name}{t}", self._values(t, at), row)
                 for t, row in zip(getattr(of_set, part.kind), rows, strict=False)
             )
+            if label >= 0:
+                relation = _RELATION, self._labels[label]
+                of_part = [x._replace(clauses=(relation, *x.clauses)) for x in of_part]
+            found += of_part
         if part.kind == "grandparent" and at["h"] != 0:
             self._add_addend(found, "grandparent", at["g"], at["m"])
         return found
@@ -320,18 +356,21 @@ class SentenceFeatures:
         by_token[self._start : self._start + self._n + 1] = heads
         return by_token
 
-    def _values(self, template: Template, at: dict[str, int], between: int | None = None) -> str:
+    def _values(
+        self, template: Template, at: dict[str, int], between: int | None = None
+    ) -> _ReadValues:
         """The values that a template reads, with direction and distance."""
-        atoms = [self._value(atom, at[atom.role]) for atom in template.atoms]
+        values = [self._value(atom, at[atom.role]) for atom in template.atoms]
         if template.between and between is not None:
-            atoms.append(self._value(Atom("h", 0, template.between), between))
-        ends = [at.get("s") or at.get("h", 0), at.get("m", at.get("e", 0))]
+            values.append(self._value(Atom("h", 0, template.between), between))
+        near = "s" if at.get("s") else "h"
+        ends = [at.get(near, 0), at.get("m", at.get("e", 0))]
         if template.suffix:
             if "direction" in template.suffix:
-                atoms.append("right" if ends[0] < ends[1] else "left")
+                values.append("right" if ends[0] < ends[1] else "left")
             if "distance" in template.suffix:
-                atoms.append(str(abs(ends[0] - ends[1])))
-        return " ".join(atoms)
+                values.append(str(abs(ends[0] - ends[1])))
+        return _ReadValues(" ".join(values), clauses(template, values, near=near))
 
     def _value(self, atom: Atom, node: int) -> str:
         fields = self._linear.vocabularies.fields
@@ -397,8 +436,9 @@ class SentenceFeatures:
 
         def features(label: int) -> list[Feature]:
             found = [
-                Feature(str(t), self._values(t, positions), int(weights.array[line, label]))
+                Feature(str(t), read.values, int(weights.array[line, label]), read.clauses)
                 for t, line in zip(templates.label, lines[0].tolist(), strict=True)
+                for read in [self._values(t, positions)]
                 if line >= 0
             ]
             if added is not None:

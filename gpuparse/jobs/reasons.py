@@ -6,9 +6,11 @@ from dataclasses import asdict
 
 from gpuparse.data.draw import display_width, printable
 from gpuparse.explaining import Choice, Explanation, TemplateChange, WordEffects
+from gpuparse.features.phrases import Clause
 
 _HEADINGS = ("difference", "part", "template")
-SHOWN = 10  # candidate heads, and words left out, unless all are asked for
+SHOWN = 10  # reasons, candidate heads, and words left out, unless all are asked for
+WIDTH = 100  # columns of a line, unless templates are shown
 _NOTE = (
     "Scores are in nats. An effect is that of leaving out one word: the effects do not add up to"
     " the difference of the scores."
@@ -25,24 +27,35 @@ def as_dict(found: Explanation | WordEffects) -> dict[str, object]:
         return made | {"note": _NOTE}
     for name, choice in (("tree", found.tree), ("label", found.label)):
         if choice is not None:
+            made[name]["nats"] = choice.nats(choice.score - choice.other_score)
             made[name]["difference"] = choice.score - choice.other_score
             for given, line in zip(made[name]["lines"], choice.lines, strict=True):
                 given["difference"] = line.difference
+                given["nats"] = choice.nats(line.difference)
+                given["because"] = _because(line, choice, found)
     return made
 
 
-def as_text(found: Explanation | WordEffects, *, show_all: bool = False) -> str:
-    """The explanation as tables; show_all: with templates of weight 0, or all heads and words."""
-    texts = [printable(line) for line in _introduction(found)]
-    for title, tables in _sections(found, show_all=show_all):
-        texts += ["", title]
+def as_text(
+    found: Explanation | WordEffects, *, show_all: bool = False, templates: bool = False
+) -> str:
+    """The explanation in words and tables.
+
+    Args:
+        show_all: all reasons, heads and words, and not only the first.
+        templates: the templates with their weights in place of reasons in words.
+    """
+    width = None if templates else WIDTH
+    texts = [line for text in _introduction(found) for line in _wrapped(text, WIDTH)]
+    for title, tables in _sections(found, show_all=show_all, templates=templates):
+        texts += ["", *_wrapped(title, WIDTH)]
         for rows in tables:
-            texts += ["", *aligned(rows)]
+            texts += ["", *aligned(rows, width)]
     return "\n".join(texts)
 
 
 def _sections(
-    found: Explanation | WordEffects, *, show_all: bool
+    found: Explanation | WordEffects, *, show_all: bool, templates: bool
 ) -> list[tuple[str, list[list[list[str]]]]]:
     """Titles with tables, each as rows, that of the headings first."""
     if isinstance(found, WordEffects):
@@ -50,10 +63,75 @@ def _sections(
             ("Scores of heads", [_candidate_rows(found, show_all=show_all)]),
             ("Words left out", [_left_out_rows(found, show_all=show_all)]),
         ]
-    return [
-        (title, [_summary(choice), _rows(choice, found, show_all=show_all)])
-        for title, choice in _choices(found)
-    ]
+    if templates:
+        return [
+            (title, [_summary(choice), _rows(choice, found, show_all=show_all)])
+            for title, choice in _choices(found)
+        ]
+    sections = []
+    for title, choice in _choices(found):
+        difference = choice.nats(choice.score - choice.other_score)
+        title = f"{title}: {_side(choice.name)} rather than {_side(choice.other_name)}"
+        rows = _reasons(choice, found, show_all=show_all)
+        sections.append((f"{title}, {difference:+.2f} nats in all", [rows]))
+    return sections
+
+
+def _side(name: str) -> str:
+    """The heads, or the relation, that an alternative is named by."""
+    return name.rsplit(" → ", 1)[0]
+
+
+def _reasons(choice: Choice, found: Explanation, *, show_all: bool) -> list[list[str]]:
+    """What adds to the difference of both scores, in words, the largest first."""
+    lines = [line for line in choice.lines if show_all or line.weight or line.other_weight]
+    shown = lines if show_all else lines[:SHOWN]
+    rows = [["nats", "because"]]
+    for line in shown:
+        rows.append([f"{choice.nats(line.difference):+.2f}", _because(line, choice, found)])
+    if len(lines) > len(shown):
+        rest = choice.nats(sum(line.difference for line in lines[len(shown) :]))
+        rows.append([f"{rest:+.2f}", f"all others ({len(lines) - len(shown)})"])
+    return rows
+
+
+def _because(line: TemplateChange, choice: Choice, found: Explanation) -> str:
+    """What a template reads in both trees, or in one; of several times each value once."""
+    mine, its = _values_by_place(line.clauses), _values_by_place(line.other_clauses)
+    sides = _side(choice.name), _side(choice.other_name)
+    if not (mine or its):
+        kind = "" if line.part in ("arc", "label") else f" ({line.part})"
+        both = (f"{choice.nats(w):+.2f}" for w in (line.weight, line.other_weight))
+        own, other = (f"{value} with {side}" for value, side in zip(both, sides, strict=True))
+        text = f"{line.template}{kind}: {own}, {other}"
+    elif mine and its:
+        text = ", ".join(
+            f"{place} {value}".strip()
+            + (f" (not {_other(value, its[place])})" if its.get(place, value) != value else "")
+            for place, value in mine.items()
+        )
+    else:
+        text = ", ".join(f"{place} {value}".strip() for place, value in (mine or its).items())
+        text = f"only with {sides[0] if mine else sides[1]}: {text}"
+    return f"of {_named(found, line.word)}: {text}" if line.word != found.word else text
+
+
+def _other(value: str, other: str) -> str:
+    """Another value, without the words at its end that both have."""
+    words, others = value.split(), other.split()
+    while len(words) > 1 and len(others) > 1 and words[-1] == others[-1]:
+        words, others = words[:-1], others[:-1]
+    return " ".join(others)
+
+
+def _values_by_place(times: Sequence[Sequence[Clause]]) -> dict[str, str]:
+    """The values of each word that a template looks at, of all times that it fires."""
+    values: dict[str, list[str]] = {}
+    for clauses in times:
+        for place, value in clauses:
+            known = values.setdefault(place, [])
+            known += [value] if value not in known else []
+    return {place: ", ".join(of_place) for place, of_place in values.items()}
 
 
 def _introduction(found: Explanation | WordEffects) -> list[str]:
@@ -61,8 +139,9 @@ def _introduction(found: Explanation | WordEffects) -> list[str]:
     relation = f", relation {found.labels[found.word - 1]}" if found.labels else ""
     word, head, other = (_named(found, i) for i in (found.word, found.head, found.other_head))
     compared = f"The head of {word} is {head}{relation}. Compared with {other} as its head."
+    chances = _chances(found, head, other)
     if isinstance(found, WordEffects):
-        lines += [compared, *_of_effects(found, head, other)]
+        lines += [compared, chances, *_of_effects(found, head, other)]
     elif found.graph and found.other_graph:
         mine, its = (
             _heads(found, graph[found.word - 1]) for graph in (found.graph, found.other_graph)
@@ -74,7 +153,7 @@ def _introduction(found: Explanation | WordEffects) -> list[str]:
         else:
             lines.append("The other graph is the best one found in which the word has other heads.")
     else:
-        lines.append(compared)
+        lines += [compared, chances]
         if found.is_asked:
             lines.append(
                 f"The other tree is the best tree that was found with that head ({other})."
@@ -85,6 +164,18 @@ def _introduction(found: Explanation | WordEffects) -> list[str]:
         kind = "graph" if _is_of_graphs(found) else "tree"
         lines.append(f"The search of {found.decoder} does not always find the best {kind}.")
     return lines
+
+
+def _chances(found: Explanation | WordEffects, head: str, other: str) -> str:
+    """The probabilities of what is compared."""
+    chances = found.chances
+    if chances is None:
+        return f"The decoder {found.decoder} gives no probabilities."
+    said = f"Probability of {head}: {chances.head:.4f}, of {other}: {chances.other_head:.4f}"
+    if chances.relation is not None and found.labels:
+        name = found.labels[found.word - 1]
+        said += f"; of the relation {name}, if the head is right: {chances.relation:.4f}"
+    return said + ("." if chances.is_calibrated else " (not calibrated).")
 
 
 def _of_effects(found: WordEffects, head: str, other: str) -> list[str]:
@@ -188,17 +279,35 @@ def _cell(side: tuple[tuple[str, ...], int]) -> str:
     return f"{weight:+d}  {', '.join(filter(None, values))}".rstrip()
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as lines, columns one below the other."""
+def aligned(rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
+    """Rows as lines, columns one below the other.
+
+    Args: width: columns of a line; the last cell of a longer one is wrapped.
+    """
     cells = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
-    return [
-        "  ".join(
-            cell + " " * (width - display_width(cell))
-            for cell, width in zip(row, widths, strict=True)
-        ).rstrip()
-        for row in cells
-    ]
+    left = sum(widths[:-1]) + 2 * (len(widths) - 1)
+    lines = []
+    for *row, last in cells:
+        start = "".join(
+            cell + " " * (room + 2 - display_width(cell))
+            for cell, room in zip(row, widths[:-1], strict=True)
+        )
+        for text in [last] if width is None else _wrapped(last, max(width - left, WIDTH // 3)):
+            lines.append((start + text).rstrip())
+            start = " " * left
+    return lines
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """The text in lines of at most so many columns, longer words by themselves."""
+    lines = [""]
+    for word in printable(text).split(" "):
+        if lines[-1] and display_width(f"{lines[-1]} {word}") > width:
+            lines.append(word)
+        else:
+            lines[-1] = f"{lines[-1]} {word}" if lines[-1] else word
+    return lines
 
 
 _PAGE = """
@@ -220,7 +329,9 @@ _STYLE = """
 """
 
 
-def as_html(found: Explanation | WordEffects, *, show_all: bool = False) -> str:
+def as_html(
+    found: Explanation | WordEffects, *, show_all: bool = False, templates: bool = False
+) -> str:
     """The explanation as a page that needs no other file, for light and dark screens."""
     heads = "Heads" if _is_of_graphs(found) else "The head"
     title = html.escape(printable(f"{heads} of {_named(found, found.word)}"))
@@ -228,15 +339,17 @@ def as_html(found: Explanation | WordEffects, *, show_all: bool = False) -> str:
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{title}</title><style>{_PAGE}</style></head>\n<body>\n<h1>{title}</h1>\n"
-        f"{as_fragment(found, show_all=show_all)}\n</body></html>\n"
+        f"{as_fragment(found, show_all=show_all, templates=templates)}\n</body></html>\n"
     )
 
 
-def as_fragment(found: Explanation | WordEffects, *, show_all: bool = False) -> str:
+def as_fragment(
+    found: Explanation | WordEffects, *, show_all: bool = False, templates: bool = False
+) -> str:
     """The explanation as an element of a page or notebook, with its style."""
     body = [f"<p>{html.escape(printable(line))}</p>" for line in _introduction(found) if line]
-    for title, tables in _sections(found, show_all=show_all):
-        body.append(f"<h2>{html.escape(title)}</h2>")
+    for title, tables in _sections(found, show_all=show_all, templates=templates):
+        body.append(f"<h2>{html.escape(printable(title))}</h2>")
         body += map(_html_table, tables)
     return f'<div class="explained"><style>{_STYLE}</style>\n' + "\n".join(body) + "</div>"
 
