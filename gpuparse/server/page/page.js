@@ -6,6 +6,7 @@ import { bodyOf, call, sourceOf } from "./service.js";
 import { MOST_TREES, fromFragment, toFragment } from "./state.js";
 
 const STEP = 20; // sentences that are drawn at once
+const MOST_DRAWN = 400; // words of a sentence, as in the service: drawings take the square of it
 const EXAMPLE = "She wants to see cats with telescopes. They don't know that we saw them.";
 const get = id => document.getElementById(id);
 const field = {
@@ -71,7 +72,9 @@ function showModel() {
   get("about-model").textContent = `${parts.join(" · ")}.`;
   const raw = field.input.querySelector("[value=text]");
   raw.disabled = !model.can.text;
-  if (!model.can.text && field.input.value === "text") field.input.value = "words";
+  if (!model.can.text && field.input.value === "text") {
+    field.input.value = model.stages.includes("tagger") ? "words" : "conllu"; // tags are needed
+  }
   field.kbest.disabled = !model.can.kbest;
   if (!model.can.kbest) field.kbest.value = "1";
   field.probabilities.disabled = !model.can.probabilities;
@@ -169,6 +172,11 @@ function sentenceElement(sentence, index) {
     element("h2", {}, `Sentence ${number}`),
     element("div", { className: "buttons" }, copySvg, saveSvg, copyTikz)), quoted);
   if (fixed.size) made.append(pinsElement(sentence, number, fixed));
+  if (sentence.tokens.length > MOST_DRAWN) {
+    made.append(element("p", {}, `This sentence has ${plural(sentence.tokens.length, "word")}; at most `
+      + `${MOST_DRAWN} are drawn. Its trees are in the CoNLL-U.`));
+    return made;
+  }
   made.append(element("div", { className: "trees", dir: isFromRight ? "rtl" : "ltr" },
     ...sentence.trees.map((_, k) => treeElement(sentence, number, k, fixed))));
   return made;
@@ -292,7 +300,6 @@ async function explain(sentence, number, word, k, svg, instead = null) {
   const { request } = shown;
   const section = get("sentences").children[number - 1];
   const body = { ...sourceOf(request), sentence: number, word };
-  if (request.input === "conllu") body.keep = "tags";
   // Of a further tree: why this head is not the best one.
   if (instead === null && k && sentence.trees[k].heads[word - 1] !== sentence.trees[0].heads[word - 1]) {
     instead = sentence.trees[k].heads[word - 1];

@@ -26,7 +26,8 @@ export async function call(path, body, signal) {
   if (answer.ok && value !== null) return value;
   const said = value?.error;
   if (!said?.message) throw new Error(`The service answered with the status ${answer.status}.`);
-  throw new Error(said.where ? `${said.message} (in: ${said.where})` : said.message);
+  const isNamed = !said.where || said.message.includes(said.where);
+  throw new Error(isNamed ? said.message : `${said.message} (in: ${said.where})`);
 }
 
 /** The part of a body that says what is parsed; `request` as in state.js. */
@@ -46,7 +47,6 @@ export function sourceOf(request) {
 /** The body of /api/parse. */
 export function bodyOf(request) {
   const body = sourceOf(request);
-  if (request.input === "conllu") body.keep = "tags";
   if (request.probabilities) body.probabilities = true;
   if (request.kbest > 1) body.kbest = request.kbest;
   if (request.heads.length) body.heads = request.heads;
