@@ -20,6 +20,7 @@ from gpuparse.jobs.progress import program
 COMMANDS = {
     "train": ("gpuparse.commands.train", "train a parser from a config file"),
     "parse": ("gpuparse.commands.parse", "parse CoNLL files with a trained model"),
+    "serve": ("gpuparse.commands.serve", "answer requests over HTTP, with a page and UDPipe's API"),
     "evaluate": ("gpuparse.commands.evaluate", "score a parsed file against the gold file"),
     "compare": (
         "gpuparse.commands.compare",

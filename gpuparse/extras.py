@@ -9,9 +9,12 @@ EXTRAS = {
     "torch": "torch",
     "pyarrow": "arrow",
     "pandas": "arrow",
+    "prometheus_client": "serve",
+    "starlette": "serve",
     "tensorboard": "tensorboard",
     "tokenizers": "encoder",
     "transformers": "encoder",
+    "uvicorn": "serve",
     "zstandard": "zstd",
 }
 
