@@ -24,6 +24,7 @@ COMMANDS = {
         "gpuparse.commands.check",
         "list all faults of a treebank, and the words that a parser doubts",
     ),
+    "serve": ("gpuparse.commands.serve", "answer requests over HTTP, with a page and UDPipe's API"),
     "evaluate": ("gpuparse.commands.evaluate", "score a parsed file against the gold file"),
     "compare": (
         "gpuparse.commands.compare",

@@ -12,9 +12,12 @@ EXTRAS = {
     "networkx": "networkx",
     "nltk": "nltk",
     "spacy": "spacy",
+    "prometheus_client": "serve",
+    "starlette": "serve",
     "tensorboard": "tensorboard",
     "tokenizers": "encoder",
     "transformers": "encoder",
+    "uvicorn": "serve",
     "zstandard": "zstd",
 }
 

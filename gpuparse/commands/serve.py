@@ -1,0 +1,121 @@
+"""`serve`: answer requests over HTTP, with the interface of UDPipe's service and one in JSON."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpuparse.commands.console import exit_codes, whole_number
+from gpuparse.errors import ConfigError
+from gpuparse.extras import require
+from gpuparse.files import read_input
+from gpuparse.jobs.progress import program, say
+
+_MIB = 1 << 20
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Serve models until SIGINT or SIGTERM.
+
+    Args: arguments: `MODEL [NAME=MODEL ...] [options]`; see `--help`.
+    Returns: 0, after a signal; what was under way is finished.
+    Raises:
+        ConfigError: a name that cannot be one; the port is in use; the token is too short.
+        MissingPackageError: the extra `serve` is not installed.
+        ModelError: a model cannot be used.
+    """
+    options = _parser().parse_args(arguments)
+    require("gpuparse serve", "starlette", "uvicorn", "prometheus_client")
+    from gpuparse.server.app import Limits, Service
+    from gpuparse.server.models import load_models
+    from gpuparse.server.run import listen, serve
+
+    token = _token(options.token_file) if options.token_file else None
+    listening = listen(options.host, options.port)
+    with listening:
+        models = load_models(options.models, threads=options.threads, device=options.device)
+        limits = Limits(options.max_bytes, options.max_words, options.timeout, options.queue)
+        serve(Service(models, limits, token), listening, say)
+    return 0
+
+
+def _token(path: str) -> bytes:
+    """The token in a file, without white space around it."""
+    token = Path(path).read_bytes().strip() if path != "-" else read_input(path).strip()
+    if len(token) < 16 or not all(0x21 <= byte <= 0x7E for byte in token):
+        raise ConfigError(
+            f"--token-file {path}: expected one token of at least 16 characters of ASCII, without"
+            " spaces"
+        )
+    return token
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=program("serve"),
+        description="Answer requests over HTTP: POST /api/parse takes and gives JSON"
+        " (/api/openapi.json describes it), POST /process has the interface of UDPipe 2's service,"
+        " and / is a page. Requests that wait are parsed together; the answers are those of the"
+        " command parse. SIGTERM and SIGINT stop it after what is under way. docs/serve.md has"
+        " examples.",
+        epilog=exit_codes(0, 2, 3, 4, 5, 6),
+    )
+    parser.add_argument(
+        "models",
+        nargs="+",
+        metavar="[NAME=]MODEL",
+        help="the folder that train wrote; NAME is its public name, without it the last part of"
+        " the path; the first model is the default",
+    )
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="the address to listen on (127.0.0.1: this machine)"
+    )
+    parser.add_argument(
+        "--port", type=whole_number(0, 65535), default=8080, metavar="N", help="0: any free (8080)"
+    )
+    parser.add_argument(
+        "--threads",
+        type=whole_number(0, 10**6),
+        default=0,
+        metavar="N",
+        help="of parsing; 0, the default: all processors",
+    )
+    parser.add_argument(
+        "--device",
+        choices=("auto", "cpu", "cuda"),
+        default="cpu",
+        help="cpu, the default, has probabilities and k best trees",
+    )
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="requests need the token in this file: Authorization: Bearer TOKEN",
+    )
+    parser.add_argument(
+        "--max-bytes",
+        type=whole_number(1, 1 << 30),
+        default=16 * _MIB,
+        metavar="N",
+        help=f"of the body of a request ({16 * _MIB})",
+    )
+    parser.add_argument(
+        "--max-words",
+        type=whole_number(1),
+        default=1_000_000,
+        metavar="N",
+        help="of a request (1000000)",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=whole_number(1, 86_400),
+        default=60,
+        metavar="SECONDS",
+        help="for a body to come, and for its answer (60)",
+    )
+    parser.add_argument(
+        "--queue",
+        type=whole_number(1, 10**6),
+        default=1000,
+        metavar="N",
+        help="requests that may wait (1000)",
+    )
+    return parser

@@ -1,0 +1,1 @@
+"""Parsing over HTTP: one queue, one thread that parses, and two interfaces over them."""

@@ -1,0 +1,533 @@
+"""The application: routes, limits, tokens, logs and figures around the two interfaces."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from gpuparse.data.treebank import Treebank
+from gpuparse.errors import GpuparseError, one_line
+from gpuparse.formats.names import CONLLU
+from gpuparse.formats.names import TEXT as RAW_TEXT
+from gpuparse.formats.objects import as_conllu, read_sentences
+from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.jobs.options import ParseOptions
+from gpuparse.jobs.parse import Job
+from gpuparse.server.answers import Body, DrawSink, ParseSink, as_json, one_sentence, with_heads
+from gpuparse.server.bodies import Fields, Held, read_body, read_form, read_json
+from gpuparse.server.models import TREES, ServedModel
+from gpuparse.server.openapi import description
+from gpuparse.server.refusals import CODES, GONE, RequestError, refusal
+from gpuparse.server.udpipe import models_of, process_request
+from gpuparse.server.worker import Recipe, Sink, Task, Worker
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+PAGE = Path(__file__).parent / "page"
+MAX_K_BEST = 100  # trees of a sentence in an answer
+MAX_EXPLAINED = 400  # words of a sentence
+IDLE_SECONDS = 10.0  # between two pieces of a body
+HELD = 8  # bodies of the greatest size that are held at once
+_TYPES = {
+    ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+}  # fmt: skip
+_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src"
+    " 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+}
+_ENCODED_HEADERS = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+_INPUTS = ("text", "conllu", "sentences")
+_PARSE = ("model", *_INPUTS, "probabilities", "mbr", "kbest", "keep", "heads")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a request may have: bytes of its body, words, and seconds to its answer; and the queue.
+
+    A request waits and is parsed in `seconds`; `queue` requests wait.
+    """
+
+    n_bytes: int = 16 << 20
+    n_words: int = 1_000_000
+    seconds: float = 60.0
+    queue: int = 1000
+    idle_seconds: float = IDLE_SECONDS
+
+
+@dataclass
+class Service:
+    """All that handlers share.
+
+    models: by name, the default first. token: that requests need, or None.
+    """
+
+    models: Mapping[str, ServedModel]
+    limits: Limits
+    token: bytes | None = None
+    is_stopping: bool = False
+    held: Held = field(init=False)
+    worker: Worker = field(init=False)
+    figures: Figures = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.held = Held(HELD * self.limits.n_bytes)
+        self.worker = Worker(max_words=self.limits.n_words, max_queue=self.limits.queue)
+        self.figures = Figures(self.worker)
+
+    def model(self, name: str | None, *, where: str = "model") -> ServedModel:
+        """A model by its name, the default for None. Raises: RequestError: there is none."""
+        if name is None:
+            return next(iter(self.models.values()))
+        if name not in self.models:
+            raise RequestError(
+                404, f"no model {one_line(name)!r}; there are {', '.join(self.models)}",
+                code="no_such_model", where=where,
+            )  # fmt: skip
+        return self.models[name]
+
+    async def body(self, request: Request) -> bytes:
+        """The body of a request, within the limits."""
+        limits = self.limits
+        return await read_body(
+            request, max_bytes=limits.n_bytes, idle_seconds=limits.idle_seconds,
+            seconds=limits.seconds, held=self.held,
+        )  # fmt: skip
+
+    async def answer(
+        self, request: Request, model: ServedModel, options: ParseOptions = ParseOptions(),
+        depth: str = TREES, *, treebanks: Callable[[Job], Iterator[Treebank]] | None = None,
+        sink: Sink | None = None, call: Callable[[], Body] | None = None, where: str | None = None,
+    ) -> Body:  # fmt: skip
+        """The answer of the thread that parses.
+
+        Args: see Task.
+        Raises: RequestError. ConnectionError: the client has left.
+        """
+        loop = asyncio.get_running_loop()
+        task = Task(
+            model, Recipe(model.name, options, depth), loop, loop.create_future(),
+            treebanks=treebanks, sink=sink, call=call, where=where,
+        )  # fmt: skip
+        if self.is_stopping:
+            raise RequestError(503, "the server is shutting down", code="shutting_down")
+        self.worker.put(task)
+        left = asyncio.ensure_future(_left(request))
+        try:
+            await asyncio.wait(
+                {task.answer, left}, timeout=self.limits.seconds,
+                return_when=asyncio.FIRST_COMPLETED,
+            )  # fmt: skip
+            if task.answer.done():
+                request.scope["gpuparse.words"] = task.n_words
+                self.figures.words.inc(task.n_words)
+                body: Body = task.answer.result()
+                return body
+            if left.done():
+                raise ConnectionError
+            raise RequestError(
+                503, f"no answer after {self.limits.seconds:g} seconds: send less, or try later",
+                code="timeout",
+            )  # fmt: skip
+        finally:
+            left.cancel()
+            if not task.answer.done():
+                self.worker.cancel(task)
+                task.answer.cancel()
+
+
+async def _left(request: Request) -> None:
+    """Wait until the client has left."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+class Figures:
+    """The figures of /metrics."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.registry = CollectorRegistry()
+        own: dict[str, Any] = {"registry": self.registry}
+        self.requests = Counter("gpuparse_requests", "Requests", ["path", "status"], **own)
+        self.seconds = Histogram(
+            "gpuparse_request_seconds", "Seconds from request to answer", ["path"], **own
+        )
+        self.words = Counter("gpuparse_words", "Words in answers", **own)
+        waiting = Gauge("gpuparse_waiting", "Requests that wait or are parsed", **own)
+        waiting.set_function(lambda: len(worker))
+        rounds = Gauge("gpuparse_rounds", "Rounds of the thread that parses", **own)
+        rounds.set_function(lambda: worker.rounds)
+        joined = Gauge("gpuparse_joined", "Requests in these rounds", **own)
+        joined.set_function(lambda: worker.n_joined)
+
+
+def make_app(service: Service, *, page: Path = PAGE) -> ASGIApp:
+    """The application.
+
+    Args: page: the folder whose files are shown; they are read now.
+    """
+    files = _page_files(page)
+    document = as_json(description(service.limits.n_bytes))
+    api = {
+        "/api/parse": (_parse, "POST"), "/api/explain": (_explain, "POST"),
+        "/api/draw": (_draw, "POST"),
+    }  # fmt: skip
+    routes = [
+        Route(path, _endpoint(handler, service), methods=[method])
+        for path, (handler, method) in api.items()
+    ]
+
+    async def models(request: Request) -> Response:
+        limits = service.limits
+        return _json(
+            {
+                "default": next(iter(service.models)),
+                "models": [model.described() for model in service.models.values()],
+                "limits": {
+                    "bytes": limits.n_bytes, "words": limits.n_words, "kbest": MAX_K_BEST,
+                    "seconds": limits.seconds,
+                },
+            }
+        )  # fmt: skip
+
+    async def openapi(request: Request) -> Response:
+        return Response(document, media_type="application/json")
+
+    async def health(request: Request) -> Response:
+        return _json({"status": "stopping" if service.is_stopping else "ok"})
+
+    async def metrics(request: Request) -> Response:
+        return Response(generate_latest(service.figures.registry), media_type="text/plain")
+
+    async def show(request: Request) -> Response:
+        name = request.path_params.get("name", "index.html")
+        if name not in files:
+            raise RequestError(404, "no such page")
+        content, kind = files[name]
+        return Response(content, headers={"content-type": kind, "cache-control": "no-cache"})
+
+    async def udpipe_models(request: Request) -> Response:
+        return Response(models_of(service.models), media_type="application/json")
+
+    async def process(request: Request) -> Response:
+        try:
+            kind = request.headers.get("content-type", "")
+            body = await service.body(request)
+            fields = read_form(body, kind, request.scope["query_string"].decode("latin-1"))
+            return _streamed(await process_request(service, request, fields))
+        except GpuparseError as error:
+            found = refusal(error)
+            status = 400 if found.status in (404, 415, 422) else found.status
+            return PlainTextResponse(
+                found.message, status, headers=_error_headers(found.status)
+            )
+
+    routes += [
+        Route("/api/models", models), Route("/api/openapi.json", openapi), Route("/health", health),
+        Route("/metrics", metrics), Route("/", show), Route("/page/{name}", show),
+        Route("/models", udpipe_models, methods=["GET", "POST"]),
+        Route("/process", process, methods=["GET", "POST"]),
+    ]  # fmt: skip
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> Any:
+        service.worker.start()
+        yield
+        service.is_stopping = True
+        await asyncio.to_thread(service.worker.stop)
+
+    handlers: Any = {RequestError: _refuse, HTTPException: _refuse_http}
+    app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
+    return _Watched(app, service, {route.path for route in routes})
+
+
+def _json(value: object) -> Response:
+    return Response(as_json(value) + b"\n", media_type="application/json")
+
+
+def _streamed(body: Body) -> Response:
+    headers = {"content-type": "application/json", "content-length": str(body.n_bytes)}
+    blocks = body.blocks()
+    if body.n_bytes <= 1 << 18:
+        return Response(b"".join(blocks), headers=headers)
+
+    async def pieces() -> Any:
+        for block in blocks:
+            yield block
+
+    return StreamingResponse(pieces(), headers=headers)
+
+
+def _error_headers(status: int) -> dict[str, str]:
+    headers = {"retry-after": "1"} if status in (429, 503) else {}
+    if status in (408, 413, 429):  # the rest of the body is not read
+        headers["connection"] = "close"
+    return headers | ({"www-authenticate": "Bearer"} if status == 401 else {})
+
+
+async def _refuse(request: Request, error: Any) -> Response:
+    found = refusal(error)
+    return JSONResponse(found.body(), found.status, headers=_error_headers(found.status))
+
+
+async def _refuse_http(request: Request, error: Any) -> Response:
+    messages = {404: "no such path", 405: "the path does not take this method"}
+    found = RequestError(error.status_code, messages.get(error.status_code, str(error.detail)))
+    return JSONResponse(found.body(), found.status, headers=error.headers)
+
+
+def _endpoint(handler: Any, service: Service) -> Any:
+    """A handler of JSON as an endpoint."""
+
+    async def answer(request: Request) -> Response:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise RequestError(415, "send JSON with the content type application/json")
+        given = read_json(await service.body(request))
+        return _streamed(await handler(service, request, given))
+
+    return answer
+
+
+def _page_files(folder: Path) -> dict[str, tuple[bytes, str]]:
+    """The files of a folder with known suffixes: contents and content types."""
+    if not folder.is_dir():
+        return {}
+    return {
+        path.name: (path.read_bytes(), _TYPES[path.suffix])
+        for path in sorted(folder.iterdir())
+        if path.is_file() and path.suffix in _TYPES
+    }
+
+
+@dataclass(frozen=True)
+class _Input:
+    """The words of a request. field: that has them."""
+
+    field: str
+    treebanks: Callable[[Job], Iterator[Treebank]]
+
+
+def _input(model: ServedModel, fields: Fields) -> _Input:
+    """The words that a request has; they are found by the thread that parses."""
+    there = [name for name in _INPUTS if name in fields]
+    if len(there) != 1:
+        raise RequestError(
+            400, f"expected exactly one of {', '.join(_INPUTS)}, and not {len(there)}",
+            code="wrong_field", where=there[1] if there else None,
+        )  # fmt: skip
+    [name] = there
+    if name == "sentences":
+        sentences = fields.items(name)
+        for number, sentence in enumerate(sentences):
+            _check_sentence(fields, sentence, number)
+        return _Input(name, lambda job: iter([_of_objects(sentences)]))
+    data, kind = fields.text(name), RAW_TEXT if name == "text" else CONLLU
+    return _Input(name, lambda job: model.treebanks(data, kind, job, name))
+
+
+def _check_sentence(fields: Fields, sentence: Any, number: int) -> None:
+    if not isinstance(sentence, list) or not sentence:
+        raise fields.wrong("sentences", f"[{number}]: expected a list of words, not empty")
+    kind = type(sentence[0])
+    if kind not in (str, dict) or any(type(word) is not kind for word in sentence):
+        raise fields.wrong("sentences", f"[{number}]: expected strings alone, or objects alone")
+
+
+def _of_objects(sentences: list[Any]) -> Treebank:
+    text = as_conllu(read_sentences(sentences, keep_heads=False, first=0), "upos")
+    return treebank_from_bytes(text, "sentences")
+
+
+def _options(fields: Fields, *, has_heads: bool, has_text: bool) -> ParseOptions:
+    kbest = fields.number("kbest", 1, MAX_K_BEST) if "kbest" in fields else 1
+    return ParseOptions(
+        probabilities=fields.flag("probabilities"), mbr=fields.flag("mbr"),
+        kbest=kbest if kbest > 1 else None, keep=fields.choice("keep", ("tags",)),
+        keep_heads=has_heads, ranges=has_text,
+    )  # fmt: skip
+
+
+def _heads(fields: Fields) -> dict[tuple[int, int], int]:
+    """The heads that a request gives, by sentence and word."""
+    found = {}
+    for item in fields.items("heads") if "heads" in fields else []:
+        if not isinstance(item, dict) or set(item) != {"sentence", "word", "head"}:
+            raise fields.wrong("heads", "expected objects with sentence, word and head")
+        sentence, word, head = (
+            fields.checked_number("heads", item[key], least, 10**9)
+            for key, least in (("sentence", 1), ("word", 1), ("head", 0))
+        )
+        if (sentence, word) in found:
+            raise fields.wrong("heads", f"word {word} of sentence {sentence} is there twice")
+        found[sentence, word] = head
+    return found
+
+
+def _with_heads(given: _Input, heads: dict[tuple[int, int], int]) -> _Input:
+    """An input whose words have these heads."""
+
+    def treebanks(job: Job) -> Iterator[Treebank]:
+        text = b"".join(each.data.tobytes() for each in given.treebanks(job))
+        yield treebank_from_bytes(with_heads(text, heads), given.field)
+
+    return _Input(given.field, treebanks)
+
+
+def _model(service: Service, fields: Fields) -> ServedModel:
+    return service.model(fields.text("model").decode() if "model" in fields else None)
+
+
+def _asked(
+    service: Service, fields: Fields
+) -> tuple[ServedModel, _Input, ParseOptions]:
+    """What a request asks to be parsed, and how."""
+    model = _model(service, fields)
+    heads = _heads(fields)
+    given = _input(model, fields)
+    options = _options(fields, has_heads=bool(heads), has_text=given.field == "text")
+    if options.keep and given.field == "text":
+        raise fields.wrong("keep", "a text has no tags")
+    return model, _with_heads(given, heads) if heads else given, options
+
+
+async def _parse(service: Service, request: Request, given: dict[str, Any]) -> Body:
+    model, words, options = _asked(service, Fields(given, _PARSE))
+    sink = ParseSink(model.name, has_ranges=options.ranges)
+    return await service.answer(
+        request, model, options, treebanks=words.treebanks, sink=sink, where=words.field
+    )
+
+
+async def _draw(service: Service, request: Request, given: dict[str, Any]) -> Body:
+    fields = Fields(given, (*_PARSE, "format"))
+    form = fields.choice("format", ("svg", "tikz")) or "svg"
+    model, words, options = _asked(service, fields)
+    return await service.answer(
+        request, model, options, treebanks=words.treebanks, sink=DrawSink(form), where=words.field
+    )
+
+
+async def _explain(service: Service, request: Request, given: dict[str, Any]) -> Body:
+    fields = Fields(given, ("model", *_INPUTS, "sentence", "word", "instead"))
+    model = _model(service, fields)
+    words = _input(model, fields)
+    if "word" not in fields:
+        raise fields.wrong("word", "is missing: give the number of a word, from 1")
+    sentence = fields.number("sentence", 1, 10**9) if "sentence" in fields else 1
+    word = fields.number("word", 1, 10**9)
+    instead = fields.number("instead", 0, 10**9) if "instead" in fields else None
+    call = partial(_reasons, service, model, words, sentence, word, instead)
+    return await service.answer(request, model, call=call, where=words.field)
+
+
+def _reasons(
+    service: Service, model: ServedModel, words: _Input, sentence: int, word: int,
+    instead: int | None,
+) -> Body:  # fmt: skip
+    n_words, parts = 0, []
+    for treebank in words.treebanks(model.base):
+        n_words += treebank.n_words
+        if n_words > service.limits.n_words:
+            raise RequestError(413, "too many words", code="too_many_words", where=words.field)
+        parts.append(treebank.data.tobytes().replace(b"\r\n", b"\n"))
+    text = one_sentence(b"".join(parts), sentence)
+    if (n := treebank_from_bytes(text, words.field).n_words) > MAX_EXPLAINED:
+        raise RequestError(
+            422, f"a sentence of {n:,} words: at most {MAX_EXPLAINED} are explained",
+            code="too_long_to_explain", where=words.field,
+        )  # fmt: skip
+    reasons = model.parser.explain(text, word, instead=instead)
+    return Body(as_json({"reasons": reasons.to_dict(), "text": str(reasons)}) + b"\n")
+
+
+class _Watched:
+    """The application with a token, headers, a line of log, and figures."""
+
+    def __init__(self, app: ASGIApp, service: Service, paths: set[str]) -> None:
+        self._app, self._service, self._paths = app, service, paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status, n_sent = time.monotonic(), 0, 0
+        scope["gpuparse.held"] = scope["gpuparse.words"] = 0
+
+        async def watched(message: Message) -> None:
+            nonlocal status, n_sent
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *_ENCODED_HEADERS]
+            else:
+                n_sent += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            if self._is_open(scope):
+                await self._app(scope, receive, watched)
+            else:
+                error = RequestError(401, "give the token: Authorization: Bearer TOKEN")
+                request = Request(scope, receive)
+                await (await _refuse(request, error))(scope, receive, watched)
+        except ConnectionError:
+            status = GONE
+        except Exception as error:
+            where = error.__traceback__
+            while where and where.tb_next:
+                where = where.tb_next
+            line = f"{where.tb_frame.f_code.co_filename}:{where.tb_lineno}" if where else ""
+            _say(f"{type(error).__name__} at {line}")
+            if not status:
+                request = Request(scope, receive)
+                await (await _refuse(request, error))(scope, receive, watched)
+        finally:
+            self._service.held.n_bytes -= scope["gpuparse.held"]
+            self._tell(scope, status, n_sent, time.monotonic() - began)
+
+    def _is_open(self, scope: Scope) -> bool:
+        """Whether a request needs no token, or has it."""
+        token = self._service.token
+        if token is None or scope["path"] == "/health":
+            return True
+        given = dict(scope["headers"]).get(b"authorization", b"")
+        kind, _, value = given.partition(b" ")
+        return hmac.compare_digest(value.strip(), token) and kind.lower() == b"bearer"
+
+    def _tell(self, scope: Scope, status: int, n_sent: int, seconds: float) -> None:
+        path = scope["path"]
+        known = path if path in self._paths else "other"
+        self._service.figures.requests.labels(known, str(status)).inc()
+        self._service.figures.seconds.labels(known).observe(seconds)
+        shown = "".join(c if "!" <= c <= "~" else "?" for c in path[:100])
+        _say(
+            f"{scope['method']} {shown} {status} in={scope['gpuparse.held']} out={n_sent}"
+            f" words={scope['gpuparse.words']} ms={1000 * seconds:.1f}"
+        )
+
+
+def _say(line: str) -> None:
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    print(f"{now} {line}", file=sys.stderr, flush=True)
+
+
+__all__ = ["CODES", "Limits", "Service", "make_app"]

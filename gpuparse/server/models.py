@@ -1,0 +1,126 @@
+"""The models that a server has loaded, by their public names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+import gpuparse
+from gpuparse.data.conll import stream_treebanks, treebank_from_bytes
+from gpuparse.data.treebank import Treebank
+from gpuparse.errors import ConfigError
+from gpuparse.formats.names import CONLLU, LINES, RAW, VERTICAL
+from gpuparse.formats.text import stream_text
+from gpuparse.formats.vertical import stream_vertical
+from gpuparse.inference.decoders import DECODERS
+from gpuparse.jobs.options import ParseOptions
+from gpuparse.jobs.parse import Job
+from gpuparse.server.refusals import RequestError
+
+if TYPE_CHECKING:
+    from gpuparse import SentenceParser
+
+PIECE = 1 << 16  # bytes of a request that are parsed before others have their turn
+WORDS, TAGS, TREES = "words", "tags", "trees"  # how far an input is analysed
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A loaded model.
+
+    name: public. parser: the door of Python. base: its job, whose options requests replace.
+    """
+
+    name: str
+    parser: SentenceParser
+    base: Job
+
+    @property
+    def stages(self) -> list[str]:
+        """The stages that it has, in order."""
+        stages = self.base.stages
+        fills = stages.columns
+        found = {
+            "tokenizer": stages.tokenizer is not None,
+            "tagger": bool({3, 4} & set(fills)),
+            "lemmatizer": 2 in fills,
+            "parser": True,
+        }
+        return [name for name, is_there in found.items() if is_there]
+
+    def described(self) -> dict[str, object]:
+        """What /api/models says of it."""
+        decoder, parser = DECODERS[self.base.parser.search_decoder], self.parser
+        sums = self.base.is_native
+        return {
+            "name": self.name, "language": None, "description": None, "stages": self.stages,
+            "relations": parser.labels, "decoder": parser.decoder, "graphs": decoder.gives_graphs,
+            "can": {
+                "text": self.base.stages.tokenizer is not None,
+                "probabilities": sums and decoder.has("marginals", "native"),
+                "kbest": sums and decoder.has("k_best", "native"),
+                "keep_heads": not decoder.gives_graphs,
+                "explain": True,
+            },
+        }  # fmt: skip
+
+    def job(self, options: ParseOptions, depth: str) -> Job:
+        """The job of a request.
+
+        Args: depth: TAGS: without the parser; TREES.
+        Raises: ConfigError: the model cannot do it.
+        """
+        model = None if depth == TAGS else self.base.model
+        options.check(model, self.base.stages, self.name)
+        if options.needs_sums and not self.base.is_native:
+            raise ConfigError(
+                "probabilities, mbr and kbest are computed on the CPU: start the server with"
+                " --device cpu"
+            )
+        return replace(self.base, model=model, options=options)
+
+    def treebanks(self, data: bytes, kind: str, job: Job, name: str) -> Iterator[Treebank]:
+        """The words of an input, in pieces.
+
+        Args: kind: CONLLU, VERTICAL, TEXT or LINES. name: of the input in messages.
+        Raises: DataError: it cannot be read. RequestError: text for a model without a tokeniser.
+        """
+        if kind in RAW and self.base.stages.tokenizer is None:
+            raise RequestError(
+                400, f"the model {self.name} has no tokeniser: give words, in CoNLL-U",
+                code="not_possible",
+            )  # fmt: skip
+        file = BytesIO(data)
+        if kind == VERTICAL:
+            for text in stream_vertical(file, name, chunk_bytes=PIECE):
+                yield treebank_from_bytes(text, name)
+        elif kind in RAW:
+            for chunk in stream_text(file, name, chunk_bytes=PIECE, of_lines=kind == LINES):
+                yield treebank_from_bytes(job.split(chunk), name)
+        else:
+            assert kind == CONLLU
+            yield from stream_treebanks(file, name, chunk_bytes=PIECE)
+
+
+def load_models(given: Sequence[str], *, threads: int, device: str) -> dict[str, ServedModel]:
+    """Load the models of a command line.
+
+    Args: given: `MODEL` or `NAME=MODEL`; without a name it is the last part of the path.
+    Returns: them by name, the default model first.
+    Raises: ConfigError: two have one name, or a name cannot be one. ModelError: as `gpuparse.load`.
+    """
+    found: dict[str, ServedModel] = {}
+    for each in given:
+        name, equals, path = each.partition("=")
+        if not equals or os.path.exists(each):
+            path, name = each, os.path.basename(os.path.normpath(each))
+        if not name or not name.isprintable() or len(name) > 100 or not path:
+            raise ConfigError(f"{each!r}: expected MODEL or NAME=MODEL, with a name to print")
+        if name in found:
+            raise ConfigError(f"two models have the name {name!r}: write NAME={path}")
+        parser = gpuparse.load(path, threads=threads, device=device)
+        found[name] = ServedModel(name, parser, parser.job())
+    return found

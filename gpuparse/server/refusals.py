@@ -1,0 +1,50 @@
+"""What a request is refused for: a status, a code for programs, and a message for people."""
+
+from __future__ import annotations
+
+from gpuparse.errors import ConfigError, DataError, GpuparseError, NoTreeError, one_line
+
+CODES = {
+    400: "bad_request", 401: "unauthorised", 404: "not_found", 405: "method_not_allowed",
+    413: "too_large", 415: "unsupported_type", 422: "bad_input", 429: "queue_full",
+    500: "internal", 503: "unavailable",
+}  # fmt: skip
+GONE = 499  # in logs: the client has left
+
+
+class RequestError(GpuparseError):
+    """A request that is not answered as asked."""
+
+    def __init__(
+        self, status: int, message: str, *, code: str = "", where: str | None = None
+    ) -> None:
+        """
+        Args:
+            status: of HTTP. message: what is wrong, and what to do. code: a short name; that of the
+                status if empty. where: the field that is wrong.
+        """
+        super().__init__(message)
+        self.status, self.message, self.where = status, message, where
+        self.code = code or CODES.get(status, "error")
+
+    def body(self) -> dict[str, object]:
+        """The body of the answer."""
+        return {
+            "error": {
+                "status": self.status, "code": self.code, "message": self.message,
+                "where": self.where,
+            }
+        }  # fmt: skip
+
+
+def refusal(error: BaseException, where: str | None = None) -> RequestError:
+    """What an error of parsing is to a client; one that is not on purpose says nothing of itself."""
+    if isinstance(error, RequestError):
+        return error
+    if isinstance(error, (DataError, NoTreeError)):
+        return RequestError(422, one_line(error), where=where)
+    if isinstance(error, ConfigError):
+        return RequestError(400, one_line(error), code="not_possible", where=where)
+    if isinstance(error, GpuparseError):
+        return RequestError(422, one_line(error), code="not_possible", where=where)
+    return RequestError(500, "an error inside the server: its log has the place")

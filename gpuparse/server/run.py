@@ -1,0 +1,175 @@
+"""The process: its socket, its connections, and how it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from gpuparse.errors import ConfigError, options_named
+from gpuparse.server.app import Service, make_app
+
+HEADER_SECONDS = 10.0  # from the first moment of a connection, or byte of a request, to its headers
+KEEP_ALIVE_SECONDS = 15  # between two requests
+RESERVED = 64  # descriptors that are no connections
+MAX_CONNECTIONS = 4000
+BACKLOG = 1024
+
+
+class Protocol(H11Protocol):
+    """HTTP with a time limit for headers and a limit of connections.
+
+    Where there are too many connections, the one goes that has waited longest for its headers.
+    """
+
+    waiting: dict[Protocol, None]  # of all connections those without headers, the oldest first
+    most: int
+    header_seconds: float
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait for headers."""
+        self._header_timer: asyncio.TimerHandle | None = None
+        super().connection_made(transport)
+        if len(self.connections) > self.most:
+            oldest = next(iter(self.waiting), None)
+            (oldest or self).transport.abort()
+            if oldest is None:
+                return
+            oldest._has_headers()
+        self._wait_for_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        self._has_headers()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes; those of unfinished headers do not begin the time anew."""
+        super().data_received(data)
+        if self.cycle is None or self.cycle.response_complete:
+            if self._header_timer is None and not self.transport.is_closing():
+                self._wait_for_headers()
+        else:
+            self._has_headers()
+
+    def on_response_complete(self) -> None:
+        """Close where the rest of a body is not read."""
+        super().on_response_complete()
+        if not self.transport.is_closing() and self.cycle.more_body:
+            self.transport.close()
+
+    def _wait_for_headers(self) -> None:
+        self.waiting[self] = None
+        self._header_timer = self.loop.call_later(self.header_seconds, self._end)
+
+    def _has_headers(self) -> None:
+        self.waiting.pop(self, None)
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
+
+    def _end(self) -> None:
+        self._has_headers()
+        if not self.transport.is_closing():
+            self.transport.abort()
+
+
+class _Server(uvicorn.Server):
+    """A server whose signals end it, and not the process."""
+
+    def __init__(self, config: uvicorn.Config, stop: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._stop = stop
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Let SIGINT and SIGTERM stop it: what is under way is finished."""
+        before = {
+            number: signal.signal(number, self._end) for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _end(self, number: int, frame: Any) -> None:
+        self._stop()
+        self.should_exit = True
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens. Raises: ConfigError: it cannot be had."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        found = socket.socket(family, kind, protocol)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            found.bind(address)
+            found.listen(BACKLOG)
+        except OSError:
+            found.close()
+            raise
+        return found
+    except socket.gaierror as error:
+        raise ConfigError(f"--host {host}: {error.strerror}") from error
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise ConfigError(
+                f"--port {port}: another process listens there; choose another port, or 0 for any"
+            ) from error
+        raise ConfigError(f"--host {host} --port {port}: {error.strerror}") from error
+
+
+def _most_connections() -> int:
+    """How many connections the limit of descriptors permits; it is raised as far as it may be."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_CONNECTIONS + RESERVED
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return max(16, min(MAX_CONNECTIONS, soft - RESERVED)) if soft > 0 else MAX_CONNECTIONS
+
+
+def serve(service: Service, listening: socket.socket, tell: Callable[[str], None]) -> None:
+    """Answer requests until SIGINT or SIGTERM; then finish what is under way.
+
+    Args: listening: of `listen`. tell: says where it listens.
+    """
+
+    class Limited(Protocol):
+        waiting = {}  # noqa: RUF012 (of this server)
+        most = _most_connections()
+        header_seconds = HEADER_SECONDS
+
+    config = uvicorn.Config(
+        make_app(service), http=Limited, ws="none", lifespan="on", log_level="error",
+        access_log=False, server_header=False, timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=int(service.limits.seconds) + 5, log_config=None,
+    )  # fmt: skip
+
+    def stop() -> None:
+        service.is_stopping = True
+
+    before = sys.getswitchinterval()
+    host, port = listening.getsockname()[:2]
+    tell(f"listening on http://{f'[{host}]' if ':' in host else host}:{port}")
+    with listening, options_named(lambda name, *values: name):
+        sys.setswitchinterval(0.001)
+        try:
+            _Server(config, stop).run(sockets=[listening])
+        finally:
+            sys.setswitchinterval(before)
