@@ -76,9 +76,8 @@ NOT_RUN = {
     "python examples/spark_files.py ...": "run by tests/interop",
     "git clone ...": "needs the network",
     "gpuparse train encoder ...": "needs a pretrained encoder; tests/encoder trains tiny ones",
-    "gpuparse train pipeline data.train=UD_English-EWT/en_ewt-ud-train.conllu ...": DOWNLOADED,
-    "gpuparse train pipeline data.train=UD_French-Sequoia/fr_sequoia-ud-train.conllu"
-    " ...": DOWNLOADED,
+    "gpuparse serve english": "a server, which does not end; tests/server starts it",
+    "unzip ...": "needs unzip; tests/test_packages.py looks into a wheel",
     "python -m benchmarks gpu --output ...": CUDA,
     "gpuparse parse runs/first-order-projective corpus.conllu --device cuda ...": CUDA,
     "gpuparse train first-order-projective data.train=train.conllu device=cuda ...": CUDA,
