@@ -42,9 +42,7 @@ def _parser() -> argparse.ArgumentParser:
         " this machine alone.",
         epilog=exit_codes(0, 2, 4, 5, 6),
     )
-    parser.add_argument(
-        "models", nargs="+", metavar="[NAME=]MODEL", help="models, as for serve"
-    )
+    parser.add_argument("models", nargs="+", metavar="[NAME=]MODEL", help="models, as for serve")
     parser.add_argument(
         "--port", type=whole_number(0, 65535), default=0, metavar="N", help="any free one if 0 (0)"
     )

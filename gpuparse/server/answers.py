@@ -88,7 +88,9 @@ class ProcessSink(Sink):
         """Write sentences in the format that was asked for."""
         found = text.decode()
         if self._output != CONLLU:
-            found = "".join(_as_words(block, self._output) for block in found.split("\n\n") if block)
+            found = "".join(
+                _as_words(block, self._output) for block in found.split("\n\n") if block
+            )
         self._text.write(_inside(found))
 
     def finish(self) -> Body:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import gpuparse
 from gpuparse.data.conll import stream_treebanks, treebank_from_bytes
@@ -16,6 +16,8 @@ from gpuparse.formats.names import CONLLU, LINES, RAW, VERTICAL
 from gpuparse.formats.text import stream_text
 from gpuparse.formats.vertical import stream_vertical
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.installed import find_model
+from gpuparse.jobs.card import read_card
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job
 from gpuparse.server.refusals import RequestError
@@ -32,11 +34,13 @@ class ServedModel:
     """A loaded model.
 
     name: public. parser: the door of Python. base: its job, whose options requests replace.
+    card: what its folder says of it; None without a card.
     """
 
     name: str
     parser: SentenceParser
     base: Job
+    card: dict[str, Any] | None = None
 
     @property
     def stages(self) -> list[str]:
@@ -55,8 +59,14 @@ class ServedModel:
         """What /api/models says of it."""
         decoder, parser = DECODERS[self.base.parser.search_decoder], self.parser
         sums = self.base.is_native
+        card = self.card or {}
+        package = card.get("package") or {}
+        licence = package.get("licence") or card.get("licence")
+        facts = [card.get("treebank"), licence and f"licence {licence}"]
+        about = ", ".join(fact for fact in facts if fact) or None
         return {
-            "name": self.name, "language": None, "description": None, "stages": self.stages,
+            "name": self.name, "language": card.get("code"), "description": about,
+            "stages": self.stages,
             "relations": parser.labels, "decoder": parser.decoder, "graphs": decoder.gives_graphs,
             "can": {
                 "text": self.base.stages.tokenizer is not None,
@@ -122,5 +132,5 @@ def load_models(given: Sequence[str], *, threads: int, device: str) -> dict[str,
         if name in found:
             raise ConfigError(f"two models have the name {name!r}: write NAME={path}")
         parser = gpuparse.load(path, threads=threads, device=device)
-        found[name] = ServedModel(name, parser, parser.job())
+        found[name] = ServedModel(name, parser, parser.job(), read_card(find_model(path)))
     return found

@@ -132,6 +132,12 @@ def listen(host: str, port: int) -> socket.socket:
         raise ConfigError(f"--host {host} --port {port}: {error.strerror}") from error
 
 
+def address_of(listening: socket.socket) -> str:
+    """The address of a socket of `listen`, as browsers take it."""
+    host, port = listening.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
 def _most_connections() -> int:
     """How many connections the limit of descriptors permits; it is raised as far as it may be."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -165,8 +171,7 @@ def serve(service: Service, listening: socket.socket, tell: Callable[[str], None
         service.is_stopping = True
 
     before = sys.getswitchinterval()
-    host, port = listening.getsockname()[:2]
-    tell(f"listening on http://{f'[{host}]' if ':' in host else host}:{port}")
+    tell(f"listening on {address_of(listening)}")
     with listening, options_named(lambda name, *values: name):
         sys.setswitchinterval(0.001)
         try:

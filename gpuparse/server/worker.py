@@ -259,7 +259,9 @@ class Worker:
                 continue
             text = _joinable(treebank)
             is_whole = task.is_checked or not treebank.n_words
-            if text is None or not (is_whole or not missing_columns(treebank, job.model, job.stages)):
+            if text is None or not (
+                is_whole or not missing_columns(treebank, job.model, job.stages)
+            ):
                 alone.append((task, treebank))
             else:
                 joined.append((task, treebank, text))
