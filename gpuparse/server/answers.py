@@ -26,7 +26,9 @@ IN_MEMORY = 1 << 20  # bytes of an answer
 MAX_DRAWN = 400  # words of a sentence; drawings take the square of it
 CONLLU, VERTICAL, HORIZONTAL, PLAIN = OUTPUTS = "conllu", "vertical", "horizontal", "plaintext"
 _BLOCK = 1 << 16
-_RANGE = re.compile(rb"^([0-9][^\n]*)([\t|])TokenRange=[0-9]+:[0-9]+$", re.MULTILINE)
+_RANGE = re.compile(
+    rb"^([0-9][^\n]*[\t|])TokenRange=[0-9]+:[0-9]+(\|[^\t\n]*)?$", re.MULTILINE
+)
 _ROW = re.compile(r"[0-9]+(?:-[0-9]+)?\t")
 
 
@@ -88,9 +90,10 @@ class ProcessSink(Sink):
         """Write sentences in the format that was asked for."""
         found = text.decode()
         if self._output != CONLLU:
-            found = "".join(
-                _as_words(block, self._output) for block in found.split("\n\n") if block
-            )
+            blocks = filter(None, found.split("\n\n"))
+            found = "".join(_as_words(block, self._output) for block in blocks)
+            if not self._text.n_bytes:
+                found = found.removeprefix("\n")  # before the first paragraph
         self._text.write(_inside(found))
 
     def finish(self) -> Body:
@@ -108,7 +111,7 @@ def _as_words(block: str, output: str) -> str:
         return "\n".join(forms) + "\n\n"
     if output == HORIZONTAL:
         return " ".join(form.replace(" ", "\u00a0") for form in forms) + "\n"
-    begins = any(line.startswith(("# newpar", "# newdoc")) for line in lines)
+    begins = any(line.startswith("# newpar") for line in lines)
     return ("\n" if begins else "") + sentence_text(block) + "\n"
 
 
@@ -158,7 +161,14 @@ class ParseSink(Sink):
 
 def without_ranges(text: bytes) -> bytes:
     """CoNLL-U of text without TokenRange in MISC, as it is written unless ranges are asked for."""
-    return _RANGE.sub(lambda row: row[1] + (b"\t_" if row[2] == b"\t" else b""), text)
+
+
+    def without(row: re.Match[bytes]) -> bytes:
+        if row[2]:
+            return row[1] + row[2][1:]
+        return row[1] + b"_" if row[1].endswith(b"\t") else row[1][:-1]
+
+    return _RANGE.sub(without, text)
 
 
 def sentence_dict(sentence: ParsedSentence, number: int) -> dict[str, Any]:

@@ -1,0 +1,76 @@
+"""Requests that nobody sends by accident: each gets a clear error, and the next one an answer."""
+
+import json
+
+import pytest
+
+FIELDS = ("model", "text", "conllu", "sentences", "probabilities", "mbr", "kbest", "keep", "heads")
+VALUES = [1, -1, 1.5, 10**30, "x", "", [], {}, [[]], [1], [[1]], [{}], [[{}]], [["a", {}]], [[{"form": 1}]],
+          True, "\ud800", [["\ud800"]], [["a\tb"]], [["a\nb"]], [[{"form": "a", "head": "x"}]],
+          [[{"form": "a", "unknown": "x"}]], [{"sentence": 1, "word": 1, "head": True}]]  # fmt: skip
+
+
+def post(client, body: bytes, path: str = "/api/parse", **headers):
+    return client.post(path, content=body, headers={"content-type": "application/json"} | headers)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"{", b"[]", b"null", b"1", b'"a"', b"\xff", b'{"text": "\xff"}', b"[" * 200_000,
+        b'{"a":' * 100_000, b'{"kbest": ' + b"1" * 10_000 + b"}", b'{"kbest": NaN}',
+        b'{"kbest": Infinity}', b'{"text": "a", "text": "b"}', b'{"text": "a"} x',
+        '{"text": "a"}'.encode("utf-16"), b'{"text": "\\ud800"}', b'{"text": "a\\u0000b"}',
+    ],
+    ids=range(18),
+)  # fmt: skip
+@pytest.mark.parametrize("path", ["/api/parse", "/api/explain", "/api/draw"])
+def test_bad_json_is_one_error(body, path, client):
+    answer = post(client, body, path)
+    assert answer.status_code in (400, 422)
+    assert answer.json()["error"]["message"]
+    assert client.get("/health").status_code == 200
+
+
+def test_numbers_beyond_floats_are_no_error_of_ours(client):
+    assert post(client, b'{"text": "a", "kbest": 1e999}').status_code == 400
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_field_of_a_wrong_type_is_named(field, client):
+    n_refused = 0
+    for value in VALUES:
+        body = {field: value}
+        if field not in ("text", "conllu", "sentences"):
+            body["sentences"] = [["a", "b"]]
+        answer = post(client, json.dumps(body).encode())
+        assert answer.status_code in (200, 400, 404, 422), (value, answer.text)
+        if answer.status_code != 200:
+            n_refused += 1
+            assert answer.json()["error"]["where"] == field, (value, answer.text)
+    assert n_refused >= 12
+
+
+@pytest.mark.parametrize("name", ["../quick", "/etc/passwd", "quick/../first", "", "first\0", "FIRST"])
+def test_a_model_is_a_loaded_name(name, client):
+    answer = post(client, json.dumps({"model": name, "text": "a"}).encode())
+    assert answer.status_code == 404
+    assert answer.json()["error"]["where"] == "model"
+
+
+def test_other_fields_types_and_methods_are_refused(client):
+    error = post(client, b'{"text": "a", "file": "/etc/passwd"}').json()["error"]
+    assert (error["code"], error["where"]) == ("unknown_field", "file")
+    assert post(client, b"{}", **{"content-type": "text/plain"}).status_code == 415
+    assert client.get("/api/parse").status_code == 405
+    assert client.post("/").status_code == 405
+    assert client.get("/api/parse/../../etc").status_code == 404
+    assert client.get("/api/models").headers["content-type"] == "application/json"
+
+
+def test_scripts_stay_strings_of_json(client):
+    words = ["<script>alert(1)</script>", '"];alert(1)//', "\u2028", "</textarea>", "\\u0022"]
+    answer = post(client, json.dumps({"sentences": [words]}).encode())
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert [token["form"] for token in answer.json()["sentences"][0]["tokens"]] == words

@@ -1,0 +1,223 @@
+"""The JSON interface: what it gives is what the command gives, and as it is described."""
+
+import pytest
+
+from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.server.answers import MAX_DRAWN
+from tests.server.schemas import faults
+
+WORDS = [["The", "dogs", "sleep"], [{"form": "She", "upos": "PRON"}, {"form": "sings"}]]
+OPTIONS = {
+    "": ({}, []),
+    "probabilities": ({"probabilities": True}, ["--probabilities"]),
+    "mbr": ({"mbr": True}, ["--mbr"]),
+    "k best": ({"kbest": 3}, ["--kbest", "3"]),
+    "k best with probabilities": (
+        {"kbest": 2, "probabilities": True}, ["--kbest", "2", "--probabilities"],
+    ),
+}  # fmt: skip
+
+
+def parsed(client, **body) -> dict:
+    answer = client.post("/api/parse", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def refused(client, path="/api/parse", **body) -> dict:
+    answer = client.post(path, json=body)
+    assert answer.status_code >= 400
+    error = answer.json()["error"]
+    assert error["status"] == answer.status_code
+    assert error["message"]
+    return error
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_text_gives_the_bytes_of_the_command(options, client, trained):
+    body, given = OPTIONS[options]
+    text = "\n\n".join(trained.paragraphs())
+    found = parsed(client, text=text, **body)
+    assert found["conllu"] == trained.command(text.encode(), "text", *given)
+    assert found["model"] == "first"
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_conllu_gives_the_bytes_of_the_command(options, client, trained):
+    body, given = OPTIONS[options]
+    found = parsed(client, conllu=trained.conllu.decode(), **body)
+    assert found["conllu"] == trained.command(trained.conllu, "conllu", *given)
+
+
+@pytest.mark.parametrize("change", [
+    lambda text: text.replace(b"\n", b"\r\n"), lambda text: b"\n\n" + text,
+    lambda text: text.rstrip(b"\n"), lambda text: text.replace(b"\n\n", b"\n\n\n\n"),
+    lambda text: text + b"# at the end\n", lambda text: b"\xef\xbb\xbf" + text, lambda text: b"",
+], ids=["returns", "blank", "open", "wide", "comment", "mark", "empty"])  # fmt: skip
+def test_odd_files_give_the_bytes_of_the_command(change, client, trained):
+    content = change(trained.conllu)
+    found = parsed(client, conllu=content.decode())
+    assert found["conllu"] == trained.command(content, "conllu")
+
+
+def test_kept_tags_are_those_of_the_command(client, trained):
+    found = parsed(client, conllu=trained.conllu.decode(), keep="tags")
+    assert found["conllu"] == trained.command(trained.conllu, "conllu", "--keep", "tags")
+
+
+def test_tokens_are_those_of_the_text(client, trained):
+    text = "\n\n".join(trained.paragraphs())
+    found = parsed(client, text=text, probabilities=True, kbest=2)
+    treebank = treebank_from_bytes(parsed(client, text=text)["conllu"].encode(), "found")
+    assert len(found["sentences"]) == len(treebank)
+    n_inner = 0
+    for sentence, row in zip(found["sentences"], treebank, strict=True):
+        assert sentence["id"] == row.sent_id
+        assert [token["form"] for token in sentence["tokens"]] == row.forms
+        assert len(sentence["trees"]) in (1, 2)
+        assert sentence["trees"][0]["heads"] == [token["head"] for token in sentence["tokens"]]
+        inner = {i for each in sentence["multiword"] for i in range(each["first"], each["last"] + 1)}
+        n_inner += len(inner)
+        for token in sentence["tokens"]:
+            if token["id"] in inner:
+                assert token["start"] is None
+            else:
+                assert text[token["start"] : token["end"]] == token["form"]
+            assert 0 <= token["probability"] <= 1.0001
+        for each in sentence["multiword"]:
+            assert text[each["start"] : each["end"]] == each["form"]
+        if not inner:
+            spaced = ((t["form"] + " " * t["space_after"]) for t in sentence["tokens"])
+            assert "".join(spaced).strip() == sentence["text"]
+    assert n_inner
+
+
+def test_words_can_be_given(client):
+    found = parsed(client, sentences=WORDS)
+    assert [len(sentence["tokens"]) for sentence in found["sentences"]] == [3, 2]
+    assert found["sentences"][0]["tokens"][0]["start"] is None
+    assert parsed(client, sentences=[])["sentences"] == []
+
+
+def test_given_heads_are_kept(client, trained):
+    free = parsed(client, sentences=[WORDS[0]])["sentences"][0]["tokens"]
+    head = next(h for h in (0, 1, 3) if h != free[1]["head"])
+    heads = [{"sentence": 1, "word": 2, "head": head}]
+    for words in ({"sentences": [WORDS[0]]}, {"text": "The dogs sleep"}):
+        [sentence] = parsed(client, **words, heads=heads)["sentences"]
+        assert sentence["tokens"][1]["head"] == head
+        assert all(token["deprel"] for token in sentence["tokens"])
+    rows = "1\tThe\t_\t_\t_\t_\t_\t_\t_\t_\n2\tdogs\t_\t_\t_\t_\t{}\t_\t_\t_\n3\tsleep\t_\t_\t_\t_\t_\t_\t_\t_\n\n"
+    wanted = trained.command(rows.format(head).encode(), "conllu", "--keep-heads")
+    assert parsed(client, conllu=rows.format("_"), heads=heads)["conllu"] == wanted
+    # other heads of the input are not kept
+    assert parsed(client, conllu=rows.format(1), heads=[heads[0] | {"word": 1, "head": 2}])
+    for wrong in ({"word": 4}, {"sentence": 2}, {"head": 4}, {"head": 2}):
+        error = refused(client, sentences=[WORDS[0]], heads=[heads[0] | wrong])
+        assert (error["status"], error["where"]) == (422, "heads")
+
+
+def test_a_head_is_explained(client, trained):
+    answer = client.post("/api/explain", json={"sentences": WORDS, "sentence": 2, "word": 1})
+    found = answer.json()
+    assert found["reasons"]["word"] == 1
+    assert found["reasons"]["forms"] == ["She", "sings"]
+    assert "She" in found["text"]
+    both = [{"text": trained.paragraphs()[12], "sentence": 3, "word": 2}, {"conllu": "", "word": 1}]
+    assert client.post("/api/explain", json=both[0]).status_code == 200
+    assert refused(client, "/api/explain", **both[1])["where"] == "sentence"
+    assert refused(client, "/api/explain", sentences=WORDS)["where"] == "word"
+    assert refused(client, "/api/explain", sentences=WORDS, word=9)["status"] == 400
+
+
+def test_trees_are_drawn(client):
+    svg = client.post("/api/draw", json={"sentences": WORDS}).json()["drawings"]
+    assert len(svg) == 2
+    assert all(each.startswith("<svg") for each in svg)
+    tikz = client.post("/api/draw", json={"sentences": WORDS, "format": "tikz"}).json()["drawings"]
+    assert all(r"\begin{tikzpicture}" in each for each in tikz)
+    hostile = client.post("/api/draw", json={"sentences": [["<script>alert(1)</script>", "x"]]})
+    assert "<script" not in hostile.json()["drawings"][0]
+    long = refused(client, "/api/draw", sentences=[["a"] * (MAX_DRAWN + 1)])
+    assert long["code"] == "too_long_to_draw"
+
+
+def test_answers_are_as_described(client, trained):
+    document = client.get("/api/openapi.json").json()
+    assert document["openapi"] == "3.1.0"
+    schemas = document["components"]["schemas"]
+
+    def check(answer, name) -> None:
+        assert faults(answer.json(), schemas[name], document) == []
+
+    check(client.get("/api/models"), "Models")
+    text = "\n\n".join(trained.paragraphs())
+    for body in (
+        {"text": text}, {"text": text, "probabilities": True, "kbest": 2}, {"sentences": WORDS},
+        {"conllu": trained.conllu.decode(), "probabilities": True, "keep": "tags"},
+    ):  # fmt: skip
+        assert faults(body, schemas["ParseRequest"], document) == []
+        check(client.post("/api/parse", json=body), "ParseAnswer")
+    check(client.post("/api/draw", json={"text": text}), "DrawAnswer")
+    check(client.post("/api/explain", json={"sentences": WORDS, "word": 1}), "ExplainAnswer")
+    for answer in (
+        client.post("/api/parse", json={}), client.get("/nothing"), client.get("/api/parse"),
+        client.post("/api/parse", content=b"{", headers={"content-type": "application/json"}),
+        client.post("/api/parse", content=b"{}"), client.post("/api/parse", json={"text": 1}),
+    ):  # fmt: skip
+        check(answer, "Error")
+    paths = {"/api/models", "/api/parse", "/api/explain", "/api/draw"}
+    assert set(document["paths"]) == paths
+    wrong = client.get("/api/models").json()
+    wrong["models"][0]["can"]["text"] = "yes"
+    assert faults(wrong, schemas["Models"], document)
+
+
+def test_models_are_listed(client):
+    found = client.get("/api/models").json()
+    assert found["default"] == "first"
+    assert [model["name"] for model in found["models"]] == ["first", "quick"]
+    assert found["models"][0]["stages"] == ["tokenizer", "tagger", "lemmatizer", "parser"]
+    assert parsed(client, model="quick", text="No.")["model"] == "quick"
+
+
+def test_the_page_is_served_with_its_headers(start, tmp_path):
+    page = tmp_path / "page"
+    assert start(page=page)[0].get("/").status_code == 404
+    page.mkdir()
+    for name in ("index.html", "a.js", "b.css", "secret.py"):
+        (page / name).write_text(name)
+    client, _ = start(page=page)
+    (page / "late.js").write_text("late")
+    found = client.get("/")
+    assert (found.text, found.headers["content-type"]) == ("index.html", "text/html; charset=utf-8")
+    policy = found.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+    assert found.headers["x-content-type-options"] == "nosniff"
+    assert found.headers["referrer-policy"] == "no-referrer"
+    assert client.get("/page/a.js").headers["content-type"].startswith("text/javascript")
+    assert client.get("/page/b.css").headers["content-type"].startswith("text/css")
+    for name in ("secret.py", "late.js", "..%2f..%2fapp.py", "../app.py", "%2e%2e/app.py"):
+        assert client.get(f"/page/{name}").status_code == 404
+
+
+def test_health_and_metrics(client):
+    assert client.get("/health").json() == {"status": "ok"}
+    parsed(client, sentences=WORDS)
+    client.get("/secret-word")
+    lines = client.get("/metrics").text.splitlines()
+    assert 'gpuparse_requests_total{path="/api/parse",status="200"} 1.0' in lines
+    assert "gpuparse_words_total 5.0" in lines
+    assert not any("secret-word" in line for line in lines)
+
+
+def test_a_token_is_needed_where_there_is_one(start):
+    client, _ = start(token=b"0123456789abcdef")
+    assert client.get("/health").status_code == 200
+    for value in (None, "Bearer wrong", "Basic 0123456789abcdef", "Bearer 0123456789abcdefg"):
+        headers = {} if value is None else {"authorization": value}
+        answer = client.get("/api/models", headers=headers)
+        assert answer.status_code == 401
+        assert answer.json()["error"]["code"] == "unauthorised"
+    right = {"authorization": "Bearer 0123456789abcdef"}
+    assert client.get("/api/models", headers=right).status_code == 200

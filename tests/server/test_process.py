@@ -1,0 +1,175 @@
+"""The command: its process, signals, sockets, and clients that mean no good."""
+
+import contextlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from gpuparse.__main__ import main
+from gpuparse.errors import ConfigError, ModelError
+from gpuparse.server import run
+from tests.server.conftest import ROOT, Process
+
+LONG = "The dogs sleep. " * 20_000
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_it_finish_and_exit_with_0(number, trained):
+    server = Process(trained)
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(
+            httpx.post, f"{server.url}/api/parse", json={"text": LONG}, timeout=60
+        )
+        time.sleep(0.5)
+        server.process.send_signal(number)
+        assert answer.result().status_code == 200
+        assert answer.result().json()["conllu"].count("\n\n") >= 20_000
+    assert server.process.wait(30) == 0
+    assert "Traceback" not in server.said()
+
+
+def test_a_port_in_use_is_a_clear_error(process, trained):
+    command = [sys.executable, "-m", "gpuparse", "serve", str(trained.model)]
+    found = subprocess.run(
+        [*command, "--port", str(process.port)], cwd=ROOT, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert found.returncode == 2
+    assert f"--port {process.port}: another process listens there" in found.stderr
+
+
+def test_wrong_options_are_refused(trained, tmp_path):
+    model, token = str(trained.model), tmp_path / "token"
+    token.write_text("short\n")
+    for arguments, message in (
+        ([model, model], "two models have the name 'quick'"),
+        (["=" + model], "expected MODEL or NAME=MODEL"),
+        ([model, "--token-file", str(token)], "at least 16 characters"),
+        ([model, "--host", "no such host"], "--host no such host"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            main(["serve", *arguments, "--port", "0"])
+    with pytest.raises(ModelError):
+        main(["serve", str(tmp_path / "none"), "--port", "0"])
+
+
+def connected(process: Process) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", process.port), timeout=30)
+
+
+def answer_of(connection: socket.socket) -> bytes:
+    """What comes until the end."""
+    content = b""
+    with contextlib.suppress(ConnectionError):
+        while block := connection.recv(1 << 16):
+            content += block
+    return content
+
+
+def test_an_endless_body_ends_with_413(process):
+    before = process.memory()
+    with connected(process) as endless:
+        endless.sendall(
+            b"POST /api/parse HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+            b"transfer-encoding: chunked\r\n\r\n"
+        )
+        n_sent = 0
+        with contextlib.suppress(ConnectionError):
+            while n_sent < 200_000_000:
+                endless.sendall(b"10000\r\n" + b"a" * 0x10000 + b"\r\n")
+                n_sent += 0x10000
+        assert n_sent < 50_000_000
+    with connected(process) as announced:
+        announced.sendall(
+            b"POST /process HTTP/1.1\r\nhost: x\r\ncontent-length: 99999999999\r\n\r\nabc"
+        )
+        assert b" 413 " in answer_of(announced).split(b"\r\n")[0]
+    assert process.memory() < before + (60 << 20)
+
+
+def test_slow_headers_and_bodies_end(process, monkeypatch):
+    began = time.monotonic()
+    with connected(process) as headers, connected(process) as silent, connected(process) as body:
+        body.sendall(
+            b"POST /api/parse HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+            b"content-length: 100\r\n\r\n{"
+        )
+        for letter in b"GET /health HTTP/1.1\r\nx-a: " + b"b" * 100:
+            try:
+                headers.sendall(bytes([letter]))
+            except ConnectionError:
+                break
+            if time.monotonic() > began + run.HEADER_SECONDS + 3:
+                break
+            time.sleep(0.2)
+        assert answer_of(headers) == b""
+        assert answer_of(silent) == b""
+        assert b" 408 " in answer_of(body).split(b"\r\n")[0]
+    assert time.monotonic() - began < run.HEADER_SECONDS + 8
+    assert httpx.get(f"{process.url}/health").status_code == 200
+
+
+def test_idle_connections_exhaust_nothing(process):
+    """More than the process may hold: the oldest go, and who asks is answered."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    before, idle = process.memory(), []
+    try:
+        for number in range(2000):
+            idle.append(connected(process))
+            if number % 500 == 499:
+                answer = httpx.post(f"{process.url}/api/parse", json={"text": "No."}, timeout=20)
+                assert answer.status_code == 200
+        assert process.memory() < before + (60 << 20)
+    finally:
+        for connection in idle:
+            connection.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert httpx.get(f"{process.url}/health").status_code == 200
+
+
+def test_too_many_connections_take_the_place_of_idle_ones(trained):
+    """With few descriptors: 300 idle connections, and requests are answered at once."""
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (160, 160));"
+        "from gpuparse.__main__ import console; console()"
+    )
+    command = [sys.executable, "-c", code, "serve", str(trained.model), "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, cwd=ROOT, text=True) as server:
+        assert server.stderr
+        port = int(server.stderr.readline().rpartition(":")[2])
+        idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(300)]
+        began = time.monotonic()
+        for _ in range(3):
+            answer = httpx.post(
+                f"http://127.0.0.1:{port}/api/parse", json={"text": "No."}, timeout=20
+            )
+            assert answer.status_code == 200
+        assert time.monotonic() - began < 8
+        for connection in idle:
+            connection.close()
+        server.terminate()
+        assert server.wait(30) == 0
+        assert "Too many open files" not in server.stderr.read()
+
+
+def test_memory_stays_flat(process, trained):
+    text = "\n\n".join(trained.paragraphs())
+    with httpx.Client(base_url=process.url, timeout=60) as http:
+        for _ in range(3):
+            assert http.post("/process", data={"data": LONG, "tokenizer": ""}).status_code == 200
+        before = process.memory()
+        for _ in range(10):
+            data = {"data": LONG, "tokenizer": "", "tagger": "", "parser": ""}
+            assert len(http.post("/process", data=data).content) > 1_000_000
+        for _ in range(200):
+            assert http.post("/api/parse", json={"text": text[:400]}).status_code == 200
+        assert process.memory() < before + (40 << 20)
