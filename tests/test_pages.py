@@ -52,6 +52,7 @@ YOURS = {
     "UD_French-Sequoia/fr_sequoia-ud-dev.conllu": (20, 2),
     "UD_French-Sequoia/fr_sequoia-ud-test.conllu": (20, 3),
 }
+ERRORS = ("gpuparse: error", "error: ")  # how output begins of commands that may fail
 # Lines that are not run, and why. The key is the line, or its beginning up to " ...".
 INSTALLS = "needs the network; tests/test_installed.py installs the wheel"
 CI = "a step of .ci/run, beside this test"
@@ -255,7 +256,7 @@ def test_the_page_runs_from_top_to_bottom(page, path):
         language, content = block.groups()
         if language == "sh":
             error = following is not None and following[1] == "output"
-            page.sh(content, may_fail=error and following[2].startswith("gpuparse: error"))
+            page.sh(content, may_fail=error and following[2].startswith(ERRORS))
         elif language == "python":
             page.python(content)
         elif language == "output":
