@@ -49,7 +49,7 @@ def test_long_cards_take_no_long_time(part):
 @pytest.mark.parametrize(
     "card", [b"---\nlicense: mit\n---\n", b"---\ntags: []\n---\n", b"\xff", None]
 )
-def test_a_model_has_the_licence_of_its_encoder(models, tmp_path, capsys, card):
+def test_a_model_and_its_card_have_the_licence_of_the_encoder(models, tmp_path, capsys, card):
     encoder = tmp_path / "pretrained"
     shutil.copytree(models.encoder("bert"), encoder)
     if card is not None:
@@ -67,6 +67,9 @@ def test_a_model_has_the_licence_of_its_encoder(models, tmp_path, capsys, card):
         assert "license" not in config
         assert len(warnings) == 1
         assert f"warning: encoder.model {encoder}" in warnings[0]
+    written = json.loads((tmp_path / "model" / "card.json").read_text())
+    assert (written["encoder"], written["encoder_licence"]) == ("pretrained", config.get("license"))
+    assert (written["code"], written["licence"]) == (None, None)
     code, out = models.call(tmp_path / "model", models.forms)
     assert code == 0
     assert out
