@@ -20,7 +20,7 @@ from gpuparse.server.refusals import RequestError
 from gpuparse.server.worker import Sink
 
 if TYPE_CHECKING:
-    from gpuparse import ParsedSentence
+    from gpuparse.api.results import ParsedSentence
 
 IN_MEMORY = 1 << 20  # bytes of an answer
 MAX_DRAWN = 400  # words of a sentence; drawings take the square of it
@@ -32,7 +32,7 @@ _RANGE = re.compile(
 _ROW = re.compile(r"[0-9]+(?:-[0-9]+)?\t")
 
 
-class Text:
+class StoredText:
     """Bytes that are written now and read once later."""
 
     def __init__(self) -> None:
@@ -55,14 +55,14 @@ class Text:
 class Body:
     """The body of an answer: bytes and texts, one after the other; n_words: of the input."""
 
-    def __init__(self, *parts: bytes | Text) -> None:
+    def __init__(self, *parts: bytes | StoredText) -> None:
         self._parts = parts
-        self.n_bytes = sum(p.n_bytes if isinstance(p, Text) else len(p) for p in parts)
+        self.n_bytes = sum(p.n_bytes if isinstance(p, StoredText) else len(p) for p in parts)
 
     def blocks(self) -> Iterator[bytes]:
         """The bytes, in blocks."""
         for part in self._parts:
-            if isinstance(part, Text):
+            if isinstance(part, StoredText):
                 yield from part.blocks()
             elif part:
                 yield part
@@ -82,7 +82,7 @@ class ProcessSink(Sink):
     """The answer of UDPipe's interface; `model` is the name, `output` one of OUTPUTS."""
 
     def __init__(self, model: str, output: str) -> None:
-        self._output, self._text = output, Text()
+        self._output, self._text = output, StoredText()
         head = json.dumps({"model": model, "acknowledgements": [], "result": ""}, indent=1)
         self._head = head.removesuffix('"\n}').encode()
 
@@ -137,7 +137,7 @@ class ParseSink(Sink):
 
     def __init__(self, model: str, *, has_ranges: bool) -> None:
         self._model, self._has_ranges = model, has_ranges
-        self._sentences, self._conllu, self._n = Text(), Text(), 0
+        self._sentences, self._conllu, self._n = StoredText(), StoredText(), 0
 
     def add(self, text: bytes, sentences: Sequence[ParsedSentence]) -> None:
         """Write sentences as objects and as CoNLL-U."""
@@ -251,7 +251,7 @@ class DrawSink(Sink):
     """The answer of /api/draw; form: "svg" or "tikz"."""
 
     def __init__(self, form: str) -> None:
-        self._form, self._text = form, Text()
+        self._form, self._text = form, StoredText()
 
     def add(self, text: bytes, sentences: Sequence[ParsedSentence]) -> None:
         """Draw sentences."""

@@ -23,7 +23,7 @@ from gpuparse.jobs.parse import Job
 from gpuparse.server.refusals import RequestError
 
 if TYPE_CHECKING:
-    from gpuparse import SentenceParser
+    from gpuparse.api.parsing import SentenceParser
 
 PIECE = 1 << 16  # bytes of a request that are parsed before others have their turn
 WORDS, TAGS, TREES = "words", "tags", "trees"  # how far an input is analysed

@@ -32,7 +32,7 @@ from gpuparse.server.models import WORDS, ServedModel
 from gpuparse.server.refusals import RequestError, refusal
 
 if TYPE_CHECKING:
-    from gpuparse import ParsedSentence
+    from gpuparse.api.results import ParsedSentence
 
 MOST_BYTES = 1 << 18  # of CoNLL-U in a round
 
