@@ -235,7 +235,7 @@ class Worker:
 
     def _advance(self, task: Task) -> None:
         """Read the next piece of a request; where there is none, give the answer."""
-        assert task.pieces
+        assert task.pieces is not None
         treebank = task.next_piece = next(task.pieces, None)
         if treebank is None:
             assert task.sink
@@ -302,7 +302,7 @@ class Worker:
         _call(task, lambda: task.answer.done() or task.answer.set_result(answer))
 
     def _fail(self, task: Task, error: BaseException) -> None:
-        task.pieces = None
+        task.is_done = True
         said = refusal(error, task.where)
         _call(task, lambda: task.answer.done() or task.answer.set_exception(said))
 

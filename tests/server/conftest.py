@@ -40,7 +40,7 @@ class Trained:
         source.write_bytes(content)
         given = [str(source), "-o", str(target), "--force", "--quiet", "--threads", "1"]
         assert main(["parse", str(self.model), *given, "--input", kind, *options]) == 0
-        return target.read_text(encoding="utf-8")
+        return target.read_bytes().decode()
 
     def paragraphs(self) -> list[str]:
         """Raw texts: one sentence, several, several paragraphs, none."""
