@@ -48,6 +48,7 @@ from gpuparse.parser import Parser
 from gpuparse.pipeline import NO_STAGES, Pipeline, load_stages, unpack_stages
 
 _TEXT = "text"  # the name of CoNLL-U text in messages
+_MOST_JOBS = 64
 _FIELDS = {2: "lemma", 3: "upos", 4: "xpos", 5: "feats"}  # names of columns in Python
 
 
@@ -124,6 +125,7 @@ class SentenceParser:
             model, ParseOptions(), device, backend, silent
         )
         self._warned: set[str] = set()
+        self._jobs: dict[tuple[Any, ...], Job] = {}
 
     @property
     def labels(self) -> list[str]:
@@ -504,6 +506,20 @@ class SentenceParser:
             asked: fields of ParseOptions.
         Raises: ConfigError: the model cannot do it.
         """
+        # Of short texts the checks take as long as a stage: the jobs of a few calls are kept.
+        given = ((name, type(value), value) for name, value in asked.items())
+        key = on_error, tuple(self.advice.items()), *given
+        try:
+            job = self._jobs.get(key)
+        except TypeError:  # an option that has no hash, which the checks refuse
+            return self._made_job(on_error, asked)
+        if job is None:
+            if len(self._jobs) >= _MOST_JOBS:
+                self._jobs.clear()
+            job = self._jobs[key] = self._made_job(on_error, asked)
+        return job
+
+    def _made_job(self, on_error: OnError | None, asked: dict[str, Any]) -> Job:
         options = ParseOptions(
             on_error="fail" if on_error is None else on_error,
             allow_missing=self._allow_missing, **asked,
@@ -518,7 +534,7 @@ class SentenceParser:
         for note in notes:
             if note not in self._warned:
                 self._warned.add(note)
-                warnings.warn(f"{self._name}: {note}", stacklevel=3)
+                warnings.warn(f"{self._name}: {note}", stacklevel=4)
         return Job(
             model=self._model,
             stages=self._stages,

@@ -101,7 +101,13 @@ def gpu_budget(free: int) -> int:
 
 
 def run_in_parts(work: Callable[[np.ndarray], int], batch: Encoded, how: How) -> None:
-    """Do some work on every part of a batch in threads, sentence numbers (K,)."""
+    """Do some work on every part of a batch in threads, sentence numbers (K,).
+
+    Raises: ConfigError: the batch size is no size.
+    """
+    if len(batch) == 1 and how.batch_size >= 1:  # a short text, which is one part
+        how.progress(work(np.zeros(1, np.int64)))
+        return
     cells = sentence_cells(batch.lengths, PartSize(2))
     admission = Admission(batch.lengths, how.batch_size, CPU_BUDGET, cells)
     parts = [part for part, _ in admission.run(len)]
