@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -204,19 +205,25 @@ def require_sums_of(decoder: str) -> None:
 
     Raises: ConfigError: there are none.
     """
-    with_sums = with_quantity("marginals", "native")
-    if decoder not in with_sums:
-        raise ConfigError(
-            f"decoder {decoder} has no exact sums, and so no probabilities; train"
-            f" a model with one of {', '.join(with_sums)}"
-        )
+    if not DECODERS[decoder].has("marginals", "native"):
+        raise ConfigError(lacks_quantity(decoder, "marginals"))
+
+
+def lacks_quantity(decoder: str, quantity: Literal["marginals", "k_best"]) -> str:
+    """The message that a decoder has no probabilities, or no k best trees, and what has them."""
+    what = {
+        "marginals": "has no exact sums, and so no probabilities",
+        "k_best": "finds one tree only",
+    }
+    others = " or ".join(with_quantity(quantity, "native"))
+    return (
+        f"decoder {decoder} {what[quantity]}; train a model with decoder={others}, as the config"
+        " fast does, or default with decoder=eisner_sibling"
+    )
 
 
 def _require_k_best(parser: Parser, k: int) -> None:
     if k < 1:
         raise ConfigError(f"{k} best trees: at least 1 is needed")
     if not DECODERS[parser.search_decoder].has("k_best", "native"):
-        raise ConfigError(
-            f"decoder {parser.search_decoder} finds one tree only; train a model with one of"
-            f" {', '.join(with_quantity('k_best', 'native'))}"
-        )
+        raise ConfigError(lacks_quantity(parser.search_decoder, "k_best"))

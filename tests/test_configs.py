@@ -12,7 +12,8 @@ from gpuparse.commands import train
 from gpuparse.commands.console import run
 from gpuparse.config import RunConfig, load_config
 from gpuparse.decoder_choice import AUTO, fitting_decoders
-from gpuparse.features.templates import TemplateSet, load_templates
+from gpuparse.features.templates import NO_TEMPLATES, TemplateSet, load_templates
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.model_folder import load_parser
 from gpuparse.plain_yaml import read_yaml
 
@@ -144,3 +145,24 @@ def test_the_quickstart(tmp_path, capsys, monkeypatch):
     assert float(score) > 90
     assert "►" in out.splitlines()[-1] or "►" in out.splitlines()[-2]
     assert load_parser(tmp_path / "model").decoder == "chu_liu_edmonds"
+
+
+def test_the_configs_that_the_page_names_have_probabilities() -> None:
+    """And k best trees, whatever decoder `auto` chooses, and no others but `default`, that may."""
+    page = (ROOT / "docs" / "probabilities.md").read_text(encoding="utf-8")
+    [row] = [line for line in page.splitlines() if line.startswith("| `--probabilities`, `--mbr`")]
+    named = set(re.findall(r"`([\w-]+)`", row.split("|")[3]))
+    of_order = {"first-order-projective", "first-order-non-projective"}
+    have = set()
+    for path in (ROOT / "configs").glob("*.yaml"):
+        config = load_config(path, ["data.train=train.conllu"])
+        templates = NO_TEMPLATES if config.has_encoder else load_templates(config.features)
+        is_auto = config.decoder == AUTO
+        names = fitting_decoders(templates) if is_auto else (config.decoder,)
+        if all(
+            DECODERS[each].has(quantity, "native")
+            for each in names
+            for quantity in ("marginals", "k_best")
+        ):
+            have.add(path.stem)
+    assert have == (named | of_order | {"quickstart"}) - {"default"}

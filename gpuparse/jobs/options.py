@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
+from gpuparse.confidence import lacks_quantity
 from gpuparse.data.conll import MAX_LINE, OnError
 from gpuparse.engines.admission import MAX_CELLS
 from gpuparse.errors import ConfigError, option
 from gpuparse.formats.names import RAW, WORDS_ALONE
-from gpuparse.inference.decoders import DECODERS, with_quantity
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY, TREE
 from gpuparse.jobs.resources import choose_device, is_native_on, working_device
 from gpuparse.limits import MAX_K_BEST
@@ -132,15 +133,11 @@ class ParseOptions:
         asked = {"probabilities": self.probabilities, "mbr": self.mbr}
         for each in _asked_for(asked):
             if not decoder.has("marginals", "native"):
-                raise ConfigError(
-                    f"{option(each)}: {called} has no exact sums, and so no"
-                    " probabilities; train a model with"
-                    f" decoder={' or '.join(with_quantity('marginals', 'native'))}"
-                )
+                why = lacks_quantity(model.search_decoder, "marginals")
+                raise ConfigError(f"{option(each)}: {why}")
         if self.kbest and not decoder.has("k_best", "native"):
             raise ConfigError(
-                f"{option('kbest')}: {called} finds one tree only; train a model"
-                f" with decoder={' or '.join(with_quantity('k_best', 'native'))}"
+                f"{option('kbest')}: {lacks_quantity(model.search_decoder, 'k_best')}"
             )
         if self.keep_heads and decoder.gives_graphs:
             raise ConfigError(
