@@ -322,7 +322,7 @@ def _limits(
     if stages.tokenizer:
         found.append("It reads raw text and CoNLL-U.")
     else:
-        found.append("It reads words (CoNLL-U or one word a line), not raw text: no tokeniser.")
+        found.append("It reads words (CoNLL-U), not raw text: it has no tokeniser.")
     if needs:
         found.append(f"Its input needs {', '.join(needs)}, which no stage fills.")
     if parser is None:
