@@ -1,4 +1,4 @@
-"""One sentence of raw text at a time, as a service gets them: CPU time of `parse_text`."""
+"""One sentence of raw text at a time, as a service gets them: CPU time of calls and tokens."""
 
 import argparse
 import time
@@ -24,6 +24,8 @@ def run(options: argparse.Namespace) -> Report:
     of_words = [[word for sentence in parsed for word in sentence.words]]
     contestants: dict[str, Callable[[], object]] = {
         "parse_text": lambda: parser.parse_text(options.text),
+        "parse_text, and its tokens": lambda: _read_tokens(parser.parse_text(options.text)),
+        "parse_text, to_dicts": lambda: parser.parse_text(options.text).to_dicts(),
         "parse, of its words": lambda: parser.parse(of_words),
     }
     seconds = median_times(contestants, options, least=0.05, clock=time.process_time)
@@ -32,3 +34,12 @@ def run(options: argparse.Namespace) -> Report:
         ["call", "ms"],
         [[name, 1e3 * each] for name, each in seconds.items()],
     )
+
+
+def _read_tokens(parsed: gpuparse.Parsed) -> list[tuple[object, ...]]:
+    """What programs mostly read of tokens."""
+    return [
+        (token.form, token.lemma, token.upos, token.feats, token.head, token.deprel, token.start)
+        for sentence in parsed
+        for token in sentence
+    ]

@@ -17,6 +17,7 @@ from gpuparse.cached import cached_property
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.draw import draw_tree
 from gpuparse.data.svg import svg_graph
+from gpuparse.data.tag_columns import unrewritten
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError, plural
@@ -105,7 +106,7 @@ class Parsed(Sequence["ParsedSentence"]):
     @cached_property
     def _surfaces(self) -> Surfaces:
         """How the words are written in the text."""
-        return Surfaces.of(self._treebank, is_text=self._is_text)
+        return Surfaces.of(unrewritten(self._treebank), is_text=self._is_text)
 
     def __len__(self) -> int:
         """Number of sentences."""
@@ -453,7 +454,8 @@ class ParsedSentence(Sequence[Token]):
     @property
     def sent_id(self) -> str:
         """The comment `# sent_id` of CoNLL-U, or ""."""
-        return "" if self._row < 0 else self._parsed._treebank.sent_id(self._row)
+        row = self._row
+        return "" if row < 0 else unrewritten(self._parsed._treebank).sent_id(row)
 
     def to_conllu(self) -> str:
         """The sentence as CoNLL-U, with its comments and a blank line at the end."""

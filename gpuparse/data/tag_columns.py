@@ -90,6 +90,15 @@ class RewrittenTreebank(Treebank):
 _OF_BYTES = ("data", "columns", "spans", "dropped")
 
 
+def unrewritten(treebank: Treebank) -> Treebank:
+    """The treebank as its bytes are now, for those that read other columns, or comments, alone.
+
+    It saves writing the bytes of `with_columns`.
+    """
+    waiting: tuple[Treebank, list[int]] | None = treebank.__dict__.get("unwritten")
+    return treebank if waiting is None else unrewritten(waiting[0])
+
+
 def with_columns(treebank: Treebank, columns: Mapping[int, Column]) -> Treebank:
     """The treebank with other texts in successive columns; all other bytes are kept.
 
