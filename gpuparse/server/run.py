@@ -20,9 +20,10 @@ from gpuparse.server.app import Service, make_app
 
 HEADER_SECONDS = 10.0  # from the first moment of a connection, or byte of a request, to its headers
 KEEP_ALIVE_SECONDS = 15  # between two requests
-RESERVED = 64  # descriptors that are no connections
+RESERVED = 128  # descriptors that are no connections, or new ones before old ones are closed
 MAX_CONNECTIONS = 4000
-BACKLOG = 1024
+BACKLOG = 1024  # connections that wait in the system
+AT_ONCE = 32  # connections that are accepted before the oldest are closed
 
 
 class Protocol(H11Protocol):
@@ -102,6 +103,12 @@ class _Server(uvicorn.Server):
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin, with a longer queue in the system than asyncio accepts at once."""
+        await super().startup(sockets)
+        for each in sockets or []:
+            each.listen(BACKLOG)
+
     def _end(self, number: int, frame: Any) -> None:
         self._stop()
         self.should_exit = True
@@ -163,7 +170,7 @@ def serve(service: Service, listening: socket.socket, tell: Callable[[str], None
 
     config = uvicorn.Config(
         make_app(service), http=Limited, ws="none", lifespan="on", log_level="error",
-        access_log=False, server_header=False, timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        access_log=False, server_header=False, backlog=AT_ONCE, timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=int(service.limits.seconds) + 5, log_config=None,
     )  # fmt: skip
 
