@@ -462,8 +462,9 @@ def test_markup_in_columns_is_inert(page: Page) -> None:
 def test_the_page_is_as_wide_as_the_window_and_can_be_read(
     page: Page, width: int, dark: bool
 ) -> None:
-    page.open_parsed(f"{CATS} {LONG}", k=3, p=1, heads="1.5.2", width=width, dark=dark)
-    page.word(7).click()
+    text, more = f"{CATS}\n{LONG}", {"width": width, "dark": dark}
+    page.open_parsed(text, input="words", k=3, p=1, heads="1.5.2", **more)
+    page.word(2).click()
     page.wait(lambda: page.all(".panel"))
     assert not page.is_wider_than_window()
     box = page.all(".sentence")[1].find_element(By.CSS_SELECTOR, ".wide")
