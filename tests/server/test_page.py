@@ -22,12 +22,12 @@ DRIVER = shutil.which("chromedriver")
 if CHROMIUM is None or DRIVER is None:
     pytest.skip("chromium or chromedriver is not installed", allow_module_level=True)
 
-from selenium.webdriver import ActionChains, Chrome, ChromeOptions
-from selenium.webdriver.chrome.service import Service
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.ui import WebDriverWait
+from selenium.webdriver import ActionChains, Chrome, ChromeOptions  # noqa: E402 (may be missing)
+from selenium.webdriver.chrome.service import Service  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.remote.webelement import WebElement  # noqa: E402
+from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
 
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
@@ -368,7 +368,7 @@ def test_a_head_that_makes_a_cycle_is_taken_back(page: Page) -> None:
     before = page.notes()
     drag(page, 4, page.word(5))
     page.wait(lambda: page.one("#error").is_displayed())
-    assert "cycle" in page.one("#error").text
+    assert "cycle" in page.one("#error-text").text
     assert page.notes() == before
     assert [each.text for each in page.all(".pins li")] == ["cats (5): head see (4) Remove"]
     assert "1.4.5" not in page.driver.current_url
@@ -394,6 +394,9 @@ def test_a_link_brings_the_state_back(page: Page) -> None:
     assert page.word(2).text == "wants\nVBZ"
     assert len(page.all(".pins li")) == 2
     assert page.driver.current_url == link
+    page.run("location.hash = 'model=english&text=Cats sleep.'")  # as pasted over the old one
+    page.wait_for_status("1 sentence, 3 words")
+    assert not page.all(".pins")
 
 
 @pytest.mark.parametrize("fragment", [
@@ -406,7 +409,7 @@ def test_a_link_brings_the_state_back(page: Page) -> None:
 ])  # fmt: skip
 def test_a_malformed_link_is_ignored_with_a_message(page: Page, fragment: str) -> None:
     page.open(fragment)
-    assert page.one("#error").text.startswith("The link was not used: ")
+    assert page.one("#error-text").text.startswith("The link was not used: ")
     assert not page.all("svg.tree")
     page.one("#parse").click()  # the page works without it
     page.wait(lambda: page.all("svg.tree"))
@@ -417,7 +420,7 @@ def test_a_link_to_words_that_are_not_there_is_an_error_of_the_service(page: Pag
     page.expects_errors = True
     page.open(urlencode({"text": CATS, "model": "english", "heads": "1.2.77"}))
     page.wait(lambda: page.one("#error").is_displayed())
-    assert "77" in page.one("#error").text
+    assert "77" in page.one("#error-text").text
 
 
 def test_a_text_that_is_too_long_for_a_link_has_none(page: Page) -> None:
@@ -428,7 +431,7 @@ def test_a_text_that_is_too_long_for_a_link_has_none(page: Page) -> None:
     assert "#" not in page.driver.current_url
     page.button("Copy link").click()
     page.wait(lambda: page.one("#error").is_displayed())
-    assert "too long for a link" in page.one("#error").text
+    assert "too long for a link" in page.one("#error-text").text
 
 
 EVIL = '<img/src=x onerror=alert(1)> <script>alert(1)</script> "><svg/onload=alert(1)> \u202eabc'
@@ -462,8 +465,9 @@ def test_markup_in_columns_is_inert(page: Page) -> None:
 def test_the_page_is_as_wide_as_the_window_and_can_be_read(
     page: Page, width: int, dark: bool
 ) -> None:
-    page.open_parsed(f"{CATS} {LONG}", k=3, p=1, heads="1.5.2", width=width, dark=dark)
-    page.word(7).click()
+    text, more = f"{CATS}\n{LONG}", {"width": width, "dark": dark}
+    page.open_parsed(text, input="words", k=3, p=1, heads="1.5.2", **more)
+    page.word(2).click()
     page.wait(lambda: page.all(".panel"))
     assert not page.is_wider_than_window()
     box = page.all(".sentence")[1].find_element(By.CSS_SELECTOR, ".wide")
@@ -523,6 +527,16 @@ def test_many_sentences_are_drawn_in_steps(page: Page) -> None:
     assert not page.one("#more").is_displayed()
 
 
+def test_a_sentence_that_is_too_long_is_not_drawn(page: Page) -> None:
+    page.open()
+    page.one("#input").send_keys("words")
+    page.run("document.getElementById('text').value = arguments[0]", f"{LONG} " * 7 + "\na cat")
+    page.one("#parse").click()
+    page.wait_for_status("2 sentences")
+    assert "at most 400 are drawn" in page.all(".sentence")[0].text
+    assert len(page.all("svg.tree")) == 1
+
+
 def test_the_latest_request_wins(page: Page) -> None:
     page.open()
     page.run("""
@@ -556,10 +570,10 @@ def test_what_the_service_says_is_shown(page: Page) -> None:
             return new Response(arguments[0], {status: 413});
         }""".replace("arguments[0]", json.dumps(body)))  # fmt: skip
         page.one("#parse").click()
-        page.wait(lambda shown=shown: page.one("#error").text == shown)
+        page.wait(lambda shown=shown: page.one("#error-text").text == shown)
     page.one("#text").clear()
     page.one("#parse").click()
-    assert page.one("#error").text == "There is no text to parse. Write some above."
+    assert page.one("#error-text").text == "There is no text to parse. Write some above."
 
 
 def test_fragments_may_be_escaped_in_any_way(page: Page) -> None:

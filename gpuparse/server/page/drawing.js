@@ -6,7 +6,7 @@ import { BEND, FONT, PIN, SMALL, layOut } from "./layout.js";
 
 const NS = "http://www.w3.org/2000/svg";
 const DRAG = 5; // pixels after which a press is a drag
-const ROOT_ZONE = 22; // pixels at the top of a drawing where a drag means the root
+const ROOT_ZONE = 26; // pixels at the top of a drawing where a drag means the root
 let ids = 0;
 
 /** An element of SVG with attributes and a text. */
@@ -44,8 +44,8 @@ export function drawing({ words, rows, spans, arcs, title, can, on }) {
   const preview = shape("path", { class: "preview", d: "" });
   const rootZone = shape("g", { class: "root-zone" });
   rootZone.append(
-    shape("rect", { x: 1, y: 1, width: width - 2, height: ROOT_ZONE - 4, rx: 4 }),
-    shape("text", { x: width / 2, y: 14, "font-size": SMALL }, "root"));
+    shape("rect", { x: 1, y: 1, width: width - 2, height: ROOT_ZONE - 2, rx: 4 }),
+    shape("text", { x: width / 2, y: 16, "font-size": SMALL }, "root"));
   svg.append(...lines, ...layout.spans.flatMap(spanShapes), ...holders, rootZone, preview);
 
   function wordShape(place, w) {

@@ -32,7 +32,7 @@ const say = text => { get("status").textContent = text; };
 
 function complain(text) {
   get("error").hidden = !text;
-  get("error").textContent = text;
+  get("error-text").textContent = text;
 }
 
 const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
@@ -499,6 +499,7 @@ function listen() {
     showLink();
     render(drawn);
   });
+  get("error-close").addEventListener("click", () => complain(""));
   get("more").addEventListener("click", () => render(drawn + STEP));
   get("copy-conllu").addEventListener("click", () => copy(shown.answer.conllu, "The CoNLL-U"));
   get("copy-link").addEventListener("click", () => copy(linkOf(shown.request), "The link"));
