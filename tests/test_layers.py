@@ -45,6 +45,7 @@ LEVELS = {
     "learning": 7,
     "jobs": 8,
     "lab": 9,
+    "server": 9,  # `serve` of commands starts it; it imports gpuparse as its users do
     "commands": 10,
     "api": 10,
     "__main__": 11,

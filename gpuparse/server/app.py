@@ -20,12 +20,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import GpuparseError, one_line
 from gpuparse.formats.names import CONLLU
 from gpuparse.formats.names import TEXT as RAW_TEXT
 from gpuparse.formats.objects import as_conllu, read_sentences
-from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job
 from gpuparse.server.answers import Body, DrawSink, ParseSink, as_json, one_sentence, with_heads
@@ -237,9 +237,7 @@ def make_app(service: Service, *, page: Path = PAGE) -> ASGIApp:
         except GpuparseError as error:
             found = refusal(error)
             status = 400 if found.status in (404, 415, 422) else found.status
-            return PlainTextResponse(
-                found.message, status, headers=_error_headers(found.status)
-            )
+            return PlainTextResponse(found.message, status, headers=_error_headers(found.status))
 
     routes += [
         Route("/api/models", models), Route("/api/openapi.json", openapi), Route("/health", health),
@@ -397,9 +395,7 @@ def _model(service: Service, fields: Fields) -> ServedModel:
     return service.model(fields.text("model").decode() if "model" in fields else None)
 
 
-def _asked(
-    service: Service, fields: Fields
-) -> tuple[ServedModel, _Input, ParseOptions]:
+def _asked(service: Service, fields: Fields) -> tuple[ServedModel, _Input, ParseOptions]:
     """What a request asks to be parsed, and how."""
     model = _model(service, fields)
     heads = _heads(fields)

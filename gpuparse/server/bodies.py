@@ -78,9 +78,7 @@ def read_json(body: bytes) -> dict[str, Any]:
     Raises: RequestError: it is no object in UTF-8, has a key twice, or numbers that JSON has not.
     """
     try:
-        found = json.loads(
-            body.decode(), object_pairs_hook=_once, parse_constant=_no_number
-        )
+        found = json.loads(body.decode(), object_pairs_hook=_once, parse_constant=_no_number)
     except UnicodeDecodeError as error:
         raise RequestError(400, f"byte {error.start} of the body is not UTF-8") from None
     except RecursionError:
