@@ -75,9 +75,7 @@ def _on_first_core() -> None:
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
-def _of_command(
-    options: argparse.Namespace, texts: list[str], folder: Path
-) -> tuple[int, float]:
+def _of_command(options: argparse.Namespace, texts: list[str], folder: Path) -> tuple[int, float]:
     """Words of all texts, and the seconds that the command takes for them."""
     source, tiny, target = folder / "in.txt", folder / "tiny.txt", folder / "out.conllu"
     source.write_text("\n\n".join(texts))

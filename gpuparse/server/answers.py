@@ -26,9 +26,7 @@ IN_MEMORY = 1 << 20  # bytes of an answer
 MAX_DRAWN = 400  # words of a sentence; drawings take the square of it
 CONLLU, VERTICAL, HORIZONTAL, PLAIN = OUTPUTS = "conllu", "vertical", "horizontal", "plaintext"
 _BLOCK = 1 << 16
-_RANGE = re.compile(
-    rb"^([0-9][^\n]*[\t|])TokenRange=[0-9]+:[0-9]+(\|[^\t\n]*)?$", re.MULTILINE
-)
+_RANGE = re.compile(rb"^([0-9][^\n]*[\t|])TokenRange=[0-9]+:[0-9]+(\|[^\t\n]*)?$", re.MULTILINE)
 _ROW = re.compile(r"[0-9]+(?:-[0-9]+)?\t")
 
 
@@ -162,7 +160,6 @@ class ParseSink(Sink):
 def without_ranges(text: bytes) -> bytes:
     """CoNLL-U of text without TokenRange in MISC, as it is written unless ranges are asked for."""
 
-
     def without(row: re.Match[bytes]) -> bytes:
         if row[2]:
             return row[1] + row[2][1:]
@@ -177,7 +174,9 @@ def sentence_dict(sentence: ParsedSentence, number: int) -> dict[str, Any]:
     Args: number: of the sentence in the answer, which is its name if it has none.
     """
     block = sentence.to_conllu().partition("\n\n")[0].replace("\r", "")
-    tokens, multiword, own = [], [], sentence.probabilities
+    tokens: list[dict[str, Any]] = []
+    multiword: list[dict[str, Any]] = []
+    own = sentence.probabilities
     of_labels, of_tags = sentence.deprel_probabilities, sentence.tag_probabilities
     inside = 0  # the last word of a multiword token that was passed
     for line in block.split("\n"):

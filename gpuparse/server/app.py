@@ -20,12 +20,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import GpuparseError, one_line
 from gpuparse.formats.names import CONLLU
 from gpuparse.formats.names import TEXT as RAW_TEXT
 from gpuparse.formats.objects import as_conllu, read_sentences
-from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job
 from gpuparse.server.answers import Body, DrawSink, ParseSink, as_json, one_sentence, with_heads

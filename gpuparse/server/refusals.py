@@ -38,7 +38,7 @@ class RequestError(GpuparseError):
 
 
 def refusal(error: BaseException, where: str | None = None) -> RequestError:
-    """What an error of parsing is to a client; one that is not on purpose says nothing of itself."""
+    """What an error of parsing is to a client; of an unexpected one nothing is said."""
     if isinstance(error, RequestError):
         return error
     if isinstance(error, (DataError, NoTreeError)):

@@ -15,7 +15,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -182,7 +182,8 @@ class Worker:
         first = self._waiting.popleft()
         if first.call is not None:
             return [first]
-        recipe, found, others = first.recipe, [first], []
+        recipe, found = first.recipe, [first]
+        others: list[Task] = []
         while self._waiting and len(found) < 256:
             task = self._waiting.popleft()
             (found if task.call is None and task.recipe == recipe else others).append(task)
@@ -299,20 +300,23 @@ class Worker:
 
     def _give(self, task: Task, answer: Any) -> None:
         task.is_done = True
-        _call(task, lambda: task.answer.done() or task.answer.set_result(answer))
+        _call(task, task.answer.set_result, answer)
 
     def _fail(self, task: Task, error: BaseException) -> None:
         task.is_done = True
         said = refusal(error, task.where)
-        _call(task, lambda: task.answer.done() or task.answer.set_exception(said))
+        _call(task, task.answer.set_exception, said)
 
 
-def _call(task: Task, what: Callable[[], object]) -> None:
-    """Do something where the client waits; a loop that has ended has no clients."""
-    try:
-        task.loop.call_soon_threadsafe(what)
-    except RuntimeError:
-        return
+def _call(task: Task, give: Callable[[Any], None], what: Any) -> None:
+    """Give something where the client waits, if it still does."""
+
+    def given() -> None:
+        if not task.answer.done():
+            give(what)
+
+    with suppress(RuntimeError):  # a loop that has ended has no clients
+        task.loop.call_soon_threadsafe(given)
 
 
 def _log_place(error: BaseException) -> None:

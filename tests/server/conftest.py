@@ -49,7 +49,14 @@ class Trained:
             for line in self.conllu.decode().splitlines() if line.startswith("# text = ")
         ]  # fmt: skip
         several = [" ".join(lines[i : i + 4]) for i in range(0, 40, 4)]
-        return [*lines[:12], *several, "\n\n".join(several[:3]), "", " \n\n ", "Don't go, Ærøskøbing!"]
+        return [
+            *lines[:12],
+            *several,
+            "\n\n".join(several[:3]),
+            "",
+            " \n\n ",
+            "Don't go, Ærøskøbing!",
+        ]
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,10 @@ import json
 import pytest
 
 FIELDS = ("model", "text", "conllu", "sentences", "probabilities", "mbr", "kbest", "keep", "heads")
-VALUES = [1, -1, 1.5, 10**30, "x", "", [], {}, [[]], [1], [[1]], [{}], [[{}]], [["a", {}]], [[{"form": 1}]],
-          True, "\ud800", [["\ud800"]], [["a\tb"]], [["a\nb"]], [[{"form": "a", "head": "x"}]],
-          [[{"form": "a", "unknown": "x"}]], [{"sentence": 1, "word": 1, "head": True}]]  # fmt: skip
+VALUES = [1, -1, 1.5, 10**30, "x", "", [], {}, [[]], [1], [[1]], [{}], [[{}]], [["a", {}]],
+          [[{"form": 1}]], True, "\ud800", [["\ud800"]], [["a\tb"]], [["a\nb"]], [[{"form": "a", "head": "x"}]],
+          [[{"form": "a", "unknown": "x"}]],
+          [{"sentence": 1, "word": 1, "head": True}]]  # fmt: skip
 
 
 def post(client, body: bytes, path: str = "/api/parse", **headers):
@@ -51,7 +52,9 @@ def test_a_field_of_a_wrong_type_is_named(field, client):
     assert n_refused >= 12
 
 
-@pytest.mark.parametrize("name", ["../quick", "/etc/passwd", "quick/../first", "", "first\0", "FIRST"])
+@pytest.mark.parametrize(
+    "name", ["../quick", "/etc/passwd", "quick/../first", "", "first\0", "FIRST"]
+)
 def test_a_model_is_a_loaded_name(name, client):
     answer = post(client, json.dumps({"model": name, "text": "a"}).encode())
     assert answer.status_code == 404

@@ -76,7 +76,9 @@ def test_tokens_are_those_of_the_text(client, trained):
         assert [token["form"] for token in sentence["tokens"]] == row.forms
         assert len(sentence["trees"]) in (1, 2)
         assert sentence["trees"][0]["heads"] == [token["head"] for token in sentence["tokens"]]
-        inner = {i for each in sentence["multiword"] for i in range(each["first"], each["last"] + 1)}
+        inner = {
+            i for each in sentence["multiword"] for i in range(each["first"], each["last"] + 1)
+        }
         n_inner += len(inner)
         for token in sentence["tokens"]:
             if token["id"] in inner:
@@ -107,7 +109,8 @@ def test_given_heads_are_kept(client, trained):
         [sentence] = parsed(client, **words, heads=heads)["sentences"]
         assert sentence["tokens"][1]["head"] == head
         assert all(token["deprel"] for token in sentence["tokens"])
-    rows = "1\tThe\t_\t_\t_\t_\t_\t_\t_\t_\n2\tdogs\t_\t_\t_\t_\t{}\t_\t_\t_\n3\tsleep\t_\t_\t_\t_\t_\t_\t_\t_\n\n"
+    columns = ("1 The _ _ _ _ _ _ _ _", "2 dogs _ _ _ _ {} _ _ _", "3 sleep _ _ _ _ _ _ _ _")
+    rows = "\n".join(columns).replace(" ", "\t") + "\n\n"
     wanted = trained.command(rows.format(head).encode(), "conllu", "--keep-heads")
     assert parsed(client, conllu=rows.format("_"), heads=heads)["conllu"] == wanted
     # other heads of the input are not kept

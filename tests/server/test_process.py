@@ -16,20 +16,18 @@ from gpuparse.errors import ConfigError, ModelError
 from gpuparse.server import run
 from tests.server.conftest import ROOT, Process
 
-LONG = "The dogs sleep. " * 20_000
+LONG = "The dogs sleep. " * 10_000
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_lets_it_finish_and_exit_with_0(number, trained):
     server = Process(trained)
     with ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(
-            httpx.post, f"{server.url}/api/parse", json={"text": LONG}, timeout=60
-        )
+        answer = pool.submit(httpx.post, f"{server.url}/api/parse", json={"text": LONG}, timeout=60)
         time.sleep(0.5)
         server.process.send_signal(number)
         assert answer.result().status_code == 200
-        assert answer.result().json()["conllu"].count("\n\n") >= 20_000
+        assert answer.result().json()["conllu"].count("\n\n") >= 10_000
     assert server.process.wait(30) == 0
     assert "Traceback" not in server.said()
 
@@ -165,11 +163,11 @@ def test_too_many_connections_take_the_place_of_idle_ones(trained):
 def test_memory_stays_flat(process, trained):
     text = "\n\n".join(trained.paragraphs())
     with httpx.Client(base_url=process.url, timeout=60) as http:
-        for _ in range(3):
+        for _ in range(2):
             assert http.post("/process", data={"data": LONG, "tokenizer": ""}).status_code == 200
         before = process.memory()
-        for _ in range(10):
-            data = {"data": LONG, "tokenizer": "", "tagger": "", "parser": ""}
+        for _ in range(4):
+            data = {"data": LONG[: 1 << 17], "tokenizer": "", "tagger": "", "parser": ""}
             assert len(http.post("/process", data=data).content) > 1_000_000
         for _ in range(200):
             assert http.post("/api/parse", json={"text": text[:400]}).status_code == 200

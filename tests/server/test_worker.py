@@ -149,9 +149,7 @@ def test_who_has_left_is_not_parsed_for(process):
 
     long = "The dogs sleep. " * 12_000
     with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(
-            httpx.post, f"{process.url}/api/parse", json={"text": long}, timeout=60
-        )
+        first = pool.submit(httpx.post, f"{process.url}/api/parse", json={"text": long}, timeout=60)
         time.sleep(0.1)
         n_before = process.said().count(" 499 ")
         for _ in range(5):
