@@ -270,4 +270,5 @@ def test_the_guide_runs_commands_that_exist():
     assert {"train", "parse", "evaluate"} <= {words[0] for words in used} <= set(COMMANDS)
     for command, *words in used:
         if command == "train":
-            load_config(ROOT / words[0], [word for word in words[1:] if "=" in word])
+            config = str(ROOT / words[0]) if "/" in words[0] else words[0]
+            load_config(config, [word for word in words[1:] if "=" in word])
