@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
-from typing import TYPE_CHECKING
 
 import gpuparse
 from gpuparse.data.conll import stream_treebanks, treebank_from_bytes
@@ -20,9 +19,6 @@ from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job
 from gpuparse.server.refusals import RequestError
 
-if TYPE_CHECKING:
-    from gpuparse import SentenceParser
-
 PIECE = 1 << 16  # bytes of a request that are parsed before others have their turn
 WORDS, TAGS, TREES = "words", "tags", "trees"  # how far an input is analysed
 
@@ -35,7 +31,7 @@ class ServedModel:
     """
 
     name: str
-    parser: SentenceParser
+    parser: gpuparse.SentenceParser
     base: Job
 
     @property
