@@ -11,16 +11,14 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from tempfile import SpooledTemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import gpuparse
 from gpuparse.data.arc_layout import Arc, lay_out
 from gpuparse.data.svg import svg_graph
 from gpuparse.data.tikz import tikz_of_layout
 from gpuparse.server.refusals import RequestError
 from gpuparse.server.worker import Sink
-
-if TYPE_CHECKING:
-    from gpuparse.api.results import ParsedSentence
 
 IN_MEMORY = 1 << 20  # bytes of an answer
 MAX_DRAWN = 400  # words of a sentence; drawings take the square of it
@@ -30,7 +28,7 @@ _RANGE = re.compile(rb"^([0-9][^\n]*[\t|])TokenRange=[0-9]+:[0-9]+(\|[^\t\n]*)?$
 _ROW = re.compile(r"[0-9]+(?:-[0-9]+)?\t")
 
 
-class StoredText:
+class Spooled:
     """Bytes that are written now and read once later."""
 
     def __init__(self) -> None:
@@ -53,14 +51,14 @@ class StoredText:
 class Body:
     """The body of an answer: bytes and texts, one after the other; n_words: of the input."""
 
-    def __init__(self, *parts: bytes | StoredText) -> None:
+    def __init__(self, *parts: bytes | Spooled) -> None:
         self._parts = parts
-        self.n_bytes = sum(p.n_bytes if isinstance(p, StoredText) else len(p) for p in parts)
+        self.n_bytes = sum(p.n_bytes if isinstance(p, Spooled) else len(p) for p in parts)
 
     def blocks(self) -> Iterator[bytes]:
         """The bytes, in blocks."""
         for part in self._parts:
-            if isinstance(part, StoredText):
+            if isinstance(part, Spooled):
                 yield from part.blocks()
             elif part:
                 yield part
@@ -80,11 +78,11 @@ class ProcessSink(Sink):
     """The answer of UDPipe's interface; `model` is the name, `output` one of OUTPUTS."""
 
     def __init__(self, model: str, output: str) -> None:
-        self._output, self._text = output, StoredText()
+        self._output, self._text = output, Spooled()
         head = json.dumps({"model": model, "acknowledgements": [], "result": ""}, indent=1)
         self._head = head.removesuffix('"\n}').encode()
 
-    def add(self, text: bytes, sentences: Sequence[ParsedSentence]) -> None:
+    def add(self, text: bytes, sentences: Sequence[gpuparse.ParsedSentence]) -> None:
         """Write sentences in the format that was asked for."""
         found = text.decode()
         if self._output != CONLLU:
@@ -135,9 +133,9 @@ class ParseSink(Sink):
 
     def __init__(self, model: str, *, has_ranges: bool) -> None:
         self._model, self._has_ranges = model, has_ranges
-        self._sentences, self._conllu, self._n = StoredText(), StoredText(), 0
+        self._sentences, self._conllu, self._n = Spooled(), Spooled(), 0
 
-    def add(self, text: bytes, sentences: Sequence[ParsedSentence]) -> None:
+    def add(self, text: bytes, sentences: Sequence[gpuparse.ParsedSentence]) -> None:
         """Write sentences as objects and as CoNLL-U."""
         found = []
         for sentence in sentences:
@@ -168,7 +166,7 @@ def without_ranges(text: bytes) -> bytes:
     return _RANGE.sub(without, text)
 
 
-def sentence_dict(sentence: ParsedSentence, number: int) -> dict[str, Any]:
+def sentence_dict(sentence: gpuparse.ParsedSentence, number: int) -> dict[str, Any]:
     """A sentence as plain data for JSON.
 
     Args: number: of the sentence in the answer, which is its name if it has none.
@@ -250,9 +248,9 @@ class DrawSink(Sink):
     """The answer of /api/draw; form: "svg" or "tikz"."""
 
     def __init__(self, form: str) -> None:
-        self._form, self._text = form, StoredText()
+        self._form, self._text = form, Spooled()
 
-    def add(self, text: bytes, sentences: Sequence[ParsedSentence]) -> None:
+    def add(self, text: bytes, sentences: Sequence[gpuparse.ParsedSentence]) -> None:
         """Draw sentences."""
         for sentence in filter(len, sentences):
             if len(sentence) > MAX_DRAWN:
@@ -268,7 +266,7 @@ class DrawSink(Sink):
         return Body(b'{"drawings":[', self._text, b"]}\n")
 
 
-def _drawn(sentence: ParsedSentence, form: str) -> str:
+def _drawn(sentence: gpuparse.ParsedSentence, form: str) -> str:
     graph, labels = sentence.deps, sentence.deprels or [""] * len(sentence)
     if graph is not None:
         arcs = [Arc(h, m, name) for m, heads in enumerate(graph, 1) for h, name in heads]

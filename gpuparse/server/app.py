@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).parent / "page"
 MAX_K_BEST = 100  # trees of a sentence in an answer
 MAX_EXPLAINED = 400  # words of a sentence
+PLAIN = ParseOptions()
 IDLE_SECONDS = 10.0  # between two pieces of a body
 HELD = 8  # bodies of the greatest size that are held at once
 _TYPES = {
@@ -114,7 +115,7 @@ class Service:
         )  # fmt: skip
 
     async def answer(
-        self, request: Request, model: ServedModel, options: ParseOptions = ParseOptions(),
+        self, request: Request, model: ServedModel, options: ParseOptions = PLAIN,
         depth: str = TREES, *, treebanks: Callable[[Job], Iterator[Treebank]] | None = None,
         sink: Sink | None = None, call: Callable[[], Body] | None = None, where: str | None = None,
     ) -> Body:  # fmt: skip

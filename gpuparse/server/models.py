@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gpuparse
 from gpuparse.data.conll import stream_treebanks, treebank_from_bytes
@@ -22,9 +22,6 @@ from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job
 from gpuparse.server.refusals import RequestError
 
-if TYPE_CHECKING:
-    from gpuparse.api.parsing import SentenceParser
-
 PIECE = 1 << 16  # bytes of a request that are parsed before others have their turn
 WORDS, TAGS, TREES = "words", "tags", "trees"  # how far an input is analysed
 
@@ -38,7 +35,7 @@ class ServedModel:
     """
 
     name: str
-    parser: SentenceParser
+    parser: gpuparse.SentenceParser
     base: Job
     card: dict[str, Any] | None = None
 

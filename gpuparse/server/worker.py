@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,9 +30,6 @@ from gpuparse.jobs.parse import Job, missing_columns
 from gpuparse.jobs.predictions import Result
 from gpuparse.server.models import WORDS, ServedModel
 from gpuparse.server.refusals import RequestError, refusal
-
-if TYPE_CHECKING:
-    from gpuparse.api.results import ParsedSentence
 
 MOST_BYTES = 1 << 18  # of CoNLL-U in a round
 
@@ -49,7 +46,7 @@ class Sink(ABC):
     """What makes the answer to a request; the thread that parses calls it."""
 
     @abstractmethod
-    def add(self, text: bytes, sentences: Sequence[ParsedSentence]) -> None:
+    def add(self, text: bytes, sentences: Sequence[gpuparse.ParsedSentence]) -> None:
         """Take the next sentences: as CoNLL-U, and as objects unless no parser was asked for."""
 
     @abstractmethod
@@ -80,7 +77,7 @@ class Task:
     pieces: Iterator[Treebank] | None = field(default=None, init=False)
     next_piece: Treebank | None = field(default=None, init=False)
 
-    def add(self, text: bytes, sentences: Sequence[ParsedSentence]) -> None:
+    def add(self, text: bytes, sentences: Sequence[gpuparse.ParsedSentence]) -> None:
         """Take the next sentences."""
         assert self.sink
         self.sink.add(text, sentences)
@@ -292,7 +289,7 @@ class Worker:
 
     def _parse_alone(
         self, task: Task, treebank: Treebank, job: Job
-    ) -> tuple[bytes, Sequence[ParsedSentence]]:
+    ) -> tuple[bytes, Sequence[gpuparse.ParsedSentence]]:
         """The piece of one request, as the command parses it."""
         [(piece, result)] = job.results(_WholeTreebank(treebank), is_checked=task.is_checked)
         parsed = gpuparse.Parsed(result, piece.counts)

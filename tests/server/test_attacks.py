@@ -6,7 +6,8 @@ import pytest
 
 FIELDS = ("model", "text", "conllu", "sentences", "probabilities", "mbr", "kbest", "keep", "heads")
 VALUES = [1, -1, 1.5, 10**30, "x", "", [], {}, [[]], [1], [[1]], [{}], [[{}]], [["a", {}]],
-          [[{"form": 1}]], True, "\ud800", [["\ud800"]], [["a\tb"]], [["a\nb"]], [[{"form": "a", "head": "x"}]],
+          [[{"form": 1}]], True, "\ud800", [["\ud800"]], [["a\tb"]], [["a\nb"]],
+          [[{"form": "a", "head": "x"}]],
           [[{"form": "a", "unknown": "x"}]],
           [{"sentence": 1, "word": 1, "head": True}]]  # fmt: skip
 
