@@ -69,6 +69,7 @@ function showModel() {
   if (model.language) parts.push(`language ${model.language}`);
   if (model.description) parts.push(model.description);
   parts.push(model.stages.join(", "), `decoder ${model.decoder}`);
+  if (model.graphs) parts.push("of each word one head is drawn here, in SVG and LaTeX all");
   get("about-model").textContent = `${parts.join(" · ")}.`;
   const raw = field.input.querySelector("[value=text]");
   raw.disabled = !model.can.text;
@@ -186,8 +187,10 @@ function button(text, onclick) {
   return element("button", { type: "button", onclick }, text);
 }
 
-const nameOf = (sentence, head) => (head ? `${sentence.tokens[head - 1]?.form} (${head})`
-  : "the root (0)");
+function nameOf(sentence, head) {
+  if (head < 0) return "none"; // graphs may have words without a head
+  return head ? `${sentence.tokens[head - 1]?.form} (${head})` : "the root (0)";
+}
 
 function pinsElement(sentence, number, fixed) {
   const list = element("ul", { className: "pins" });
@@ -232,7 +235,7 @@ function treeElement(sentence, number, k, fixed) {
   if (tree.probability != null) caption.push(`probability ${rounded(tree.probability)}`);
   if (k) caption.push(different ? `${plural(different, "arc")} not as in tree 1` : "as tree 1");
   const svg = drawing({
-    words, spans: sentence.multiword, arcs,
+    words, spans: sentence.multiword, arcs: arcs.filter(arc => arc.head >= 0),
     rows: rows.map(row => tokens.map(token => token[row] ?? "")),
     title: `Tree ${k + 1} of sentence ${number}`,
     can: { explain: can.explain, fix: can.keep_heads },
