@@ -5,7 +5,7 @@ import { runsFromRight } from "./layout.js";
 import { bodyOf, call, sourceOf } from "./service.js";
 import { MOST_TREES, fromFragment, toFragment } from "./state.js";
 
-const STEP = 20; // sentences that are drawn at once
+const STEP = 20; // trees that are drawn at once: browsers take long for many texts of SVG
 const MOST_DRAWN = 400; // words of a sentence, as in the service: drawings take the square of it
 const EXAMPLE = "She wants to see cats with telescopes. They don't know that we saw them.";
 const get = id => document.getElementById(id);
@@ -106,7 +106,7 @@ async function parse(request, { isNew = false } = {}) {
     const words = answer.sentences.reduce((sum, each) => sum + each.tokens.length, 0);
     say(`${plural(answer.sentences.length, "sentence")}, ${plural(words, "word")}, ${seconds} s.`);
     showLink();
-    render(isNew ? STEP : Math.max(drawn, STEP));
+    render(isNew ? 0 : drawn);
     return true;
   } catch (error) {
     if (running !== mine) return false; // a later request has taken its place
@@ -139,14 +139,16 @@ async function parseForm() {
 
 // ---- Trees ----------------------------------------------------------------------------------------
 
+const step = () => Math.max(1, Math.floor(STEP / shown.request.kbest)); // in sentences
+
 /** Draw the first `count` sentences anew. */
 function render(count) {
   asking?.abort();
   const { sentences } = shown.answer;
-  drawn = Math.min(count, sentences.length);
+  drawn = Math.min(Math.max(count, step()), sentences.length);
   get("sentences").replaceChildren(...sentences.slice(0, drawn).map(sentenceElement));
   get("more").hidden = drawn === sentences.length;
-  get("more").textContent = `Show ${Math.min(STEP, sentences.length - drawn)} more of `
+  get("more").textContent = `Show ${Math.min(step(), sentences.length - drawn)} more of `
     + plural(sentences.length, "sentence");
   get("result").hidden = false;
   renderLegend();
@@ -503,7 +505,7 @@ function listen() {
     render(drawn);
   });
   get("error-close").addEventListener("click", () => complain(""));
-  get("more").addEventListener("click", () => render(drawn + STEP));
+  get("more").addEventListener("click", () => render(drawn + step()));
   get("copy-conllu").addEventListener("click", () => copy(shown.answer.conllu, "The CoNLL-U"));
   get("copy-link").addEventListener("click", () => copy(linkOf(shown.request), "The link"));
   addEventListener("hashchange", restore);
