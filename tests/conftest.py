@@ -24,6 +24,7 @@ if not torch.cuda.is_available():
 LONG_FILES = {
     "test_pages.py", "test_pipeline.py", "test_kills.py", "test_hostile_models.py", "test_doors.py",
     "test_ray.py", "test_spark.py", "test_spacy_pipeline.py", "test_ladder.py", "test_train.py",
+    "test_page.py",
 }  # fmt: skip
 
 

@@ -233,7 +233,7 @@ def test_probabilities_have_shades_notes_and_a_legend(page: Page) -> None:
     page.one("#probabilities").click()
     page.wait(lambda: "Probability of a head" in page.one("#legend").text)
     probabilities = [float(note.split("of the head ")[1].split(",")[0]) for note in page.notes()]
-    assert page.run(lines) == pytest.approx([0.4 + 0.6 * p for p in probabilities], abs=0.006)
+    assert page.run(lines) == pytest.approx([0.5 + 0.5 * p for p in probabilities], abs=0.006)
     assert min(probabilities) < 0.95
 
 

@@ -17,8 +17,8 @@ export function shape(name, attributes = {}, text) {
   return made;
 }
 
-/** How strong a line is drawn; the line of probability 0 can still be seen. */
-export const shadeOf = probability => (0.4 + 0.6 * probability).toFixed(2);
+/** How strong a line is drawn; that of probability 0 has a contrast of 3 and can be seen. */
+export const shadeOf = probability => (0.5 + 0.5 * probability).toFixed(2);
 export const rounded = p => (p < 0.0005 && p > 0 ? "< 0.001" : p.toFixed(3));
 
 /**

@@ -5,7 +5,7 @@ import { runsFromRight } from "./layout.js";
 import { bodyOf, call, sourceOf } from "./service.js";
 import { MOST_TREES, fromFragment, toFragment } from "./state.js";
 
-const STEP = 20; // sentences that are drawn at once
+const STEP = 20; // trees that are drawn at once: browsers take long for many texts of SVG
 const MOST_DRAWN = 400; // words of a sentence, as in the service: drawings take the square of it
 const EXAMPLE = "She wants to see cats with telescopes. They don't know that we saw them.";
 const get = id => document.getElementById(id);
@@ -69,6 +69,7 @@ function showModel() {
   if (model.language) parts.push(`language ${model.language}`);
   if (model.description) parts.push(model.description);
   parts.push(model.stages.join(", "), `decoder ${model.decoder}`);
+  if (model.graphs) parts.push("of each word one head is drawn here, in SVG and LaTeX all");
   get("about-model").textContent = `${parts.join(" · ")}.`;
   const raw = field.input.querySelector("[value=text]");
   raw.disabled = !model.can.text;
@@ -105,7 +106,7 @@ async function parse(request, { isNew = false } = {}) {
     const words = answer.sentences.reduce((sum, each) => sum + each.tokens.length, 0);
     say(`${plural(answer.sentences.length, "sentence")}, ${plural(words, "word")}, ${seconds} s.`);
     showLink();
-    render(isNew ? STEP : Math.max(drawn, STEP));
+    render(isNew ? 0 : drawn);
     return true;
   } catch (error) {
     if (running !== mine) return false; // a later request has taken its place
@@ -138,14 +139,16 @@ async function parseForm() {
 
 // ---- Trees ----------------------------------------------------------------------------------------
 
+const step = () => Math.max(1, Math.floor(STEP / shown.request.kbest)); // in sentences
+
 /** Draw the first `count` sentences anew. */
 function render(count) {
   asking?.abort();
   const { sentences } = shown.answer;
-  drawn = Math.min(count, sentences.length);
+  drawn = Math.min(Math.max(count, step()), sentences.length);
   get("sentences").replaceChildren(...sentences.slice(0, drawn).map(sentenceElement));
   get("more").hidden = drawn === sentences.length;
-  get("more").textContent = `Show ${Math.min(STEP, sentences.length - drawn)} more of `
+  get("more").textContent = `Show ${Math.min(step(), sentences.length - drawn)} more of `
     + plural(sentences.length, "sentence");
   get("result").hidden = false;
   renderLegend();
@@ -186,8 +189,10 @@ function button(text, onclick) {
   return element("button", { type: "button", onclick }, text);
 }
 
-const nameOf = (sentence, head) => (head ? `${sentence.tokens[head - 1]?.form} (${head})`
-  : "the root (0)");
+function nameOf(sentence, head) {
+  if (head < 0) return "none"; // graphs may have words without a head
+  return head ? `${sentence.tokens[head - 1]?.form} (${head})` : "the root (0)";
+}
 
 function pinsElement(sentence, number, fixed) {
   const list = element("ul", { className: "pins" });
@@ -232,7 +237,7 @@ function treeElement(sentence, number, k, fixed) {
   if (tree.probability != null) caption.push(`probability ${rounded(tree.probability)}`);
   if (k) caption.push(different ? `${plural(different, "arc")} not as in tree 1` : "as tree 1");
   const svg = drawing({
-    words, spans: sentence.multiword, arcs,
+    words, spans: sentence.multiword, arcs: arcs.filter(arc => arc.head >= 0),
     rows: rows.map(row => tokens.map(token => token[row] ?? "")),
     title: `Tree ${k + 1} of sentence ${number}`,
     can: { explain: can.explain, fix: can.keep_heads },
@@ -500,7 +505,7 @@ function listen() {
     render(drawn);
   });
   get("error-close").addEventListener("click", () => complain(""));
-  get("more").addEventListener("click", () => render(drawn + STEP));
+  get("more").addEventListener("click", () => render(drawn + step()));
   get("copy-conllu").addEventListener("click", () => copy(shown.answer.conllu, "The CoNLL-U"));
   get("copy-link").addEventListener("click", () => copy(linkOf(shown.request), "The link"));
   addEventListener("hashchange", restore);
