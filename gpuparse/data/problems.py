@@ -9,6 +9,7 @@ import re
 from bisect import bisect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -142,26 +143,25 @@ def _format_faults(
     found: dict[tuple[int, int], tuple[int, str]] = {}  # by line and code: offset, message
 
     def add(code: int, detail: int, line: _FileLine) -> None:
-        what = fault_text((code, detail, 0, line.offset, start, end), text, first_byte=first_byte)
+        stop = text.find(b"\n", line.offset) + 1 or end
+        what = fault_text((code, detail, 0, line.offset, start, stop), text, first_byte=first_byte)
         found.setdefault((line.number, code), (line.offset, what))
 
     [line] = [line for line in lines if line.offset == first[scanner.FAULT_OFFSET]]
     add(int(first[scanner.FAULT_CODE]), int(first[scanner.FAULT_DETAIL]), line)
     sound, begins = [], [start]
-    waiting = _mended(lines, add)[::-1]
-    while waiting:
-        sentence, is_known = waiting.pop()
-        is_numbered, rest = _check_numbers(sentence, add)
-        if rest:
-            waiting.append((rest, is_known))
-        begins += [sentence[0].offset] if sentence else []
-        if is_known and is_numbered:
-            sound.append(sentence)
+    for sentence, is_known in _mended(lines, add):
+        for part in _sentences(sentence, add):
+            begins.append(part[0].offset)
+            if _check_numbers(part, add) and is_known:
+                sound.append(part)
+    # The first one is named as reading names it, which looks at all lines up to the blank one.
+    spans = ((at, end if at == start else to) for at, to in pairwise([*begins, end]))
+    names = [find_sent_id(text[at:to]) for at, to in spans]
     problems = [
-        Problem(source, line, find_sent_id(text[begins[bisect(begins, at) - 1] : end]), KINDS[code],
-                what)
+        Problem(source, line, names[bisect(begins, at) - 1], KINDS[code], what)
         for (line, code), (at, what) in found.items()
-    ]  # fmt: skip
+    ]
     return problems, sound
 
 
@@ -222,27 +222,36 @@ def _mended(lines: list[_FileLine], add: _Add) -> list[tuple[list[_FileLine], bo
     return [*found, (sentence, is_known)]
 
 
-def _check_numbers(sentence: list[_FileLine], add: _Add) -> tuple[bool, list[_FileLine]]:
+def _sentences(lines: list[_FileLine], add: _Add) -> Iterator[list[_FileLine]]:
+    """The lines cut before each word 1 but the first word, and before its comments."""
+    begin = n_words = 0
+    for i, line in enumerate(lines):
+        if n_words and line.text.startswith(b"1\t"):
+            add(scanner.UNEXPECTED_ID, n_words + 1, line)
+            cut = i
+            while lines[cut - 1].text.startswith(b"#"):
+                cut -= 1
+            yield lines[begin:cut]
+            begin, n_words = cut, 0
+        n_words += _is_word(line)
+    if lines[begin:]:
+        yield lines[begin:]
+
+
+def _check_numbers(sentence: list[_FileLine], add: _Add) -> bool:
     """Add all faults of IDs and ranges of lines without other faults, and mend these.
 
-    sentence: loses lines that are left out, and those of a next sentence that begins within it.
-    Returns: whether all words have their numbers still; the lines of the next sentence.
+    sentence: loses lines that are left out.
+    Returns: whether all words have their numbers still.
     """
     is_numbered = True
     while True:
         text = b"".join(line.text + b"\n" for line in sentence)
         faults = scanner.scan(text, len(text), stop_at_fault=True).faults
         if not len(faults):
-            return is_numbered, []
+            return is_numbered
         code, detail, i = (int(number) for number in faults[0, :3])
-        line = sentence[i]
-        add(code, detail, line)
-        if code == scanner.UNEXPECTED_ID and line.text.startswith(b"1\t"):
-            while sentence[i - 1].text.startswith(b"#"):  # its comments
-                i -= 1
-            rest = sentence[i:]
-            del sentence[i:]
-            return is_numbered, rest
+        add(code, detail, sentence[i])
         if code in _OF_RANGES:
             del sentence[i]
             continue
@@ -255,11 +264,9 @@ def _is_word(line: _FileLine) -> bool:
 
 
 def _renumbered(lines: list[_FileLine], number: int) -> list[_FileLine]:
-    """The lines of words, numbered from a number on, up to a word 1, and all lines behind it."""
+    """The lines of words, numbered from a number on, and the comments."""
     found: list[_FileLine] = []
-    for i, line in enumerate(lines):
-        if line.text.startswith(b"1\t"):
-            return found + lines[i:]
+    for line in lines:
         if _is_word(line):
             found.append(replace(line, text=b"%d\t" % number + line.text.partition(b"\t")[2]))
             number += 1
