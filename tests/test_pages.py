@@ -77,7 +77,6 @@ NOT_RUN = {
     "python examples/spark_files.py ...": "run by tests/interop",
     "git clone ...": "needs the network",
     "gpuparse train encoder ...": "needs a pretrained encoder; tests/encoder trains tiny ones",
-    "gpuparse serve english": "a server, which does not end; tests/server starts it",
     "unzip ...": "needs unzip; tests/test_packages.py looks into a wheel",
     "python -m benchmarks gpu --output ...": CUDA,
     "gpuparse parse runs/first-order-projective corpus.conllu --device cuda ...": CUDA,
