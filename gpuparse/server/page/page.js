@@ -496,7 +496,7 @@ function listen() {
     option.addEventListener("change", () => {
       if (!shown) return;
       const { kbest, probabilities } = requestOfForm();
-      parse({ ...shown.request, kbest, probabilities });
+      parse({ ...shown.request, kbest, probabilities }, { isNew: true });
     });
   }
   get("rows").addEventListener("change", () => {
