@@ -137,7 +137,8 @@ def run(options: argparse.Namespace) -> Report:
 def _counts(root: Path, options: argparse.Namespace) -> dict[str, int]:
     """All quantities of a checkout that are read from its files."""
     files = _git(root, "ls-files")
-    package = [name for name in files if name.startswith("gpuparse/")]
+    in_package = [name for name in files if name.startswith("gpuparse/")]
+    package = [name for name in in_package if not name.startswith("gpuparse/models/")]
     python = [name for name in files if name.endswith(".py")]
     native = [
         name for name in files if name.startswith("native/") and name.endswith((".h", ".cpp"))

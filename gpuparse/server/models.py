@@ -84,8 +84,8 @@ class ServedModel:
         options.check(model, self.base.stages, self.name)
         if options.needs_sums and not self.base.is_native:
             raise ConfigError(
-                "probabilities, mbr and kbest are computed on the CPU: start the server with"
-                " --device cpu"
+                "probabilities, mbr and kbest are computed on the CPU, and this server computes"
+                " on a GPU"
             )
         return replace(self.base, model=model, options=options)
 

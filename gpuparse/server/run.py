@@ -15,7 +15,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from gpuparse.errors import ConfigError, options_named
+from gpuparse.errors import ConfigError, option, options_named
 from gpuparse.server.app import Service, make_app
 
 HEADER_SECONDS = 10.0  # from the first moment of a connection, or byte of a request, to its headers
@@ -130,13 +130,15 @@ def listen(host: str, port: int) -> socket.socket:
             raise
         return found
     except socket.gaierror as error:
-        raise ConfigError(f"--host {host}: {error.strerror}") from error
+        raise ConfigError(f"{option('host', host)}: {error.strerror}") from error
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise ConfigError(
-                f"--port {port}: another process listens there; choose another port, or 0 for any"
+                f"{option('port', port)}: another process listens there; choose another port, or 0"
+                " for any"
             ) from error
-        raise ConfigError(f"--host {host} --port {port}: {error.strerror}") from error
+        where = f"{option('host', host)} {option('port', port)}"
+        raise ConfigError(f"{where}: {error.strerror}") from error
 
 
 def address_of(listening: socket.socket) -> str:

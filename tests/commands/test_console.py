@@ -437,8 +437,8 @@ def test_help_of_a_command(capsys):
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        ([], "a command is missing; expected one of train, parse, evaluate"),
-        (["download"], "no command 'download'; expected one of train, parse, evaluate"),
+        ([], "a command is missing; expected one of train, parse, check"),
+        (["download"], "no command 'download'; expected one of train, parse, check"),
         (["pasre", "x"], "no command 'pasre'; did you mean parse?"),
         (["help", "trian"], "no command 'trian'; did you mean train?"),
     ],

@@ -49,7 +49,7 @@ def test_wrong_options_are_refused(trained, tmp_path):
         ([model, model], "two models have the name 'quick'"),
         (["=" + model], "expected MODEL or NAME=MODEL"),
         ([model, "--token-file", str(token)], "at least 16 characters"),
-        ([model, "--host", "no such host"], "--host no such host"),
+        ([model, "--host", "no such host"], "no such host"),
     ):
         with pytest.raises(ConfigError, match=message):
             main(["serve", *arguments, "--port", "0"])
