@@ -19,7 +19,7 @@ from gpuparse.jobs.progress import program
 
 COMMANDS = {
     "train": ("gpuparse.commands.train", "train a parser from a config file"),
-    "parse": ("gpuparse.commands.parse", "parse CoNLL files with a trained model"),
+    "parse": ("gpuparse.commands.parse", "parse text or CoNLL files with a model"),
     "check": (
         "gpuparse.commands.check",
         "list all faults of a treebank, and the words that a parser doubts",

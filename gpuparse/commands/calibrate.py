@@ -9,6 +9,7 @@ from gpuparse.commands.console import exit_codes, whole_number
 from gpuparse.data.guides import read_guides
 from gpuparse.errors import ConfigError
 from gpuparse.files import lock_folder
+from gpuparse.installed import find_model
 from gpuparse.jobs.calibrate import fits_as_text, with_fitted_tags
 from gpuparse.jobs.card import carry_card, check_readme, read_card
 from gpuparse.jobs.gold import read_gold
@@ -33,6 +34,10 @@ def main(arguments: Sequence[str]) -> int:
     Cost: about twenty parses of GOLD with --probabilities.
     """
     options = _parser().parse_args(arguments)
+    folder = find_model(options.model)
+    if options.output is None and folder != Path(options.model).expanduser():
+        raise ConfigError(f"{options.model}: an installed model stays as it is; give --output")
+    options.model = str(folder)
     target = Path(options.output or options.model)
     if not options.force:
         _check_output(target, is_other=options.output is not None)
@@ -95,7 +100,9 @@ def _parser() -> argparse.ArgumentParser:
         " change. See docs/probabilities.md.",
         epilog=exit_codes(0, 2, 3, 4, 5),
     )
-    parser.add_argument("model", metavar="MODEL", help="the folder that train wrote")
+    parser.add_argument(
+        "model", metavar="MODEL", help="a folder that train wrote, or an installed model"
+    )
     parser.add_argument("gold", metavar="GOLD", help="CoNLL-X or CoNLL-U file with the right trees")
     parser.add_argument("-o", "--output", metavar="DIR", help="write the model there, not to MODEL")
     parser.add_argument("--force", action="store_true", help="replace an existing model")

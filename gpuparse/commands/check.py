@@ -83,7 +83,9 @@ def _parser() -> argparse.ArgumentParser:
         help="words may lack a head, as with data.partial=true",
     )
     parser.add_argument(
-        "--model", metavar="MODEL", help="folder of a parser that did not learn from TREEBANK"
+        "--model",
+        metavar="MODEL",
+        help="a folder, or an installed model; it must not have learned from TREEBANK",
     )
     parser.add_argument(
         "--predicted",

@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
         "models",
         nargs="+",
         metavar="[NAME=]MODEL",
-        help="the folder that train wrote; NAME is its public name, without it the last part of"
+        help="a folder that train wrote, or an installed model; NAME is its public name, without it the last part of"
         " the path; the first model is the default",
     )
     parser.add_argument(

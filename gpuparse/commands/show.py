@@ -26,7 +26,7 @@ def main(arguments: Sequence[str]) -> int:
         models = load_models(options.models, threads=options.threads, device="cpu")
 
         def tell(text: str) -> None:
-            say(f"{text}; Ctrl-C ends it")
+            say(f"{text} until Ctrl-C")
             if not webbrowser.open(address_of(listening)):
                 say("no browser was found: open this address in one")
 

@@ -16,6 +16,7 @@ from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError, option
 from gpuparse.evaluation.reliability import HEAD, LABEL, misc_probabilities
 from gpuparse.evaluation.treebanks import check_same_words
+from gpuparse.installed import find_model
 from gpuparse.jobs.predictions import probability_items, written
 from gpuparse.jobs.reasons import aligned
 from gpuparse.jobs.resources import thread_count
@@ -102,7 +103,8 @@ def parser_beside_gold(
     Args: guide: as for `parse`. threads: 0 for all processors.
     Raises: ModelError: the model cannot be used. ConfigError: it has no probabilities.
     """
-    model, stages, n_threads = load_parser(folder), load_stages(folder), thread_count(threads)
+    folder, n_threads = find_model(folder), thread_count(threads)
+    model, stages = load_parser(folder), load_stages(folder)
     require_sums(model)
 
     def parse(gold: Treebank, progress: Callable[[int], None]) -> Treebank:

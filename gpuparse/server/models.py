@@ -97,7 +97,7 @@ class ServedModel:
         """
         if kind in RAW and self.base.stages.tokenizer is None:
             raise RequestError(
-                400, f"the model {self.name} has no tokeniser: give words, in CoNLL-U",
+                400, f"the model {self.name} has no tokeniser: give words, as sentences or conllu",
                 code="not_possible",
             )  # fmt: skip
         file = BytesIO(data)
