@@ -85,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--model",
         metavar="MODEL",
-        help="a folder, or an installed model; it must not have learned from TREEBANK",
+        help="folder or name of a model that did not learn from TREEBANK",
     )
     parser.add_argument(
         "--predicted",

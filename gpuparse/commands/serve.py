@@ -63,8 +63,8 @@ def _parser() -> argparse.ArgumentParser:
         "models",
         nargs="+",
         metavar="[NAME=]MODEL",
-        help="a folder that train wrote, or an installed model; NAME is its public name, without it the last part of"
-        " the path; the first model is the default",
+        help="a folder that train wrote, or an installed model; NAME is its public name, without"
+        " it the last part of the path; the first model is the default",
     )
     parser.add_argument(
         "--host", default="127.0.0.1", help="the address to listen on (127.0.0.1: this machine)"
