@@ -30,7 +30,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from gpuparse import __version__
-from gpuparse.compact import compacted, expanded
+from gpuparse.compact import LINE, aligned, compacted, expanded
 from gpuparse.errors import ModelError, one_line
 from gpuparse.limits import MAX_ARRAYS_BYTES, MAX_HEADER_BYTES
 
@@ -46,7 +46,6 @@ _DTYPES = {
 }  # fmt: skip
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _MAX_AXES, _MAX_LENGTH = 4, 1 << 40
-_LINE = 64  # bytes of a cache line
 _MEMORY = ("gpuparse", "checked")  # the file that remembers, in the user's folder of caches
 _CHECKS = 1  # number of what is checked of files; a larger one forgets what was remembered
 _WORTH = 1 << 20  # bytes; smaller files are checked each time
@@ -77,7 +76,7 @@ def pack(
     # Arrays of whole cache lines come first, so that all of these begin with one.
     def place_of(name: str) -> tuple[bool, int, str]:
         array = contiguous[name]
-        return array.nbytes % _LINE > 0, -array.itemsize, name
+        return array.nbytes % LINE > 0, -array.itemsize, name
 
     names = sorted(contiguous, key=place_of)
     header: dict[str, Any] = {"__metadata__": {_FACTS: as_json(whole)}}
@@ -88,7 +87,7 @@ def pack(
         dtype = _NAMES[array.dtype]
         header[name] = {"dtype": dtype, "shape": array.shape, "data_offsets": [first, end]}
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-    text += b" " * (-(8 + len(text)) % _LINE)
+    text += b" " * (-(8 + len(text)) % LINE)
     parts = (contiguous[name].reshape(-1).view(np.uint8).data for name in names)
     return b"".join([len(text).to_bytes(8, "little"), text, *parts])
 
@@ -454,17 +453,17 @@ def _mapped(file: BinaryIO, places: list[tuple[str, _Place]]) -> _Arrays:
     arrays = {}
     for name, place in places:
         part = memory[start + place.first : start + place.end]
-        if part.ctypes.data % _LINE:
+        if part.ctypes.data % LINE:
             # Small, or of an older file. Rows that begin with a cache line are summed faster, and
             # compiled code takes no array that its type is not aligned in.
-            part, mapped = _aligned(len(part)), part
+            part, mapped = aligned(len(part)), part
             part[:] = mapped
         arrays[name] = part.view(place.dtype).reshape(place.shape)
     return arrays
 
 
 def _read_array(file: BinaryIO, place: _Place) -> np.ndarray:
-    memory = _aligned(place.end - place.first)
+    memory = aligned(place.end - place.first)
     rest = memory.data
     while len(rest):
         count = file.readinto(rest)  # type: ignore[attr-defined]
@@ -472,13 +471,6 @@ def _read_array(file: BinaryIO, place: _Place) -> np.ndarray:
             raise ValueError("it was cut off while it was read")
         rest = rest[count:]
     return memory.view(place.dtype).reshape(place.shape)
-
-
-def _aligned(size: int) -> np.ndarray:
-    """Bytes that begin with a cache line, in memory of NumPy's own, which has huge pages."""
-    memory = np.empty(size + _LINE, np.uint8)
-    first = -memory.ctypes.data % _LINE
-    return memory[first : first + size]
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

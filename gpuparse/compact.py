@@ -7,7 +7,7 @@ Nothing is lost: `expanded` gives back the same arrays.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ _LEAST = 1 << 12  # bytes of an array that is worth the effort
 _WORTH = 0.75  # an array is stored in another form if that has at most this share of its bytes
 _WIDTHS = tuple(np.dtype(f"<i{size}") for size in (1, 2, 4, 8))
 _TYPES = {dtype.str: dtype for dtype in (*_WIDTHS, np.dtype("u1"))}
-_LINE = 64  # bytes of a cache line
+LINE = 64  # bytes of a cache line
 
 
 def compacted(
@@ -84,7 +84,7 @@ def expanded(stored: Mapping[str, np.ndarray], changed: object) -> dict[str, np.
     arrays = dict(stored)
     for name in sorted(forms, key=lambda name: (-len(name), name)):  # bits before their array
         dtype, shape = forms[name]
-        whole = _zeros(dtype, math.prod(shape))
+        whole = aligned(dtype.itemsize * math.prod(shape), np.zeros).view(dtype)
         if name in arrays:
             narrow = arrays.pop(name)
             if narrow.shape != whole.shape or narrow.dtype not in _WIDTHS or dtype not in _WIDTHS:
@@ -114,9 +114,11 @@ def _form(name: object, form: object) -> tuple[np.dtype, tuple[int, ...]]:
     return _TYPES[dtype], tuple(shape)
 
 
-def _zeros(dtype: np.dtype, count: int) -> np.ndarray:
-    """Zeros that begin with a cache line."""
-    size = count * dtype.itemsize
-    memory = np.zeros(size + _LINE, np.uint8)
-    first = -memory.ctypes.data % _LINE
-    return memory[first : first + size].view(dtype)
+def aligned(size: int, make: Callable[..., np.ndarray] = np.empty) -> np.ndarray:
+    """Bytes that begin with a cache line, in memory of NumPy's own, which has huge pages.
+
+    Args: make: np.empty or np.zeros.
+    """
+    memory = make(size + LINE, np.uint8)
+    first = -memory.ctypes.data % LINE
+    return memory[first : first + size]

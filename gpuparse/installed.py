@@ -13,6 +13,7 @@ from typing import Any
 from gpuparse.errors import ModelError, did_you_mean, near_names
 
 GROUP = "gpuparse.models"
+UNFINISHED = "last"  # the folder of the state of a run that is not finished
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")  # of a model
 _OWN = Path(__file__).resolve().parent / "models"
 _PACKAGE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # without a point: its parent would be imported
@@ -28,7 +29,7 @@ def find_model(model: str | os.PathLike[str]) -> Path:
     """
     text = os.fspath(model)
     path = Path(text).expanduser()
-    if not NAME.fullmatch(text) or any(path.glob("*.safetensors")) or (path / "last").is_dir():
+    if not NAME.fullmatch(text) or any(path.glob("*.safetensors")) or (path / UNFINISHED).is_dir():
         return path
     own = _OWN / text
     if own.is_dir():

@@ -26,7 +26,7 @@ from gpuparse.features.plan import LINE
 from gpuparse.features.templates import PARTS, TemplateSet, dump_set, fields_read, parse_set
 from gpuparse.files import replace_file
 from gpuparse.inference.decoders import DECODERS, Decoder
-from gpuparse.installed import near_model
+from gpuparse.installed import UNFINISHED, near_model
 from gpuparse.limits import (
     MAX_ARRAYS_BYTES,
     MAX_FIELDS,
@@ -55,7 +55,6 @@ CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS = (
     "weights.safetensors",
 )
 WHAT_MODELS_ARE = "a model is a folder that `gpuparse train` wrote"  # in messages
-UNFINISHED = "last"  # the folder of the state of a run that is not finished
 LEXICON = "lexicon.tsv"  # of models whose templates read one
 _TEXTS = (CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY)
 _MOST_BYTES = {VOCABULARY: MAX_VOCABULARY_BYTES, LEXICON: MAX_LEXICON_BYTES}

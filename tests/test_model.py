@@ -22,13 +22,13 @@ from gpuparse.decoder_choice import with_decoder
 from gpuparse.errors import ConfigError, ModelError
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.installed import UNFINISHED
 from gpuparse.learning.trainer import Trainer
 from gpuparse.limits import MAX_TAG
 from gpuparse.model_folder import (
     CONFIG,
     FEATURES,
     LABEL_FEATURES,
-    UNFINISHED,
     VOCABULARY,
     WEIGHTS,
     load_parser,

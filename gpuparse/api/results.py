@@ -505,7 +505,7 @@ class ParsedSentence(Sequence[Token]):
                 token.id, form=token.form, lemma=token.lemma, upos=token.upos, xpos=token.xpos,
                 feats=dict(token.feats),
             )  # fmt: skip
-        graph.add_edges_from((h, m, {"deprel": name or None}) for h, m, name in self._arcs)
+        graph.add_edges_from((h, m, {"deprel": name or None}) for h, m, name in self.arcs)
         return graph
 
     def to_nltk(self) -> DependencyGraph:
@@ -575,12 +575,12 @@ class ParsedSentence(Sequence[Token]):
 
     def _repr_html_(self) -> str:
         """The tree or graph, drawn for notebooks."""
-        picture = svg_graph(self.words, self._arcs)
+        picture = svg_graph(self.words, self.arcs)
         name = f"<small>{html.escape(self.sent_id)}</small>" if self.sent_id else ""
         return f'<div style="overflow-x: auto">{name}{picture}</div>'
 
     @property
-    def _arcs(self) -> list[tuple[int, int, str]]:
+    def arcs(self) -> list[tuple[int, int, str]]:
         """The arcs of the graph, or of the tree: head, modifier and relation."""
         if self.deps is not None:
             return [(h, m, name) for m, heads in enumerate(self.deps, 1) for h, name in heads]

@@ -9,8 +9,9 @@ from gpuparse.errors import ConfigError
 from gpuparse.extras import require
 from gpuparse.files import read_input
 from gpuparse.jobs.progress import program, say
+from gpuparse.server.refusals import Limits
 
-_MIB = 1 << 20
+_LIMITS = Limits()  # unless asked for others
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -25,7 +26,7 @@ def main(arguments: Sequence[str]) -> int:
     """
     options = _parser().parse_args(arguments)
     require("gpuparse serve", "starlette", "uvicorn", "prometheus_client")
-    from gpuparse.server.app import Limits, Service
+    from gpuparse.server.app import Service
     from gpuparse.server.models import load_models
     from gpuparse.server.run import listen, serve
 
@@ -93,29 +94,29 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--max-bytes",
         type=whole_number(1, 1 << 30),
-        default=16 * _MIB,
+        default=_LIMITS.n_bytes,
         metavar="N",
-        help=f"of the body of a request ({16 * _MIB})",
+        help=f"of the body of a request ({_LIMITS.n_bytes})",
     )
     parser.add_argument(
         "--max-words",
         type=whole_number(1),
-        default=1_000_000,
+        default=_LIMITS.n_words,
         metavar="N",
-        help="of a request (1000000)",
+        help=f"of a request ({_LIMITS.n_words})",
     )
     parser.add_argument(
         "--timeout",
         type=whole_number(1, 86_400),
-        default=60,
+        default=_LIMITS.seconds,
         metavar="SECONDS",
-        help="for a body to come, and for its answer (60)",
+        help=f"for a body to come, and for its answer ({_LIMITS.seconds:g})",
     )
     parser.add_argument(
         "--queue",
         type=whole_number(1, 10**6),
-        default=1000,
+        default=_LIMITS.queue,
         metavar="N",
-        help="requests that may wait (1000)",
+        help=f"requests that may wait ({_LIMITS.queue})",
     )
     return parser

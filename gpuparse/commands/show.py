@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gpuparse.commands.console import exit_codes, whole_number
 from gpuparse.extras import require
 from gpuparse.jobs.progress import program, say
+from gpuparse.server.refusals import Limits
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -18,7 +19,7 @@ def main(arguments: Sequence[str]) -> int:
     """
     options = _parser().parse_args(arguments)
     require("gpuparse show", "starlette", "uvicorn", "prometheus_client")
-    from gpuparse.server.app import Limits, Service
+    from gpuparse.server.app import Service
     from gpuparse.server.models import load_models
     from gpuparse.server.run import address_of, listen, serve
 

@@ -14,6 +14,7 @@ from tempfile import SpooledTemporaryFile
 from typing import Any
 
 import gpuparse
+from gpuparse.api.tokens import items_of
 from gpuparse.data.arc_layout import Arc, lay_out
 from gpuparse.data.svg import svg_graph
 from gpuparse.data.tikz import tikz_of_layout
@@ -197,7 +198,7 @@ def sentence_dict(sentence: gpuparse.ParsedSentence, number: int) -> dict[str, A
             {
                 "id": i + 1, "form": columns[1], "lemma": _value(columns[2], columns[1]),
                 "upos": _value(columns[3]), "xpos": _value(columns[4]),
-                "feats": _feats(columns[5]), "head": sentence.heads[i],
+                "feats": dict(items_of(columns[5])), "head": sentence.heads[i],
                 "deprel": sentence.deprels[i] if sentence.deprels else None,
                 "start": start, "end": end,
                 "space_after": not is_inner and "SpaceAfter=No" not in misc,
@@ -226,13 +227,6 @@ def sentence_dict(sentence: gpuparse.ParsedSentence, number: int) -> dict[str, A
 def _value(text: str, form: str = "") -> str | None:
     """A column; None for `_`, unless the word is `_` itself."""
     return None if text == "_" and form != "_" else text
-
-
-def _feats(text: str) -> dict[str, str]:
-    if text == "_":
-        return {}
-    pairs = (item.partition("=") for item in text.split("|"))
-    return {name: value for name, _, value in pairs}
 
 
 def _place(misc: list[str]) -> tuple[int | None, int | None]:
@@ -267,12 +261,7 @@ class DrawSink(Sink):
 
 
 def _drawn(sentence: gpuparse.ParsedSentence, form: str) -> str:
-    graph, labels = sentence.deps, sentence.deprels or [""] * len(sentence)
-    if graph is not None:
-        arcs = [Arc(h, m, name) for m, heads in enumerate(graph, 1) for h, name in heads]
-    else:
-        pairs = zip(sentence.heads, labels, strict=True)
-        arcs = [Arc(h, m, name) for m, (h, name) in enumerate(pairs, 1) if h >= 0]
+    arcs = [Arc(*each) for each in sentence.arcs]
     if form == "svg":
         return svg_graph(sentence.words, arcs)
     return tikz_of_layout(lay_out(sentence.words, arcs))

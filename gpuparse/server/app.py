@@ -32,7 +32,7 @@ from gpuparse.server.answers import Body, DrawSink, ParseSink, as_json, one_sent
 from gpuparse.server.bodies import Fields, Held, read_body, read_form, read_json
 from gpuparse.server.models import TREES, ServedModel
 from gpuparse.server.openapi import description
-from gpuparse.server.refusals import CODES, GONE, RequestError, refusal
+from gpuparse.server.refusals import CODES, GONE, Limits, RequestError, refusal
 from gpuparse.server.udpipe import models_of, process_request
 from gpuparse.server.worker import Recipe, Sink, Task, Worker
 
@@ -43,7 +43,6 @@ PAGE = Path(__file__).parent / "page"
 MAX_K_BEST = 100  # trees of a sentence in an answer
 MAX_EXPLAINED = 400  # words of a sentence
 PLAIN = ParseOptions()
-IDLE_SECONDS = 10.0  # between two pieces of a body
 HELD = 8  # bodies of the greatest size that are held at once
 _TYPES = {
     ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
@@ -59,20 +58,6 @@ _HEADERS = {
 _ENCODED_HEADERS = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
 _INPUTS = ("text", "conllu", "sentences")
 _PARSE = ("model", *_INPUTS, "probabilities", "mbr", "kbest", "keep", "heads")
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a request may have: bytes of its body, words, and seconds to its answer; and the queue.
-
-    A request waits and is parsed in `seconds`; `queue` requests wait.
-    """
-
-    n_bytes: int = 16 << 20
-    n_words: int = 1_000_000
-    seconds: float = 60.0
-    queue: int = 1000
-    idle_seconds: float = IDLE_SECONDS
 
 
 @dataclass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from gpuparse.errors import ConfigError, DataError, GpuparseError, NoTreeError, one_line
 
 CODES = {
@@ -10,6 +12,21 @@ CODES = {
     500: "internal", 503: "unavailable",
 }  # fmt: skip
 GONE = 499  # in logs: the client has left
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a request may have: bytes of its body, words, and seconds to its answer; and the queue.
+
+    A request waits and is parsed in `seconds`; `queue` requests wait. idle_seconds: between two
+    pieces of a body.
+    """
+
+    n_bytes: int = 16 << 20
+    n_words: int = 1_000_000
+    seconds: float = 60
+    queue: int = 1000
+    idle_seconds: float = 10.0
 
 
 class RequestError(GpuparseError):

@@ -83,16 +83,15 @@ class Task:
         self.sink.add(text, sentences)
 
 
+@dataclass(frozen=True, kw_only=True)
 class _WholeTreebank(Source):
     """A treebank as a source."""
 
-    def __init__(self, treebank: Treebank) -> None:
-        super().__init__(name=treebank.source)
-        object.__setattr__(self, "treebank", treebank)
+    treebank: Treebank
 
     def pieces(self) -> Iterator[Piece]:
         """The treebank as one piece."""
-        treebank: Treebank = self.treebank  # type: ignore[attr-defined]
+        treebank = self.treebank
         counts = np.diff(treebank.word_starts)
         yield Piece(treebank, counts, [], len(treebank), len(treebank.data))
 
@@ -291,7 +290,8 @@ class Worker:
         self, task: Task, treebank: Treebank, job: Job
     ) -> tuple[bytes, Sequence[gpuparse.ParsedSentence]]:
         """The piece of one request, as the command parses it."""
-        [(piece, result)] = job.results(_WholeTreebank(treebank), is_checked=task.is_checked)
+        source = _WholeTreebank(name=treebank.source, treebank=treebank)
+        [(piece, result)] = job.results(source, is_checked=task.is_checked)
         parsed = gpuparse.Parsed(result, piece.counts)
         return result.text, [] if job.model is None else parsed[:]
 
