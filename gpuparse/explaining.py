@@ -92,7 +92,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Chances:
+class HeadProbabilities:
     """Probabilities of the heads that are compared.
 
     relation: that of the found relation, given the head; None without relations. is_calibrated:
@@ -117,8 +117,8 @@ class Explanation:
     is_asked: whether the other head was asked for; else the other tree is the best one in which the
     word has another head, or the other graph the best one in which it has other heads. is_exact:
     whether the decoder is known to have found the best trees. tree: the choice of the tree or
-    graph. label: that of the label of the arc from `head`, of labels of finished trees. chances:
-    None where the decoder has no exact sums.
+    graph. label: that of the label of the arc from `head`, of labels of finished trees.
+    probabilities: None where the decoder has no exact sums.
     """
 
     forms: tuple[str, ...]
@@ -135,7 +135,7 @@ class Explanation:
     is_exact: bool
     tree: Choice
     label: Choice | None
-    chances: Chances | None = None
+    probabilities: HeadProbabilities | None = None
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class WordEffects:
     is_exact: bool
     candidates: tuple[CandidateHead, ...]
     left_out: tuple[LeftOutWord, ...]
-    chances: Chances | None = None
+    probabilities: HeadProbabilities | None = None
 
     def score_of(self, head: int) -> float:
         """The score of the arc from a candidate, in nats."""
@@ -306,15 +306,15 @@ def _word_effects(
         parser.search_decoder, instead is not None,
         DECODERS[parser.search_decoder].search == "exact", tuple(candidates),
         tuple(sorted(left_out, key=lambda each: -abs(each.effect))),
-        _chances(parser, whole, (word, other_head), trees.heads[: n + 1].tolist(),
+        _probabilities(parser, whole, (word, other_head), trees.heads[: n + 1].tolist(),
                  trees.labels[: n + 1].tolist()),
     )  # fmt: skip
 
 
-def _chances(
+def _probabilities(
     parser: Parser, batch: Encoded, asked: tuple[int, int], heads: Sequence[int],
     labels: Sequence[int],
-) -> Chances | None:  # fmt: skip
+) -> HeadProbabilities | None:  # fmt: skip
     """Probabilities of heads in a batch of one sentence; None where there are no exact sums.
 
     Args: asked: the word and the other head. heads, labels: of the tree, by node.
@@ -330,7 +330,7 @@ def _chances(
     other = parser.host.probabilities_of(batch, of_other, none, "heads", How())
     place = 0, words.start + word - 1
     relation = float(found.labels[place])
-    return Chances(
+    return HeadProbabilities(
         float(found.heads[place]), float(other.heads[place]),
         None if np.isnan(relation) else relation, parser.scales.is_calibrated,
     )  # fmt: skip
@@ -473,14 +473,14 @@ class _Sentence:
             for tree in (chosen, other)
         )  # fmt: skip
         head = other_head if other_head in chosen.heads_of(word) else chosen.heads[word]
-        chances = None
+        probabilities = None
         if chosen.arcs is None:
             asked = word, other_head
-            chances = _chances(parser, self._batch, asked, chosen.heads, chosen.labels)
+            probabilities = _probabilities(parser, self._batch, asked, chosen.heads, chosen.labels)
         return Explanation(
             tuple(forms), word, head, other_head, tuple(chosen.heads[1:]), tuple(other.heads[1:]),
             labels, graph, other_graph, parser.search_decoder, is_asked, is_exact, choice,
-            self._label_choice(chosen, head, word), chances,
+            self._label_choice(chosen, head, word), probabilities,
         )  # fmt: skip
 
     def _label_choice(self, tree: ExplainedTree, head: int, word: int) -> Choice | None:

@@ -425,21 +425,24 @@ def test_probabilities_of_explanations(model: Parser) -> None:
     for each in explanations(model):
         word, heads = each.word, range(len(each.forms) + 1)
         others = [h for h in heads if h not in (word, each.head)]
-        assert each.chances is not None
+        assert each.probabilities is not None
         rest = [
-            explain(model, TEST, _number(each), word, instead=h).chances.other_head for h in others
+            explain(model, TEST, _number(each), word, instead=h).probabilities.other_head
+            for h in others
         ]
-        assert each.chances.head + sum(rest) == pytest.approx(1.0, abs=1e-9)
+        assert each.probabilities.head + sum(rest) == pytest.approx(1.0, abs=1e-9)
         found = parse_with_confidence(model, TEST)
         place = int(TEST.word_starts[_number(each) - 1]) + word - 1
         assert found.head_probabilities is not None
         assert found.label_probabilities is not None
-        assert each.chances.head == pytest.approx(found.head_probabilities[place], abs=1e-12)
-        assert each.chances.relation == pytest.approx(found.label_probabilities[place], abs=1e-12)
+        assert each.probabilities.head == pytest.approx(found.head_probabilities[place], abs=1e-12)
+        assert each.probabilities.relation == pytest.approx(
+            found.label_probabilities[place], abs=1e-12
+        )
         text = as_text(each)
-        assert f"{each.chances.head:.4f}, of " in text
+        assert f"{each.probabilities.head:.4f}, of " in text
         assert "(not calibrated)" in text
-    assert explain(trained("hill_climb", ALL, None), TEST, 3, 1).chances is None
+    assert explain(trained("hill_climb", ALL, None), TEST, 3, 1).probabilities is None
 
 
 def _number(each: Explanation) -> int:

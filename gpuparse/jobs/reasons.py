@@ -139,9 +139,9 @@ def _introduction(found: Explanation | WordEffects) -> list[str]:
     relation = f", relation {found.labels[found.word - 1]}" if found.labels else ""
     word, head, other = (_named(found, i) for i in (found.word, found.head, found.other_head))
     compared = f"The head of {word} is {head}{relation}. Compared with {other} as its head."
-    chances = _chances(found, head, other)
+    probabilities = _probabilities(found, head, other)
     if isinstance(found, WordEffects):
-        lines += [compared, chances, *_of_effects(found, head, other)]
+        lines += [compared, probabilities, *_of_effects(found, head, other)]
     elif found.graph and found.other_graph:
         mine, its = (
             _heads(found, graph[found.word - 1]) for graph in (found.graph, found.other_graph)
@@ -153,7 +153,7 @@ def _introduction(found: Explanation | WordEffects) -> list[str]:
         else:
             lines.append("The other graph is the best one found in which the word has other heads.")
     else:
-        lines += [compared, chances]
+        lines += [compared, probabilities]
         if found.is_asked:
             lines.append(
                 f"The other tree is the best tree that was found with that head ({other})."
@@ -166,16 +166,16 @@ def _introduction(found: Explanation | WordEffects) -> list[str]:
     return lines
 
 
-def _chances(found: Explanation | WordEffects, head: str, other: str) -> str:
+def _probabilities(found: Explanation | WordEffects, head: str, other: str) -> str:
     """The probabilities of what is compared."""
-    chances = found.chances
-    if chances is None:
+    given = found.probabilities
+    if given is None:
         return f"The decoder {found.decoder} gives no probabilities."
-    said = f"Probability of {head}: {chances.head:.4f}, of {other}: {chances.other_head:.4f}"
-    if chances.relation is not None and found.labels:
+    said = f"Probability of {head}: {given.head:.4f}, of {other}: {given.other_head:.4f}"
+    if given.relation is not None and found.labels:
         name = found.labels[found.word - 1]
-        said += f"; of the relation {name}, if the head is right: {chances.relation:.4f}"
-    return said + ("." if chances.is_calibrated else " (not calibrated).")
+        said += f"; of the relation {name}, if the head is right: {given.relation:.4f}"
+    return said + ("." if given.is_calibrated else " (not calibrated).")
 
 
 def _of_effects(found: WordEffects, head: str, other: str) -> list[str]:
@@ -300,7 +300,7 @@ def aligned(rows: Sequence[Sequence[str]], width: int | None = None) -> list[str
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """The text in lines of at most so many columns, longer words by themselves."""
+    """The text in lines of at most `width` columns; a longer word has its own line."""
     lines = [""]
     for word in printable(text).split(" "):
         if lines[-1] and display_width(f"{lines[-1]} {word}") > width:

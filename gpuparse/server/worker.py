@@ -144,7 +144,7 @@ class Worker:
             self._condition.notify()
 
     def cancel(self, task: Task) -> None:
-        """Take a request out of the queue; nobody waits for its answer."""
+        """Take a request out of the queue whose client has left."""
         task.is_cancelled = True
         with self._condition:
             if task in self._waiting:

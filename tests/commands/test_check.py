@@ -198,8 +198,8 @@ def test_doubts_of_a_model(trained, wrong, capsys, tmp_path):
     assert by_line[other]["relation"] == "never-seen"
     assert by_line[other]["relation_probability"] == by_line[other]["probability"] == 0.0
     assert by_line[line]["head_probability"] < by_line[line]["preferred_head_probability"]
-    chances = [each["probability"] for each in doubts]
-    assert chances == sorted(chances)
+    probabilities = [each["probability"] for each in doubts]
+    assert probabilities == sorted(probabilities)
     assert page.read_text().count("<h2") == len({each["sent_id"] for each in doubts})
     same = gpuparse.check(path, model=trained.model, most=12)
     assert json.loads(json.dumps(same.to_dict())) == found

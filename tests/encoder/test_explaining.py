@@ -233,9 +233,9 @@ def test_text_json_page_and_python_say_the_same(folder, model, tmp_path, capsys)
     assert reasons.explanation == found
     assert (reasons.head, reasons.other_head) == (found.head, found.other_head)
     assert str(reasons) == as_text(found)
-    assert found.chances is not None
-    assert 0.0 < found.chances.head < 1.0
-    assert f"{found.chances.head:.4f}, of " in as_text(found)
+    assert found.probabilities is not None
+    assert 0.0 < found.probabilities.head < 1.0
+    assert f"{found.probabilities.head:.4f}, of " in as_text(found)
     with pytest.raises(ConfigError, match=r"--templates: .* has no templates"):
         command.main(command_line(folder, file, "--templates"))
     assert reasons.to_dict() == as_dict(found)
