@@ -155,13 +155,15 @@ def _format_faults(
             begins.append(part[0].offset)
             if _check_numbers(part, add) and is_known:
                 sound.append(part)
-    # The first one is named as reading names it, which looks at all lines up to the blank one.
-    spans = ((at, end if at == start else to) for at, to in pairwise([*begins, end]))
-    names = [find_sent_id(text[at:to]) for at, to in spans]
-    problems = [
-        Problem(source, line, names[bisect(begins, at) - 1], KINDS[code], what)
-        for (line, code), (at, what) in found.items()
-    ]
+    names = [find_sent_id(text[at:to]) for at, to in pairwise([*begins, end])]
+    # Reading looks at all lines up to the blank one; what it reports, and all faults of the first
+    # part, are named as it names them.
+    read_name = find_sent_id(text[start:end])
+    problems = []
+    for i, ((number, code), (at, what)) in enumerate(found.items()):
+        index = bisect(begins, at) - 1
+        sent_id = read_name if i == 0 or begins[index] == start else names[index]
+        problems.append(Problem(source, number, sent_id, KINDS[code], what))
     return problems, sound
 
 
