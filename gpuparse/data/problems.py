@@ -95,9 +95,9 @@ def find_faults(text: bytes, source: str, *, partial: bool) -> tuple[Treebank, l
     Returns: the sentences without faults; the problems, by line.
     Cost: linear in the bytes; of a malformed sentence also once for each range that is wrong.
     """
+    read = treebank_from_bytes(text, source, on_error="skip")
     first_byte = len(BYTE_ORDER_MARK) if text.startswith(BYTE_ORDER_MARK) else 0
     text = text[first_byte:]
-    read = treebank_from_bytes(text, source, on_error="skip")
     if read.faults and not first_byte and is_compressed(text):
         return read, [Problem(source, 1, "", "compressed", COMPRESSED)]
     rows = scanner.scan(text, MAX_LINE, stop_at_fault=False).faults if read.faults else ()

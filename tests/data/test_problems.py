@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 from hypothesis import example, given, settings
 
-from gpuparse.data.conll import check_trees, treebank_from_bytes
+from gpuparse.data.conll import BYTE_ORDER_MARK, check_trees, treebank_from_bytes
 from gpuparse.data.problems import find_faults
 from gpuparse.data.trees import tree_faults
 from gpuparse.files import is_compressed
@@ -25,6 +25,7 @@ def kinds(text: bytes) -> list[tuple]:
 
 @settings(deadline=None, max_examples=some(2000))
 @given(FILES)
+@example(2 * BYTE_ORDER_MARK)
 @example(b"(\xb5/\xfd\n\n\r")
 @example(rows((1, "a", 0))[:-1] + rows((1, "", 0))[:-1] + b"\t\n# sent_id = a\n")
 def test_what_reading_reports_is_among_all_faults(text):
