@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import plots
 from benchmarks.floors import Machine
 from benchmarks.models import can_run_udpipe
 from benchmarks.parse import this_machine
@@ -55,6 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stages", action="store_true", help="where the time of model folders goes, and its floors"
     )
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE.svg", help="also draw LAS against words a second"
+    )
 
 
 def check(options: argparse.Namespace) -> None:
@@ -75,6 +79,10 @@ def check(options: argparse.Namespace) -> None:
         raise ConfigError(f"{files[0]}: --stages needs model folders")
     if options.threads != 1:
         raise ConfigError("UDPipe 1 runs with one thread, so --threads must be 1")
+    if options.plot and options.stages:
+        raise ConfigError("--plot draws LAS against speed; --stages measures no LAS")
+    if options.plot and not plots.can_plot():
+        raise ConfigError("--plot needs matplotlib, which is not installed")
 
 
 def run(options: argparse.Namespace) -> Report:
@@ -110,6 +118,13 @@ def run(options: argparse.Namespace) -> Report:
         values = [scores[name][measure].counts.f or 0.0 for name in names]
         rows.append([label, *(f"{value:.2f}" for value in values)])
     speeds = [gold.n_words * options.copies / seconds[name] for name in names]
+    if options.plot:
+        marks: dict[str, list[tuple[str, float, float]]] = {}
+        for name, model, speed in zip(names, options.models, speeds, strict=True):
+            parser = "spaCy" if _package(model) else "UDPipe 1" if model.is_file() else "gpuparse"
+            las = scores[name]["las"].counts.f or 0.0
+            marks.setdefault(parser, []).append((name, speed, las))
+        plots.draw_accuracy(marks, options.plot)
     rows.append(["words/s", *speeds])
     rows.append(["speed, of the last", *(speed / speeds[-1] for speed in speeds)])
     notes = [

@@ -22,13 +22,17 @@ def test_a_pipeline_is_scored_and_timed(tmp_path):
     train.main([*keys, f"output={model}", "--quiet"])
     treebank.write_bytes(generate(30, 5))
     words = [str(model), "--treebank", str(treebank), "--from", "words", "--copies", "2"]
+    words += ["--plot", str(tmp_path / "plot.svg")]
     parser = argparse.ArgumentParser()
     pipelines.add_arguments(parser)
     options = parser.parse_args(words)
     options.threads, options.repeats = 1, 1
     pipelines.check(options)
     rows = {row[0]: row[1] for row in pipelines.run(options).rows}
+    assert "gpuparse" in (tmp_path / "plot.svg").read_text()
     options.stages = True
+    with pytest.raises(ConfigError, match="measures no LAS"):
+        pipelines.check(options)
     stages = {row[1]: row[2:] for row in pipelines.run(options).rows}
     assert list(stages) == [
         "tokeniser", "reading of words", "tagger", "lemmatiser", "writing of columns", "parser",
