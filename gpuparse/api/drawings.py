@@ -24,7 +24,7 @@ _WIDTH = 100  # characters of a line of text
 
 
 class Drawing:
-    """A sentence that is drawn, which a notebook shows as a picture.
+    """Sentences that are drawn, one below the other, which a notebook shows as a picture.
 
     svg: the picture as an `<svg>` element.
     """
@@ -32,9 +32,9 @@ class Drawing:
     def __init__(
         self, text: str, name: str, *, tags: str = "upos", graphs: str | None = None
     ) -> None:
-        """`ParsedSentence.draw` is the way to make one.
+        """`ParsedSentence.draw` and `Parsed.draw` make one.
 
-        Args: text: CoNLL-U; of several trees the first is drawn. name: in titles and messages.
+        Args: text: CoNLL-U. name: in titles and messages.
         Raises: as `ParsedSentence.draw`.
         """
         if tags not in TAGS:
@@ -53,13 +53,19 @@ class Drawing:
         if form != TEXT and form not in WRITERS:
             raise ConfigError(f"text_of(): expected {', '.join((*WRITERS, TEXT))}, not {form!r}")
         treebank = self._treebank
-        first = range(min(1, len(treebank)))
+        chosen = range(len(treebank))
         if form == TEXT:
-            return "".join(tree_texts(treebank, None, first, _WIDTH))
+            return "".join(tree_texts(treebank, None, chosen, _WIDTH))
         pictures = drawn_sentences(
-            treebank, None, first, with_graphs=self._with_graphs, tags=self._tags
+            treebank, None, chosen, with_graphs=self._with_graphs, tags=self._tags
         )
         return "".join(WRITERS[form](pictures, treebank.source))
+
+    def saved(self, target: str | os.PathLike[str] | None, *, force: bool) -> Drawing:
+        """The drawing, written to a file if one is named; see `save`."""
+        if target is not None:
+            self.save(target, force=force)
+        return self
 
     def save(self, target: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write a file, in the format of its suffix: .svg, .html, .tex, .tikz or .txt.
@@ -76,7 +82,7 @@ class Drawing:
         return f"<Drawing of {self._treebank.source}>"
 
     def __str__(self) -> str:
-        """The tree for a terminal."""
+        """The trees for a terminal."""
         return self.text_of(TEXT).rstrip("\n")
 
     def _repr_svg_(self) -> str:

@@ -22,6 +22,7 @@ from gpuparse.formats.names import (
     check_output_folder,
     check_output_name,
     format_of,
+    is_raw_text,
     is_table,
     outputs_of,
 )
@@ -418,7 +419,8 @@ class SentenceParser:
         changes.
 
         Args:
-            sentence: one sentence, as `parse` takes it in a list, or CoNLL-U text.
+            sentence: one sentence, as `parse` takes it in a list, CoNLL-U text, or raw text: text
+                whose first line has no tab and does not begin with #.
             word: counted from 1.
             instead: the other head, 0 for the root; None: that of the best tree in which the word
                 has another head, without templates the one whose arc scores most. Of graphs: a
@@ -442,10 +444,17 @@ class SentenceParser:
         from gpuparse.explaining import explain
 
         job = self.job(guide=guide, keep=keep)
-        is_text = isinstance(sentence, (str, bytes))
-        if is_text:
-            sentence = _as_text(sentence, "explain()")
-        given = self._source(job, sentence if is_text else [sentence], batch=None)
+        if (
+            isinstance(sentence, str)
+            and self._stages.tokenizer
+            and is_raw_text(sentence.encode(errors="replace"))
+        ):
+            given: Source = BytesSource(text=self._split(job, sentence), name=_TEXT)
+        else:
+            is_text = isinstance(sentence, (str, bytes))
+            if is_text:
+                sentence = _as_text(sentence, "explain()")
+            given = self._source(job, sentence if is_text else [sentence], batch=None)
         [(piece, guides)] = job.annotated(given)
         if len(piece.treebank) != 1:
             n_given = len(piece.treebank)

@@ -163,6 +163,21 @@ class Parsed(Sequence["ParsedSentence"]):
         """The list of `to_dicts` as JSON."""
         return json.dumps(self.to_dicts(), ensure_ascii=False)
 
+    def draw(
+        self, target: str | os.PathLike[str] | None = None, *, tags: str = "upos",
+        graphs: str | None = None, force: bool = False,
+    ) -> Drawing:  # fmt: skip
+        """Draw all sentences, one below the other.
+
+        Args, Returns, Raises: those of `ParsedSentence.draw`.
+        Cost: about a millisecond and 10 KB per sentence.
+        """
+        from gpuparse.api.drawings import Drawing
+
+        text = "".join(sentence._best_conllu for sentence in self)
+        drawing = Drawing(text, plural(len(self), "sentence"), tags=tags, graphs=graphs)
+        return drawing.saved(target, force=force)
+
     def to_spacy(self, vocab: Vocab | None = None) -> Doc:
         """All sentences as one Doc of spaCy; needs spacy.
 
@@ -488,6 +503,10 @@ class ParsedSentence(Sequence[Token]):
             ],
         }  # fmt: skip
 
+    def to_json(self) -> str:
+        """The values of `to_dict` as JSON."""
+        return json.dumps(self.to_dict(), ensure_ascii=False)
+
     def to_networkx(self) -> networkx.DiGraph:
         """The tree or graph as a DiGraph of networkx; needs networkx.
 
@@ -557,10 +576,8 @@ class ParsedSentence(Sequence[Token]):
         from gpuparse.api.drawings import Drawing
 
         name = self.sent_id or f"sentence {self._index + 1}"
-        drawing = Drawing(self.to_conllu(), name, tags=tags, graphs=graphs)
-        if target is not None:
-            drawing.save(target, force=force)
-        return drawing
+        drawing = Drawing(self._best_conllu, name, tags=tags, graphs=graphs)
+        return drawing.saved(target, force=force)
 
     def __repr__(self) -> str:
         return str(self)
@@ -590,6 +607,12 @@ class ParsedSentence(Sequence[Token]):
             for m, (h, name) in enumerate(zip(self.heads, labels, strict=True), 1)
             if h >= 0
         ]
+
+    @property
+    def _best_conllu(self) -> str:
+        """The best tree alone as CoNLL-U; "" without words."""
+        found, end, _ = self.to_conllu().partition("\n\n")
+        return found + end
 
     @property
     def _head_array(self) -> np.ndarray:

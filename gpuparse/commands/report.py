@@ -7,13 +7,12 @@ from pathlib import Path
 
 from gpuparse.commands.console import exit_codes, whole_number
 from gpuparse.commands.evaluate import add_punctuation_options, ignored_words
-from gpuparse.errors import DataError
 from gpuparse.evaluation.treebanks import (
     compare_treebanks,
 )
 from gpuparse.files import check_new_file, replace_file
 from gpuparse.jobs.progress import program, say
-from gpuparse.lab.report import gold_of, system_of
+from gpuparse.lab.report import gold_of, model_of, system_of
 from gpuparse.lab.report_page import Report, page
 
 PAGE = "report.html"
@@ -35,8 +34,7 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     runs = [options.run] if options.other is None else [options.run, options.other]
     for run in runs:
-        if run != "-" and not os.path.exists(run):
-            raise DataError(f"{run}: no such folder of a model, and no such file")
+        model_of(run)
     output = options.output or (Path(options.run) / PAGE if os.path.isdir(options.run) else PAGE)
     check_new_file(output, force=options.force)
     gold, part = gold_of(runs, options.gold)
@@ -62,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
         " models of graphs alone. docs/evaluating.md describes it.",
         epilog=exit_codes(0, 2, 3, 4, 5),
     )
-    what = "folder of a trained model, which parses the gold file; or the gold file parsed by any"
+    what = "folder or name of a model, which parses the gold file; or the gold file parsed by any"
     parser.add_argument("run", metavar="RUN", help=f"{what} parser")
     parser.add_argument("other", metavar="OTHER", nargs="?", help="another one, to compare with")
     parser.add_argument(

@@ -9,7 +9,9 @@ import numpy as np
 
 from gpuparse import native
 
-N_COLUMNS = 10
+# Of CoNLL-U, as messages call them; CoNLL-X has other names for some, in the same places.
+COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
+N_COLUMNS = len(COLUMNS)
 FORM, HEAD, DEPREL, DEPS, MISC = 1, 6, 7, 8, 9
 NO_HEAD, BAD_HEAD = -1, -2  # HEAD is "_"; HEAD is anything else that is no number
 
@@ -29,6 +31,11 @@ RANGE_PAST_END = 11  # detail: words in the sentence
 # Columns of a row of faults: code and detail as above; index and offset of the line; offsets of
 # the sentence, from its first comment to after its blank line.
 FAULT_CODE, FAULT_DETAIL, FAULT_LINE, FAULT_OFFSET, FAULT_START, FAULT_END = 0, 1, 2, 3, 4, 5
+
+
+def column_name(number: int) -> str:
+    """What messages call a column, 0 to 9: its name, and its number from 1."""
+    return f"{COLUMNS[number]} (column {number + 1})"
 
 
 class Scanned(NamedTuple):

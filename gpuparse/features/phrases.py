@@ -16,7 +16,7 @@ ROLES = {
     "w": "word",
 }  # fmt: skip
 _BETWEEN = "between them"
-_TAGS = {
+TAGS = {  # of Universal Dependencies, but X
     "ADJ": "adjective", "ADP": "adposition", "ADV": "adverb", "AUX": "auxiliary",
     "CCONJ": "coordinating conjunction", "DET": "determiner", "INTJ": "interjection",
     "NOUN": "noun", "NUM": "numeral", "PART": "particle", "PRON": "pronoun",
@@ -74,7 +74,7 @@ def value_phrase(field: str, value: str) -> str:
     if name == "lemma":
         return f"lemma {value}"
     if name in ("pos", "cpos", "fpos"):
-        return _TAGS.get(value, value)
+        return TAGS.get(value, value)
     return f"{name.partition('.')[2]}={value}" if "." in name else value
 
 

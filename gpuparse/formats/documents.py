@@ -50,7 +50,7 @@ def split_documents(
         except UnicodeEncodeError as error:
             faults[number] = f": text has an unpaired surrogate at {error.start}"
         except DataError as error:
-            faults[number] = _PLACE.sub(":", str(error)).replace(" of the file", " of the text")
+            faults[number] = _PLACE.sub(":", str(error))
         marked = name.encode()
         part = part.replace(_SENTENCE, _SENTENCE + marked + b"-")
         if part.startswith(_NEW):

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, Literal, cast
 import numpy as np
 
 from gpuparse.data.conll import MAX_LINE, OnError, stream_treebanks, treebank_from_bytes
+from gpuparse.data.scanner import column_name
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import ConfigError, DataError
@@ -31,7 +32,6 @@ from gpuparse.formats.vertical import stream_vertical
 TEXT_CHUNK = 1 << 20  # bytes of raw text that are split into words at a time
 BATCH = 1000  # sentences of an iterable that are read at a time
 SENTENCES = "sentences"  # the name of Python objects in messages
-_OF_FILES = ("ID", "FORM", "LEMMA", "coarse tags", "fine tags", "FEATS")
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,8 +176,8 @@ class StreamSource(Source):
             yield Piece(treebank, counts, list(treebank.faults), len(treebank), size)
 
     def empty(self, number: int) -> str:
-        """With the number of the column, counted from 1, and its name."""
-        return f"column {number + 1} ({_OF_FILES[number]}) is _"
+        """With the number of the column too."""
+        return f"{column_name(number)} is _"
 
     def _treebanks(self, file: BinaryIO) -> Iterator[Treebank]:
         if self.kind == VERTICAL:

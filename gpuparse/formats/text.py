@@ -6,7 +6,7 @@ from typing import BinaryIO, Literal, NamedTuple
 
 import numpy as np
 
-from gpuparse.data.conll import MAX_LINE
+from gpuparse.data.conll import BYTE_ORDER_MARK, MAX_LINE
 from gpuparse.data.treebank import place
 from gpuparse.errors import DataError
 from gpuparse.files import COMPRESSED, is_compressed
@@ -30,7 +30,8 @@ _LONGEST = 3  # bytes of a space
 class TextPlace(NamedTuple):
     """Where a paragraph begins in a text.
 
-    line, segment: from 1. byte, character: from 0; what was left out is no character.
+    line, segment: from 1. byte, character: from 0; what was left out is no character, but for a
+    byte-order mark.
     begins_document: whether no text is before it.
     """
 
@@ -89,7 +90,7 @@ def stream_text(
     start: TextPlace | None = None,
     of_lines: bool = False,
 ) -> Iterator[TextChunk]:
-    """Reads a text of any size.
+    """Reads a text of any size; a byte-order mark at its beginning is left out.
 
     Args:
         binary_file: opened for reading bytes.
@@ -123,7 +124,7 @@ def immediate_text(
     while is_open:
         line = binary_file.readline(MAX_LINE + 1)
         is_open = bool(line)
-        held += line
+        held += reader.without_mark(line)
         if is_open and not line.endswith(b"\n"):
             continue
         if not held.strip():
@@ -168,7 +169,8 @@ def paragraph_cuts(path: str, cuts: list[int]) -> list[int]:
     """
     found = []
     with open(path, "rb") as file:
-        first = _end_of_spaces(file, 0)
+        mark = len(BYTE_ORDER_MARK) if file.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK else 0
+        first = _end_of_spaces(file, mark)
         for cut in cuts:
             end = _end_of_spaces(file, cut)
             found.append(0 if end == first else end)
@@ -189,7 +191,7 @@ def _end_of_spaces(file: BinaryIO, at: int) -> int:
 def _chunks(
     reader: "_TextReader", binary_file: BinaryIO, chunk_bytes: int, on_error: OnTextError
 ) -> Iterator[TextChunk]:
-    pending = b""
+    pending = b"" if reader.byte else reader.without_mark(binary_file.read(len(BYTE_ORDER_MARK)))
     faults: list[DataError] = []
     is_skipping = is_after_blank = False
     enough = 0
@@ -283,6 +285,14 @@ class _TextReader:
         """See `gpuparse.formats.paragraphs.segments`."""
         return segments(codes, spaces, of_lines=self.of_lines)
 
+    def without_mark(self, text: bytes) -> bytes:
+        """The next bytes without a byte-order mark at the beginning of the text."""
+        if self.byte or not text.startswith(BYTE_ORDER_MARK):
+            return text
+        self._pass(BYTE_ORDER_MARK)
+        self.character += 1  # as programs count that read the file as UTF-8
+        return text[len(BYTE_ORDER_MARK) :]
+
     def skip(self, text: bytes) -> None:
         """Pass bytes that are left out."""
         self._pass(text)
@@ -307,9 +317,9 @@ class _Fault(NamedTuple):
     message: str
 
 
-_NOT_UTF8 = "byte {byte} of the file is not UTF-8; convert the file to UTF-8"
+_NOT_UTF8 = "byte {byte} of the text is not UTF-8; convert the text to UTF-8"
 _NUL = (
-    "byte {byte} of the file is NUL, which no text has; remove it, or convert the file to UTF-8 if"
+    "byte {byte} of the text is NUL, which no text has; remove it, or convert the text to UTF-8 if"
     " it is UTF-16 or UTF-32"
 )
 _MANY_SPACES = (

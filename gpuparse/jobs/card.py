@@ -20,6 +20,7 @@ from gpuparse.config.load import TREEBANK, is_template_file, read_settings
 from gpuparse.config.schema import known_keys, yaml_word
 from gpuparse.config.shipped import shipped_configs
 from gpuparse.data.folders import PARTS, Facts, facts_of, find_parts
+from gpuparse.data.scanner import COLUMNS
 from gpuparse.errors import ConfigError, ModelError, one_line
 from gpuparse.evaluation.reports import GRAPH_ARC_SETS, GRAPH_SHARES, SHARES
 from gpuparse.files import replace_file
@@ -39,7 +40,6 @@ CARD, README = "card.json", "README.md"
 FORMAT = 1
 _MOST_BYTES = 1 << 20  # of card.json
 _LIBRARY = "library_name: gpuparse"  # a line of a README that training may replace
-_COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 _FORM = 1
 _TAGS = ("UPOS", "XPOS", "UFeats", "Lemmas")  # as scores.json has them
 # Keys that the command of a card does not name: they change no model.
@@ -268,8 +268,8 @@ def _needs(stages: Pipeline, parser: Parser | None) -> list[str]:
     read = set(parser.reads) if parser else set()
     if stages.lemmatizer:
         read.update(STAGES[LEMMATIZER].reads)
-    filled = {_COLUMNS.index(name) for name in _fills(stages, parser)}
-    return [_COLUMNS[column] for column in sorted(read - filled - {_FORM})]
+    filled = {COLUMNS.index(name) for name in _fills(stages, parser)}
+    return [COLUMNS[column] for column in sorted(read - filled - {_FORM})]
 
 
 def _fills(stages: Pipeline, parser: Parser | None) -> list[str]:
@@ -279,8 +279,8 @@ def _fills(stages: Pipeline, parser: Parser | None) -> list[str]:
         filled.update(parser.fills)
         names = ["HEAD"] + ["DEPREL"] * bool(parser.labels)
         names += ["DEPS"] * DECODERS[parser.decoder].gives_graphs
-        filled.update(map(_COLUMNS.index, names))
-    return [_COLUMNS[column] for column in sorted(filled)]
+        filled.update(map(COLUMNS.index, names))
+    return [COLUMNS[column] for column in sorted(filled)]
 
 
 def _encoder_licence(parser: Parser | None) -> str | None:
@@ -508,7 +508,7 @@ def _are_stages(value: Any) -> bool:
 
 
 def _are_columns(value: Any) -> bool:
-    return _are_texts(value) and set(value) <= set(_COLUMNS)
+    return _are_texts(value) and set(value) <= set(COLUMNS)
 
 
 def _are_scores(value: Any) -> bool:

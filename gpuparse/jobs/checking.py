@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +11,16 @@ import numpy as np
 
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.draw import printable
-from gpuparse.data.faults import TreeFault
+from gpuparse.data.faults import SHOWN, TreeFault
 from gpuparse.data.graphs import check_graphs, missing_graphs, readable_graphs
 from gpuparse.data.problems import TREE_KINDS, Problem, find_faults
-from gpuparse.data.scanner import DEPREL
+from gpuparse.data.scanner import DEPREL, DEPS, MISC, column_name
+from gpuparse.data.tag_columns import FEATS, LEMMA, UPOS, XPOS
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import nonprojective_arcs, tree_fault_text
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import ConfigError, option, plural
+from gpuparse.features.phrases import TAGS
 from gpuparse.files import STANDARD, read_input
 from gpuparse.text.conllu import surface_sentences
 
@@ -26,8 +29,9 @@ if TYPE_CHECKING:
 
 MOST_WARNINGS = 20  # of a kind that are listed unless all are asked for
 
-_COLUMNS = {2: "LEMMA", 3: "UPOS", 4: "XPOS", 5: "FEATS", DEPREL: "DEPREL"}
-_MAY_LACK = (2, 5)  # columns in which `_` is a value of single words
+_COLUMNS = (LEMMA, UPOS, XPOS, FEATS, DEPREL)
+_MAY_LACK = (LEMMA, FEATS)  # columns in which `_` is a value of single words
+_UNIVERSAL = {*TAGS, "X"}  # values of UPOS
 _AROUND = 20  # characters of a text that a message quotes
 
 
@@ -123,7 +127,7 @@ def check_files(
         treebank, faults = find_faults(read_input(file), source, partial=asked.partial)
         if not (len(treebank) or faults):
             faults = [Problem(source, None, "", "no sentences", "has no sentences")]
-        found = [*faults, *_warnings(treebank, names)]
+        found = [*faults, *_warnings(treebank, names, is_whole=not faults)]
         problems += sorted(found, key=lambda each: each.line or 0)
         treebanks.append(treebank)
     crossing = [nonprojective_arcs(each.heads, each.word_starts) for each in treebanks]
@@ -207,13 +211,18 @@ def _count_sentences(treebank: Treebank, words: np.ndarray) -> int:
     return len(np.unique(of_words[words]))
 
 
-def _warnings(treebank: Treebank, names: dict[str, str]) -> Iterator[Problem]:
-    """What training accepts. names: where each sent_id was, of all files, which grows."""
+def _warnings(treebank: Treebank, names: dict[str, str], *, is_whole: bool) -> Iterator[Problem]:
+    """What training accepts.
+
+    Args: names: where each sent_id was, of all files, which grows. is_whole: whether all sentences
+        of the file are in the treebank, and not those without errors alone.
+    """
     for text in treebank.warnings:
         message = text.removeprefix(f"{treebank.source}: ")
         yield Problem(treebank.source, None, "", "bytes", message, is_error=False)
     if len(treebank):
-        for problems in (_of_columns, _of_roots, _of_texts, _of_graphs):
+        yield from _of_columns(treebank, is_whole)
+        for problems in (_of_values, _of_roots, _of_texts, _of_graphs):
             yield from problems(treebank)
         yield from _of_names(treebank, names)
 
@@ -225,19 +234,84 @@ def _warning(treebank: Treebank, word: int, kind: str, message: str) -> Problem:
     return Problem(treebank.source, line, treebank.sent_id(s), kind, message, is_error=False)
 
 
-def _of_columns(treebank: Treebank) -> Iterator[Problem]:
+def _of_columns(treebank: Treebank, is_whole: bool) -> Iterator[Problem]:
     """Columns that are `_` in all words, or in some where no word should lack it."""
-    for column, name in _COLUMNS.items():
+    of = "" if is_whole else " of the sentences without errors"
+    for column in _COLUMNS:
         ids, names = column_ids(treebank, column)
-        is_empty = np.array([each in ("_", "") for each in names])[ids]
-        where = f"{name} (column {column + 1}) is _ in"
+        is_empty = np.array([each == "_" for each in names])[ids]
+        where = f"{column_name(column)} is _ in"
         if is_empty.all():
-            what = f"{where} every word; a parser learns nothing from it"
+            what = f"{where} every word{of}; a parser learns nothing from it"
             yield Problem(treebank.source, None, "", "missing column", what, is_error=False)
         elif is_empty.any() and column not in _MAY_LACK:
             count = int(is_empty.sum())
-            what = f"{where} this word and {count - 1:,} of {treebank.n_words - 1:,} others"
+            what = f"{where} this word and {count - 1:,} of {treebank.n_words - 1:,} others{of}"
             yield _warning(treebank, int(is_empty.argmax()), "missing column", what)
+
+
+def _of_values(treebank: Treebank) -> Iterator[Problem]:
+    """Values that the validator of Universal Dependencies refuses.
+
+    Empty columns are those of any treebank; others are of one whose UPOS are mostly universal tags,
+    as CoNLL-X has other tags and features, and no MISC.
+    """
+    for column in (*_COLUMNS, DEPS, MISC):
+        yield from _of_words(treebank, column, "empty column", _empty_fault)
+    ids, names = column_ids(treebank, UPOS)
+    is_universal = np.array([name in _UNIVERSAL for name in names])[ids]
+    is_given = np.array([name not in ("", "_") for name in names])[ids]
+    if 2 * is_universal.sum() > is_given.sum():
+        yield from _of_words(treebank, UPOS, "UPOS", _tag_fault)
+        yield from _of_words(treebank, FEATS, "FEATS", _feats_fault)
+        yield from _of_words(treebank, MISC, "MISC", _misc_fault)
+
+
+def _of_words(
+    treebank: Treebank, column: int, kind: str, fault: Callable[[str], str]
+) -> Iterator[Problem]:
+    """Words whose column has a fault. fault: what is wrong with a value, "" for nothing."""
+    ids, names = column_ids(treebank, column)
+    faults = [fault(name) for name in names]
+    for word in np.flatnonzero(np.array([bool(each) for each in faults])[ids]).tolist():
+        what = f"{column_name(column)} {faults[ids[word]]}"
+        yield _warning(treebank, word, kind, what)
+
+
+def _empty_fault(value: str) -> str:
+    return "" if value.strip(" ") else "is empty; write _"
+
+
+def _tag_fault(value: str) -> str:
+    if value in _UNIVERSAL or value in ("", "_"):
+        return ""
+    return f"is {_quoted(value)}, which is none of the 17 tags of Universal Dependencies"
+
+
+def _feats_fault(value: str) -> str:
+    if value in ("", "_"):
+        return ""
+    items = value.split("|")
+    pairs = [item.partition("=") for item in items]
+    for item, (name, _, text) in zip(items, pairs, strict=True):
+        if not (name and text):
+            return f"has the item {_quoted(item)}; items are Name=Value, joined by |"
+    repeated = [name for name, n in Counter(name for name, _, _ in pairs).items() if n > 1]
+    if repeated:
+        return f"has {_quoted(repeated[0])} twice; join its values by commas, as in Name=A,B"
+    for item, after in pairwise(items):
+        if item.lower() > after.lower():
+            return f"is not sorted: {_quoted(after)} belongs before {_quoted(item)}"
+    return ""
+
+
+def _misc_fault(value: str) -> str:
+    is_wrong = value and "" in value.split("|")
+    return f"has an empty item beside a |: {_quoted(value)}" if is_wrong else ""
+
+
+def _quoted(value: str) -> str:
+    return repr(value if len(value) <= SHOWN else f"{value[:SHOWN]}...")
 
 
 def _of_roots(treebank: Treebank) -> Iterator[Problem]:

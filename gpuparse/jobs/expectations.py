@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from gpuparse.data.scanner import COLUMNS, column_name
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import choose_pos_column, column, is_empty_column
 from gpuparse.errors import plural
@@ -10,8 +11,7 @@ from gpuparse.features.templates import PARTS, TemplateSet
 
 FEW_SENTENCES = 500  # with which scores depend on the config and are far below those of treebanks
 SECTION = "docs/training.md"
-_LEMMA, _COARSE, _FINE, _FEATS = 2, 3, 4, 5
-_NAMES = {_LEMMA: "LEMMA", _COARSE: "UPOS", _FINE: "XPOS", _FEATS: "FEATS"}
+_SOURCES = _LEMMA, _COARSE, _FINE, _FEATS = 2, 3, 4, 5
 _LOSSES = {
     _LEMMA: "without lemmas little is lost",
     _FEATS: "without FEATS little is lost in languages with little inflection, a point of the"
@@ -43,10 +43,12 @@ def expectations(
     pos_column = choose_pos_column(treebank, wish)
     templates = list(_templates(arcs, labels, pos_column))
     is_read = {source for template in templates for source in template.columns}
-    empty = [source for source in _NAMES if source in is_read and is_empty_column(treebank, source)]
+    empty = [
+        source for source in _SOURCES if source in is_read and is_empty_column(treebank, source)
+    ]
     if empty:
         silent = [template for template in templates if template.columns & set(empty)]
-        names = ", ".join(f"{_NAMES[source]} (column {source + 1})" for source in empty)
+        names = ", ".join(map(column_name, empty))
         yield (
             f"train: {names}: `_` in every word: {len(silent):,} of"
             f" {plural(len(templates), 'template')}"
@@ -76,7 +78,7 @@ def _losses(treebank: Treebank, empty: Sequence[int]) -> Iterator[str]:
         yield _NO_TAGS
     elif missing and missing[0] in empty:
         other = _FINE + _COARSE - missing[0]
-        yield f"without {_NAMES[missing[0]]} little is lost, for {_NAMES[other]} has tags"
+        yield f"without {COLUMNS[missing[0]]} little is lost, for {COLUMNS[other]} has tags"
     for source in empty:
         if source in _LOSSES:
             yield _LOSSES[source]

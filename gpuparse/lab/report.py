@@ -12,8 +12,9 @@ from gpuparse.config import SYNTHETIC
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.graphs import missing_graphs
 from gpuparse.data.guides import read_guides
+from gpuparse.data.scanner import column_name
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError, option
+from gpuparse.errors import ConfigError, DataError, option
 from gpuparse.evaluation.errors import find_errors
 from gpuparse.evaluation.graphs import GraphScores
 from gpuparse.evaluation.reliability import HEAD, misc_probabilities
@@ -22,7 +23,9 @@ from gpuparse.evaluation.treebanks import (
     score_treebank_graphs,
     score_treebanks,
 )
+from gpuparse.files import STANDARD
 from gpuparse.inference.decoders import DECODERS, with_quantity
+from gpuparse.installed import find_model, near_model
 from gpuparse.jobs.gold import read_gold
 from gpuparse.jobs.parse import missing_columns
 from gpuparse.jobs.predictions import written
@@ -37,12 +40,24 @@ from gpuparse.pipeline import NO_STAGES, load_stages
 _DEPREL = 7
 
 
+def model_of(run: str) -> Path | None:
+    """The folder of the model of a run; None of a parsed file.
+
+    Raises: DataError: there is neither.
+    """
+    path = Path(run) if run == STANDARD or os.path.exists(run) else find_model(run)
+    if run != STANDARD and not path.exists():
+        hint = near_model(run)
+        raise DataError(f"{run}: no such model, and no such file" + (f"; {hint}" if hint else ""))
+    return path if path.is_dir() else None
+
+
 def gold_of(runs: Sequence[str], given: str | None) -> tuple[Treebank, str | None]:
     """The gold treebank, and the part of a model's data that it is; None for another file."""
     if given is not None:
         return read_treebank(given), None
-    run = next(filter(os.path.isdir, runs), runs[0])
-    record = read_scores(Path(run))
+    run, folder = next(((run, path) for run in runs if (path := model_of(run))), (runs[0], None))
+    record = read_scores(folder) if folder else {}
     files = record.get("files")
     for part in ("test", "dev"):
         path = files.get(part) if isinstance(files, dict) else None
@@ -67,10 +82,10 @@ def system_of(
     record: dict[str, Any] = {}
     metrics: list[dict[str, Any]] = []
     is_calibrated = graphs = None
-    if os.path.isdir(run):
-        record, metrics = read_scores(Path(run)), read_metrics(Path(run))
-        model = load_parser(Path(run))
-        tagged = load_stages(Path(run)).filled_by(model).annotate(gold, threads=threads)
+    if folder := model_of(run):
+        record, metrics = read_scores(folder), read_metrics(folder)
+        model = load_parser(folder)
+        tagged = load_stages(folder).filled_by(model).annotate(gold, threads=threads)
         parsed, has_probabilities = _parsed(model, tagged, record, part, threads)
         is_calibrated = model.scales.is_calibrated if has_probabilities else None
         labelled = bool(model.labels)
@@ -114,7 +129,8 @@ def _parsed(
     count = thread_count(threads)
     for column, fields in missing_columns(gold, model, NO_STAGES).items():
         say(
-            f"{gold.source}: column {column + 1} is _ in every word; the model reads {fields} there"
+            f"{gold.source}: {column_name(column)} is _ in every word; the model reads {fields}"
+            " there"
         )
     can_sum = model.search_decoder in with_quantity("marginals", "native")
     if can_sum:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import gpuparse
+from gpuparse.data.scanner import column_name
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import GpuparseError
 from gpuparse.formats.sources import BytesSource, Piece, Source
@@ -97,8 +98,7 @@ class _WholeTreebank(Source):
 
     def empty(self, number: int) -> str:
         """As CoNLL-U says it."""
-        names = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS")
-        return f"column {number + 1} ({names[number]}) is _"
+        return f"{column_name(number)} is _"
 
 
 class Worker:

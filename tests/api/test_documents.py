@@ -145,6 +145,20 @@ def test_drawings_are_those_of_the_command(parser, tmp_path, capsysbinary):
     assert (tmp_path / "tree.svg").read_text() == again.svg
 
 
+def test_documents_are_drawn_sentence_by_sentence(parser, tmp_path, capsysbinary):
+    """The best trees, as the command draws the text of one tree per sentence."""
+    name = str(tmp_path / "all.conllu")
+    with open(name, "w") as file:
+        file.write(parser.parse(TEXT).to_conllu())
+    assert draw.main([name, "--format", "text"]) == 0
+    expected = capsysbinary.readouterr().out
+    parsed = parser.parse(TEXT, kbest=2)
+    drawing = parsed.draw(tmp_path / "all.txt")
+    assert (tmp_path / "all.txt").read_bytes() == expected
+    assert drawing.svg.count("<svg ") == 1 + len(parsed)
+    assert repr(drawing) == f"<Drawing of {len(parsed)} sentences>"
+
+
 def test_drawings_of_graphs_have_all_arcs(kinds):
     parsed = gpuparse.load(kinds.run("graphs").folder).parse(kinds.text("graphs"))
     several = next(s for s in parsed if any(len(word) > 1 for word in s.deps))

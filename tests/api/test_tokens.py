@@ -223,10 +223,22 @@ def test_cycles_and_missing_heads_of_a_file_are_no_error():
     assert [token["head"] for token in sentence.to_dict()["tokens"]] == [2, 1, None]
 
 
+def test_words_of_raw_text_are_explained(text_parser):
+    [sentence] = text_parser("She sings.")
+    reasons = text_parser.explain("She sings.", 1)
+    assert reasons.head == sentence[0].head.id
+    assert reasons.to_dict() == text_parser.explain(sentence.to_conllu(), 1).to_dict()
+    with pytest.raises(DataError, match="takes one sentence with words, and not 2"):
+        text_parser.explain("She sings. He sings.", 1)
+    with pytest.raises(DataError, match="an unpaired surrogate at 1"):
+        text_parser.explain("a\ud800", 1)
+
+
 def test_plain_data_are_those_of_the_tokens(text_parser):
     text = " The old men didn't sing with the sea.\nShe listens."
     parsed = text_parser(text, probabilities=True, kbest=2)
     [first, _] = found = json.loads(parsed.to_json())
+    assert json.loads(parsed[0].to_json()) == first
     assert found == parsed.to_dicts()
     assert list(first) == ["id", "text", "tokens", "multiword", "trees"]
     names = [

@@ -95,7 +95,19 @@ def test_errors_are_those_that_training_meets(tmp_path, capsys):
         ("text = Vom", "text = Von", "text", "# text has 'Von Hund, das' where"),
         ("\tdas\tder\tPRON", "\tdas\tder\t_", "missing column",
          "UPOS (column 4) is _ in this word and 0 of 4 others"),
-        ("A=b", "_", "missing column", "FEATS (column 6) is _ in every word"),
+        ("A=b", "_", "missing column", "FEATS (column 6) is _ in every word; a parser"),
+        ("\tvon\tvon\t", "\tvon\t\t", "empty column", "LEMMA (column 3) is empty; write _"),
+        ("\tdep\t_\t_", "\tdep\t\t_", "empty column", "DEPS (column 9) is empty; write _"),
+        ("PRON", "PRO", "UPOS", "UPOS (column 4) is 'PRO', which is none of the 17 tags"),
+        ("A=b", "B=a|A=b", "FEATS", "is not sorted: 'A=b' belongs before 'B=a'"),
+        ("A=b", "A=b|a=c", None, ""),  # sorted without regard to case, as the validator does
+        ("A=b", "A=b|A=c", "FEATS", "FEATS (column 6) has 'A' twice"),
+        ("A=b", "A=b|B", "FEATS", "has the item 'B'; items are Name=Value"),
+        ("A=b", "A=b|B=", "FEATS", "has the item 'B='"),
+        ("A=b", "A=b|", "FEATS", "has the item ''"),
+        ("SpaceAfter=No", "SpaceAfter=No|", "MISC",
+         "MISC (column 10) has an empty item beside a |: 'SpaceAfter=No|'"),
+        ("SpaceAfter=No", "|SpaceAfter=No", "MISC", "has an empty item"),
     ],
 )  # fmt: skip
 def test_warnings(checked, old, new, kind, said):
@@ -107,6 +119,35 @@ def test_warnings(checked, old, new, kind, said):
     messages = [each["message"] for each in problems if each["kind"] == kind]
     assert len(messages) == (kind is not None)
     assert all(said in message for message in messages)
+
+
+def test_values_of_other_tag_sets_are_no_warnings(checked):
+    """Tags, FEATS and MISC of CoNLL-X are free; only empty columns are wrong there too."""
+    other = re.sub("ADP|DET|NOUN|PUNCT|PRON", "N", SOUND)
+    other = other.replace("A=b", "pl|m|pl").replace("\t_\tSpaceAfter=No", "\t_\t|")
+    said, code = checked(other)
+    assert code == 0
+    assert "FEATS" not in said
+    assert "MISC" not in said
+    said, _ = checked(other.replace("\t|", "\t"))
+    assert "MISC (column 10) is empty; write _" in said
+
+
+def test_warnings_of_values_are_counted_by_kind(checked):
+    text = SOUND.replace("PRON", "PRO").replace("DET", "ART").replace("A=b", "B=a|A=b")
+    said, code = checked(text, "--json")
+    assert code == 0
+    assert json.loads(said)["counts"] == {"UPOS": 2, "FEATS": 1}
+
+
+def test_columns_are_counted_in_sentences_without_errors(checked):
+    """The other sentences are not part of the count, and the message says so."""
+    bad = SOUND.replace("one", "two").replace("\t3\tcase", "\t1\tcase")
+    said, code = checked(SOUND.replace("A=b", "_") + bad)
+    assert code == 3
+    assert "FEATS (column 6) is _ in every word of the sentences without errors; a parser" in said
+    said, _ = checked(SOUND.replace("PRON", "_") + bad)
+    assert "is _ in this word and 0 of 4 others of the sentences without errors" in said
 
 
 def test_a_root_with_another_relation(checked):

@@ -543,8 +543,8 @@ def test_compressed_input(parse_run, trained, tmp_path, module):
 
 def test_raw_text_without_a_tokeniser(parse_run, tmp_path):
     wrong = (
-        "1 column instead of 10: this is not CoNLL-U; for raw text give text as the format of the"
-        " input, to a model that has a tokeniser"
+        "1 column instead of 10: this is not CoNLL-U; raw text is first parsed, by a model that has"
+        " a tokeniser, with text as the format of the input"
     )
     text = b"The quick brown fox jumps over the lazy dog near the river.\n"
     assert parse_run(stdin=text)[2][-1] == f"gpuparse: error: <stdin>:1: {wrong}"
@@ -584,8 +584,8 @@ def test_case_44_an_input_without_tags_is_refused_before_any_output(trained, par
     assert (code, written) == (3, b"")
     errors = [line for line in lines if line.startswith("gpuparse: error: ")]
     assert [error.split(" is _ in all of the first ")[0] for error in errors] == [
-        f"gpuparse: error: {path}: column 4 (coarse tags)",
-        f"gpuparse: error: {path}: column 5 (fine tags)",
+        f"gpuparse: error: {path}: UPOS (column 4)",
+        f"gpuparse: error: {path}: XPOS (column 5)",
     ]
     assert "reads cpos there; fill it in, or give --allow-missing" in errors[0]
     assert "reads pos there; " in errors[1]
@@ -593,7 +593,7 @@ def test_case_44_an_input_without_tags_is_refused_before_any_output(trained, par
     code, written, lines = parse_run(path, "--allow-missing", "--device", "cpu")
     assert code == 0
     assert len(columns(written)) == len(columns(path.read_bytes()))
-    assert lines[0].startswith(f"gpuparse: {path}: column 4 (coarse tags) is _ in all")
+    assert lines[0].startswith(f"gpuparse: {path}: UPOS (column 4) is _ in all")
 
 
 def test_what_a_model_does_not_read_may_be_missing(trained, parse_run, tmp_path):
@@ -613,9 +613,9 @@ def test_what_a_model_does_not_read_may_be_missing(trained, parse_run, tmp_path)
     assert (code, out) == (3, b"")
     errors = [line for line in lines if line.startswith("gpuparse: error: ")]
     assert len(errors) == 2
-    assert "column 3 (LEMMA)" in errors[0]
+    assert "LEMMA (column 3)" in errors[0]
     assert "reads lemma there;" in errors[0]
-    assert "column 6 (FEATS)" in errors[1]
+    assert "FEATS (column 6)" in errors[1]
     assert re.search(r"reads feats\.\w+, feats\.\w+, feats\.\w+ and \d+ more there;", errors[1])
     sentence = bare[: bare.index(b"\n\n") + 2]  # so short that it may have no features
     assert parse_run(stdin=sentence, model=model)[0] == 0

@@ -9,6 +9,7 @@ import pytest
 
 from gpuparse.commands import compare, evaluate, report
 from gpuparse.commands.console import run
+from gpuparse.data.synthetic import generate
 from gpuparse.evaluation import reports
 from gpuparse.jobs import records
 from tests.browser import needs_chromium, show
@@ -217,8 +218,18 @@ def test_what_is_refused(trained, parsed, here, capsys):
     for words in (["nothing"], ["nothing", "--gold", trained.test], [parsed, "nothing"]):
         code, said = error(*words, "--force")
         assert code == 3
-        assert said == "gpuparse: error: nothing: no such folder of a model, and no such file\n"
+        assert said == "gpuparse: error: nothing: no such model, and no such file\n"
     assert error(parsed, "--gold", trained.folder / "train.conllu", "--force")[0] == 3
+
+
+def test_an_installed_model_is_found_by_its_name(here, capsys):
+    (here / "gold.conllu").write_bytes(generate(3, 1))
+    assert run(report.main, ["english"]) == 2
+    assert "english: its test file is unknown: give a file with --gold" in capsys.readouterr().err
+    assert run(report.main, ["english", "--gold", "gold.conllu"]) == 0
+    assert Page(here / "report.html").source.count("<h1>Parsing report: english</h1>") == 1
+    assert run(report.main, ["englich", "--force"]) == 3
+    assert "no such file; did you mean english?" in capsys.readouterr().err
 
 
 def test_a_model_without_records_needs_a_gold_file(trained, here):

@@ -19,6 +19,7 @@ TEXTS = {
     "one": "She sings to the old men.",
     "nothing but spaces": "\n\n \n\n\u3000\n\n",
     "empty": "",
+    "byte-order mark": "\ufeff\n\n\n" + "The men sang.\n\n\n" * 9,
     "no empty line": "The men sang.\n" * 30,
     "only in one place": "She sings.\n" * 20 + "\n" + "The men.\n" * 3,
 }
@@ -76,14 +77,14 @@ def test_joined_shards_of_vertical_text_are_one_run(run, n):
 def test_faults_are_passed_over_as_in_one_run(run, n, capsys):
     fault = b"She \xff sings.\nOn.\n\n\n\xe3\x80\x80\n\n"
     content = b"The men sang.\n\n" * 5 + fault + b"No.\n\n\n" * 5 + fault + b"She \0.\n\nYes."
-    with pytest.raises(DataError, match="in:11: byte 79 of the file is not UTF-8"):
+    with pytest.raises(DataError, match="in:11: byte 79 of the text is not UTF-8"):
         run(content, "--shard", f"all/{n}")
     capsys.readouterr()
     whole = run(content, "--on-error", "skip")
-    expected = [line for line in capsys.readouterr().err.splitlines() if "of the file is" in line]
+    expected = [line for line in capsys.readouterr().err.splitlines() if "of the text is" in line]
     assert len(expected) == 3
     assert run(content, "--on-error", "skip", "--shard", f"all/{n}")[1] == whole[1]
-    found = [line for line in capsys.readouterr().err.splitlines() if "of the file is" in line]
+    found = [line for line in capsys.readouterr().err.splitlines() if "of the text is" in line]
     assert found == expected
 
 

@@ -15,7 +15,7 @@ from gpuparse.errors import DataError
 from gpuparse.formats import paragraphs
 from gpuparse.formats import text as reader
 from gpuparse.formats.paragraphs import are_spaces, code_points, segments
-from gpuparse.formats.text import stream_text, text_chunk
+from gpuparse.formats.text import immediate_text, stream_text, text_chunk
 from gpuparse.formats.vertical import stream_vertical
 from gpuparse.text.conllu import (
     surface_sentences,
@@ -203,11 +203,11 @@ def test_a_long_paragraph_is_cut_after_a_sentence(monkeypatch):
 
 
 def test_faults_of_text():
-    with pytest.raises(DataError, match=r"^t:2: byte 3 of the file is not UTF-8; convert"):
+    with pytest.raises(DataError, match=r"^t:2: byte 3 of the text is not UTF-8; convert"):
         list(stream_text(io.BytesIO(b"ab\n\xff\n"), "t"))
-    with pytest.raises(DataError, match=r"^t:2: byte 3 of the file is NUL"):
+    with pytest.raises(DataError, match=r"^t:2: byte 3 of the text is NUL"):
         text_chunk(b"ab\n\0\n\xff", "t")
-    with pytest.raises(DataError, match=r"^t:1: byte 2 of the file is not UTF-8"):
+    with pytest.raises(DataError, match=r"^t:1: byte 2 of the text is not UTF-8"):
         list(stream_text(io.BytesIO(b"ab\xe2\x80"), "t", chunk_bytes=1))
     with pytest.raises(DataError, match=r"^t:2: more than 100,000 spaces .* from byte 5 "):
         list(stream_text(io.BytesIO(b"ab\nab" + b"\n" * 100_001 + b"c"), "t"))
@@ -235,6 +235,21 @@ def test_a_faulty_paragraph_is_left_out(line_end):
         assert [segment[-1] for segment in found][-1] == b"Three"
         assert len(faults) == 1
         assert len(found) == 2 + (b"\r" in fault or b"\n" in fault)  # `two` is a paragraph then
+
+
+@pytest.mark.parametrize("on_error", ["fail", "skip"])
+def test_a_byte_order_mark_is_no_text(on_error):
+    mark = "\ufeff".encode()
+    for text in (b"", b"\n\n\nOne. Two.\n\nThree \xef\xbb\xbf", b"a"):
+        plain, _ = read_all(text, 100, on_error)
+        for size in (1, 3, 100):
+            found, faults = read_all(mark + text, size, on_error)
+            assert not faults
+            assert found == [(a, b + 3, c + 1, *rest) for a, b, c, *rest in plain]
+        lines = [chunk.data for chunk in immediate_text(io.BytesIO(mark + text), "t")]
+        assert lines == [chunk.data for chunk in immediate_text(io.BytesIO(text), "t")]
+    with pytest.raises(DataError, match=r"^t:1: byte 4 of the text is not UTF-8"):
+        list(stream_text(io.BytesIO(mark + b"a\xff"), "t"))
 
 
 def test_an_empty_text_has_no_chunks():
