@@ -207,14 +207,18 @@ class _WholeWrites(io.RawIOBase):
         return n_bytes
 
 
-def whole_number(least: int, most: int = 10**18) -> Callable[[str], int]:
+_LARGEST = 10**18
+
+
+def whole_number(least: int, most: int = _LARGEST) -> Callable[[str], int]:
     """The type of an option whose value is a whole number from `least` to `most`."""
 
     def read(text: str) -> int:
         is_number = text.isascii() and text.isdigit() and len(text) <= len(str(most))
         if not is_number or not least <= int(text) <= most:
+            upper = "on" if most == _LARGEST and len(text) <= len(str(most)) else f"to {most:,}"
             raise argparse.ArgumentTypeError(
-                f"expected a whole number from {least} to {most:,}, not {text!r}"
+                f"expected a whole number from {least} {upper}, not {text!r}"
             )
         return int(text)
 

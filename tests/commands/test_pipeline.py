@@ -292,6 +292,15 @@ def test_a_text_without_words_gives_nothing(parsed, tmp_path):
     assert parsed(tmp_path / "a.txt") == b""
 
 
+def test_a_byte_order_mark_is_no_part_of_a_file(made, raw, parsed, tmp_path):
+    (tmp_path / "marked.txt").write_bytes(b"\xef\xbb\xbf" + raw.read_bytes())
+    expected = parsed(raw)
+    assert b"SpacesBefore" not in expected
+    assert parsed(tmp_path / "marked.txt") == expected
+    gpuparse.load(made.model).parse_file(tmp_path / "marked.txt", tmp_path / "out.conllu")
+    assert (tmp_path / "out.conllu").read_bytes() == expected
+
+
 def test_standard_input(made, parsed):
     words = vertical(made.test.read_bytes())
     done = program("parse.py", made.model, "--input", "vertical", "--quiet", input=words)

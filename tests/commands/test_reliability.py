@@ -138,7 +138,7 @@ def test_bins_must_be_some(files, capsys):
     with pytest.raises(SystemExit) as caught:
         main([*files, "--bins", "0"])
     assert caught.value.code == 2
-    assert "expected a whole number from 1" in capsys.readouterr().err
+    assert "expected a whole number from 1 on, not '0'" in capsys.readouterr().err
 
 
 def test_as_a_process(files):
