@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import os
+import shutil
 import stat
 import sys
 from collections.abc import Iterator
@@ -262,8 +263,6 @@ def remove_folder(folder: Path) -> None:
 
     Raises: OSError: it cannot be removed.
     """
-    import shutil  # slow to import, and rarely needed
-
     gone = Path(_hidden(str(folder.parent), folder.name, _TEMPORARY))
     if gone.exists():  # a kill has left it
         shutil.rmtree(gone)
