@@ -54,6 +54,9 @@ COMMANDS = {
     "config": ("gpuparse.commands.config", "check a config, list all keys, or explain one"),
     "configs": ("gpuparse.commands.configs", "list and copy the configs that come with gpuparse"),
 }
+# After so many new objects Python looks for garbage; after its own 700, many times while a model is
+# read.
+_NEW_OBJECTS = 20_000
 ALIASES = {"calibration": "reliability"}  # earlier names, not listed
 
 
@@ -84,6 +87,7 @@ def main(arguments: Sequence[str]) -> int:
     command = import_module(COMMANDS[name][0])
     if not gc.isenabled():  # `console` has switched it off
         gc.freeze()
+        gc.set_threshold(_NEW_OBJECTS)
         gc.enable()
     return command.main(rest)
 

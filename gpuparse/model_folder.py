@@ -39,8 +39,7 @@ from gpuparse.limits import (
 )
 from gpuparse.parser import Parser, are_scales
 from gpuparse.scorers.addends import ADDENDS
-from gpuparse.scorers.encoder import scorer as encoder_scorer
-from gpuparse.scorers.encoder import stored as encoder
+from gpuparse.scorers.encoder import files as encoder_files
 from gpuparse.scorers.linear.pruning import Pruner
 from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.scorers.linear.weights import Weights, hashed_map
@@ -220,8 +219,11 @@ def _read_linear(
 
 def _pack_encoder(parser: Parser) -> dict[str, bytes]:
     """The files of a parser whose scores are those of an encoder."""
+    from gpuparse.scorers.encoder import stored as encoder
+    from gpuparse.scorers.encoder.scorer import EncoderScorer
+
     [scorer] = parser.scorers
-    assert isinstance(scorer, encoder_scorer.EncoderScorer)
+    assert isinstance(scorer, EncoderScorer)
     words = {"labels": list(parser.labels)} | encoder.words(scorer)
     texts = {CONFIG: parser.config, VOCABULARY: as_json(words)} | encoder.texts(scorer)
     facts = _facts_of(parser) | encoder.facts(scorer)
@@ -235,8 +237,10 @@ def _read_encoder(
     folder: Path, opened: array_file.Opened, text_of: Callable[[str, int], str]
 ) -> Parser:
     """The parser of a folder with an encoder; `text_of` reads a text by name, up to some bytes."""
+    from gpuparse.scorers.encoder import stored as encoder
+
     facts = opened.facts
-    texts = _checked_texts(folder, facts, (CONFIG, VOCABULARY, *encoder.MOST_BYTES), text_of)
+    texts = _checked_texts(folder, facts, (CONFIG, VOCABULARY, *encoder_files.MOST_BYTES), text_of)
     try:
         words = from_json(texts[VOCABULARY])
         check_names(facts, {*_COMMON_FACTS, MANIFEST, "texts", *(encoder.FACTS & facts.keys())})
@@ -275,7 +279,7 @@ def _checked_texts(
         raise ModelError(f"{folder}: '{WEIGHTS}' lacks the sums of the other files: it is damaged")
     texts = {}
     for name in names:
-        most = _MOST_BYTES.get(name) or encoder.MOST_BYTES.get(name, MAX_YAML_BYTES)
+        most = _MOST_BYTES.get(name) or encoder_files.MOST_BYTES.get(name, MAX_YAML_BYTES)
         texts[name] = text_of(name, most)
         if sums.get(name) != sha256(texts[name].encode()):
             raise ModelError(f"{folder}: '{name}' was changed or damaged after training")
@@ -291,7 +295,7 @@ class FolderKind(NamedTuple):
 
 _KINDS = {
     "linear": FolderKind(_read_linear, _pack_linear),
-    encoder_scorer.KIND: FolderKind(_read_encoder, _pack_encoder),
+    encoder_files.KIND: FolderKind(_read_encoder, _pack_encoder),
 }
 
 
@@ -317,7 +321,7 @@ def files_of_parser(folder: Path) -> list[str]:
     """
     try:
         sums = from_json(array_file.facts_text(folder / WEIGHTS))["texts"]
-        return [name for name in (*_TEXTS, LEXICON, *encoder.MOST_BYTES) if name in sums] + [
+        return [name for name in (*_TEXTS, LEXICON, *encoder_files.MOST_BYTES) if name in sums] + [
             WEIGHTS
         ]
     except (KeyError, TypeError, ValueError, RecursionError) as error:

@@ -430,9 +430,10 @@ def _array_type(name: str, rank: int, is_output: bool, where: str) -> tuple[Any,
         made = type(f"array_{rank}", (ctypes.Structure,), {"_fields_": fields})
         made = _arrays.setdefault((is_any, rank), made)
     wanted = None if is_any else np.dtype(_DTYPES[name])
+    numbers = "numbers" if is_any else _DTYPES[name].__name__  # NumPy's text of a dtype takes long
     # A missing array has type code 0: the function sees that there is no data.
     access = " and writable" if is_output else ""
-    needed = f"a C-contiguous{access} array of {rank} axes of {wanted or 'numbers'} is needed"
+    needed = f"a C-contiguous{access} array of {rank} axes of {numbers} is needed"
     missing = made()
 
     def convert(value: Any) -> Any:

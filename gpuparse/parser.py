@@ -27,7 +27,6 @@ from gpuparse.engines.admission import (
 from gpuparse.engines.engine import Engine, How, Scales, Wanted, form_of
 from gpuparse.engines.found import Found, LabelLimits, found_graphs
 from gpuparse.engines.fused import Fused, fused_engine
-from gpuparse.engines.quantised import Quantised, quantised_engine
 from gpuparse.errors import ConfigError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.decoders import Engine as Form
@@ -406,8 +405,10 @@ class Parser:
         return fused_engine(self.scorers, self.wanted)
 
     @cached_property
-    def quantised(self) -> Quantised | None:
+    def quantised(self) -> Engine | None:
         """The native engine of weights of 8 bits; None: the scorers are others."""
+        from gpuparse.engines.quantised import quantised_engine  # and the encoders with it
+
         return quantised_engine(
             self.scorers, self.wanted, lambda: self._dense_engine("cpu", "native")
         )

@@ -1,7 +1,6 @@
 """Work in threads, where there is enough of it for more than one."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -16,5 +15,7 @@ def mapped(work: Callable[[Item], Result], items: Sequence[Item], threads: int) 
 def _in_threads(
     work: Callable[[Item], Result], items: Sequence[Item], threads: int
 ) -> Iterator[Result]:
+    from concurrent.futures import ThreadPoolExecutor  # and logging with it: a slow import
+
     with ThreadPoolExecutor(threads) as pool:
         yield from pool.map(work, items)

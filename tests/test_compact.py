@@ -57,6 +57,16 @@ def test_arrays_begin_with_a_cache_line():
     assert all(each.ctypes.data % 64 == 0 for each in found.values())
 
 
+def test_arrays_that_lie_side_by_side_are_apart():
+    arrays = {str(k): array for k, array in enumerate(cases())}
+    before = {name: array.copy() for name, array in arrays.items()}
+    found = expanded(*compacted(arrays))
+    for array in found.values():
+        array += 1
+    for name, array in before.items():
+        np.testing.assert_array_equal(found[name], array + array.dtype.type(1))
+
+
 def test_a_file_gives_the_same_arrays_in_both_forms():
     arrays = {
         "sparse": sparse("i2", 100_000, 0.1), "narrow": sparse("i8", 9_999, 1.0),

@@ -33,7 +33,6 @@ from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.predictions import Kept, Result, kept_of, long_sentences, uncertified
 from gpuparse.jobs.progress import Progress, silent
 from gpuparse.jobs.shards import Counts, Sharded
-from gpuparse.learning.gold import unkeepable
 from gpuparse.parser import Parser, Predictions
 from gpuparse.pipeline import Pipeline
 
@@ -397,6 +396,8 @@ class Job:
         errors = check_trees(chunk, single_root=single_root, partial=True)
         faults = dict(zip(np.flatnonzero(~sound).tolist(), errors, strict=True))
         if DECODERS[name].needs_projective_tree:
+            from gpuparse.learning.gold import unkeepable  # what learning reads, with it
+
             for s in np.flatnonzero(sound).tolist():
                 heads = chunk.heads[starts[s] : starts[s + 1]]
                 words = unkeepable(heads, single_root=single_root) if (heads >= 0).any() else []

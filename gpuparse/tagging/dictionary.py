@@ -103,7 +103,8 @@ class Dictionary:
     def _other_forms(self) -> dict[str, list[str]]:
         """The names that are not in lower case, by their lower case."""
         found: dict[str, list[str]] = {}
-        for name, lower in zip(self.names, map(str.lower, self.names), strict=True):
+        lowers = "\n".join(self.names).lower().split("\n") if self.names else []  # one call is fast
+        for name, lower in zip(self.names, lowers, strict=True):
             if name != lower:
                 found.setdefault(lower, []).append(name)
         return found

@@ -103,8 +103,9 @@ class CharacterTable:
         starts, values, sizes = _runs(arrays, "lower")
         if (starts + values).min() < 0 or (starts + sizes + values).max() > _CODES:
             raise ValueError("lower: code points are expected")
-        lower = np.repeat(values.astype(np.int32), sizes).view(np.uint32)
-        lower += np.arange(_CODES, dtype=np.uint32)
+        n = np.flatnonzero(values).max(initial=-1) + 1  # most codes are above all capital letters
+        lower = np.arange(_CODES, dtype=np.uint32)
+        lower.view(np.int32)[: sizes[:n].sum()] += np.repeat(values[:n].astype(np.int32), sizes[:n])
         return cls(classes, lower)
 
 

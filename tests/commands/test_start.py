@@ -32,6 +32,17 @@ def test_parsing_on_the_cpu_loads_no_torch(trained, options):
     assert run_python(code, trained.model, trained.test, "--device", "cpu", *options) == []
 
 
+def test_parsing_in_one_thread_imports_neither_encoders_nor_pools_of_threads(trained):
+    code = """
+from gpuparse.commands.parse import main
+assert main(sys.argv[1:]) == 0
+slow = ("gpuparse.scorers.encoder.", "gpuparse.learning.gold", "concurrent.futures", "logging")
+found = [name for name in sys.modules if name.startswith(slow)]
+assert found == ["gpuparse.scorers.encoder.files"], found
+"""
+    assert run_python(code, trained.model, trained.test, "--device", "cpu", "--threads", "1") == []
+
+
 def test_the_library_loads_no_torch():
     assert run_python("from gpuparse import native\nnative.library()") == []
 
@@ -51,3 +62,25 @@ assert "numpy" in sys.modules and "OPENBLAS_NUM_THREADS" not in os.environ
 assert len(list(pathlib.Path("/proc/self/task").iterdir())) == 1
 """
     assert run_python(code) == []
+
+
+@pytest.mark.parametrize(
+    ("waiting", "printed"),
+    [
+        ("import weakref; kept = set(); weakref.finalize(kept, print, 'end')", "end\n"),
+        (
+            "import threading, time\n"
+            "threading.Thread(target=lambda: (time.sleep(0.2), print('end'))).start()",
+            "end\n",
+        ),
+        ("class Kept:\n    def __del__(self):\n        print('end')\nkept = Kept()", ""),
+    ],
+    ids=["exit handlers", "threads", "nothing"],
+)
+def test_a_command_waits_for_what_is_left_and_takes_nothing_else_apart(waiting, printed):
+    code = f"""{waiting}
+from gpuparse.commands.console import run_and_exit
+run_and_exit(lambda arguments: print("begin") or 3, [])
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (3, f"begin\n{printed}", "")

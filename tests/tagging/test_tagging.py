@@ -16,6 +16,7 @@ from gpuparse.data.tag_columns import Column, with_columns
 from gpuparse.errors import DataError, ModelError
 from gpuparse.learning.temperatures import fit_tag_temperature
 from gpuparse.tagging.composition import composed
+from gpuparse.tagging.dictionary import Dictionary
 from gpuparse.tagging.fields import (
     SeenTags,
     WordFields,
@@ -313,3 +314,11 @@ def test_a_training_word_does_not_see_itself():
     counts = {"a": {"X": 1}, "b": {"X": 1, "Y": 9}}
     found = seen_without_itself(["a", "b", "b"], ["X", "X", "Y"], counts)
     assert found.tolist() == [0, value_of("Y"), value_of("Y|X")]
+
+
+def test_names_are_found_by_their_lower_case():
+    names = ["Ab", "ab", "ΟΔΟΣ", "İ", "ΣΑΣ.", "ǅ", "AB", "οδος", "x", "Σ"]
+    for known in names, ["x"], []:
+        words = Dictionary.of_counts({name: {0: 1} for name in known}, 1)
+        for lower in {name.lower() for name in names}:
+            assert set(words.forms(lower)) == {name for name in known if name.lower() == lower}

@@ -17,6 +17,7 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
 from gpuparse.evaluation.reliability import LEAST
 from gpuparse.scorers.encoder.columns import NUMBERS, Values
+from gpuparse.scorers.encoder.files import KIND
 from gpuparse.scorers.encoder.pieces import EncodedPieces, Splitter, Windows
 from gpuparse.scorers.encoder.quantised import QuantisedEncoder
 from gpuparse.scorers.encoder.quantised_heads import QuantisedHeads
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from gpuparse.scorers.encoder.network import Heads, Network
     from gpuparse.scorers.scorer import Arcs
 
-KIND = "encoder"
 PRECISIONS = ("float32", "bfloat16")
 TAG_SCALE = "tag_scale"  # (1,), the array of what scores of UPOS are multiplied by
 # Scores are whole numbers of these parts of a nat, and no larger than MOST nats, so that float32

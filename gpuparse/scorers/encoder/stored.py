@@ -12,14 +12,13 @@ from gpuparse.data.columns import is_value
 from gpuparse.errors import ModelError
 from gpuparse.limits import MAX_LABELS, MAX_TAG
 from gpuparse.scorers.encoder.columns import NUMBERS, Values
+from gpuparse.scorers.encoder.files import CONFIG, TOKENIZER
 from gpuparse.scorers.encoder.pieces import CASINGS, MAX_WINDOW, Splitter
 from gpuparse.scorers.encoder.quantised import FAMILIES as QUANTISED_FAMILIES
 from gpuparse.scorers.encoder.quantised import QuantisedEncoder
 from gpuparse.scorers.encoder.scorer import PRECISIONS, TAG_SCALE, EncoderScorer
 
-CONFIG, TOKENIZER = "encoder.json", "encoder-tokenizer.json"
 LICENCE = "license"  # the key of a model card, and of a config in a folder that has it from there
-MOST_BYTES = {CONFIG: 1 << 20, TOKENIZER: 1 << 27}
 _QUANTISED = "quantised"
 _PRECISION = "precision"
 FACTS = {_QUANTISED, _PRECISION}
