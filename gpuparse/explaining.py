@@ -5,9 +5,9 @@ graph with the graph that is found if one arc into the word has to be there, or 
 Parts that are in both cancel; the features of all others are listed, and their weights add up to
 both scores, exactly: this is checked for every explanation.
 
-A scorer that reads sentences as wholes has no such features. Each other word is left out in turn,
-and the arcs from both heads are scored again. The effects of single words do not add up to a score,
-because the effect of a word depends on the words around it.
+A scorer that reads sentences as wholes has no such features, and word vectors give one sum. There
+each other word is left out in turn, and the arcs from both heads are scored again. The effects of
+single words do not add up to a score, because the effect of a word depends on the words around it.
 """
 
 from collections import defaultdict
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuparse.data.batch import MARGIN, Batch, Encoded
+from gpuparse.data.batch import MARGIN, UNKNOWN, Batch, Encoded
 from gpuparse.data.treebank import Treebank
 from gpuparse.engines.admission import CHAIN, OWN
 from gpuparse.engines.engine import How
@@ -106,6 +106,21 @@ class HeadProbabilities:
 
 
 @dataclass(frozen=True)
+class LeftOutWord:
+    """What is found if a word is left out.
+
+    difference: the score of the head minus that of the other head, in nats. effect: this difference
+    in the whole sentence minus that without the word: above 0, the word speaks for the head.
+    head: that the explained word has in the best tree of the sentence without this word.
+    """
+
+    word: int
+    difference: float
+    effect: float
+    head: int
+
+
+@dataclass(frozen=True)
 class Explanation:
     """Why a word has a head, and not another.
 
@@ -118,7 +133,8 @@ class Explanation:
     word has another head, or the other graph the best one in which it has other heads. is_exact:
     whether the decoder is known to have found the best trees. tree: the choice of the tree or
     graph. label: that of the label of the arc from `head`, of labels of finished trees.
-    probabilities: None where the decoder has no exact sums.
+    probabilities: None where the decoder has no exact sums. left_out: with word vectors, all other
+    words, by falling size of their effects on the arcs from both heads; else empty.
     """
 
     forms: tuple[str, ...]
@@ -136,6 +152,7 @@ class Explanation:
     tree: Choice
     label: Choice | None
     probabilities: HeadProbabilities | None = None
+    left_out: tuple[LeftOutWord, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -147,21 +164,6 @@ class CandidateHead:
 
     head: int
     score: float
-
-
-@dataclass(frozen=True)
-class LeftOutWord:
-    """What is found if a word is left out.
-
-    difference: the score of the head minus that of the other head, in nats. effect: this difference
-    in the whole sentence minus that without the word: above 0, the word speaks for the head.
-    head: that the explained word has in the best tree of the sentence without this word.
-    """
-
-    word: int
-    difference: float
-    effect: float
-    head: int
 
 
 @dataclass(frozen=True)
@@ -223,8 +225,9 @@ def explain(
             NoTreeError: no tree or graph has the other head. ResourceError: the sentence is too
             long. ScoreError: the weights do not add up to the scores. NativeError: there is no
             native code, which lists the features.
-    Cost: two searches, or one for each possible head; for graphs the scores of all siblings.
-        Without templates: the sentence is parsed once, and once for each other word, a few at once.
+    Cost: two searches, or one for each possible head; for graphs the scores of all siblings. With
+        word vectors also one for each word. Without templates: the sentence is parsed once, and
+        once for each other word, a few at once.
     """
     if parser.fused is None and not _reads_wholes(parser):
         raise ConfigError(
@@ -481,7 +484,36 @@ class _Sentence:
             tuple(forms), word, head, other_head, tuple(chosen.heads[1:]), tuple(other.heads[1:]),
             labels, graph, other_graph, parser.search_decoder, is_asked, is_exact, choice,
             self._label_choice(chosen, head, word), probabilities,
+            self._left_out(word, (chosen, head), (other, other_head)),
         )  # fmt: skip
+
+    def _left_out(
+        self, word: int, ours: tuple[ExplainedTree, int], theirs: tuple[ExplainedTree, int]
+    ) -> tuple[LeftOutWord, ...]:
+        """The effects of all other words on the arcs from two heads, of trees with word vectors."""
+        if not self._features.has_addend or ours[0].arcs is not None:
+            return ()
+        arcs = [self._features.arc_of(tree, head, word) for tree, head in (ours, theirs)]
+        of_whole = self._difference(*arcs)
+        found = []
+        for w in range(1, self._n + 1):
+            if w != word:
+                without = _Sentence(self._parser, self._without(w))
+                difference = without._difference(*arcs)
+                head = without.search().heads[word]
+                found.append(LeftOutWord(w, difference, of_whole - difference, head))
+        return tuple(sorted(found, key=lambda each: -abs(each.effect)))
+
+    def _difference(self, arc: Part, other: Part) -> float:
+        """What an arc scores more than another, in nats."""
+        points = [sum(f.weight for f in self._features.features(each)) for each in (arc, other)]
+        return (points[0] - points[1]) * self._parser.scales.arc
+
+    def _without(self, word: int) -> Batch:
+        """The sentence with a word of which nothing is known."""
+        values = self._batch.values.copy()
+        values[:, self._start + word] = UNKNOWN
+        return Batch(values, self._batch.starts, self._batch.lengths)
 
     def _label_choice(self, tree: ExplainedTree, head: int, word: int) -> Choice | None:
         """The best label of an arc of a finished tree or graph, and the next."""

@@ -16,6 +16,7 @@ from gpuparse.api.results import Reasons
 from gpuparse.confidence import parse_with_confidence
 from gpuparse.data.draw import display_width
 from gpuparse.engines.engine import How
+from gpuparse.engines.fused_features import Part
 from gpuparse.errors import ConfigError, NoTreeError, ScoreError
 from gpuparse.explaining import Explanation, explain
 from gpuparse.features.templates import TemplateSet, parse_set
@@ -176,6 +177,42 @@ def test_lines_add_up_to_the_scores(case: str) -> None:
         trees = [{(h, m) for m, h in enumerate(x, 1)} for x in (each.heads, each.other_heads)]
         scores = (literal_score(model, each, tree) for tree in trees)
         assert each.tree.score - next(scores) == each.tree.other_score - next(scores)
+
+
+@pytest.mark.parametrize(
+    "case", [name for name in CASES if "vectors" in name or name in ("margin", "eisner")]
+)
+def test_words_are_left_out_of_models_with_vectors(case: str) -> None:
+    """As if the treebank had values there that training did not have."""
+    decoder, templates, labels, change = CASES[case]
+    model = trained(decoder, templates, labels, **change)
+    word, sentence = 2, SENTENCES[2]
+    found = explain(model, TEST, 3, word)
+    if templates.word_vectors is None:
+        assert found.left_out == ()
+        return
+    effects = [abs(each.effect) for each in found.left_out]
+    assert effects == sorted(effects, reverse=True)
+    assert any(effects)
+    others = [m for m in range(1, len(sentence) + 1) if m != word]
+    assert sorted(each.word for each in found.left_out) == others
+    is_joint = change.get("labels_kind") == "joint"
+    for each in found.left_out:
+        rows = [list(row) for row in sentence]
+        rows[each.word - 1][1:6] = ["unseen"] * 5
+        treebank = treebank_of([rows])
+        [head] = model.parse(treebank).heads[word - 1 : word]
+        assert each.head == head
+        of_whole = found.left_out[0].difference + found.left_out[0].effect
+        assert each.effect == pytest.approx(of_whole - each.difference)
+        batch = model.encode(treebank)
+        if not is_joint:
+            features = model.fused.features_of(batch, model.labels)
+            ours, theirs = (
+                sum(f.weight for f in features.features(Part("arc", (h, word))))
+                for h in (found.head, found.other_head)
+            )
+            assert each.difference == pytest.approx((ours - theirs) * model.scales.arc)
 
 
 @pytest.fixture(scope="module")

@@ -149,8 +149,9 @@ class SentenceFeatures:
         relatives = _relatives(tree.heads)
         for m in range(1, self._n + 1):
             h, s, t, g, inner, outer, is_outermost = relatives[m]
-            label = tree.labels[m] if joint else -1
-            found.append(Part("arc", (h, m), label))
+            arc = self.arc_of(tree, h, m)
+            label = arc.label
+            found.append(arc)
             if plan.siblings and "sibling" in decoder.parts:
                 found.append(Part("sibling", (h, s, m)))
                 if "end" in decoder.parts and is_outermost:
@@ -167,6 +168,15 @@ class SentenceFeatures:
                     has_label = joint and joint.higher and kind in _LABELLED
                     found.append(Part(kind, words, label if has_label else -1))
         return found
+
+    @property
+    def has_addend(self) -> bool:
+        """Whether scores that are no weights of templates are added."""
+        return self._addend is not None
+
+    def arc_of(self, tree: ExplainedTree, h: int, m: int) -> Part:
+        """An arc, with the label that the modifier has in a tree if labels are found with trees."""
+        return Part("arc", (h, m), tree.labels[m] if self._linear.plans.joint else -1)
 
     def features(self, part: Part) -> list[Feature]:
         """The features of a part and what is added to them: their weights add up to its score."""

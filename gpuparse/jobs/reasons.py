@@ -68,12 +68,19 @@ def _sections(
             (title, [_summary(choice), _rows(choice, found, show_all=show_all)])
             for title, choice in _choices(found)
         ]
-    sections = []
+    sections: list[tuple[str, list[list[list[str]]]]] = []
     for title, choice in _choices(found):
         difference = choice.nats(choice.score - choice.other_score)
         title = f"{title}: {_side(choice.name)} rather than {_side(choice.other_name)}"
         rows = _reasons(choice, found, show_all=show_all)
         sections.append((f"{title}, {difference:+.2f} nats in all", [rows]))
+    if found.left_out:
+        head, other = (_named(found, i) for i in (found.head, found.other_head))
+        title = (
+            f"Words left out in turn: effects on what the arc from {head} scores more than that"
+            f" from {other}, in nats; they do not add up"
+        )
+        sections.append((title, [_left_out_rows(found, show_all=show_all)]))
     return sections
 
 
@@ -252,7 +259,7 @@ def _candidate_rows(found: WordEffects, *, show_all: bool) -> list[list[str]]:
     return rows + _rest(rows, len(found.candidates), "heads")
 
 
-def _left_out_rows(found: WordEffects, *, show_all: bool) -> list[list[str]]:
+def _left_out_rows(found: Explanation | WordEffects, *, show_all: bool) -> list[list[str]]:
     """A table of the words with the largest effects."""
     rows = [["effect", "without", "difference then", "head then"]]
     for each in found.left_out[: None if show_all else SHOWN]:
