@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
@@ -192,9 +192,13 @@ class Job:
 
     def split(self, chunk: TextChunk) -> bytes:
         """The words of a text as CoNLL-U."""
+        return self.split_all([chunk])[0]
+
+    def split_all(self, chunks: Sequence[TextChunk]) -> list[bytes]:
+        """The words of each of several texts as CoNLL-U."""
         assert self.stages.tokenizer
-        return self.stages.tokenizer.split(
-            chunk, threads=self.threads, token_range=self.options.ranges
+        return self.stages.tokenizer.split_all(
+            chunks, threads=self.threads, token_range=self.options.ranges
         )
 
     def results(

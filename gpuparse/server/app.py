@@ -30,7 +30,7 @@ from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job
 from gpuparse.server.answers import Body, DrawSink, ParseSink, as_json, one_sentence, with_heads
 from gpuparse.server.bodies import Fields, Held, read_body, read_form, read_json
-from gpuparse.server.models import TREES, ServedModel
+from gpuparse.server.models import TREES, InputPiece, ServedModel, words_of
 from gpuparse.server.openapi import description
 from gpuparse.server.refusals import CODES, GONE, Limits, RequestError, refusal
 from gpuparse.server.udpipe import models_of, process_request
@@ -101,7 +101,7 @@ class Service:
 
     async def answer(
         self, request: Request, model: ServedModel, options: ParseOptions = PLAIN,
-        depth: str = TREES, *, treebanks: Callable[[Job], Iterator[Treebank]] | None = None,
+        depth: str = TREES, *, pieces: Callable[[Job], Iterator[InputPiece]] | None = None,
         sink: Sink | None = None, call: Callable[[], Body] | None = None, where: str | None = None,
     ) -> Body:  # fmt: skip
         """The answer of the thread that parses.
@@ -112,7 +112,7 @@ class Service:
         loop = asyncio.get_running_loop()
         task = Task(
             model, Recipe(model.name, options, depth), loop, loop.create_future(),
-            treebanks=treebanks, sink=sink, call=call, where=where,
+            pieces=pieces, sink=sink, call=call, where=where,
         )  # fmt: skip
         if self.is_stopping:
             raise RequestError(503, "the server is shutting down", code="shutting_down")
@@ -308,7 +308,7 @@ class _Input:
     """The words of a request. field: that has them."""
 
     field: str
-    treebanks: Callable[[Job], Iterator[Treebank]]
+    pieces: Callable[[Job], Iterator[InputPiece]]
 
 
 def _input(model: ServedModel, fields: Fields) -> _Input:
@@ -326,7 +326,7 @@ def _input(model: ServedModel, fields: Fields) -> _Input:
             _check_sentence(fields, sentence, number)
         return _Input(name, lambda job: iter([_of_objects(sentences)]))
     data, kind = fields.text(name), RAW_TEXT if name == "text" else CONLLU
-    return _Input(name, lambda job: model.treebanks(data, kind, job, name))
+    return _Input(name, lambda job: model.pieces(data, kind, name))
 
 
 def _check_sentence(fields: Fields, sentence: Any, number: int) -> None:
@@ -370,11 +370,12 @@ def _heads(fields: Fields) -> dict[tuple[int, int], int]:
 def _with_heads(given: _Input, heads: dict[tuple[int, int], int]) -> _Input:
     """An input whose words have these heads."""
 
-    def treebanks(job: Job) -> Iterator[Treebank]:
-        text = b"".join(each.data.tobytes() for each in given.treebanks(job))
+    def pieces(job: Job) -> Iterator[Treebank]:
+        words = words_of(list(given.pieces(job)), job)
+        text = b"".join(each.data.tobytes() for each in words)
         yield treebank_from_bytes(with_heads(text, heads), given.field)
 
-    return _Input(given.field, treebanks)
+    return _Input(given.field, pieces)
 
 
 def _model(service: Service, fields: Fields) -> ServedModel:
@@ -396,7 +397,7 @@ async def _parse(service: Service, request: Request, given: dict[str, Any]) -> B
     model, words, options = _asked(service, Fields(given, _PARSE))
     sink = ParseSink(model.name, has_ranges=options.ranges)
     return await service.answer(
-        request, model, options, treebanks=words.treebanks, sink=sink, where=words.field
+        request, model, options, pieces=words.pieces, sink=sink, where=words.field
     )
 
 
@@ -405,7 +406,7 @@ async def _draw(service: Service, request: Request, given: dict[str, Any]) -> Bo
     form = fields.choice("format", ("svg", "tikz")) or "svg"
     model, words, options = _asked(service, fields)
     return await service.answer(
-        request, model, options, treebanks=words.treebanks, sink=DrawSink(form), where=words.field
+        request, model, options, pieces=words.pieces, sink=DrawSink(form), where=words.field
     )
 
 
@@ -427,7 +428,8 @@ def _reasons(
     instead: int | None,
 ) -> Body:  # fmt: skip
     n_words, parts = 0, []
-    for treebank in words.treebanks(model.base):
+    for piece in words.pieces(model.base):
+        [treebank] = words_of([piece], model.base)
         n_words += treebank.n_words
         if n_words > service.limits.n_words:
             raise RequestError(413, "too many words", code="too_many_words", where=words.field)

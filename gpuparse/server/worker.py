@@ -28,7 +28,7 @@ from gpuparse.formats.sources import BytesSource, Piece, Source
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job, missing_columns
 from gpuparse.jobs.predictions import Result
-from gpuparse.server.models import WORDS, ServedModel
+from gpuparse.server.models import WORDS, InputPiece, ServedModel, words_of
 from gpuparse.server.refusals import RequestError, refusal
 
 MOST_BYTES = 1 << 18  # of CoNLL-U in a round
@@ -58,15 +58,15 @@ class Sink(ABC):
 class Task:
     """A request in the queue.
 
-    treebanks: makes the words of the input, in pieces, given the job. call: makes the answer of a
-    request that is no parse. loop, answer: where the answer goes.
+    pieces: makes the pieces of the input, given the job. call: makes the answer of a request that
+    is no parse. loop, answer: where the answer goes.
     """
 
     model: ServedModel
     recipe: Recipe
     loop: asyncio.AbstractEventLoop
     answer: asyncio.Future[Any]
-    treebanks: Callable[[Job], Iterator[Treebank]] | None = None
+    pieces: Callable[[Job], Iterator[InputPiece]] | None = None
     sink: Sink | None = None
     call: Callable[[], Any] | None = None
     where: str | None = None
@@ -74,8 +74,8 @@ class Task:
     is_cancelled: bool = False
     is_checked: bool = False
     is_done: bool = False
-    pieces: Iterator[Treebank] | None = field(default=None, init=False)
-    next_piece: Treebank | None = field(default=None, init=False)
+    left: Iterator[InputPiece] | None = field(default=None, init=False)
+    next_piece: InputPiece | None = field(default=None, init=False)
 
     def add(self, text: bytes, sentences: Sequence[gpuparse.ParsedSentence]) -> None:
         """Take the next sentences."""
@@ -200,25 +200,49 @@ class Worker:
             for task in tasks:
                 self._fail(task, error)
             return
-        taken: list[tuple[Task, Treebank]] = []
+        taken: list[tuple[Task, InputPiece]] = []
         n_bytes = 0
         for task in tasks:
             if task.is_cancelled or n_bytes > MOST_BYTES:
                 continue
             with self._failing(task):
-                if task.pieces is None:
-                    assert task.treebanks
-                    task.pieces = task.treebanks(job)
+                if task.left is None:
+                    assert task.pieces
+                    task.left = task.pieces(job)
                     self._advance(task)
                 if task.next_piece is not None:
                     taken.append((task, task.next_piece))
                     n_bytes += len(task.next_piece.data)
-        if taken:
-            self._parse(taken, job, depth)
+        read = [(task, words) for task, words in self._words(taken, job) if self._fits(task, words)]
+        if read:
+            self._parse(read, job, depth)
         for task, _ in taken:
             if not task.is_done:
                 with self._failing(task):
                     self._advance(task)
+
+    def _words(
+        self, taken: list[tuple[Task, InputPiece]], job: Job
+    ) -> list[tuple[Task, Treebank]]:
+        """The words of pieces: of all texts at once, or, if one has an error, one by one."""
+        try:
+            found = words_of([piece for _, piece in taken], job)
+            return [(task, words) for (task, _), words in zip(taken, found, strict=True)]
+        except GpuparseError:
+            alone = []
+            for task, piece in taken:
+                with self._failing(task):
+                    alone.append((task, words_of([piece], job)[0]))
+            return alone
+
+    def _fits(self, task: Task, treebank: Treebank) -> bool:
+        """Whether a request may have these words, too; if not, that is its answer."""
+        task.n_words += treebank.n_words
+        if task.n_words > self._max_words:
+            message = f"more than {self._max_words:,} words: send the text in several requests"
+            error = RequestError(413, message, code="too_many_words", where=task.where)
+            self._fail(task, error)
+        return not task.is_done
 
     @contextmanager
     def _failing(self, task: Task) -> Iterator[None]:
@@ -232,19 +256,11 @@ class Worker:
 
     def _advance(self, task: Task) -> None:
         """Read the next piece of a request; where there is none, give the answer."""
-        assert task.pieces is not None
-        treebank = task.next_piece = next(task.pieces, None)
-        if treebank is None:
+        assert task.left is not None
+        task.next_piece = next(task.left, None)
+        if task.next_piece is None:
             assert task.sink
             self._give(task, task.sink.finish())
-            return
-        task.n_words += treebank.n_words
-        if task.n_words > self._max_words:
-            raise RequestError(
-                413,
-                f"more than {self._max_words:,} words: send the text in several requests",
-                code="too_many_words", where=task.where,
-            )  # fmt: skip
 
     def _parse(self, taken: list[tuple[Task, Treebank]], job: Job, depth: str) -> None:
         """Parse pieces: those that can be joined in one call, others one by one."""
