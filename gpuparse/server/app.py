@@ -110,8 +110,9 @@ class Service:
         Raises: RequestError. ConnectionError: the client has left.
         """
         loop = asyncio.get_running_loop()
+        recipe = Recipe(model.name, options, depth, is_text=where == "text")
         task = Task(
-            model, Recipe(model.name, options, depth), loop, loop.create_future(),
+            model, recipe, loop, loop.create_future(),
             pieces=pieces, sink=sink, call=call, where=where,
         )  # fmt: skip
         if self.is_stopping:
@@ -342,12 +343,12 @@ def _of_objects(sentences: list[Any]) -> Treebank:
     return treebank_from_bytes(text, "sentences")
 
 
-def _options(fields: Fields, *, has_heads: bool, has_text: bool) -> ParseOptions:
+def _options(fields: Fields, *, has_heads: bool) -> ParseOptions:
     kbest = fields.number("kbest", 1, MAX_K_BEST) if "kbest" in fields else 1
     return ParseOptions(
         probabilities=fields.flag("probabilities"), mbr=fields.flag("mbr"),
         kbest=kbest if kbest > 1 else None, keep=fields.choice("keep", ("tags",)),
-        keep_heads=has_heads, ranges=has_text,
+        keep_heads=has_heads,
     )  # fmt: skip
 
 
@@ -387,7 +388,7 @@ def _asked(service: Service, fields: Fields) -> tuple[ServedModel, _Input, Parse
     model = _model(service, fields)
     heads = _heads(fields)
     given = _input(model, fields)
-    options = _options(fields, has_heads=bool(heads), has_text=given.field == "text")
+    options = _options(fields, has_heads=bool(heads))
     if options.keep and given.field == "text":
         raise fields.wrong("keep", "a text has no tags")
     return model, _with_heads(given, heads) if heads else given, options
@@ -395,10 +396,10 @@ def _asked(service: Service, fields: Fields) -> tuple[ServedModel, _Input, Parse
 
 async def _parse(service: Service, request: Request, given: dict[str, Any]) -> Body:
     model, words, options = _asked(service, Fields(given, _PARSE))
-    sink = ParseSink(model.name, has_ranges=options.ranges)
     return await service.answer(
-        request, model, options, pieces=words.pieces, sink=sink, where=words.field
-    )
+        request, model, options, pieces=words.pieces, sink=ParseSink(model.name),
+        where=words.field,
+    )  # fmt: skip
 
 
 async def _draw(service: Service, request: Request, given: dict[str, Any]) -> Body:

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ import gpuparse
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import GpuparseError
 from gpuparse.formats.sources import BytesSource, Piece, Source
+from gpuparse.formats.text import TextChunk
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job, missing_columns
 from gpuparse.jobs.predictions import Result
@@ -35,11 +37,15 @@ MOST_BYTES = 1 << 18  # of CoNLL-U in a round
 
 
 class Recipe(NamedTuple):
-    """What requests that are parsed together have in common; depth: see `ServedModel.job`."""
+    """What requests that are parsed together have in common.
+
+    depth: see `ServedModel.job`. is_text: whether places in a text are wanted.
+    """
 
     model: str
     options: ParseOptions
     depth: str
+    is_text: bool = False
 
 
 class Sink(ABC):
@@ -76,6 +82,11 @@ class Task:
     is_done: bool = False
     left: Iterator[InputPiece] | None = field(default=None, init=False)
     next_piece: InputPiece | None = field(default=None, init=False)
+
+    @property
+    def first_character(self) -> int:
+        """That of the next piece in the whole text."""
+        return self.next_piece.character if isinstance(self.next_piece, TextChunk) else 0
 
     def add(self, text: bytes, sentences: Sequence[gpuparse.ParsedSentence]) -> None:
         """Take the next sentences."""
@@ -221,9 +232,7 @@ class Worker:
                 with self._failing(task):
                     self._advance(task)
 
-    def _words(
-        self, taken: list[tuple[Task, InputPiece]], job: Job
-    ) -> list[tuple[Task, Treebank]]:
+    def _words(self, taken: list[tuple[Task, InputPiece]], job: Job) -> list[tuple[Task, Treebank]]:
         """The words of pieces: of all texts at once, or, if one has an error, one by one."""
         try:
             found = words_of([piece for _, piece in taken], job)
@@ -294,11 +303,13 @@ class Worker:
     def _parse_joined(self, joined: list[tuple[Task, Treebank, bytes]], job: Job) -> None:
         source = BytesSource(text=b"".join(text for *_, text in joined), name="text")
         [(piece, result)] = job.results(source, is_checked=True)
-        parsed = gpuparse.Parsed(result, piece.counts)
-        numbers = np.cumsum([0, *(len(treebank) for _, treebank, _ in joined)])
+        numbers = [*accumulate((len(treebank) for _, treebank, _ in joined), initial=0)]
+        firsts = {i: task.first_character for i, (task, _, _) in zip(numbers, joined, strict=False)}
+        is_text = joined[0][0].recipe.is_text
+        parsed = gpuparse.Parsed(result, piece.counts, is_text=is_text, firsts=firsts)
         ends = _ends(result)
-        for (task, _, _), i, j in zip(joined, numbers[:-1], numbers[1:], strict=True):
-            sentences = [] if job.model is None else parsed[int(i) : int(j)]
+        for (task, _, _), (i, j) in zip(joined, pairwise(numbers), strict=True):
+            sentences = [] if job.model is None else parsed[i:j]
             with self._failing(task):
                 task.add(result.text[ends[i] : ends[j]], sentences)
 
@@ -308,7 +319,9 @@ class Worker:
         """The piece of one request, as the command parses it."""
         source = _WholeTreebank(name=treebank.source, treebank=treebank)
         [(piece, result)] = job.results(source, is_checked=task.is_checked)
-        parsed = gpuparse.Parsed(result, piece.counts)
+        parsed = gpuparse.Parsed(
+            result, piece.counts, is_text=task.recipe.is_text, firsts={0: task.first_character}
+        )
         return result.text, [] if job.model is None else parsed[:]
 
     def _give(self, task: Task, answer: Any) -> None:

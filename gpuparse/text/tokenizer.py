@@ -433,8 +433,8 @@ class _Found(NamedTuple):
             splits[number][token - cuts[number]] = words
         return [
             _Found(
-                self.first[i:j] - character, self.last[i:j] - character, self.segments[i:j] - segment,
-                self.is_end[i:j], of_group,
+                self.first[i:j] - character, self.last[i:j] - character,
+                self.segments[i:j] - segment, self.is_end[i:j], of_group,
             )
             for (i, j), (character, segment), of_group in zip(
                 pairwise(cuts), before[:-1].tolist(), splits, strict=True

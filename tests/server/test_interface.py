@@ -2,7 +2,6 @@
 
 import pytest
 
-from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.server.answers import MAX_DRAWN
 from tests.server.schemas import faults
 
@@ -65,33 +64,17 @@ def test_kept_tags_are_those_of_the_command(client, trained):
     assert found["conllu"] == trained.command(trained.conllu, "conllu", "--keep", "tags")
 
 
-def test_tokens_are_those_of_the_text(client, trained):
+def test_sentences_are_those_of_python(client, trained, models):
     text = "\n\n".join(trained.paragraphs())
-    found = parsed(client, text=text, probabilities=True, kbest=2)
-    treebank = treebank_from_bytes(parsed(client, text=text)["conllu"].encode(), "found")
-    assert len(found["sentences"]) == len(treebank)
-    n_inner = 0
-    for sentence, row in zip(found["sentences"], treebank, strict=True):
-        assert sentence["id"] == row.sent_id
-        assert [token["form"] for token in sentence["tokens"]] == row.forms
-        assert len(sentence["trees"]) in (1, 2)
-        assert sentence["trees"][0]["heads"] == [token["head"] for token in sentence["tokens"]]
-        inner = {
-            i for each in sentence["multiword"] for i in range(each["first"], each["last"] + 1)
-        }
-        n_inner += len(inner)
-        for token in sentence["tokens"]:
-            if token["id"] in inner:
-                assert token["start"] is None
-            else:
-                assert text[token["start"] : token["end"]] == token["form"]
-            assert 0 <= token["probability"] <= 1.0001
-        for each in sentence["multiword"]:
-            assert text[each["start"] : each["end"]] == each["form"]
-        if not inner:
-            spaced = ((t["form"] + " " * t["space_after"]) for t in sentence["tokens"])
-            assert "".join(spaced).strip() == sentence["text"]
-    assert n_inner
+    options = {"probabilities": True, "kbest": 2}
+    parser = models["first"].parser
+    for given in ({}, options):
+        found = parsed(client, text=text, **given)["sentences"]
+        assert found == parser.parse_text(text, **given).to_dicts()
+        assert any(sentence["multiword"] for sentence in found)
+        found = parsed(client, conllu=trained.conllu.decode(), **given)["sentences"]
+        assert found == parser.parse(trained.conllu, **given).to_dicts()
+    assert parsed(client, sentences=WORDS)["sentences"] == parser.parse(WORDS).to_dicts()
 
 
 def test_words_can_be_given(client):

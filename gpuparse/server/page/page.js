@@ -190,7 +190,7 @@ function button(text, onclick) {
 }
 
 function nameOf(sentence, head) {
-  if (head < 0) return "none"; // graphs may have words without a head
+  if (head === null) return "none"; // graphs may have words without a head
   return head ? `${sentence.tokens[head - 1]?.form} (${head})` : "the root (0)";
 }
 
@@ -237,7 +237,7 @@ function treeElement(sentence, number, k, fixed) {
   if (tree.probability != null) caption.push(`probability ${rounded(tree.probability)}`);
   if (k) caption.push(different ? `${plural(different, "arc")} not as in tree 1` : "as tree 1");
   const svg = drawing({
-    words, spans: sentence.multiword, arcs: arcs.filter(arc => arc.head >= 0),
+    words, spans: sentence.multiword, arcs: arcs.filter(arc => arc.head !== null),
     rows: rows.map(row => tokens.map(token => token[row] ?? "")),
     title: `Tree ${k + 1} of sentence ${number}`,
     can: { explain: can.explain, fix: can.keep_heads },
