@@ -63,14 +63,17 @@ class Body:
                 yield part
 
 
+_encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
 def as_json(value: Any) -> bytes:
     """A value as JSON in UTF-8."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    return _encoded(value).encode()
 
 
 def _inside(text: str) -> bytes:
     """Text as it is inside a string of JSON."""
-    return json.dumps(text, ensure_ascii=False)[1:-1].encode()
+    return as_json(text)[1:-1]
 
 
 class ProcessSink(Sink):
@@ -78,8 +81,9 @@ class ProcessSink(Sink):
 
     def __init__(self, model: str, output: str) -> None:
         self._output, self._text = output, Spooled()
-        head = json.dumps({"model": model, "acknowledgements": [], "result": ""}, indent=1)
-        self._head = head.removesuffix('"\n}').encode()
+        self._head = (
+            b'{\n "model": ' + as_json(model) + b',\n "acknowledgements": [],\n "result": "'
+        )
 
     def add(self, text: bytes, sentences: Sequence[gpuparse.ParsedSentence]) -> None:
         """Write sentences in the format that was asked for."""

@@ -227,10 +227,10 @@ def make_app(service: Service, *, page: Path = PAGE) -> ASGIApp:
             return PlainTextResponse(found.message, status, headers=_error_headers(found.status))
 
     routes += [
+        Route("/process", process, methods=["GET", "POST"]),
         Route("/api/models", models), Route("/api/openapi.json", openapi), Route("/health", health),
         Route("/metrics", metrics), Route("/", show), Route("/page/{name}", show),
         Route("/models", udpipe_models, methods=["GET", "POST"]),
-        Route("/process", process, methods=["GET", "POST"]),
     ]  # fmt: skip
 
     @asynccontextmanager

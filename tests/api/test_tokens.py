@@ -274,7 +274,8 @@ def test_surfaces_are_those_of_single_tokens(text_parser):
             treebank_from_bytes(SEQUOIA.read_bytes()[: 1 << 18].rpartition(b"\n\n")[0], "b")
         )
     for _ in range(some(40)):
-        texts = [random_text(draw) + draw.choice(("", raw_text())) for _ in range(draw.randint(1, 3))]
+        n = draw.randint(1, 3)
+        texts = [random_text(draw) + draw.choice(("", raw_text())) for _ in range(n)]
         written = text_parser(texts).to_conllu().encode()
         for change in (
             lambda text: text,
