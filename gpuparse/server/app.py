@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import GpuparseError, one_line
+from gpuparse.errors import ConfigError, GpuparseError, NoTreeError, one_line
 from gpuparse.formats.names import CONLLU
 from gpuparse.formats.names import TEXT as RAW_TEXT
 from gpuparse.formats.objects import as_conllu, read_sentences
@@ -242,7 +242,8 @@ def make_app(service: Service, *, page: Path = PAGE) -> ASGIApp:
 
     handlers: Any = {RequestError: _refuse, HTTPException: _refuse_http}
     app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
-    return _Watched(app, service, {route.path for route in routes})
+    shown = {"/", *(f"/page/{name}" for name in files)}
+    return _Watched(app, service, {route.path for route in routes}, shown)
 
 
 def _json(value: object) -> Response:
@@ -343,12 +344,23 @@ def _of_objects(sentences: list[Any]) -> Treebank:
     return treebank_from_bytes(text, "sentences")
 
 
-def _options(fields: Fields, *, has_heads: bool) -> ParseOptions:
+def _wrong(message: str, where: str) -> RequestError:
+    return RequestError(400, message, code="wrong_field", where=where)
+
+
+def _keep(fields: Fields, words: _Input) -> str | None:
+    """What is kept of the input's columns."""
+    keep = fields.choice("keep", ("tags",))
+    if keep and words.field == "text":
+        raise fields.wrong("keep", "a text has no tags")
+    return keep
+
+
+def _options(fields: Fields, keep: str | None, *, has_heads: bool) -> ParseOptions:
     kbest = fields.number("kbest", 1, MAX_K_BEST) if "kbest" in fields else 1
     return ParseOptions(
         probabilities=fields.flag("probabilities"), mbr=fields.flag("mbr"),
-        kbest=kbest if kbest > 1 else None, keep=fields.choice("keep", ("tags",)),
-        keep_heads=has_heads,
+        kbest=kbest if kbest > 1 else None, keep=keep, keep_heads=has_heads,
     )  # fmt: skip
 
 
@@ -388,9 +400,7 @@ def _asked(service: Service, fields: Fields) -> tuple[ServedModel, _Input, Parse
     model = _model(service, fields)
     heads = _heads(fields)
     given = _input(model, fields)
-    options = _options(fields, has_heads=bool(heads))
-    if options.keep and given.field == "text":
-        raise fields.wrong("keep", "a text has no tags")
+    options = _options(fields, _keep(fields, given), has_heads=bool(heads))
     return model, _with_heads(given, heads) if heads else given, options
 
 
@@ -412,21 +422,22 @@ async def _draw(service: Service, request: Request, given: dict[str, Any]) -> Bo
 
 
 async def _explain(service: Service, request: Request, given: dict[str, Any]) -> Body:
-    fields = Fields(given, ("model", *_INPUTS, "sentence", "word", "instead"))
+    fields = Fields(given, ("model", *_INPUTS, "keep", "sentence", "word", "instead"))
     model = _model(service, fields)
     words = _input(model, fields)
+    keep = _keep(fields, words)
     if "word" not in fields:
         raise fields.wrong("word", "is missing: give the number of a word, from 1")
     sentence = fields.number("sentence", 1, 10**9) if "sentence" in fields else 1
     word = fields.number("word", 1, 10**9)
     instead = fields.number("instead", 0, 10**9) if "instead" in fields else None
-    call = partial(_reasons, service, model, words, sentence, word, instead)
+    call = partial(_reasons, service, model, words, sentence, word, instead, keep)
     return await service.answer(request, model, call=call, where=words.field)
 
 
 def _reasons(
     service: Service, model: ServedModel, words: _Input, sentence: int, word: int,
-    instead: int | None,
+    instead: int | None, keep: str | None,
 ) -> Body:  # fmt: skip
     n_words, parts = 0, []
     for piece in words.pieces(model.base):
@@ -441,15 +452,24 @@ def _reasons(
             422, f"a sentence of {n:,} words: at most {MAX_EXPLAINED} are explained",
             code="too_long_to_explain", where=words.field,
         )  # fmt: skip
-    reasons = model.parser.explain(text, word, instead=instead)
+    if word > n:
+        raise _wrong(f"word: sentence {sentence} has words 1 to {n}", "word")
+    if instead is not None and (instead > n or instead == word):
+        raise _wrong(f"instead: expected 0 (the root) to {n}, and not the word itself", "instead")
+    try:
+        reasons = model.parser.explain(text, word, instead=instead, keep=keep)
+    except (ConfigError, NoTreeError) as error:
+        raise refusal(error, words.field if instead is None else "instead") from error
     return Body(as_json({"reasons": reasons.to_dict(), "text": str(reasons)}) + b"\n")
 
 
 class _Watched:
     """The application with a token, headers, a line of log, and figures."""
 
-    def __init__(self, app: ASGIApp, service: Service, paths: set[str]) -> None:
+    def __init__(self, app: ASGIApp, service: Service, paths: set[str], shown: set[str]) -> None:
+        """shown: the paths of the page, which asks for the token itself."""
         self._app, self._service, self._paths = app, service, paths
+        self._open = {"/health", *shown}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -492,7 +512,7 @@ class _Watched:
     def _is_open(self, scope: Scope) -> bool:
         """Whether a request needs no token, or has it."""
         token = self._service.token
-        if token is None or scope["path"] == "/health":
+        if token is None or scope["path"] in self._open:
             return True
         given = dict(scope["headers"]).get(b"authorization", b"")
         kind, _, value = given.partition(b" ")

@@ -143,5 +143,6 @@ def load_models(given: Sequence[str], *, threads: int, device: str) -> dict[str,
         if name in found:
             raise ConfigError(f"two models have the name {name!r}: write NAME={path}")
         parser = gpuparse.load(path, threads=threads, device=device)
+        parser.advice = {"to_allow_missing": ""}  # which requests cannot do
         found[name] = ServedModel(name, parser, parser.job(), read_card(find_model(path)))
     return found

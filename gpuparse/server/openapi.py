@@ -51,10 +51,10 @@ def _schemas() -> dict[str, Any]:
     words = {
         "model": _TEXT, "text": _TEXT, "conllu": _TEXT,
         "sentences": _list(_list({"type": ["string", "object"]})),
+        "keep": {"enum": [None, "tags"]},
     }  # fmt: skip
     parsed = words | {
         "probabilities": _FLAG, "mbr": _FLAG, "kbest": _NUMBER,
-        "keep": {"enum": [None, "tags"]},
         "heads": _list(_object({"sentence": _NUMBER, "word": _NUMBER, "head": _COUNT})),
     }  # fmt: skip
     can = ("text", "probabilities", "kbest", "keep_heads", "explain")

@@ -25,7 +25,8 @@ import numpy as np
 import gpuparse
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import GpuparseError
-from gpuparse.formats.sources import BytesSource, Piece, Source
+from gpuparse.formats.objects import FIELDS
+from gpuparse.formats.sources import SENTENCES, BytesSource, Piece, Source
 from gpuparse.formats.text import TextChunk
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job, missing_columns
@@ -107,9 +108,10 @@ class _WholeTreebank(Source):
         yield Piece(treebank, counts, [], len(treebank), len(treebank.data))
 
     def empty(self, number: int) -> str:
-        """As CoNLL-U says it."""
-        names = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS")
-        return f"column {number + 1} ({names[number]}) is _"
+        """With its key for words that are objects, else with its number and name."""
+        if self.name == SENTENCES:
+            return super().empty(number)
+        return f"column {number + 1} ({FIELDS[number - 1].upper()}) is _"
 
 
 class Worker:
