@@ -89,7 +89,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--token-file",
         metavar="FILE",
-        help="requests need the token in this file: Authorization: Bearer TOKEN",
+        help="requests need the token in this file: Authorization: Bearer TOKEN; the page asks"
+        " for it",
     )
     parser.add_argument(
         "--max-bytes",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
@@ -117,7 +117,8 @@ class Job:
     """How to parse an input.
 
     may_pass_over: whether the door has the option `on_error`. to_allow_missing, to_give_columns:
-    what its user can do about columns that are missing; `allow_missing` is given if None.
+    what its user can do about columns that are missing; to_allow_missing: None: `allow_missing`,
+    "": nothing, for a user who knows columns and not what templates call them.
     """
 
     model: Parser | None  # None: tags and lemmas alone
@@ -191,9 +192,13 @@ class Job:
 
     def split(self, chunk: TextChunk) -> bytes:
         """The words of a text as CoNLL-U."""
+        return self.split_all([chunk])[0]
+
+    def split_all(self, chunks: Sequence[TextChunk]) -> list[bytes]:
+        """The words of each of several texts as CoNLL-U."""
         assert self.stages.tokenizer
-        return self.stages.tokenizer.split(
-            chunk, threads=self.threads, token_range=self.options.ranges
+        return self.stages.tokenizer.split_all(
+            chunks, threads=self.threads, token_range=self.options.ranges
         )
 
     def results(
@@ -300,9 +305,11 @@ class Job:
         self, source: Source, treebank: Treebank, guides: Guides | None, heads: np.ndarray | None
     ) -> None:
         """Refuse an input without a column that the model reads: its trees would be far worse."""
+        is_of_columns = self.to_allow_missing == ""
         missing = [
             f"{source.name}: {source.empty(number)} in all of the first"
-            f" {plural(treebank.n_words, 'word')}, but the model reads {fields} there"
+            f" {plural(treebank.n_words, 'word')}, but the model reads"
+            f" {'it' if is_of_columns else f'{fields} there'}"
             for number, fields in missing_columns(treebank, self.model, self.stages).items()
         ]
         self._miss(missing, self.to_give_columns)
@@ -312,8 +319,10 @@ class Job:
     def _miss(self, missing: list[str], what: str) -> None:
         """Refuse what is missing, or report it if it may be."""
         if missing and not self.options.allow_missing:
-            allow = self.to_allow_missing or f"give {option('allow_missing', True)}"
-            advice = f"; {what}, or {allow} to parse without"
+            allow = self.to_allow_missing
+            if allow is None:
+                allow = f"give {option('allow_missing', True)}"
+            advice = f"; {what}" + (f", or {allow} to parse without" if allow else "")
             raise DataError("\n".join(line + advice for line in missing))
         for line in missing:
             self.tell(line)

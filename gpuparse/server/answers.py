@@ -14,7 +14,6 @@ from tempfile import SpooledTemporaryFile
 from typing import Any
 
 import gpuparse
-from gpuparse.api.tokens import items_of
 from gpuparse.data.arc_layout import Arc, lay_out
 from gpuparse.data.svg import svg_graph
 from gpuparse.data.tikz import tikz_of_layout
@@ -25,7 +24,6 @@ IN_MEMORY = 1 << 20  # bytes of an answer
 MAX_DRAWN = 400  # words of a sentence; drawings take the square of it
 CONLLU, VERTICAL, HORIZONTAL, PLAIN = OUTPUTS = "conllu", "vertical", "horizontal", "plaintext"
 _BLOCK = 1 << 16
-_RANGE = re.compile(rb"^([0-9][^\n]*[\t|])TokenRange=[0-9]+:[0-9]+(\|[^\t\n]*)?$", re.MULTILINE)
 _ROW = re.compile(r"[0-9]+(?:-[0-9]+)?\t")
 
 
@@ -65,14 +63,17 @@ class Body:
                 yield part
 
 
+_encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
 def as_json(value: Any) -> bytes:
     """A value as JSON in UTF-8."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    return _encoded(value).encode()
 
 
 def _inside(text: str) -> bytes:
     """Text as it is inside a string of JSON."""
-    return json.dumps(text, ensure_ascii=False)[1:-1].encode()
+    return as_json(text)[1:-1]
 
 
 class ProcessSink(Sink):
@@ -80,8 +81,9 @@ class ProcessSink(Sink):
 
     def __init__(self, model: str, output: str) -> None:
         self._output, self._text = output, Spooled()
-        head = json.dumps({"model": model, "acknowledgements": [], "result": ""}, indent=1)
-        self._head = head.removesuffix('"\n}').encode()
+        self._head = (
+            b'{\n "model": ' + as_json(model) + b',\n "acknowledgements": [],\n "result": "'
+        )
 
     def add(self, text: bytes, sentences: Sequence[gpuparse.ParsedSentence]) -> None:
         """Write sentences in the format that was asked for."""
@@ -132,8 +134,8 @@ def sentence_text(block: str) -> str:
 class ParseSink(Sink):
     """The answer of /api/parse."""
 
-    def __init__(self, model: str, *, has_ranges: bool) -> None:
-        self._model, self._has_ranges = model, has_ranges
+    def __init__(self, model: str) -> None:
+        self._model = model
         self._sentences, self._conllu, self._n = Spooled(), Spooled(), 0
 
     def add(self, text: bytes, sentences: Sequence[gpuparse.ParsedSentence]) -> None:
@@ -142,10 +144,10 @@ class ParseSink(Sink):
         for sentence in sentences:
             self._n += 1
             if len(sentence):
-                found.append(as_json(sentence_dict(sentence, self._n)))
+                found.append(sentence.to_json(self._n))
         if found:
-            self._sentences.write(b",\n" * bool(self._sentences.n_bytes) + b",\n".join(found))
-        text = without_ranges(text) if self._has_ranges else text
+            comma = b",\n" * bool(self._sentences.n_bytes)
+            self._sentences.write(comma + ",\n".join(found).encode())
         self._conllu.write(_inside(text.decode()))
 
     def finish(self) -> Body:
@@ -154,88 +156,6 @@ class ParseSink(Sink):
             b'{"model":' + as_json(self._model) + b',"sentences":[', self._sentences,
             b'],"conllu":"', self._conllu, b'"}\n',
         )  # fmt: skip
-
-
-def without_ranges(text: bytes) -> bytes:
-    """CoNLL-U of text without TokenRange in MISC, as it is written unless ranges are asked for."""
-
-    def without(row: re.Match[bytes]) -> bytes:
-        if row[2]:
-            return row[1] + row[2][1:]
-        return row[1] + b"_" if row[1].endswith(b"\t") else row[1][:-1]
-
-    return _RANGE.sub(without, text)
-
-
-def sentence_dict(sentence: gpuparse.ParsedSentence, number: int) -> dict[str, Any]:
-    """A sentence as plain data for JSON.
-
-    Args: number: of the sentence in the answer, which is its name if it has none.
-    """
-    block = sentence.to_conllu().partition("\n\n")[0].replace("\r", "")
-    tokens: list[dict[str, Any]] = []
-    multiword: list[dict[str, Any]] = []
-    own = sentence.probabilities
-    of_labels, of_tags = sentence.deprel_probabilities, sentence.tag_probabilities
-    inside = 0  # the last word of a multiword token that was passed
-    for line in block.split("\n"):
-        if not _ROW.match(line):
-            continue
-        columns = line.split("\t")
-        misc = columns[9].split("|")
-        start, end = _place(misc)
-        first, _, last = columns[0].partition("-")
-        if last:
-            inside = int(last)
-            multiword.append(
-                {"first": int(first), "last": inside, "form": columns[1], "start": start,
-                 "end": end, "space_after": "SpaceAfter=No" not in misc}
-            )  # fmt: skip
-            continue
-        i = len(tokens)
-        is_inner = i + 1 < inside or (i + 1 == inside and bool(multiword))
-        tokens.append(
-            {
-                "id": i + 1, "form": columns[1], "lemma": _value(columns[2], columns[1]),
-                "upos": _value(columns[3]), "xpos": _value(columns[4]),
-                "feats": dict(items_of(columns[5])), "head": sentence.heads[i],
-                "deprel": sentence.deprels[i] if sentence.deprels else None,
-                "start": start, "end": end,
-                "space_after": not is_inner and "SpaceAfter=No" not in misc,
-                "probability": own[i] if own else None,
-                "deprel_probability": of_labels[i] if of_labels else None,
-                "tag_probability": of_tags[i] if of_tags else None,
-            }
-        )  # fmt: skip
-    if multiword:
-        ends = {each["last"]: each["space_after"] for each in multiword}
-        for token in tokens:
-            token["space_after"] = ends.get(token["id"], token["space_after"])
-        for each in multiword:
-            del each["space_after"]
-    return {
-        "id": sentence.sent_id or str(number), "text": sentence_text(block), "tokens": tokens,
-        "multiword": multiword,
-        "trees": [
-            {"heads": tree.heads, "deprels": tree.deprels, "probabilities": tree.probabilities,
-             "score": tree.score, "probability": tree.probability}
-            for tree in sentence.trees
-        ],
-    }  # fmt: skip
-
-
-def _value(text: str, form: str = "") -> str | None:
-    """A column; None for `_`, unless the word is `_` itself."""
-    return None if text == "_" and form != "_" else text
-
-
-def _place(misc: list[str]) -> tuple[int | None, int | None]:
-    for item in misc:
-        if item.startswith("TokenRange="):
-            start, _, end = item.removeprefix("TokenRange=").partition(":")
-            if start.isdigit() and end.isdigit():
-                return int(start), int(end)
-    return None, None
 
 
 class DrawSink(Sink):

@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import GpuparseError, one_line
+from gpuparse.errors import ConfigError, GpuparseError, NoTreeError, one_line
 from gpuparse.formats.names import CONLLU
 from gpuparse.formats.names import TEXT as RAW_TEXT
 from gpuparse.formats.objects import as_conllu, read_sentences
@@ -30,7 +30,7 @@ from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job
 from gpuparse.server.answers import Body, DrawSink, ParseSink, as_json, one_sentence, with_heads
 from gpuparse.server.bodies import Fields, Held, read_body, read_form, read_json
-from gpuparse.server.models import TREES, ServedModel
+from gpuparse.server.models import TREES, InputPiece, ServedModel, words_of
 from gpuparse.server.openapi import description
 from gpuparse.server.refusals import CODES, GONE, Limits, RequestError, refusal
 from gpuparse.server.udpipe import models_of, process_request
@@ -101,7 +101,7 @@ class Service:
 
     async def answer(
         self, request: Request, model: ServedModel, options: ParseOptions = PLAIN,
-        depth: str = TREES, *, treebanks: Callable[[Job], Iterator[Treebank]] | None = None,
+        depth: str = TREES, *, pieces: Callable[[Job], Iterator[InputPiece]] | None = None,
         sink: Sink | None = None, call: Callable[[], Body] | None = None, where: str | None = None,
     ) -> Body:  # fmt: skip
         """The answer of the thread that parses.
@@ -110,9 +110,10 @@ class Service:
         Raises: RequestError. ConnectionError: the client has left.
         """
         loop = asyncio.get_running_loop()
+        recipe = Recipe(model.name, options, depth, is_text=where == "text")
         task = Task(
-            model, Recipe(model.name, options, depth), loop, loop.create_future(),
-            treebanks=treebanks, sink=sink, call=call, where=where,
+            model, recipe, loop, loop.create_future(),
+            pieces=pieces, sink=sink, call=call, where=where,
         )  # fmt: skip
         if self.is_stopping:
             raise RequestError(503, "the server is shutting down", code="shutting_down")
@@ -226,10 +227,10 @@ def make_app(service: Service, *, page: Path = PAGE) -> ASGIApp:
             return PlainTextResponse(found.message, status, headers=_error_headers(found.status))
 
     routes += [
+        Route("/process", process, methods=["GET", "POST"]),
         Route("/api/models", models), Route("/api/openapi.json", openapi), Route("/health", health),
         Route("/metrics", metrics), Route("/", show), Route("/page/{name}", show),
         Route("/models", udpipe_models, methods=["GET", "POST"]),
-        Route("/process", process, methods=["GET", "POST"]),
     ]  # fmt: skip
 
     @asynccontextmanager
@@ -241,7 +242,8 @@ def make_app(service: Service, *, page: Path = PAGE) -> ASGIApp:
 
     handlers: Any = {RequestError: _refuse, HTTPException: _refuse_http}
     app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
-    return _Watched(app, service, {route.path for route in routes})
+    shown = {"/", *(f"/page/{name}" for name in files)}
+    return _Watched(app, service, {route.path for route in routes}, shown)
 
 
 def _json(value: object) -> Response:
@@ -308,7 +310,7 @@ class _Input:
     """The words of a request. field: that has them."""
 
     field: str
-    treebanks: Callable[[Job], Iterator[Treebank]]
+    pieces: Callable[[Job], Iterator[InputPiece]]
 
 
 def _input(model: ServedModel, fields: Fields) -> _Input:
@@ -326,7 +328,7 @@ def _input(model: ServedModel, fields: Fields) -> _Input:
             _check_sentence(fields, sentence, number)
         return _Input(name, lambda job: iter([_of_objects(sentences)]))
     data, kind = fields.text(name), RAW_TEXT if name == "text" else CONLLU
-    return _Input(name, lambda job: model.treebanks(data, kind, job, name))
+    return _Input(name, lambda job: model.pieces(data, kind, name))
 
 
 def _check_sentence(fields: Fields, sentence: Any, number: int) -> None:
@@ -342,12 +344,23 @@ def _of_objects(sentences: list[Any]) -> Treebank:
     return treebank_from_bytes(text, "sentences")
 
 
-def _options(fields: Fields, *, has_heads: bool, has_text: bool) -> ParseOptions:
+def _wrong(message: str, where: str) -> RequestError:
+    return RequestError(400, message, code="wrong_field", where=where)
+
+
+def _keep(fields: Fields, words: _Input) -> str | None:
+    """What is kept of the input's columns."""
+    keep = fields.choice("keep", ("tags",))
+    if keep and words.field == "text":
+        raise fields.wrong("keep", "a text has no tags")
+    return keep
+
+
+def _options(fields: Fields, keep: str | None, *, has_heads: bool) -> ParseOptions:
     kbest = fields.number("kbest", 1, MAX_K_BEST) if "kbest" in fields else 1
     return ParseOptions(
         probabilities=fields.flag("probabilities"), mbr=fields.flag("mbr"),
-        kbest=kbest if kbest > 1 else None, keep=fields.choice("keep", ("tags",)),
-        keep_heads=has_heads, ranges=has_text,
+        kbest=kbest if kbest > 1 else None, keep=keep, keep_heads=has_heads,
     )  # fmt: skip
 
 
@@ -370,11 +383,12 @@ def _heads(fields: Fields) -> dict[tuple[int, int], int]:
 def _with_heads(given: _Input, heads: dict[tuple[int, int], int]) -> _Input:
     """An input whose words have these heads."""
 
-    def treebanks(job: Job) -> Iterator[Treebank]:
-        text = b"".join(each.data.tobytes() for each in given.treebanks(job))
+    def pieces(job: Job) -> Iterator[Treebank]:
+        words = words_of(list(given.pieces(job)), job)
+        text = b"".join(each.data.tobytes() for each in words)
         yield treebank_from_bytes(with_heads(text, heads), given.field)
 
-    return _Input(given.field, treebanks)
+    return _Input(given.field, pieces)
 
 
 def _model(service: Service, fields: Fields) -> ServedModel:
@@ -386,18 +400,16 @@ def _asked(service: Service, fields: Fields) -> tuple[ServedModel, _Input, Parse
     model = _model(service, fields)
     heads = _heads(fields)
     given = _input(model, fields)
-    options = _options(fields, has_heads=bool(heads), has_text=given.field == "text")
-    if options.keep and given.field == "text":
-        raise fields.wrong("keep", "a text has no tags")
+    options = _options(fields, _keep(fields, given), has_heads=bool(heads))
     return model, _with_heads(given, heads) if heads else given, options
 
 
 async def _parse(service: Service, request: Request, given: dict[str, Any]) -> Body:
     model, words, options = _asked(service, Fields(given, _PARSE))
-    sink = ParseSink(model.name, has_ranges=options.ranges)
     return await service.answer(
-        request, model, options, treebanks=words.treebanks, sink=sink, where=words.field
-    )
+        request, model, options, pieces=words.pieces, sink=ParseSink(model.name),
+        where=words.field,
+    )  # fmt: skip
 
 
 async def _draw(service: Service, request: Request, given: dict[str, Any]) -> Body:
@@ -405,29 +417,31 @@ async def _draw(service: Service, request: Request, given: dict[str, Any]) -> Bo
     form = fields.choice("format", ("svg", "tikz")) or "svg"
     model, words, options = _asked(service, fields)
     return await service.answer(
-        request, model, options, treebanks=words.treebanks, sink=DrawSink(form), where=words.field
+        request, model, options, pieces=words.pieces, sink=DrawSink(form), where=words.field
     )
 
 
 async def _explain(service: Service, request: Request, given: dict[str, Any]) -> Body:
-    fields = Fields(given, ("model", *_INPUTS, "sentence", "word", "instead"))
+    fields = Fields(given, ("model", *_INPUTS, "keep", "sentence", "word", "instead"))
     model = _model(service, fields)
     words = _input(model, fields)
+    keep = _keep(fields, words)
     if "word" not in fields:
         raise fields.wrong("word", "is missing: give the number of a word, from 1")
     sentence = fields.number("sentence", 1, 10**9) if "sentence" in fields else 1
     word = fields.number("word", 1, 10**9)
     instead = fields.number("instead", 0, 10**9) if "instead" in fields else None
-    call = partial(_reasons, service, model, words, sentence, word, instead)
+    call = partial(_reasons, service, model, words, sentence, word, instead, keep)
     return await service.answer(request, model, call=call, where=words.field)
 
 
 def _reasons(
     service: Service, model: ServedModel, words: _Input, sentence: int, word: int,
-    instead: int | None,
+    instead: int | None, keep: str | None,
 ) -> Body:  # fmt: skip
     n_words, parts = 0, []
-    for treebank in words.treebanks(model.base):
+    for piece in words.pieces(model.base):
+        [treebank] = words_of([piece], model.base)
         n_words += treebank.n_words
         if n_words > service.limits.n_words:
             raise RequestError(413, "too many words", code="too_many_words", where=words.field)
@@ -438,15 +452,24 @@ def _reasons(
             422, f"a sentence of {n:,} words: at most {MAX_EXPLAINED} are explained",
             code="too_long_to_explain", where=words.field,
         )  # fmt: skip
-    reasons = model.parser.explain(text, word, instead=instead)
+    if word > n:
+        raise _wrong(f"word: sentence {sentence} has words 1 to {n}", "word")
+    if instead is not None and (instead > n or instead == word):
+        raise _wrong(f"instead: expected 0 (the root) to {n}, and not the word itself", "instead")
+    try:
+        reasons = model.parser.explain(text, word, instead=instead, keep=keep)
+    except (ConfigError, NoTreeError) as error:
+        raise refusal(error, words.field if instead is None else "instead") from error
     return Body(as_json({"reasons": reasons.to_dict(), "text": str(reasons)}) + b"\n")
 
 
 class _Watched:
     """The application with a token, headers, a line of log, and figures."""
 
-    def __init__(self, app: ASGIApp, service: Service, paths: set[str]) -> None:
+    def __init__(self, app: ASGIApp, service: Service, paths: set[str], shown: set[str]) -> None:
+        """shown: the paths of the page, which asks for the token itself."""
         self._app, self._service, self._paths = app, service, paths
+        self._open = {"/health", *shown}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -489,7 +512,7 @@ class _Watched:
     def _is_open(self, scope: Scope) -> bool:
         """Whether a request needs no token, or has it."""
         token = self._service.token
-        if token is None or scope["path"] == "/health":
+        if token is None or scope["path"] in self._open:
             return True
         given = dict(scope["headers"]).get(b"authorization", b"")
         kind, _, value = given.partition(b" ")

@@ -13,7 +13,7 @@ from gpuparse.data.conll import stream_treebanks, treebank_from_bytes
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
 from gpuparse.formats.names import CONLLU, LINES, RAW, VERTICAL
-from gpuparse.formats.text import stream_text
+from gpuparse.formats.text import TextChunk, stream_text
 from gpuparse.formats.vertical import stream_vertical
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.installed import find_model
@@ -24,6 +24,8 @@ from gpuparse.server.refusals import RequestError
 
 PIECE = 1 << 16  # bytes of a request that are parsed before others have their turn
 WORDS, TAGS, TREES = "words", "tags", "trees"  # how far an input is analysed
+
+InputPiece = Treebank | TextChunk
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,8 @@ class ServedModel:
             )
         return replace(self.base, model=model, options=options)
 
-    def treebanks(self, data: bytes, kind: str, job: Job, name: str) -> Iterator[Treebank]:
-        """The words of an input, in pieces.
+    def pieces(self, data: bytes, kind: str, name: str) -> Iterator[InputPiece]:
+        """An input in pieces, whose words `words_of` finds.
 
         Args: kind: CONLLU, VERTICAL, TEXT or LINES. name: of the input in messages.
         Raises: DataError: it cannot be read. RequestError: text for a model without a tokeniser.
@@ -105,11 +107,23 @@ class ServedModel:
             for text in stream_vertical(file, name, chunk_bytes=PIECE):
                 yield treebank_from_bytes(text, name)
         elif kind in RAW:
-            for chunk in stream_text(file, name, chunk_bytes=PIECE, of_lines=kind == LINES):
-                yield treebank_from_bytes(job.split(chunk), name)
+            yield from stream_text(file, name, chunk_bytes=PIECE, of_lines=kind == LINES)
         else:
             assert kind == CONLLU
             yield from stream_treebanks(file, name, chunk_bytes=PIECE)
+
+
+def words_of(pieces: Sequence[InputPiece], job: Job) -> list[Treebank]:
+    """The words of each of some pieces, of any inputs; texts are split together.
+
+    Raises: DataError: a piece cannot be read.
+    """
+    texts = [piece for piece in pieces if isinstance(piece, TextChunk)]
+    found = iter(job.split_all(texts) if texts else ())
+    return [
+        treebank_from_bytes(next(found), piece.source) if isinstance(piece, TextChunk) else piece
+        for piece in pieces
+    ]
 
 
 def load_models(given: Sequence[str], *, threads: int, device: str) -> dict[str, ServedModel]:
@@ -129,5 +143,6 @@ def load_models(given: Sequence[str], *, threads: int, device: str) -> dict[str,
         if name in found:
             raise ConfigError(f"two models have the name {name!r}: write NAME={path}")
         parser = gpuparse.load(path, threads=threads, device=device)
+        parser.advice = {"to_allow_missing": ""}  # which requests cannot do
         found[name] = ServedModel(name, parser, parser.job(), read_card(find_model(path)))
     return found

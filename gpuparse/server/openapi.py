@@ -34,7 +34,8 @@ def _schemas() -> dict[str, Any]:
     token = {
         "id": _NUMBER, "form": _TEXT, "lemma": _TEXT_OR_NULL, "upos": _TEXT_OR_NULL,
         "xpos": _TEXT_OR_NULL, "feats": {"type": "object", "additionalProperties": _TEXT},
-        "head": _COUNT, "deprel": _TEXT_OR_NULL, "start": _COUNT_OR_NULL, "end": _COUNT_OR_NULL,
+        "head": _COUNT_OR_NULL, "deprel": _TEXT_OR_NULL, "start": _COUNT_OR_NULL,
+        "end": _COUNT_OR_NULL,
         "space_after": {"type": "boolean"}, "probability": _PROBABILITY,
         "deprel_probability": _PROBABILITY, "tag_probability": _PROBABILITY,
     }  # fmt: skip
@@ -43,17 +44,17 @@ def _schemas() -> dict[str, Any]:
         "end": _COUNT_OR_NULL,
     }  # fmt: skip
     tree = {
-        "heads": _list(_COUNT), "deprels": {"type": ["array", "null"], "items": _TEXT},
+        "heads": _list(_COUNT_OR_NULL), "deprels": {"type": ["array", "null"], "items": _TEXT},
         "probabilities": {"type": ["array", "null"], "items": {"type": "number"}},
         "score": {"type": ["number", "null"]}, "probability": _PROBABILITY,
     }  # fmt: skip
     words = {
         "model": _TEXT, "text": _TEXT, "conllu": _TEXT,
         "sentences": _list(_list({"type": ["string", "object"]})),
+        "keep": {"enum": [None, "tags"]},
     }  # fmt: skip
     parsed = words | {
         "probabilities": _FLAG, "mbr": _FLAG, "kbest": _NUMBER,
-        "keep": {"enum": [None, "tags"]},
         "heads": _list(_object({"sentence": _NUMBER, "word": _NUMBER, "head": _COUNT})),
     }  # fmt: skip
     can = ("text", "probabilities", "kbest", "keep_heads", "explain")

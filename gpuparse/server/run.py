@@ -172,7 +172,7 @@ def serve(service: Service, listening: socket.socket, tell: Callable[[str], None
 
     config = uvicorn.Config(
         make_app(service), http=Limited, ws="none", lifespan="on", log_level="error",
-        access_log=False, server_header=False, backlog=AT_ONCE,
+        access_log=False, server_header=False, proxy_headers=False, backlog=AT_ONCE,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=int(service.limits.seconds) + 5, log_config=None,
     )  # fmt: skip

@@ -7,14 +7,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from gpuparse.data.treebank import Treebank
 from gpuparse.errors import one_line
 from gpuparse.formats.names import CONLLU, LINES, TEXT, VERTICAL
 from gpuparse.jobs.options import TAGS as KEEP_TAGS
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job
 from gpuparse.server.answers import OUTPUTS, Body, ProcessSink
-from gpuparse.server.models import TAGS, TREES, WORDS, ServedModel
+from gpuparse.server.models import TAGS, TREES, WORDS, InputPiece, ServedModel
 from gpuparse.server.refusals import RequestError
 
 if TYPE_CHECKING:
@@ -57,13 +56,13 @@ async def process_request(service: Service, request: Request, fields: Mapping[st
     options, depth = _asked(model, fields, has_ranges)
     data = fields["data"].encode()
 
-    def treebanks(job: Job) -> Iterator[Treebank]:
+    def pieces(job: Job) -> Iterator[InputPiece]:
         if kind == HORIZONTAL:
-            return model.treebanks(_as_vertical(data), VERTICAL, job, "data")
-        return model.treebanks(data, kind, job, "data")
+            return model.pieces(_as_vertical(data), VERTICAL, "data")
+        return model.pieces(data, kind, "data")
 
     sink = ProcessSink(model.name, output)
-    return await service.answer(request, model, options, depth, treebanks=treebanks, sink=sink)
+    return await service.answer(request, model, options, depth, pieces=pieces, sink=sink)
 
 
 def _input(fields: Mapping[str, str]) -> tuple[str, bool]:

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,22 +26,27 @@ import gpuparse
 from gpuparse.data.scanner import column_name
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import GpuparseError
-from gpuparse.formats.sources import BytesSource, Piece, Source
+from gpuparse.formats.sources import SENTENCES, BytesSource, Piece, Source
+from gpuparse.formats.text import TextChunk
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job, missing_columns
 from gpuparse.jobs.predictions import Result
-from gpuparse.server.models import WORDS, ServedModel
+from gpuparse.server.models import WORDS, InputPiece, ServedModel, words_of
 from gpuparse.server.refusals import RequestError, refusal
 
 MOST_BYTES = 1 << 18  # of CoNLL-U in a round
 
 
 class Recipe(NamedTuple):
-    """What requests that are parsed together have in common; depth: see `ServedModel.job`."""
+    """What requests that are parsed together have in common.
+
+    depth: see `ServedModel.job`. is_text: whether places in a text are wanted.
+    """
 
     model: str
     options: ParseOptions
     depth: str
+    is_text: bool = False
 
 
 class Sink(ABC):
@@ -59,15 +65,15 @@ class Sink(ABC):
 class Task:
     """A request in the queue.
 
-    treebanks: makes the words of the input, in pieces, given the job. call: makes the answer of a
-    request that is no parse. loop, answer: where the answer goes.
+    pieces: makes the pieces of the input, given the job. call: makes the answer of a request that
+    is no parse. loop, answer: where the answer goes.
     """
 
     model: ServedModel
     recipe: Recipe
     loop: asyncio.AbstractEventLoop
     answer: asyncio.Future[Any]
-    treebanks: Callable[[Job], Iterator[Treebank]] | None = None
+    pieces: Callable[[Job], Iterator[InputPiece]] | None = None
     sink: Sink | None = None
     call: Callable[[], Any] | None = None
     where: str | None = None
@@ -75,8 +81,13 @@ class Task:
     is_cancelled: bool = False
     is_checked: bool = False
     is_done: bool = False
-    pieces: Iterator[Treebank] | None = field(default=None, init=False)
-    next_piece: Treebank | None = field(default=None, init=False)
+    left: Iterator[InputPiece] | None = field(default=None, init=False)
+    next_piece: InputPiece | None = field(default=None, init=False)
+
+    @property
+    def first_character(self) -> int:
+        """That of the next piece in the whole text."""
+        return self.next_piece.character if isinstance(self.next_piece, TextChunk) else 0
 
     def add(self, text: bytes, sentences: Sequence[gpuparse.ParsedSentence]) -> None:
         """Take the next sentences."""
@@ -97,7 +108,9 @@ class _WholeTreebank(Source):
         yield Piece(treebank, counts, [], len(treebank), len(treebank.data))
 
     def empty(self, number: int) -> str:
-        """As CoNLL-U says it."""
+        """With its key for words that are objects, else with its number and name."""
+        if self.name == SENTENCES:
+            return super().empty(number)
         return f"{column_name(number)} is _"
 
 
@@ -200,25 +213,47 @@ class Worker:
             for task in tasks:
                 self._fail(task, error)
             return
-        taken: list[tuple[Task, Treebank]] = []
+        taken: list[tuple[Task, InputPiece]] = []
         n_bytes = 0
         for task in tasks:
             if task.is_cancelled or n_bytes > MOST_BYTES:
                 continue
             with self._failing(task):
-                if task.pieces is None:
-                    assert task.treebanks
-                    task.pieces = task.treebanks(job)
+                if task.left is None:
+                    assert task.pieces
+                    task.left = task.pieces(job)
                     self._advance(task)
                 if task.next_piece is not None:
                     taken.append((task, task.next_piece))
                     n_bytes += len(task.next_piece.data)
-        if taken:
-            self._parse(taken, job, depth)
+        read = [(task, words) for task, words in self._words(taken, job) if self._fits(task, words)]
+        if read:
+            self._parse(read, job, depth)
         for task, _ in taken:
             if not task.is_done:
                 with self._failing(task):
                     self._advance(task)
+
+    def _words(self, taken: list[tuple[Task, InputPiece]], job: Job) -> list[tuple[Task, Treebank]]:
+        """The words of pieces: of all texts at once, or, if one has an error, one by one."""
+        try:
+            found = words_of([piece for _, piece in taken], job)
+            return [(task, words) for (task, _), words in zip(taken, found, strict=True)]
+        except GpuparseError:
+            alone = []
+            for task, piece in taken:
+                with self._failing(task):
+                    alone.append((task, words_of([piece], job)[0]))
+            return alone
+
+    def _fits(self, task: Task, treebank: Treebank) -> bool:
+        """Whether a request may have these words, too; if not, that is its answer."""
+        task.n_words += treebank.n_words
+        if task.n_words > self._max_words:
+            message = f"more than {self._max_words:,} words: send the text in several requests"
+            error = RequestError(413, message, code="too_many_words", where=task.where)
+            self._fail(task, error)
+        return not task.is_done
 
     @contextmanager
     def _failing(self, task: Task) -> Iterator[None]:
@@ -232,19 +267,11 @@ class Worker:
 
     def _advance(self, task: Task) -> None:
         """Read the next piece of a request; where there is none, give the answer."""
-        assert task.pieces is not None
-        treebank = task.next_piece = next(task.pieces, None)
-        if treebank is None:
+        assert task.left is not None
+        task.next_piece = next(task.left, None)
+        if task.next_piece is None:
             assert task.sink
             self._give(task, task.sink.finish())
-            return
-        task.n_words += treebank.n_words
-        if task.n_words > self._max_words:
-            raise RequestError(
-                413,
-                f"more than {self._max_words:,} words: send the text in several requests",
-                code="too_many_words", where=task.where,
-            )  # fmt: skip
 
     def _parse(self, taken: list[tuple[Task, Treebank]], job: Job, depth: str) -> None:
         """Parse pieces: those that can be joined in one call, others one by one."""
@@ -278,11 +305,13 @@ class Worker:
     def _parse_joined(self, joined: list[tuple[Task, Treebank, bytes]], job: Job) -> None:
         source = BytesSource(text=b"".join(text for *_, text in joined), name="text")
         [(piece, result)] = job.results(source, is_checked=True)
-        parsed = gpuparse.Parsed(result, piece.counts)
-        numbers = np.cumsum([0, *(len(treebank) for _, treebank, _ in joined)])
+        numbers = [*accumulate((len(treebank) for _, treebank, _ in joined), initial=0)]
+        firsts = {i: task.first_character for i, (task, _, _) in zip(numbers, joined, strict=False)}
+        is_text = joined[0][0].recipe.is_text
+        parsed = gpuparse.Parsed(result, piece.counts, is_text=is_text, firsts=firsts)
         ends = _ends(result)
-        for (task, _, _), i, j in zip(joined, numbers[:-1], numbers[1:], strict=True):
-            sentences = [] if job.model is None else parsed[int(i) : int(j)]
+        for (task, _, _), (i, j) in zip(joined, pairwise(numbers), strict=True):
+            sentences = [] if job.model is None else parsed[i:j]
             with self._failing(task):
                 task.add(result.text[ends[i] : ends[j]], sentences)
 
@@ -292,7 +321,9 @@ class Worker:
         """The piece of one request, as the command parses it."""
         source = _WholeTreebank(name=treebank.source, treebank=treebank)
         [(piece, result)] = job.results(source, is_checked=task.is_checked)
-        parsed = gpuparse.Parsed(result, piece.counts)
+        parsed = gpuparse.Parsed(
+            result, piece.counts, is_text=task.recipe.is_text, firsts={0: task.first_character}
+        )
         return result.text, [] if job.model is None else parsed[:]
 
     def _give(self, task: Task, answer: Any) -> None:

@@ -98,30 +98,42 @@ def surface_sentences(treebank: Treebank) -> Iterator[SurfaceSentence]:
     """
     data = treebank.data.tobytes()
     for start, end in treebank.spans.tolist():
-        begins, text = NO_PARAGRAPH, None
-        tokens: list[Surface] = []
-        last = 0  # ID of the last word of the range that was read last
-        for line in data[start:end].decode().replace("\r\n", "\n").split("\n"):
-            if line.startswith("#"):
-                if found := _NEW.match(line):
-                    kind = NEW_DOCUMENT if found[1] == "doc" else NEW_PARAGRAPH
-                    begins = max(begins, kind)
-                elif line.startswith("# text = "):
-                    text = line[len("# text = ") :]
-                continue
-            columns = line.split("\t")
-            number = columns[0]
-            if number.isdecimal():
-                if int(number) <= last:
-                    tokens[-1] = tokens[-1]._replace(words=(*tokens[-1].words, columns[1]))
-                else:
-                    tokens.append(_surface(columns, (columns[1],)))
-            elif "-" in number:
-                last = int(number.split("-")[1])
-                tokens.append(_surface(columns, ())._replace(is_range=True))
-        if text is not None and all(token.after is None for token in tokens):
-            tokens = _spaced_as(tokens, text)
-        yield SurfaceSentence(begins, tokens, text)
+        yield surface_sentence(data[start:end].decode())
+
+
+def surface_sentence(lines: str) -> SurfaceSentence:
+    """The tokens of a sentence, of its lines; see `surface_sentences`."""
+    tokens: list[Surface] = []
+    last = 0  # ID of the last word of the range that was read last
+    begins, text = read_comments(lines)
+    for line in lines.replace("\r\n", "\n").split("\n"):
+        if line.startswith("#"):
+            continue
+        columns = line.split("\t")
+        number = columns[0]
+        if number.isdecimal():
+            if int(number) <= last:
+                tokens[-1] = tokens[-1]._replace(words=(*tokens[-1].words, columns[1]))
+            else:
+                tokens.append(surface(columns[1], columns[9], (columns[1],)))
+        elif "-" in number:
+            last = int(number.split("-")[1])
+            tokens.append(surface(columns[1], columns[9])._replace(is_range=True))
+    if text is not None and all(token.after is None for token in tokens):
+        tokens = _spaced_as(tokens, text)
+    return SurfaceSentence(begins, tokens, text)
+
+
+def read_comments(lines: str) -> tuple[int, str | None]:
+    """What begins with a sentence, and its `# text`, of its lines or those before its words."""
+    begins, text = NO_PARAGRAPH, None
+    for line in lines.split("\n"):
+        if found := _NEW.match(line):
+            kind = NEW_DOCUMENT if found[1] == "doc" else NEW_PARAGRAPH
+            begins = max(begins, kind)
+        elif line.startswith("# text = "):
+            text = line[len("# text = ") :].removesuffix("\r")
+    return begins, text
 
 
 def text_pieces(treebanks: Iterable[Treebank]) -> Iterator[str]:
@@ -153,10 +165,11 @@ def spaces_between(after: str | None, is_new_paragraph: bool) -> str:
     return after if after and ends_paragraph(after) else (after or "").rstrip(" ") + "\n\n"
 
 
-def _surface(columns: list[str], words: tuple[str, ...]) -> Surface:
-    text, before, after = columns[1], "", None
-    if "Spac" in columns[9]:
-        for item in columns[9].split("|"):
+def surface(form: str, misc: str, words: tuple[str, ...] = ()) -> Surface:
+    """A token, as FORM and MISC say how it is written."""
+    text, before, after = form, "", None
+    if "Spac" in misc:
+        for item in misc.split("|"):
             if item == "SpaceAfter=No":
                 after = ""
             elif item.startswith("SpacesAfter="):
@@ -165,7 +178,7 @@ def _surface(columns: list[str], words: tuple[str, ...]) -> Surface:
                 before = unescaped(item[len("SpacesBefore=") :])
             elif item.startswith("SpacesInToken="):
                 text = unescaped(item[len("SpacesInToken=") :])
-    return Surface(text, before, after, words, columns[1])
+    return Surface(text, before, after, words, form)
 
 
 def _spaced_as(tokens: list[Surface], text: str) -> list[Surface]:

@@ -6,8 +6,10 @@ the third which rule splits a multiword token. Each is a linear model over hashe
 """
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -89,40 +91,39 @@ class Tokenizer:
             token_range: whether MISC says which characters of the text a token is.
         Cost: some microseconds per word.
         """
-        codes, spaces = chunk.codes, chunk.spaces
-        groups, offsets = list(_groups(chunk)), byte_offsets(codes)
-        data = np.frombuffer(chunk.data, np.uint8)
+        return self.split_all([chunk], threads=threads, token_range=token_range)[0]
 
-        def split(group: _Group) -> bytes:
-            here = slice(group.first, group.last)
-            bounds = offsets[group.first : group.last + 1]
-            return self._split(
-                data[bounds[0] : bounds[-1]], codes[here], spaces[here], bounds - bounds[0], group,
-                token_range,
-            )  # fmt: skip
+    def split_all(
+        self, chunks: Sequence[TextChunk], *, threads: int = 1, token_range: bool = False
+    ) -> list[bytes]:
+        """What `split` finds in each of several texts, of any documents.
 
-        return b"".join(mapped(split, groups, threads))
+        Cost: that of one text of their size; short ones are looked at together.
+        """
+        of_chunks = [list(_groups(chunk)) for chunk in chunks]
+        batches = list(_batches(chain.from_iterable(of_chunks)))
+        work = functools.partial(self._split, token_range=token_range)
+        found = chain.from_iterable(mapped(work, batches, threads))
+        return [b"".join(islice(found, len(groups))) for groups in of_chunks]
 
-    def _split(
-        self,
-        data: np.ndarray,
-        codes: np.ndarray,
-        spaces: np.ndarray,
-        offsets: np.ndarray,
-        group: "_Group",
-        token_range: bool,
-    ) -> bytes:
+    def _split(self, groups: "list[_Group]", *, token_range: bool) -> list[bytes]:
+        """The tokens of each group as CoNLL-U."""
+        codes, spaces, starts = joined = _joined(groups)
         known = None
-        if self.keeps_addresses and has_address_signs(data.tobytes()):
-            view = TextView.of_text(codes, spaces, group.starts, self.characters)
+        if self.keeps_addresses and any(has_address_signs(group.data) for group in groups):
+            view = TextView.of_text(*joined, self.characters)
             known = np.zeros(len(codes), np.uint8)
             for start, end in addresses(view):
                 known[view.source[start:end]] = GOES_ON
                 known[view.source[end - 1]] = ENDS
-        tokens = self._found(codes, spaces, group.starts, known, group.of_lines)
-        if not len(tokens.first):
-            return b""
-        return write_tokens(data, _table(tokens, offsets, group, token_range=token_range))
+        tokens = self._found(codes, spaces, starts, known, groups[0].of_lines)
+        return [
+            write_tokens(
+                np.frombuffer(group.data, np.uint8),
+                _table(part, group, token_range=token_range),
+            ) if len(part.first) else b""
+            for group, part in zip(groups, tokens.of_groups(groups), strict=True)
+        ]  # fmt: skip
 
     def annotate(
         self, texts: Sequence[str], ends: Sequence[np.ndarray]
@@ -418,46 +419,101 @@ class _Found(NamedTuple):
     is_end: np.ndarray
     splits: dict[int, list[str]]
 
+    def of_groups(self, groups: "list[_Group]") -> "list[_Found]":
+        """Those of each of the groups that were joined, counted from its beginning."""
+        if len(groups) == 1:
+            return [self]
+        sizes = [(len(group.codes), len(group.starts)) for group in groups]
+        before = np.zeros((len(groups) + 1, 2), np.int64)
+        np.cumsum(sizes, axis=0, out=before[1:])
+        cuts = self.first.searchsorted(before[:, 0]).tolist()
+        splits: list[dict[int, list[str]]] = [{} for _ in groups]
+        for token, words in self.splits.items():
+            number = bisect_right(cuts, token, hi=len(groups)) - 1
+            splits[number][token - cuts[number]] = words
+        return [
+            _Found(
+                self.first[i:j] - character, self.last[i:j] - character,
+                self.segments[i:j] - segment, self.is_end[i:j], of_group,
+            )
+            for (i, j), (character, segment), of_group in zip(
+                pairwise(cuts), before[:-1].tolist(), splits, strict=True
+            )
+        ]  # fmt: skip
+
 
 class _Group(NamedTuple):
-    """Segments that are looked at together."""
+    """Successive segments of a chunk, which has no words elsewhere among them."""
 
-    first: int  # characters of the chunk
-    last: int
-    starts: np.ndarray  # of the segments, counted from `first`
+    data: bytes
+    codes: np.ndarray  # characters
+    spaces: np.ndarray
+    offsets: np.ndarray  # of all characters in bytes, and of the end
+    starts: np.ndarray  # of the segments
     begins: np.ndarray  # uint8, NO_PARAGRAPH, NEW_PARAGRAPH or NEW_DOCUMENT
     ends_paragraph: bool
     segment: int  # number of the first one
-    character: int  # of `first` in the file
+    character: int  # the first one, in the file
     of_lines: bool  # whether each is a sentence
 
 
 def _groups(chunk: TextChunk) -> Iterator[_Group]:
     """Successive segments of at least _GROUP characters together, but the last ones."""
     starts, kinds = chunk.starts, chunk.begins.astype(np.uint8)  # 1 is NEW_PARAGRAPH
-    if not len(starts):
+    if chunk.spaces.all():
         return
     kinds[0] = (
         NEW_DOCUMENT if chunk.begins_document
         else NEW_PARAGRAPH if chunk.begins_paragraph else NO_PARAGRAPH
     )  # fmt: skip
-    s = 0
+    offsets, s = byte_offsets(chunk.codes), 0
     while s < len(starts):
         after = int(starts.searchsorted(starts[s] + _GROUP))
         after = max(after, s + 1)
         is_last = after == len(starts)
-        end = len(chunk.codes) if is_last else int(starts[after])
+        first, end = int(starts[s]), len(chunk.codes) if is_last else int(starts[after])
         yield _Group(
-            int(starts[s]), end, starts[s:after] - starts[s], kinds[s:after],
+            chunk.data[offsets[first] : offsets[end]], chunk.codes[first:end],
+            chunk.spaces[first:end], offsets[first : end + 1] - offsets[first],
+            starts[s:after] - first, kinds[s:after],
             chunk.ends_paragraph if is_last else bool(kinds[after]),
-            chunk.segment + s, chunk.character + int(starts[s]), chunk.of_lines,
+            chunk.segment + s, chunk.character + first, chunk.of_lines,
         )  # fmt: skip
         s = after
 
 
-def _table(tokens: _Found, offsets: np.ndarray, group: _Group, *, token_range: bool) -> TokenTable:
-    """The tokens as they are written; offsets: of all characters in bytes."""
-    first, last = tokens.first, tokens.last
+def _batches(groups: Iterable[_Group]) -> Iterator[list[_Group]]:
+    """Groups that are looked at together; no result depends on it."""
+    batch: list[_Group] = []
+    size = 0
+    for group in groups:
+        if batch and (size + len(group.codes) > _GROUP or group.of_lines != batch[0].of_lines):
+            yield batch
+            batch, size = [], 0
+        batch.append(group)
+        size += len(group.codes)
+    if batch:
+        yield batch
+
+
+def _joined(groups: list[_Group]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The characters, spaces and starts of the segments of successive groups."""
+    if len(groups) == 1:
+        return groups[0].codes, groups[0].spaces, groups[0].starts
+    starts, size = [], 0
+    for group in groups:
+        of_group = group.starts + size
+        if size:  # the spaces before its first word are of no segment
+            of_group[0] += group.spaces.argmin()
+        starts.append(of_group)
+        size += len(group.codes)
+    codes = np.concatenate([group.codes for group in groups])
+    return codes, np.concatenate([group.spaces for group in groups]), np.concatenate(starts)
+
+
+def _table(tokens: _Found, group: _Group, *, token_range: bool) -> TokenTable:
+    """The tokens of a group as they are written."""
+    first, last, offsets = tokens.first, tokens.last, group.offsets
     ends = tokens.is_end.nonzero()[0]
     starts = np.zeros(len(ends) + 1, np.int64)
     starts[1:] = ends + 1

@@ -3,14 +3,20 @@
 import json
 import pickle
 import random
+import re
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import pytest
 
 import gpuparse
+from gpuparse.api.tokens import Surfaces
+from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
+from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.formats.paragraphs import SPACES
+from gpuparse.text.conllu import NEW_DOCUMENT, surface_sentences
 from tests.api.conftest import COMMENTED
 from tests.multiword_texts import raw_text
 from tests.strategies import some
@@ -57,7 +63,8 @@ def assert_tokens_are_columns(parsed: gpuparse.Parsed) -> None:
             none = [None if value == "_" else value for value in row]
             assert token.sentence == sentence
             assert (str(token.id), token.form, str(token)) == (row[0], row[1], row[1])
-            assert [token.lemma, token.upos, token.xpos] == none[2:5]
+            lemma = row[2] if row[1] == "_" else none[2]
+            assert [token.lemma, token.upos, token.xpos] == [lemma, *none[3:5]]
             assert dict(token.feats) == items(row[5])
             head = token.head
             assert row[6] == (
@@ -232,6 +239,73 @@ def test_words_of_raw_text_are_explained(text_parser):
         text_parser.explain("She sings. He sings.", 1)
     with pytest.raises(DataError, match="an unpaired surrogate at 1"):
         text_parser.explain("a\ud800", 1)
+
+
+def test_the_lemma_of_an_underscore_may_be_one():
+    rows = ("1 _ _ _ _ _ 0 root _ _", "2 _ x _ _ _ 1 dep _ _", "3 a _ _ _ _ 1 dep _ _")
+    [sentence] = gpuparse.read("\n".join(rows).replace(" ", "\t") + "\n\n")
+    assert [token.lemma for token in sentence] == ["_", "x", None]
+    assert [token["lemma"] for token in sentence.to_dict()["tokens"]] == ["_", "x", None]
+
+
+def surfaces_one_by_one(treebank: Treebank, firsts: dict[int, int]) -> tuple[list, ...]:
+    """`Surfaces.of`, sentence by sentence and token by token."""
+    starts, ends, spaces, multiword, texts = found = [], [], [], [], []
+    at = 0
+    for s, sentence in enumerate(surface_sentences(treebank)):
+        at = 0 if sentence.begins == NEW_DOCUMENT else at
+        at = firsts.get(s, at)
+        multiword.append([])
+        number, text = 1, ""
+        for token in sentence.tokens:
+            start, n = at + len(token.before), len(token.words)
+            end = start + len(token.text)
+            places = [(start, end)] * n
+            if n > 1 and "".join(token.words) == token.text:
+                bounds = list(accumulate(map(len, token.words), initial=start))
+                places = list(pairwise(bounds))
+            starts += [each[0] for each in places]
+            ends += [each[1] for each in places]
+            spaces += [*[False] * (n - 1), token.after != ""]
+            if token.is_range:
+                multiword[-1].append((token.form, number, number + n - 1, start, end))
+            number += n
+            text += token.text + " " * (token.after != "")
+            at = end + (1 if token.after is None else len(token.after))
+        texts.append(text.rstrip(" ") if sentence.text is None else sentence.text)
+    return found
+
+
+def test_surfaces_are_those_of_single_tokens(text_parser):
+    """Of texts, of their pieces, and of treebanks whose MISC or comments say less."""
+    draw = random.Random(8)
+    banks = [treebank_from_bytes(TEXT, "a")]
+    if SEQUOIA.exists():
+        banks.append(
+            treebank_from_bytes(SEQUOIA.read_bytes()[: 1 << 18].rpartition(b"\n\n")[0], "b")
+        )
+    for _ in range(some(40)):
+        n = draw.randint(1, 3)
+        texts = [random_text(draw) + draw.choice(("", raw_text())) for _ in range(n)]
+        written = text_parser(texts).to_conllu().encode()
+        for change in (
+            lambda text: text,
+            lambda text: text.replace(b"\n", b"\r\n"),
+            lambda text: re.sub(rb"# text = .*\n", b"", text),
+            lambda text: re.sub(rb"\t[^\t\n]*$", b"\t_", text, flags=re.MULTILINE),
+            lambda text: re.sub(rb"^1\t", b"0.1\tx\t_\t_\t_\t_\t_\t_\t_\t_\n1\t", text, flags=re.M),
+        ):
+            banks.append(treebank_from_bytes(change(written), "c"))
+    n_ranges = 0
+    for treebank in banks:
+        firsts = {s: 100 * s for s in range(len(treebank)) if draw.random() < 0.1}
+        for given in ({}, firsts):
+            wanted = surfaces_one_by_one(treebank, given)
+            found = Surfaces.of(treebank, is_text=True, firsts=given)
+            assert tuple(found) == wanted
+            n_ranges += sum(map(len, found.multiword))
+    assert n_ranges > 20
+    assert tuple(Surfaces.of(treebank_from_bytes(b"", "d"), is_text=True)) == ([], [], [], [], [])
 
 
 def test_plain_data_are_those_of_the_tokens(text_parser):

@@ -1,10 +1,17 @@
 """The JSON interface: what it gives is what the command gives, and as it is described."""
 
-import pytest
+import json
 
-from gpuparse.data.conll import treebank_from_bytes
+import pytest
+from starlette.testclient import TestClient
+
+import gpuparse
+from gpuparse.data.synthetic import generate
 from gpuparse.server.answers import MAX_DRAWN
+from gpuparse.server.app import Limits, Service, make_app
+from gpuparse.server.models import load_models
 from tests.server.schemas import faults
+from tests.test_doors import KEYS
 
 WORDS = [["The", "dogs", "sleep"], [{"form": "She", "upos": "PRON"}, {"form": "sings"}]]
 OPTIONS = {
@@ -65,33 +72,17 @@ def test_kept_tags_are_those_of_the_command(client, trained):
     assert found["conllu"] == trained.command(trained.conllu, "conllu", "--keep", "tags")
 
 
-def test_tokens_are_those_of_the_text(client, trained):
+def test_sentences_are_those_of_python(client, trained, models):
     text = "\n\n".join(trained.paragraphs())
-    found = parsed(client, text=text, probabilities=True, kbest=2)
-    treebank = treebank_from_bytes(parsed(client, text=text)["conllu"].encode(), "found")
-    assert len(found["sentences"]) == len(treebank)
-    n_inner = 0
-    for sentence, row in zip(found["sentences"], treebank, strict=True):
-        assert sentence["id"] == row.sent_id
-        assert [token["form"] for token in sentence["tokens"]] == row.forms
-        assert len(sentence["trees"]) in (1, 2)
-        assert sentence["trees"][0]["heads"] == [token["head"] for token in sentence["tokens"]]
-        inner = {
-            i for each in sentence["multiword"] for i in range(each["first"], each["last"] + 1)
-        }
-        n_inner += len(inner)
-        for token in sentence["tokens"]:
-            if token["id"] in inner:
-                assert token["start"] is None
-            else:
-                assert text[token["start"] : token["end"]] == token["form"]
-            assert 0 <= token["probability"] <= 1.0001
-        for each in sentence["multiword"]:
-            assert text[each["start"] : each["end"]] == each["form"]
-        if not inner:
-            spaced = ((t["form"] + " " * t["space_after"]) for t in sentence["tokens"])
-            assert "".join(spaced).strip() == sentence["text"]
-    assert n_inner
+    options = {"probabilities": True, "kbest": 2}
+    parser = models["first"].parser
+    for given in ({}, options):
+        found = parsed(client, text=text, **given)["sentences"]
+        assert found == parser.parse_text(text, **given).to_dicts()
+        assert any(sentence["multiword"] for sentence in found)
+        found = parsed(client, conllu=trained.conllu.decode(), **given)["sentences"]
+        assert found == parser.parse(trained.conllu, **given).to_dicts()
+    assert parsed(client, sentences=WORDS)["sentences"] == parser.parse(WORDS).to_dicts()
 
 
 def test_words_can_be_given(client):
@@ -130,7 +121,47 @@ def test_a_head_is_explained(client, trained):
     assert client.post("/api/explain", json=both[0]).status_code == 200
     assert refused(client, "/api/explain", **both[1])["where"] == "sentence"
     assert refused(client, "/api/explain", sentences=WORDS)["where"] == "word"
-    assert refused(client, "/api/explain", sentences=WORDS, word=9)["status"] == 400
+    for wrong, field in (
+        ({"word": 9}, "word"), ({"word": 1, "instead": 4}, "instead"),
+        ({"word": 1, "instead": 1}, "instead"),
+        ({"word": 1, "instead": both_heads(client)}, "instead"),
+    ):  # fmt: skip
+        error = refused(client, "/api/explain", sentences=WORDS, **wrong)
+        assert (error["status"], error["where"]) == (400, field)
+
+
+def both_heads(client) -> int:
+    """The head that the first word has already."""
+    return parsed(client, sentences=WORDS)["sentences"][0]["tokens"][0]["head"]
+
+
+def test_tags_are_kept_in_explanations_as_in_trees(client, trained, models):
+    body = {"conllu": trained.conllu.decode(), "sentence": 1, "word": 1, "keep": "tags"}
+    found = client.post("/api/explain", json=body).json()["reasons"]
+    [first, *_] = trained.conllu.split(b"\n\n")
+    reasons = models["first"].parser.explain(first + b"\n\n", 1, keep="tags")
+    assert found == json.loads(json.dumps(reasons.to_dict()))
+    assert refused(client, "/api/explain", text="No.", word=1, keep="tags")["where"] == "keep"
+
+
+def test_missing_columns_are_called_as_in_requests(tmp_path):
+    """Of a parser without a tagger: no option of Python, and no field of templates."""
+    file = tmp_path / "train.conllu"
+    file.write_bytes(generate(60, 1))
+    given = {
+        key: value for key, value in KEYS.items() if not key.startswith(("token", "tag", "lem"))
+    }
+    gpuparse.train(given | {"data.train": file, "output": tmp_path / "plain"}, quiet=True)
+    models = load_models([str(tmp_path / "plain")], threads=1, device="cpu")
+    with TestClient(make_app(Service(models, Limits()))) as client:
+        conllu = "1\tShe\t_\t_\t_\t_\t_\t_\t_\t_\n\n"
+        for body, name in (({"sentences": WORDS[:1]}, "upos"), ({"conllu": conllu}, "UPOS (")):
+            for path, more in (("/api/parse", {}), ("/api/explain", {"word": 1})):
+                said = refused(client, path, **body, **more)["message"]
+                assert name in said or path == "/api/explain"
+                assert "but the model reads it; fill it in" in said
+                assert "allow_missing" not in said
+                assert "cpos" not in said
 
 
 def test_trees_are_drawn(client):
@@ -217,6 +248,17 @@ def test_health_and_metrics(client):
 def test_a_token_is_needed_where_there_is_one(start):
     client, _ = start(token=b"0123456789abcdef")
     assert client.get("/health").status_code == 200
+    for path in ("/", "/page/page.js"):  # the page asks for the token
+        assert client.get(path).status_code == 200
+    for path in (
+        "/metrics",
+        "/models",
+        "/process",
+        "/api/openapi.json",
+        "/page/../models",
+        "/page/none.js",
+    ):
+        assert client.get(path).status_code == 401
     for value in (None, "Bearer wrong", "Basic 0123456789abcdef", "Bearer 0123456789abcdefg"):
         headers = {} if value is None else {"authorization": value}
         answer = client.get("/api/models", headers=headers)

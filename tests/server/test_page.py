@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -132,14 +133,20 @@ class Page:
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page") / "english"
     keys = ["quickstart", "tokenizer.learn=true", "tagger.learn=true", "lemmatizer.learn=true"]
     keys += ["tokenizer.rows=65536", "tagger.folds=1"]
     assert train.main([*keys, f"output={folder}"]) == 0
-    command = [sys.executable, "-m", "gpuparse", "serve", f"english={folder}", "--port=0"]
+    return folder
+
+
+@contextmanager
+def served(model: Path, *options: str) -> Iterator[str]:
+    """The address of a service of its own."""
+    command = [sys.executable, "-m", "gpuparse", "serve", f"english={model}", "--port=0"]
     with subprocess.Popen(
-        [*command, "--threads=1"], stderr=subprocess.PIPE, text=True, encoding="utf-8"
+        [*command, "--threads=1", *options], stderr=subprocess.PIPE, text=True, encoding="utf-8"
     ) as process:
         assert process.stderr
         try:
@@ -152,6 +159,12 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         finally:
             process.terminate()
             process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def address(model: Path) -> Iterator[str]:
+    with served(model) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -580,3 +593,35 @@ def test_fragments_may_be_escaped_in_any_way(page: Page) -> None:
     page.open(f"model=english&text={quote('Straße & «1+1» 🦊 sleeps.')}")
     page.wait(lambda: page.all("svg.tree"))
     assert page.one("#text").get_property("value") == "Straße & «1+1» 🦊 sleeps."
+
+
+def test_the_page_asks_for_the_token(driver, model, tmp_path):
+    (tmp_path / "token").write_text("0123456789abcdef\n")
+    with served(model, f"--token-file={tmp_path / 'token'}") as address:
+        page = Page(driver, address)
+        driver.get(address)
+        page.wait(lambda: page.one("#ask").is_displayed())
+        assert "needs a token" in page.one("#ask-why").text
+        assert page.run("return document.activeElement.id") == "token"
+        assert page.one("#token").get_attribute("type") == "password"
+        page.keys("wrong-wrong-wrong", Keys.ENTER)
+        page.wait(lambda: "does not take this token" in page.one("#ask-why").text)
+        assert not page.one("#parse").is_enabled()
+        page.keys("0123456789abcdef", Keys.ENTER)
+        page.wait(lambda: page.one("#parse").is_enabled())
+        assert not page.one("#ask").is_displayed()
+        page.open_parsed(CATS)  # this tab has it still
+        page.word(1).click()
+        page.wait(lambda: page.all(".panel"))
+        assert "0123456789abcdef" not in driver.current_url + driver.page_source
+
+        page.run("sessionStorage.setItem('gpuparse-token', 'another')")  # as after a new token
+        page.one("#parse").click()
+        page.wait(lambda: page.one("#ask").is_displayed())
+        page.keys("0123456789abcdef", Keys.ENTER)
+        page.wait(lambda: not page.one("#ask").is_displayed())
+        page.one("#parse").click()
+        page.wait_for_status("1 sentence")
+        assert len(page.all("#model option")) == 1
+        page.run("sessionStorage.clear()")
+        driver.get_log("browser")  # the refusals

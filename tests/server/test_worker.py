@@ -75,6 +75,10 @@ def test_long_texts_go_through_in_pieces(process, trained):
     text *= -(-400_000 // len(text))
     answer = httpx.post(f"{process.url}/api/parse", json={"text": text}, timeout=60)
     assert answer.json()["conllu"] == trained.command(text.encode(), "text")
+    for sentence in answer.json()["sentences"]:
+        inner = {i for e in sentence["multiword"] for i in range(e["first"], e["last"] + 1)}
+        for token in (each for each in sentence["tokens"] if each["id"] not in inner):
+            assert text[token["start"] : token["end"]] == token["form"]
     conllu = trained.conllu * 12
     answer = httpx.post(f"{process.url}/api/parse", json={"conllu": conllu.decode()}, timeout=60)
     assert answer.json()["conllu"] == trained.command(conllu, "conllu")

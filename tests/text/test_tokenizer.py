@@ -214,6 +214,22 @@ def test_one_call_finds_what_the_single_steps_find(tokenizer, keeps_closing):
     assert 100 < n_ends < n_tokens / 2
 
 
+@pytest.mark.parametrize("options", [{}, {"token_range": True, "threads": 2}], ids=["", "ranges"])
+def test_texts_that_are_split_together_get_what_each_gets_alone(options, tokenizer):
+    draw = random.Random(5)
+    for _ in range(some(40)):
+        texts = [
+            draw.choice(("", " ", "\n\n", "see a@b.example ", "She's ")) + random_text(draw)
+            + draw.choice(("", "\n", " \n\n")) for _ in range(draw.randint(1, 9))
+        ]  # fmt: skip
+        texts += ["", " \n", "They don't. " * draw.choice((1, 5000))]
+        draw.shuffle(texts)
+        chunks = [text_chunk(text.encode(), "text", of_lines=draw.random() < 0.3) for text in texts]
+        chunks.append(chunks[0]._replace(segment=7, character=99, begins_document=False))
+        alone = [tokenizer.split(chunk, **options) for chunk in chunks]
+        assert tokenizer.split_all(chunks, **options) == alone
+
+
 def test_places_of_tokens(tokenizer):
     text = "The men sang. \U0001f642 Ärzte, too.\n"
     lines = split(tokenizer, text, token_range=True).decode().split("\n")

@@ -2,7 +2,7 @@
 
 import { drawing, rounded, shadeOf, shape } from "./drawing.js";
 import { runsFromRight } from "./layout.js";
-import { bodyOf, call, sourceOf } from "./service.js";
+import { bodyOf, call, setToken, sourceOf } from "./service.js";
 import { MOST_TREES, fromFragment, toFragment } from "./state.js";
 
 const STEP = 20; // trees that are drawn at once: browsers take long for many texts of SVG
@@ -33,6 +33,18 @@ const say = text => { get("status").textContent = text; };
 function complain(text) {
   get("error").hidden = !text;
   get("error-text").textContent = text;
+}
+
+/** Show what went wrong; where a token is needed, the field for it. */
+function report(error) {
+  if (!error.needsToken) {
+    complain(error.message);
+    return;
+  }
+  complain("");
+  get("ask").hidden = false;
+  get("ask-why").textContent = `${error.message} It is kept until this tab is closed.`;
+  get("token").focus();
 }
 
 const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
@@ -111,7 +123,7 @@ async function parse(request, { isNew = false } = {}) {
   } catch (error) {
     if (running !== mine) return false; // a later request has taken its place
     say("");
-    complain(error.message);
+    report(error);
     return false;
   } finally {
     if (running === mine) {
@@ -190,7 +202,7 @@ function button(text, onclick) {
 }
 
 function nameOf(sentence, head) {
-  if (head < 0) return "none"; // graphs may have words without a head
+  if (head === null) return "none"; // graphs may have words without a head
   return head ? `${sentence.tokens[head - 1]?.form} (${head})` : "the root (0)";
 }
 
@@ -237,7 +249,7 @@ function treeElement(sentence, number, k, fixed) {
   if (tree.probability != null) caption.push(`probability ${rounded(tree.probability)}`);
   if (k) caption.push(different ? `${plural(different, "arc")} not as in tree 1` : "as tree 1");
   const svg = drawing({
-    words, spans: sentence.multiword, arcs: arcs.filter(arc => arc.head >= 0),
+    words, spans: sentence.multiword, arcs: arcs.filter(arc => arc.head !== null),
     rows: rows.map(row => tokens.map(token => token[row] ?? "")),
     title: `Tree ${k + 1} of sentence ${number}`,
     can: { explain: can.explain, fix: can.keep_heads },
@@ -317,7 +329,7 @@ async function explain(sentence, number, word, k, svg, instead = null) {
   } catch (error) {
     if (asking === mine) {
       say("");
-      complain(error.message);
+      report(error);
     }
     return;
   }
@@ -516,7 +528,7 @@ async function start() {
   try {
     answer = await call("api/models");
   } catch (error) {
-    complain(error.message);
+    report(error);
     return;
   }
   ({ models, limits } = answer);
@@ -535,4 +547,12 @@ async function start() {
   }
 }
 
+get("ask").addEventListener("submit", event => {
+  event.preventDefault();
+  setToken(get("token").value.trim());
+  get("token").value = "";
+  get("ask").hidden = true;
+  if (models.length) say("The token will be used from now on.");
+  else start();
+});
 start();

@@ -1,11 +1,23 @@
 // Calls of the service, and the text of what went wrong.
 
-/** GET or, with a body, POST; throws an Error whose message can be shown. */
+const TOKEN = "gpuparse-token"; // in the storage of this tab, which ends with it
+
+/** Send a token with all calls from now on. */
+export function setToken(token) {
+  sessionStorage.setItem(TOKEN, token);
+}
+
+/**
+ * GET or, with a body, POST; throws an Error whose message can be shown, and whose `needsToken` says
+ * whether the service wants another token.
+ */
 export async function call(path, body, signal) {
-  const options = { signal, credentials: "same-origin" };
+  const options = { signal, credentials: "same-origin", headers: {} };
+  const token = sessionStorage.getItem(TOKEN);
+  if (token) options.headers.Authorization = `Bearer ${token}`;
   if (body !== undefined) {
     options.method = "POST";
-    options.headers = { "Content-Type": "application/json" };
+    options.headers["Content-Type"] = "application/json";
     options.body = JSON.stringify(body);
   }
   let answer;
@@ -24,6 +36,10 @@ export async function call(path, body, signal) {
     // Below: a proxy between may answer with a page of its own.
   }
   if (answer.ok && value !== null) return value;
+  if (answer.status === 401) {
+    const what = token ? "The service does not take this token." : "The service needs a token.";
+    throw Object.assign(new Error(what), { needsToken: true });
+  }
   const said = value?.error;
   if (!said?.message) throw new Error(`The service answered with the status ${answer.status}.`);
   const isNamed = !said.where || said.message.includes(said.where);
