@@ -90,7 +90,10 @@ def run(options: argparse.Namespace) -> Report:
     if options.stages:
         return _stages(options)
     gold = read_treebank(options.treebank)
-    names = [model.stem if model.is_file() else model.name for model in options.models]
+    names = [
+        _package(model) or (model.stem if model.is_file() else model.name)
+        for model in options.models
+    ]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         suffix = ".txt" if options.start == TEXT else ".conllu"

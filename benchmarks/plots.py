@@ -109,7 +109,7 @@ def draw_accuracy(marks: dict[str, list[tuple[str, float, float]]], path: Path) 
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator
 
     figure = Figure(figsize=(1.6 * WIDTH, 1.3 * HEIGHT))
     FigureCanvasAgg(figure)  # measures text
@@ -122,6 +122,7 @@ def draw_accuracy(marks: dict[str, list[tuple[str, float, float]]], path: Path) 
     axes.margins(0.2, 0.12)
     axes.set_xlabel("words a second, file to file (log scale)")
     axes.set_ylabel("LAS, percent")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda speed, _: f"{speed:,.0f}"))
     axes.xaxis.set_minor_formatter("")
     axes.grid(color="#dddddd", linewidth=0.6)
