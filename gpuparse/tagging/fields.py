@@ -129,8 +129,8 @@ class WordFields:
         """
         lock, known = self._forms.take()
         with lock:
-            by_form, letters = known.read(words.forms)
-        values = by_form.T.take(words.rows, axis=1)
+            rows, by_form, letters = known.read(words.forms)
+            values = by_form.T.take(rows[words.rows], axis=1)
         for row, field in self._others:
             if field in given:
                 of_words = given[field]
@@ -141,7 +141,8 @@ class WordFields:
                 of_words = np.minimum(words.within, 2) + 4
             else:
                 counts = words.counts
-                of_words = _capitals(letters[words.ids], words.firsts, counts).repeat(counts)
+                of_form = letters[rows[words.ids + 2]]
+                of_words = _capitals(of_form, words.firsts, counts).repeat(counts)
             values[row, words.places] = of_words
         for field in given.keys() & self._of_form:
             values[self.fields.index(field), words.places] = given[field]
@@ -164,8 +165,8 @@ class _Forms:
         self._values[:2] = [[BEFORE], [AFTER]]
         self._letters = np.zeros((1024, 3), np.int64)
 
-    def read(self, forms: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Values (2 + forms, fields), of edges first; counts of letters (forms, 3)."""
+    def read(self, forms: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows (2 + forms,) of edges and forms in the values (R, fields) and letters (R, 3)."""
         if len(self._rows) > _CACHE:
             self._clear()
         known = self._rows
@@ -180,8 +181,8 @@ class _Forms:
             is_letter = form[:1].isalpha()
             self._letters[row] = is_letter, form[:1].isupper(), is_letter and form.isupper()
             known[form] = row
-        rows = [known[form] for form in forms]
-        return self._values[[0, 1, *rows]], self._letters[rows]
+        rows = np.array([0, 1, *map(known.__getitem__, forms)])
+        return rows, self._values, self._letters
 
     def _texts(self, form: str) -> list[str | None]:
         lower = form.lower()
