@@ -306,7 +306,8 @@ class _ConllReader:
             warnings=warnings,
             faults=faults,
         )
-        self._pass(text)
+        if not at_end:
+            self._pass(text)
         return treebank
 
     def malformed_beginning(self, text: bytes) -> int:

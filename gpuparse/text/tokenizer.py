@@ -192,7 +192,7 @@ class Tokenizer:
             t: codes[first[t] : last[t]].tobytes().decode("utf-32-le")
             for t in may_split.nonzero()[0].tolist()
         }
-        splits = self._splits(tokens, forms)
+        splits = self._splits(tokens, forms) if forms else {}
         if size + sum(len(words) - 1 for words in splits.values()) > self.max_words:
             self._cut_long(tokens(), splits, is_end)
         return _Found(first, last, segments, is_end, splits)
