@@ -80,7 +80,8 @@ def card_of(
         stages, parser: of the model.
         sizes: `sentences` and `words` of the parts train, dev and test that were read.
         scores: what scores.json says.
-    Returns: Plain data. What is unknown is None.
+    Returns: Plain data. What is unknown is None. Characters that cannot be printed, which names of
+        files may have, are `?`.
     Cost: opens the files of the model and reads the configs that come with gpuparse.
     """
     shown = config_shown(config)
@@ -88,7 +89,7 @@ def card_of(
     known = facts._asdict()
     name, changed = _nearest_config(shown, has_treebank=config.data.treebank is not None)
     needs, fills = _needs(stages, parser), _fills(stages, parser)
-    return {
+    card: dict[str, Any] = {
         "format": FORMAT,
         "gpuparse": described_version(),
         "model": sum_of_stages(folder),
@@ -108,11 +109,25 @@ def card_of(
         "needs": needs,
         "fills": fills,
         "scores": _scores(scores, needs),
-        "config": {"name": name, "overrides": changed, "yaml": shown.to_yaml()},
+        "config": {"name": name, "overrides": changed, "yaml": ""},
         "command": _command(config, name, changed),
         "files": {file: (folder / file).stat().st_size for file in files_of(folder)},
         "limits": _limits(shown, stages, parser, needs),
     }
+    card = _printable(card)
+    card["config"]["yaml"] = "\n".join(map(_printable, shown.to_yaml().split("\n")))
+    return card
+
+
+def _printable(value: Any) -> Any:
+    """Plain data without characters that cannot be printed, which a reader of cards refuses."""
+    if isinstance(value, dict):
+        return {name: _printable(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_printable(each) for each in value]
+    if not isinstance(value, str):
+        return value
+    return "".join(c if c.isprintable() else "?" for c in value)
 
 
 def write_card(folder: Path, card: Mapping[str, Any]) -> None:

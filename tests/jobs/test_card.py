@@ -166,6 +166,24 @@ def test_the_command_leaves_out_what_a_config_has(tmp_path):
     )
 
 
+@pytest.mark.parametrize("name", ["a\u2028b\u202e", "a\nb", "a\x1b[1m"])
+def test_names_that_cannot_be_printed_make_a_card_that_can_be_read(name, tmp_path):
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "train.conllu").write_bytes(generate(20, 1))
+    (tmp_path / f"{name}.conllu").write_bytes(generate(20, 1))
+    keys = {"learning.epochs": 1, "labels.epochs": 1, "decoder": "eisner", "data.dev": None}
+    for number, treebank in enumerate(
+        ({"data.treebank": folder}, {"data.train": tmp_path / f"{name}.conllu"})
+    ):
+        output = tmp_path / str(number)
+        gpuparse.train("fast", {**keys, **treebank, "output": output}, quiet=True)
+        card = read_card(output)
+        assert card is not None
+        assert "?" in card["command"]
+        assert all(map(str.isprintable, (output / README).read_text().split("\n")))
+
+
 def test_parts_that_are_left_out_are_in_the_command(treebank, tmp_path):
     keys = {"data.treebank": treebank, "data.dev": None, "data.test": None, "parser": False}
     keys |= {"tagger.learn": True, "tagger.epochs": 1, "tagger.rows": 65536, "tagger.folds": 1}
