@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from gpuparse.errors import ModelError, did_you_mean, near_names
+from gpuparse.errors import ModelError, did_you_mean, near_names, one_line
 
 GROUP = "gpuparse.models"
 UNFINISHED = "last"  # the folder of the state of a run that is not finished
@@ -58,10 +58,29 @@ def near_model(name: str) -> str:
 
 
 def _packages(**which: Any) -> list[tuple[str, str]]:
-    """The names of models and of the packages that bring them."""
+    """The names of models and of the packages that bring them.
+
+    Raises: ModelError: the entry points of an installed package, of a model or not, are damaged.
+    """
     from importlib import metadata  # takes long: for models of packages alone
 
-    return [(entry.name, entry.value) for entry in metadata.entry_points(group=GROUP, **which)]
+    try:
+        return [(entry.name, entry.value) for entry in metadata.entry_points(group=GROUP, **which)]
+    except Exception as error:  # importlib has none of its own
+        folder = next(filter(None, map(_damaged, metadata.distributions())), "")
+        raise ModelError(
+            f"{folder}: the entry points of a package here are damaged ({one_line(error)}); install"
+            " that package again"
+        ) from error
+
+
+def _damaged(package: Any) -> str:
+    """The folder of an installed package whose entry points cannot be read; "" if they can."""
+    try:
+        _ = package.entry_points, package.metadata["Name"]
+    except Exception:
+        return str(package.locate_file(""))
+    return ""
 
 
 def _folder_of(name: str, package: str) -> Path:

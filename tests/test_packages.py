@@ -148,11 +148,29 @@ def test_a_broken_package_is_an_error_and_none_of_its_code_runs(tmp_path, monkey
 
 
 @pytest.mark.parametrize(
+    "content", [b"[gpuparse.models]\ntoy = \xff\n", b"[gpuparse.models]\ntoy\n"]
+)
+def test_damaged_entry_points_are_an_error_that_names_their_folder(content, tmp_path, monkeypatch):
+    """Those of any package: importlib reads all of them."""
+    folder = tmp_path / "other-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_bytes(content)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModelError) as caught:
+        installed.installed_models()
+    assert str(caught.value).startswith(f"{tmp_path}: the entry points of a package here are dam")
+    with pytest.raises(ModelError, match="install that package again"):
+        installed.find_model("toy")
+
+
+@pytest.mark.parametrize(
     ("words", "expected"),
     [
         (["Toy", "--version", "1", "--license", "MIT"], "Toy: a name of a model has letters"),
         (["../x", "--version", "1", "--license", "MIT"], "a name of a model has letters"),
         (["toy", "--version", "one", "--license", "MIT"], "one: a version is expected"),
+        (["toy", "--version", "1" * 65, "--license", "MIT"], "at most 64 characters long"),
         (["toy", "--version", "1", "--license", " "], "a licence is needed"),
         (["toy", "--version", "1", "--license", "MIT\nName: x"], "a licence is needed"),
         ([*ASKED, "--output", "nowhere"], "nowhere: no such folder"),

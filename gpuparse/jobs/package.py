@@ -29,6 +29,7 @@ LICENSE = "LICENSE"
 _PREFIX = "gpuparse_model_"  # of the names of packages
 # As PEP 440 has them, without epochs and local parts.
 _VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?")
+_MOST_CHARACTERS = 64  # of a version, which the name of the wheel has
 _DATE = (1980, 1, 1, 0, 0, 0)  # of all files, so that bytes do not depend on the day
 _MODE = 0o100644 << 16
 
@@ -50,8 +51,11 @@ class Package(NamedTuple):
                 f"{self.name}: a name of a model has letters a to z, numbers, - and _, begins with"
                 " a letter, and is at most 64 long"
             )
-        if not _VERSION.fullmatch(self.version):
-            raise ConfigError(f"{self.version}: a version is expected, such as 1.0 or 2.1rc1")
+        if not _VERSION.fullmatch(self.version) or len(self.version) > _MOST_CHARACTERS:
+            raise ConfigError(
+                f"{self.version[:80]}: a version is expected, such as 1.0 or 2.1rc1, at most"
+                f" {_MOST_CHARACTERS} characters long"
+            )
         if not self.licence.strip() or len(self.licence.splitlines()) != 1:
             raise ConfigError("a licence is needed, in one line, such as CC BY-SA 4.0")
 
