@@ -79,7 +79,8 @@ class Lemmatizer:
             microsecond for others.
         """
         columns = column_ids(treebank, FORM), (tags.upos.ids, tags.upos.names)
-        words, names = combined(*columns, (tags.feats.ids, tags.feats.names))
+        others = ((column.ids, column.names) for column in (tags.feats, tags.xpos))
+        words, names = combined(*columns, *others)
         lock, known = self._lemmas.take()
         with lock:
             if len(known) + len(names) > _CACHE:
@@ -99,8 +100,9 @@ class Lemmatizer:
         """Add the lemmas of new words with tags to those that are known."""
         unknown = []
         for place in new:
-            form, upos, _ = names[place].split("\t")
-            rule = self._known_rule(names[place], form, upos)
+            name = names[place].rpartition("\t")[0]  # the dictionary is without XPOS
+            form, upos, _ = name.split("\t")
+            rule = self._known_rule(name, form, upos)
             if rule is None:
                 unknown.append(place)
             else:

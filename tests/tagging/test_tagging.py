@@ -234,6 +234,22 @@ def test_many_pairs_are_found_by_the_second_model(monkeypatch):
         assert np.mean([a == b for a, b in zip(texts(one), texts(two), strict=True)]) > 0.9
 
 
+def test_lemmas_of_new_words_depend_on_their_own_tags_alone():
+    """XPOS too, whatever the lemmatiser has met before."""
+    rows = "".join(
+        f"{stem}s {stem} N PL _\n{stem}s {stem}s N SG _\n\n"
+        for stem in ("lamp", "dog", "cat", "tree", "star", "cloud", "stone", "river")
+    )
+    learned = learn_lemmatizer(as_treebank(rows), LEMMAS, seed=1)
+    found = {}
+    for order in (("PL", "SG"), ("SG", "PL")):
+        fresh = Lemmatizer.unpack(io.BytesIO(learned.pack()), Path("x"))
+        for xpos in order:
+            words = as_treebank(f"houses _ N {xpos} _\n\n")
+            found[order, xpos] = texts(fresh.lemmatize(words, Tags.of(words)))
+    assert found == {(order, x): ["house" if x == "PL" else "houses"] for order, x in found}
+
+
 def test_lemmas_of_known_and_new_words(lemmatizer):
     found = texts(lemmatizer.lemmatize(TEST, Tags.of(TEST)))
     gold = [lemma for sentence in TEST for lemma in sentence.lemmas]
