@@ -85,11 +85,13 @@ class Protocol(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """A server whose signals end it, and not the process."""
+    """A server whose signals end it, and not the process; `tell` is called once they do."""
 
-    def __init__(self, config: uvicorn.Config, stop: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, stop: Callable[[], None], tell: Callable[[], None]
+    ) -> None:
         super().__init__(config)
-        self._stop = stop
+        self._stop, self._tell = stop, tell
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -108,6 +110,7 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         for each in sockets or []:
             each.listen(BACKLOG)
+        self._tell()
 
     def _end(self, number: int, frame: Any) -> None:
         self._stop()
@@ -180,11 +183,13 @@ def serve(service: Service, listening: socket.socket, tell: Callable[[str], None
     def stop() -> None:
         service.is_stopping = True
 
+    def begun() -> None:
+        tell(f"listening on {address_of(listening)}")
+
     before = sys.getswitchinterval()
-    tell(f"listening on {address_of(listening)}")
     with listening, options_named(lambda name, *values: name):
         sys.setswitchinterval(0.001)
         try:
-            _Server(config, stop).run(sockets=[listening])
+            _Server(config, stop, begun).run(sockets=[listening])
         finally:
             sys.setswitchinterval(before)

@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import torch
@@ -26,11 +27,14 @@ from tests.campaign.bench import Bench
 from tests.campaign.kills import kill_shards, kill_streams, kill_training, kill_writes
 from tests.campaign.models import damaged_models, damaged_states, hostile
 from tests.campaign.mutants import mutants
+from tests.campaign.packages import compact, installed, packaging
 from tests.campaign.places import places
 from tests.campaign.races import races
+from tests.campaign.server import requests, stops
 from tests.campaign.streams import disks, streams
 from tests.campaign.tables import tables
 from tests.campaign.tensors import tensors
+from tests.campaign.treebanks import checks, folders
 
 Trial = Callable[[random.Random, Bench], list[str]]
 CAMPAIGNS: dict[str, Trial] = {
@@ -48,6 +52,13 @@ CAMPAIGNS: dict[str, Trial] = {
     "streams": streams,
     "places": places,
     "races": races,
+    "checks": checks,
+    "folders": folders,
+    "compact": compact,
+    "installed": installed,
+    "packaging": packaging,
+    "requests": requests,
+    "stops": stops,
 }
 
 
@@ -58,8 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     torch.set_num_threads(1)  # processes are forked: no threads may run
     names = options.only or list(CAMPAIGNS)
     failed, lines = [], []
-    with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(Path(folder))
+    with tempfile.TemporaryDirectory() as folder, closing(Bench(Path(folder))) as bench:
         for name in names:
             began = time.monotonic()
             outcomes: Counter[str] = Counter()

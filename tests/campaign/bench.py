@@ -74,6 +74,7 @@ class Bench:
         self.folder = folder
         self._models: dict[str, Path] = {}
         self._seconds: dict[str, float] = {}
+        self.servers: list[Child] = []  # that trials share
         self.input = folder / "input.conllu"
         self.input.write_bytes(generate(300, 9))
 
@@ -117,12 +118,17 @@ class Bench:
         return model_files(self.model(system))
 
     @cache  # noqa: B019
-    def parsed(self, path: Path) -> bytes:
-        """A file as the first model parses it, undisturbed."""
-        ended = call(parse.main, [self.model(), path, "--threads", 1], self.folder)
+    def parsed(self, path: Path, system: str = "first-order") -> bytes:
+        """A file as the model of a system parses it, undisturbed."""
+        ended = call(parse.main, [self.model(system), path, "--threads", 1], self.folder)
         if ended.code:
             raise Failure(f"parsing {path} ends with {ended.code}: {ended.err}")
         return ended.out
+
+    def close(self) -> None:
+        """End what trials share."""
+        for child in self.servers:
+            child.kill()
 
     def place(self) -> Path:
         """An empty folder for one trial."""

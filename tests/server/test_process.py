@@ -14,6 +14,7 @@ import pytest
 from gpuparse.__main__ import main
 from gpuparse.errors import ConfigError, ModelError
 from gpuparse.server import run
+from gpuparse.server.app import Limits, Service
 from tests.server.conftest import ROOT, Process
 
 LONG = "The dogs sleep. " * 10_000
@@ -30,6 +31,18 @@ def test_a_signal_lets_it_finish_and_exit_with_0(number, trained):
         assert answer.result().json()["conllu"].count("\n\n") >= 10_000
     assert server.process.wait(30) == 0
     assert "Traceback" not in server.said()
+
+
+def test_a_signal_is_heard_once_it_says_where_it_listens(models):
+    """As of one who waits for the line, and stops it at once."""
+    said = []
+
+    def tell(text: str) -> None:
+        said.append(text)
+        signal.raise_signal(signal.SIGINT)
+
+    run.serve(Service(models, Limits()), run.listen("127.0.0.1", 0), tell)
+    assert said[0].startswith("listening on http://127.0.0.1:")
 
 
 def test_a_port_in_use_is_a_clear_error(process, trained):
