@@ -29,7 +29,7 @@ from tests.campaign.packages import changed_json, edited
 from tests.campaign.running import Child, Failure, call, check_end
 from tests.server.test_attacks import VALUES
 
-N_REQUESTS = 24  # of a trial
+N_REQUESTS = 200  # of a trial
 SECONDS = 30  # to wait for an answer
 LIMITS = Limits(n_bytes=1 << 18, n_words=20_000, seconds=20, queue=64, idle_seconds=0.3)
 MEMORY = 96 << 20  # bytes that a server may have in addition to those after its first trial
@@ -360,6 +360,19 @@ def served(bench: Bench) -> Server:
     return server
 
 
+def answers(group: list[Request], server: Server) -> list[str]:
+    """What comes of requests that are sent at once."""
+    outcomes, connections = [], [start(request, server.port) for request in group]
+    for request, connection in zip(group, connections, strict=True):
+        try:
+            said = "left" if connection is None else answer(request, connection)
+        except Failure as failure:
+            sent = b"".join(request.pieces)
+            raise Failure(f"{request.kind}: {failure}; sent {sent[:1500]!r}") from None
+        outcomes.append(f"{request.kind}: {said}")
+    return outcomes
+
+
 def requests(draw: random.Random, bench: Bench) -> list[str]:
     """Damaged requests, up to eight at once; then right ones."""
     expected = right_requests(bench)
@@ -367,24 +380,14 @@ def requests(draw: random.Random, bench: Bench) -> list[str]:
     groups = []
     while sum(map(len, groups)) < N_REQUESTS:
         groups.append([damaged(draw, bench) for _ in range(draw.randint(1, 8))])
-    is_broken = draw.random() < 0.2
-    if is_broken:
-        body = json.dumps({"sentences": [[BREAK] * draw.randint(1, 5)]}).encode()
-        groups.append([Request("worker", [packed("/api/parse", JSON, body)], check_broken)])
-    groups += [[draw.choice(expected)], expected]
-    for group in groups:
-        connections = [start(request, server.port) for request in group]
-        for request, connection in zip(group, connections, strict=True):
-            if connection is None:
-                outcomes.append(f"{request.kind}: left")
-                continue
-            try:
-                outcomes.append(f"{request.kind}: {answer(request, connection)}")
-            except Failure as failure:
-                sent = b"".join(request.pieces)
-                raise Failure(f"{request.kind}: {failure}; sent {sent[:1500]!r}") from None
-    if (odd := server.odd_lines()) and not is_broken:
+    body = json.dumps({"sentences": [[BREAK] * draw.randint(1, 5)]}).encode()
+    broken = Request("worker", [packed("/api/parse", JSON, body)], check_broken)
+    for group in [*groups, expected]:
+        outcomes += answers(group, server)
+    if odd := server.odd_lines():
         raise Failure(f"the log has {odd[:5]}")
+    outcomes += [*answers([broken], server), *answers(expected, server)]
+    server.odd_lines()  # the places of the error
     server.most_memory = server.most_memory or server.memory() + MEMORY
     if server.memory() > server.most_memory:
         raise Failure(f"the server has {server.memory():,} bytes")
