@@ -54,8 +54,8 @@ COMMANDS = {
     "config": ("gpuparse.commands.config", "check a config, list all keys, or explain one"),
     "configs": ("gpuparse.commands.configs", "list and copy the configs that come with gpuparse"),
 }
-# After so many new objects Python looks for garbage; after its own 700, many times while a model is
-# read.
+# New objects after which Python looks for garbage. Its own number, 700, is reached many times while
+# a model is read.
 _NEW_OBJECTS = 20_000
 ALIASES = {"calibration": "reliability"}  # earlier names, not listed
 
