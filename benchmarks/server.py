@@ -4,7 +4,6 @@ import argparse
 import http.client
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from benchmarks.registry import Report
+from benchmarks.start import run_timed
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 
@@ -93,13 +93,8 @@ def _of_command(options: argparse.Namespace, texts: list[str], folder: Path) -> 
     command = [sys.executable, "-m", "gpuparse", "parse", options.model, "--threads", "1"]
 
     def timed(file: Path) -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(
-            [*command, str(file), "-o", str(target), "--force", "--quiet"], check=True,
-            preexec_fn=_on_first_core,
-        )  # fmt: skip
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        words = [*command, str(file), "-o", str(target), "--force", "--quiet"]
+        return run_timed(words, preexec_fn=_on_first_core)[0]
 
     start = min(timed(tiny) for _ in range(2))
     seconds = timed(source) - start

@@ -12,7 +12,9 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks.registry import Report
 from gpuparse.pipeline import load_stages
@@ -75,11 +77,15 @@ def _use(root: Path, arguments: list[str], given: bytes) -> tuple[float, bytes]:
     """CPU seconds of a process of a checkout, and what it prints."""
     environment = os.environ | {"PYTHONPATH": str(root)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # users have compiled modules
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        [sys.executable, *arguments], input=given, env=environment, cwd=root, check=True,
-        capture_output=True,
-    )  # fmt: skip
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    used, done = run_timed(
+        [sys.executable, *arguments], input=given, env=environment, cwd=root, capture_output=True
+    )
     return used, done.stdout
+
+
+def run_timed(command: Sequence[str], **options: Any) -> tuple[float, Any]:
+    """CPU seconds of a command that succeeds, and what `subprocess.run` returns."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(command, check=True, **options)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done

@@ -56,6 +56,11 @@ class DepsFault(IntEnum):
     OWN_HEAD = 5
 
 
+def quoted(value: str) -> str:
+    """A faulty value as a message quotes it, cut where it is long."""
+    return repr(value if len(value) <= SHOWN else f"{value[:SHOWN]}...")
+
+
 def fault_error(
     fault: np.ndarray, text: bytes, source: str, *, first_line: int, first_byte: int
 ) -> DataError:

@@ -7,14 +7,12 @@ import numpy as np
 from gpuparse import native
 from gpuparse.data import columns
 from gpuparse.data.batch import Batch, word_places
-from gpuparse.data.faults import DepsFault, TreeFault
+from gpuparse.data.faults import DepsFault, TreeFault, quoted
 from gpuparse.data.scanner import DEPREL, DEPS
 from gpuparse.data.treebank import Treebank, place
 from gpuparse.data.trees import check_sentences
 from gpuparse.data.vocabulary import Interner
 from gpuparse.errors import DataError
-
-SHOWN = 40  # characters of a faulty item that a message quotes
 
 MESSAGES = {
     DepsFault.NO_COLON: "without a ':'; write head:relation, several joined by |, or _ for none"
@@ -215,11 +213,11 @@ def _item_error(treebank: Treebank, fault: np.ndarray) -> DataError:
     code, s, w, start, end = (int(number) for number in fault)
     first = int(treebank.word_starts[s])
     item = treebank.data[start:end].tobytes().decode()
-    quoted = repr(item if len(item) <= SHOWN else item[:SHOWN] + "...")
     what = MESSAGES[DepsFault(code)].format(n=int(treebank.word_starts[s + 1]) - first)
     return DataError(
         place(treebank.source, int(treebank.lines[w]), treebank.sent_id(s))
-        + f"DEPS of word {w - first + 1} ({treebank.column(w, 1)}) has the item {quoted}, {what}"
+        + f"DEPS of word {w - first + 1} ({treebank.column(w, 1)}) has the item"
+        f" {quoted(item)}, {what}"
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from gpuparse.data.conll import MAX_LINE
+from gpuparse.data.conll import BYTE_ORDER_MARK, MAX_LINE
 from gpuparse.data.treebank import place
 from gpuparse.errors import DataError
 from gpuparse.files import COMPRESSED, is_compressed
@@ -37,7 +37,7 @@ def stream_vertical(
         if len(rest) > MAX_LINE:
             lines.append(rest)  # refused below
         if line_number == 1 and lines:
-            lines[0] = lines[0].removeprefix(b"\xef\xbb\xbf")
+            lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
         whole = 0  # rows of whole sentences
         for k, line in enumerate(lines):
             word = _word(line, source, line_number + k)

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.draw import printable
-from gpuparse.data.faults import SHOWN, TreeFault
+from gpuparse.data.faults import TreeFault, quoted
 from gpuparse.data.graphs import check_graphs, missing_graphs, readable_graphs
 from gpuparse.data.problems import TREE_KINDS, Problem, find_faults
 from gpuparse.data.scanner import DEPREL, DEPS, MISC, column_name
@@ -285,7 +285,7 @@ def _empty_fault(value: str) -> str:
 def _tag_fault(value: str) -> str:
     if value in _UNIVERSAL or value in ("", "_"):
         return ""
-    return f"is {_quoted(value)}, which is none of the 17 tags of Universal Dependencies"
+    return f"is {quoted(value)}, which is none of the 17 tags of Universal Dependencies"
 
 
 def _feats_fault(value: str) -> str:
@@ -295,23 +295,19 @@ def _feats_fault(value: str) -> str:
     pairs = [item.partition("=") for item in items]
     for item, (name, _, text) in zip(items, pairs, strict=True):
         if not (name and text):
-            return f"has the item {_quoted(item)}; items are Name=Value, joined by |"
+            return f"has the item {quoted(item)}; items are Name=Value, joined by |"
     repeated = [name for name, n in Counter(name for name, _, _ in pairs).items() if n > 1]
     if repeated:
-        return f"has {_quoted(repeated[0])} twice; join its values by commas, as in Name=A,B"
+        return f"has {quoted(repeated[0])} twice; join its values by commas, as in Name=A,B"
     for item, after in pairwise(items):
         if item.lower() > after.lower():
-            return f"is not sorted: {_quoted(after)} belongs before {_quoted(item)}"
+            return f"is not sorted: {quoted(after)} belongs before {quoted(item)}"
     return ""
 
 
 def _misc_fault(value: str) -> str:
     is_wrong = value and "" in value.split("|")
-    return f"has an empty item beside a |: {_quoted(value)}" if is_wrong else ""
-
-
-def _quoted(value: str) -> str:
-    return repr(value if len(value) <= SHOWN else f"{value[:SHOWN]}...")
+    return f"has an empty item beside a |: {quoted(value)}" if is_wrong else ""
 
 
 def _of_roots(treebank: Treebank) -> Iterator[Problem]:
