@@ -11,11 +11,11 @@
 #include "vector_exp.h"
 #include "vector_lines.h"
 #include "vector_rows.h"
+#include "vector_steps.h"
 
 namespace gpuparse {
 
 enum VectorLoss : int64_t { VECTOR_HINGE, VECTOR_CONDITIONAL, VECTOR_HEADS };
-enum VectorOptimizer : int64_t { VECTOR_ADAM, VECTOR_ADAGRAD, VECTOR_PLAIN };
 
 constexpr double LEAST_VECTOR_COEFFICIENT = 1e-5;  // an arc or label with a smaller one is left out
 constexpr int64_t MOST_GRAND_WORDS = 80;  // of a sentence whose grandparents are learned from
@@ -105,23 +105,6 @@ struct NodeVectors {
     float* head_gradients;      // (nodes, columns)
     float* modifier_gradients;
 };
-
-// Turn `count` scores into probabilities; returns the log of the sum of exp.
-inline double fill_probabilities(double* scores, int64_t count) {
-    double most = scores[0], sum = 0.0;
-    for (int64_t k = 1; k < count; k++)
-        if (scores[k] > most) most = scores[k];
-    for (int64_t k = 0; k < count; k += Lanes<double>::count) {
-        Vector<double> some = splat(0.0);
-        const int64_t rest = count - k < Lanes<double>::count ? count - k : Lanes<double>::count;
-        memcpy(&some, scores + k, (size_t)rest * sizeof(double));
-        some = vector_exp(some - most);
-        memcpy(scores + k, &some, (size_t)rest * sizeof(double));
-    }
-    for (int64_t k = 0; k < count; k++) sum += scores[k];
-    for (int64_t k = 0; k < count; k++) scores[k] /= sum;
-    return most + log(sum);
-}
 
 // Scores of a batch by weights that are learned.
 struct VectorScorer {
@@ -718,48 +701,5 @@ bool for_occurring_rows(const i64_1& occurrences, const f32_2& gradients, double
     }
     return true;
 }
-
-// One step of an optimizer over some weights.
-//
-// ADAM: Kingma & Ba (2015); differs: moments of a row of the table change only where it has a gradient.
-// ADAGRAD: Duchi, Hazan & Singer (2011).
-struct VectorStepper {
-    int64_t optimizer;
-    float rate, first_decay, second_decay, first_scale, second_scale;
-
-    explicit VectorStepper(const VectorStep& step)
-        : optimizer(step.optimizer), rate((float)step.rate), first_decay((float)step.first_decay),
-          second_decay((float)step.second_decay),
-          first_scale((float)(1.0 / (1.0 - power(step.first_decay, step.steps)))),
-          second_scale((float)(1.0 / (1.0 - power(step.second_decay, step.steps)))) {}
-
-    // By multiplications alone: the same on every machine.
-    static double power(double base, int64_t count) {
-        double result = 1.0;
-        for (; count > 0; count >>= 1, base *= base)
-            if (count & 1) result *= base;
-        return result;
-    }
-
-    void take(int64_t count, const float* __restrict gradients, float* __restrict weights,
-              float* __restrict first, float* __restrict second) const {
-        if (optimizer == VECTOR_PLAIN) return add_floats(-rate, gradients, weights, count);
-        if (optimizer == VECTOR_ADAGRAD) {
-            for (int64_t k = 0; k < count; k++) {
-                second[k] += gradients[k] * gradients[k];
-                weights[k] -= rate * gradients[k] / (__builtin_sqrtf(second[k]) + 1e-6f);
-            }
-            return;
-        }
-        const float first_rest = 1.0f - first_decay, second_rest = 1.0f - second_decay;
-        for (int64_t k = 0; k < count; k++) {
-            const float x = gradients[k];
-            first[k] = first_decay * first[k] + first_rest * x;
-            second[k] = second_decay * second[k] + second_rest * (x * x);
-            weights[k] -= rate * (first[k] * first_scale) /
-                          (__builtin_sqrtf(second[k] * second_scale) + 1e-8f);
-        }
-    }
-};
 
 }  // namespace gpuparse

@@ -34,6 +34,12 @@ int64_t check_model(const SequenceModel& model, const SequenceBatch& batch) {
             !is_between(-1, context[3], batch.features.n1))
             return BAD_SHAPE;
     }
+    const i8_2& outputs = model.outputs;
+    if (outputs.n0 && (outputs.n0 != PART_BLOCK * model.blocks.n0 || outputs.n1 < 1 || outputs.n1 % 64 ||
+                       model.output_constants.n0 != outputs.n0 || batch.hidden.n0 != n ||
+                       batch.hidden.n1 != outputs.n1 || !is_between(0, model.output_multiplier, (int64_t)1 << 31) ||
+                       !is_between(0, model.output_shift, 63)))
+        return BAD_SHAPE;
     if (!are_starts(batch.starts, n) || batch.candidate_starts.n0 != n + 1 ||
         !are_starts(batch.candidate_starts, batch.candidates.n0) || !are_between(0, batch.candidates, n_tags))
         return BAD_SHAPE;

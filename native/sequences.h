@@ -6,11 +6,13 @@
 
 #include "api/sequences.h"
 #include "arena.h"
+#include "dots.h"
 #include "views.h"
 
 namespace gpuparse {
 
 constexpr int CONTEXT_PARTS = 3;  // parts of a tag that contexts are combined with
+constexpr int64_t MOST_OUTPUT = 1 << 28;  // what a network adds to the score of a part
 constexpr int PART_BLOCK = 8;     // parts whose weights for a feature follow each other
 
 // Sums over sequences, and over the features of a position.
@@ -72,7 +74,8 @@ public:
                     const int32_t* gold, S cost, Arena& arena)
         : tables_(tables), model_(tables.model), weights_((const W*)model_.weights.data),
           mask_((uint32_t)(model_.weights.n0 - PART_BLOCK)), n_(end - start), width_(batch.features.n1),
-          features_(batch.features.data + start * width_), arena_(arena) {
+          features_(batch.features.data + start * width_), hidden_(batch.hidden.data + start * batch.hidden.n1),
+          arena_(arena) {
         first_ = arena.take<int64_t>(n_ + 1);
         part_scores_ = arena.take<S>(tables.n_parts);
         block_seen_ = arena.take_filled<int64_t>(tables.n_parts / PART_BLOCK, -1);
@@ -316,6 +319,7 @@ private:
     // The features of a position that are present.
     void find_present(int64_t t) {
         n_present_ = 0;
+        hidden_now_ = hidden_ + t * model_.outputs.n1;
         const uint32_t* row = features_ + t * width_;
         for (int64_t f = 0; f < width_; ++f) {
             present_[n_present_] = row[f];
@@ -339,9 +343,31 @@ private:
                 const W* weights = weights_ + ((present_[f] ^ hash) & mask_);
                 for (int j = 0; j < PART_BLOCK; ++j) sums[j] += weights[j];
             }
-            for (int j = 0; j < PART_BLOCK; ++j) part_scores_[block * PART_BLOCK + j] = sums[j];
+            S* scores = part_scores_ + block * PART_BLOCK;
+            for (int j = 0; j < PART_BLOCK; ++j) scores[j] = sums[j];
+            if (model_.outputs.n0) add_outputs(block, scores);
         }
         return part_scores_[part];
+    }
+
+    // Add what the network says of the parts of a block.
+    void add_outputs(int32_t block, S* scores) const {
+        const int64_t size = model_.outputs.n1;
+        const int8_t* rows = model_.outputs.data + block * PART_BLOCK * size;
+        int32_t lanes[PART_BLOCK * Lanes<int32_t>::count], dots[PART_BLOCK];
+        for (int64_t j = 0; j < PART_BLOCK; ++j) {
+            Sums sums{};
+            for (int64_t h = 0; h < size; h += VECTOR_BYTES)
+                sums = add_byte_dots(sums, (Bytes)load(hidden_now_ + h), load(rows + j * size + h));
+            store(lanes + j * Lanes<int32_t>::count, sums);
+        }
+        fill_lane_sums(lanes, PART_BLOCK, dots);
+        const int32_t* constants = model_.output_constants.data + block * PART_BLOCK;
+        const int64_t shift = model_.output_shift, half = ((int64_t)1 << shift) >> 1;
+        for (int64_t j = 0; j < PART_BLOCK; ++j) {
+            const int64_t points = (((int64_t)dots[j] + constants[j]) * model_.output_multiplier + half) >> shift;
+            scores[j] += (S)(points > MOST_OUTPUT ? MOST_OUTPUT : points < -MOST_OUTPUT ? -MOST_OUTPUT : points);
+        }
     }
 
     S tag_score(int32_t tag) {
@@ -622,6 +648,7 @@ private:
     const uint32_t mask_;
     const int64_t n_, width_;
     const uint32_t* features_;
+    const uint8_t *hidden_, *hidden_now_ = nullptr;
     Arena& arena_;
     int64_t* first_;
     int32_t* tags_ = nullptr;

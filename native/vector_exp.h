@@ -1,6 +1,8 @@
 // exp of vectors of float64, within two units in the last place, the same for vectors of any length.
 #pragma once
 
+#include <math.h>
+
 #include "lanes.h"
 
 namespace gpuparse {
@@ -64,6 +66,23 @@ inline Vector<double> vector_exp(Vector<double> x) {
     const Vector<int64_t> shift = (Vector<int64_t>)(e + ROUND) - ROUND_BITS;
     const Vector<double> value = (Vector<double>)((Vector<int64_t>)m + (shift << 52));
     return is_zero ? splat(0.0) : (is_large ? infinite : value);
+}
+
+// Turn `count` scores into probabilities; returns the log of the sum of exp.
+inline double fill_probabilities(double* scores, int64_t count) {
+    double most = scores[0], sum = 0.0;
+    for (int64_t k = 1; k < count; k++)
+        if (scores[k] > most) most = scores[k];
+    for (int64_t k = 0; k < count; k += Lanes<double>::count) {
+        Vector<double> some = splat(0.0);
+        const int64_t rest = count - k < Lanes<double>::count ? count - k : Lanes<double>::count;
+        memcpy(&some, scores + k, (size_t)rest * sizeof(double));
+        some = vector_exp(some - most);
+        memcpy(scores + k, &some, (size_t)rest * sizeof(double));
+    }
+    for (int64_t k = 0; k < count; k++) sum += scores[k];
+    for (int64_t k = 0; k < count; k++) scores[k] /= sum;
+    return most + log(sum);
 }
 
 }  // namespace gpuparse

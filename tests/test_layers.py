@@ -21,6 +21,7 @@ LEVELS = {
     "installed": 0,
     "array_file": 1,
     "cached": 0,
+    "whole_numbers": 0,
     "threads": 0,
     "plain_yaml": 0,
     "charts": 0,

@@ -557,6 +557,14 @@ class TaggerConfig:
     )
     cost: float = _sequence_cost(1.0)
     max_step: float = _sequence_step(0.05)
+    network_epochs: int = _key(
+        8,
+        "integer",
+        "Passes over all sentences of the network whose scores of tags are added to those of"
+        " templates; 0: no network, or that of `init_from` as it is.",
+        low=0,
+        high=1_000,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

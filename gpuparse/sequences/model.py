@@ -26,17 +26,22 @@ _FACTS = ("templates", "tags", "attributes", "scale", "beam")
 _SIZES = "sizes"  # a fact of models that were learned on with more tags
 
 
+NO_HIDDEN = np.empty((0, 0), np.uint8)
+
+
 class Sequences(NamedTuple):
     """Positions with features and candidates.
 
     features: (N, T) uint32. starts: (S + 1,) int64. candidate_starts: (N + 1,) int64; a position
     without candidates gets those with the best own scores. candidates: int32, numbers of tags.
+    hidden: (N, H) uint8, what the model's `output` reads; empty where it has none.
     """
 
     features: np.ndarray
     starts: np.ndarray
     candidate_starts: np.ndarray
     candidates: np.ndarray
+    hidden: np.ndarray = NO_HIDDEN
 
     @classmethod
     def open(cls, features: np.ndarray, starts: np.ndarray) -> "Sequences":
@@ -52,7 +57,26 @@ class Sequences(NamedTuple):
             self.starts[first : last + 1] - start,
             bounds - bounds[0],
             self.candidates[bounds[0] : bounds[-1]],
+            self.hidden[start:end],
         )
+
+
+class Output(NamedTuple):
+    """What a network adds to the scores of parts of tags.
+
+    rows: (8 * blocks, H) int8. constants: (8 * blocks,) int32. A part is given the product of its
+    row with the hidden numbers of a position, plus its constant, times multiplier / 2^shift.
+    unit: of the logarithm of a probability as learned, what 1 of the product is.
+    """
+
+    rows: np.ndarray
+    constants: np.ndarray
+    multiplier: int
+    shift: int
+    unit: float
+
+
+_NO_OUTPUT = Output(np.empty((0, 0), np.int8), np.empty(0, np.int32), 0, 0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -67,6 +91,7 @@ class SequenceModel:
         scale: of the whole numbers: a score of the learned weights is this times their sum.
         beam: int64 (2,), most coarse classes and tags where no candidates are given.
         learned: (2^b,) float32, what whole numbers were rounded from; None where it is not known.
+        output: of a network; None: templates alone. It is stored with the network.
     """
 
     templates: SequenceTemplates
@@ -76,6 +101,7 @@ class SequenceModel:
     scale: float
     beam: np.ndarray
     learned: np.ndarray | None = None
+    output: Output | None = None
 
     @cached_property
     def arrays(self) -> "ModelArrays":
@@ -83,7 +109,7 @@ class SequenceModel:
         return ModelArrays(
             self.weights, self.known, self.table.blocks, self.table.tag_starts,
             self.table.tag_parts, self.table.coarse_starts, self.table.coarse_tags,
-            self.templates.contexts, self.beam,
+            self.templates.contexts, self.beam, *(self.output or _NO_OUTPUT)[:4],
         )  # fmt: skip
 
     @cached_property
@@ -154,6 +180,10 @@ class ModelArrays(NamedTuple):
     coarse_tags: np.ndarray
     contexts: np.ndarray
     beam: np.ndarray
+    outputs: np.ndarray
+    output_constants: np.ndarray
+    output_multiplier: int
+    output_shift: int
 
 
 def unpacked(

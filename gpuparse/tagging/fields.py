@@ -17,7 +17,7 @@ import re
 import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -106,17 +106,39 @@ class Words(NamedTuple):
         return cls(treebank, ids, forms, firsts, counts, within, places, rows)
 
 
+class FormNetwork(Protocol):
+    """What has vectors of forms; see `TagNetwork`."""
+
+    @property
+    def fields(self) -> Sequence[str]:
+        """Of words, that it reads."""
+
+    @property
+    def size(self) -> int:
+        """Numbers of a vector."""
+
+    def vectors(self, values: np.ndarray, lowers: Sequence[str]) -> np.ndarray:
+        """The vectors of forms with these values of `fields`."""
+
+    def edges(self) -> np.ndarray:
+        """Those of what is before and behind a sentence."""
+
+
 class WordFields:
     """Reads fields of a treebank's words.
 
-    Args: fields: to be read. seen: what `seen` reads.
+    Args:
+        fields: to be read. seen: what `seen` reads.
+        network: whose vectors of forms are found, too; it has some of the fields.
     """
 
-    def __init__(self, fields: Iterable[str], seen: SeenTags) -> None:
-        self.fields = list(fields)
+    def __init__(
+        self, fields: Iterable[str], seen: SeenTags, network: FormNetwork | None = None
+    ) -> None:
+        self.fields = list(dict.fromkeys([*fields, *(network.fields if network else ())]))
         self._of_form = set(self.fields) - {*COLUMNS, *_OF_SENTENCE}
         self._others = [(row, f) for row, f in enumerate(self.fields) if f not in self._of_form]
-        self._forms = SharedCache(lambda: _Forms(self.fields, seen))
+        self._forms = SharedCache(lambda: _Forms(self.fields, seen, network))
 
     def read(
         self, words: Words, given: Mapping[str, np.ndarray] = {}
@@ -148,15 +170,27 @@ class WordFields:
             values[self.fields.index(field), words.places] = given[field]
         return values, words.places
 
+    def read_vectors(self, words: Words) -> tuple[np.ndarray, np.ndarray]:
+        """Vectors of forms (F, D) uint8, and (P,) int64 which of them is at each place of words."""
+        lock, known = self._forms.take()
+        with lock:
+            rows, *_ = known.read(words.forms)
+            return known.vectors, rows[
+                words.rows
+            ]  # rows that are added later leave these as they are
+
 
 class _Forms:
     """The values of the forms met so far, in rows after those of the edges of sentences.
 
-    Args: fields: those that are not of forms have any value. seen: what `seen` reads.
+    Args:
+        fields: those that are not of forms have any value. seen: what `seen` reads.
+        network: whose vectors are kept, too.
     """
 
-    def __init__(self, fields: Sequence[str], seen: SeenTags) -> None:
-        self._fields, self._seen = fields, seen
+    def __init__(self, fields: Sequence[str], seen: SeenTags, network: FormNetwork | None) -> None:
+        self._fields, self._seen, self._network = fields, seen, network
+        self._columns = [fields.index(field) for field in network.fields] if network else []
         self._clear()
 
     def _clear(self) -> None:
@@ -164,6 +198,9 @@ class _Forms:
         self._values = np.zeros((1024, len(self._fields)), np.uint32)
         self._values[:2] = [[BEFORE], [AFTER]]
         self._letters = np.zeros((1024, 3), np.int64)
+        self.vectors = np.zeros((1024, self._network.size if self._network else 0), np.uint8)
+        if self._network:
+            self.vectors[:2] = self._network.edges()
 
     def read(self, forms: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows (2 + forms,) of edges and forms in the values (R, fields) and letters (R, 3)."""
@@ -175,12 +212,17 @@ class _Forms:
         if size > len(self._values):
             more = ((0, 2 * size - len(self._values)), (0, 0))
             self._values, self._letters = np.pad(self._values, more), np.pad(self._letters, more)
+            self.vectors = np.pad(self.vectors, more)
         for form in new:
             row = 2 + len(known)
             self._values[row] = [value_of(text) for text in self._texts(form)]
             is_letter = form[:1].isalpha()
             self._letters[row] = is_letter, form[:1].isupper(), is_letter and form.isupper()
             known[form] = row
+        if new and self._network:
+            values = self._values[size - len(new) : size, self._columns]
+            lowers = [form.lower() for form in new]
+            self.vectors[size - len(new) : size] = self._network.vectors(values, lowers)
         rows = np.array([0, 1, *map(known.__getitem__, forms)])
         return rows, self._values, self._letters
 

@@ -37,8 +37,8 @@ from gpuparse.errors import ConfigError, DataError, ModelError, one_line
 from gpuparse.evaluation.reliability import LEAST
 from gpuparse.limits import MAX_TAG
 from gpuparse.sequences.learner import Watch, learn_sequences, unwatched
-from gpuparse.sequences.model import ARRAYS, SequenceModel, Sequences, unpacked
-from gpuparse.sequences.tags import Tag, TagTable
+from gpuparse.sequences.model import ARRAYS, NO_HIDDEN, SequenceModel, Sequences, unpacked
+from gpuparse.sequences.tags import PART_BLOCK, Tag, TagTable
 from gpuparse.sequences.templates import load_sequence_templates
 from gpuparse.tagging import dictionary
 from gpuparse.tagging.composition import composed
@@ -51,6 +51,9 @@ from gpuparse.tagging.fields import (
     seen_without_itself,
     value_of,
 )
+from gpuparse.tagging.network import TagNetwork
+from gpuparse.tagging.network import unpacked as unpacked_network
+from gpuparse.tagging.network_learner import TagTask, learn_network
 from gpuparse.threads import mapped
 
 if TYPE_CHECKING:
@@ -110,6 +113,7 @@ class Tagger:
             there are many pairs; None where nothing is left to find. words_of_feats: the FEATS of
             frequent words with their pair; classes: those of the pairs; composed: others that
             are possible for the pairs.
+        network: whose scores are added to those of both models; None: there is none.
         is_calibrated: whether the scale of `pairs` was fitted to tags that were not learned from.
     """
 
@@ -122,12 +126,16 @@ class Tagger:
         classes: Dictionary,
         composed: Dictionary,
         *,
+        network: TagNetwork | None = None,
         is_calibrated: bool = False,
     ) -> None:
-        self.is_calibrated = is_calibrated
+        self.is_calibrated, self.network = is_calibrated, network
+        if network:
+            pairs = replace(pairs, output=network.outputs["pairs"])
+            feats = replace(feats, output=network.outputs["feats"]) if feats else None
         self.pairs, self.words, self.feats = pairs, words, feats
         self.words_of_feats, self.classes, self.composed = words_of_feats, classes, composed
-        self._of_pairs = WordFields(pairs.templates.fields, SeenTags(self._seen))
+        self._of_pairs = WordFields(pairs.templates.fields, SeenTags(self._seen), network)
 
     def tag(self, treebank: Treebank, *, threads: int = 1) -> Tags:
         """The tags of all words.
@@ -192,7 +200,7 @@ class Tagger:
             probabilities = self.pairs.marginals(sequences, pairs)
         if not self.feats:
             return pairs, np.zeros(len(pairs), np.int32), probabilities
-        feats = self.feats.find(self._feats_of(words, pairs))
+        feats = self.feats.find(self._feats_of(words, pairs, before=sequences))
         return pairs, feats, probabilities
 
     @cached_property
@@ -204,11 +212,29 @@ class Tagger:
 
     def _pairs_of(self, words: Words) -> Sequences:
         """The words for the model of pairs."""
+        candidates = joined_candidates(words.ids, self.words.candidates_of(words.forms))
         return Sequences(
             self.pairs.templates.features(*self._of_pairs.read(words)),
             words.treebank.word_starts,
-            *joined_candidates(words.ids, self.words.candidates_of(words.forms)),
+            *candidates,
+            self._hidden(words, candidates[0]),
         )
+
+    def _hidden(
+        self, words: Words, starts: np.ndarray, before: Sequences | None = None
+    ) -> np.ndarray:
+        """The network's hidden numbers of words with candidates to choose from.
+
+        Args: starts: of candidates. before: of the same words, whose hidden numbers are used again.
+        """
+        if not self.network:
+            return NO_HIDDEN
+        is_open, found = np.diff(starts) != 1, None
+        if before:
+            found = before.hidden
+            is_open &= np.diff(before.candidate_starts) == 1
+        vectors, forms = self._of_pairs.read_vectors(words)
+        return self.network.hidden(vectors, forms, words.places, is_open, found)
 
     def losses(self, treebank: Treebank, *, threads: int = 1) -> Callable[[float], float] | None:
         """Of any scale, the mean -ln of the probability of a word's gold pair.
@@ -255,7 +281,7 @@ class Tagger:
         """The tagger with another, fitted scale of probabilities; it finds the same tags."""
         return Tagger(
             replace(self.pairs, scale=scale), self.words, self.feats, self.words_of_feats,
-            self.classes, self.composed, is_calibrated=True,
+            self.classes, self.composed, network=self.network, is_calibrated=True,
         )  # fmt: skip
 
     @property
@@ -267,7 +293,7 @@ class Tagger:
         """The tagger with others in place of `models`."""
         return Tagger(
             models["pairs"], self.words, models.get("feats"), self.words_of_feats, self.classes,
-            self.composed, is_calibrated=self.is_calibrated,
+            self.composed, network=self.network, is_calibrated=self.is_calibrated,
         )  # fmt: skip
 
     @property
@@ -276,9 +302,13 @@ class Tagger:
         return self.feats is not None and "\t" in self.feats.table.tags[0][1]
 
     def _feats_of(
-        self, words: Words, pairs: np.ndarray, seen: np.ndarray | None = None
-    ) -> Sequences:
-        """The words for the model of FEATS, under given pairs; `seen`: values of that field."""
+        self, words: Words, pairs: np.ndarray, seen: np.ndarray | None = None,
+        before: Sequences | None = None,
+    ) -> Sequences:  # fmt: skip
+        """The words for the model of FEATS, under given pairs.
+
+        Args: seen: values of that field. before: the words for the model of pairs.
+        """
         assert self.feats
         keys, key_names = combined((words.ids, words.forms), (pairs, self._pair_names))
         known = self._known_keys
@@ -289,10 +319,12 @@ class Tagger:
                 np.array([value for _, value in of_keys], np.uint32)[keys] if seen is None else seen
             ),
         }  # fmt: skip
+        candidates = joined_candidates(keys, [found for found, _ in of_keys])
         return Sequences(
             self.feats.templates.features(*self._of_feats.read(words, given)),
             words.treebank.word_starts,
-            *joined_candidates(keys, [found for found, _ in of_keys]),
+            *candidates,
+            self._hidden(words, candidates[0], before),
         )
 
     @cached_property
@@ -367,6 +399,9 @@ class Tagger:
             arrays |= known.packed(name)
         if self.is_calibrated:
             facts[_CALIBRATED] = True
+        if self.network:
+            facts[_NETWORK], tables = self.network.packed()
+            arrays |= {f"{_NETWORK}_{key}": table for key, table in tables.items()}
         return array_file.pack(facts, arrays, form=FORMAT)
 
     @classmethod
@@ -378,11 +413,12 @@ class Tagger:
         opened = array_file.opened(file, path, **_AS_MODEL)
         facts, arrays = opened.facts, opened.arrays
         try:
-            optional = {"feats", _CALIBRATED} & set(facts)
+            optional = {"feats", _CALIBRATED, _NETWORK} & set(facts)
             check_names(facts, {"pairs", *_DICTIONARIES, *optional})
             if facts.get(_CALIBRATED, True) is not True:
                 raise ValueError(f"{_CALIBRATED}: true is expected")
-            _check_arrays(arrays, {"pairs", "feats"} & set(facts))
+            below = {key: array for key, array in arrays.items() if key.startswith(f"{_NETWORK}_")}
+            _check_arrays(arrays.keys() - below.keys(), {"pairs", "feats"} & set(facts))
             models = [
                 unpacked(facts[name], _below(arrays, name), is_field) if name in facts else None
                 for name in ("pairs", "feats")
@@ -397,7 +433,15 @@ class Tagger:
                 name: dictionary.unpacked(arrays, name, facts[name], size, tabs=tabs.get(name))
                 for name, size in sizes.items()
             }
-            found = cls(pairs, feats=feats, **known, is_calibrated=_CALIBRATED in facts)
+            network = None
+            if _NETWORK in facts or below:
+                tables = {key.removeprefix(f"{_NETWORK}_"): array for key, array in below.items()}
+                of_models = {"pairs": pairs} | ({"feats": feats} if feats else {})
+                parts = {name: PART_BLOCK * len(m.table.blocks) for name, m in of_models.items()}
+                network = unpacked_network(facts[_NETWORK], tables, parts, is_field)
+            found = cls(
+                pairs, feats=feats, **known, network=network, is_calibrated=_CALIBRATED in facts
+            )
         except (
             KeyError, TypeError, ValueError, AttributeError, AssertionError, ConfigError,
         ) as error:  # fmt: skip
@@ -406,7 +450,7 @@ class Tagger:
         return found
 
 
-_CALIBRATED = "calibrated"
+_CALIBRATED, _NETWORK = "calibrated", "network"
 _DICTIONARIES = ("words", "words_of_feats", "classes", "composed")
 
 
@@ -446,31 +490,42 @@ def learn_tagger(
     )
     lowers = [word.lower() for word in words]
     has_feats = set(feats) != {"_"}
-    share = 0.5 if has_feats else 1.0
+    # A new network beside models that are learned on would not know the words of before.
+    has_network = start.network is not None if start else config.network_epochs > 0
+    of_network = 0.5 if has_network else 0.0
+    share = (0.5 if has_feats else 1.0) * (1 - of_network)
     counts = _with_counts(counted(lowers, upos), start._seen if start else None)
     templates = load_sequence_templates(config.features, is_field)
-    fields = WordFields(
-        templates.fields,
-        SeenTags(lambda word: counts.get(word) or (start._seen(word) if start else None)),
+    of_words = SeenTags(lambda word: counts.get(word) or (start._seen(word) if start else None))
+    seen = seen_without_itself(lowers, upos, counts)
+    all_words = Words.of(treebank)
+    features = templates.features(
+        *WordFields(templates.fields, of_words).read(all_words, {"seen": seen})
     )
-    seen = {"seen": seen_without_itself(lowers, upos, counts)}
-    values, places = fields.read(Words.of(treebank), seen)
-    lists = known.candidates_of(forms)
+    candidates = joined_candidates(ids, known.candidates_of(forms))
+    sequences = Sequences(features, treebank.word_starts, *candidates)
     common: Any = {
         "epochs": config.epochs, "rows": config.rows, "min_count": config.min_count,
         "cost": config.cost, "max_step": config.max_step, "beam": _BEAM, "bits": config.bits,
         "seed": seed,
     }  # fmt: skip
     model = learn_sequences(
-        Sequences(
-            templates.features(values, places), treebank.word_starts,
-            *joined_candidates(ids, lists),
-        ),
-        gold, templates, table, start=start.pairs if start else None,
+        sequences, gold, templates, table, start=start.pairs if start else None,
         watch=lambda done, note: watch(share * done, f"UPOS and XPOS, {note}"), **common,
     )  # fmt: skip
+    tasks = {"pairs": TagTask(model.scale, table, sequences, gold)}
+
+    def network() -> TagNetwork | None:
+        if not has_network:
+            return None
+        return learn_network(
+            all_words, of_words, seen, tasks, epochs=config.network_epochs, seed=seed,
+            start=start.network if start else None,
+            watch=lambda done, note: watch(1 - of_network * (1 - done), note),
+        )  # fmt: skip
+
     if not has_feats:
-        return Tagger(model, known, None, *[Dictionary.of_counts({}, 1)] * 3)
+        return Tagger(model, known, None, *[Dictionary.of_counts({}, 1)] * 3, network=network())
     tags: list[Tag] = list(zip(upos, feats, strict=True))
     names = ["\t".join(pair) for pair in pairs]
     before = start if start and start.feats else None
@@ -519,14 +574,15 @@ def learn_tagger(
     seen_feats = _with_counts(
         counted(words_and_upos, feats), before._seen_feats_of if before else None
     )
-    sequences = Tagger(model, known, untrained, *of_feats)._feats_of(
-        Words.of(treebank), gold, seen_without_itself(words_and_upos, feats, seen_feats)
+    of_open = Tagger(model, known, untrained, *of_feats)._feats_of(
+        all_words, gold, seen_without_itself(words_and_upos, feats, seen_feats)
     )
     learned = learn_sequences(
-        sequences, gold_feats, feats_templates, feats_table, start=before.feats if before else None,
-        watch=lambda done, note: watch(share + (1 - share) * done, f"FEATS, {note}"), **common,
+        of_open, gold_feats, feats_templates, feats_table, start=before.feats if before else None,
+        watch=lambda done, note: watch(share * (1 + done), f"FEATS, {note}"), **common,
     )  # fmt: skip
-    return Tagger(model, known, learned, *of_feats)
+    tasks["feats"] = TagTask(learned.scale, feats_table, of_open, gold_feats)
+    return Tagger(model, known, learned, *of_feats, network=network())
 
 
 def _check_columns(
@@ -576,7 +632,7 @@ def _check_tags(pairs: Sequence[Tag], feats: Sequence[Tag]) -> None:
             raise ValueError(f"{text[:40]!r} cannot be UPOS, XPOS or FEATS")
 
 
-def _check_arrays(arrays: Mapping[str, np.ndarray], models: Iterable[str]) -> None:
+def _check_arrays(arrays: Iterable[str], models: Iterable[str]) -> None:
     """ValueError for arrays that no tagger with these models has."""
     known = {f"{name}_{key}" for name in models for key in ARRAYS}
     known |= {f"{name}_{key}" for name in _DICTIONARIES for key in dictionary.ARRAYS}

@@ -20,6 +20,9 @@
 // beam: at a position without candidates, the most coarse classes and tags that are kept, by the scores of
 // their first part and of all parts. Of more candidates than tags of the beam, the
 // best ones by the scores of all parts are kept.
+// outputs (parts, H), output_constants (parts,): none, or what a network (tagging.h) adds to the score of each
+// part: (the product of its row with the hidden numbers of a position + its constant) times the multiplier,
+// shifted by the shift. Their parts are rounded up to whole blocks; H is a multiple of 64.
 struct SequenceModel {
     any_1 weights;
     u32_1 known;
@@ -30,15 +33,21 @@ struct SequenceModel {
     i32_1 coarse_tags;
     i32_2 contexts;
     i64_1 beam;
+    i8_2 outputs;
+    i32_1 output_constants;
+    int64_t output_multiplier;
+    int64_t output_shift;
 };
 
 // features: (N, T). The candidates of position i are candidates[candidate_starts[i] :
-// candidate_starts[i + 1]]; where there are none, they are found by the beam.
+// candidate_starts[i + 1]]; where there are none, they are found by the beam. hidden (N, H): of a network,
+// from 0 to 127; those of positions with one candidate are not read.
 struct SequenceBatch {
     u32_2 features;
     i64_1 starts;
     i64_1 candidate_starts;
     i32_1 candidates;
+    u8_2 hidden;
 };
 
 // T templates of features: template t is the hash keys[t], mixed with the values of its atoms

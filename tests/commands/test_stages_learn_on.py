@@ -58,8 +58,9 @@ def learned(
     treebank: Treebank, start: Pipeline | None = None, epochs: int | None = None
 ) -> Pipeline:
     """All stages, learned from a treebank, and on from others."""
+    tags = TAGS if epochs is None else replace(TAGS, network_epochs=epochs)
     keys = [replace(each, epochs=each.epochs if epochs is None else epochs)
-            for each in (TOKENS, TAGS, LEMMAS)]  # fmt: skip
+            for each in (TOKENS, tags, LEMMAS)]  # fmt: skip
     before = start or Pipeline(None, None, None)
     return Pipeline(
         learn_tokenizer(treebank, keys[0], start=before.tokenizer),

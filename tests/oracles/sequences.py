@@ -12,6 +12,7 @@ import numpy as np
 _CONTEXT_PARTS = 3
 _BLOCK = 8  # parts whose weights for a feature follow each other
 _WORD = 0xFFFFFFFF
+_MOST_OUTPUT = 1 << 28
 
 
 class Model:
@@ -32,6 +33,9 @@ class Model:
         self.class_of = [[], coarse.tolist(), list(range(len(self.of_tags)))]
         self.contexts = model.contexts.tolist()
         self.beam = model.beam.tolist()
+        self.outputs = model.outputs.astype(np.int64)
+        self.constants = model.output_constants.tolist()
+        self.multiplier, self.shift = int(model.output_multiplier), int(model.output_shift)
 
     def index(self, key: int, part: int) -> int:
         """Where the weight of a feature with a part of a tag is."""
@@ -59,6 +63,7 @@ class Lattice:
         start, end = int(batch.starts[s]), int(batch.starts[s + 1])
         self.n = end - start
         self.rows = batch.features[start:end].tolist()
+        self.hidden = batch.hidden[start:end].astype(np.int64)
         self.present = [[f for f in row if model.is_present(f)] for row in self.rows]
         self.tags: list[list[int]] = []
         self.scores: list[list[float]] = []
@@ -85,7 +90,13 @@ class Lattice:
         return sum(self._part_score(t, part) for part in self.model.of_tags[tag])
 
     def _part_score(self, t: int, part: int) -> float:
-        return sum(self.model.weight(feature, part) for feature in self.present[t])
+        model = self.model
+        score = sum(model.weight(feature, part) for feature in self.present[t])
+        if len(model.outputs):
+            product = int(model.outputs[part] @ self.hidden[t]) + model.constants[part]
+            points = (product * model.multiplier + (1 << model.shift >> 1)) >> model.shift
+            score += min(max(points, -_MOST_OUTPUT), _MOST_OUTPUT)
+        return score
 
     def _ranked(self, t: int) -> list[int]:
         model, coarse, of_classes = self.model, self.model.coarse, self.model.coarse_tags

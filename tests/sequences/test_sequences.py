@@ -10,7 +10,7 @@ import pytest
 from gpuparse import native
 from gpuparse.errors import ConfigError
 from gpuparse.sequences.learner import known_features, learn_sequences
-from gpuparse.sequences.model import SequenceModel, Sequences, unpacked
+from gpuparse.sequences.model import Output, SequenceModel, Sequences, unpacked
 from gpuparse.sequences.tags import TagTable
 from gpuparse.sequences.templates import (
     AFTER,
@@ -98,6 +98,44 @@ def test_native_code_finds_what_the_definition_finds(order, dtype, seed):
     assert model.find(sequences).tolist() == expected.tolist()
     parts = [model.find(sequences.part(s, s + 1)) for s in range(len(sequences.starts) - 1)]
     assert np.concatenate(parts).tolist() == expected.tolist()
+
+
+def with_network(model, sequences, generator, size=128, factor=(3 << 20, 25)):
+    """The model with random outputs, and the sequences with hidden numbers."""
+    n_parts = 8 * len(model.table.blocks)
+    rows = generator.integers(-127, 128, (n_parts, size), dtype=np.int8)
+    constants = generator.integers(-5000, 5000, n_parts, dtype=np.int32)
+    hidden = generator.integers(0, 128, (len(sequences.features), size), dtype=np.uint8)
+    output = Output(rows, constants, *factor, 1.0)
+    return replace(model, output=output), sequences._replace(hidden=hidden)
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize("dtype", [np.int16, np.float32])
+@pytest.mark.parametrize("factor", [(3 << 20, 25), (1, 0), ((1 << 31) - 1, 3), (0, 0)])
+def test_native_code_adds_what_a_network_says(order, dtype, factor):
+    model, sequences, generator = drawn(order, 3, dtype=dtype, high=90)
+    model, sequences = with_network(model, sequences, generator, factor=factor)
+    expected = np.empty(len(sequences.features), np.int32)
+    oracle.find_sequences(model.arrays, sequences, expected)
+    assert model.find(sequences).tolist() == expected.tolist()
+    parts = [model.find(sequences.part(s, s + 1)) for s in range(len(sequences.starts) - 1)]
+    assert np.concatenate(parts).tolist() == expected.tolist()
+
+
+def test_outputs_and_hidden_numbers_that_do_not_fit_are_refused():
+    model, sequences, generator = drawn(1, 3)
+    model, sequences = with_network(model, sequences, generator)
+    output = model.output
+    for wrong in (
+        output._replace(rows=output.rows[:-1]), output._replace(constants=output.constants[1:]),
+        output._replace(shift=63), output._replace(multiplier=-1),
+        output._replace(rows=np.ascontiguousarray(output.rows[:, :65])),
+    ):  # fmt: skip
+        with pytest.raises(ValueError):
+            replace(model, output=wrong).find(sequences)
+    with pytest.raises(ValueError):
+        model.find(sequences._replace(hidden=sequences.hidden[1:]))
 
 
 @pytest.mark.parametrize("order", [0, 1, 2])

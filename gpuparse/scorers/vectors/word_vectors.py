@@ -33,6 +33,7 @@ import numpy as np
 from gpuparse.data.batch import Batch, word_places
 from gpuparse.errors import ScoreError
 from gpuparse.features.word_vectors import FURTHER, VectorPlan
+from gpuparse.whole_numbers import MAX_SHIFT, fraction
 
 BLOCK = 32  # sizes of frozen vectors are multiples of this
 GROUP = 4  # hidden numbers that one instruction multiplies
@@ -69,7 +70,6 @@ _LARGEST_TERM = _LARGEST_WORD - _LARGEST_NUMBER**2  # added to a product of 8 bi
 _LARGEST_SCALE = 255
 _MAX_SUM = 1 << 30  # of 32 bits, with room for rounding
 MOST_POINTS = (1 << 28) - 1  # that vectors add to a score
-_MAX_SHIFT = 62
 _MAX_LEARNED = 1e9  # of a learned weight
 _MOST_NODES = 20_000  # that ranges are chosen by
 _NODES_AT_ONCE, _ROWS_AT_ONCE = 2_000, 512
@@ -243,8 +243,8 @@ class WordVectors(NamedTuple):
         changed: dict[str, Any] = {}
         for kind in KINDS:
             factor = label_points if kind == "label" else arc_points
-            fraction = _fraction(getattr(self, f"{kind}_unit") * factor)
-            changed[f"{kind}_multiplier"], changed[f"{kind}_shift"] = fraction
+            found = fraction(getattr(self, f"{kind}_unit") * factor)
+            changed[f"{kind}_multiplier"], changed[f"{kind}_shift"] = found
         return self._replace(**changed)
 
     def with_units(self, arc_factor: float, label_factor: float) -> "WordVectors":
@@ -566,7 +566,7 @@ def check_vectors(vectors: WordVectors) -> None:
             of_numbers = [by_label(term) for term in of_numbers]
         _check_scores(*of_numbers, constants, more=between if name == "arc" else 0)
         multiplier, shift = (getattr(vectors, f"{name}_{part}") for part in ("multiplier", "shift"))
-        if not 0 <= multiplier <= _MAX_SUM or not 0 <= shift <= _MAX_SHIFT:
+        if not 0 <= multiplier <= _MAX_SUM or not 0 <= shift <= MAX_SHIFT:
             raise ValueError(f"{name} scores have a multiplier or shift out of range")
         unit = getattr(vectors, f"{name}_unit")
         if not (0.0 <= unit < np.inf):
@@ -878,16 +878,3 @@ def by_hidden(matrix: np.ndarray) -> np.ndarray:
 
 def _int8(numbers: np.ndarray) -> np.ndarray:
     return np.clip(np.rint(numbers), -_LARGEST_NUMBER, _LARGEST_NUMBER).astype(np.int8)
-
-
-def _fraction(factor: float) -> tuple[int, int]:
-    """A multiplier and a shift that stand for a factor; the multiplier has 30 bits.
-
-    Raises: ScoreError: the factor is too large.
-    """
-    if not factor > 0.0:
-        return 0, 0
-    shift = min(30 - int(np.frexp(factor)[1]), _MAX_SHIFT)
-    if shift < 0:
-        raise ScoreError("word vectors: scores are too large to be added to those of templates")
-    return int(np.rint(np.ldexp(factor, shift))), shift

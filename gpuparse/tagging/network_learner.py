@@ -1,0 +1,321 @@
+"""Learning of a network that scores tags: float32 weights by Adam, then in whole numbers."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from gpuparse import native
+from gpuparse.sequences.learner import Watch
+from gpuparse.sequences.model import Output, Sequences
+from gpuparse.sequences.tags import PART_BLOCK, TagTable
+from gpuparse.tagging.fields import SeenTags, WordFields, Words, value_of
+from gpuparse.tagging.network import (
+    FIELDS,
+    LARGEST,
+    MOST_CONSTANT,
+    MOST_SHIFT,
+    N_EDGES,
+    NGRAMS,
+    NetworkArrays,
+    TagNetwork,
+    bases_of,
+    keys_of,
+    mixed,
+)
+from gpuparse.whole_numbers import fraction
+
+REACH, SIZE, HIDDEN = 3, 64, 256
+_BATCH = 24  # sentences
+_CHUNK = 20  # batches between two reports of progress
+_RATE, _FIRST_DECAY, _SECOND_DECAY = 2e-3, 0.9, 0.99
+_DROPOUT = 0.4
+_RARE = 0.25  # a row of a form with n words is left out with the probability RARE / (RARE + n)
+_LEAST = 3  # words that a row must have
+_WEIGHT = 0.2  # of the logarithms of its probabilities beside scores of templates as learned
+_PERCENTILE = 99.9  # of numbers that are cut at the end of their range
+_ADAM = 0
+_INITIAL = 7  # what initial weights and orders are drawn for
+_OF_FORMS = 2  # fields, the first ones, that tell forms apart
+_MOST_POSITIONS = 20_000  # that ranges are chosen by
+
+
+class TagTask(NamedTuple):
+    """The tags of one model, and those of the training words: candidates of `sequences`.
+
+    scale: of the model, as learned.
+    """
+
+    scale: float
+    table: TagTable
+    sequences: Sequences
+    gold: np.ndarray
+
+
+class _Steps(NamedTuple):
+    """VectorStep of native/api/vectors.h."""
+
+    optimizer: int
+    rate: float
+    first_decay: float
+    second_decay: float
+    steps: int
+
+
+class _Learning(NamedTuple):
+    """TagLearning of native/api/tagging.h."""
+
+    reach: int
+    hidden: int
+    batch: int
+    dropout: float
+    seed: int
+    all_steps: int
+
+
+class _Lesson(NamedTuple):
+    """TagLesson of native/api/tagging.h."""
+
+    starts: np.ndarray
+    forms: np.ndarray
+    places: np.ndarray
+    row_starts: np.ndarray
+    rows: np.ndarray
+    dropped: np.ndarray
+
+
+class _Task(NamedTuple):
+    """TagTask of native/api/tagging.h."""
+
+    tag_starts: np.ndarray
+    tag_parts: np.ndarray
+    candidate_starts: np.ndarray
+    candidates: np.ndarray
+    gold: np.ndarray
+
+
+_NO_TASK = _Task(
+    np.zeros(1, np.int64), np.empty(0, np.int32), np.zeros(1, np.int64), np.empty(0, np.int32),
+    np.empty(0, np.int32),
+)  # fmt: skip
+
+
+class _Weights:
+    """As learned.
+
+    table: (R, D). dense: window (O, D, H), bias (H,), of each task rows (parts, H) and constants
+    (parts,), one after the other.
+    """
+
+    def __init__(
+        self, n_rows: int, parts: Sequence[int], random: np.random.Generator,
+        sizes: tuple[int, int, int] = (REACH, SIZE, HIDDEN),
+    ) -> None:  # fmt: skip
+        reach, size, hidden = sizes
+        self.table = _drawn(random, (n_rows, size), 0.1)
+        shapes: list[tuple[int, ...]] = [(2 * reach + 1, size, hidden), (hidden,)]
+        for count in parts:
+            shapes += [(count, hidden), (count,)]
+        ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+        self.dense = np.zeros(ends[-1], np.float32)
+        views = np.split(self.dense, ends[:-1])
+        found = [view.reshape(shape) for view, shape in zip(views, shapes, strict=True)]
+        self.window, self.bias = found[:2]
+        self.rows, self.constants = found[2::2], found[3::2]
+        self.window[:] = _drawn(random, self.window.shape, (3 * len(self.window) * size) ** -0.5)
+        for rows in self.rows:
+            rows[:] = _drawn(random, rows.shape, (3 * hidden) ** -0.5)
+
+    def take(self, start: TagNetwork, keys: np.ndarray, names: Sequence[str]) -> None:
+        """Begin with the numbers of a network; rows and parts that it lacks stay as they are.
+
+        Args: keys: of the rows, with all that the network has. names: of the tasks.
+        """
+        old = start.arrays
+        known = np.append(np.arange(N_EDGES), keys.searchsorted(start.keys) + N_EDGES)
+        of_table = start.vector_unit / 2.0**old.vector_shift
+        self.table[known] = old.table * (old.scales[:, None] * of_table)
+        shifts = old.hidden_shifts + old.window_shift
+        grouped = old.window.transpose(0, 1, 3, 2).reshape(self.window.shape)
+        self.window[:] = grouped * (start.hidden_units / (start.vector_unit * 2.0**shifts))
+        self.bias[:] = old.bias * (start.hidden_units / 2.0**old.hidden_shifts)
+        for name, rows, constants in zip(names, self.rows, self.constants, strict=True):
+            output = start.outputs.get(name)
+            if output is None:
+                continue
+            n = min(len(rows), len(output.rows))  # beside these, a block has parts that are new
+            rows[:n] = output.rows[:n] * (output.unit / start.hidden_units)
+            constants[:n] = output.constants[:n] * output.unit
+
+
+def _drawn(random: np.random.Generator, shape: tuple[int, ...], deviation: float) -> np.ndarray:
+    numbers = random.random(shape, np.float32)
+    numbers -= np.float32(0.5)
+    numbers *= np.float32(12**0.5 * deviation)
+    return numbers
+
+
+def learn_network(
+    words: Words,
+    of_words: SeenTags,
+    seen: np.ndarray,
+    tasks: Mapping[str, TagTask],
+    *,
+    epochs: int,
+    seed: int,
+    watch: Watch,
+    start: TagNetwork | None = None,
+) -> TagNetwork:
+    """Learn a network for the models of a tagger.
+
+    Args:
+        words: of training. of_words: what the field `seen` reads; seen: its values of these words.
+        tasks: of the models, one or two.
+        epochs: passes over all sentences.
+        watch: is told the share that is done, and the share of wrong tags in the epoch.
+        start: to learn on from; its tables of tags are the first parts of those of the tasks.
+    Cost: about 25 microseconds per word and epoch.
+    """
+    fields, ngrams = (start.fields, start.ngrams) if start else (FIELDS, NGRAMS)
+    lesson, keys = _lesson(words, of_words, seen, fields, ngrams, start.keys if start else None)
+    random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, _INITIAL])))
+    parts = [int(task.table.tag_parts.max()) + 1 for task in tasks.values()]
+    sizes = start.sizes if start else (REACH, SIZE, HIDDEN)
+    weights = _Weights(len(keys) + N_EDGES, parts, random, sizes)
+    if start:
+        weights.take(start, keys, list(tasks))
+    given = [
+        _Task(
+            task.table.tag_starts, task.table.tag_parts, task.sequences.candidate_starts,
+            task.sequences.candidates, task.gold,
+        ) for task in tasks.values()
+    ]  # fmt: skip
+    given += [_NO_TASK] * (2 - len(given))
+    moments = [np.zeros((2, *each.shape), np.float32) for each in (weights.table, weights.dense)]
+    n = len(lesson.starts) - 1
+    all_steps = epochs * -(-n // _BATCH)
+    learning = _Learning(sizes[0], sizes[2], _BATCH, _DROPOUT, seed, all_steps)
+    structs = [
+        native.struct("TagLesson", lesson),
+        *(native.struct("TagTask", each) for each in given),
+        native.struct("TagLearning", learning),
+    ]
+    steps = 0
+    for epoch in range(epochs):
+        order, counts = random.permutation(n), np.zeros(3)
+        for at in range(0, n, _BATCH * _CHUNK):
+            some = np.ascontiguousarray(order[at : at + _BATCH * _CHUNK])
+            step = _Steps(_ADAM, _RATE, _FIRST_DECAY, _SECOND_DECAY, steps)
+            native.call(
+                "learn_tag_network", *structs, step, some, weights.table, weights.dense, *moments,
+                counts,
+            )  # fmt: skip
+            steps += -(-len(some) // _BATCH)
+            wrong = 100 * counts[2] / max(counts[1], 1)
+            watch(
+                (epoch + (at + len(some)) / n) / epochs,
+                f"network, epoch {epoch + 1} of {epochs}, {wrong:.2f} % of open words wrong",
+            )
+    scales = {name: task.scale for name, task in tasks.items()}
+    return _frozen(weights, keys, lesson, scales, fields, ngrams)
+
+
+def _lesson(
+    words: Words, of_words: SeenTags, seen: np.ndarray, fields: Sequence[str],
+    ngrams: Sequence[int], before: np.ndarray | None,
+) -> tuple[_Lesson, np.ndarray]:  # fmt: skip
+    """What is learned from, and the keys of rows behind those of the edges of sentences.
+
+    A form is a word with what was seen with it elsewhere; the first two are the edges.
+
+    Args: before: keys that have rows in any case.
+    """
+    values, places = WordFields(fields, of_words).read(words, {"seen": seen})
+    both = words.rows << 32 | values[fields.index("seen")]
+    _, firsts, forms = np.unique(both, return_index=True, return_inverse=True)
+    rows = words.rows[firsts[N_EDGES:]] - N_EDGES
+    lowers = [words.forms[row].lower() for row in rows.tolist()]
+    of_forms = np.ascontiguousarray(values[:, firsts[N_EDGES:]].T)
+    owners, found = keys_of(of_forms, lowers, fields, ngrams)
+    counts = np.bincount(forms[places], minlength=len(firsts))[N_EDGES:]
+    distinct, numbers = np.unique(found, return_inverse=True)
+    n_words = np.bincount(numbers, weights=counts[owners])
+    keys = distinct[n_words >= _LEAST]
+    if before is not None:
+        keys = np.union1d(keys, before)
+    row_of = keys.searchsorted(distinct)
+    is_row = np.isin(distinct, keys)
+    kept = is_row[numbers]
+    starts = np.arange(len(firsts) + 1)
+    starts[N_EDGES + 1 :] = N_EDGES + np.bincount(owners[kept], minlength=len(lowers)).cumsum()
+    of_rows = np.concatenate([np.arange(N_EDGES), row_of[numbers[kept]] + N_EDGES])
+    is_form = np.isin(
+        distinct,
+        [mixed(of_forms[:, k], np.uint32(value_of(fields[k]))) for k in range(_OF_FORMS)],
+    )
+    dropped = np.zeros(len(keys) + N_EDGES, np.float32)
+    some = is_form & is_row
+    dropped[row_of[some] + N_EDGES] = _RARE / (_RARE + n_words[some])
+    return _Lesson(
+        words.treebank.word_starts, forms.astype(np.int64), places, starts,
+        of_rows.astype(np.int32), dropped,
+    ), keys  # fmt: skip
+
+
+def _frozen(
+    weights: _Weights, keys: np.ndarray, lesson: _Lesson, scales: Mapping[str, float],
+    fields: Sequence[str], ngrams: Sequence[int],
+) -> TagNetwork:  # fmt: skip
+    """Learned weights as whole numbers: ranges are those of most numbers of the training words."""
+    table, window = weights.table, weights.window
+    vectors = np.add.reduceat(table[lesson.rows], lesson.row_starts[:-1], axis=0)
+    vectors[np.diff(lesson.row_starts) == 0] = 0
+    unit = _largest(vectors) / LARGEST["vector"]  # of a number of a vector
+    most = np.abs(table).max(1)
+    vector_shift = int(np.floor(np.log2(unit * LARGEST["weight"] * LARGEST["scale"] / most.max())))
+    vector_shift = min(max(vector_shift, 0), MOST_SHIFT)
+    of_table = unit / 2.0**vector_shift
+    row_scales = np.ceil(most / (LARGEST["weight"] * of_table)).clip(1, LARGEST["scale"])
+    whole_table = _whole(table / (row_scales[:, None] * of_table), LARGEST["weight"])
+    # Hidden numbers, each in a unit of its own.
+    some = lesson.places[:: max(1, len(lesson.places) // _MOST_POSITIONS)]
+    hidden, reach = np.repeat(weights.bias[None], len(some), 0), np.zeros_like(weights.bias)
+    for o, matrix in enumerate(window):
+        shares = vectors[lesson.forms[some + o - len(window) // 2]] @ matrix
+        hidden += shares
+        reach = np.maximum(reach, np.abs(shares).max(0))
+    hidden_units = np.array([_largest(each.clip(0)) for each in hidden.T]) / LARGEST["hidden"]
+    largest = np.abs(window).max((0, 1))
+    shifts = np.floor(np.log2(hidden_units * LARGEST["weight"] / (unit * largest)))
+    shifts = shifts.clip(0, MOST_SHIFT).astype(np.int64)
+    of_window = hidden_units / (unit * 2.0**shifts)
+    whole_window = _whole(window / of_window, LARGEST["weight"])
+    needed = np.ceil(np.log2(reach / hidden_units * 2.0**shifts / LARGEST["share"])).max()
+    window_shift = int(min(max(needed, 0), shifts.min()))
+    hidden_shifts = (shifts - window_shift).astype(np.int32)
+    bias = np.rint(weights.bias / hidden_units * 2.0**hidden_shifts)
+    by_four = whole_window.reshape(len(window), -1, 4, len(weights.bias))
+    grouped = np.ascontiguousarray(by_four.transpose(0, 1, 3, 2))
+    arrays = NetworkArrays(
+        whole_table, row_scales.astype(np.uint8), vector_shift, grouped, bases_of(grouped),
+        window_shift, bias.clip(-MOST_CONSTANT, MOST_CONSTANT).astype(np.int32), hidden_shifts,
+    )  # fmt: skip
+    outputs = {}
+    for name, rows, constants in zip(scales, weights.rows, weights.constants, strict=True):
+        scaled = rows * hidden_units.astype(np.float32)
+        of_rows = float(np.abs(scaled).max(initial=0)) / LARGEST["weight"] or 1.0
+        room = -len(rows) % PART_BLOCK
+        whole = np.pad(_whole(scaled / of_rows, LARGEST["weight"]), ((0, room), (0, 0)))
+        rounded = np.rint(constants / of_rows).clip(-MOST_CONSTANT, MOST_CONSTANT).astype(np.int32)
+        factor = fraction(_WEIGHT * of_rows / scales[name])
+        outputs[name] = Output(whole, np.pad(rounded, (0, room)), *factor, of_rows)
+    return TagNetwork(keys, arrays, outputs, unit, hidden_units.astype(np.float32), fields, ngrams)
+
+
+def _largest(numbers: np.ndarray) -> float:
+    """The end of the range that most numbers have."""
+    return float(np.percentile(np.abs(numbers), _PERCENTILE)) or 1.0
+
+
+def _whole(numbers: np.ndarray, most: int) -> np.ndarray:
+    return np.rint(numbers).clip(-most, most).astype(np.int8)

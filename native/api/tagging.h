@@ -1,0 +1,75 @@
+// A network that scores tags by vectors of the words around a position: in whole numbers, and while it is
+// learned. A form has a vector of D numbers, the sum of rows of a table; a position has H hidden numbers,
+// not below 0, of the vectors of the words from `reach` before it to `reach` after it; a part of a tag has a
+// score, the product of the hidden numbers with a row.
+#pragma once
+
+#include "types.h"
+#include "vectors.h"
+
+// In whole numbers; every rounding adds half and shifts right.
+// The vector of a form is its rows of `table` (R, D) times their `scales` (R,), shifted by vector_shift and cut
+// to +-63. What a form adds at offset o to the hidden numbers of a position is the product with
+// window[o] (2 reach + 1, D / 4, H, 4), shifted by window_shift and cut to +-4095. A hidden number is the
+// sum of it with `bias` (H,), shifted by hidden_shifts (H,) and cut to 0 .. 127. bases (2 reach + 1, H): 64 times
+// the sum of window over D. reach is at most 3; D and H are multiples of 64.
+struct TagNetwork {
+    i8_2 table;
+    u8_1 scales;
+    int64_t vector_shift;
+    i8_4 window;
+    i32_2 bases;
+    int64_t window_shift;
+    i32_1 bias;
+    i32_1 hidden_shifts;
+};
+
+// The vectors (F, D) of forms, each number plus 64: form f has the rows rows[row_starts[f] : row_starts[f + 1]].
+GPUPARSE(int64_t) find_form_vectors(const TagNetwork* network, i64_1 row_starts, i32_1 rows,
+                                    out_u8_2 vectors);
+
+// The hidden numbers (N, H) of those positions that are wanted (N,). places (N,): of the positions;
+// forms (P,): the form at each place, from `reach` before the first place to `reach` behind the last.
+GPUPARSE(int64_t) find_hidden(const TagNetwork* network, u8_2 vectors, i64_1 forms, i64_1 places,
+                              b8_1 wanted, out_u8_2 hidden);
+
+// What a network is learned from: sequence s has the positions starts[s] : starts[s + 1] of N. Forms,
+// places and rows as above; row r is left out with the probability dropped[r]. More forms than one may
+// be of the same word.
+struct TagLesson {
+    i64_1 starts;
+    i64_1 forms;
+    i64_1 places;
+    i64_1 row_starts;
+    i32_1 rows;
+    f32_1 dropped;
+};
+
+// Tags that are learned: parts of tags and candidates as in sequences.h, all tags where there are no
+// candidates; gold (N,) is one of them. A position with one candidate is not learned from.
+struct TagTask {
+    i64_1 tag_starts;
+    i32_1 tag_parts;
+    i64_1 candidate_starts;
+    i32_1 candidates;
+    i32_1 gold;
+};
+
+// How: batch, in sequences; dropout of numbers of vectors and of hidden ones; step->steps is raised after
+// each batch, whose rate is step->rate less steps / all_steps of it, but not less than a twentieth.
+struct TagLearning {
+    int64_t reach;
+    int64_t hidden;
+    int64_t batch;
+    double dropout;
+    int64_t seed;
+    int64_t all_steps;
+};
+
+// Take steps of Adam for batches of the sequences of `order`. Weights: table (R, D); dense: window
+// (2 reach + 1, D, H), bias (H,), then of each task rows (parts, H) and constants (parts,). Moments
+// (2, ...) of both. counts (3,): raised by the loss, positions, and wrong ones, of the first task.
+GPUPARSE(int64_t) learn_tag_network(const TagLesson* lesson, const TagTask* first, const TagTask* second,
+                                    const TagLearning* learning, const VectorStep* step, i64_1 order,
+                                    out_f32_2 table, out_f32_1 dense, out_f32_3 table_moments,
+                                    out_f32_2 dense_moments, out_f64_1 counts);

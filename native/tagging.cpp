@@ -1,0 +1,77 @@
+// The exported functions of networks that score tags.
+#include "learn_tag_network.h"
+#include "tag_network.h"
+
+using namespace gpuparse;
+
+namespace {
+
+// Whether forms, from `reach` before each place to `reach` after it, are some of `n_forms`.
+bool places_fit(const i64_1& forms, const i64_1& places, int64_t reach, int64_t n_forms) {
+    return are_between(0, forms, n_forms) && are_between(reach, places, forms.n0 - reach);
+}
+
+bool fits(const TagNetwork& network) {
+    const int64_t size = network.table.n1, hidden = network.window.n2, offsets = network.window.n0;
+    return size > 0 && size % 64 == 0 && hidden > 0 && hidden % 64 == 0 && offsets % 2 && offsets <= MOST_OFFSETS &&
+           network.scales.n0 == network.table.n0 && network.window.n1 == size / 4 && network.window.n3 == 4 &&
+           network.bases.n0 == offsets && network.bases.n1 == hidden && network.bias.n0 == hidden &&
+           is_between(0, network.vector_shift, 31) && is_between(0, network.window_shift, 31) &&
+           network.hidden_shifts.n0 == hidden && are_between(0, network.hidden_shifts, 31);
+}
+
+bool fits(const TagTask& task, int64_t n) {
+    if (!task.gold.n0) return task.tag_starts.n0 == 1 && !task.tag_parts.n0;
+    return task.gold.n0 == n && are_starts(task.tag_starts, task.tag_parts.n0) &&
+           are_between(0, task.tag_parts, INT32_MAX) && task.candidate_starts.n0 == n + 1 &&
+           are_starts(task.candidate_starts, task.candidates.n0) &&
+           are_between(0, task.candidates, task.tag_starts.n0 - 1) && are_between(0, task.gold, task.tag_starts.n0 - 1);
+}
+
+}  // namespace
+
+GPUPARSE(int64_t) find_form_vectors(const TagNetwork* network, i64_1 row_starts, i32_1 rows,
+                                    out_u8_2 vectors) {
+    if (!network || !fits(*network) || !are_starts(row_starts, rows.n0) || vectors.n0 != row_starts.n0 - 1 ||
+        !are_between(0, rows, network->table.n0) || vectors.n1 != network->table.n1)
+        return BAD_SHAPE;
+    Arena arena;
+    return fill_form_vectors(*network, row_starts, rows, vectors, arena) ? OK : NO_MEMORY;
+}
+
+GPUPARSE(int64_t) find_hidden(const TagNetwork* network, u8_2 vectors, i64_1 forms, i64_1 places,
+                              b8_1 wanted, out_u8_2 hidden) {
+    if (!network || !fits(*network) || vectors.n1 != network->table.n1 || wanted.n0 != places.n0 ||
+        !places_fit(forms, places, network->window.n0 / 2, vectors.n0) || hidden.n0 != places.n0 ||
+        hidden.n1 != network->window.n2)
+        return BAD_SHAPE;
+    Arena arena;
+    return fill_hidden(*network, vectors, forms, places, wanted, hidden, arena) ? OK : NO_MEMORY;
+}
+
+GPUPARSE(int64_t) learn_tag_network(const TagLesson* lesson, const TagTask* first, const TagTask* second,
+                                    const TagLearning* learning, const VectorStep* step, i64_1 order,
+                                    out_f32_2 table, out_f32_1 dense, out_f32_3 table_moments,
+                                    out_f32_2 dense_moments, out_f64_1 counts) {
+    if (!lesson || !first || !second || !learning || !step) return BAD_SHAPE;
+    const int64_t n = lesson->places.n0, reach = learning->reach;
+    if (!is_between(0, reach, MOST_OFFSETS / 2 + 1) || learning->hidden < 1 || learning->batch < 1 ||
+        !(learning->dropout >= 0 && learning->dropout < 1) || learning->all_steps < 1 || step->steps < 0 ||
+        !are_starts(lesson->starts, n) || !are_starts(lesson->row_starts, lesson->rows.n0) ||
+        !are_between(0, lesson->rows, table.n0) || lesson->dropped.n0 != table.n0 ||
+        !places_fit(lesson->forms, lesson->places, reach, lesson->row_starts.n0 - 1) || !fits(*first, n) ||
+        !fits(*second, n) || !are_between(0, order, lesson->starts.n0 - 1) || table.n1 < 1 || counts.n0 != 3 ||
+        table_moments.n0 != 2 || table_moments.n1 != table.n0 || table_moments.n2 != table.n1 ||
+        dense_moments.n0 != 2 || dense_moments.n1 != dense.n0)
+        return BAD_SHAPE;
+    Arena arena;
+    TagNetworkLearner learner(*lesson, *first, *second, *learning, table, dense, table_moments, dense_moments);
+    if (learner.n_dense != dense.n0) return BAD_SHAPE;
+    if (!learner.make(arena)) return NO_MEMORY;
+    VectorStep here = *step;
+    for (int64_t at = 0; at < order.n0; at += learning->batch, ++here.steps) {
+        const int64_t left = order.n0 - at, count = left < learning->batch ? left : learning->batch;
+        if (!learner.learn(order.data + at, count, here, counts.data, arena)) return NO_MEMORY;
+    }
+    return OK;
+}

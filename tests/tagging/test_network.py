@@ -1,0 +1,296 @@
+"""The network of the tagger: native code against the definition, and against torch."""
+
+import io
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from gpuparse import array_file, native
+from gpuparse.config.schema import TaggerConfig
+from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.data.synthetic import generate
+from gpuparse.errors import ModelError
+from gpuparse.sequences.tags import starts_of
+from gpuparse.tagging import network_learner
+from gpuparse.tagging.fields import Words
+from gpuparse.tagging.network import NetworkArrays, TagNetwork, bases_of, ngrams_of
+from gpuparse.tagging.tagger import FORMAT, Tagger, learn_tagger
+
+TRAIN = treebank_from_bytes(generate(300, 1), "train")
+TEST = treebank_from_bytes(generate(60, 2), "test")
+TAGGING = TaggerConfig(rows=1 << 16, epochs=3, dictionary=5, network_epochs=3)
+
+
+@pytest.fixture(scope="module")
+def tagger() -> Tagger:
+    return learn_tagger(TRAIN, TAGGING, seed=1)
+
+
+def whole(number, shift, low, high):
+    return np.clip((number + (1 << shift >> 1)) >> shift, low, high)
+
+
+def drawn(seed, *, rows=40, size=64, hidden=128, reach=2, extreme=False):
+    """A random network; extreme: of the largest numbers."""
+    random = np.random.default_rng(seed)
+    low = 127 if extreme else -127
+    window = random.integers(low, 128, (2 * reach + 1, size // 4, hidden, 4), dtype=np.int8)
+    arrays = NetworkArrays(
+        random.integers(low, 128, (rows, size), dtype=np.int8),
+        random.integers(255 if extreme else 0, 256, rows, dtype=np.uint8), 0 if extreme else 9,
+        window, bases_of(window), 0 if extreme else 6,
+        random.integers(-2000, 2000, hidden, dtype=np.int32),
+        random.integers(0, 6, hidden, dtype=np.int32),
+    )  # fmt: skip
+    keys = np.sort(random.choice(1 << 32, rows - 2, replace=False)).astype(np.uint32)
+    units = np.ones(hidden, np.float32)
+    return TagNetwork(keys, arrays, {}, 1.0, units, ("form", "lower", "seen"), (3,)), random
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("extreme", [False, True])
+def test_hidden_numbers_are_those_of_the_definition(seed, extreme):
+    network, random = drawn(seed, reach=seed % 4, extreme=extreme)
+    arrays = network.arrays
+    lists = [random.integers(0, len(arrays.table), n) for n in (0, 1, 3, 4, 9, 77, 2)]
+    starts, rows = starts_of(map(len, lists)), np.concatenate(lists).astype(np.int32)
+    vectors = network._vectors_of(starts, rows)
+    scaled = arrays.table.astype(np.int64) * arrays.scales[:, None]
+    sums = np.array([scaled[each].sum(0) for each in lists])
+    expected = whole(sums, arrays.vector_shift, -63, 63)
+    assert (vectors == expected + 64).all()
+
+    reach, n = seed % 4, 23
+    forms = random.integers(0, len(lists), n + 2 * reach)
+    places, wanted = np.arange(n) + reach, random.random(n) < 0.7
+    found = network.hidden(vectors, forms, places, wanted)
+    window = arrays.window.astype(np.int64).transpose(0, 1, 3, 2).reshape(2 * reach + 1, -1, 128)
+    for i in np.flatnonzero(wanted):
+        total = arrays.bias.astype(np.int64)
+        for o in range(2 * reach + 1):
+            share = expected[forms[i + o]] @ window[o]
+            total = total + whole(share, arrays.window_shift, -4095, 4095)
+        hidden = [
+            whole(t, s, 0, 127) for t, s in zip(total, arrays.hidden_shifts.tolist(), strict=True)
+        ]
+        assert found[i].tolist() == hidden
+    more = network.hidden(vectors, forms, places, ~wanted, found.copy())
+    assert (more[wanted] == found[wanted]).all()
+    assert (more == network.hidden(vectors, forms, places, np.ones(n, np.bool_))).all()
+
+
+def test_forms_out_of_range_are_refused():
+    network, _ = drawn(0)
+    vectors = network.edges()
+    wanted = np.ones(1, np.bool_)
+    for forms, places in (([0, 0, 2, 0, 0], [2]), ([0] * 5, [1]), ([0] * 5, [3]), ([-1] * 5, [2])):
+        with pytest.raises(ValueError):
+            network.hidden(vectors, np.array(forms), np.array(places), wanted)
+    with pytest.raises(ValueError):
+        network._vectors_of(np.array([0, 1]), np.array([40], np.int32))
+
+
+def test_ngrams_have_the_edges_of_a_word_and_come_once():
+    assert ngrams_of("aaaa", (3,)) == ["<aa", "aaa", "aa>"]
+    assert ngrams_of("a", (3, 4)) == ["<a>"]
+    assert len(ngrams_of("abcdefghij" * 20, (3, 4))) <= 60
+
+
+@pytest.mark.parametrize("n_tasks", [1, 2])
+def test_steps_are_those_of_torch(n_tasks):
+    """Gradients of both likelihoods over candidates, and two steps of Adam."""
+    random = np.random.default_rng(4)
+    reach, size, hidden, n_rows, n = 1, 5, 7, 9, 12
+    starts = np.array([0, 4, 7, n])
+    places = np.concatenate(
+        [
+            np.arange(a, b) + reach * (2 * s + 1)
+            for s, (a, b) in enumerate(itertools.pairwise(starts))
+        ]
+    )
+    forms = random.integers(0, 6, n + 2 * reach * 3)
+    lists = [[0], [1], [2, 3], [4, 4, 5], [], [6, 7, 8, 2]]
+    lesson = network_learner._Lesson(
+        starts, forms, places, starts_of(map(len, lists)),
+        np.array([row for each in lists for row in each], np.int32), np.zeros(n_rows, np.float32),
+    )  # fmt: skip
+    tasks, parts = [], []
+    for n_tags in (5, 4)[:n_tasks]:
+        of_tags = [sorted({k % 3, 3 + k}) for k in range(n_tags)]
+        parts.append(max(map(max, of_tags)) + 1)
+        candidates = [random.permutation(n_tags)[: random.choice([0, 1, 2, 3])] for _ in range(n)]
+        gold = [int(random.choice(each if len(each) else n_tags)) for each in candidates]
+        tasks.append(network_learner._Task(
+            starts_of(map(len, of_tags)), np.concatenate(of_tags).astype(np.int32),
+            starts_of(map(len, candidates)), np.concatenate(candidates).astype(np.int32),
+            np.array(gold, np.int32),
+        ))  # fmt: skip
+    weights = network_learner._Weights(
+        n_rows, parts, np.random.Generator(np.random.PCG64(3)), (reach, size, hidden)
+    )
+    table = torch.tensor(weights.table, requires_grad=True)
+    dense = torch.tensor(weights.dense, requires_grad=True)
+    rate, decays = 0.01, (0.9, 0.99)
+    optimizer = torch.optim.Adam([table, dense], lr=rate, betas=decays, eps=1e-8)
+
+    def loss():
+        vectors = torch.stack([table[each].sum(0) for each in lists])
+        cut = [(2 * reach + 1) * size * hidden, hidden]
+        for count in parts:
+            cut += [count * hidden, count]
+        window, bias, *rest = torch.split(dense, cut)
+        total, learned = 0.0, 0
+        for i in range(n):
+            sizes = [int(t.candidate_starts[i + 1] - t.candidate_starts[i]) for t in tasks]
+            if all(size == 1 for size in sizes):
+                continue
+            learned += 1
+            around = vectors[forms[places[i] - reach : places[i] + reach + 1]].reshape(-1)
+            relu = torch.relu(around @ window.reshape(-1, hidden) + bias)
+            for k, (task, size_of) in enumerate(zip(tasks, sizes, strict=True)):
+                if size_of == 1:
+                    continue
+                scores = rest[2 * k].reshape(-1, hidden) @ relu + rest[2 * k + 1]
+                first = task.candidate_starts[i]
+                tags = (
+                    task.candidates[first : first + size_of].tolist()
+                    if size_of
+                    else range(len(task.tag_starts) - 1)
+                )
+                of_tags = torch.stack(
+                    [
+                        scores[
+                            task.tag_parts[task.tag_starts[t] : task.tag_starts[t + 1]].tolist()
+                        ].sum()
+                        for t in tags
+                    ]
+                )
+                total = (
+                    total + torch.logsumexp(of_tags, 0) - of_tags[list(tags).index(task.gold[i])]
+                )
+        return total / learned
+
+    moments = [np.zeros((2, *each.shape), np.float32) for each in (weights.table, weights.dense)]
+    counts, losses = np.zeros(3), 0.0
+    learning = network_learner._Learning(reach, hidden, 3, 0.0, 1, 1 << 40)
+    both = [*tasks, network_learner._NO_TASK][:2]
+    for step in range(2):
+        optimizer.zero_grad()
+        of_step = loss()
+        of_step.backward()
+        optimizer.step()
+        losses += of_step.item()
+        native.call(
+            "learn_tag_network", lesson, *both, learning,
+            network_learner._Steps(0, rate, *decays, step), np.arange(3), weights.table,
+            weights.dense, *moments, counts,
+        )  # fmt: skip
+    # Rows that never occur stay; of others even a first step has the length of the rate.
+    assert np.allclose(weights.dense, dense.detach().numpy(), atol=2e-4)
+    assert np.allclose(weights.table, table.detach().numpy(), atol=2e-4)
+    assert counts[1] > 0
+    assert np.isfinite(counts).all()
+    if n_tasks == 1:
+        assert counts[0] == pytest.approx(losses * counts[1] / 2, rel=1e-3)
+
+
+def test_whole_numbers_say_what_was_learned(monkeypatch):
+    """Scores of the frozen network are near those of the learned one."""
+    kept = {}
+    freeze = network_learner._frozen
+
+    def spy(weights, keys, lesson, *more):
+        kept.update(weights=weights, lesson=lesson)
+        return freeze(weights, keys, lesson, *more)
+
+    monkeypatch.setattr(network_learner, "_frozen", spy)
+    network = learn_tagger(TRAIN, TAGGING, seed=1).network
+    weights, lesson = kept["weights"], kept["lesson"]
+    lists = [
+        lesson.rows[a:b] for a, b in zip(lesson.row_starts, lesson.row_starts[1:], strict=False)
+    ]
+    vectors = np.array([weights.table[each].sum(0) for each in lists])
+    around = vectors[lesson.forms[lesson.places[:, None] + np.arange(-3, 4)]]
+    hidden = np.maximum(np.einsum("nod,odh->nh", around, weights.window) + weights.bias, 0)
+    expected = hidden @ weights.rows[0].T + weights.constants[0]
+    stored = network._vectors_of(lesson.row_starts, lesson.rows)
+    found = network.hidden(stored, lesson.forms, lesson.places, np.ones(len(hidden), np.bool_))
+    output = network.outputs["pairs"]
+    scores = (
+        found.astype(np.int64) @ output.rows.T.astype(np.int64) + output.constants
+    ) * output.unit
+    scores = scores[:, : expected.shape[1]]
+    scale = np.abs(expected).mean()
+    assert np.abs(scores - expected).mean() < 0.03 * scale
+    assert (scores.argmax(1) == expected.argmax(1)).mean() > 0.98
+
+
+def test_networks_change_tags_and_are_left_out_on_demand(tagger):
+    none = learn_tagger(TRAIN, replace(TAGGING, network_epochs=0), seed=1)
+    assert none.network is None
+    assert tagger.network is not None
+    assert (none.pairs.weights == tagger.pairs.weights).all()
+    words = Words.of(TEST)
+    scores = [each.pairs.sums(each._pairs_of(words), 2)[1] for each in (none, tagger)]
+    assert not np.allclose(*scores)
+
+
+def test_learning_on_begins_with_the_old_network(tagger):
+    more = treebank_from_bytes(generate(30, 9), "more")
+    start = replace(TAGGING, network_epochs=1)
+    with_learned = tagger.with_models(
+        {k: replace(m, learned=m.weights * np.float32(m.scale)) for k, m in tagger.models.items()}
+    )
+    learned = learn_tagger(more, start, seed=2, start=with_learned)
+    assert set(tagger.network.keys) <= set(learned.network.keys)
+    found, gold = learned.tag(TEST), tagger.tag(TEST)
+    same = np.mean([a == b for a, b in zip(found.upos.texts(), gold.upos.texts(), strict=True)])
+    assert same > 0.95
+    without = learn_tagger(TRAIN, replace(TAGGING, network_epochs=0), seed=1)
+    models = {
+        k: replace(m, learned=m.weights * np.float32(m.scale)) for k, m in without.models.items()
+    }
+    assert learn_tagger(more, start, seed=2, start=without.with_models(models)).network is None
+
+
+def changed(tagger, facts=(), arrays=()):
+    opened = array_file.opened(io.BytesIO(tagger.pack()), Path("x"), form=FORMAT, what="tagger")
+    all_facts, all_arrays = dict(opened.facts), dict(opened.arrays)
+    all_facts["network"] = {**all_facts["network"], **dict(facts)}
+    all_arrays |= {f"network_{name}": array for name, array in dict(arrays).items()}
+    return array_file.pack(all_facts, all_arrays, form=FORMAT)
+
+
+def test_damaged_networks_are_refused(tagger):
+    network = tagger.network
+    facts, arrays = network.packed()
+    assert Tagger.unpack(io.BytesIO(changed(tagger)), Path("x")).pack() == tagger.pack()
+    damaged_facts = {
+        "fields": ["form", "lower"], "ngrams": [0], "vector_shift": 31, "window_shift": -1,
+        "vector_unit": 0.0, "outputs": {"pairs": facts["outputs"]["pairs"]},
+    }  # fmt: skip
+    for name, value in damaged_facts.items():
+        with pytest.raises(ModelError):
+            Tagger.unpack(io.BytesIO(changed(tagger, {name: value})), Path("x"))
+    for unit in ([1, 2], [1, 63, 1.0], [-1, 2, 1.0], [1, 2, -1.0], [1.0, 2, 1.0]):
+        outputs = {**facts["outputs"], "pairs": unit}
+        with pytest.raises(ModelError):
+            Tagger.unpack(io.BytesIO(changed(tagger, {"outputs": outputs})), Path("x"))
+    for name, array in arrays.items():
+        for wrong in (array[:-1], array.astype(np.int64)):
+            with pytest.raises(ModelError):
+                Tagger.unpack(io.BytesIO(changed(tagger, {}, {name: wrong})), Path("x"))
+    largest = np.full_like(arrays["bias"], 1 << 30)
+    shifted = np.full_like(arrays["hidden_shifts"], 31)
+    for name, wrong in (
+        ("keys", arrays["keys"][::-1]), ("bias", largest), ("hidden_shifts", shifted),
+        ("hidden_units", np.full_like(arrays["hidden_units"], np.nan)),
+        ("pairs_constants", np.full_like(arrays["pairs_constants"], 1 << 30)),
+        ("other", arrays["bias"]),
+    ):  # fmt: skip
+        with pytest.raises(ModelError):
+            Tagger.unpack(io.BytesIO(changed(tagger, {}, {name: wrong})), Path("x"))
