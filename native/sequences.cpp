@@ -15,9 +15,21 @@ bool are_filled_starts(const i64_1& starts, int64_t end) {
     return true;
 }
 
-int64_t check_model(const SequenceModel& model, const SequenceBatch& batch) {
-    const int64_t n_tags = model.tag_starts.n0 - 1;
-    const int64_t rows = model.weights.n0, n = batch.features.n0;
+// Whether the tables of a model's sums have the sizes of `sum_tag_contexts`.
+template <class Sums>
+bool are_tag_sums(const SequenceModel& model, const Sums& of_previous, const Sums& of_pairs, const Sums& ranges) {
+    const int64_t n = model.tag_starts.n0 - 1, has_pairs = order_of(model) > 1;
+    return model.weights.dtype == DT_I16 && of_previous.n0 == n + 1 && of_previous.n1 == n &&
+           of_pairs.n0 == has_pairs * (n + 1) * (n + 1) && ranges.n0 == has_pairs * (n + 1) &&
+           (!has_pairs || (of_pairs.n1 == n && ranges.n1 == n));
+}
+
+SequenceTables tables_of(const SequenceModel& model) {
+    return {model, model.tag_starts.n0 - 1, PART_BLOCK * model.blocks.n0, model.coarse_starts.n0 - 1, 0, {}, false};
+}
+
+int64_t check_model(const SequenceModel& model, int64_t width) {
+    const int64_t n_tags = model.tag_starts.n0 - 1, rows = model.weights.n0;
     if (model.weights.dtype != DT_I16 && model.weights.dtype != DT_F32) return BAD_TYPE;
     if (rows < PART_BLOCK || rows > (int64_t(1) << 31) || (rows & (rows - 1))) return BAD_SHAPE;
     if (model.known.n0 != (1 << 19)) return BAD_SHAPE;
@@ -31,9 +43,17 @@ int64_t check_model(const SequenceModel& model, const SequenceBatch& batch) {
     for (int64_t c = 0; c < model.contexts.n0; ++c) {
         const int32_t* context = model.contexts.data + 4 * c;
         if (!is_between(0, context[1], 3) || !is_between(0, context[2], 3) || !(context[1] || context[2]) ||
-            !is_between(-1, context[3], batch.features.n1))
+            !is_between(-1, context[3], width))
             return BAD_SHAPE;
     }
+    if (model.tag_sums.n0 && !are_tag_sums(model, model.tag_sums, model.pair_sums, model.pair_ranges)) return BAD_SHAPE;
+    return OK;
+}
+
+int64_t check_batch(const SequenceModel& model, const SequenceBatch& batch) {
+    const int64_t status = check_model(model, batch.features.n1);
+    if (status != OK) return status;
+    const int64_t n_tags = model.tag_starts.n0 - 1, n = batch.features.n0;
     const i8_2& outputs = model.outputs;
     if (outputs.n0 && (outputs.n0 != PART_BLOCK * model.blocks.n0 || outputs.n1 < 1 || outputs.n1 % 64 ||
                        model.output_constants.n0 != outputs.n0 || batch.hidden.n0 != n ||
@@ -44,10 +64,6 @@ int64_t check_model(const SequenceModel& model, const SequenceBatch& batch) {
         !are_starts(batch.candidate_starts, batch.candidates.n0) || !are_between(0, batch.candidates, n_tags))
         return BAD_SHAPE;
     return OK;
-}
-
-SequenceTables tables_of(const SequenceModel& model) {
-    return {model, model.tag_starts.n0 - 1, PART_BLOCK * model.blocks.n0, model.coarse_starts.n0 - 1, 0, {}};
 }
 
 template <class W>
@@ -116,8 +132,20 @@ GPUPARSE(int64_t) sequence_features(const SequenceTemplates* templates, u32_2 va
     return OK;
 }
 
+GPUPARSE(int64_t) sum_tag_contexts(const SequenceModel* model, out_i16_2 tag_sums, out_i16_2 pair_sums,
+                                   out_i16_2 pair_ranges) {
+    const int64_t status = check_model(*model, INT32_MAX);
+    if (status != OK) return status;
+    if (!are_tag_sums(*model, tag_sums, pair_sums, pair_ranges)) return BAD_SHAPE;
+    Arena arena;
+    SequenceTables tables = tables_of(*model);
+    int32_t* of_parts = arena.take<int32_t>(tables.n_parts);
+    if (!tables.make(arena) || arena.failed()) return NO_MEMORY;
+    return write_tag_sums(tables, tag_sums, pair_sums, pair_ranges, of_parts);
+}
+
 GPUPARSE(int64_t) find_sequences(const SequenceModel* model, const SequenceBatch* batch, out_i32_1 tags) {
-    const int64_t status = check_model(*model, *batch);
+    const int64_t status = check_batch(*model, *batch);
     if (status != OK) return status;
     if (tags.n0 != batch->features.n0) return BAD_SHAPE;
     if (model->weights.dtype == DT_I16) return find_all<int16_t>(*model, *batch, tags);
@@ -126,7 +154,7 @@ GPUPARSE(int64_t) find_sequences(const SequenceModel* model, const SequenceBatch
 
 GPUPARSE(int64_t) sum_sequences(const SequenceModel* model, const SequenceBatch* batch, double scale,
                                 out_i32_2 tags, out_f64_2 probabilities) {
-    const int64_t status = check_model(*model, *batch);
+    const int64_t status = check_batch(*model, *batch);
     if (status != OK) return status;
     if (tags.n0 != batch->features.n0 || probabilities.n0 != tags.n0 || probabilities.n1 != tags.n1 ||
         !(scale > 0 && scale < INFINITY))
@@ -139,7 +167,7 @@ GPUPARSE(int64_t) learn_sequences(const SequenceModel* model, const SequenceBatc
                                   i64_1 order, int64_t seen, double cost, double max_step,
                                   out_f32_1 weights, out_f64_1 sums, out_i64_1 wrong,
                                   out_u32_1 changed) {
-    const int64_t status = check_model(*model, *batch);
+    const int64_t status = check_batch(*model, *batch);
     if (status != OK) return status;
     if (model->weights.dtype != DT_F32 || weights.data != (const float*)model->weights.data ||
         weights.n0 != model->weights.n0 || sums.n0 != weights.n0 || wrong.n0 != 1 ||

@@ -19,10 +19,41 @@ constexpr int PART_BLOCK = 8;     // parts whose weights for a feature follow ea
 template <class W> struct SequenceSum { using type = int64_t; using own = int32_t; };
 template <> struct SequenceSum<float> { using type = double; using own = double; };
 
+// Sums of the parts of a block.
+template <class W>
+class BlockSums {
+public:
+    using Own = typename SequenceSum<W>::own;
+
+    void load(const Own* sums) { memcpy(&sums_, sums, sizeof sums_); }
+    void store(Own* sums) const { memcpy(sums, &sums_, sizeof sums_); }
+    void add(const W* weights) {
+        Weights block;
+        memcpy(&block, weights, sizeof block);
+        sums_ += __builtin_convertvector(block, Sums);
+    }
+
+private:
+    typedef W Weights __attribute__((vector_size(PART_BLOCK * sizeof(W))));
+    typedef Own Sums __attribute__((vector_size(PART_BLOCK * sizeof(Own))));
+    Sums sums_{};
+};
+
 inline uint32_t mixed_context(uint32_t key, uint32_t value) {
     key ^= value + 0x9E3779B9u + (key << 6) + (key >> 2);
     key *= 0x85EBCA6Bu;
     return key ^ (key >> 15);
+}
+
+// How many tags before a position the contexts read.
+inline int64_t order_of(const SequenceModel& model) {
+    int64_t order = 0;
+    for (int64_t c = 0; c < model.contexts.n0; ++c) {
+        const int32_t* context = model.contexts.data + 4 * c;
+        const int64_t needed = context[2] ? 2 : context[1] ? 1 : 0;
+        order = needed > order ? needed : order;
+    }
+    return order;
 }
 
 // A model with its tags' classes written out.
@@ -30,6 +61,7 @@ struct SequenceTables {
     const SequenceModel& model;
     int64_t n_tags, n_parts, n_coarse, order;
     const int32_t* class_of[3];  // by what a context reads; [0] is NULL
+    bool has_words_after_tags;   // whether a context reads a feature and a tag that is no class
 
     bool make(Arena& arena) {
         int32_t* coarse = arena.take_zeros<int32_t>(n_tags);
@@ -42,11 +74,11 @@ struct SequenceTables {
         class_of[0] = nullptr;
         class_of[1] = coarse;
         class_of[2] = own;
-        order = 0;
+        order = order_of(model);
+        has_words_after_tags = false;
         for (int64_t c = 0; c < model.contexts.n0; ++c) {
             const int32_t* context = model.contexts.data + 4 * c;
-            const int64_t needed = context[2] ? 2 : context[1] ? 1 : 0;
-            order = needed > order ? needed : order;
+            has_words_after_tags |= context[3] >= 0 && (context[1] == 2 || context[2] == 2);
         }
         return true;
     }
@@ -55,7 +87,85 @@ struct SequenceTables {
     int64_t n_parts_of(int32_t tag) const {
         return model.tag_starts.data[tag + 1] - model.tag_starts.data[tag];
     }
+    int64_t n_context_parts_of(int32_t tag) const {
+        return n_parts_of(tag) < CONTEXT_PARTS ? n_parts_of(tag) : CONTEXT_PARTS;
+    }
+
+    // The key of what a context reads of the tags before, -1 for none.
+    uint32_t tag_key(const int32_t* context, int32_t previous, int32_t second) const {
+        uint32_t key = mixed_context(0x51ED270Bu, (uint32_t)context[0]);
+        if (context[1]) key = mixed_context(key, previous < 0 ? 0 : 1 + (uint32_t)class_of[context[1]][previous]);
+        if (context[2]) key = mixed_context(key, second < 0 ? 0 : 1 + (uint32_t)class_of[context[2]][second]);
+        return key;
+    }
+
+    // Whether a context reads tags alone, and not classes alone.
+    static bool is_summed(const int32_t* context) {
+        return context[3] < 0 && (context[1] == 2 || context[2] == 2);
+    }
+
+    // The sums of these contexts after the tag before, those of pairs after both, and how far these differ.
+    const int16_t* sums_of_previous(int32_t previous) const {
+        return model.tag_sums.data + (previous + 1) * n_tags;
+    }
+    const int16_t* sums_of_pair(int32_t previous, int32_t second) const {
+        return model.pair_sums.data + ((previous + 1) * (n_tags + 1) + second + 1) * n_tags;
+    }
+    const int16_t* ranges_of_pair(int32_t previous) const {
+        return model.pair_ranges.data + (previous + 1) * n_tags;
+    }
+
+    // Where the weights of a block of parts for a feature are.
+    uint32_t block_index(uint32_t key, int64_t block) const {
+        return (key ^ model.blocks.data[block]) & (uint32_t)(model.weights.n0 - PART_BLOCK);
+    }
 };
+
+// The tables of a model's sums of contexts that read tags alone. False: a sum does not fit.
+inline bool write_tag_sums(const SequenceTables& tables, out_i16_2 of_previous, out_i16_2 of_pairs, out_i16_2 ranges,
+                           int32_t* of_parts) {
+    const SequenceModel& model = tables.model;
+    const int16_t* weights = (const int16_t*)model.weights.data;
+    const int64_t n = tables.n_tags;
+    const auto write = [&](int32_t previous, int32_t second, bool reads_second, int16_t* sums) {
+        for (int64_t p = 0; p < tables.n_parts; ++p) of_parts[p] = 0;
+        for (int64_t c = 0; c < model.contexts.n0; ++c) {
+            const int32_t* context = model.contexts.data + 4 * c;
+            if (!tables.is_summed(context) || (context[2] > 0) != reads_second) continue;
+            const uint32_t key = tables.tag_key(context, previous, second);
+            for (int64_t b = 0; b < model.blocks.n0; ++b) {
+                BlockSums<int16_t> block;
+                block.load(of_parts + b * PART_BLOCK);
+                block.add(weights + tables.block_index(key, b));
+                block.store(of_parts + b * PART_BLOCK);
+            }
+        }
+        for (int32_t k = 0; k < n; ++k) {
+            int32_t sum = 0;
+            for (int64_t p = 0; p < tables.n_context_parts_of(k); ++p) sum += of_parts[tables.parts_of(k)[p]];
+            if (sum != (int16_t)sum) return false;
+            sums[k] = (int16_t)sum;
+        }
+        return true;
+    };
+    for (int32_t previous = -1; previous < n; ++previous) {
+        if (!write(previous, -1, false, of_previous.data + (previous + 1) * n)) return false;
+        if (!of_pairs.n0) continue;
+        int16_t* pairs = of_pairs.data + (previous + 1) * (n + 1) * n;
+        for (int32_t second = -1; second < n; ++second)
+            if (!write(previous, second, true, pairs + (second + 1) * n)) return false;
+        for (int64_t k = 0; k < n; ++k) {
+            int32_t low = pairs[k], high = low;
+            for (int64_t h = 1; h <= n; ++h) {
+                low = pairs[h * n + k] < low ? pairs[h * n + k] : low;
+                high = pairs[h * n + k] > high ? pairs[h * n + k] : high;
+            }
+            if (high - low > INT16_MAX) return false;
+            ranges.data[(previous + 1) * n + k] = (int16_t)(high - low);
+        }
+    }
+    return true;
+}
 
 // A weight and what is added to it.
 struct WeightChange {
@@ -68,16 +178,16 @@ template <class W>
 class SequenceLattice {
 public:
     using S = typename SequenceSum<W>::type;
+    using Own = typename SequenceSum<W>::own;
 
     // `gold`: NULL, or the tags that must be among the candidates. `cost` is added to all others.
     SequenceLattice(const SequenceTables& tables, const SequenceBatch& batch, int64_t start, int64_t end,
                     const int32_t* gold, S cost, Arena& arena)
         : tables_(tables), model_(tables.model), weights_((const W*)model_.weights.data),
-          mask_((uint32_t)(model_.weights.n0 - PART_BLOCK)), n_(end - start), width_(batch.features.n1),
-          features_(batch.features.data + start * width_), hidden_(batch.hidden.data + start * batch.hidden.n1),
-          arena_(arena) {
+          n_(end - start), width_(batch.features.n1), features_(batch.features.data + start * width_),
+          hidden_(batch.hidden.data + start * batch.hidden.n1), arena_(arena) {
         first_ = arena.take<int64_t>(n_ + 1);
-        part_scores_ = arena.take<S>(tables.n_parts);
+        part_scores_ = arena.take<Own>(tables.n_parts);
         block_seen_ = arena.take_filled<int64_t>(tables.n_parts / PART_BLOCK, -1);
         present_ = arena.take<uint32_t>(width_ + 1);
         if (arena.failed()) return;
@@ -92,7 +202,7 @@ public:
         if (arena.failed()) return;
         for (int64_t i = 0; i < n_ * width_; ++i)  // most scores begin with these weights
             if (is_present(features_[i]))
-                __builtin_prefetch(weights_ + ((features_[i] ^ model_.blocks.data[0]) & mask_));
+                __builtin_prefetch(weights_ + tables_.block_index(features_[i], 0));
         first_[0] = 0;
         for (int64_t t = 0; t < n_; ++t) {
             int32_t* tags = tags_ + first_[t];
@@ -274,7 +384,7 @@ private:
         for (int64_t h = 0; h < n_second; ++h)
             for (int64_t i = 0; i < n_previous; ++i, steps += n_tags) {
                 const S* own = sums.of(h, i);
-                for (int64_t j = 0; j < n_tags; ++j) steps[j] = scale * (double)(score(t, j) + sums.of_tag(own, j));
+                for (int64_t j = 0; j < n_tags; ++j) steps[j] = scale * (double)(score(t, j) + own[j]);
             }
     }
 
@@ -291,11 +401,7 @@ private:
 
     bool context_key(int64_t c, int64_t t, int32_t previous, int32_t second, uint32_t& key) const {
         const int32_t* context = model_.contexts.data + 4 * c;
-        key = mixed_context(0x51ED270Bu, (uint32_t)context[0]);
-        if (context[1])
-            key = mixed_context(key, previous < 0 ? 0 : 1 + (uint32_t)tables_.class_of[context[1]][previous]);
-        if (context[2])
-            key = mixed_context(key, second < 0 ? 0 : 1 + (uint32_t)tables_.class_of[context[2]][second]);
+        key = tables_.tag_key(context, previous, second);
         if (context[3] >= 0) {
             const uint32_t feature = features_[t * width_ + context[3]];
             if (!is_present(feature)) return false;
@@ -306,9 +412,8 @@ private:
 
     S sum_of_parts(uint32_t key, int32_t tag) const {
         const int32_t* parts = tables_.parts_of(tag);
-        const int64_t count = tables_.n_parts_of(tag) < CONTEXT_PARTS ? tables_.n_parts_of(tag) : CONTEXT_PARTS;
         S sum = 0;
-        for (int64_t p = 0; p < count; ++p) sum += weights_[index(key, parts[p])];
+        for (int64_t p = 0; p < tables_.n_context_parts_of(tag); ++p) sum += weights_[index(key, parts[p])];
         return sum;
     }
 
@@ -329,7 +434,7 @@ private:
     }
 
     uint32_t index(uint32_t key, int32_t part) const {
-        return ((key ^ model_.blocks.data[part / PART_BLOCK]) & mask_) + (uint32_t)part % PART_BLOCK;
+        return tables_.block_index(key, part / PART_BLOCK) + (uint32_t)part % PART_BLOCK;
     }
 
     // The score of a part at the position of `find_present`, computed once for all parts of its block.
@@ -337,21 +442,16 @@ private:
         const int32_t block = part / PART_BLOCK;
         if (block_seen_[block] != stamp_) {
             block_seen_[block] = stamp_;
-            const uint32_t hash = model_.blocks.data[block];
-            typename SequenceSum<W>::own sums[PART_BLOCK] = {};
-            for (int64_t f = 0; f < n_present_; ++f) {
-                const W* weights = weights_ + ((present_[f] ^ hash) & mask_);
-                for (int j = 0; j < PART_BLOCK; ++j) sums[j] += weights[j];
-            }
-            S* scores = part_scores_ + block * PART_BLOCK;
-            for (int j = 0; j < PART_BLOCK; ++j) scores[j] = sums[j];
-            if (model_.outputs.n0) add_outputs(block, scores);
+            BlockSums<W> sums;
+            for (int64_t f = 0; f < n_present_; ++f) sums.add(weights_ + tables_.block_index(present_[f], block));
+            sums.store(part_scores_ + block * PART_BLOCK);
+            if (model_.outputs.n0) add_outputs(block, part_scores_ + block * PART_BLOCK);
         }
         return part_scores_[part];
     }
 
     // Add what the network says of the parts of a block.
-    void add_outputs(int32_t block, S* scores) const {
+    void add_outputs(int32_t block, Own* scores) const {
         const int64_t size = model_.outputs.n1;
         const int8_t* rows = model_.outputs.data + block * PART_BLOCK * size;
         int32_t lanes[PART_BLOCK * Lanes<int32_t>::count], dots[PART_BLOCK];
@@ -366,7 +466,7 @@ private:
         const int64_t shift = model_.output_shift, half = ((int64_t)1 << shift) >> 1;
         for (int64_t j = 0; j < PART_BLOCK; ++j) {
             const int64_t points = (((int64_t)dots[j] + constants[j]) * model_.output_multiplier + half) >> shift;
-            scores[j] += (S)(points > MOST_OUTPUT ? MOST_OUTPUT : points < -MOST_OUTPUT ? -MOST_OUTPUT : points);
+            scores[j] += (Own)(points > MOST_OUTPUT ? MOST_OUTPUT : points < -MOST_OUTPUT ? -MOST_OUTPUT : points);
         }
     }
 
@@ -451,7 +551,7 @@ private:
                 const S so_far = t ? total[first_[t - 1] + i] : S(0);
                 const S* own = sums.of(0, i);
                 for (int64_t j = 0; j < count(t); ++j) {
-                    const S sum = so_far + sums.of_tag(own, j);
+                    const S sum = so_far + own[j];
                     if (!i || sum > row[j]) {
                         row[j] = sum;
                         row_from[j] = (int32_t)i;
@@ -478,6 +578,7 @@ private:
         for (int64_t t = 0; t < n_; ++t) offsets[t + 1] = offsets[t] + (t ? count(t - 1) : 1) * count(t);
         S* total = arena_.take<S>(offsets[n_]);
         int32_t* from = arena_.take<int32_t>(offsets[n_]);
+        const S nothing = 0;
         if (arena_.failed()) return;
         for (int64_t t = 0; t < n_; ++t) {
             const int64_t n_previous = t ? count(t - 1) : 1, n_second = t > 1 ? count(t - 2) : 1;
@@ -493,16 +594,20 @@ private:
             for (int64_t i = 0; i < n_previous; ++i) {
                 S* row = total + offsets[t] + i * n_tags;
                 int32_t* row_from = from + offsets[t] + i * n_tags;
+                const S* so_far = t ? total + offsets[t - 1] + i : &nothing;  // of place h at h * n_previous
+                sums.find_limits(i, so_far, n_previous);
+                bool is_first = true;
                 for (int64_t h = 0; h < n_second; ++h) {
-                    const S so_far = t ? total[offsets[t - 1] + h * n_previous + i] : S(0);
+                    const S before = so_far[h * n_previous];
+                    if (!sums.may_be_best(h, i, before)) continue;
                     const S* own = sums.of(h, i);
                     for (int64_t j = 0; j < n_tags; ++j) {
-                        const S sum = so_far + sums.of_tag(own, j);
-                        if (!h || sum > row[j]) {
-                            row[j] = sum;
-                            row_from[j] = (int32_t)h;
-                        }
+                        const S sum = before + own[j];
+                        if (!is_first && sum <= row[j]) continue;
+                        row[j] = sum;
+                        row_from[j] = (int32_t)h;
                     }
+                    is_first = false;
                 }
                 for (int64_t j = 0; j < n_tags; ++j) row[j] += score(t, j);
             }
@@ -528,56 +633,128 @@ private:
     // classes have the same scores for all tags of a class: each is summed once.
     class ContextSums {
     public:
-        ContextSums(const SequenceLattice& lattice, int64_t t) : lattice_(lattice), t_(t) {
-            const int64_t n_tags = lattice.count(t);
-            places_ = lattice.arena_.template take<int32_t>(n_tags * CONTEXT_PARTS);
-            parts_ = lattice.arena_.template take<int32_t>(n_tags * CONTEXT_PARTS + 1);
+        ContextSums(const SequenceLattice& lattice, int64_t t)
+            : lattice_(lattice), tables_(lattice.tables_), t_(t), n_tags_(lattice.count(t)),
+              n_places_(lattice.n_before(t, 2)), tags_(lattice.tags_ + lattice.first_[t]),
+              is_known_(tables_.model.tag_sums.n0 > 0),
+              may_skip_(is_known_ && n_places_ > 1 && !tables_.has_words_after_tags) {
+            Arena& arena = lattice.arena_;
+            places_ = arena.template take<int32_t>(n_tags_ * CONTEXT_PARTS);
+            blocks_ = arena.template take<int32_t>(n_tags_ * CONTEXT_PARTS);
             previous_ = classes(1, n_previous_);
             second_ = classes(2, n_second_);
-            if (lattice.arena_.failed()) return;
-            for (int64_t j = 0; j < n_tags; ++j) {
-                const int32_t* parts = lattice.tables_.parts_of(lattice.tag(t, j));
-                const int64_t count = lattice.tables_.n_parts_of(lattice.tag(t, j));
+            if (arena.failed()) return;
+            for (int64_t j = 0; j < n_tags_; ++j) {
+                const int32_t* parts = tables_.parts_of(lattice.tag(t, j));
+                const int64_t count = tables_.n_context_parts_of(lattice.tag(t, j));
                 for (int64_t p = 0; p < CONTEXT_PARTS; ++p)
                     places_[j * CONTEXT_PARTS + p] = p < count ? place_of(parts[p]) : -1;
             }
             // A part that a tag lacks has a sum of its own, which stays 0.
-            for (int64_t k = 0; k < n_tags * CONTEXT_PARTS; ++k)
-                if (places_[k] < 0) places_[k] = (int32_t)n_parts_;
-            const int64_t width = n_parts_ + 1;
-            of_classes_ = lattice.arena_.template take_zeros<S>(n_previous_ * n_second_ * width);
-            is_done_ = lattice.arena_.template take_zeros<bool>(n_previous_ * n_second_);
-            of_pair_ = lattice.arena_.template take_zeros<S>(width);
+            for (int64_t k = 0; k < n_tags_ * CONTEXT_PARTS; ++k)
+                if (places_[k] < 0) places_[k] = (int32_t)(n_blocks_ * PART_BLOCK);
+            width_ = (n_blocks_ + 1) * PART_BLOCK;
+            const int64_t n_cells = n_previous_ * n_second_;
+            of_previous_ = arena.template take<Own>(n_previous_ * width_);
+            of_classes_ = arena.template take<Own>(n_cells * width_);
+            tags_of_classes_ = arena.template take<S>(n_cells * n_tags_);
+            is_done_ = arena.template take_zeros<bool>(n_previous_ + n_cells);
+            of_pair_ = arena.template take<Own>(width_);
+            of_tags_ = arena.template take<S>(n_tags_);
+            limits_ = arena.template take<S>(n_tags_);
         }
 
-        // The sums of all parts after place i at t - 1 and h at t - 2, until the next call.
+        // The sums of all candidates after place i at t - 1 and h at t - 2, until the next call.
         const S* of(int64_t h, int64_t i) {
-            const int32_t previous = t_ ? lattice_.tag(t_ - 1, i) : -1, second = t_ > 1 ? lattice_.tag(t_ - 2, h) : -1;
-            const int64_t cell = second_[h] * n_previous_ + previous_[i];
-            S* of_classes = of_classes_ + cell * (n_parts_ + 1);
-            if (!is_done_[cell]) {
-                is_done_[cell] = true;
-                add(previous, second, true, of_classes);
+            const S* sums = of_classes(h, i);
+            if (!is_known_ || tables_.has_words_after_tags) {
+                const Own* of_parts = of_classes_ + cell(h, i) * width_;
+                for (int64_t d = 0; d < width_; ++d) of_pair_[d] = of_parts[d];
+                add(previous(i), second(h), OF_TAGS, of_pair_);
+                sum_tags(of_pair_, of_tags_);
+                sums = of_tags_;
             }
-            for (int64_t d = 0; d < n_parts_; ++d) of_pair_[d] = of_classes[d];
-            add(previous, second, false, of_pair_);
-            return of_pair_;
+            if (!is_known_) return sums;
+            const int16_t* of_previous = tables_.sums_of_previous(previous(i));
+            const int16_t* of_pair = tables_.order > 1 ? tables_.sums_of_pair(previous(i), second(h)) : nullptr;
+            S* __restrict of_tags = of_tags_;
+            const int32_t* __restrict tags = tags_;
+            if (of_pair)
+                for (int64_t j = 0; j < n_tags_; ++j) of_tags[j] = sums[j] + (of_previous[tags[j]] + of_pair[tags[j]]);
+            else
+                for (int64_t j = 0; j < n_tags_; ++j) of_tags[j] = sums[j] + of_previous[tags[j]];
+            return of_tags_;
         }
 
-        S of_tag(const S* sums, int64_t j) const {
-            S sum = 0;
-            for (int64_t p = 0; p < CONTEXT_PARTS; ++p) sum += sums[places_[j * CONTEXT_PARTS + p]];
-            return sum;
+        // What a sum after place i at t - 1 needs at least to be the best of all places h at t - 2, where so_far
+        // has step values from place to place: the sums but for the pairs of tags, whose ranges are known.
+        void find_limits(int64_t i, const S* so_far, int64_t step) {
+            if (!may_skip_) return;
+            const int16_t* ranges = tables_.ranges_of_pair(previous(i));
+            S* __restrict limits = limits_;
+            for (int64_t h = 0; h < n_places_; ++h) {
+                const S* __restrict sums = of_classes(h, i);
+                const S before = so_far[h * step];
+                for (int64_t j = 0; j < n_tags_; ++j) {
+                    const S sum = before + sums[j];
+                    limits[j] = !h || sum > limits[j] ? sum : limits[j];
+                }
+            }
+            for (int64_t j = 0; j < n_tags_; ++j) limits[j] -= ranges[tags_[j]];
+        }
+
+        // Whether a sum after place h may be the best of one of the candidates, by `find_limits`.
+        bool may_be_best(int64_t h, int64_t i, S so_far) {
+            if (!may_skip_) return true;
+            const S* sums = of_classes(h, i);
+            bool may = false;
+            for (int64_t j = 0; j < n_tags_; ++j) may |= so_far + sums[j] >= limits_[j];
+            return may;
         }
 
     private:
+        enum Kind { OF_PREVIOUS_CLASS, OF_CLASSES, OF_TAGS, KNOWN };
+
+        // What a context is summed for.
+        Kind kind_of(const int32_t* context) const {
+            if (is_known_ && tables_.is_summed(context)) return KNOWN;
+            if (context[1] > 1 || context[2] > 1) return OF_TAGS;
+            return is_known_ && !context[2] ? OF_PREVIOUS_CLASS : OF_CLASSES;  // learning sums in one order
+        }
+
+        int32_t previous(int64_t i) const { return t_ ? lattice_.tag(t_ - 1, i) : -1; }
+        int32_t second(int64_t h) const { return t_ > 1 ? lattice_.tag(t_ - 2, h) : -1; }
+        int64_t cell(int64_t h, int64_t i) const { return second_[h] * n_previous_ + previous_[i]; }
+
+        // The sums of the contexts that read classes.
+        const S* of_classes(int64_t h, int64_t i) {
+            const int64_t at = cell(h, i);
+            S* sums = tags_of_classes_ + at * n_tags_;
+            if (!mark_done(n_previous_ + at)) return sums;
+            Own *of_previous = of_previous_ + previous_[i] * width_, *of_parts = of_classes_ + at * width_;
+            if (mark_done(previous_[i])) {
+                for (int64_t d = 0; d < width_; ++d) of_previous[d] = 0;
+                add(previous(i), second(h), OF_PREVIOUS_CLASS, of_previous);
+            }
+            for (int64_t d = 0; d < width_; ++d) of_parts[d] = of_previous[d];
+            add(previous(i), second(h), OF_CLASSES, of_parts);
+            sum_tags(of_parts, sums);
+            return sums;
+        }
+
+        bool mark_done(int64_t i) {
+            const bool is_new = !is_done_[i];
+            is_done_[i] = true;
+            return is_new;
+        }
+
         // The classes of the candidates d positions before, counted from 0; how many there are.
         int32_t* classes(int64_t d, int64_t& count) {
             const int64_t n = lattice_.n_before(t_, d);
             int32_t* found = lattice_.arena_.template take_zeros<int32_t>(n);
             count = 1;
             if (lattice_.arena_.failed() || t_ < d) return found;
-            const int32_t* of_tags = lattice_.tables_.class_of[1];
+            const int32_t* of_tags = tables_.class_of[1];
             count = 0;
             for (int64_t i = 0; i < n; ++i) {
                 int64_t same = 0;
@@ -588,29 +765,48 @@ private:
         }
 
         int32_t place_of(int32_t part) {
+            const int32_t block = part / PART_BLOCK;
             int64_t place = 0;
-            while (place < n_parts_ && parts_[place] != part) ++place;
-            if (place == n_parts_) parts_[n_parts_++] = part;
-            return (int32_t)place;
+            while (place < n_blocks_ && blocks_[place] != block) ++place;
+            if (place == n_blocks_) blocks_[n_blocks_++] = block;
+            return (int32_t)place * PART_BLOCK + part % PART_BLOCK;
         }
 
-        // Add the contexts that read classes alone, or the others.
-        void add(int32_t previous, int32_t second, bool of_classes, S* sums) const {
-            const i32_2& contexts = lattice_.model_.contexts;
+        // Add the contexts of a kind to sums of parts, in blocks.
+        void add(int32_t previous, int32_t second, Kind kind, Own* sums) const {
+            const i32_2& contexts = tables_.model.contexts;
             for (int64_t c = 0; c < contexts.n0; ++c) {
-                const int32_t* context = contexts.data + 4 * c;
                 uint32_t key;
-                if ((context[1] < 2 && context[2] < 2) != of_classes) continue;
+                if (kind_of(contexts.data + 4 * c) != kind) continue;
                 if (!lattice_.context_key(c, t_, previous, second, key)) continue;
-                for (int64_t d = 0; d < n_parts_; ++d) sums[d] += lattice_.weights_[lattice_.index(key, parts_[d])];
+                for (int64_t b = 0; b < n_blocks_; ++b) {
+                    BlockSums<W> block;
+                    block.load(sums + b * PART_BLOCK);
+                    block.add(lattice_.weights_ + tables_.block_index(key, blocks_[b]));
+                    block.store(sums + b * PART_BLOCK);
+                }
+            }
+        }
+
+        // The sums of candidates from those of parts.
+        void sum_tags(const Own* of_parts, S* sums) const {
+            for (int64_t j = 0; j < n_tags_; ++j) {
+                S sum = 0;
+                for (int64_t p = 0; p < CONTEXT_PARTS; ++p) sum += of_parts[places_[j * CONTEXT_PARTS + p]];
+                sums[j] = sum;
             }
         }
 
         const SequenceLattice& lattice_;
-        const int64_t t_;
-        int64_t n_parts_ = 0, n_previous_ = 1, n_second_ = 1;
-        int32_t *places_, *parts_, *previous_, *second_;
-        S *of_classes_, *of_pair_;
+        const SequenceTables& tables_;
+        const int64_t t_, n_tags_, n_places_;  // places at t - 2
+        const int32_t* tags_;
+        const bool is_known_;  // whether the model has sums of contexts that read tags
+        const bool may_skip_;  // whether these alone differ between two places of a class at t - 2
+        int64_t n_blocks_ = 0, width_ = 0, n_previous_ = 1, n_second_ = 1;
+        int32_t *places_, *blocks_, *previous_, *second_;
+        Own *of_previous_, *of_classes_, *of_pair_;
+        S *tags_of_classes_, *of_tags_, *limits_;
         bool* is_done_;
     };
 
@@ -645,7 +841,6 @@ private:
     const SequenceTables& tables_;
     const SequenceModel& model_;
     const W* weights_;
-    const uint32_t mask_;
     const int64_t n_, width_;
     const uint32_t* features_;
     const uint8_t *hidden_, *hidden_now_ = nullptr;
@@ -653,7 +848,7 @@ private:
     int64_t* first_;
     int32_t* tags_ = nullptr;
     S* scores_ = nullptr;
-    S* part_scores_;
+    Own* part_scores_;
     int64_t* block_seen_;
     uint32_t* present_;
     int64_t n_present_ = 0, stamp_ = 0;

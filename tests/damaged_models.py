@@ -337,11 +337,16 @@ def of_sequences(name: str, random: np.random.Generator) -> dict[str, Any]:
     text = "name: t\ntemplates: [w.a, w.b]\ncontexts: [t-1.tag, t-1.coarse t-2.tag w.a]"
     templates = parse_sequence_templates(text, "t", lambda name: True)
     features = random.integers(0, 3, (7, 2), dtype=np.uint32) << np.uint32(8)
-    weights = random.integers(-9, 9, 64).astype(np.float32)
+    dtype = np.float32 if name == "learn_sequences" else np.int16
+    weights = random.integers(-9, 9, 64).astype(dtype)
     known = np.full(1 << 19, 0xFFFFFFFF, np.uint32)
     model = SequenceModel(templates, table, weights, known, 1.0, np.array([1, 2]))
+    n = len(table)
     return {
         "model": model.arrays,
+        "tag_sums": np.empty((n + 1, n), np.int16),
+        "pair_sums": np.empty(((n + 1) ** 2, n), np.int16),
+        "pair_ranges": np.empty((n + 1, n), np.int16),
         "batch": Sequences(
             features, np.array([0, 4, 4, 7]), np.array([0, 1, 1, 3, 3, 3, 3, 3]),
             np.array([2, 0, 1], np.int32),

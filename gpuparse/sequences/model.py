@@ -23,6 +23,8 @@ FILTER_BITS = 24
 MAX_TAGS, MAX_TEXT = 1 << 20, 1 << 12
 ARRAYS = ("weights", "known")  # of a packed model
 _FACTS = ("templates", "tags", "attributes", "scale", "beam")
+_SUMS = ("tag_sums", "pair_sums", "pair_ranges")
+_MOST_SUMS = 1 << 22  # of contexts that read tags alone, for all tags after all tags
 _SIZES = "sizes"  # a fact of models that were learned on with more tags
 
 
@@ -109,13 +111,28 @@ class SequenceModel:
         return ModelArrays(
             self.weights, self.known, self.table.blocks, self.table.tag_starts,
             self.table.tag_parts, self.table.coarse_starts, self.table.coarse_tags,
-            self.templates.contexts, self.beam, *(self.output or _NO_OUTPUT)[:4],
+            self.templates.contexts, self.beam, *(self.output or _NO_OUTPUT)[:4], None, None,
+            None,
         )  # fmt: skip
+
+    @cached_property
+    def arrays_of_search(self) -> "ModelArrays":
+        """The arrays of the model, with the sums of the contexts that read tags and no features.
+
+        Sums are left out where there are too many, or one is too large. Search is the same without.
+        """
+        n, order = len(self.table), self.templates.order
+        if self.weights.dtype != np.int16 or n * (n + 1) ** order > _MOST_SUMS:
+            return self.arrays
+        rows = n + 1, (n + 1) ** 2 if order > 1 else 0, n + 1 if order > 1 else 0
+        sums = [np.empty((each, n), np.int16) for each in rows]
+        fits = native.call("sum_tag_contexts", self.arrays, *sums)
+        return self.arrays._replace(**dict(zip(_SUMS, sums, strict=True))) if fits else self.arrays
 
     @cached_property
     def struct(self) -> native.Struct:
         """The model as the native library takes it."""
-        return native.struct("SequenceModel", self.arrays)
+        return native.struct("SequenceModel", self.arrays_of_search)
 
     def find(self, sequences: Sequences) -> np.ndarray:
         """The best tags, (N,) int32 numbers.
@@ -184,6 +201,9 @@ class ModelArrays(NamedTuple):
     output_constants: np.ndarray
     output_multiplier: int
     output_shift: int
+    tag_sums: np.ndarray | None
+    pair_sums: np.ndarray | None
+    pair_ranges: np.ndarray | None
 
 
 def unpacked(

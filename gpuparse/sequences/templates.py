@@ -55,6 +55,11 @@ class SequenceTemplates:
         """The fields that the features read, each once: the rows of the values of `features`."""
         return tuple(dict.fromkeys(field for atoms in self.atoms for field, _ in atoms))
 
+    @property
+    def order(self) -> int:
+        """How many tags before a position the contexts read."""
+        return 2 if self.contexts[:, 2].any() else int(self.contexts[:, 1].any())
+
     @cached_property
     def arrays(self) -> "TemplateArrays":
         """The features as arrays."""

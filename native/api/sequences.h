@@ -23,6 +23,7 @@
 // outputs (parts, H), output_constants (parts,): none, or what a network (tagging.h) adds to the score of each
 // part: (the product of its row with the hidden numbers of a position + its constant) times the multiplier,
 // shifted by the shift. Their parts are rounded up to whole blocks; H is a multiple of 64.
+// tag_sums, pair_sums, pair_ranges: what `sum_tag_contexts` finds, or empty.
 struct SequenceModel {
     any_1 weights;
     u32_1 known;
@@ -37,6 +38,9 @@ struct SequenceModel {
     i32_1 output_constants;
     int64_t output_multiplier;
     int64_t output_shift;
+    i16_2 tag_sums;
+    i16_2 pair_sums;
+    i16_2 pair_ranges;
 };
 
 // features: (N, T). The candidates of position i are candidates[candidate_starts[i] :
@@ -64,6 +68,14 @@ struct SequenceTemplates {
 // positions. A feature is 0 where one of its values is.
 GPUPARSE(int64_t) sequence_features(const SequenceTemplates* templates, u32_2 values, i64_1 places,
                                     out_u32_2 features);
+
+// Sums of the contexts that read tags, not classes alone, and no features, for all K tags; row 0 is of no tag
+// before, row 1 + k of tag k. tag_sums (K + 1, K): those that read the tag one before. Of models with contexts
+// that read the tag two before also pair_sums ((K + 1)^2, K): those, a row for each tag one before and each
+// two before; pair_ranges (K + 1, K): how much they differ between tags two before. Otherwise both are empty.
+// Returns 1, or 0 if some sums do not fit. Weights are int16.
+GPUPARSE(int64_t) sum_tag_contexts(const SequenceModel* model, out_i16_2 tag_sums, out_i16_2 pair_sums,
+                                   out_i16_2 pair_ranges);
 
 // The tags (N,) with the highest sums, exact over the candidates; of equal ones that whose last tag, then
 // the one before, ... comes first among the candidates. Weights are int16 or float32.

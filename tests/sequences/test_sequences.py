@@ -30,6 +30,8 @@ CONTEXTS = {
     0: [],
     1: ["t-1.tag", "t-1.coarse w.b"],
     2: ["t-1.tag", "t-2.coarse", "t-1.coarse t-2.coarse", "t-1.coarse t-2.tag w.a w+1.b"],
+    # Search passes over pairs of tags that cannot be the best: only classes are beside words.
+    "2, of classes": ["t-1.tag", "t-1.tag t-2.tag", "t-2.tag", "t-1.coarse t-2.coarse w.b"],
 }
 FIELDS = ("a", "b")
 
@@ -88,7 +90,7 @@ def test_the_definition_finds_the_best_of_all_sequences(order, seed):
         assert found[start:end].tolist() == expected
 
 
-@pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize("order", CONTEXTS)
 @pytest.mark.parametrize("dtype", [np.int16, np.float32])
 @pytest.mark.parametrize("seed", range(6))
 def test_native_code_finds_what_the_definition_finds(order, dtype, seed):
@@ -136,6 +138,32 @@ def test_outputs_and_hidden_numbers_that_do_not_fit_are_refused():
             replace(model, output=wrong).find(sequences)
     with pytest.raises(ValueError):
         model.find(sequences._replace(hidden=sequences.hidden[1:]))
+
+
+@pytest.mark.parametrize("order", CONTEXTS)
+@pytest.mark.parametrize("seed", range(20))
+def test_sums_of_tags_that_are_kept_change_nothing(order, seed):
+    lengths = (30, 1, 12)
+    model, sequences, _ = drawn(order, seed, lengths=lengths, high=(2, 20, 300)[seed % 3])
+    assert model.arrays_of_search.tag_sums is not None
+    assert model.arrays.tag_sums is None
+    plain = np.empty(sum(lengths), np.int32)
+    native.call("find_sequences", model.arrays, sequences, plain)
+    assert model.find(sequences).tolist() == plain.tolist()
+    shape = sum(lengths), 4
+    tags, shares = np.empty(shape, np.int32), np.empty(shape)
+    native.call("sum_sequences", model.arrays, sequences, model.scale, tags, shares)
+    assert np.array_equal(model.sums(sequences, 4), (tags, shares))
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_sums_of_tags_that_do_not_fit_are_not_kept(order):
+    model, sequences, _ = drawn(order, 1)
+    large = replace(model, weights=np.where(model.weights < 0, -32767, 32767).astype(np.int16))
+    assert large.arrays_of_search is large.arrays
+    expected = np.empty(len(sequences.features), np.int32)
+    oracle.find_sequences(large.arrays, sequences, expected)
+    assert large.find(sequences).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("order", [0, 1, 2])
@@ -331,6 +359,7 @@ def test_wrong_arguments_never_reach_native_code():
         {"tag_parts": model.table.tag_parts + 100}, {"beam": np.zeros(2, np.int64)},
         {"coarse_starts": model.table.coarse_starts[:-1]},
         {"contexts": np.full((1, 4), 7, np.int32)},
+        {"tag_sums": np.zeros((3, 2), np.int16)},
     ):  # fmt: skip
         with pytest.raises(ValueError):
             native.call("find_sequences", model.arrays._replace(**change), sequences, tags)
