@@ -67,10 +67,13 @@ inline void fill_shares(const TagNetwork& network, const uint8_t* const* vectors
                 for (int64_t f = 0; f < FORMS_AT_ONCE; ++f)
                     sums[f] = add_byte_dots(sums[f], splat_bytes(vectors[f] + d), weights);
             }
-            for (int64_t f = 0; f < count; ++f)
+            for (int64_t f = 0; f < count; ++f) {
+                int32_t found[lanes];
+                store(found, sums[f]);
+                int16_t* to = shares + (f * offsets + o) * hidden + h;
                 for (int64_t k = 0; k < lanes; ++k)
-                    shares[(f * offsets + o) * hidden + h + k] =
-                        (int16_t)cut(rounded(sums[f][k], network.window_shift), -LARGEST_SHARE, LARGEST_SHARE);
+                    to[k] = (int16_t)cut(rounded(found[k], network.window_shift), -LARGEST_SHARE, LARGEST_SHARE);
+            }
         }
 }
 
@@ -97,17 +100,23 @@ inline bool fill_hidden(const TagNetwork& network, const u8_2& vectors, const i6
         for (int64_t f = 0; f < FORMS_AT_ONCE; ++f) some[f] = vectors.data + needed[k + (f < count ? f : 0)] * size;
         fill_shares(network, some, count, shares + k * row);
     }
+    int16_t* sums = arena.take<int16_t>(width);
+    int32_t* bases = arena.take<int32_t>(width);  // with what rounds
+    if (arena.failed()) return false;
+    const int32_t* shifts = network.hidden_shifts.data;
+    for (int64_t h = 0; h < width; ++h) bases[h] = network.bias.data[h] + ((1 << shifts[h]) >> 1);
     for (int64_t i = 0; i < places.n0; ++i) {
         if (!wanted.data[i]) continue;
         const int16_t* of[MOST_OFFSETS];
         for (int64_t o = 0; o < offsets; ++o)
             of[o] = shares + place_of[forms.data[places.data[i] + o - reach]] * row + o * width;
-        uint8_t* to = hidden.data + i * width;
-        for (int64_t h = 0; h < width; ++h) {
-            int32_t sum = network.bias.data[h];
-            for (int64_t o = 0; o < offsets; ++o) sum += of[o][h];
-            to[h] = (uint8_t)cut(rounded(sum, network.hidden_shifts.data[h]), 0, 127);
+        for (int64_t h = 0; h < width; h += Lanes<int16_t>::count) {
+            Words sum = load(of[0] + h);
+            for (int64_t o = 1; o < offsets; ++o) sum += load(of[o] + h);
+            store(sums + h, sum);
         }
+        uint8_t* to = hidden.data + i * width;
+        for (int64_t h = 0; h < width; ++h) to[h] = (uint8_t)cut((bases[h] + sums[h]) >> shifts[h], 0, 127);
     }
     return true;
 }
