@@ -196,6 +196,7 @@ struct TagNetworkLearner {
         int32_t* kept = arena.take<int32_t>(room);
         int64_t* kept_starts = arena.take<int64_t>(n_used + 1);
         float* inputs = arena.take<float>(n * depth);
+        float* by_number = arena.take<float>(n * depth);
         float* masks = arena.take<float>(n * depth);
         float* sums = arena.take<float>(n * hidden);
         float* hidden_masks = arena.take<float>(n * hidden);
@@ -245,7 +246,8 @@ struct TagNetworkLearner {
         counts[1] += (double)n_open;
         counts[2] += (double)wrong;
         for (int64_t k = 0; k < n * hidden; ++k) of_sums[k] = sums[k] > 0.0f ? of_sums[k] * hidden_masks[k] : 0.0f;
-        add_product({inputs, 1, depth}, of_sums, hidden, of_dense, hidden, depth, n, hidden);
+        transpose_floats(inputs, depth, n, depth, by_number);
+        add_product({by_number, n, 1}, of_sums, hidden, of_dense, hidden, depth, n, hidden);
         for (int64_t k = 0; k < n; ++k) add_floats(1.0f, of_sums + k * hidden, of_dense + bias, hidden);
         transpose_floats(dense, hidden, depth, hidden, transposed);
         add_product({of_sums, hidden, 1}, transposed, depth, of_inputs, depth, n, hidden, depth);

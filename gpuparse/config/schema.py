@@ -557,13 +557,17 @@ class TaggerConfig:
     )
     cost: float = _sequence_cost(1.0)
     max_step: float = _sequence_step(0.05)
-    network_epochs: int = _key(
-        8,
+    network_epochs: int | str = _key(
+        "auto",
         "integer",
-        "Passes over all sentences of the network whose scores of tags are added to those of"
-        " templates; 0: no network, or that of `init_from` as it is.",
+        "Passes of the network whose scores of tags are added to those of templates; `auto`: 8, or"
+        " up to 30 of small treebanks; 0: no network, or that of `init_from` as it is.",
         low=0,
         high=1_000,
+        auto=True,
+    )
+    network_min_count: int = _sequence_count(
+        3, "Words that a row of the network's table must have."
     )
 
 

@@ -127,7 +127,8 @@ class SequenceModel:
         rows = n + 1, (n + 1) ** 2 if order > 1 else 0, n + 1 if order > 1 else 0
         sums = [np.empty((each, n), np.int16) for each in rows]
         fits = native.call("sum_tag_contexts", self.arrays, *sums)
-        return self.arrays._replace(**dict(zip(_SUMS, sums, strict=True))) if fits else self.arrays
+        found: dict[str, Any] = dict(zip(_SUMS, sums, strict=True))
+        return self.arrays._replace(**found) if fits else self.arrays
 
     @cached_property
     def struct(self) -> native.Struct:

@@ -25,19 +25,20 @@ from gpuparse.tagging.network import (
 )
 from gpuparse.whole_numbers import fraction
 
-REACH, SIZE, HIDDEN = 3, 64, 256
+REACH, SIZE, HIDDEN = 3, 128, 256
 _BATCH = 24  # sentences
 _CHUNK = 20  # batches between two reports of progress
 _RATE, _FIRST_DECAY, _SECOND_DECAY = 2e-3, 0.9, 0.99
 _DROPOUT = 0.4
 _RARE = 0.25  # a row of a form with n words is left out with the probability RARE / (RARE + n)
-_LEAST = 3  # words that a row must have
+_LEAST_EPOCHS, _MOST_EPOCHS, _WORDS = 8, 30, 1_000_000  # words of all epochs, if they are enough
 _WEIGHT = 0.2  # of the logarithms of its probabilities beside scores of templates as learned
 _PERCENTILE = 99.9  # of numbers that are cut at the end of their range
 _ADAM = 0
 _INITIAL = 7  # what initial weights and orders are drawn for
 _OF_FORMS = 2  # fields, the first ones, that tell forms apart
-_MOST_POSITIONS = 20_000  # that ranges are chosen by
+_MOST_POSITIONS = 4_000  # that ranges are chosen by
+_FINE, _LEAST_WEIGHT = 32767, 1e-9
 
 
 class TagTask(NamedTuple):
@@ -161,7 +162,8 @@ def learn_network(
     seen: np.ndarray,
     tasks: Mapping[str, TagTask],
     *,
-    epochs: int,
+    epochs: int | str,
+    min_count: int,
     seed: int,
     watch: Watch,
     start: TagNetwork | None = None,
@@ -171,13 +173,17 @@ def learn_network(
     Args:
         words: of training. of_words: what the field `seen` reads; seen: its values of these words.
         tasks: of the models, one or two.
-        epochs: passes over all sentences.
+        epochs: passes over all sentences; "auto": more of small treebanks.
+        min_count: words that a row of the table must have.
         watch: is told the share that is done, and the share of wrong tags in the epoch.
         start: to learn on from; its tables of tags are the first parts of those of the tasks.
     Cost: about 25 microseconds per word and epoch.
     """
     fields, ngrams = (start.fields, start.ngrams) if start else (FIELDS, NGRAMS)
-    lesson, keys = _lesson(words, of_words, seen, fields, ngrams, start.keys if start else None)
+    if not isinstance(epochs, int):
+        epochs = min(max(_WORDS // len(words.ids), _LEAST_EPOCHS), _MOST_EPOCHS)
+    before = start.keys if start else None
+    lesson, keys = _lesson(words, of_words, seen, fields, ngrams, min_count, before)
     random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, _INITIAL])))
     parts = [int(task.table.tag_parts.max()) + 1 for task in tasks.values()]
     sizes = start.sizes if start else (REACH, SIZE, HIDDEN)
@@ -222,7 +228,7 @@ def learn_network(
 
 def _lesson(
     words: Words, of_words: SeenTags, seen: np.ndarray, fields: Sequence[str],
-    ngrams: Sequence[int], before: np.ndarray | None,
+    ngrams: Sequence[int], min_count: int, before: np.ndarray | None,
 ) -> tuple[_Lesson, np.ndarray]:  # fmt: skip
     """What is learned from, and the keys of rows behind those of the edges of sentences.
 
@@ -240,7 +246,7 @@ def _lesson(
     counts = np.bincount(forms[places], minlength=len(firsts))[N_EDGES:]
     distinct, numbers = np.unique(found, return_inverse=True)
     n_words = np.bincount(numbers, weights=counts[owners])
-    keys = distinct[n_words >= _LEAST]
+    keys = distinct[n_words >= min_count]
     if before is not None:
         keys = np.union1d(keys, before)
     row_of = keys.searchsorted(distinct)
@@ -266,32 +272,39 @@ def _frozen(
     weights: _Weights, keys: np.ndarray, lesson: _Lesson, scales: Mapping[str, float],
     fields: Sequence[str], ngrams: Sequence[int],
 ) -> TagNetwork:  # fmt: skip
-    """Learned weights as whole numbers: ranges are those of most numbers of the training words."""
+    """Learned weights as whole numbers: ranges are those of most numbers of the training words.
+
+    Sums are taken in one order, or are of whole numbers: the result is the same on every machine.
+    """
     table, window = weights.table, weights.window
-    vectors = np.add.reduceat(table[lesson.rows], lesson.row_starts[:-1], axis=0)
-    vectors[np.diff(lesson.row_starts) == 0] = 0
+    vectors = _vectors(table, lesson)
     unit = _largest(vectors) / LARGEST["vector"]  # of a number of a vector
     most = np.abs(table).max(1)
-    vector_shift = int(np.floor(np.log2(unit * LARGEST["weight"] * LARGEST["scale"] / most.max())))
-    vector_shift = min(max(vector_shift, 0), MOST_SHIFT)
+    room = unit * LARGEST["weight"] * LARGEST["scale"] / float(most.max())
+    vector_shift = min(max(int(_floor_log2(room)), 0), MOST_SHIFT)
     of_table = unit / 2.0**vector_shift
     row_scales = np.ceil(most / (LARGEST["weight"] * of_table)).clip(1, LARGEST["scale"])
     whole_table = _whole(table / (row_scales[:, None] * of_table), LARGEST["weight"])
     # Hidden numbers, each in a unit of its own.
+    largest = np.abs(window).max((0, 1)).clip(_LEAST_WEIGHT)
+    of_words = largest / _FINE  # of a finer window, whose products with vectors are exact
+    fine = np.rint(window.astype(np.float64) / of_words)
+    near = _whole(vectors / unit, LARGEST["vector"]).astype(np.float64)
     some = lesson.places[:: max(1, len(lesson.places) // _MOST_POSITIONS)]
-    hidden, reach = np.repeat(weights.bias[None], len(some), 0), np.zeros_like(weights.bias)
-    for o, matrix in enumerate(window):
-        shares = vectors[lesson.forms[some + o - len(window) // 2]] @ matrix
-        hidden += shares
+    sums = np.repeat(np.rint(weights.bias / (of_words * unit))[None], len(some), 0)
+    reach = np.zeros(len(weights.bias))
+    for o, matrix in enumerate(fine):
+        shares = near[lesson.forms[some + o - len(window) // 2]] @ matrix
+        sums += shares
         reach = np.maximum(reach, np.abs(shares).max(0))
-    hidden_units = np.array([_largest(each.clip(0)) for each in hidden.T]) / LARGEST["hidden"]
-    largest = np.abs(window).max((0, 1))
-    shifts = np.floor(np.log2(hidden_units * LARGEST["weight"] / (unit * largest)))
-    shifts = shifts.clip(0, MOST_SHIFT).astype(np.int64)
+    ranges = np.array([_largest(each.clip(0)) for each in sums.T]) * (of_words * unit)
+    hidden_units = ranges / LARGEST["hidden"]
+    shifts = _floor_log2(hidden_units * LARGEST["weight"] / (unit * largest)).clip(0, MOST_SHIFT)
     of_window = hidden_units / (unit * 2.0**shifts)
     whole_window = _whole(window / of_window, LARGEST["weight"])
-    needed = np.ceil(np.log2(reach / hidden_units * 2.0**shifts / LARGEST["share"])).max()
-    window_shift = int(min(max(needed, 0), shifts.min()))
+    reach *= of_words * unit / hidden_units * 2.0**shifts
+    needed = int(_floor_log2(reach / LARGEST["share"]).max()) + 1
+    window_shift = min(max(needed, 0), int(shifts.min()))
     hidden_shifts = (shifts - window_shift).astype(np.int32)
     bias = np.rint(weights.bias / hidden_units * 2.0**hidden_shifts)
     by_four = whole_window.reshape(len(window), -1, 4, len(weights.bias))
@@ -302,14 +315,31 @@ def _frozen(
     )  # fmt: skip
     outputs = {}
     for name, rows, constants in zip(scales, weights.rows, weights.constants, strict=True):
-        scaled = rows * hidden_units.astype(np.float32)
+        scaled = rows * hidden_units
         of_rows = float(np.abs(scaled).max(initial=0)) / LARGEST["weight"] or 1.0
-        room = -len(rows) % PART_BLOCK
-        whole = np.pad(_whole(scaled / of_rows, LARGEST["weight"]), ((0, room), (0, 0)))
-        rounded = np.rint(constants / of_rows).clip(-MOST_CONSTANT, MOST_CONSTANT).astype(np.int32)
+        missing = -len(rows) % PART_BLOCK
+        whole = np.pad(_whole(scaled / of_rows, LARGEST["weight"]), ((0, missing), (0, 0)))
+        rounded = np.rint(constants / of_rows).clip(-MOST_CONSTANT, MOST_CONSTANT)
         factor = fraction(_WEIGHT * of_rows / scales[name])
-        outputs[name] = Output(whole, np.pad(rounded, (0, room)), *factor, of_rows)
+        outputs[name] = Output(
+            whole, np.pad(rounded.astype(np.int32), (0, missing)), *factor, of_rows
+        )
     return TagNetwork(keys, arrays, outputs, unit, hidden_units.astype(np.float32), fields, ngrams)
+
+
+def _vectors(table: np.ndarray, lesson: _Lesson) -> np.ndarray:
+    """The sums of the rows of all forms, (F, D), one row after the other."""
+    starts, counts = lesson.row_starts[:-1], np.diff(lesson.row_starts)
+    found = np.zeros((len(starts), table.shape[1]), np.float32)
+    for k in range(int(counts.max(initial=0))):
+        has_row = counts > k
+        found[has_row] += table[lesson.rows[starts[has_row] + k]]
+    return found
+
+
+def _floor_log2(numbers: np.ndarray | float) -> np.ndarray:
+    """The largest e with 2^e not above each number."""
+    return np.frexp(numbers)[1].astype(np.int64) - 1
 
 
 def _largest(numbers: np.ndarray) -> float:

@@ -491,7 +491,7 @@ def learn_tagger(
     lowers = [word.lower() for word in words]
     has_feats = set(feats) != {"_"}
     # A new network beside models that are learned on would not know the words of before.
-    has_network = start.network is not None if start else config.network_epochs > 0
+    has_network = start.network is not None if start else config.network_epochs != 0
     of_network = 0.5 if has_network else 0.0
     share = (0.5 if has_feats else 1.0) * (1 - of_network)
     counts = _with_counts(counted(lowers, upos), start._seen if start else None)
@@ -519,7 +519,8 @@ def learn_tagger(
         if not has_network:
             return None
         return learn_network(
-            all_words, of_words, seen, tasks, epochs=config.network_epochs, seed=seed,
+            all_words, of_words, seen, tasks, epochs=config.network_epochs,
+            min_count=config.network_min_count, seed=seed,
             start=start.network if start else None,
             watch=lambda done, note: watch(1 - of_network * (1 - done), note),
         )  # fmt: skip
