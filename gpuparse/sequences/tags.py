@@ -11,7 +11,7 @@ import numpy as np
 
 from gpuparse.cached import cached_property
 
-_BLOCK = 8  # parts
+BLOCK = 8  # parts
 _LINE = 32  # weights of int16 in a line of the cache
 Tag = tuple[str, ...]  # one text, or a coarse one and a fine one such as (UPOS, XPOS)
 
@@ -96,15 +96,15 @@ class TagTable:
         Weights of a feature with 8 parts follow each other, and those with the next 8 parts are in
         the same line of the cache, up to _LINE.
         """
-        blocks = np.arange(-(-len(self._names[0]) // _BLOCK), dtype=np.uint32)
-        per_line = _LINE // _BLOCK
+        blocks = np.arange(-(-len(self._names[0]) // BLOCK), dtype=np.uint32)
+        per_line = _LINE // BLOCK
         lines = range(-(-len(blocks) // per_line))
         hashes = np.array([zlib.crc32(b"%d" % line) for line in lines], np.uint32)
         for factor, shift in ((0x7FEB352D, 15), (0x846CA68B, 16)):
             hashes *= np.uint32(factor)
             hashes ^= hashes >> np.uint32(shift)
         of_lines = hashes[blocks // per_line] // np.uint32(_LINE) * np.uint32(_LINE)
-        return of_lines + blocks % per_line * np.uint32(_BLOCK)
+        return of_lines + blocks % per_line * np.uint32(BLOCK)
 
     @cached_property
     def tag_starts(self) -> np.ndarray:

@@ -87,7 +87,10 @@ class Dictionary:
         row = self._rows.get(name)
         if row is None:
             return {}
-        place = self._place(row)
+        first, last = self.starts.item(row), self.starts.item(row + 1)
+        if last == first + 1:  # most names
+            return {self.tags.item(first): self.counts.item(first)}
+        place = slice(first, last)
         return dict(zip(self.tags[place].tolist(), self.counts[place].tolist(), strict=True))
 
     def all_counts(self) -> dict[str, Counter[int]]:
@@ -96,8 +99,9 @@ class Dictionary:
 
     def forms(self, lower: str) -> list[str]:
         """The names that are this text in lower case."""
+        others = self._other_forms.get(lower, [])
         is_one = lower in self._rows and lower.lower() == lower
-        return [*([lower] if is_one else []), *self._other_forms.get(lower, ())]
+        return [lower, *others] if is_one else others
 
     @cached_property
     def _other_forms(self) -> dict[str, list[str]]:

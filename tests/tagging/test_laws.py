@@ -14,8 +14,10 @@ from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.pipeline import Pipeline
 from gpuparse.tagging.composition import composed
+from gpuparse.tagging.fields import SeenTags, _Forms, value_of
 from gpuparse.tagging.lemmatizer import LemmaRule, candidates_of, learn_lemmatizer, rule_of
 from gpuparse.tagging.tagger import learn_tagger
+from tests.oracles.fields import text_of
 from tests.strategies import some
 
 FILLED = (2, 3, 4, 5)  # LEMMA, UPOS, XPOS, FEATS
@@ -57,6 +59,26 @@ def test_the_candidates_of_a_form_are_the_rules_that_fit_it(form, pairs):
             by_end.setdefault(rule.end, []).append(tag)
     fitting = [tag for tag, rule in enumerate(rules) if rule.case != "whole" and rule.fits(form)]
     assert sorted(candidates_of(form, by_end, rules).tolist()) == fitting
+
+
+@examples
+@given(st.lists(st.text(max_size=15) | st.text("aBzé-/.1²\u01c5ß中", max_size=9), unique=True))
+def test_fields_of_forms_are_those_of_the_definition(forms):
+    fields = [
+        "form", "lower", "lower[:2]", "lower[-3:]", "shape", "shape[:8]", "case", "seen",
+        "seen[:-2]", "seen[2:]", "seen.last",
+    ]  # fmt: skip
+    seen = SeenTags(lambda word: {"N": len(word), "V": 2} if len(word) % 3 else None)
+    rows, values, letters = _Forms(fields, seen).read(forms)
+    for form, row in zip(forms, rows[2:].tolist(), strict=True):
+        expected = [value_of(text_of(field, form, seen.class_of)) for field in fields]
+        assert values[row].tolist() == expected
+        is_letter = form[:1].isalpha()
+        assert letters[row].tolist() == [
+            is_letter,
+            form[:1].isupper(),
+            is_letter and form.isupper(),
+        ]
 
 
 def test_composed_feats_are_those_of_the_definition():
