@@ -442,6 +442,9 @@ def of_text(name: str, random: np.random.Generator) -> dict[str, Any]:
         atoms=np.zeros((0, 2), np.int64), only_last=False,
     )  # fmt: skip
     tree, labels = np.array([-1, 0, 1, 1, 3]), np.zeros(5, np.int64)
+    if name == "number_rows":
+        rows = random.integers(0, 3, (n_words, 2), dtype=np.int32)
+        return {"rows": rows, "key": 5, "numbers": numbers, "firsts": every[:-1].copy()}
     if name == "set_columns":
         old = columns[:, 3:5] - columns[:, 2:4] - 1
         return {
