@@ -192,3 +192,26 @@ GPUPARSE(int64_t) fill_slots(const StringTable* table, int64_t size) {
     }
     return OK;
 }
+
+GPUPARSE(int64_t) number_rows(i32_2 rows, int64_t key, out_i32_1 numbers, out_i64_1 firsts) {
+    const int64_t n = rows.n0, bytes = rows.n1 * (int64_t)sizeof(int32_t);
+    if (numbers.n0 != n || firsts.n0 != n || n >= INT32_MAX || (n && !bytes)) return BAD_SHAPE;
+    int64_t n_slots = 64, count = 0;
+    while (n_slots < 2 * n) n_slots *= 2;
+    Arena arena;
+    int32_t* slots = arena.take_filled<int32_t>(n_slots, EMPTY_SLOT);
+    if (arena.failed()) return NO_MEMORY;
+    for (int64_t i = 0; i < n; ++i) {
+        const uint8_t* row = (const uint8_t*)(rows.data + i * rows.n1);
+        uint64_t slot = hash_bytes({row, row + bytes}, key) & (uint64_t)(n_slots - 1);
+        while (slots[slot] != EMPTY_SLOT &&
+               memcmp(rows.data + firsts.data[slots[slot]] * rows.n1, row, (size_t)bytes) != 0)
+            slot = (slot + 1) & (uint64_t)(n_slots - 1);
+        if (slots[slot] == EMPTY_SLOT) {
+            firsts.data[count] = i;
+            slots[slot] = (int32_t)count++;
+        }
+        numbers.data[i] = slots[slot];
+    }
+    return count;
+}

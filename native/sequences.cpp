@@ -63,6 +63,11 @@ int64_t check_batch(const SequenceModel& model, const SequenceBatch& batch) {
     if (!are_starts(batch.starts, n) || batch.candidate_starts.n0 != n + 1 ||
         !are_starts(batch.candidate_starts, batch.candidates.n0) || !are_between(0, batch.candidates, n_tags))
         return BAD_SHAPE;
+    if (!batch.sums.n0) return batch.sum_rows.n0 || batch.scored.n0 ? BAD_SHAPE : OK;
+    const i32_1 rows{batch.sum_rows.data, batch.sum_rows.n0 * batch.sum_rows.n1};
+    if (model.weights.dtype != DT_I16 || batch.sums.n1 != PART_BLOCK * model.blocks.n0 || batch.sum_rows.n0 != n ||
+        !are_between(0, rows, batch.sums.n0) || !are_between(0, batch.scored, batch.features.n1))
+        return BAD_SHAPE;
     return OK;
 }
 
@@ -144,6 +149,37 @@ GPUPARSE(int64_t) sum_tag_contexts(const SequenceModel* model, out_i16_2 tag_sum
     return write_tag_sums(tables, tag_sums, pair_sums, pair_ranges, of_parts);
 }
 
+GPUPARSE(int64_t) sum_features(const SequenceModel* model, u32_2 features, i64_1 groups, out_i16_2 sums) {
+    const int64_t status = check_model(*model, INT32_MAX);
+    if (status != OK) return status;
+    const int64_t n_groups = groups.n0 - 1, n_blocks = model->blocks.n0;
+    if (model->weights.dtype != DT_I16 || !are_starts(groups, features.n1) || sums.n0 != features.n0 * n_groups ||
+        (sums.n0 && sums.n1 != PART_BLOCK * n_blocks))
+        return BAD_SHAPE;
+    const int16_t* weights = (const int16_t*)model->weights.data;
+    const SequenceTables tables = tables_of(*model);
+    Arena arena;
+    uint32_t* present = arena.take<uint32_t>(features.n1 + 1);
+    if (arena.failed()) return NO_MEMORY;
+    for (int64_t row = 0; row < sums.n0; ++row) {
+        const int64_t g = row % n_groups;
+        const uint32_t* of_row = features.data + row / n_groups * features.n1;
+        int64_t n_present = 0;
+        for (int64_t f = groups.data[g]; f < groups.data[g + 1]; ++f) {
+            present[n_present] = of_row[f];
+            n_present += tables.is_present(of_row[f]);
+        }
+        for (int64_t b = 0; b < n_blocks; ++b) {
+            BlockSums<int16_t> block;
+            int32_t of_block[PART_BLOCK];
+            for (int64_t f = 0; f < n_present; ++f) block.add(weights + tables.block_index(present[f], b));
+            block.store(of_block);
+            for (int j = 0; j < PART_BLOCK; ++j) sums.data[row * sums.n1 + b * PART_BLOCK + j] = (int16_t)of_block[j];
+        }
+    }
+    return OK;
+}
+
 GPUPARSE(int64_t) find_sequences(const SequenceModel* model, const SequenceBatch* batch, out_i32_1 tags) {
     const int64_t status = check_batch(*model, *batch);
     if (status != OK) return status;
@@ -169,7 +205,7 @@ GPUPARSE(int64_t) learn_sequences(const SequenceModel* model, const SequenceBatc
                                   out_u32_1 changed) {
     const int64_t status = check_batch(*model, *batch);
     if (status != OK) return status;
-    if (model->weights.dtype != DT_F32 || weights.data != (const float*)model->weights.data ||
+    if (batch->sums.n0 || model->weights.dtype != DT_F32 || weights.data != (const float*)model->weights.data ||
         weights.n0 != model->weights.n0 || sums.n0 != weights.n0 || wrong.n0 != 1 ||
         changed.n0 != model->known.n0 ||
         gold.n0 != batch->features.n0 || !are_between(0, gold, model->tag_starts.n0 - 1) ||

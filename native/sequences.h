@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include <type_traits>
+
 #include "api/sequences.h"
 #include "arena.h"
 #include "dots.h"
@@ -115,6 +117,10 @@ struct SequenceTables {
         return model.pair_ranges.data + (previous + 1) * n_tags;
     }
 
+    bool is_present(uint32_t feature) const {
+        return feature && (model.known.data[feature >> 13] >> ((feature >> 8) & 31) & 1);
+    }
+
     // Where the weights of a block of parts for a feature are.
     uint32_t block_index(uint32_t key, int64_t block) const {
         return (key ^ model.blocks.data[block]) & (uint32_t)(model.weights.n0 - PART_BLOCK);
@@ -185,7 +191,9 @@ public:
                     const int32_t* gold, S cost, Arena& arena)
         : tables_(tables), model_(tables.model), weights_((const W*)model_.weights.data),
           n_(end - start), width_(batch.features.n1), features_(batch.features.data + start * width_),
-          hidden_(batch.hidden.data + start * batch.hidden.n1), arena_(arena) {
+          hidden_(batch.hidden.data + start * batch.hidden.n1), scored_(batch.scored.data),
+          n_scored_(batch.sums.n0 ? batch.scored.n0 : width_), sums_(batch.sums), sum_rows_(batch.sum_rows), arena_(arena) {
+        sum_rows_.data += start * sum_rows_.n1;
         first_ = arena.take<int64_t>(n_ + 1);
         part_scores_ = arena.take<Own>(tables.n_parts);
         block_seen_ = arena.take_filled<int64_t>(tables.n_parts / PART_BLOCK, -1);
@@ -200,9 +208,11 @@ public:
         tags_ = arena.take<int32_t>(room);
         scores_ = arena.take<S>(room);
         if (arena.failed()) return;
-        for (int64_t i = 0; i < n_ * width_; ++i)  // most scores begin with these weights
-            if (is_present(features_[i]))
-                __builtin_prefetch(weights_ + tables_.block_index(features_[i], 0));
+        for (int64_t t = 0; t < n_; ++t)  // most scores begin with these weights
+            for (int64_t f = 0; f < n_scored_; ++f) {
+                const uint32_t feature = features_[t * width_ + (scored_ ? scored_[f] : f)];
+                if (is_present(feature)) __builtin_prefetch(weights_ + tables_.block_index(feature, 0));
+            }
         first_[0] = 0;
         for (int64_t t = 0; t < n_; ++t) {
             int32_t* tags = tags_ + first_[t];
@@ -417,19 +427,19 @@ private:
         return sum;
     }
 
-    bool is_present(uint32_t feature) const {
-        return feature && (model_.known.data[feature >> 13] >> ((feature >> 8) & 31) & 1);
-    }
+    bool is_present(uint32_t feature) const { return tables_.is_present(feature); }
 
-    // The features of a position that are present.
+    // The features of a position that are present, of those that are scored.
     void find_present(int64_t t) {
         n_present_ = 0;
         hidden_now_ = hidden_ + t * model_.outputs.n1;
         const uint32_t* row = features_ + t * width_;
-        for (int64_t f = 0; f < width_; ++f) {
-            present_[n_present_] = row[f];
-            n_present_ += is_present(row[f]);
+        for (int64_t f = 0; f < n_scored_; ++f) {
+            const uint32_t feature = row[scored_ ? scored_[f] : f];
+            present_[n_present_] = feature;
+            n_present_ += is_present(feature);
         }
+        at_ = t;
         ++stamp_;
     }
 
@@ -443,6 +453,9 @@ private:
         if (block_seen_[block] != stamp_) {
             block_seen_[block] = stamp_;
             BlockSums<W> sums;
+            if constexpr (std::is_same_v<W, int16_t>)
+                for (int64_t g = 0; g < sum_rows_.n1; ++g)
+                    sums.add(sums_.data + sum_rows_.data[at_ * sum_rows_.n1 + g] * sums_.n1 + block * PART_BLOCK);
             for (int64_t f = 0; f < n_present_; ++f) sums.add(weights_ + tables_.block_index(present_[f], block));
             sums.store(part_scores_ + block * PART_BLOCK);
             if (model_.outputs.n0) add_outputs(block, part_scores_ + block * PART_BLOCK);
@@ -844,6 +857,10 @@ private:
     const int64_t n_, width_;
     const uint32_t* features_;
     const uint8_t *hidden_, *hidden_now_ = nullptr;
+    const int64_t* scored_;  // columns of features; NULL: all
+    const int64_t n_scored_;
+    const i16_2 sums_;
+    i32_2 sum_rows_;
     Arena& arena_;
     int64_t* first_;
     int32_t* tags_ = nullptr;
@@ -851,7 +868,7 @@ private:
     Own* part_scores_;
     int64_t* block_seen_;
     uint32_t* present_;
-    int64_t n_present_ = 0, stamp_ = 0;
+    int64_t n_present_ = 0, stamp_ = 0, at_ = 0;  // at_: the position of `find_present`
 };
 
 }  // namespace gpuparse

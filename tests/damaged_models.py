@@ -341,7 +341,10 @@ def of_sequences(name: str, random: np.random.Generator) -> dict[str, Any]:
     weights = random.integers(-9, 9, 64).astype(dtype)
     known = np.full(1 << 19, 0xFFFFFFFF, np.uint32)
     model = SequenceModel(templates, table, weights, known, 1.0, np.array([1, 2]))
-    n = len(table)
+    n, width = len(table), 8 * len(table.blocks)
+    sum_rows = random.integers(0, 3, (7, 2), dtype=np.int32)
+    of_sums = (np.ones((3, width), np.int16), sum_rows, np.array([1])) if dtype == np.int16 else ()
+    sums = np.empty((14, width), np.int16) if name == "sum_features" else np.zeros(64)
     return {
         "model": model.arrays,
         "tag_sums": np.empty((n + 1, n), np.int16),
@@ -349,13 +352,14 @@ def of_sequences(name: str, random: np.random.Generator) -> dict[str, Any]:
         "pair_ranges": np.empty((n + 1, n), np.int16),
         "batch": Sequences(
             features, np.array([0, 4, 4, 7]), np.array([0, 1, 1, 3, 3, 3, 3, 3]),
-            np.array([2, 0, 1], np.int32),
+            np.array([2, 0, 1], np.int32), *of_sums,
         ),
+        "groups": np.array([0, 1, 2]),
         "tags": np.empty((7, 2) if name == "sum_sequences" else 7, np.int32),
         "probabilities": np.empty((7, 2)), "scale": 1.0,
         "gold": random.integers(0, 3, 7, dtype=np.int32), "order": np.array([2, 0, 1]),
         "seen": 0, "cost": 1.0, "max_step": float(random.random() < 0.5), "weights": weights,
-        "sums": np.zeros(64), "wrong": np.zeros(1, np.int64),
+        "sums": sums, "wrong": np.zeros(1, np.int64),
         "changed": np.zeros(1 << 19, np.uint32),
         "templates": templates.arrays, "places": np.arange(4, 11), "features": features,
         "values": random.integers(0, 3, (2, 15), dtype=np.uint32),
@@ -438,6 +442,9 @@ def of_text(name: str, random: np.random.Generator) -> dict[str, Any]:
         atoms=np.zeros((0, 2), np.int64), only_last=False,
     )  # fmt: skip
     tree, labels = np.array([-1, 0, 1, 1, 3]), np.zeros(5, np.int64)
+    if name == "number_rows":
+        rows = random.integers(0, 3, (n_words, 2), dtype=np.int32)
+        return {"rows": rows, "key": 5, "numbers": numbers, "firsts": every[:-1].copy()}
     if name == "set_columns":
         old = columns[:, 3:5] - columns[:, 2:4] - 1
         return {

@@ -40,6 +40,7 @@ ALSO_MADE = {
     "scan_deps",
     "scan_misc_numbers",
     "first_difference",
+    "number_rows",
     "choose_acyclic_arcs",
     "view_text",
 }

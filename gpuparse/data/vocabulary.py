@@ -229,6 +229,17 @@ def in_order(ids: np.ndarray, names: Sequence[str]) -> tuple[np.ndarray, list[st
     return made, [names[i] for i in in_use]
 
 
+def numbered_rows(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """(W,) int32 numbers of what words have in some columns together, and the first word of each.
+
+    Args: columns: at least one, (W,) numbers of int32.
+    Returns: numbers in order of first appearance; (K,) int64.
+    """
+    rows = np.stack(columns, axis=1, dtype=np.int32)
+    numbers, firsts = np.empty(len(rows), np.int32), np.empty(len(rows), np.int64)
+    return numbers, firsts[: native.call("number_rows", rows, _KEY, numbers, firsts)]
+
+
 def empty_columns(treebank: Treebank, read: Mapping[int, Sequence[str]]) -> dict[int, list[str]]:
     """Columns that are `_` in every word, though something is read there.
 
@@ -444,6 +455,9 @@ class StringTable(NamedTuple):
     pool: np.ndarray
 
 
+_KEY = int.from_bytes(os.urandom(8)) >> 1  # of hashes, on which no result depends
+
+
 class Interner:
     """Strings seen so far, each with a dense id from 0 in order of first appearance.
 
@@ -509,9 +523,13 @@ class Interner:
 
     def strings(self, first: int = 0) -> list[str]:
         """The strings with ids from `first` on, as text."""
-        ends = self._table.ends[first : self._size + 1].tolist()
+        ends = self._table.ends[first : self._size + 1]
         pool = self._table.pool[ends[0] : ends[-1]].tobytes()
-        return [pool[a - ends[0] : b - ends[0]].decode() for a, b in pairwise(ends)]
+        bounds = pairwise((ends - ends[0]).tolist())
+        if pool.isascii():  # as many characters as bytes
+            text = pool.decode()
+            return [text[a:b] for a, b in bounds]
+        return [pool[a:b].decode() for a, b in bounds]
 
     def _reserve(self, n_strings: int, n_bytes: int) -> None:
         """New arrays with room for more strings, and the present strings in them."""

@@ -16,7 +16,7 @@ from gpuparse import native
 from gpuparse.array_file import check_names
 from gpuparse.cached import cached_property
 from gpuparse.limits import MAX_BEAM
-from gpuparse.sequences.tags import TagTable, starts_of
+from gpuparse.sequences.tags import PART_BLOCK, TagTable, starts_of
 from gpuparse.sequences.templates import SequenceTemplates, parse_sequence_templates
 
 FILTER_BITS = 24
@@ -37,6 +37,7 @@ class Sequences(NamedTuple):
     features: (N, T) uint32. starts: (S + 1,) int64. candidate_starts: (N + 1,) int64; a position
     without candidates gets those with the best own scores. candidates: int32, numbers of tags.
     hidden: (N, H) uint8, what the model's `output` reads; empty where it has none.
+    sums, sum_rows, scored: of `SummedModel`.
     """
 
     features: np.ndarray
@@ -44,6 +45,9 @@ class Sequences(NamedTuple):
     candidate_starts: np.ndarray
     candidates: np.ndarray
     hidden: np.ndarray = NO_HIDDEN
+    sums: np.ndarray | None = None
+    sum_rows: np.ndarray | None = None
+    scored: np.ndarray | None = None
 
     @classmethod
     def open(cls, features: np.ndarray, starts: np.ndarray) -> "Sequences":
@@ -59,8 +63,9 @@ class Sequences(NamedTuple):
             self.starts[first : last + 1] - start,
             bounds - bounds[0],
             self.candidates[bounds[0] : bounds[-1]],
-            self.hidden[start:end],
-        )
+            self.hidden[start:end], self.sums,
+            None if self.sum_rows is None else self.sum_rows[start:end], self.scored,
+        )  # fmt: skip
 
 
 class Output(NamedTuple):
@@ -184,6 +189,41 @@ class SequenceModel:
         if self.table.sizes:
             facts[_SIZES] = list(self.table.sizes)
         return facts, {"weights": self.weights, "known": self.known.view(np.int32)}
+
+
+class SummedModel:
+    """A model of weights that are summed once for each thing that positions have, such as a form.
+
+    Args: model: of small weights, such as of 8 bits. is_fixed: see `SequenceTemplates.split`.
+    Attributes: model: the model of the other templates. offsets: where the G sums of a position
+        are read.
+    """
+
+    def __init__(self, model: SequenceModel, is_fixed: Callable[[str], bool]) -> None:
+        self.split = model.templates.split(is_fixed)
+        self.offsets = self.split.offsets
+        self.model = replace(model, templates=self.split.rest)
+        self.width = len(model.table.blocks) * PART_BLOCK
+
+    @classmethod
+    def of(cls, model: SequenceModel, is_fixed: Callable[[str], bool]) -> "SummedModel | None":
+        """None of a model whose sums may be too large for int16."""
+        found = cls(model, is_fixed)
+        largest = max(int(model.weights.max()), -int(model.weights.min()))
+        most = int(np.diff(found.split.starts).max())
+        return found if most * largest <= np.iinfo(np.int16).max else None
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """The sums of n things: (n * G, parts) int16.
+
+        Args: values: (F, n) uint32, a row for each of `split.alone.fields`.
+        Cost: a microsecond for each.
+        """
+        n = values.shape[1]
+        features = self.split.alone.features(values, np.arange(n))
+        sums = np.empty((n * len(self.offsets), self.width), np.int16)
+        native.call("sum_features", self.model.struct, features, self.split.starts, sums)
+        return sums
 
 
 class ModelArrays(NamedTuple):

@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from operator import getitem
 from typing import TypeVar
 
 import numpy as np
 
 from gpuparse.cached import cached_property
+from gpuparse.data.vocabulary import numbered_rows
 from gpuparse.errors import plural
 from gpuparse.limits import MAX_CANDIDATES
 from gpuparse.sequences.tags import starts_of
@@ -87,7 +87,10 @@ class Dictionary:
         row = self._rows.get(name)
         if row is None:
             return {}
-        place = self._place(row)
+        first, last = self.starts.item(row), self.starts.item(row + 1)
+        if last == first + 1:  # most names
+            return {self.tags.item(first): self.counts.item(first)}
+        place = slice(first, last)
         return dict(zip(self.tags[place].tolist(), self.counts[place].tolist(), strict=True))
 
     def all_counts(self) -> dict[str, Counter[int]]:
@@ -96,8 +99,9 @@ class Dictionary:
 
     def forms(self, lower: str) -> list[str]:
         """The names that are this text in lower case."""
+        others = self._other_forms.get(lower, [])
         is_one = lower in self._rows and lower.lower() == lower
-        return [*([lower] if is_one else []), *self._other_forms.get(lower, ())]
+        return [lower, *others] if is_one else others
 
     @cached_property
     def _other_forms(self) -> dict[str, list[str]]:
@@ -193,14 +197,18 @@ def joined_candidates(
     Raises: MemoryError: they are more than MAX_CELLS.
     """
     starts = np.zeros(len(ids) + 1, np.int64)
-    np.array(list(map(len, lists)), np.int64)[ids].cumsum(out=starts[1:])
+    ends = np.cumsum([0, *map(len, lists)])
+    sizes = (ends[1:] - ends[:-1])[ids]
+    sizes.cumsum(out=starts[1:])
     if starts[-1] > MAX_CELLS:
         raise MemoryError(
             f"{starts[-1]:,} tags are possible for"
             f" {plural(len(ids), 'word')}, more than {MAX_CELLS:,}:"
             " split long sentences"
         )
-    return starts, np.concatenate([_NOTHING, *map(lists.__getitem__, ids.tolist())], dtype=np.int32)
+    places = (ends[ids] - starts[:-1]).repeat(sizes)
+    places += np.arange(starts[-1])
+    return starts, np.concatenate([_NOTHING, *lists], dtype=np.int32)[places]
 
 
 def combined(*columns: tuple[np.ndarray, Sequence[str]]) -> tuple[np.ndarray, list[str]]:
@@ -208,8 +216,6 @@ def combined(*columns: tuple[np.ndarray, Sequence[str]]) -> tuple[np.ndarray, li
 
     Args: columns: (W,) numbers of names, and the names.
     """
-    distinct: dict[tuple[int, ...], int] = {}
-    keys = zip(*(ids.tolist() for ids, _ in columns), strict=True)
-    numbers = [distinct.setdefault(key, len(distinct)) for key in keys]
-    names = [of_column for _, of_column in columns]
-    return np.array(numbers, np.int64), ["\t".join(map(getitem, names, key)) for key in distinct]
+    numbers, firsts = numbered_rows([ids for ids, _ in columns])
+    texts = [map(names.__getitem__, ids[firsts].tolist()) for ids, names in columns]
+    return numbers, list(map("\t".join, zip(*texts, strict=True)))

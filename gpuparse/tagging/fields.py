@@ -25,6 +25,7 @@ from gpuparse.cached import SharedCache
 from gpuparse.data.tag_columns import FEATS, FORM, UPOS, XPOS
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
+from gpuparse.sequences.model import SummedModel
 from gpuparse.sequences.templates import AFTER, BEFORE, MARGIN
 
 COLUMNS = {"upos": UPOS, "xpos": XPOS, "feats": FEATS}
@@ -34,6 +35,7 @@ _OF_FORM = re.compile(
     r"|seen|seen\[:-[1-9]\]|seen\[[1-9]:\]|seen\.last"
 )
 _CACHE = 1 << 18  # forms whose values are kept
+_MOST_SUMS = 1 << 15  # forms whose sums are kept
 _SEPARATOR = re.compile("[-/]")
 _MARGINS = np.arange(MARGIN)
 _SHORT, _SOME = 4, 0.5  # words; share of words with a capital
@@ -44,9 +46,18 @@ def is_field(name: str) -> bool:
     return name in COLUMNS or name in _OF_SENTENCE or _OF_FORM.fullmatch(name) is not None
 
 
+def is_of_form(name: str) -> bool:
+    """Whether a field has the same value wherever a form occurs."""
+    return _OF_FORM.fullmatch(name) is not None
+
+
 def value_of(text: str | None) -> int:
     """The number of a field's value, which is not 0; 0 for none."""
-    return 0 if text is None else zlib.crc32(text.encode()) | 4
+    return 0 if text is None else _value(text)
+
+
+def _value(text: str) -> int:
+    return zlib.crc32(text.encode()) | 4
 
 
 class SeenTags:
@@ -129,16 +140,23 @@ class WordFields:
 
     Args:
         fields: to be read. seen: what `seen` reads.
-        network: whose vectors of forms are found, too; it has some of the fields.
+        summed: what sums of forms are of; its fields are kept too, and not read.
+        network: whose vectors of forms are found, too.
     """
 
     def __init__(
-        self, fields: Iterable[str], seen: SeenTags, network: FormNetwork | None = None
-    ) -> None:
-        self.fields = list(dict.fromkeys([*fields, *(network.fields if network else ())]))
+        self, fields: Iterable[str], seen: SeenTags, summed: SummedModel | None = None,
+        network: FormNetwork | None = None,
+    ) -> None:  # fmt: skip
+        self.fields, self._summed = list(fields), summed
         self._of_form = set(self.fields) - {*COLUMNS, *_OF_SENTENCE}
         self._others = [(row, f) for row, f in enumerate(self.fields) if f not in self._of_form]
-        self._forms = SharedCache(lambda: _Forms(self.fields, seen, network))
+        more = [
+            *(summed.split.alone.fields if summed else ()),
+            *(network.fields if network else ()),
+        ]
+        kept = list(dict.fromkeys([*self.fields, *more]))
+        self._forms = SharedCache(lambda: _Forms(kept, seen, summed, network))
 
     def read(
         self, words: Words, given: Mapping[str, np.ndarray] = {}
@@ -149,10 +167,28 @@ class WordFields:
         Returns: as `SequenceTemplates.features` takes them.
         Cost: some microseconds for each distinct form, some nanoseconds for each word.
         """
+        return self._read(words, given)[:2]
+
+    def read_summed(
+        self, words: Words
+    ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+        """As `read`, and the sums of forms with those of each word, as `Sequences` has them."""
+        values, places, sums, slots = self._read(words, {})
+        assert self._summed
+        offsets = self._summed.offsets
+        of_words = slots[words.rows][places[:, None] + offsets]
+        of_words *= np.int32(len(offsets))
+        return values, places, (sums, of_words + np.arange(len(offsets), dtype=np.int32))
+
+    def _read(
+        self, words: Words, given: Mapping[str, np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """As `read`; the sums of forms, and those that edges and forms have, (2 + forms,)."""
         lock, known = self._forms.take()
         with lock:
             rows, by_form, letters = known.read(words.forms)
-            values = by_form.T.take(rows[words.rows], axis=1)
+            values = by_form[:, : len(self.fields)].T.take(rows[words.rows], axis=1)
+            sums, slots = known.sums(rows)
         for row, field in self._others:
             if field in given:
                 of_words = given[field]
@@ -168,7 +204,7 @@ class WordFields:
             values[row, words.places] = of_words
         for field in given.keys() & self._of_form:
             values[self.fields.index(field), words.places] = given[field]
-        return values, words.places
+        return values, words.places, sums, slots
 
     def read_vectors(self, words: Words) -> tuple[np.ndarray, np.ndarray]:
         """Vectors of forms (F, D) uint8, and (P,) int64 which of them is at each place of words."""
@@ -185,12 +221,18 @@ class _Forms:
 
     Args:
         fields: those that are not of forms have any value. seen: what `seen` reads.
-        network: whose vectors are kept, too.
+        summed: what sums are of. network: whose vectors are kept, too.
     """
 
-    def __init__(self, fields: Sequence[str], seen: SeenTags, network: FormNetwork | None) -> None:
-        self._fields, self._seen, self._network = fields, seen, network
-        self._columns = [fields.index(field) for field in network.fields] if network else []
+    def __init__(
+        self, fields: Sequence[str], seen: SeenTags, summed: SummedModel | None = None,
+        network: FormNetwork | None = None,
+    ) -> None:  # fmt: skip
+        self._fields, self._seen, self._summed, self._network = fields, seen, summed, network
+        self._of_kinds: dict[str, _ValuesOfKinds] = {}
+        if summed:
+            self._read_alone = [list(fields).index(field) for field in summed.split.alone.fields]
+        self._of_network = [fields.index(field) for field in network.fields] if network else []
         self._clear()
 
     def _clear(self) -> None:
@@ -201,6 +243,35 @@ class _Forms:
         self.vectors = np.zeros((1024, self._network.size if self._network else 0), np.uint8)
         if self._network:
             self.vectors[:2] = self._network.edges()
+        self._clear_sums()
+
+    def _clear_sums(self) -> None:
+        self._n_sums = 0
+        self._slots = np.full(len(self._values), -1, np.int32)
+        self._sums = np.empty((0, self._summed.width if self._summed else 0), np.int16)
+
+    def sums(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The sums that are kept, (slots * G, parts), and the slots of different rows there."""
+        if self._summed is None:
+            return self._sums, rows
+        if len(self._slots) < len(self._values):
+            more = len(self._values) - len(self._slots)
+            self._slots = np.pad(self._slots, (0, more), constant_values=-1)
+        new = rows[self._slots[rows] < 0]
+        if self._n_sums and self._n_sums + len(new) > _MOST_SUMS:
+            self._clear_sums()
+            new = rows
+        if len(new):
+            n, n_groups = self._n_sums, len(self._summed.offsets)
+            values = np.ascontiguousarray(self._values[new][:, self._read_alone].T)
+            self._n_sums += len(new)
+            if self._n_sums * n_groups > len(self._sums):  # other threads may read the one of now
+                room = np.empty((2 * self._n_sums * n_groups, self._summed.width), np.int16)
+                room[: n * n_groups] = self._sums[: n * n_groups]
+                self._sums = room
+            self._sums[n * n_groups : self._n_sums * n_groups] = self._summed.sums(values)
+            self._slots[new] = np.arange(n, self._n_sums)
+        return self._sums, self._slots[rows]
 
     def read(self, forms: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows (2 + forms,) of edges and forms in the values (R, fields) and letters (R, 3)."""
@@ -213,48 +284,87 @@ class _Forms:
             more = ((0, 2 * size - len(self._values)), (0, 0))
             self._values, self._letters = np.pad(self._values, more), np.pad(self._letters, more)
             self.vectors = np.pad(self.vectors, more)
-        for form in new:
-            row = 2 + len(known)
-            self._values[row] = [value_of(text) for text in self._texts(form)]
-            is_letter = form[:1].isalpha()
-            self._letters[row] = is_letter, form[:1].isupper(), is_letter and form.isupper()
-            known[form] = row
+        if new:
+            first = 2 + len(known)
+            self._values[first:size] = np.array(self._columns(new), np.uint32).T
+            self._letters[first:size] = [
+                (form[:1].isalpha(), form[:1].isupper(), form[:1].isalpha() and form.isupper())
+                for form in new
+            ]
+            known.update(zip(new, range(first, size), strict=True))
         if new and self._network:
-            values = self._values[size - len(new) : size, self._columns]
-            lowers = [form.lower() for form in new]
-            self.vectors[size - len(new) : size] = self._network.vectors(values, lowers)
+            values, lowers = (
+                self._values[first:size, self._of_network],
+                [form.lower() for form in new],
+            )
+            self.vectors[first:size] = self._network.vectors(values, lowers)
         rows = np.array([0, 1, *map(known.__getitem__, forms)])
         return rows, self._values, self._letters
 
-    def _texts(self, form: str) -> list[str | None]:
-        lower = form.lower()
-        return [self._text(field, form, lower) for field in self._fields]
+    def _columns(self, forms: list[str]) -> list[list[int]]:
+        """The values of each field of forms: of one field for all of them, for that is fast."""
+        lowers = [form.lower() for form in forms]
+        kinds = [form.translate(_KINDS) for form in forms]
+        return [self._column(field, forms, lowers, kinds) for field in self._fields]
 
-    def _text(self, field: str, form: str, lower: str) -> str | None:
+    def _column(
+        self, field: str, forms: list[str], lowers: list[str], kinds: list[str]
+    ) -> list[int]:
         name, _, rest = field.partition("[")
         if name == "form":
-            return form
+            return list(map(_value, forms))
         if name == "lower":
             if not rest:
-                return lower
-            first = int(rest[1] if rest[0] == ":" else rest[1:-2])
-            return (
-                None if len(lower) < first else lower[:first] if rest[0] == ":" else lower[-first:]
-            )
+                return list(map(_value, lowers))
+            if rest[0] == ":":
+                n = int(rest[1])
+                return [_value(lower[:n]) if len(lower) >= n else 0 for lower in lowers]
+            n = int(rest[1:-2])
+            return [_value(lower[-n:]) if len(lower) >= n else 0 for lower in lowers]
         if name == "shape":
-            kinds = "".join(map(_kind, form[: 40 if not rest else int(rest[1])]))
-            return kinds if rest else re.sub(r"(.)\1+", r"\1", kinds)[:12]
+            made = self._values_of_kinds(field)
+            n = int(rest[1]) if rest else 40
+            return [made[each[:n]] for each in kinds]
         if name == "case":
-            return _case(form)
+            made = self._values_of_kinds(field)
+            return [
+                made[each] if form.isascii() else _value(_case(form))
+                for form, each in zip(forms, kinds, strict=True)
+            ]
+        class_of = self._seen.class_of
         if name == "seen":
-            part = lower
+            parts = lowers
             if rest:
-                part = lower[: int(rest[1:-1])] if rest[0] == ":" else lower[int(rest[0]) :]
-            return self._seen.class_of(part) if not rest or len(part) > 1 else None
+                n = int(rest[1:-1] if rest[0] == ":" else rest[0])
+                parts = [lower[:n] if rest[0] == ":" else lower[n:] for lower in lowers]
+            return [value_of(class_of(part)) if not rest or len(part) > 1 else 0 for part in parts]
         if name != "seen.last":
-            return None
-        parts = _SEPARATOR.split(lower)
-        return self._seen.class_of(parts[-1]) if len(parts) > 1 else None
+            return [0] * len(forms)
+        lasts = [_SEPARATOR.split(lower) if _SEPARATOR.search(lower) else [] for lower in lowers]
+        return [value_of(class_of(parts[-1])) if parts else 0 for parts in lasts]
+
+    def _values_of_kinds(self, field: str) -> "_ValuesOfKinds":
+        """What a field is for the kinds of the characters of a form, which many forms share."""
+        return self._of_kinds.setdefault(field, _ValuesOfKinds(field))
+
+
+class _ValuesOfKinds(dict[str, int]):
+    """The values of `shape`, `shape[:8]` or, of forms of ASCII, `case`, by kinds of characters."""
+
+    def __init__(self, field: str) -> None:
+        super().__init__()
+        self._make = _case_of_kinds if field == "case" else _run_shape if field == "shape" else str
+
+    def __missing__(self, kinds: str) -> int:
+        if len(self) > _CACHE:
+            self.clear()
+        value = self[kinds] = _value(self._make(kinds))
+        return value
+
+
+def _run_shape(kinds: str) -> str:
+    """Runs of a kind as one."""
+    return re.sub(r"(.)\1+", r"\1", kinds)[:12]
 
 
 def _kind(character: str) -> str:
@@ -269,6 +379,17 @@ def _kind(character: str) -> str:
     return character
 
 
+class _Kinds(dict[int, str]):
+    """The kind of each character, by its code, as `str.translate` takes it."""
+
+    def __missing__(self, code: int) -> str:
+        kind = self[code] = _kind(chr(code))
+        return kind
+
+
+_KINDS = _Kinds()
+
+
 def _case(form: str) -> str:
     flags = {
         "d": any(map(str.isdigit, form)),
@@ -279,6 +400,11 @@ def _case(form: str) -> str:
         "P": not any(map(str.isalnum, form)),
     }
     return "".join(flag for flag, is_so in flags.items() if is_so) or "-"
+
+
+def _case_of_kinds(kinds: str) -> str:
+    """As `_case` of a form of ASCII: it is the same where all letters and digits are."""
+    return _case(kinds.replace("d", "0"))
 
 
 def _capitals(letters: np.ndarray, firsts: np.ndarray, counts: np.ndarray) -> np.ndarray:

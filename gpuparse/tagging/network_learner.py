@@ -25,7 +25,7 @@ from gpuparse.tagging.network import (
 )
 from gpuparse.whole_numbers import fraction
 
-REACH, SIZE, HIDDEN = 3, 128, 256
+REACH, SIZE, HIDDEN = 3, 64, 256
 _BATCH = 24  # sentences
 _CHUNK = 20  # batches between two reports of progress
 _RATE, _FIRST_DECAY, _SECOND_DECAY = 2e-3, 0.9, 0.99

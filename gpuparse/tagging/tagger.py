@@ -37,7 +37,14 @@ from gpuparse.errors import ConfigError, DataError, ModelError, one_line
 from gpuparse.evaluation.reliability import LEAST
 from gpuparse.limits import MAX_TAG
 from gpuparse.sequences.learner import Watch, learn_sequences, unwatched
-from gpuparse.sequences.model import ARRAYS, NO_HIDDEN, SequenceModel, Sequences, unpacked
+from gpuparse.sequences.model import (
+    ARRAYS,
+    NO_HIDDEN,
+    SequenceModel,
+    Sequences,
+    SummedModel,
+    unpacked,
+)
 from gpuparse.sequences.tags import PART_BLOCK, Tag, TagTable
 from gpuparse.sequences.templates import load_sequence_templates
 from gpuparse.tagging import dictionary
@@ -48,6 +55,7 @@ from gpuparse.tagging.fields import (
     WordFields,
     Words,
     is_field,
+    is_of_form,
     seen_without_itself,
     value_of,
 )
@@ -135,7 +143,6 @@ class Tagger:
             feats = replace(feats, output=network.outputs["feats"]) if feats else None
         self.pairs, self.words, self.feats = pairs, words, feats
         self.words_of_feats, self.classes, self.composed = words_of_feats, classes, composed
-        self._of_pairs = WordFields(pairs.templates.fields, SeenTags(self._seen), network)
 
     def tag(self, treebank: Treebank, *, threads: int = 1) -> Tags:
         """The tags of all words.
@@ -195,9 +202,9 @@ class Tagger:
         """Numbers of the pairs and of the tags of `feats` of all words; probabilities of pairs."""
         words = Words.of(treebank)
         sequences = self._pairs_of(words)
-        pairs, probabilities = self.pairs.find(sequences), np.empty(0)
+        pairs, probabilities = self._search_of_pairs.find(sequences), np.empty(0)
         if with_probabilities:
-            probabilities = self.pairs.marginals(sequences, pairs)
+            probabilities = self._search_of_pairs.marginals(sequences, pairs)
         if not self.feats:
             return pairs, np.zeros(len(pairs), np.int32), probabilities
         feats = self.feats.find(self._feats_of(words, pairs, before=sequences))
@@ -211,14 +218,30 @@ class Tagger:
         return min(_CHUNK, _CELLS // max(most, 1))
 
     def _pairs_of(self, words: Words) -> Sequences:
-        """The words for the model of pairs."""
+        """The words for `_search_of_pairs`."""
         candidates = joined_candidates(words.ids, self.words.candidates_of(words.forms))
-        return Sequences(
-            self.pairs.templates.features(*self._of_pairs.read(words)),
-            words.treebank.word_starts,
-            *candidates,
-            self._hidden(words, candidates[0]),
-        )
+        templates, starts = self._search_of_pairs.templates, words.treebank.word_starts
+        hidden = self._hidden(words, candidates[0])
+        if not self._summed:
+            features = templates.features(*self._of_pairs.read(words))
+            return Sequences(features, starts, *candidates, hidden)
+        values, places, sums = self._of_pairs.read_summed(words)
+        features, scored = templates.features(values, places), self._summed.split.scored
+        return Sequences(features, starts, *candidates, hidden, *sums, scored)
+
+    @cached_property
+    def _summed(self) -> SummedModel | None:
+        """The model of pairs, where what it knows of forms alone is summed once for each form."""
+        return SummedModel.of(self.pairs, is_of_form)
+
+    @cached_property
+    def _search_of_pairs(self) -> SequenceModel:
+        return self._summed.model if self._summed else self.pairs
+
+    @cached_property
+    def _of_pairs(self) -> WordFields:
+        fields = self._search_of_pairs.templates.fields
+        return WordFields(fields, SeenTags(self._seen), self._summed, self.network)
 
     def _hidden(
         self, words: Words, starts: np.ndarray, before: Sequences | None = None
@@ -255,7 +278,7 @@ class Tagger:
             pieces.append((self._pairs_of(Words.of(part)), numbers[start:end]))
 
         def loss(scale: float) -> float:
-            model = replace(self.pairs, scale=scale)
+            model = replace(self._search_of_pairs, scale=scale)
             parts = mapped(lambda piece: model.marginals(*piece), pieces, threads)
             found = np.concatenate(list(parts))
             return float(-np.log(found[counted].clip(min=LEAST)).mean())
@@ -354,12 +377,13 @@ class Tagger:
         assert self.feats
         return WordFields(self.feats.templates.fields, SeenTags(lambda word: None))
 
-    def _seen(self, lower: str) -> Counter[str]:
+    def _seen(self, lower: str) -> dict[str, int]:
         """How often a word in lower case had each coarse tag."""
-        seen: Counter[str] = Counter()
+        seen: dict[str, int] = {}
         for form in self.words.forms(lower):
             for tag, count in self.words.counts_of(form).items():
-                seen[self.pairs.table.tags[tag][0]] += count
+                coarse = self.pairs.table.tags[tag][0]
+                seen[coarse] = seen.get(coarse, 0) + count
         return seen
 
     @cached_property
@@ -603,7 +627,7 @@ def _check_columns(
 
 
 def _with_counts(
-    counts: dict[str, Counter[str]], before: Callable[[str], Counter[str]] | None
+    counts: dict[str, Counter[str]], before: Callable[[str], Mapping[str, int]] | None
 ) -> dict[str, Counter[str]]:
     """The counts of words, and what was counted of these words before."""
     if before is not None:

@@ -188,10 +188,10 @@ class Tokenizer:
             ends[view.places[last - 1]] = True
             return Tokens(view, ends)
 
-        forms = {
-            t: codes[first[t] : last[t]].tobytes().decode("utf-32-le")
-            for t in may_split.nonzero()[0].tolist()
-        }
+        chosen = may_split.nonzero()[0]
+        text = codes.tobytes().decode("utf-32-le") if len(chosen) else ""
+        bounds = zip(first[chosen].tolist(), last[chosen].tolist(), strict=True)
+        forms = {t: text[i:j] for t, (i, j) in zip(chosen.tolist(), bounds, strict=True)}
         splits = self._splits(tokens, forms) if forms else {}
         if size + sum(len(words) - 1 for words in splits.values()) > self.max_words:
             self._cut_long(tokens(), splits, is_end)

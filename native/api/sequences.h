@@ -46,12 +46,18 @@ struct SequenceModel {
 // features: (N, T). The candidates of position i are candidates[candidate_starts[i] :
 // candidate_starts[i + 1]]; where there are none, they are found by the beam. hidden (N, H): of a network,
 // from 0 to 127; those of positions with one candidate are not read.
+// candidate_starts[i + 1]]; where there are none, they are found by the beam.
+// sums, sum_rows (N, G), scored: empty, or the scores of all parts at position i begin with the sums of G rows,
+// sum_rows[i], of sums (R, parts), and only the columns `scored` of features are added. Weights are int16.
 struct SequenceBatch {
     u32_2 features;
     i64_1 starts;
     i64_1 candidate_starts;
     i32_1 candidates;
     u8_2 hidden;
+    i16_2 sums;
+    i32_2 sum_rows;
+    i64_1 scored;
 };
 
 // T templates of features: template t is the hash keys[t], mixed with the values of its atoms
@@ -76,6 +82,10 @@ GPUPARSE(int64_t) sequence_features(const SequenceTemplates* templates, u32_2 va
 // Returns 1, or 0 if some sums do not fit. Weights are int16.
 GPUPARSE(int64_t) sum_tag_contexts(const SequenceModel* model, out_i16_2 tag_sums, out_i16_2 pair_sums,
                                    out_i16_2 pair_ranges);
+
+// Sums (N * G, parts) of the weights of all parts over features (N, T) of G groups: group g has the columns
+// groups[g] : groups[g + 1], of which those count that are present. Weights are int16, and no sum is beyond it.
+GPUPARSE(int64_t) sum_features(const SequenceModel* model, u32_2 features, i64_1 groups, out_i16_2 sums);
 
 // The tags (N,) with the highest sums, exact over the candidates; of equal ones that whose last tag, then
 // the one before, ... comes first among the candidates. Weights are int16 or float32.

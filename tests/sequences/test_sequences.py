@@ -10,7 +10,13 @@ import pytest
 from gpuparse import native
 from gpuparse.errors import ConfigError
 from gpuparse.sequences.learner import known_features, learn_sequences
-from gpuparse.sequences.model import Output, SequenceModel, Sequences, unpacked
+from gpuparse.sequences.model import (
+    Output,
+    SequenceModel,
+    Sequences,
+    SummedModel,
+    unpacked,
+)
 from gpuparse.sequences.tags import TagTable
 from gpuparse.sequences.templates import (
     AFTER,
@@ -154,6 +160,32 @@ def test_sums_of_tags_that_are_kept_change_nothing(order, seed):
     tags, shares = np.empty(shape, np.int32), np.empty(shape)
     native.call("sum_sequences", model.arrays, sequences, model.scale, tags, shares)
     assert np.array_equal(model.sums(sequences, 4), (tags, shares))
+
+
+@pytest.mark.parametrize("order", CONTEXTS)
+@pytest.mark.parametrize("seed", range(4))
+def test_sums_of_what_positions_have_change_nothing(order, seed):
+    model, sequences, generator = drawn(order, seed)
+    read = model.templates
+    values = generator.integers(0, 3, (len(FIELDS), 60), dtype=np.uint32) * 4
+    places = np.arange(5, 5 + len(sequences.features))
+    plain = sequences._replace(features=read.features(values, places))
+    summed = SummedModel.of(model, lambda name: name == "a")
+    split = summed.split
+    assert [len(split.alone.templates), len(split.scored)] == [2, len(read.templates) - 2]
+    sums = summed.sums(values[:1])
+    rows = (places[:, None] + split.offsets) * len(split.offsets) + np.arange(len(split.offsets))
+    row_of = [read.fields.index(field) for field in split.rest.fields]
+    features = split.rest.features(values[row_of], places)
+    found = sequences._replace(
+        features=features, sums=sums, sum_rows=rows.astype(np.int32), scored=split.scored
+    )
+    assert summed.model.find(found).tolist() == model.find(plain).tolist()
+    parts = [summed.model.find(found.part(s, s + 1)) for s in range(len(sequences.starts) - 1)]
+    assert np.concatenate(parts).tolist() == model.find(plain).tolist()
+    for one, two in zip(summed.model.sums(found, 3), model.sums(plain, 3), strict=True):
+        assert np.array_equal(one, two)
+    assert SummedModel.of(replace(model, weights=model.weights * np.int16(1500)), bool) is None
 
 
 @pytest.mark.parametrize("order", [1, 2])
@@ -366,6 +398,7 @@ def test_wrong_arguments_never_reach_native_code():
     for change in (
         {"starts": sequences.starts + 1}, {"candidates": sequences.candidates + 99},
         {"candidate_starts": sequences.candidate_starts[1:]},
+        {"sums": np.zeros((2, 8), np.int16)}, {"scored": np.zeros(1, np.int64)},
     ):  # fmt: skip
         with pytest.raises(ValueError):
             native.call("find_sequences", model.struct, sequences._replace(**change), tags)

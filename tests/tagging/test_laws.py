@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -12,10 +12,14 @@ from hypothesis import strategies as st
 from gpuparse.config.schema import LemmatizerConfig, TaggerConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
+from gpuparse.data.vocabulary import numbered_rows
 from gpuparse.pipeline import Pipeline
 from gpuparse.tagging.composition import composed
+from gpuparse.tagging.dictionary import combined, joined_candidates
+from gpuparse.tagging.fields import SeenTags, _Forms, value_of
 from gpuparse.tagging.lemmatizer import LemmaRule, candidates_of, learn_lemmatizer, rule_of
 from gpuparse.tagging.tagger import learn_tagger
+from tests.oracles.fields import text_of
 from tests.strategies import some
 
 FILLED = (2, 3, 4, 5)  # LEMMA, UPOS, XPOS, FEATS
@@ -57,6 +61,32 @@ def test_the_candidates_of_a_form_are_the_rules_that_fit_it(form, pairs):
             by_end.setdefault(rule.end, []).append(tag)
     fitting = [tag for tag, rule in enumerate(rules) if rule.case != "whole" and rule.fits(form)]
     assert sorted(candidates_of(form, by_end, rules).tolist()) == fitting
+
+
+@examples
+@given(
+    st.lists(
+        st.text(st.characters(codec="utf-8", exclude_characters="\n"), max_size=15)
+        | st.text("aBzé-/.1²\u01c5ß中", max_size=9),
+        unique=True,
+    )
+)
+def test_fields_of_forms_are_those_of_the_definition(forms):
+    fields = [
+        "form", "lower", "lower[:2]", "lower[-3:]", "shape", "shape[:8]", "case", "seen",
+        "seen[:-2]", "seen[2:]", "seen.last",
+    ]  # fmt: skip
+    seen = SeenTags(lambda word: {"N": len(word), "V": 2} if len(word) % 3 else None)
+    rows, values, letters = _Forms(fields, seen).read(forms)
+    for form, row in zip(forms, rows[2:].tolist(), strict=True):
+        expected = [value_of(text_of(field, form, seen.class_of)) for field in fields]
+        assert values[row].tolist() == expected
+        is_letter = form[:1].isalpha()
+        assert letters[row].tolist() == [
+            is_letter,
+            form[:1].isupper(),
+            is_letter and form.isupper(),
+        ]
 
 
 def test_composed_feats_are_those_of_the_definition():
@@ -176,3 +206,28 @@ def test_probabilities_come_with_the_same_tags(stages):
     kept = stages.annotate_with_probabilities(treebank_from_bytes(GIVEN, "text"), keep=True)
     assert kept[0].data.tobytes() == GIVEN
     assert np.isnan(kept[1]).all()
+
+
+@examples
+@given(rows=st.lists(st.tuples(*[st.integers(0, 3)] * 3), max_size=40))
+def test_equal_rows_have_one_number(rows):
+    columns = np.array(rows, np.int32).reshape(-1, 3).T
+    numbers, firsts = numbered_rows(list(columns))
+    distinct = list(dict.fromkeys(rows))
+    assert numbers.tolist() == [distinct.index(row) for row in rows]
+    assert firsts.tolist() == [rows.index(row) for row in distinct]
+    names = ["a", "b", "c", "d"]
+    found = combined(*[(column, names) for column in columns])
+    assert found[1] == ["\t".join(names[i] for i in row) for row in distinct]
+
+
+@examples
+@given(
+    lists=st.lists(st.lists(st.integers(0, 9), max_size=4), min_size=1, max_size=5), data=st.data()
+)
+def test_joined_candidates_are_those_of_each_position(lists, data):
+    ids = np.array(data.draw(st.lists(st.integers(0, len(lists) - 1), max_size=9)), np.int32)
+    starts, tags = joined_candidates(ids, [np.array(each, np.int32) for each in lists])
+    assert tags.dtype == np.int32
+    found = [tags[a:b].tolist() for a, b in pairwise(starts.tolist())]
+    assert found == [lists[i] for i in ids.tolist()]

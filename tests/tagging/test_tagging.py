@@ -1,6 +1,7 @@
 """The tagger and the lemmatiser on generated and hand-made treebanks."""
 
 import io
+from dataclasses import replace
 from itertools import product
 from math import exp
 from pathlib import Path
@@ -55,6 +56,16 @@ def tagger() -> Tagger:
 
 
 @pytest.fixture(scope="module")
+def small_weights(tagger) -> Tagger:
+    """The tagger with weights of 8 bits."""
+    rounded = {
+        name: replace(model, weights=model.weights // np.int16(258))
+        for name, model in tagger.models.items()
+    }
+    return tagger.with_models(rounded)
+
+
+@pytest.fixture(scope="module")
 def lemmatizer() -> Lemmatizer:
     return learn_lemmatizer(TRAIN, LEMMAS, seed=1)
 
@@ -70,6 +81,26 @@ def test_threads_and_pieces_change_nothing(tagger, monkeypatch):
     expected = [texts(column) for column in tagger.tag(TEST)]
     monkeypatch.setattr("gpuparse.tagging.tagger._CHUNK", 7)
     assert [texts(column) for column in tagger.tag(TEST, threads=3)] == expected
+
+
+def test_sums_of_forms_change_no_tag_and_no_bit_of_probabilities(small_weights, monkeypatch):
+    tagger = small_weights
+    assert tagger._summed
+    plain = Tagger.unpack(io.BytesIO(tagger.pack()), Path("x"))
+    monkeypatch.setattr(plain, "_summed", None)
+    expected, probabilities = plain.tag_with_probabilities(TEST)
+    monkeypatch.setattr("gpuparse.tagging.tagger._CHUNK", 9)
+    for most in 1 << 15, 5:  # forms whose sums are kept
+        monkeypatch.setattr("gpuparse.tagging.fields._MOST_SUMS", most)
+        for threads in 1, 3:
+            tags, found = tagger.tag_with_probabilities(TEST, threads=threads)
+            assert list(map(texts, tags)) == list(map(texts, expected))
+            assert np.array_equal(found, probabilities)
+
+
+def test_sums_that_may_be_too_large_are_not_kept(tagger):
+    assert abs(tagger.pairs.weights).max() > 4000
+    assert tagger._summed is None
 
 
 def test_the_same_bytes_come_back_and_learning_repeats(tagger, lemmatizer):
