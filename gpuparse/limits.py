@@ -19,6 +19,7 @@ MAX_HEADER_BYTES = 1 << 21  # of a file of arrays
 MAX_ARRAYS_BYTES = 1 << 36  # of a file of arrays as a whole
 MAX_COMPACT_BYTES = 1 << 30  # of the arrays that a file has in another form, expanded
 MAX_BEAM = 64  # tags of a word among which sequences are searched
+MAX_MARGIN = (1 << 31) - 1  # points of a candidate below the best one of a beam
 MAX_CANDIDATES = 10_000  # tags of a name in the dictionary of a tagger or lemmatiser
 MAX_TAG = 1_000  # characters of UPOS, XPOS, FEATS, a relation, and a rule of lemmas
 MAX_SPLIT_WORDS = 16  # of a rule for multiword tokens; treebanks have 2, rarely 3

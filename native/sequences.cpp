@@ -37,7 +37,7 @@ int64_t check_model(const SequenceModel& model, int64_t width) {
         !are_between(0, model.tag_parts, PART_BLOCK * model.blocks.n0) || !are_filled_starts(model.coarse_starts, n_tags) ||
         model.coarse_tags.n0 != n_tags || !are_between(0, model.coarse_tags, n_tags))
         return BAD_SHAPE;
-    if (model.beam.n0 != 2 || !are_between(1, model.beam, INT32_MAX)) return BAD_SHAPE;
+    if (!is_between(2, model.beam.n0, 4) || !are_between(1, model.beam, INT32_MAX)) return BAD_SHAPE;
     if (model.contexts.n0 > SequenceLattice<float>::MOST_CONTEXTS || (model.contexts.n0 && model.contexts.n1 != 4))
         return BAD_SHAPE;
     for (int64_t c = 0; c < model.contexts.n0; ++c) {

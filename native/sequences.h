@@ -240,6 +240,7 @@ public:
             }
             for (int64_t j = 0; j < count; ++j)
                 scores_[first_[t] + j] = tag_score(tags[j]) + (gold && tags[j] != gold[t] ? cost : S(0));
+            if (!gold && model_.beam.n0 > 2) count = keep_near(scores_ + first_[t], tags, count);
             first_[t + 1] = first_[t] + count;
         }
     }
@@ -505,6 +506,19 @@ private:
             numbers[i] = number;
         }
         return most;
+    }
+
+    // Leave out the tags whose scores are further below the best one than the beam's margin.
+    int64_t keep_near(S* scores, int32_t* tags, int64_t count) const {
+        S top = scores[0];
+        for (int64_t j = 1; j < count; ++j) top = scores[j] > top ? scores[j] : top;
+        int64_t kept = 0;
+        for (int64_t j = 0; j < count; ++j) {
+            scores[kept] = scores[j];
+            tags[kept] = tags[j];
+            kept += top - scores[j] <= (S)model_.beam.data[2];
+        }
+        return kept;
     }
 
     // The tags that the beam keeps at a position, from coarse to fine; returns how many.

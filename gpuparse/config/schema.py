@@ -553,7 +553,9 @@ class TaggerConfig:
     min_count: int = _sequence_count(2, _WORDS_OF_FEATURE)
     rows: int = _sequence_rows(1 << 22, "each")
     bits: int = _choice(
-        16, (8, 16), "Bits per stored weight; 8: a packaged model is smaller, and less accurate."
+        11,
+        (8, 11, 16),
+        "Bits per stored weight; 8: a packaged model is smaller; 16: search is slower.",
     )
     cost: float = _sequence_cost(1.0)
     max_step: float = _sequence_step(0.05)

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from gpuparse import native
+from gpuparse.limits import MAX_MARGIN
 from gpuparse.sequences.model import FILTER_BITS, SequenceModel, Sequences
 from gpuparse.sequences.tags import TagTable
 from gpuparse.sequences.templates import SequenceTemplates
@@ -35,6 +36,7 @@ def learn_sequences(
     cost: float = 1.0,
     max_step: float = 0.05,
     beam: tuple[int, int] = (3, 8),
+    margin: float | None = None,
     bits: int = 16,
     seed: int = 1,
     watch: Watch = unwatched,
@@ -48,7 +50,8 @@ def learn_sequences(
         rows: of the table of weights, a power of two.
         min_count: positions in which a feature must occur.
         cost: of a wrong tag in the search. max_step: 0 for the perceptron.
-        beam: as in SequenceModel. bits: of a whole number.
+        beam: as in SequenceModel. margin: of the beam of the result, in the unit of `cost`.
+        bits: of a whole number.
         watch: is told the share that is done, and the share of wrong tags in the epoch.
         start: a model to learn on, which has `learned`, the same templates and rows, and the first
             tags of the table; None: from nothing. The average is that of the weights of now.
@@ -77,6 +80,9 @@ def learn_sequences(
             watch(done, f"epoch {epoch + 1} of {epochs}, {100 * wrong[0] / n_tags:.2f} % wrong")
     mean = (weights - sums / max(seen, 1)).astype(np.float32)
     learned = replace(model, weights=mean).rounded(bits)
+    if margin is not None:
+        points = min(round(margin / learned.scale), MAX_MARGIN)
+        learned = replace(learned, beam=np.append(learned.beam, points))
     # A feature that never got a weight would add those of others in the same row.
     return replace(learned, known=changed if start is None else changed | start.known)
 

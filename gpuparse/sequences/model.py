@@ -15,7 +15,7 @@ import numpy as np
 from gpuparse import native
 from gpuparse.array_file import check_names
 from gpuparse.cached import cached_property
-from gpuparse.limits import MAX_BEAM
+from gpuparse.limits import MAX_BEAM, MAX_MARGIN
 from gpuparse.sequences.tags import PART_BLOCK, TagTable, starts_of
 from gpuparse.sequences.templates import SequenceTemplates, parse_sequence_templates
 
@@ -96,7 +96,8 @@ class SequenceModel:
         weights: (2^b,) int16, or float32 while it is learned.
         known: (2^24 / 32,) uint32, a bit for each hash of a known feature.
         scale: of the whole numbers: a score of the learned weights is this times their sum.
-        beam: int64 (2,), most coarse classes and tags where no candidates are given.
+        beam: int64, most coarse classes and tags where no candidates are given; and perhaps how
+            many points the own score of a candidate may be below the best one.
         learned: (2^b,) float32, what whole numbers were rounded from; None where it is not known.
         output: of a network; None: templates alone. It is stored with the network.
     """
@@ -279,8 +280,10 @@ def unpacked(
     if known.dtype != np.int32 or known.shape != (1 << (FILTER_BITS - 5),):
         raise ValueError("known: of another size")
     beam, scale = facts["beam"], facts["scale"]
-    if not isinstance(beam, list) or len(beam) != 2 or not all(_is_beam(each) for each in beam):
+    if not isinstance(beam, list) or not 2 <= len(beam) <= 3 or not all(map(_is_beam, beam[:2])):
         raise ValueError(f"beam: two numbers from 1 to {MAX_BEAM} are expected")
+    if not all(type(margin) is int and 1 <= margin <= MAX_MARGIN for margin in beam[2:]):
+        raise ValueError(f"beam: a margin from 1 to {MAX_MARGIN} is expected")
     if type(scale) is not float or not 0 < scale < np.inf:
         raise ValueError("scale: a number above 0 is expected")
     templates = parse_sequence_templates(facts["templates"], "templates", is_field)

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 _AS_MODEL: Any = {"form": FORMAT, "what": "tagger", "hint": "; train it again"}
-_BEAM = (3, 8)  # coarse classes, tags
+_BEAM, _MARGIN = (3, 8), 1.5  # coarse classes, tags; costs below the best one
 _MANY = 128  # pairs of UPOS and XPOS; where there are more, UPOS is found first
 _RARE = 2  # times with its pair; FEATS that were never seen are possible for rarer words
 _MOST_KEYS = 1 << 16  # words with their pair whose candidates are kept in memory
@@ -530,8 +530,8 @@ def learn_tagger(
     sequences = Sequences(features, treebank.word_starts, *candidates)
     common: Any = {
         "epochs": config.epochs, "rows": config.rows, "min_count": config.min_count,
-        "cost": config.cost, "max_step": config.max_step, "beam": _BEAM, "bits": config.bits,
-        "seed": seed,
+        "cost": config.cost, "max_step": config.max_step, "beam": _BEAM, "margin": _MARGIN,
+        "bits": config.bits, "seed": seed,
     }  # fmt: skip
     model = learn_sequences(
         sequences, gold, templates, table, start=start.pairs if start else None,

@@ -81,6 +81,9 @@ class Lattice:
                 tags = self._ranked(t)
             if right is not None and right not in tags:
                 tags.append(right)
+            if right is None and len(model.beam) > 2:
+                least = max(self.tag_score(t, k) for k in tags) - model.beam[2]
+                tags = [k for k in tags if self.tag_score(t, k) >= least]
             self.tags.append(tags)
             self.scores.append(
                 [self.tag_score(t, k) + (cost if right not in (None, k) else 0) for k in tags]

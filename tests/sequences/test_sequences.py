@@ -356,6 +356,7 @@ def test_a_model_is_packed_and_a_damaged_one_refused():
     assert (again.find(sequences) == model.find(sequences)).all()
     for damage in (
         {"tags": facts["tags"][::2] + facts["tags"][1::2]}, {"tags": []}, {"beam": [1, 0]},
+        {"beam": [1, 1, 0]}, {"beam": [1, 1, 1 << 31]}, {"beam": [1, 1, 1, 1]},
         {"scale": 0.0}, {"attributes": 1}, {"tags": [["a"], ["b", "c"]]},
     ):  # fmt: skip
         with pytest.raises(ValueError):

@@ -235,7 +235,7 @@ def test_networks_change_tags_and_are_left_out_on_demand(tagger):
     assert tagger.network is not None
     assert (none.pairs.weights == tagger.pairs.weights).all()
     words = Words.of(TEST)
-    scores = [each.pairs.sums(each._pairs_of(words), 2)[1] for each in (none, tagger)]
+    scores = [each._search_of_pairs.sums(each._pairs_of(words), 2)[1] for each in (none, tagger)]
     assert not np.allclose(*scores)
 
 
