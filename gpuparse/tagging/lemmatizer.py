@@ -191,9 +191,12 @@ def candidates_of(
     Args: by_end: numbers of rules by the end that they replace, frequent ones first.
     """
     lower, found = form.lower(), []
+    if len(lower) != len(form):
+        return np.empty(0, np.int32)  # no rule fits
     for start in range(len(lower) + 1):
-        for tag in by_end.get(lower[start:], ()):
-            if rules[tag].fits(form):
+        for tag in by_end.get(lower[start:], ()):  # rules whose end fits
+            beginning = rules[tag].beginning
+            if not beginning or (len(beginning) <= start and lower.startswith(beginning)):
                 found.append(tag)
     return np.array(
         found[:_MOST_RULES] if len(found) <= _MOST_RULES else sorted(found)[:_MOST_RULES], np.int32
