@@ -32,7 +32,7 @@ from tests.oracles import sequences as oracle
 
 TRAIN = treebank_from_bytes(generate(300, 1), "train")
 TEST = treebank_from_bytes(generate(60, 2), "test")
-TAGGING = TaggerConfig(rows=1 << 16, epochs=3, dictionary=5)
+TAGGING = TaggerConfig(rows=1 << 16, epochs=3, dictionary=5, bits=16, network_epochs=3)
 LEMMAS = LemmatizerConfig(rows=1 << 16, epochs=3)
 
 
