@@ -544,7 +544,7 @@ class TaggerConfig:
     )
     epochs: int = _sequence_epochs(8)
     dictionary: int = _key(
-        200,
+        20,
         "integer",
         "Times that a word must occur in the training treebank to get only tags that it had there.",
         low=1,

@@ -55,6 +55,10 @@ class Dictionary:
         tags, numbers = np.array(pairs, np.int32).reshape(-1, 2).T.copy()
         return cls(names, starts_of(len(counts[name]) for name in names), tags, numbers, least)
 
+    def with_least(self, least: int) -> "Dictionary":
+        """The same counts with another `least`."""
+        return Dictionary(self.names, self.starts, self.tags, self.counts, least)
+
     @property
     def most(self) -> int:
         """The largest number of tags of a name."""

@@ -31,6 +31,10 @@ _CHUNK = 20  # batches between two reports of progress
 _RATE, _FIRST_DECAY, _SECOND_DECAY = 2e-3, 0.9, 0.99
 _DROPOUT = 0.4
 _RARE = 0.25  # a row of a form with n words is left out with the probability RARE / (RARE + n)
+_LEAST_COUNT, _ROW_SHARE = (
+    3,
+    20_000,
+)  # words that a row must have: the larger of 3 and of 1 in 20,000
 _LEAST_EPOCHS, _MOST_EPOCHS, _WORDS = 8, 30, 1_000_000  # words of all epochs, if they are enough
 _WEIGHT = 0.2  # of the logarithms of its probabilities beside scores of templates as learned
 _PERCENTILE = 99.9  # of numbers that are cut at the end of their range
@@ -163,7 +167,6 @@ def learn_network(
     tasks: Mapping[str, TagTask],
     *,
     epochs: int | str,
-    min_count: int,
     seed: int,
     watch: Watch,
     start: TagNetwork | None = None,
@@ -174,7 +177,6 @@ def learn_network(
         words: of training. of_words: what the field `seen` reads; seen: its values of these words.
         tasks: of the models, one or two.
         epochs: passes over all sentences; "auto": more of small treebanks.
-        min_count: words that a row of the table must have.
         watch: is told the share that is done, and the share of wrong tags in the epoch.
         start: to learn on from; its tables of tags are the first parts of those of the tasks.
     Cost: about 25 microseconds per word and epoch.
@@ -183,7 +185,7 @@ def learn_network(
     if not isinstance(epochs, int):
         epochs = min(max(_WORDS // len(words.ids), _LEAST_EPOCHS), _MOST_EPOCHS)
     before = start.keys if start else None
-    lesson, keys = _lesson(words, of_words, seen, fields, ngrams, min_count, before)
+    lesson, keys = _lesson(words, of_words, seen, fields, ngrams, before)
     random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, _INITIAL])))
     parts = [int(task.table.tag_parts.max()) + 1 for task in tasks.values()]
     sizes = start.sizes if start else (REACH, SIZE, HIDDEN)
@@ -228,7 +230,7 @@ def learn_network(
 
 def _lesson(
     words: Words, of_words: SeenTags, seen: np.ndarray, fields: Sequence[str],
-    ngrams: Sequence[int], min_count: int, before: np.ndarray | None,
+    ngrams: Sequence[int], before: np.ndarray | None,
 ) -> tuple[_Lesson, np.ndarray]:  # fmt: skip
     """What is learned from, and the keys of rows behind those of the edges of sentences.
 
@@ -246,7 +248,7 @@ def _lesson(
     counts = np.bincount(forms[places], minlength=len(firsts))[N_EDGES:]
     distinct, numbers = np.unique(found, return_inverse=True)
     n_words = np.bincount(numbers, weights=counts[owners])
-    keys = distinct[n_words >= min_count]
+    keys = distinct[n_words >= max(_LEAST_COUNT, len(words.ids) // _ROW_SHARE)]
     if before is not None:
         keys = np.union1d(keys, before)
     row_of = keys.searchsorted(distinct)

@@ -70,6 +70,9 @@ if TYPE_CHECKING:
 FORMAT = 2
 _AS_MODEL: Any = {"form": FORMAT, "what": "tagger", "hint": "; train it again"}
 _BEAM, _MARGIN = (3, 8), 1.5  # coarse classes, tags; costs below the best one
+_LEARNED = (
+    10  # times as often, a word has only its tags in learning, which so meets more wrong ones
+)
 _MANY = 128  # pairs of UPOS and XPOS; where there are more, UPOS is found first
 _RARE = 2  # times with its pair; FEATS that were never seen are possible for rarer words
 _MOST_KEYS = 1 << 16  # words with their pair whose candidates are kept in memory
@@ -526,7 +529,8 @@ def learn_tagger(
     features = templates.features(
         *WordFields(templates.fields, of_words).read(all_words, {"seen": seen})
     )
-    candidates = joined_candidates(ids, known.candidates_of(forms))
+    learned_least = _LEARNED * config.dictionary
+    candidates = joined_candidates(ids, known.with_least(learned_least).candidates_of(forms))
     sequences = Sequences(features, treebank.word_starts, *candidates)
     common: Any = {
         "epochs": config.epochs, "rows": config.rows, "min_count": config.min_count,
@@ -544,7 +548,7 @@ def learn_tagger(
             return None
         return learn_network(
             all_words, of_words, seen, tasks, epochs=config.network_epochs,
-            min_count=config.network_min_count, seed=seed,
+            seed=seed,
             start=start.network if start else None,
             watch=lambda done, note: watch(1 - of_network * (1 - done), note),
         )  # fmt: skip
@@ -599,7 +603,8 @@ def learn_tagger(
     seen_feats = _with_counts(
         counted(words_and_upos, feats), before._seen_feats_of if before else None
     )
-    of_open = Tagger(model, known, untrained, *of_feats)._feats_of(
+    of_learning = of_feats[0].with_least(learned_least), *of_feats[1:]
+    of_open = Tagger(model, known, untrained, *of_learning)._feats_of(
         all_words, gold, seen_without_itself(words_and_upos, feats, seen_feats)
     )
     learned = learn_sequences(
