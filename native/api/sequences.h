@@ -7,7 +7,7 @@
 // weights over the features of the position that are present; the score of a tag there is the sum over
 // its parts. Contexts, which
 // read the tags before, are features too, but only of the first three parts of a tag. A feature is
-// present if it is not 0 and bit feature >> 8 of `known` is set.
+// present if it is not 0 and bit feature >> 8 of `known` is set. `folded` has the bits of all 16 parts of `known`.
 #pragma once
 
 #include "types.h"
@@ -24,6 +24,7 @@
 struct SequenceModel {
     any_1 weights;
     u32_1 known;
+    u32_1 folded;
     u32_1 blocks;
     i64_1 tag_starts;
     i32_1 tag_parts;
