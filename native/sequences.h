@@ -100,9 +100,9 @@ struct SequenceTables {
         return key;
     }
 
-    // Whether a context reads tags alone, and not classes alone.
+    // Whether a context is in these sums: it reads no feature, and not just the classes of two tags.
     static bool is_summed(const int32_t* context) {
-        return context[3] < 0 && (context[1] == 2 || context[2] == 2);
+        return context[3] < 0 && (!context[2] || context[1] == 2 || context[2] == 2);
     }
 
     // The sums of these contexts after the tag before, those of pairs after both, and how far these differ.

@@ -66,8 +66,8 @@ struct SequenceTemplates {
 GPUPARSE(int64_t) sequence_features(const SequenceTemplates* templates, u32_2 values, i64_1 places,
                                     out_u32_2 features);
 
-// Sums of the contexts that read tags, not classes alone, and no features, for all K tags; row 0 is of no tag
-// before, row 1 + k of tag k. tag_sums (K + 1, K): those that read the tag one before. Of models with contexts
+// Sums of the contexts that read no features, nor just the classes of two tags, for all K tags; row 0 is of no
+// tag before, row 1 + k of tag k. tag_sums (K + 1, K): those that read the tag one before. Of models with contexts
 // that read the tag two before also pair_sums ((K + 1)^2, K): those, a row for each tag one before and each
 // two before; pair_ranges (K + 1, K): how much they differ between tags two before. Otherwise both are empty.
 // Returns 1, or 0 if some sums do not fit. Weights are int16.
