@@ -32,7 +32,7 @@ int64_t check_model(const SequenceModel& model, int64_t width) {
     const int64_t n_tags = model.tag_starts.n0 - 1, rows = model.weights.n0;
     if (model.weights.dtype != DT_I16 && model.weights.dtype != DT_F32) return BAD_TYPE;
     if (rows < PART_BLOCK || rows > (int64_t(1) << 31) || (rows & (rows - 1))) return BAD_SHAPE;
-    if (model.known.n0 != (1 << 19)) return BAD_SHAPE;
+    if (model.known.n0 != (1 << 19) || model.folded.n0 != FOLDED_WORDS) return BAD_SHAPE;
     if (n_tags < 1 || n_tags >= INT32_MAX || !are_filled_starts(model.tag_starts, model.tag_parts.n0) ||
         !are_between(0, model.tag_parts, PART_BLOCK * model.blocks.n0) || !are_filled_starts(model.coarse_starts, n_tags) ||
         model.coarse_tags.n0 != n_tags || !are_between(0, model.coarse_tags, n_tags))
@@ -164,11 +164,9 @@ GPUPARSE(int64_t) sum_features(const SequenceModel* model, u32_2 features, i64_1
     for (int64_t row = 0; row < sums.n0; ++row) {
         const int64_t g = row % n_groups;
         const uint32_t* of_row = features.data + row / n_groups * features.n1;
-        int64_t n_present = 0;
-        for (int64_t f = groups.data[g]; f < groups.data[g + 1]; ++f) {
-            present[n_present] = of_row[f];
-            n_present += tables.is_present(of_row[f]);
-        }
+        const int64_t n_features = groups.data[g + 1] - groups.data[g];
+        for (int64_t f = 0; f < n_features; ++f) present[f] = of_row[groups.data[g] + f];
+        const int64_t n_present = tables.keep_present(present, n_features);
         for (int64_t b = 0; b < n_blocks; ++b) {
             BlockSums<int16_t> block;
             int32_t of_block[PART_BLOCK];

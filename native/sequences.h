@@ -15,6 +15,7 @@ namespace gpuparse {
 
 constexpr int CONTEXT_PARTS = 3;  // parts of a tag that contexts are combined with
 constexpr int64_t MOST_OUTPUT = 1 << 28;  // what a network adds to the score of a part
+constexpr int64_t FOLDED_WORDS = 1 << 15;
 constexpr int PART_BLOCK = 8;     // parts whose weights for a feature follow each other
 
 // Sums over sequences, and over the features of a position.
@@ -101,9 +102,9 @@ struct SequenceTables {
         return key;
     }
 
-    // Whether a context reads tags alone, and not classes alone.
+    // Whether a context is in these sums: it reads no feature, and not just the classes of two tags.
     static bool is_summed(const int32_t* context) {
-        return context[3] < 0 && (context[1] == 2 || context[2] == 2);
+        return context[3] < 0 && (!context[2] || context[1] == 2 || context[2] == 2);
     }
 
     // The sums of these contexts after the tag before, those of pairs after both, and how far these differ.
@@ -117,8 +118,24 @@ struct SequenceTables {
         return model.pair_ranges.data + (previous + 1) * n_tags;
     }
 
+    // A first look in the smaller filter, which the cache holds: most features are in none.
+    bool may_be_present(uint32_t feature) const {
+        const uint32_t word = model.folded.data[(feature >> 13) % (uint32_t)FOLDED_WORDS];
+        return (feature != 0) & (word >> ((feature >> 8) & 31) & 1);
+    }
     bool is_present(uint32_t feature) const {
         return feature && (model.known.data[feature >> 13] >> ((feature >> 8) & 31) & 1);
+    }
+
+    // Keep those of `count` features that are present; returns how many.
+    int64_t keep_present(uint32_t* features, int64_t count) const {
+        int64_t kept = 0;
+        for (int64_t f = 0; f < count; ++f) {
+            const uint32_t feature = features[f];
+            features[kept] = feature;
+            kept += is_present(feature);
+        }
+        return kept;
     }
 
     // Where the weights of a block of parts for a feature are.
@@ -192,12 +209,13 @@ public:
         : tables_(tables), model_(tables.model), weights_((const W*)model_.weights.data),
           n_(end - start), width_(batch.features.n1), features_(batch.features.data + start * width_),
           hidden_(batch.hidden.data + start * batch.hidden.n1), scored_(batch.scored.data),
-          n_scored_(batch.sums.n0 ? batch.scored.n0 : width_), sums_(batch.sums), sum_rows_(batch.sum_rows), arena_(arena) {
+          n_scored_(batch.sums.n0 ? batch.scored.n0 : width_), sums_(batch.sums), sum_rows_(batch.sum_rows),
+          arena_(arena) {
         sum_rows_.data += start * sum_rows_.n1;
         first_ = arena.take<int64_t>(n_ + 1);
         part_scores_ = arena.take<Own>(tables.n_parts);
         block_seen_ = arena.take_filled<int64_t>(tables.n_parts / PART_BLOCK, -1);
-        present_ = arena.take<uint32_t>(width_ + 1);
+        present_ = rows_of_present_ = arena.take<uint32_t>(WINDOW * (n_scored_ + 1));
         if (arena.failed()) return;
         int64_t room = 0;
         const int64_t* bounds = batch.candidate_starts.data + start;
@@ -208,23 +226,23 @@ public:
         tags_ = arena.take<int32_t>(room);
         scores_ = arena.take<S>(room);
         if (arena.failed()) return;
-        for (int64_t t = 0; t < n_; ++t)  // most scores begin with these weights
-            for (int64_t f = 0; f < n_scored_; ++f) {
-                const uint32_t feature = features_[t * width_ + (scored_ ? scored_[f] : f)];
-                if (is_present(feature)) __builtin_prefetch(weights_ + tables_.block_index(feature, 0));
-            }
+        const auto is_known = [&](int64_t t) {
+            return bounds[t + 1] - bounds[t] == 1 && (!gold || gold[t] == batch.candidates.data[bounds[t]]);
+        };
         first_[0] = 0;
         for (int64_t t = 0; t < n_; ++t) {
+            for (int64_t next = t; t % WINDOW == 0 && next < n_ && next < t + WINDOW; ++next)
+                if (!is_known(next)) fetch_present(next);
             int32_t* tags = tags_ + first_[t];
             int64_t count = bounds[t + 1] - bounds[t];
-            const bool is_known = count == 1 && (!gold || gold[t] == batch.candidates.data[bounds[t]]);
-            if (is_known) {  // whatever its score is
+            if (is_known(t)) {  // whatever its score is
                 tags[0] = batch.candidates.data[bounds[t]];
                 scores_[first_[t]] = 0;
                 first_[t + 1] = first_[t] + 1;
                 continue;
             }
-            find_present(t);
+            use_present(t);
+            const bool has_scores = count && !gold;
             if (count) {
                 for (int64_t j = 0; j < count; ++j) tags[j] = batch.candidates.data[bounds[t] + j];
                 for (int64_t j = 0; j < count; ++j) scores_[first_[t] + j] = tag_score(tags[j]);
@@ -238,7 +256,7 @@ public:
                 for (int64_t j = 0; j < count; ++j) has_gold |= tags[j] == gold[t];
                 if (!has_gold) tags[count++] = gold[t];
             }
-            for (int64_t j = 0; j < count; ++j)
+            for (int64_t j = 0; j < count && !has_scores; ++j)
                 scores_[first_[t] + j] = tag_score(tags[j]) + (gold && tags[j] != gold[t] ? cost : S(0));
             if (!gold && model_.beam.n0 > 2) count = keep_near(scores_ + first_[t], tags, count);
             first_[t + 1] = first_[t] + count;
@@ -378,6 +396,8 @@ public:
     }
 
 private:
+    static constexpr int64_t WINDOW = 8;  // positions whose weights are fetched from memory together
+
     // Tags to choose from d positions before t; one, none, before the first position.
     int64_t n_before(int64_t t, int64_t d) const { return t >= d ? count(t - d) : 1; }
 
@@ -430,25 +450,39 @@ private:
 
     bool is_present(uint32_t feature) const { return tables_.is_present(feature); }
 
-    // The features of a position that are present, of those that are scored.
-    void find_present(int64_t t) {
-        n_present_ = 0;
-        hidden_now_ = hidden_ + t * model_.outputs.n1;
+    // Find the features of a position that are present, of those that are scored, and fetch the first weights.
+    void fetch_present(int64_t t) {
+        uint32_t* present = rows_of_present_ + t % WINDOW * (n_scored_ + 1);
         const uint32_t* row = features_ + t * width_;
-        for (int64_t f = 0; f < n_scored_; ++f) {
-            const uint32_t feature = row[scored_ ? scored_[f] : f];
-            present_[n_present_] = feature;
-            n_present_ += is_present(feature);
+        int64_t count = 0;
+        for (int64_t f = 0; f < n_scored_; ++f) {  // without branches: most guesses would be wrong
+            present[count] = row[scored_ ? scored_[f] : f];
+            count += tables_.may_be_present(present[count]);
         }
+        n_of_window_[t % WINDOW] = tables_.keep_present(present, count);
+        for (int64_t f = 0; f < n_of_window_[t % WINDOW]; ++f)
+            __builtin_prefetch(weights_ + tables_.block_index(present[f], 0));
+    }
+
+    // Score parts at a position of `fetch_present`.
+    void use_present(int64_t t) {
+        present_ = rows_of_present_ + t % WINDOW * (n_scored_ + 1);
+        n_present_ = n_of_window_[t % WINDOW];
+        hidden_now_ = hidden_ + t * model_.outputs.n1;
         at_ = t;
         ++stamp_;
+    }
+
+    void find_present(int64_t t) {
+        fetch_present(t);
+        use_present(t);
     }
 
     uint32_t index(uint32_t key, int32_t part) const {
         return tables_.block_index(key, part / PART_BLOCK) + (uint32_t)part % PART_BLOCK;
     }
 
-    // The score of a part at the position of `find_present`, computed once for all parts of its block.
+    // The score of a part at the position of `use_present`, computed once for all parts of its block.
     S part_score(int32_t part) {
         const int32_t block = part / PART_BLOCK;
         if (block_seen_[block] != stamp_) {
@@ -882,7 +916,9 @@ private:
     Own* part_scores_;
     int64_t* block_seen_;
     uint32_t* present_;
-    int64_t n_present_ = 0, stamp_ = 0, at_ = 0;  // at_: the position of `find_present`
+    int64_t n_present_ = 0, stamp_ = 0, at_ = 0;  // at_: the position that is scored
+    uint32_t* rows_of_present_;                   // of a window
+    int64_t n_of_window_[WINDOW];
 };
 
 }  // namespace gpuparse

@@ -79,9 +79,10 @@ class Vocabularies:
         """One more than the largest id of a field."""
         return FIRST_VALUE + len(self.values[field])
 
-    def id(self, field: str, value: str | None) -> int:
-        """The id of a field's value; UNKNOWN where it was never seen or is None."""
-        return UNKNOWN if value is None else self._ids[field].get(value, UNKNOWN)
+    def ids(self, field: str, values: Iterable[str | None]) -> list[int]:
+        """The ids of a field's values; UNKNOWN for those that were never seen or are None."""
+        known = self._ids[field]
+        return [UNKNOWN if value is None else known.get(value, UNKNOWN) for value in values]
 
     def grown(self, treebank: Treebank, lexicon: Lexicon | None) -> "Vocabularies":
         """These with the values that the treebank's words have and these lack, after all others.
@@ -365,7 +366,7 @@ class _Column:
     def __init__(self, vocabularies: Vocabularies, rows: Sequence[int]) -> None:
         fields = [vocabularies.fields[row] for row in rows]
         self._readers = [(field, vocabularies.reader(field)) for field in fields]
-        self._id_of = vocabularies.id
+        self._ids_of = vocabularies.ids
         self._clear()
 
     def _clear(self) -> None:
@@ -380,9 +381,7 @@ class _Column:
         numbers, first = self._numbers, self.ids.shape[1]
         new = [name for name in names if name not in numbers]
         if new:
-            more = [
-                [self._id_of(field, read(text)) for text in new] for field, read in self._readers
-            ]
+            more = [self._ids_of(field, map(read, new)) for field, read in self._readers]
             self.ids = np.concatenate([self.ids, np.array(more, np.int32)], axis=1)
             numbers.update(zip(new, range(first, first + len(new)), strict=True))
         return np.array([numbers[name] for name in names], np.int32)
@@ -417,12 +416,12 @@ def reader(field: str) -> Callable[[str], str | None]:
     """
     match = _SLICE.fullmatch(field)
     if match is not None:
-        lower = match[1] == "lower"
+        cased = str.lower if match[1] == "lower" else str
         if match["first"]:
             end = int(match["first"])
-            return lambda text: _lowered(text, lower)[:end] if len(text) > end else None
+            return lambda text: cased(text)[:end] if len(text) > end else None
         start = int(match["last"])
-        return lambda text: _lowered(text, lower)[-start:] if len(text) > start else None
+        return lambda text: cased(text)[-start:] if len(text) > start else None
     if field == "form":
         return lambda text: text
     if field == "lower":
@@ -431,10 +430,6 @@ def reader(field: str) -> Callable[[str], str | None]:
         name = field.removeprefix("feats.")
         return lambda text: attributes(text).get(name)
     return lambda text: None if text == "_" else text
-
-
-def _lowered(text: str, lower: bool) -> str:
-    return text.lower() if lower else text
 
 
 def attributes(feats: str) -> dict[str, str]:

@@ -20,6 +20,7 @@ from gpuparse.sequences.tags import PART_BLOCK, TagTable, starts_of
 from gpuparse.sequences.templates import SequenceTemplates, parse_sequence_templates
 
 FILTER_BITS = 24
+_FOLDED = 1 << 15  # words of a folded filter
 MAX_TAGS, MAX_TEXT = 1 << 20, 1 << 12
 ARRAYS = ("weights", "known")  # of a packed model
 _FACTS = ("templates", "tags", "attributes", "scale", "beam")
@@ -115,7 +116,7 @@ class SequenceModel:
     def arrays(self) -> "ModelArrays":
         """The arrays of the model."""
         return ModelArrays(
-            self.weights, self.known, self.table.blocks, self.table.tag_starts,
+            self.weights, self.known, folded(self.known), self.table.blocks, self.table.tag_starts,
             self.table.tag_parts, self.table.coarse_starts, self.table.coarse_tags,
             self.templates.contexts, self.beam, *(self.output or _NO_OUTPUT)[:4], None, None,
             None,
@@ -232,6 +233,7 @@ class ModelArrays(NamedTuple):
 
     weights: np.ndarray
     known: np.ndarray
+    folded: np.ndarray
     blocks: np.ndarray
     tag_starts: np.ndarray
     tag_parts: np.ndarray
@@ -246,6 +248,12 @@ class ModelArrays(NamedTuple):
     tag_sums: np.ndarray | None
     pair_sums: np.ndarray | None
     pair_ranges: np.ndarray | None
+
+
+def folded(known: np.ndarray) -> np.ndarray:
+    """The bits of all parts of a filter in one: (2^20 / 32,) uint32, which the cache holds."""
+    found: np.ndarray = np.bitwise_or.reduce(known.reshape(-1, min(len(known), _FOLDED)), axis=0)
+    return found
 
 
 def unpacked(

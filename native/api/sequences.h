@@ -7,7 +7,7 @@
 // weights over the features of the position that are present; the score of a tag there is the sum over
 // its parts. Contexts, which
 // read the tags before, are features too, but only of the first three parts of a tag. A feature is
-// present if it is not 0 and bit feature >> 8 of `known` is set.
+// present if it is not 0 and bit feature >> 8 of `known` is set. `folded` has the bits of all 16 parts of `known`.
 #pragma once
 
 #include "types.h"
@@ -28,6 +28,7 @@
 struct SequenceModel {
     any_1 weights;
     u32_1 known;
+    u32_1 folded;
     u32_1 blocks;
     i64_1 tag_starts;
     i32_1 tag_parts;
@@ -76,8 +77,8 @@ struct SequenceTemplates {
 GPUPARSE(int64_t) sequence_features(const SequenceTemplates* templates, u32_2 values, i64_1 places,
                                     out_u32_2 features);
 
-// Sums of the contexts that read tags, not classes alone, and no features, for all K tags; row 0 is of no tag
-// before, row 1 + k of tag k. tag_sums (K + 1, K): those that read the tag one before. Of models with contexts
+// Sums of the contexts that read no features, nor just the classes of two tags, for all K tags; row 0 is of no
+// tag before, row 1 + k of tag k. tag_sums (K + 1, K): those that read the tag one before. Of models with contexts
 // that read the tag two before also pair_sums ((K + 1)^2, K): those, a row for each tag one before and each
 // two before; pair_ranges (K + 1, K): how much they differ between tags two before. Otherwise both are empty.
 // Returns 1, or 0 if some sums do not fit. Weights are int16.

@@ -218,8 +218,7 @@ def test_seen_attributes_are_sorted_and_distinct() -> None:
 def test_ids_of_vocabularies() -> None:
     vocabularies = Vocabularies({"form": ["a", "b"], "pos": []}, 4)
     assert vocabularies.fields == ["form", "pos"]
-    assert (vocabularies.id("form", "a"), vocabularies.id("form", "b")) == (4, 5)
-    assert vocabularies.id("form", "c") == vocabularies.id("form", None) == UNKNOWN
+    assert vocabularies.ids("form", ["a", "b", "c", None]) == [4, 5, UNKNOWN, UNKNOWN]
     assert (vocabularies.size("form"), vocabularies.size("pos")) == (6, 4)
 
 
@@ -250,7 +249,7 @@ def test_subsets_share_memory_and_lose_nothing() -> None:
         assert np.array_equal(part.values[:, one], moved.values[:, other])
     places = word_places(part)
     forms = [word[1] for b in (5, 2) for word in sentences[b]]
-    assert [vocabularies.id("form", form) for form in forms] == part.values[0, places].tolist()
+    assert vocabularies.ids("form", forms) == part.values[0, places].tolist()
 
 
 def test_places_stay_within_the_sentence_and_its_edges() -> None:

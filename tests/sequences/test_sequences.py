@@ -392,7 +392,7 @@ def test_wrong_arguments_never_reach_native_code():
         {"tag_parts": model.table.tag_parts + 100}, {"beam": np.zeros(2, np.int64)},
         {"coarse_starts": model.table.coarse_starts[:-1]},
         {"contexts": np.full((1, 4), 7, np.int32)},
-        {"tag_sums": np.zeros((3, 2), np.int16)},
+        {"tag_sums": np.zeros((3, 2), np.int16)}, {"folded": np.zeros(1, np.uint32)},
     ):  # fmt: skip
         with pytest.raises(ValueError):
             native.call("find_sequences", model.arrays._replace(**change), sequences, tags)
