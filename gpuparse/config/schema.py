@@ -568,9 +568,6 @@ class TaggerConfig:
         high=1_000,
         auto=True,
     )
-    network_min_count: int = _sequence_count(
-        3, "Words that a row of the network's table must have."
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
