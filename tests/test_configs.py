@@ -82,7 +82,7 @@ def test_its_name_says_what_it_is(path):
     if "projective" in words:
         assert decoder.trees == ("all" if "non" in words else "projective")
     assert decoder.gives_graphs == (path.stem == "multi-parent")
-    is_joint = decoder.order == 3 or path.stem in ("joint-labels", "default")
+    is_joint = decoder.order == 3 or path.stem in ("joint-labels", "default", "accurate")
     assert config.labels.kind == ("joint" if is_joint else "second-stage")
     is_fast = path.stem in ("fast", "pipeline", "small")
     of_trees = "joint-labels" if is_joint else "fast-labels" if is_fast else "labels"
@@ -148,7 +148,7 @@ def test_the_quickstart(tmp_path, capsys, monkeypatch):
 
 
 def test_the_configs_that_the_page_names_have_probabilities() -> None:
-    """And k best trees, whatever decoder `auto` chooses, and no others but `default`, that may."""
+    """And k best trees, whatever decoder `auto` chooses, and no others but two that may."""
     page = (ROOT / "docs" / "probabilities.md").read_text(encoding="utf-8")
     [row] = [line for line in page.splitlines() if line.startswith("| `--probabilities`, `--mbr`")]
     named = set(re.findall(r"`([\w-]+)`", row.split("|")[3]))
@@ -165,4 +165,4 @@ def test_the_configs_that_the_page_names_have_probabilities() -> None:
             for quantity in ("marginals", "k_best")
         ):
             have.add(path.stem)
-    assert have == (named | of_order | {"quickstart"}) - {"default"}
+    assert have == (named | of_order | {"quickstart"}) - {"default", "accurate"}

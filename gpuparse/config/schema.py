@@ -473,20 +473,22 @@ def _sequence_rows(default: int, which: str) -> Any:
     return _choice(default, sizes, f"Rows of {which} table of weights, a power of two.")
 
 
-def _sequence_cost(default: float) -> Any:
-    return _key(
-        default, "number", "Cost of a wrong tag in the search while learning.", low=0, high=1000
-    )
+def _sequence_cost(default: float, where: str = "") -> Any:
+    what = f"Cost of a wrong tag in the search while learning{where}."
+    return _key(default, "number", what, low=0, high=1000)
 
 
-def _sequence_step(default: float) -> Any:
+def _sequence_step(default: float, where: str = "") -> Any:
     return _key(
         default,
         "number",
-        "Largest step of the passive-aggressive rule; 0: the perceptron, whose step is 1.",
+        f"Largest step of the passive-aggressive rule{where}; 0: the perceptron, whose step is 1.",
         low=0,
         high=1000,
     )
+
+
+_NOT_OF_ENDS = ", but of sentence ends"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -509,8 +511,8 @@ class TokenizerConfig:
     epochs: int = _sequence_epochs(10)
     min_count: int = _sequence_count(1, "Times that a feature must occur in the training treebank.")
     rows: int = _sequence_rows(1 << 20, "each")
-    cost: float = _sequence_cost(0.0)
-    max_step: float = _sequence_step(0.0)
+    cost: float = _sequence_cost(0.0, _NOT_OF_ENDS)
+    max_step: float = _sequence_step(0.0, _NOT_OF_ENDS)
     max_words: int = _key(
         1_000,
         "integer",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,6 +36,9 @@ _GAPS = 40  # of a training sequence
 _TOKENS = 60  # of a training sequence, at least
 _UNSPACED = 0.15  # open gaps per character of text whose words are looked up
 _FOLDS = 8  # of the treebank, for words that are known from its other parts
+# Sentence ends are few, and a small treebank tells the perceptron little of them: a margin, and
+# small steps, are better for any size.
+_END_COST, _END_STEP = 1.0, 0.02
 _TAGS = TagTable((("no",), ("yes",)), False)  # JOIN and CUT, GO_ON and END
 
 
@@ -160,6 +164,7 @@ def _learn_ends(
     for end in (np.flatnonzero(examples.is_end) + 1).tolist():
         if is_start[end] or end - starts[-1] >= _TOKENS:
             starts.append(end)
+    config = replace(config, cost=_END_COST, max_step=_END_STEP)
     return _learn(
         Sequences.open(features, np.unique([*starts, len(tokens)])), examples.is_end, templates,
         _TAGS, config, seed, watch, start,

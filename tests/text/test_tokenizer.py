@@ -367,12 +367,21 @@ def test_a_long_sentence_is_cut_where_an_end_is_likely():
     """`;` ends some sentences of training, but too few; only it is a likely place."""
     lines = ["a b c ; d e f- ."] * 60 + ["a b c ;", "d e f- ."] * 15
     made = learn_tokenizer(bank(rows(*lines)), KEYS)
-    text = "a b c ; d e f a b c ; d e f a b c d e f a b c d e f."
+    text = "a b c ; d e f a b c ; d e f" + " e" * 18 + "."
     assert len(sentences_of(made, text)) == 1
     sizes = [len(s.forms) for s in bank(split(replace(made, max_words=12), text))]
     assert sizes[0] == 11, "up to the second `;`"
     assert sizes[1] == 12, "no place is better than the last one"
     assert sum(sizes) == len(bank(split(made, text))[0].forms)
+
+
+def test_sentence_ends_have_a_cost_and_a_step_of_their_own():
+    treebank = bank(rows(*["one two- .", "three, four five- .", "six. seven- ."] * 10))
+    made, other = (
+        learn_tokenizer(treebank, keys) for keys in (KEYS, replace(KEYS, cost=3.0, max_step=0.5))
+    )
+    assert np.array_equal(made.ends.learned, other.ends.learned)
+    assert not np.array_equal(made.gaps.learned, other.gaps.learned)
 
 
 def test_a_long_sentence_is_not_cut_before_a_closing_mark():
