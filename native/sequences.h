@@ -656,11 +656,11 @@ private:
                 S* row = total + offsets[t] + i * n_tags;
                 int32_t* row_from = from + offsets[t] + i * n_tags;
                 const S* so_far = t ? total + offsets[t - 1] + i : &nothing;  // of place h at h * n_previous
-                sums.find_limits(i, so_far, n_previous);
+                sums.find_needs(i, so_far, n_previous);
                 bool is_first = true;
                 for (int64_t h = 0; h < n_second; ++h) {
                     const S before = so_far[h * n_previous];
-                    if (!sums.may_be_best(h, i, before)) continue;
+                    if (!sums.may_be_best(h, before)) continue;
                     const S* own = sums.of(h, i);
                     for (int64_t j = 0; j < n_tags; ++j) {
                         const S sum = before + own[j];
@@ -723,6 +723,8 @@ private:
             of_pair_ = arena.template take<Own>(width_);
             of_tags_ = arena.template take<S>(n_tags_);
             limits_ = arena.template take<S>(n_tags_);
+            needs_ = arena.template take<S>(n_second_);
+            firsts_ = arena.template take<int32_t>(n_second_);
         }
 
         // The sums of all candidates after place i at t - 1 and h at t - 2, until the next call.
@@ -747,31 +749,36 @@ private:
             return of_tags_;
         }
 
-        // What a sum after place i at t - 1 needs at least to be the best of all places h at t - 2, where so_far
-        // has step values from place to place: the sums but for the pairs of tags, whose ranges are known.
-        void find_limits(int64_t i, const S* so_far, int64_t step) {
+        // What so_far, with step values from place to place at t - 2, needs at least to be in the best sum of a
+        // candidate after place i at t - 1: sums of places of a class differ by so_far and those of the pairs of
+        // tags, whose ranges are known.
+        void find_needs(int64_t i, const S* so_far, int64_t step) {
             if (!may_skip_) return;
             const int16_t* ranges = tables_.ranges_of_pair(previous(i));
-            S* __restrict limits = limits_;
-            for (int64_t h = 0; h < n_places_; ++h) {
-                const S* __restrict sums = of_classes(h, i);
-                const S before = so_far[h * step];
+            S *__restrict limits = limits_, *tops = needs_;
+            for (int64_t h = n_places_ - 1; h >= 0; --h) firsts_[second_[h]] = (int32_t)h;
+            for (int64_t c = 0; c < n_second_; ++c) tops[c] = so_far[firsts_[c] * step];
+            for (int64_t h = 0; h < n_places_; ++h)
+                tops[second_[h]] = so_far[h * step] > tops[second_[h]] ? so_far[h * step] : tops[second_[h]];
+            for (int64_t c = 0; c < n_second_; ++c) {
+                const S* __restrict sums = of_classes(firsts_[c], i);
+                const S top = tops[c];
                 for (int64_t j = 0; j < n_tags_; ++j) {
-                    const S sum = before + sums[j];
-                    limits[j] = !h || sum > limits[j] ? sum : limits[j];
+                    const S sum = top + sums[j];
+                    limits[j] = !c || sum > limits[j] ? sum : limits[j];
                 }
             }
             for (int64_t j = 0; j < n_tags_; ++j) limits[j] -= ranges[tags_[j]];
+            for (int64_t c = 0; c < n_second_; ++c) {
+                const S* __restrict sums = of_classes(firsts_[c], i);
+                S least = limits[0] - sums[0];
+                for (int64_t j = 1; j < n_tags_; ++j) least = limits[j] - sums[j] < least ? limits[j] - sums[j] : least;
+                needs_[c] = least;
+            }
         }
 
-        // Whether a sum after place h may be the best of one of the candidates, by `find_limits`.
-        bool may_be_best(int64_t h, int64_t i, S so_far) {
-            if (!may_skip_) return true;
-            const S* sums = of_classes(h, i);
-            bool may = false;
-            for (int64_t j = 0; j < n_tags_; ++j) may |= so_far + sums[j] >= limits_[j];
-            return may;
-        }
+        // Whether a sum after place h may be the best of a candidate, by `find_needs`.
+        bool may_be_best(int64_t h, S so_far) const { return !may_skip_ || so_far >= needs_[second_[h]]; }
 
     private:
         enum Kind { OF_PREVIOUS_CLASS, OF_CLASSES, OF_TAGS, KNOWN };
@@ -865,9 +872,9 @@ private:
         const bool is_known_;  // whether the model has sums of contexts that read tags
         const bool may_skip_;  // whether these alone differ between two places of a class at t - 2
         int64_t n_blocks_ = 0, width_ = 0, n_previous_ = 1, n_second_ = 1;
-        int32_t *places_, *blocks_, *previous_, *second_;
+        int32_t *places_, *blocks_, *previous_, *second_, *firsts_;
         Own *of_previous_, *of_classes_, *of_pair_;
-        S *tags_of_classes_, *of_tags_, *limits_;
+        S *tags_of_classes_, *of_tags_, *limits_, *needs_;
         bool* is_done_;
     };
 

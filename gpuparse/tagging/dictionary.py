@@ -84,7 +84,12 @@ class Dictionary:
     def count(self, name: str) -> int:
         """How often a name occurred."""
         row = self._rows.get(name)
-        return 0 if row is None else sum(self.counts[self._place(row)].tolist())
+        if row is None:
+            return 0
+        first, last = self.starts.item(row), self.starts.item(row + 1)
+        if last == first + 1:  # most names
+            return int(self.counts.item(first))
+        return sum(self.counts[first:last].tolist())
 
     def counts_of(self, name: str) -> dict[int, int]:
         """How often a name had each tag."""

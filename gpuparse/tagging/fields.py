@@ -15,9 +15,9 @@ upos, xpos, feats      these columns
 
 import re
 import unicodedata
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
+from zlib import crc32
 
 import numpy as np
 
@@ -57,7 +57,7 @@ def value_of(text: str | None) -> int:
 
 
 def _value(text: str) -> int:
-    return zlib.crc32(text.encode()) | 4
+    return crc32(text.encode()) | 4
 
 
 class SeenTags:
@@ -80,6 +80,9 @@ class SeenTags:
 
 def class_of_counts(counts: Mapping[str, int]) -> str:
     """The frequent tags, at most four, and the number of words if there are three at most."""
+    if len(counts) == 1:  # most words
+        [(tag, total)] = counts.items()
+        return (str(total) if total <= 3 else "") + (tag if total > 0 else "")
     total = sum(counts.values())
     ranked = sorted((-n, tag) for tag, n in counts.items() if n > 0 and n >= 0.02 * total)
     return (str(total) if total <= 3 else "") + "|".join(tag for _, tag in ranked[:4])
@@ -316,11 +319,13 @@ class _Forms:
         if name == "lower":
             if not rest:
                 return list(map(_value, lowers))
-            if rest[0] == ":":
-                n = int(rest[1])
-                return [_value(lower[:n]) if len(lower) >= n else 0 for lower in lowers]
-            n = int(rest[1:-2])
-            return [_value(lower[-n:]) if len(lower) >= n else 0 for lower in lowers]
+            n = int(rest.strip("-:]"))
+            parts = (
+                [lower[:n] for lower in lowers]
+                if rest[0] == ":"
+                else [lower[-n:] for lower in lowers]
+            )
+            return [crc32(part.encode()) | 4 if len(part) == n else 0 for part in parts]
         if name == "shape":
             made = self._values_of_kinds(field)
             n = int(rest[1]) if rest else 40

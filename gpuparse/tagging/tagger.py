@@ -150,7 +150,7 @@ class Tagger:
     def tag(self, treebank: Treebank, *, threads: int = 1) -> Tags:
         """The tags of all words.
 
-        Cost: about 10 microseconds per word, and some for each distinct form that is new.
+        Cost: about 4 microseconds per word, and some dozens for each distinct form that is new.
         """
         return self._tagged(treebank, threads, with_probabilities=False)[0]
 
@@ -393,15 +393,16 @@ class Tagger:
     def _feats_of_words(self) -> SeenTags:
         return SeenTags(self._seen_feats_of)
 
-    def _seen_feats_of(self, word_and_upos: str) -> Counter[str]:
+    def _seen_feats_of(self, word_and_upos: str) -> dict[str, int]:
         """How often a word in lower case with its UPOS had each FEATS."""
         assert self.feats
         lower, _, upos = word_and_upos.partition("\t")
-        seen: Counter[str] = Counter()
+        seen: dict[str, int] = {}
         for form in self.words.forms(lower):  # which has the forms of `words_of_feats`, too
             for pair in self._pairs_with.get(upos, ()):
                 for tag, count in self.words_of_feats.counts_of(f"{form}\t{pair}").items():
-                    seen[self.feats.table.tags[tag][1]] += count
+                    feats = self.feats.table.tags[tag][1]
+                    seen[feats] = seen.get(feats, 0) + count
         return seen
 
     @cached_property
