@@ -31,12 +31,10 @@ _CHUNK = 20  # batches between two reports of progress
 _RATE, _FIRST_DECAY, _SECOND_DECAY = 2e-3, 0.9, 0.99
 _DROPOUT = 0.4
 _RARE = 0.25  # a row of a form with n words is left out with the probability RARE / (RARE + n)
-_LEAST_COUNT, _ROW_SHARE = (
-    3,
-    20_000,
-)  # words that a row must have: the larger of 3 and of 1 in 20,000
+_LEAST_COUNT, _ROW_SHARE = 3, 20_000  # words of a row: the larger of 3 and of 1 in 20,000
 _LEAST_EPOCHS, _MOST_EPOCHS, _WORDS = 8, 30, 1_000_000  # words of all epochs, if they are enough
 _WEIGHT = 0.2  # of the logarithms of its probabilities beside scores of templates as learned
+_LARGE, _MOST_TIMES = 160_000, 2.0  # words; of smaller treebanks it has more weight, up to twice
 _PERCENTILE = 99.9  # of numbers that are cut at the end of their range
 _ADAM = 0
 _INITIAL = 7  # what initial weights and orders are drawn for
@@ -224,8 +222,9 @@ def learn_network(
                 (epoch + (at + len(some)) / n) / epochs,
                 f"network, epoch {epoch + 1} of {epochs}, {wrong:.2f} % of open words wrong",
             )
-    scales = {name: task.scale for name, task in tasks.items()}
-    return _frozen(weights, keys, lesson, scales, fields, ngrams)
+    weight = _WEIGHT * min(max(_LARGE / len(words.ids), 1.0), _MOST_TIMES)
+    factors = {name: weight / task.scale for name, task in tasks.items()}
+    return _frozen(weights, keys, lesson, factors, fields, ngrams)
 
 
 def _lesson(
@@ -271,7 +270,7 @@ def _lesson(
 
 
 def _frozen(
-    weights: _Weights, keys: np.ndarray, lesson: _Lesson, scales: Mapping[str, float],
+    weights: _Weights, keys: np.ndarray, lesson: _Lesson, factors: Mapping[str, float],
     fields: Sequence[str], ngrams: Sequence[int],
 ) -> TagNetwork:  # fmt: skip
     """Learned weights as whole numbers: ranges are those of most numbers of the training words.
@@ -316,13 +315,13 @@ def _frozen(
         window_shift, bias.clip(-MOST_CONSTANT, MOST_CONSTANT).astype(np.int32), hidden_shifts,
     )  # fmt: skip
     outputs = {}
-    for name, rows, constants in zip(scales, weights.rows, weights.constants, strict=True):
+    for name, rows, constants in zip(factors, weights.rows, weights.constants, strict=True):
         scaled = rows * hidden_units
         of_rows = float(np.abs(scaled).max(initial=0)) / LARGEST["weight"] or 1.0
         missing = -len(rows) % PART_BLOCK
         whole = np.pad(_whole(scaled / of_rows, LARGEST["weight"]), ((0, missing), (0, 0)))
         rounded = np.rint(constants / of_rows).clip(-MOST_CONSTANT, MOST_CONSTANT)
-        factor = fraction(_WEIGHT * of_rows / scales[name])
+        factor = fraction(of_rows * factors[name])
         outputs[name] = Output(
             whole, np.pad(rounded.astype(np.int32), (0, missing)), *factor, of_rows
         )
