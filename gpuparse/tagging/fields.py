@@ -214,9 +214,8 @@ class WordFields:
         lock, known = self._forms.take()
         with lock:
             rows, *_ = known.read(words.forms)
-            return known.vectors, rows[
-                words.rows
-            ]  # rows that are added later leave these as they are
+            vectors = known.vectors  # those that are added later leave these as they are
+        return vectors, rows[words.rows]
 
 
 class _Forms:
