@@ -79,7 +79,8 @@ int64_t find_all(const SequenceModel& model, const SequenceBatch& batch, out_i32
     for (int64_t s = 0; s + 1 < batch.starts.n0; ++s) {
         ArenaMark mark(arena);
         const int64_t start = batch.starts.data[s], end = batch.starts.data[s + 1];
-        SequenceLattice<W> lattice(tables, batch, start, end, nullptr, 0, arena);
+        const int64_t margin = model.beam.n0 > 2 ? model.beam.data[2] : -1;
+        SequenceLattice<W> lattice(tables, batch, start, end, nullptr, 0, margin, arena);
         if (arena.failed()) return NO_MEMORY;
         int32_t* places = tags.data + start;
         lattice.best(places);
@@ -98,7 +99,7 @@ int64_t sum_all(const SequenceModel& model, const SequenceBatch& batch, double s
     for (int64_t s = 0; s + 1 < batch.starts.n0; ++s) {
         ArenaMark mark(arena);
         const int64_t start = batch.starts.data[s], end = batch.starts.data[s + 1];
-        SequenceLattice<W> lattice(tables, batch, start, end, nullptr, 0, arena);
+        SequenceLattice<W> lattice(tables, batch, start, end, nullptr, 0, -1, arena);
         double* found = arena.failed() ? nullptr : arena.take<double>(lattice.n_cells());
         if (arena.failed()) return NO_MEMORY;
         lattice.sums(scale, found);
@@ -216,7 +217,7 @@ GPUPARSE(int64_t) learn_sequences(const SequenceModel* model, const SequenceBatc
         ArenaMark mark(arena);
         const int64_t start = batch->starts.data[order.data[o]], end = batch->starts.data[order.data[o] + 1];
         const int32_t* right = gold.data + start;
-        SequenceLattice<float> lattice(tables, *batch, start, end, right, cost, arena);
+        SequenceLattice<float> lattice(tables, *batch, start, end, right, cost, -1, arena);
         int32_t* found = arena.take<int32_t>(end - start);
         if (arena.failed()) return NO_MEMORY;
         lattice.best(found);

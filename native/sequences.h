@@ -204,8 +204,9 @@ public:
     using Own = typename SequenceSum<W>::own;
 
     // `gold`: NULL, or the tags that must be among the candidates. `cost` is added to all others.
+    // margin: of the candidates' own scores below the best one; -1: all stay.
     SequenceLattice(const SequenceTables& tables, const SequenceBatch& batch, int64_t start, int64_t end,
-                    const int32_t* gold, S cost, Arena& arena)
+                    const int32_t* gold, S cost, int64_t margin, Arena& arena)
         : tables_(tables), model_(tables.model), weights_((const W*)model_.weights.data),
           n_(end - start), width_(batch.features.n1), features_(batch.features.data + start * width_),
           hidden_(batch.hidden.data + start * batch.hidden.n1), scored_(batch.scored.data),
@@ -258,7 +259,7 @@ public:
             }
             for (int64_t j = 0; j < count && !has_scores; ++j)
                 scores_[first_[t] + j] = tag_score(tags[j]) + (gold && tags[j] != gold[t] ? cost : S(0));
-            if (!gold && model_.beam.n0 > 2) count = keep_near(scores_ + first_[t], tags, count);
+            if (margin >= 0) count = keep_near(scores_ + first_[t], tags, count, (S)margin);
             first_[t + 1] = first_[t] + count;
         }
     }
@@ -542,15 +543,15 @@ private:
         return most;
     }
 
-    // Leave out the tags whose scores are further below the best one than the beam's margin.
-    int64_t keep_near(S* scores, int32_t* tags, int64_t count) const {
+    // Leave out the tags whose scores are further below the best one than the margin.
+    static int64_t keep_near(S* scores, int32_t* tags, int64_t count, S margin) {
         S top = scores[0];
         for (int64_t j = 1; j < count; ++j) top = scores[j] > top ? scores[j] : top;
         int64_t kept = 0;
         for (int64_t j = 0; j < count; ++j) {
             scores[kept] = scores[j];
             tags[kept] = tags[j];
-            kept += top - scores[j] <= (S)model_.beam.data[2];
+            kept += top - scores[j] <= margin;
         }
         return kept;
     }

@@ -98,7 +98,7 @@ class SequenceModel:
         known: (2^24 / 32,) uint32, a bit for each hash of a known feature.
         scale: of the whole numbers: a score of the learned weights is this times their sum.
         beam: int64, most coarse classes and tags where no candidates are given; and perhaps how
-            many points the own score of a candidate may be below the best one.
+            many points the own score of a candidate may be below the best one in `find`.
         learned: (2^b,) float32, what whole numbers were rounded from; None where it is not known.
         output: of a network; None: templates alone. It is stored with the network.
     """

@@ -160,7 +160,7 @@ class Tagger:
         """The tags of all words, and (W,) float64 how probable each pair of UPOS and XPOS is.
 
         The probability of a sequence of pairs is proportional to exp(scale * score), over the
-        sequences that the search of `tag` considers; that of a pair is the sum over those that
+        sequences of all candidates; that of a pair is the sum over those that
         have it at the word. Where the treebank of learning had many pairs, it is that of UPOS.
         """
         tags, probabilities = self._tagged(treebank, threads, with_probabilities=True)

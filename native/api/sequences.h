@@ -19,8 +19,8 @@
 // combined with, -1 for none.
 // beam: at a position without candidates, the most coarse classes and tags that are kept, by the scores of
 // their first part and of all parts. Of more candidates than tags of the beam, the
-// best ones by the scores of all parts are kept. A third number leaves out, in search and sums, the candidates
-// whose scores are further below the best one.
+// best ones by the scores of all parts are kept. A third number leaves out of the search the candidates whose
+// scores are further below the best one; sums have them.
 // outputs (parts, H), output_constants (parts,): none, or what a network (tagging.h) adds to the score of each
 // part: (the product of its row with the hidden numbers of a position + its constant) times the multiplier,
 // shifted by the shift. Their parts are rounded up to whole blocks; H is a multiple of 64.

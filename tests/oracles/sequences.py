@@ -58,7 +58,15 @@ def _mixed(key: int, value: int) -> int:
 class Lattice:
     """The candidates of one sequence with their scores."""
 
-    def __init__(self, model: Model, batch: Any, s: int, gold: Any = None, cost: float = 0) -> None:
+    def __init__(
+        self,
+        model: Model,
+        batch: Any,
+        s: int,
+        gold: Any = None,
+        cost: float = 0,
+        margin: float = inf,
+    ) -> None:
         self.model = model
         start, end = int(batch.starts[s]), int(batch.starts[s + 1])
         self.n = end - start
@@ -81,9 +89,8 @@ class Lattice:
                 tags = self._ranked(t)
             if right is not None and right not in tags:
                 tags.append(right)
-            if right is None and len(model.beam) > 2:
-                least = max(self.tag_score(t, k) for k in tags) - model.beam[2]
-                tags = [k for k in tags if self.tag_score(t, k) >= least]
+            least = max(self.tag_score(t, k) for k in tags) - margin
+            tags = [k for k in tags if self.tag_score(t, k) >= least]
             self.tags.append(tags)
             self.scores.append(
                 [self.tag_score(t, k) + (cost if right not in (None, k) else 0) for k in tags]
@@ -243,8 +250,10 @@ def _added(a: float, b: float) -> float:
 def find_sequences(model: Any, batch: Any, tags: np.ndarray) -> int:
     """The best tags of all positions."""
     read = Model(model)
+    margin = read.beam[2] if len(read.beam) > 2 else inf
     for s in range(len(batch.starts) - 1):
-        tags[batch.starts[s] : batch.starts[s + 1]] = Lattice(read, batch, s).best()
+        lattice = Lattice(read, batch, s, margin=margin)
+        tags[batch.starts[s] : batch.starts[s + 1]] = lattice.best()
     return 0
 
 

@@ -199,9 +199,10 @@ def test_sums_of_tags_that_do_not_fit_are_not_kept(order):
 
 
 @pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize("beam", [(2, 4), (2, 4, 1)])
 @pytest.mark.parametrize("seed", range(4))
-def test_probabilities_are_sums_over_all_sequences(order, seed):
-    model, sequences, _ = drawn(order, seed)
+def test_probabilities_are_sums_over_all_sequences(order, beam, seed):
+    model, sequences, _ = drawn(order, seed, beam=beam)
     k = 3
     tags, probabilities = model.sums(sequences, k)
     others = np.empty_like(tags), np.empty_like(probabilities)
