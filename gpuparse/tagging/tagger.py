@@ -4,7 +4,8 @@ The first model finds the pairs of UPOS and XPOS of a sentence; or UPOS alone, w
 has many pairs, and the second finds XPOS with FEATS. The second reads the pairs of all words
 around. A frequent word of the training treebank gets only what it was seen with; for others the
 first model looks at all pairs, and the second at all FEATS that the word's pair was seen with; for
-words that are new or occurred once, also at FEATS that are composed of their attributes.
+words that are new or occurred once, also at FEATS that are composed of their attributes. Scores are
+sums of those of templates and of a network (network.py).
 """
 
 from __future__ import annotations
@@ -70,9 +71,7 @@ if TYPE_CHECKING:
 FORMAT = 2
 _AS_MODEL: Any = {"form": FORMAT, "what": "tagger", "hint": "; train it again"}
 _BEAM, _MARGIN = (3, 8), 1.5  # coarse classes, tags; costs below the best one
-_LEARNED = (
-    10  # times as often, a word has only its tags in learning, which so meets more wrong ones
-)
+_LEARNED = 10  # times as often a word has only its tags in learning, which meets more wrong ones
 _MANY = 128  # pairs of UPOS and XPOS; where there are more, UPOS is found first
 _RARE = 2  # times with its pair; FEATS that were never seen are possible for rarer words
 _MOST_KEYS = 1 << 16  # words with their pair whose candidates are kept in memory
