@@ -11,6 +11,7 @@ namespace gpuparse {
 constexpr int64_t MOST_OFFSETS = 7;      // from three words before to three after
 constexpr int32_t LARGEST_NUMBER = 63;   // of a vector; 64 more, it has 7 bits without a sign
 constexpr int32_t LARGEST_SHARE = 4095;  // of a form in a hidden number: MOST_OFFSETS of them have 16 bits
+constexpr int64_t AHEAD = 2;             // positions, whose shares are fetched meanwhile
 constexpr int64_t FORMS_AT_ONCE = 4;     // whose vectors are multiplied together
 
 inline int32_t cut(int32_t number, int32_t low, int32_t high) {
@@ -105,11 +106,16 @@ inline bool fill_hidden(const TagNetwork& network, const u8_2& vectors, const i6
     if (arena.failed()) return false;
     const int32_t* shifts = network.hidden_shifts.data;
     for (int64_t h = 0; h < width; ++h) bases[h] = network.bias.data[h] + ((1 << shifts[h]) >> 1);
+    const auto share = [&](int64_t i, int64_t o) {
+        return shares + place_of[forms.data[places.data[i] + o - reach]] * row + o * width;
+    };
     for (int64_t i = 0; i < places.n0; ++i) {
         if (!wanted.data[i]) continue;
+        const int64_t next = i + AHEAD;
+        for (int64_t o = 0; next < places.n0 && wanted.data[next] && o < offsets; ++o)
+            for (int64_t h = 0; h < width; h += 32) __builtin_prefetch(share(next, o) + h);
         const int16_t* of[MOST_OFFSETS];
-        for (int64_t o = 0; o < offsets; ++o)
-            of[o] = shares + place_of[forms.data[places.data[i] + o - reach]] * row + o * width;
+        for (int64_t o = 0; o < offsets; ++o) of[o] = share(i, o);
         for (int64_t h = 0; h < width; h += Lanes<int16_t>::count) {
             Words sum = load(of[0] + h);
             for (int64_t o = 1; o < offsets; ++o) sum += load(of[o] + h);
