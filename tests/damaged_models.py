@@ -25,7 +25,7 @@ from gpuparse.features.word_vectors import FURTHER
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.scorers.linear.weights import Weights, hashed_map, joint_labels
 from gpuparse.scorers.vectors.word_vectors import WordVectors, frozen
-from gpuparse.sequences.model import SequenceModel, Sequences
+from gpuparse.sequences.model import NO_HIDDEN, SequenceModel, Sequences
 from gpuparse.sequences.tags import TagTable
 from gpuparse.sequences.templates import parse_sequence_templates
 from gpuparse.text.boundaries import CLASSES, open_places
@@ -147,6 +147,8 @@ def arguments_of(name: str, random: np.random.Generator) -> list[Any]:
         given = of_views(name, random)
     elif any(argument.type in ("SequenceModel", "SequenceTemplates") for argument in arguments):
         given = of_sequences(name, random)
+    elif any(argument.type in ("TagNetwork", "TagLesson") for argument in arguments):
+        given = of_tag_network(name, random)
     elif any(argument.type == "VectorPlan" for argument in arguments):
         given = of_vectors(random)
     elif name == "encode_pieces":
@@ -295,6 +297,49 @@ def of_vectors(random: np.random.Generator) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def of_tag_network(name: str, random: np.random.Generator) -> dict[str, Any]:
+    """Values of arguments by name: a small network of tags, in whole numbers and while learned."""
+    size, hidden, reach, n, n_rows = 64, 64, 1, 5, 7
+    window = random.integers(-9, 9, (3, size // 4, hidden, 4), dtype=np.int8)
+    network = SimpleNamespace(
+        table=random.integers(-9, 9, (n_rows, size), dtype=np.int8),
+        scales=random.integers(0, 9, n_rows, dtype=np.uint8), vector_shift=3, window=window,
+        bases=(64 * window.sum((1, 3), dtype=np.int64)).astype(np.int32), window_shift=2,
+        bias=random.integers(-9, 9, hidden, dtype=np.int32),
+        hidden_shifts=random.integers(0, 4, hidden, dtype=np.int32),
+    )  # fmt: skip
+    row_starts, rows = np.array([0, 1, 2, 5, 6]), random.integers(0, n_rows, 6, dtype=np.int32)
+    forms, places = np.array([0, 2, 3, 1, 0, 2, 2, 3, 1]), np.array([1, 2, 5, 6, 7])
+    starts = np.array([0, 2, n])
+    task = SimpleNamespace(
+        tag_starts=np.array([0, 2, 4]), tag_parts=np.array([0, 1, 0, 2], np.int32),
+        candidate_starts=np.array([0, 0, 1, 3, 3, 3]), candidates=np.array([1, 0, 1], np.int32),
+        gold=np.array([0, 1, 1, 0, 1], np.int32),
+    )  # fmt: skip
+    n_dense = 3 * size * hidden + hidden + 2 * (3 * hidden + 3)
+    return {
+        "network": network, "row_starts": row_starts, "rows": rows,
+        "vectors": random.integers(1, 128, (4, size), dtype=np.uint8), "forms": forms,
+        "places": places, "wanted": random.random(n) < 0.7,
+        "hidden": np.empty((n, hidden), np.uint8),
+        "lesson": SimpleNamespace(
+            starts=starts, forms=forms, places=places, row_starts=row_starts, rows=rows,
+            dropped=np.full(n_rows, 0.2, np.float32),
+        ),
+        "first": task, "second": task,
+        "learning": SimpleNamespace(
+            reach=reach, hidden=hidden, batch=1, dropout=0.3, seed=1, all_steps=9
+        ),
+        "step": SimpleNamespace(
+            optimizer=0, rate=0.1, first_decay=0.9, second_decay=0.99, steps=0
+        ),
+        "order": np.array([1, 0]), "table": random.random((n_rows, size)).astype(np.float32),
+        "dense": random.random(n_dense).astype(np.float32),
+        "table_moments": np.zeros((2, n_rows, size), np.float32),
+        "dense_moments": np.zeros((2, n_dense), np.float32), "counts": np.zeros(3),
+    }  # fmt: skip
+
+
 def of_vector_steps(name: str, random: np.random.Generator) -> dict[str, Any]:
     """Values of arguments by name: gradients and the weights that are changed by them."""
     n_rows, width = 9, 20
@@ -352,7 +397,7 @@ def of_sequences(name: str, random: np.random.Generator) -> dict[str, Any]:
         "pair_ranges": np.empty((n + 1, n), np.int16),
         "batch": Sequences(
             features, np.array([0, 4, 4, 7]), np.array([0, 1, 1, 3, 3, 3, 3, 3]),
-            np.array([2, 0, 1], np.int32), *of_sums,
+            np.array([2, 0, 1], np.int32), NO_HIDDEN, *of_sums,
         ),
         "groups": np.array([0, 1, 2]),
         "tags": np.empty((7, 2) if name == "sum_sequences" else 7, np.int32),

@@ -199,6 +199,9 @@ def _many_candidates(count: int) -> Callable[[Parts], object]:
         parts.arrays["classes_tags"] = np.tile(np.arange(len(tags), dtype=np.int32), names)
         parts.arrays["classes_counts"] = np.ones(names * len(tags), np.int32)
         parts.facts["words_of_feats"] = 1 << 30
+        del parts.facts["network"]  # whose outputs are of fewer tags
+        for array in [each for each in parts.arrays if each.startswith("network_")]:
+            del parts.arrays[array]
 
     return change
 
@@ -294,7 +297,8 @@ def of_models() -> Iterator[Entry]:
             ([1, 1], "annotated"), ([64, 64], "annotated"), ([65, 8], "refused"),
             ([3, 65], "refused"), ([1 << 20, 1 << 20], "refused"), ([0, 1], "refused"),
             ([-1, 8], "refused"), ([1 << 64, 8], "refused"), ([8.0, 8], "refused"),
-            ([True, 8], "refused"), ([8], "refused"), ([8, 8, 8], "refused"), (None, "refused"),
+            ([True, 8], "refused"), ([8], "refused"), ([8, 8, 8, 8], "refused"),
+            ([8, 8, 0], "refused"), ([8, 8, 2.0], "refused"), (None, "refused"),
         ):  # fmt: skip
             yield Entry(f"{model}.beam: {beam}", kind, fact(f"{model}.beam", beam), outcome)
         for name in ("scale", "attributes", "templates", "tags"):
