@@ -45,15 +45,19 @@ struct TaskLearner {
     double *scores, *tag_scores;               // of `used`, of the candidates
     int64_t stamp = 0;
 
-    TaskLearner(const TagTask& of, int64_t first, int64_t hidden) : task(of) {
+    explicit TaskLearner(const TagTask& of) : task(of) {
         n_tags = of.tag_starts.n0 - 1;
         n_parts = 0;
         for (int64_t k = 0; k < of.tag_parts.n0; ++k)
             if (of.tag_parts.data[k] >= n_parts) n_parts = of.tag_parts.data[k] + 1;
+    }
+
+    // Its weights begin at `first`; returns where they end.
+    int64_t place(int64_t first, int64_t hidden) {
         rows = first;
         constants = rows + n_parts * hidden;
+        return constants + n_parts;
     }
-    int64_t end() const { return constants + n_parts; }
 
     bool make(Arena& arena) {
         seen = arena.take_filled<int64_t>(n_parts, -1);
@@ -134,17 +138,13 @@ struct TagNetworkLearner {
     TagNetworkLearner(const TagLesson& of, const TagTask& first, const TagTask& second, const TagLearning& how,
                       const out_f32_2& rows, const out_f32_1& weights, const out_f32_3& row_moments,
                       const out_f32_2& moments)
-        : lesson(of), learning(how),
-          tasks{{first, (2 * how.reach + 1) * rows.n1 * how.hidden + how.hidden, how.hidden},
-                {second, 0, how.hidden}} {
+        : lesson(of), learning(how), tasks{TaskLearner(first), TaskLearner(second)} {
         size = rows.n1;
         reach = how.reach;
         hidden = how.hidden;
         depth = (2 * reach + 1) * size;
         bias = depth * hidden;
-        tasks[1].rows = tasks[0].end();
-        tasks[1].constants = tasks[1].rows + tasks[1].n_parts * hidden;
-        n_dense = tasks[1].end();
+        n_dense = tasks[1].place(tasks[0].place(bias + hidden, hidden), hidden);
         table = rows.data;
         n_rows = rows.n0;
         dense = weights.data;

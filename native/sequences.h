@@ -8,13 +8,12 @@
 
 #include "api/sequences.h"
 #include "arena.h"
-#include "dots.h"
+#include "score_unit.h"
 #include "views.h"
 
 namespace gpuparse {
 
 constexpr int CONTEXT_PARTS = 3;  // parts of a tag that contexts are combined with
-constexpr int64_t MOST_OUTPUT = 1 << 28;  // what a network adds to the score of a part
 constexpr int64_t FOLDED_WORDS = 1 << 15;
 constexpr int PART_BLOCK = 8;     // parts whose weights for a feature follow each other
 
@@ -512,11 +511,8 @@ private:
         }
         fill_lane_sums(lanes, PART_BLOCK, dots);
         const int32_t* constants = model_.output_constants.data + block * PART_BLOCK;
-        const int64_t shift = model_.output_shift, half = ((int64_t)1 << shift) >> 1;
-        for (int64_t j = 0; j < PART_BLOCK; ++j) {
-            const int64_t points = (((int64_t)dots[j] + constants[j]) * model_.output_multiplier + half) >> shift;
-            scores[j] += (Own)(points > MOST_OUTPUT ? MOST_OUTPUT : points < -MOST_OUTPUT ? -MOST_OUTPUT : points);
-        }
+        const ScoreUnit unit(model_.output_multiplier, model_.output_shift);
+        for (int64_t j = 0; j < PART_BLOCK; ++j) scores[j] += (Own)unit.points(plus(dots[j], constants[j]));
     }
 
     S tag_score(int32_t tag) {

@@ -5,13 +5,12 @@
 // (2014) sum rows of features before a hidden layer.
 #pragma once
 #include "arc_scores.h"
-#include "dots.h"
+#include "score_unit.h"
 #include "vector_rows.h"
 
 namespace gpuparse {
 
 constexpr int64_t VECTOR_BLOCK = 32;  // sizes of vectors are multiples of this
-constexpr int64_t MOST_POINTS = (1 << 28) - 1;  // that vectors add to a score
 constexpr int64_t NODES_AT_ONCE = 8;  // whose hidden numbers are multiplied with a matrix together
 constexpr int64_t ARCS_AT_ONCE = VECTOR_BYTES == 64 ? 8 : 4;  // of a head, whose labels are scored
 constexpr int64_t ROWS_AT_ONCE = 4;   // of the table, added by one instruction
@@ -21,31 +20,6 @@ inline int64_t padded_nodes(int64_t nodes) {
     return (nodes + NODES_AT_ONCE - 1) / NODES_AT_ONCE * NODES_AT_ONCE;
 }
 
-// What 1/2 is before a shift to the right that rounds to the nearest, half up; 0 if no shift is as large.
-inline int64_t half_of(int64_t shift) { return shift > 0 && shift < 63 ? (int64_t)1 << (shift - 1) : 0; }
-
-// From scores of vectors to what they add to other scores.
-struct ScoreUnit {
-    int64_t multiplier, shift, half;
-
-    ScoreUnit(int64_t multiplier_of, int64_t shift_of)
-        : multiplier(multiplier_of), shift(shift_of), half(half_of(shift_of)) {}
-
-    int32_t points(int32_t score) const {
-        const int64_t found = ((int64_t)score * multiplier + half) >> shift;
-        const int64_t high = found < MOST_POINTS ? found : MOST_POINTS;
-        return (int32_t)(high > -MOST_POINTS ? high : -MOST_POINTS);
-    }
-
-    template<class S>
-    void convert_all(const int32_t* __restrict scores, int64_t count, S* __restrict converted) const {
-        int64_t k = 0;
-        if constexpr (sizeof(converted[0]) == sizeof(int32_t) && (S)0.5 == 0)
-            for (; k + Lanes<int32_t>::count <= count; k += Lanes<int32_t>::count)
-                store(converted + k, scaled(load(scores + k), (int32_t)multiplier, half, shift, MOST_POINTS));
-        for (; k < count; ++k) converted[k] = (S)points(scores[k]);
-    }
-};
 // What scores pairs of words by their vectors: numbers of each combination of direction and distance, of
 // the numbers of vectors from `first` on.
 struct VectorPairs {

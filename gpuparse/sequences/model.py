@@ -27,9 +27,7 @@ _FACTS = ("templates", "tags", "attributes", "scale", "beam")
 _SUMS = ("tag_sums", "pair_sums", "pair_ranges")
 _MOST_SUMS = 1 << 22  # of contexts that read tags alone, for all tags after all tags
 _SIZES = "sizes"  # a fact of models that were learned on with more tags
-
-
-NO_HIDDEN = np.empty((0, 0), np.uint8)
+NO_HIDDEN = np.empty((0, 0), np.uint8)  # `hidden` of sequences for models without an output
 
 
 class Sequences(NamedTuple):

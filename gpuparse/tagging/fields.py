@@ -294,12 +294,10 @@ class _Forms:
                 for form in new
             ]
             known.update(zip(new, range(first, size), strict=True))
-        if new and self._network:
-            values, lowers = (
-                self._values[first:size, self._of_network],
-                [form.lower() for form in new],
-            )
-            self.vectors[first:size] = self._network.vectors(values, lowers)
+            if self._network:
+                values = self._values[first:size, self._of_network]
+                lowers = [form.lower() for form in new]
+                self.vectors[first:size] = self._network.vectors(values, lowers)
         rows = np.array([0, 1, *map(known.__getitem__, forms)])
         return rows, self._values, self._letters
 

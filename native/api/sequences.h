@@ -48,7 +48,6 @@ struct SequenceModel {
 // features: (N, T). The candidates of position i are candidates[candidate_starts[i] :
 // candidate_starts[i + 1]]; where there are none, they are found by the beam. hidden (N, H): of a network,
 // from 0 to 127; those of positions with one candidate are not read.
-// candidate_starts[i + 1]]; where there are none, they are found by the beam.
 // sums, sum_rows (N, G), scored: empty, or the scores of all parts at position i begin with the sums of G rows,
 // sum_rows[i], of sums (R, parts), and only the columns `scored` of features are added. Weights are int16.
 struct SequenceBatch {

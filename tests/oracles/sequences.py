@@ -12,7 +12,7 @@ import numpy as np
 _CONTEXT_PARTS = 3
 _BLOCK = 8  # parts whose weights for a feature follow each other
 _WORD = 0xFFFFFFFF
-_MOST_OUTPUT = 1 << 28
+_MOST_OUTPUT = (1 << 28) - 1
 
 
 class Model:
