@@ -7,7 +7,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,6 +15,7 @@ from gpuparse.errors import ConfigError, DataError, option
 
 _WHOLE_NAME = 200  # bytes of a file's name that its hidden names have
 _BEGINNING = 40  # characters of a longer name that they have, each of at most 4 bytes
+_TRIES = 100  # to lock a folder that other processes make and take away
 _TEMPORARY = "gpuparse.part"  # how the hidden name of an unfinished file ends
 COMPRESSED = (
     "the file is compressed; decompress it, or name it .gz or .zst if it is of gzip or zstd"
@@ -220,7 +221,15 @@ def lock_folder(folder: str | Path) -> Iterator[None]:
         ConfigError: another process holds the lock, or the folder cannot be made.
         OSError: the folder cannot be written to.
     """
-    with _made_folders(folder), _locked(os.path.join(folder, ".lock"), folder):
+    with ExitStack() as stack:
+        for left in reversed(range(_TRIES)):
+            stack.enter_context(_made_folders(folder))
+            try:
+                stack.enter_context(_locked(os.path.join(folder, ".lock"), folder))
+                break
+            except FileNotFoundError:  # the process that made the folder has taken it away
+                if not left:
+                    raise
         yield
 
 
@@ -230,7 +239,8 @@ def check_folder(folder: str | Path) -> None:
     Raises: ConfigError: it cannot.
     """
     with _made_folders(folder):
-        if not os.access(folder, os.W_OK | os.X_OK):
+        # Another process may have made it, and have taken it away since.
+        if os.path.exists(folder) and not os.access(folder, os.W_OK | os.X_OK):
             raise ConfigError(f"{folder}: cannot be written to; name another output")
 
 

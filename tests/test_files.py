@@ -168,6 +168,28 @@ def test_a_locked_folder_has_one_writer(tmp_path):
     assert [path.name for path in sorted(tmp_path.rglob("*"))] == ["model", "file", "other"]
 
 
+@pytest.mark.parametrize("times", [1, 5, None])
+def test_a_folder_that_others_take_away_is_made_again(tmp_path, monkeypatch, times):
+    folder = tmp_path / "model"
+    make, made = os.makedirs, []
+
+    def taken_away(path, **options):
+        make(path, **options)
+        made.append(path)
+        if times is None or len(made) <= times:
+            os.rmdir(path)
+
+    monkeypatch.setattr(os, "makedirs", taken_away)
+    if times is None:
+        with pytest.raises(FileNotFoundError, match="lock"), lock_folder(folder):
+            pass
+    else:
+        with lock_folder(folder):
+            assert os.listdir(folder) == [".lock"]
+        assert len(made) == times + 1
+    assert not folder.exists()
+
+
 def test_a_killed_writer_leaves_no_lock(tmp_path):
     folder = tmp_path / "model"
     code = (

@@ -77,9 +77,11 @@ def check_output(folder: Path, *, resume: bool, force: bool) -> None:
             f"{folder}: holds a finished model; give {option('force', True)} to replace it, or"
             f" name another output; to parse with it: {program('parse')} {folder} FILE"
         )
-    if folder.exists() and any(
-        file.name not in (".lock", FOLDER, METRICS, EVENTS) and not is_temporary(file.name)
-        for file in folder.iterdir()
+    names: list[str] = []
+    with suppress(FileNotFoundError):  # or another process takes it away just now
+        names = os.listdir(folder)
+    if any(
+        name not in (".lock", FOLDER, METRICS, EVENTS) and not is_temporary(name) for name in names
     ):
         raise ConfigError(
             f"{folder}: holds other files; name another output, or give {option('force', True)} to"

@@ -29,11 +29,10 @@ def races(draw: random.Random, bench: Bench) -> list[str]:
     elif kind == "shards of many":
         each = [[*words, "--shard", f"{i + 1}/{n}"] for i in range(n)]
     children = [Child(main, given, place, name=f"child{i}") for i, given in enumerate(each)]
-    codes = []
-    for child in children:
-        ended = child.wait()
+    ends = [child.wait() for child in children]
+    for ended in ends:
         check_end(ended, [0, 2])
-        codes.append(ended.code)
+    codes = [ended.code for ended in ends]
     if kind == "shards of many":
         if any(codes):
             raise Failure(f"shards of their own end with {codes}")
