@@ -565,7 +565,8 @@ class TaggerConfig:
         "auto",
         "integer",
         "Passes of the network whose scores of tags are added to those of templates; `auto`: 8, or"
-        " up to 30 of small treebanks; 0: no network, or that of `init_from` as it is.",
+        " up to 60 of small treebanks, and a quarter of them, at least 5, in folds; 0: no network,"
+        " or that of `init_from` as it is.",
         low=0,
         high=1_000,
         auto=True,

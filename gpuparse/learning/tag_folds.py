@@ -6,6 +6,7 @@ consecutive sentences; each is tagged by a tagger that is learned from all other
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Lock
 
 import numpy as np
@@ -22,6 +23,7 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.errors import DataError
 from gpuparse.sequences.learner import Watch, unwatched
 from gpuparse.tagging.lemmatizer import Lemmatizer, learn_lemmatizer
+from gpuparse.tagging.network_learner import epochs_of
 from gpuparse.tagging.tagger import Tagger, learn_tagger, part_of
 
 Keep = Callable[[int, Callable[[], dict[int, Column]]], dict[int, Column]]
@@ -67,9 +69,10 @@ def jackknifed(
         others = np.ones(n, np.bool_)
         others[bounds[k] : bounds[k + 1]] = False
         rest, fold = treebank.only(others), part_of(treebank, bounds[k], bounds[k + 1])
+        epochs = epochs_of(tagger.network_epochs, rest.n_words, of_fold=True)
         learned = learn_tagger(
-            rest, tagger, seed=seed, watch=lambda share, note: say(k, share, f", {note}"),
-            start=starts[0],
+            rest, replace(tagger, network_epochs=epochs), seed=seed,
+            watch=lambda share, note: say(k, share, f", {note}"), start=starts[0],
         )  # fmt: skip
         tags = learned.tag(fold)
         columns: dict[int, Column] = dict(zip((UPOS, XPOS, FEATS), tags, strict=True))

@@ -32,7 +32,8 @@ _RATE, _FIRST_DECAY, _SECOND_DECAY = 2e-3, 0.9, 0.99
 _DROPOUT = 0.4
 _RARE = 0.25  # a row of a form with n words is left out with the probability RARE / (RARE + n)
 _LEAST_COUNT, _ROW_SHARE = 3, 20_000  # words of a row: the larger of 3 and of 1 in 20,000
-_LEAST_EPOCHS, _MOST_EPOCHS, _WORDS = 8, 30, 1_000_000  # words of all epochs, if they are enough
+_LEAST_EPOCHS, _MOST_EPOCHS, _WORDS = 8, 60, 2_000_000  # words of all epochs, if they are enough
+_OF_FOLD, _LEAST_OF_FOLD = 4, 5  # the part of these epochs, and the least, of a fold's tagger
 _WEIGHT = 0.2  # of the logarithms of its probabilities beside scores of templates as learned
 _LARGE, _MOST_TIMES = 160_000, 2.0  # words; of smaller treebanks it has more weight, up to twice
 _PERCENTILE = 99.9  # of numbers that are cut at the end of their range
@@ -158,6 +159,17 @@ def _drawn(random: np.random.Generator, shape: tuple[int, ...], deviation: float
     return numbers
 
 
+def epochs_of(epochs: int | str, n_words: int, *, of_fold: bool = False) -> int:
+    """Passes over a treebank of some words, where "auto" is not a number yet.
+
+    Args: of_fold: whether the tagger is one of jackknifing, whose accuracy matters less.
+    """
+    if isinstance(epochs, int):
+        return epochs
+    found = min(max(_WORDS // max(n_words, 1), _LEAST_EPOCHS), _MOST_EPOCHS)
+    return max(found // _OF_FOLD, _LEAST_OF_FOLD) if of_fold else found
+
+
 def learn_network(
     words: Words,
     of_words: SeenTags,
@@ -180,8 +192,7 @@ def learn_network(
     Cost: about 25 microseconds per word and epoch.
     """
     fields, ngrams = (start.fields, start.ngrams) if start else (FIELDS, NGRAMS)
-    if not isinstance(epochs, int):
-        epochs = min(max(_WORDS // len(words.ids), _LEAST_EPOCHS), _MOST_EPOCHS)
+    epochs = epochs_of(epochs, len(words.ids))
     before = start.keys if start else None
     lesson, keys = _lesson(words, of_words, seen, fields, ngrams, before)
     random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, _INITIAL])))

@@ -229,6 +229,16 @@ def test_whole_numbers_say_what_was_learned(monkeypatch):
     assert (scores.argmax(1) == expected.argmax(1)).mean() > 0.98
 
 
+@pytest.mark.parametrize(
+    ("words", "passes", "of_fold"), [(0, 60, 15), (50_000, 40, 10), (200_000, 10, 5)]
+)
+def test_small_treebanks_get_more_passes_and_folds_fewer(words, passes, of_fold):
+    epochs_of = network_learner.epochs_of
+    assert epochs_of("auto", words) == passes
+    assert epochs_of("auto", words, of_fold=True) == of_fold
+    assert epochs_of(7, words) == epochs_of(7, words, of_fold=True) == 7
+
+
 def test_networks_change_tags_and_are_left_out_on_demand(tagger):
     none = learn_tagger(TRAIN, replace(TAGGING, network_epochs=0), seed=1)
     assert none.network is None
