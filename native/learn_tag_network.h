@@ -12,7 +12,8 @@
 
 namespace gpuparse {
 
-constexpr double LAST_RATE = 0.05;  // of the first one
+constexpr double LAST_RATE = 0.05;   // of the first one
+constexpr int64_t ROWS_AHEAD = 4;    // that are fetched meanwhile
 
 // Whether numbers are dropped: eight decisions of one random number.
 class Dropper {
@@ -22,15 +23,28 @@ public:
 
     // Fill factors with 0 or with what keeps the mean.
     void fill(float* factors, int64_t count) {
-        for (int64_t k = 0; k < count; k += 8) {
-            state_ += 0x9E3779B97F4A7C15;
-            uint64_t bits = Random::mixed(state_);
-            for (int64_t j = k; j < k + 8 && j < count; ++j, bits >>= 8)
-                factors[j] = (uint8_t)bits < threshold_ ? 0.0f : scale_;
+        uint64_t bits[AT_ONCE];
+        uint8_t bytes[sizeof bits];
+        for (int64_t k = 0; k < count; k += (int64_t)sizeof bits) {
+            const int64_t left = count - k;
+            for (int64_t j = 0; j < AT_ONCE; ++j) bits[j] = Random::mixed(state_ + (uint64_t)(j + 1) * STEP);
+            state_ += (uint64_t)(left < (int64_t)sizeof bits ? (left + 7) / 8 : AT_ONCE) * STEP;
+            memcpy(bytes, bits, sizeof bits);
+            if (left >= (int64_t)sizeof bits)
+                write(factors + k, bytes, sizeof bits);
+            else
+                write(factors + k, bytes, left);
         }
     }
 
 private:
+    static constexpr int64_t AT_ONCE = 64;  // random numbers
+    static constexpr uint64_t STEP = 0x9E3779B97F4A7C15;
+
+    void write(float* __restrict factors, const uint8_t* __restrict bytes, int64_t count) const {
+        for (int64_t j = 0; j < count; ++j) factors[j] = bytes[j] < threshold_ ? 0.0f : scale_;
+    }
+
     uint64_t state_;
     uint8_t threshold_;
     float scale_;
@@ -40,9 +54,12 @@ private:
 struct TaskLearner {
     const TagTask& task;
     int64_t n_tags, n_parts, rows, constants;  // rows, constants: of the dense weights
-    int64_t *seen, *places;                    // (parts,) position of the last use; place in `used`
-    int32_t* used;
+    int64_t* seen;                             // (parts,) position of the last use
+    int32_t *used, *place_of;                  // parts of a position; (parts,) their places there
+    int32_t* places;                           // in `used`, of the parts of one candidate after the other
+    int64_t* ends;                             // of candidates in `places`
     double *scores, *tag_scores;               // of `used`, of the candidates
+    float* changes;                            // of `used`
     int64_t stamp = 0;
 
     explicit TaskLearner(const TagTask& of) : task(of) {
@@ -60,11 +77,20 @@ struct TaskLearner {
     }
 
     bool make(Arena& arena) {
+        int64_t most = 1, longest = 0;  // candidates of a position, parts of a tag
+        for (int64_t i = 0; i < task.gold.n0; ++i) most = n_candidates(i) > most ? n_candidates(i) : most;
+        for (int64_t tag = 0; tag < n_tags; ++tag) {
+            const int64_t count = task.tag_starts.data[tag + 1] - task.tag_starts.data[tag];
+            longest = count > longest ? count : longest;
+        }
         seen = arena.take_filled<int64_t>(n_parts, -1);
-        places = arena.take<int64_t>(n_parts);
-        used = arena.take<int32_t>(n_parts);
+        used = arena.take<int32_t>(n_parts + 1);
+        place_of = arena.take<int32_t>(n_parts);
+        places = arena.take<int32_t>(most * longest);
+        ends = arena.take<int64_t>(most);
         scores = arena.take<double>(n_parts);
-        tag_scores = arena.take<double>(n_tags);
+        tag_scores = arena.take<double>(most);
+        changes = arena.take<float>(n_parts);
         return !arena.failed();
     }
 
@@ -83,43 +109,99 @@ struct TaskLearner {
     bool learn(int64_t i, const float* hidden, int64_t size, const float* dense, float* gradients,
                float* of_hidden, double& loss) {
         const int64_t count = n_candidates(i), position = stamp++;
-        int64_t n_used = 0, gold = -1, best = 0;
+        const int64_t* __restrict starts = task.tag_starts.data;
+        const int32_t* __restrict parts = task.tag_parts.data;
+        const int32_t tag_of_gold = task.gold.data[i];
+        int64_t n_used = 0, n_places = 0, gold = -1, best = 0;
         for (int64_t j = 0; j < count; ++j) {
             const int32_t tag = candidate(i, j);
-            if (tag == task.gold.data[i]) gold = j;
-            double sum = 0;
-            for (int64_t p = task.tag_starts.data[tag]; p < task.tag_starts.data[tag + 1]; ++p) {
-                const int32_t part = task.tag_parts.data[p];
-                if (seen[part] != position) {
-                    seen[part] = position;
-                    places[part] = n_used;
-                    scores[n_used] = dot_floats(dense + rows + part * size, hidden, size) + dense[constants + part];
-                    used[n_used++] = part;
-                }
-                sum += scores[places[part]];
+            gold = tag == tag_of_gold ? j : gold;
+            const int64_t end = starts[tag + 1];
+            for (int64_t p = starts[tag]; p < end; ++p) {  // without branches, which nothing foretells
+                const int32_t part = parts[p];
+                const bool is_new = seen[part] != position;
+                const int32_t place = is_new ? (int32_t)n_used : place_of[part];
+                seen[part] = position;
+                place_of[part] = place;
+                used[n_used] = part;
+                n_used += is_new;
+                places[n_places++] = place;
             }
+            ends[j] = n_places;
+        }
+        if (gold < 0) return true;
+        for (int64_t u = 0; u < n_used; u += ROWS_AT_ONCE) score(u, n_used, hidden, size, dense);
+        for (int64_t j = 0, at = 0; j < count; ++j) {
+            double sum = 0;
+            for (; at < ends[j]; ++at) sum += scores[places[at]];
             tag_scores[j] = sum;
             if (sum > tag_scores[best]) best = j;
         }
-        if (gold < 0) return true;
         const double of_gold = tag_scores[gold];
         loss += fill_probabilities(tag_scores, count) - of_gold;
         for (int64_t u = 0; u < n_used; ++u) scores[u] = 0;
-        for (int64_t j = 0; j < count; ++j) {
-            const int32_t tag = candidate(i, j);
+        for (int64_t j = 0, at = 0; j < count; ++j) {
             const double change = tag_scores[j] - (j == gold);
-            for (int64_t p = task.tag_starts.data[tag]; p < task.tag_starts.data[tag + 1]; ++p)
-                scores[places[task.tag_parts.data[p]]] += change;
+            for (; at < ends[j]; ++at) scores[places[at]] += change;
         }
+        int64_t n_changed = 0;
         for (int64_t u = 0; u < n_used; ++u) {
             const float change = (float)scores[u];
             if (!(change > 1e-5f || change < -1e-5f)) continue;
-            const int64_t row = rows + used[u] * size;
-            add_floats(change, dense + row, of_hidden, size);
-            add_floats(change, hidden, gradients + row, size);
             gradients[constants + used[u]] += change;
+            used[n_changed] = used[u];
+            changes[n_changed++] = change;
         }
+        int64_t k = 0;
+        for (; k + 4 * LINE_FLOATS <= size; k += 4 * LINE_FLOATS)
+            change_rows<4>(k, LINE_FLOATS, n_changed, hidden, size, dense, gradients, of_hidden);
+        for (; k < size; k += LINE_FLOATS)
+            change_rows<1>(k, size - k, n_changed, hidden, size, dense, gradients, of_hidden);
         return best != gold;
+    }
+
+private:
+    static constexpr int64_t ROWS_AT_ONCE = 4;
+
+    // Fill scores[u : u + ROWS_AT_ONCE], at most n_used of them.
+    void score(int64_t u, int64_t n_used, const float* hidden, int64_t size, const float* dense) {
+        const float* of[ROWS_AT_ONCE];
+        FloatLine sums[ROWS_AT_ONCE] = {};
+        const auto last = [&](int64_t r) { return u + r < n_used ? u + r : n_used - 1; };
+        for (int64_t r = 0; r < ROWS_AT_ONCE; ++r) of[r] = dense + rows + used[last(r)] * size;
+        int64_t k = 0;
+        for (; k + LINE_FLOATS <= size; k += LINE_FLOATS) {
+            const FloatLine line = load_floats(hidden + k);
+            for (int64_t r = 0; r < ROWS_AT_ONCE; ++r) sums[r] += load_floats(of[r] + k) * line;
+        }
+        if (k < size)
+            for (int64_t r = 0; r < ROWS_AT_ONCE; ++r)
+                sums[r] += load_floats(of[r] + k, size - k) * load_floats(hidden + k, size - k);
+        for (int64_t r = 0; r < ROWS_AT_ONCE; ++r)
+            scores[last(r)] = fold_floats(sums[r]) + dense[constants + used[last(r)]];
+    }
+
+    // Add the gradients of L lines from number k on by all changes; the last line has `last` numbers.
+    template <int L>
+    void change_rows(int64_t k, int64_t last, int64_t n_changed, const float* hidden, int64_t size,
+                     const float* dense, float* gradients, float* of_hidden) const {
+        FloatLine sums[L], lines[L];
+        const auto at = [&](int l) { return k + l * LINE_FLOATS; };
+        const auto count = [&](int l) { return l + 1 < L ? LINE_FLOATS : last; };
+        for (int l = 0; l < L; ++l) {
+            sums[l] = load_floats(of_hidden + at(l), count(l));
+            lines[l] = load_floats(hidden + at(l), count(l));
+        }
+        for (int64_t u = 0; u < n_changed; ++u) {
+            const int64_t row = rows + used[u] * size;
+            for (int l = 0; l < L; ++l) {
+                sums[l] += load_floats(dense + row + at(l), count(l)) * changes[u];
+                FloatLine gradient = load_floats(gradients + row + at(l), count(l));
+                gradient += lines[l] * changes[u];
+                store_floats(gradients + row + at(l), gradient, count(l));
+            }
+        }
+        for (int l = 0; l < L; ++l) store_floats(of_hidden + at(l), sums[l], count(l));
     }
 };
 
@@ -131,8 +213,8 @@ struct TagNetworkLearner {
     float *table, *dense, *table_moments, *dense_moments;
     int64_t n_rows;
     // Gradients and what was used of the forms and of the rows in this batch.
-    float *of_dense, *of_rows, *transposed;
-    int64_t *form_seen, *form_place, *row_seen;
+    float *of_dense, *transposed, *of_window;  // of_window: by hidden numbers
+    int64_t *form_seen, *form_place, *row_seen, *row_place;
     int64_t stamp = 0;
 
     TagNetworkLearner(const TagLesson& of, const TagTask& first, const TagTask& second, const TagLearning& how,
@@ -155,11 +237,12 @@ struct TagNetworkLearner {
     bool make(Arena& arena) {
         const int64_t n_forms = lesson.row_starts.n0 - 1;
         of_dense = arena.take<float>(n_dense);
-        of_rows = arena.take_zeros<float>(n_rows * size);
         transposed = arena.take<float>(depth * hidden);
+        of_window = arena.take<float>(depth * hidden);
         form_seen = arena.take_filled<int64_t>(n_forms, -1);
         form_place = arena.take<int64_t>(n_forms);
         row_seen = arena.take_filled<int64_t>(n_rows, -1);
+        row_place = arena.take<int64_t>(n_rows);
         return !arena.failed() && tasks[0].make(arena) && tasks[1].make(arena);
     }
 
@@ -196,7 +279,7 @@ struct TagNetworkLearner {
         int32_t* kept = arena.take<int32_t>(room);
         int64_t* kept_starts = arena.take<int64_t>(n_used + 1);
         float* inputs = arena.take<float>(n * depth);
-        float* by_number = arena.take<float>(n * depth);
+        float* by_number = arena.take<float>(n * hidden);
         float* masks = arena.take<float>(n * depth);
         float* sums = arena.take<float>(n * hidden);
         float* hidden_masks = arena.take<float>(n * hidden);
@@ -230,9 +313,9 @@ struct TagNetworkLearner {
             }
             memcpy(sums + k * hidden, dense + bias, (size_t)hidden * sizeof(float));
         }
-        add_product({inputs, depth, 1}, dense, hidden, sums, hidden, n, depth, hidden);
+        add_sparse_product(inputs, depth, dense, hidden, sums, hidden, n, depth, hidden);
         for (int64_t k = 0; k < n * hidden; ++k) sums[k] = sums[k] > 0.0f ? sums[k] * hidden_masks[k] : 0.0f;
-        memset(of_dense, 0, (size_t)n_dense * sizeof(float));
+        memset(of_dense + bias, 0, (size_t)(n_dense - bias) * sizeof(float));
         double loss = 0, ignored = 0;
         int64_t n_open = 0, wrong = 0;
         for (int64_t k = 0; k < n; ++k)
@@ -246,11 +329,14 @@ struct TagNetworkLearner {
         counts[1] += (double)n_open;
         counts[2] += (double)wrong;
         for (int64_t k = 0; k < n * hidden; ++k) of_sums[k] = sums[k] > 0.0f ? of_sums[k] * hidden_masks[k] : 0.0f;
-        transpose_floats(inputs, depth, n, depth, by_number);
-        add_product({by_number, n, 1}, of_sums, hidden, of_dense, hidden, depth, n, hidden);
+        // Most gradients of hidden numbers are 0: products are taken by them, and turned.
+        transpose_floats(of_sums, hidden, n, hidden, by_number, n);
+        memset(of_window, 0, (size_t)(depth * hidden) * sizeof(float));
+        add_sparse_product(by_number, n, inputs, depth, of_window, depth, hidden, n, depth);
+        transpose_floats(of_window, depth, hidden, depth, of_dense, hidden);
         for (int64_t k = 0; k < n; ++k) add_floats(1.0f, of_sums + k * hidden, of_dense + bias, hidden);
-        transpose_floats(dense, hidden, depth, hidden, transposed);
-        add_product({of_sums, hidden, 1}, transposed, depth, of_inputs, depth, n, hidden, depth);
+        transpose_floats(dense, hidden, depth, hidden, transposed, depth);
+        add_sparse_product(of_sums, hidden, transposed, depth, of_inputs, depth, n, hidden, depth);
         for (int64_t k = 0; k < n; ++k)
             for (int64_t o = 0; o <= 2 * reach; ++o) {
                 const int64_t form = lesson.forms.data[lesson.places.data[positions[k]] + o - reach];
@@ -266,26 +352,39 @@ struct TagNetworkLearner {
         const VectorStepper stepper(rated);
         for (int64_t k = 0; k < n_dense; ++k) of_dense[k] *= share;
         stepper.take(n_dense, of_dense, dense, dense_moments, dense_moments + n_dense);
-        step_rows(kept, kept_starts, n_used, of_vectors, share, stepper, now);
-        return true;
+        return step_rows(kept, kept_starts, n_used, of_vectors, share, stepper, now, arena);
     }
 
 private:
-    void step_rows(int32_t* kept, const int64_t* starts, int64_t n_used, const float* of_vectors, float share,
-                   const VectorStepper& stepper, int64_t now) {
+    bool step_rows(int32_t* kept, const int64_t* starts, int64_t n_used, const float* of_vectors, float share,
+                   const VectorStepper& stepper, int64_t now, Arena& arena) {
+        float* of_rows = arena.take_zeros<float>(starts[n_used] * size);
+        if (arena.failed()) return false;
         int64_t n_touched = 0;
         for (int64_t u = 0; u < n_used; ++u)
             for (int64_t k = starts[u]; k < starts[u + 1]; ++k) {
                 const int32_t row = kept[k];
-                add_floats(share, of_vectors + u * size, of_rows + row * size, size);
-                if (row_seen[row] == now) continue;
-                row_seen[row] = now;
-                kept[n_touched++] = row;  // never after k
+                if (row_seen[row] != now) {
+                    row_seen[row] = now;
+                    row_place[row] = n_touched;
+                    kept[n_touched++] = row;  // never after k
+                }
+                add_floats(share, of_vectors + u * size, of_rows + row_place[row] * size, size);
             }
         for (int64_t k = 0; k < n_touched; ++k) {
+            if (k + ROWS_AHEAD < n_touched) fetch((int64_t)kept[k + ROWS_AHEAD] * size);
             const int64_t at = (int64_t)kept[k] * size;
-            stepper.take(size, of_rows + at, table + at, table_moments + at, table_moments + n_rows * size + at);
-            memset(of_rows + at, 0, (size_t)size * sizeof(float));
+            stepper.take(size, of_rows + k * size, table + at, table_moments + at, table_moments + n_rows * size + at);
+        }
+        return true;
+    }
+
+    // Fetch the row that begins at a number of the table, and its moments.
+    void fetch(int64_t at) const {
+        for (int64_t d = 0; d < size; d += LINE_FLOATS) {
+            __builtin_prefetch(table + at + d, 1);
+            __builtin_prefetch(table_moments + at + d, 1);
+            __builtin_prefetch(table_moments + n_rows * size + at + d, 1);
         }
     }
 };

@@ -673,7 +673,7 @@ private:
             memcpy(of_vectors + i * count, side.of_vectors + node * columns + from,
                    (size_t)count * sizeof(float));
         }
-        transpose_floats(scorer.dense(side.matrix + from), columns, hidden, count, transposed);
+        transpose_floats(scorer.dense(side.matrix + from), columns, hidden, count, transposed, hidden);
         add_product({of_vectors, count, 1}, transposed, hidden, of_sums, hidden, found, count, hidden);
         add_product({sums, 1, hidden}, of_vectors, count, dense(side.matrix + from), columns, hidden,
                     found, count);

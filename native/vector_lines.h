@@ -4,6 +4,10 @@
 
 #include "lanes.h"
 
+#if defined(__AVX__)
+#include <immintrin.h>
+#endif
+
 namespace gpuparse {
 
 // Sixteen numbers, in as many vectors as a machine needs for them.
@@ -128,13 +132,102 @@ inline void add_product(FloatMatrix a, const float* b, int64_t b_row, float* c, 
     }
 }
 
-// Write the transpose (columns, rows) of a (rows, columns).
-inline void transpose_floats(const float* a, int64_t a_row, int64_t rows, int64_t columns, float* out) {
+constexpr int64_t BITS_AT_ONCE = 64;  // numbers of a row that are looked at together
+
+// Bit k: whether number k of `count` <= 64 is not 0.
+inline uint64_t nonzero_bits(const float* from, int64_t count) {
+    uint64_t bits = 0;
+#if defined(__AVX512F__)
+    for (int64_t k = 0; k < count; k += 16) {
+        const __mmask16 wanted = (__mmask16)(count - k < 16 ? (1 << (count - k)) - 1 : 0xFFFF);
+        const __m512 line = _mm512_maskz_loadu_ps(wanted, from + k);
+        bits |= (uint64_t)_mm512_cmp_ps_mask(line, _mm512_setzero_ps(), _CMP_NEQ_UQ) << k;
+    }
+#else
+    int64_t k = 0;
+#if defined(__AVX__)
+    for (; k + 8 <= count; k += 8) {
+        const __m256 differs = _mm256_cmp_ps(_mm256_loadu_ps(from + k), _mm256_setzero_ps(), _CMP_NEQ_UQ);
+        bits |= (uint64_t)(uint8_t)_mm256_movemask_ps(differs) << k;
+    }
+#endif
+    for (; k < count; k++) bits |= (uint64_t)(from[k] != 0.0f) << k;
+#endif
+    return bits;
+}
+
+// Add a (rows, depth) times L lines of b to c; depth <= 64. The last line has `last` columns.
+template <int L>
+inline void add_sparse_block(const float* a, int64_t a_row, int64_t rows, int64_t depth, const float* b,
+                             int64_t b_row, float* c, int64_t c_row, int64_t last) {
+    alignas(64) float lines[BITS_AT_ONCE * L * LINE_FLOATS];  // of b, side by side: all in the nearest cache
+    const auto count = [&](int l) { return l + 1 < L ? LINE_FLOATS : last; };
+    for (int64_t t = 0; t < depth; t++)
+        for (int l = 0; l < L; l++)
+            store_floats(lines + (t * L + l) * LINE_FLOATS, load_floats(b + t * b_row + l * LINE_FLOATS, count(l)));
+    for (int64_t i = 0; i < rows; i++, a += a_row, c += c_row) {
+        uint64_t bits = nonzero_bits(a, depth);
+        if (!bits) continue;
+        FloatLine sums[L];
+        for (int l = 0; l < L; l++) {
+            sums[l] = load_floats(c + l * LINE_FLOATS, count(l));
+            __builtin_prefetch(c + c_row + l * LINE_FLOATS, 1);
+        }
+        for (; bits; bits &= bits - 1) {
+            const int64_t t = __builtin_ctzll(bits);
+            const float* line = lines + t * L * LINE_FLOATS;
+            for (int l = 0; l < L; l++) sums[l] += load_floats(line + l * LINE_FLOATS) * a[t];
+        }
+        for (int l = 0; l < L; l++) store_floats(c + l * LINE_FLOATS, sums[l], count(l));
+    }
+}
+
+// The same as add_product where many numbers of a are 0, which are passed over; b is finite.
+inline void add_sparse_product(const float* a, int64_t a_row, const float* b, int64_t b_row, float* c,
+                               int64_t c_row, int64_t rows, int64_t depth, int64_t columns) {
+    constexpr int L = VECTOR_BYTES == 64 ? 8 : 4;  // lines whose sums fit in registers
+    for (int64_t t = 0; t < depth; t += BITS_AT_ONCE) {
+        const int64_t count = depth - t < BITS_AT_ONCE ? depth - t : BITS_AT_ONCE;
+        int64_t j = 0;
+        const auto add = [&](auto block, int lines) {
+            const int64_t left = columns - j - (lines - 1) * LINE_FLOATS;
+            block(a + t, a_row, rows, count, b + t * b_row + j, b_row, c + j, c_row,
+                  left < LINE_FLOATS ? left : LINE_FLOATS);
+            j += lines * LINE_FLOATS;
+        };
+        while (j + L * LINE_FLOATS <= columns) add(add_sparse_block<L>, L);
+        while (j + L / 2 * LINE_FLOATS <= columns) add(add_sparse_block<L / 2>, L / 2);
+        while (j < columns) add(add_sparse_block<1>, 1);
+    }
+}
+
+// Write the transpose of a (rows, columns), whose rows are `out_row` apart.
+inline void transpose_floats(const float* a, int64_t a_row, int64_t rows, int64_t columns, float* out,
+                             int64_t out_row) {
+    typedef float Four __attribute__((vector_size(16)));
     constexpr int64_t BLOCK = 16;
-    for (int64_t i0 = 0; i0 < rows; i0 += BLOCK)
-        for (int64_t j0 = 0; j0 < columns; j0 += BLOCK)
-            for (int64_t j = j0; j < columns && j < j0 + BLOCK; j++)
-                for (int64_t i = i0; i < rows && i < i0 + BLOCK; i++) out[j * rows + i] = a[i * a_row + j];
+    for (int64_t j0 = 0; j0 < columns; j0 += BLOCK)
+        for (int64_t i = 0; i < rows; i += 4)
+            for (int64_t j = j0; j < columns && j < j0 + BLOCK; j += 4) {
+                const float* from = a + i * a_row + j;
+                float* to = out + j * out_row + i;
+                if (i + 4 > rows || j + 4 > columns) {
+                    for (int64_t y = 0; y < columns - j && y < 4; y++)
+                        for (int64_t x = 0; x < rows - i && x < 4; x++) to[y * out_row + x] = from[x * a_row + y];
+                    continue;
+                }
+                Four row[4];
+                for (int64_t x = 0; x < 4; x++) memcpy(&row[x], from + x * a_row, sizeof row[x]);
+                const Four low0 = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5);
+                const Four high0 = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7);
+                const Four low1 = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5);
+                const Four high1 = __builtin_shufflevector(row[2], row[3], 2, 6, 3, 7);
+                const Four columns_of[4] = {__builtin_shufflevector(low0, low1, 0, 1, 4, 5),
+                                            __builtin_shufflevector(low0, low1, 2, 3, 6, 7),
+                                            __builtin_shufflevector(high0, high1, 0, 1, 4, 5),
+                                            __builtin_shufflevector(high0, high1, 2, 3, 6, 7)};
+                for (int64_t y = 0; y < 4; y++) memcpy(to + y * out_row, &columns_of[y], sizeof columns_of[y]);
+            }
 }
 
 }  // namespace gpuparse
