@@ -402,7 +402,7 @@ def _parts(
     if model is None:
         return None, None, None
     templates = model.templates
-    return model.arrays, templates.arrays, field_numbers(fields, templates.fields)
+    return model.arrays_of_search, templates.arrays, field_numbers(fields, templates.fields)
 
 
 class _Found(NamedTuple):
