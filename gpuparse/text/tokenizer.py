@@ -44,7 +44,7 @@ from gpuparse.text.conllu import (
 )  # fmt: skip
 from gpuparse.text.multiword import SplitRules
 from gpuparse.text.sentences import END, KnownCases, Tokens
-from gpuparse.text.views import BLANK_CODES, TextView, field_numbers
+from gpuparse.text.views import BLANK_CODES, SPACE, TextView, field_numbers, span_hashes
 from gpuparse.threads import mapped
 
 FORMAT = 3
@@ -206,7 +206,8 @@ class Tokenizer:
             self.characters.classes, lower, BLANK_CODES, self.is_open,
             *_parts(self.gaps, boundaries.FIELDS), self.lexicon,
             *_parts(self.ends, sentences.FIELDS), *self.cases, self.keeps_closing,
-            _pair_table(last, lower), _pair_table(begin, lower, first=True),
+            _hashes(self.rules.edges(), lower), _pair_table(last, lower),
+            _pair_table(begin, lower, first=True),
         )  # fmt: skip
         return native.struct("TextTokenizer", arrays)
 
@@ -391,6 +392,7 @@ class TextTokenizer(NamedTuple):
     hashes: np.ndarray
     kinds: np.ndarray
     keeps_closing: bool
+    edges: np.ndarray
     ending_pairs: np.ndarray
     beginning_pairs: np.ndarray
 
@@ -564,6 +566,14 @@ def choices(features: np.ndarray, fitting: list[list[int]]) -> Sequences:
     """Sequences of one token each, with the tags of the rules that fit, and 0 for none."""
     lists = [[0, *(number + 1 for number in numbers)] for numbers in fitting]
     return Sequences(features, np.arange(len(lists) + 1), *candidate_lists(lists))
+
+
+def _hashes(texts: set[str], lower: np.ndarray) -> np.ndarray:
+    """The hashes of texts in lower case as views have them, ascending: uint64."""
+    ends = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    codes = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
+    shown = np.where(are_spaces(codes), SPACE, lower[codes])
+    return np.sort(span_hashes(shown, ends[:-1], ends[1:]))
 
 
 def _pair_table(pairs: set[str], lower: np.ndarray, *, first: bool = False) -> np.ndarray:
