@@ -265,18 +265,22 @@ class Tokenizer:
             return {}
         at = np.array([t for t, _ in rules], np.int64)
         templates = self.words.templates
-        features = templates.features(tokens().fields(templates.fields), tokens().rows[at])
+        values = tokens().fields_around(templates.fields, at)
+        features = templates.features(values, tokens().rows[at])
         chosen = self.words.find(choices(features, [fitting for _, fitting in rules]))
         return {
-            t: self.rules.words(forms[t], tag - 1)
+            t: list(self._words_of(forms[t], tag - 1))
             for (t, _), tag in zip(rules, chosen.tolist(), strict=True)
             if tag
         }
 
     @cached_property
     def _fitting(self) -> Callable[[str], list[int]]:
-        fitting, cached = self.rules.fitting, functools.lru_cache(_CACHED)(self.rules.fitting)
-        return lambda form: cached(form) if len(form) <= _CACHED_LENGTH else fitting(form)
+        return _kept_by_form(self.rules.fitting)
+
+    @cached_property
+    def _words_of(self) -> Callable[[str, int], list[str]]:
+        return _kept_by_form(self.rules.words)
 
     @property
     def models(self) -> dict[str, SequenceModel]:
@@ -566,6 +570,12 @@ def choices(features: np.ndarray, fitting: list[list[int]]) -> Sequences:
     """Sequences of one token each, with the tags of the rules that fit, and 0 for none."""
     lists = [[0, *(number + 1 for number in numbers)] for numbers in fitting]
     return Sequences(features, np.arange(len(lists) + 1), *candidate_lists(lists))
+
+
+def _kept_by_form(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function of a form and perhaps more, whose results for short forms are kept."""
+    cached = functools.lru_cache(_CACHED)(compute)
+    return lambda form, *more: (cached if len(form) <= _CACHED_LENGTH else compute)(form, *more)
 
 
 def _hashes(texts: set[str], lower: np.ndarray) -> np.ndarray:
