@@ -8,6 +8,7 @@
 namespace gpuparse {
 
 constexpr int64_t FEATURE_LANES = 16;  // positions whose features are computed together
+typedef uint32_t FeatureVector __attribute__((vector_size(FEATURE_LANES * sizeof(uint32_t))));
 
 inline bool templates_fit(const SequenceTemplates& templates, const u32_2& values, const i64_1& places) {
     if (templates.starts.n0 != templates.keys.n0 + 1 || !are_starts(templates.starts, templates.atoms.n0) ||
@@ -37,20 +38,20 @@ inline void write_features(const SequenceTemplates& templates, const u32_2& valu
             for (int64_t l = n; l < L; ++l) read[r * L + l] = 0;
         }
         for (int64_t t = 0; t < width; ++t) {
-            uint32_t key[L], present[L];
-            for (int64_t l = 0; l < L; ++l) key[l] = templates.keys.data[t];
-            for (int64_t l = 0; l < L; ++l) present[l] = ~uint32_t(0);
+            FeatureVector keys = templates.keys.data[t] - FeatureVector{}, present = ~FeatureVector{};
             for (int64_t a = templates.starts.data[t]; a < templates.starts.data[t + 1]; ++a) {
-                const uint32_t* value = read + templates.atoms.data[a] * L;
-                for (int64_t l = 0; l < L; ++l) {
-                    uint32_t k = (key[l] ^ value[l]) * 0x85EBCA6Bu;
-                    k = (k ^ (k >> 13)) * 0xC2B2AE35u;
-                    key[l] = k ^ (k >> 16);
-                    present[l] = value[l] ? present[l] : 0;
-                }
+                FeatureVector value;
+                memcpy(&value, read + templates.atoms.data[a] * L, sizeof value);
+                keys = (keys ^ value) * 0x85EBCA6Bu;
+                keys = (keys ^ (keys >> 13)) * 0xC2B2AE35u;
+                keys ^= keys >> 16;
+                present &= (FeatureVector)(value != 0);
             }
-            for (int64_t l = 0; l < L; ++l) key[l] = (key[l] ? key[l] : 1) & present[l];
-            for (int64_t l = 0; l < n; ++l) features[(i + l) * width + t] = key[l];
+            keys += (FeatureVector)(keys == 0) & 1;
+            keys &= present;
+            uint32_t found[L];
+            memcpy(found, &keys, sizeof found);
+            for (int64_t l = 0; l < n; ++l) features[(i + l) * width + t] = found[l];
         }
     }
 }

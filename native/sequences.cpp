@@ -2,6 +2,7 @@
 #include "sequences.h"
 
 #include "sequence_features.h"
+#include "two_tags.h"
 
 using namespace gpuparse;
 
@@ -46,6 +47,9 @@ int64_t check_model(const SequenceModel& model, int64_t width) {
             !is_between(-1, context[3], width))
             return BAD_SHAPE;
     }
+    if (model.pair_weights.n0 && (model.pair_weights.n0 != rows / PART_BLOCK || model.pair_weights.n1 != 2 || n_tags != 2 ||
+                                  model.blocks.n0 != 1 || order_of(model) > 1 || model.weights.dtype != DT_I16))
+        return BAD_SHAPE;
     if (model.tag_sums.n0 && !are_tag_sums(model, model.tag_sums, model.pair_sums, model.pair_ranges)) return BAD_SHAPE;
     return OK;
 }
@@ -179,10 +183,25 @@ GPUPARSE(int64_t) sum_features(const SequenceModel* model, u32_2 features, i64_1
     return OK;
 }
 
+// As `find_all` of a model that `TwoTagSearch` fits.
+static int64_t find_two_tags(const SequenceModel& model, const SequenceBatch& batch, out_i32_1 tags) {
+    Arena arena;
+    SequenceTables tables = tables_of(model);
+    if (!tables.make(arena)) return NO_MEMORY;
+    TwoTagSearch search(tables, batch, arena);
+    if (arena.failed()) return NO_MEMORY;
+    for (int64_t s = 0; s + 1 < batch.starts.n0; ++s) {
+        ArenaMark mark(arena);
+        if (!search.find(batch.starts.data[s], batch.starts.data[s + 1], tags.data, arena)) return NO_MEMORY;
+    }
+    return OK;
+}
+
 GPUPARSE(int64_t) find_sequences(const SequenceModel* model, const SequenceBatch* batch, out_i32_1 tags) {
     const int64_t status = check_batch(*model, *batch);
     if (status != OK) return status;
     if (tags.n0 != batch->features.n0) return BAD_SHAPE;
+    if (TwoTagSearch::fits(*model, *batch)) return find_two_tags(*model, *batch, tags);
     if (model->weights.dtype == DT_I16) return find_all<int16_t>(*model, *batch, tags);
     return find_all<float>(*model, *batch, tags);
 }

@@ -231,7 +231,10 @@ public:
         };
         first_[0] = 0;
         for (int64_t t = 0; t < n_; ++t) {
-            for (int64_t next = t; t % WINDOW == 0 && next < n_ && next < t + WINDOW; ++next)
+            const int64_t window_end = t % WINDOW ? t : t + WINDOW < n_ ? t + WINDOW : n_;
+            for (int64_t next = t; next < window_end; ++next)
+                if (!is_known(next)) fetch_likely(next);
+            for (int64_t next = t; next < window_end; ++next)
                 if (!is_known(next)) fetch_present(next);
             int32_t* tags = tags_ + first_[t];
             int64_t count = bounds[t + 1] - bounds[t];
@@ -450,8 +453,9 @@ private:
 
     bool is_present(uint32_t feature) const { return tables_.is_present(feature); }
 
-    // Find the features of a position that are present, of those that are scored, and fetch the first weights.
-    void fetch_present(int64_t t) {
+    // Find the features of a position that the smaller filter has, of those that are scored, and fetch what the
+    // other one says of them.
+    void fetch_likely(int64_t t) {
         uint32_t* present = rows_of_present_ + t % WINDOW * (n_scored_ + 1);
         const uint32_t* row = features_ + t * width_;
         int64_t count = 0;
@@ -459,7 +463,14 @@ private:
             present[count] = row[scored_ ? scored_[f] : f];
             count += tables_.may_be_present(present[count]);
         }
-        n_of_window_[t % WINDOW] = tables_.keep_present(present, count);
+        for (int64_t f = 0; f < count; ++f) __builtin_prefetch(model_.known.data + (present[f] >> 13));
+        n_of_window_[t % WINDOW] = count;
+    }
+
+    // Keep those of them that are present, and fetch the first weights.
+    void fetch_present(int64_t t) {
+        uint32_t* present = rows_of_present_ + t % WINDOW * (n_scored_ + 1);
+        n_of_window_[t % WINDOW] = tables_.keep_present(present, n_of_window_[t % WINDOW]);
         for (int64_t f = 0; f < n_of_window_[t % WINDOW]; ++f)
             __builtin_prefetch(weights_ + tables_.block_index(present[f], 0));
     }
@@ -474,6 +485,7 @@ private:
     }
 
     void find_present(int64_t t) {
+        fetch_likely(t);
         fetch_present(t);
         use_present(t);
     }

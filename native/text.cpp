@@ -380,6 +380,18 @@ static int64_t decide_ends(const TextTokenizer& tokenizer, const TextView& view,
     return status;
 }
 
+// Whether characters first : last end, or begin, with a text whose hash is in `edges`.
+static bool ends_with_one(const u64_1& edges, const uint32_t* lower, int64_t first, int64_t last) {
+    for (int64_t from = last; from-- > first && last - from <= LONGEST_EDGE;)
+        if (has_value(edges, span_hash(lower, from, last))) return true;
+    return false;
+}
+static bool begins_with_one(const u64_1& edges, const uint32_t* lower, int64_t first, int64_t last) {
+    for (int64_t to = first + 1; to <= last && to - first <= LONGEST_EDGE; ++to)
+        if (has_value(edges, span_hash(lower, first, to))) return true;
+    return false;
+}
+
 GPUPARSE(int64_t) split_text(const TextTokenizer* tokenizer, u32_1 characters, b8_1 spaces, i64_1 segments,
                              u8_1 known, bool of_segments, out_i64_2 tokens, out_b8_2 flags) {
     const int64_t n = characters.n0, n_segments = segments.n0, room = n + VIEW_MARGIN * (n_segments + 1);
@@ -440,7 +452,9 @@ GPUPARSE(int64_t) split_text(const TextTokenizer* tokenizer, u32_1 characters, b
         tokens.data[t] = source[first[t]];
         tokens.data[n + t] = source[last[t] - 1] + 1;
         tokens.data[2 * n + t] = of_segment[t];
-        may_split[t] = has(tokenizer->ending_pairs, last[t] - 2) || has(tokenizer->beginning_pairs, first[t]);
+        may_split[t] =
+            (has(tokenizer->ending_pairs, last[t] - 2) && ends_with_one(tokenizer->edges, lower, first[t], last[t])) ||
+            (has(tokenizer->beginning_pairs, first[t]) && begins_with_one(tokenizer->edges, lower, first[t], last[t]));
     }
     return count;
 }

@@ -10,6 +10,7 @@ namespace gpuparse {
 constexpr int64_t VIEW_MARGIN = 8;  // places without a character around each segment
 constexpr uint32_t SPACE_CODE = 0x20;
 constexpr int32_t CUT = 1, END = 1;  // tags: a token ends with the gap, a sentence with the token
+constexpr int64_t LONGEST_EDGE = 100;  // characters that rules of multiword tokens know of a token
 constexpr int64_t AROUND = 4;  // columns of fields without a token around each segment
 // Classes of gpuparse/text/characters.py.
 constexpr int64_t CLASSES = 128;
@@ -78,6 +79,11 @@ inline int64_t lower_bound(const u64_1& values, uint64_t value) {
         else high = middle;
     }
     return low;
+}
+
+inline bool has_value(const u64_1& values, uint64_t value) {
+    const int64_t at = lower_bound(values, value);
+    return at < values.n0 && values.data[at] == value;
 }
 
 inline bool is_view(const TextView& view) {
@@ -225,9 +231,7 @@ private:
 
     bool is_known(int64_t first, int64_t last) const {
         if (first < 0 || last > n_) return false;
-        const uint64_t hash = lower_.of(first, last);
-        const int64_t at = lower_bound(lexicon_, hash);
-        return at < lexicon_.n0 && lexicon_.data[at] == hash;
+        return has_value(lexicon_, lower_.of(first, last));
     }
 };
 

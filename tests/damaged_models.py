@@ -441,7 +441,7 @@ def of_views(name: str, random: np.random.Generator) -> dict[str, Any]:
             *((model, templates) if random.random() < 0.5 else (None, None)), np.array([1, 3]),
             np.arange(5, dtype=np.uint64), model, templates, np.array([0, 16]),
             np.arange(3, dtype=np.uint64), np.ones(3, np.uint8), bool(random.random() < 0.5),
-            *pairs,
+            np.arange(2, dtype=np.uint64), *pairs,
         )  # fmt: skip
         known = random.integers(0, 3, len(codes), dtype=np.uint8)
         return {

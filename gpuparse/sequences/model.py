@@ -117,16 +117,25 @@ class SequenceModel:
             self.weights, self.known, folded(self.known), self.table.blocks, self.table.tag_starts,
             self.table.tag_parts, self.table.coarse_starts, self.table.coarse_tags,
             self.templates.contexts, self.beam, *(self.output or _NO_OUTPUT)[:4], None, None,
-            None,
+            None, None,
         )  # fmt: skip
 
     @cached_property
     def arrays_of_search(self) -> "ModelArrays":
-        """The arrays of the model, with the sums of the contexts that read tags and no features.
+        """The arrays of the model, with others that make search faster and change no result.
 
-        Sums are left out where there are too many, or one is too large. Search is the same without.
+        They are the weights of two tags alone, or the sums of the contexts that read tags and no
+        features; sums are left out where there are too many, or one is too large.
         """
         n, order = len(self.table), self.templates.order
+        if (
+            self.weights.dtype == np.int16
+            and order == 1
+            and n == 2
+            and self.table.tag_parts.tolist() == [0, 1]
+        ):
+            pairs = self.weights.reshape(-1, PART_BLOCK)[:, :2]
+            return self.arrays._replace(pair_weights=np.ascontiguousarray(pairs))
         if self.weights.dtype != np.int16 or n * (n + 1) ** order > _MOST_SUMS:
             return self.arrays
         rows = n + 1, (n + 1) ** 2 if order > 1 else 0, n + 1 if order > 1 else 0
@@ -246,6 +255,7 @@ class ModelArrays(NamedTuple):
     tag_sums: np.ndarray | None
     pair_sums: np.ndarray | None
     pair_ranges: np.ndarray | None
+    pair_weights: np.ndarray | None
 
 
 def folded(known: np.ndarray) -> np.ndarray:

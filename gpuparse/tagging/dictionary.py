@@ -81,6 +81,9 @@ class Dictionary:
         known = self._candidates
         return [known[name] if name in known else self.candidates(name) for name in names]
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._rows
+
     def count(self, name: str) -> int:
         """How often a name occurred."""
         row = self._rows.get(name)
@@ -217,7 +220,7 @@ def joined_candidates(
         )
     places = (ends[ids] - starts[:-1]).repeat(sizes)
     places += np.arange(starts[-1])
-    return starts, np.concatenate([_NOTHING, *lists], dtype=np.int32)[places]
+    return starts, np.concatenate([_NOTHING, *lists], dtype=np.int32).take(places)
 
 
 def combined(*columns: tuple[np.ndarray, Sequence[str]]) -> tuple[np.ndarray, list[str]]:

@@ -399,7 +399,10 @@ class Tagger:
         seen: dict[str, int] = {}
         for form in self.words.forms(lower):  # which has the forms of `words_of_feats`, too
             for pair in self._pairs_with.get(upos, ()):
-                for tag, count in self.words_of_feats.counts_of(f"{form}\t{pair}").items():
+                key = f"{form}\t{pair}"
+                if key not in self.words_of_feats:  # most
+                    continue
+                for tag, count in self.words_of_feats.counts_of(key).items():
                     feats = self.feats.table.tags[tag][1]
                     seen[feats] = seen.get(feats, 0) + count
         return seen

@@ -10,6 +10,7 @@ separates them.
 """
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -36,6 +37,7 @@ _WEB = re.compile(
     rb"(?<![%(letter)s])(?:(?:https?|ftp)://|www\.[%(letter)s-]+\.)[!#-;=?-~\x80]*[%(letter)s_/=&#]"
     % {b"letter": _LETTER}
 )
+_HAS_CASE = np.isin(np.arange(CLASSES), (*UPPER_CASE, *LOWER_CASE))
 _SIGNS = re.compile(rb"@|://|www\.", re.IGNORECASE)
 _MAIL = re.compile(
     rb"(?<![%(letter)s._+%%-])[%(letter)s._+%%-]{1,64}@[%(letter)s-]+(?:\.[%(letter)s-]+)+"
@@ -101,20 +103,28 @@ def has_address_signs(text: bytes) -> bool:
 def addresses(view: TextView) -> list[tuple[int, int]]:
     """Addresses of the web and of e-mail: the first place of each, and the one after it.
 
-    Cost: 10 ns per character.
+    Cost: a nanosecond per character.
     """
-    text = np.where(view.lower < 0x80, view.lower, 0).astype(np.uint8)
-    has_case = np.isin(view.classes, (*UPPER_CASE, *LOWER_CASE))
-    text[(view.lower >= 0x80) & has_case] = 0x80
-    line = text.tobytes()
-    found = []
-    if b"://" in line or b"www." in line:
-        found += [match.span() for match in _WEB.finditer(line)]
-        for start, end in found:
-            text[start:end] = 0  # `@` in it is of no address of its own
-    if b"@" in line:
-        found += [match.span() for match in _MAIL.finditer(text.tobytes())]
-    return found
+    text = np.where(view.lower < 0x80, view.lower, 0x80 * _HAS_CASE[view.classes]).astype(np.uint8)
+    found = _found_beside(text.tobytes(), _WEB, (b"://", b"www."))
+    for start, end in found:
+        text[start:end] = 0  # `@` in it is of no address of its own
+    return found + _found_beside(text.tobytes(), _MAIL, (b"@",))
+
+
+def _found_beside(
+    line: bytes, pattern: re.Pattern[bytes], signs: Sequence[bytes]
+) -> list[tuple[int, int]]:
+    """Where a pattern without spaces is in the strings between spaces that have some sign."""
+    strings = set()
+    for sign in signs:
+        at = line.find(sign)
+        while at >= 0:
+            end = line.find(b" ", at)
+            end = len(line) if end < 0 else end
+            strings.add((line.rfind(b" ", 0, at) + 1, end))
+            at = line.find(sign, end)
+    return [match.span() for span in sorted(strings) for match in pattern.finditer(line, *span)]
 
 
 def learn_addresses(view: TextView, cut: np.ndarray) -> bool:

@@ -185,6 +185,10 @@ class SplitRules:
                 first.add(rule.front[:2])
         return last, first
 
+    def edges(self) -> set[str]:
+        """Texts that tokens of `endings` end, or begin, with if some rule fits them."""
+        return {(rule.shortest and rule.back) or rule.front for rule in self.rules}
+
     def packed(self) -> dict[str, Any]:
         """Plain data from which `unpacked` makes the rules again."""
         return {

@@ -44,7 +44,7 @@ from gpuparse.text.conllu import (
 )  # fmt: skip
 from gpuparse.text.multiword import SplitRules
 from gpuparse.text.sentences import END, KnownCases, Tokens
-from gpuparse.text.views import BLANK_CODES, TextView, field_numbers
+from gpuparse.text.views import BLANK_CODES, SPACE, TextView, field_numbers, span_hashes
 from gpuparse.threads import mapped
 
 FORMAT = 3
@@ -206,7 +206,8 @@ class Tokenizer:
             self.characters.classes, lower, BLANK_CODES, self.is_open,
             *_parts(self.gaps, boundaries.FIELDS), self.lexicon,
             *_parts(self.ends, sentences.FIELDS), *self.cases, self.keeps_closing,
-            _pair_table(last, lower), _pair_table(begin, lower, first=True),
+            _hashes(self.rules.edges(), lower), _pair_table(last, lower),
+            _pair_table(begin, lower, first=True),
         )  # fmt: skip
         return native.struct("TextTokenizer", arrays)
 
@@ -264,18 +265,22 @@ class Tokenizer:
             return {}
         at = np.array([t for t, _ in rules], np.int64)
         templates = self.words.templates
-        features = templates.features(tokens().fields(templates.fields), tokens().rows[at])
+        values = tokens().fields_around(templates.fields, at)
+        features = templates.features(values, tokens().rows[at])
         chosen = self.words.find(choices(features, [fitting for _, fitting in rules]))
         return {
-            t: self.rules.words(forms[t], tag - 1)
+            t: list(self._words_of(forms[t], tag - 1))
             for (t, _), tag in zip(rules, chosen.tolist(), strict=True)
             if tag
         }
 
     @cached_property
     def _fitting(self) -> Callable[[str], list[int]]:
-        fitting, cached = self.rules.fitting, functools.lru_cache(_CACHED)(self.rules.fitting)
-        return lambda form: cached(form) if len(form) <= _CACHED_LENGTH else fitting(form)
+        return _kept_by_form(self.rules.fitting)
+
+    @cached_property
+    def _words_of(self) -> Callable[[str, int], list[str]]:
+        return _kept_by_form(self.rules.words)
 
     @property
     def models(self) -> dict[str, SequenceModel]:
@@ -391,6 +396,7 @@ class TextTokenizer(NamedTuple):
     hashes: np.ndarray
     kinds: np.ndarray
     keeps_closing: bool
+    edges: np.ndarray
     ending_pairs: np.ndarray
     beginning_pairs: np.ndarray
 
@@ -402,7 +408,7 @@ def _parts(
     if model is None:
         return None, None, None
     templates = model.templates
-    return model.arrays, templates.arrays, field_numbers(fields, templates.fields)
+    return model.arrays_of_search, templates.arrays, field_numbers(fields, templates.fields)
 
 
 class _Found(NamedTuple):
@@ -564,6 +570,20 @@ def choices(features: np.ndarray, fitting: list[list[int]]) -> Sequences:
     """Sequences of one token each, with the tags of the rules that fit, and 0 for none."""
     lists = [[0, *(number + 1 for number in numbers)] for numbers in fitting]
     return Sequences(features, np.arange(len(lists) + 1), *candidate_lists(lists))
+
+
+def _kept_by_form(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function of a form and perhaps more, whose results for short forms are kept."""
+    cached = functools.lru_cache(_CACHED)(compute)
+    return lambda form, *more: (cached if len(form) <= _CACHED_LENGTH else compute)(form, *more)
+
+
+def _hashes(texts: set[str], lower: np.ndarray) -> np.ndarray:
+    """The hashes of texts in lower case as views have them, ascending: uint64."""
+    ends = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    codes = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
+    shown = np.where(are_spaces(codes), SPACE, lower[codes])
+    return np.sort(span_hashes(shown, ends[:-1], ends[1:]))
 
 
 def _pair_table(pairs: set[str], lower: np.ndarray, *, first: bool = False) -> np.ndarray:

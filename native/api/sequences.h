@@ -25,6 +25,8 @@
 // part: (the product of its row with the hidden numbers of a position + its constant) times the multiplier,
 // shifted by the shift. Their parts are rounded up to whole blocks; H is a multiple of 64.
 // tag_sums, pair_sums, pair_ranges: what `sum_tag_contexts` finds, or empty.
+// pair_weights: empty, or of a model of two tags with one part each, whose contexts read one tag before: the weights
+// of both parts for all features, (weights / 8, 2).
 struct SequenceModel {
     any_1 weights;
     u32_1 known;
@@ -43,6 +45,7 @@ struct SequenceModel {
     i16_2 tag_sums;
     i16_2 pair_sums;
     i16_2 pair_ranges;
+    i16_2 pair_weights;
 };
 
 // features: (N, T). The candidates of position i are candidates[candidate_starts[i] :

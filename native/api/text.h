@@ -70,8 +70,9 @@ GPUPARSE(int64_t) find_cases(const TextView* view, const TextTokens* tokens, u64
                              out_u8_1 cases);
 
 // A tokeniser: the tables and models that the functions above and of sequences.h take. `gaps` and its templates are
-// NULL where no gap is open. ending_pairs, beginning_pairs: (256, 256) by the low bytes of characters in lower case,
-// which pairs at the end and at the beginning of a token some rule of multiword tokens may fit; or (0, 0).
+// NULL where no gap is open. Some rule of multiword tokens may fit a token that ends with a pair of ending_pairs, or
+// begins with one of beginning_pairs, (256, 256) by the low bytes of characters in lower case, or (0, 0); and there a
+// text of up to 100 characters in lower case whose hash is in `edges`, ascending.
 struct TextTokenizer {
     u8_1 class_of;
     u32_1 lower_of;
@@ -87,6 +88,7 @@ struct TextTokenizer {
     u64_1 hashes;
     u8_1 kinds;
     bool keeps_closing;
+    u64_1 edges;
     b8_2 ending_pairs;
     b8_2 beginning_pairs;
 };

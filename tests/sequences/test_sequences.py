@@ -162,6 +162,23 @@ def test_sums_of_tags_that_are_kept_change_nothing(order, seed):
     assert np.array_equal(model.sums(sequences, 4), (tags, shares))
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_two_tags_are_found_as_more_are(seed):
+    lengths = (30, 1, 0, 12)
+    model, sequences, generator = drawn(1, seed, lengths=lengths)
+    weights = generator.integers(-3, 4, 1 << 12).astype(np.int16)  # with equal sums
+    table = TagTable.of_counts({("no",): 2, ("yes",): 1}, attributes=False)
+    two = replace(model, table=table, weights=weights)
+    assert two.arrays_of_search.pair_weights is not None
+    every = Sequences.open(sequences.features, sequences.starts)
+    expected = np.empty(sum(lengths), np.int32)
+    oracle.find_sequences(two.arrays, every, expected)
+    assert two.find(every).tolist() == expected.tolist()
+    wrong = two.arrays_of_search._replace(pair_weights=two.arrays_of_search.pair_weights[1:])
+    with pytest.raises(ValueError):
+        native.call("find_sequences", wrong, every, expected)
+
+
 @pytest.mark.parametrize("order", CONTEXTS)
 @pytest.mark.parametrize("seed", range(4))
 def test_sums_of_what_positions_have_change_nothing(order, seed):
