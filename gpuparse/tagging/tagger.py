@@ -361,14 +361,22 @@ class Tagger:
         _form, _, pair = key.partition("\t")
         found = self.words_of_feats.candidates(key)
         if not len(found):
-            found = self.classes.candidates(pair)
-            if self.words_of_feats.count(key) < _RARE:
-                found = np.sort(np.append(found, self.composed.candidates(pair)))
+            is_rare = self.words_of_feats.count(key) < _RARE
+            found = self._feats_of_rare[pair] if is_rare else self.classes.candidates(pair)
         if len(self._known_keys) > _MOST_KEYS:
             self._known_keys.clear()
         seen = value_of(self._feats_of_words.class_of(_word_and_upos(key)))
         self._known_keys[key] = found, seen
         return found, seen
+
+    @cached_property
+    def _feats_of_rare(self) -> dict[str, np.ndarray]:
+        """The possible tags of `feats` of rare words with each pair."""
+        both = self.classes, self.composed
+        return {
+            pair: np.sort(np.concatenate([known.candidates(pair) for known in both]))
+            for pair in self._pair_names
+        }
 
     @cached_property
     def _pair_names(self) -> list[str]:
