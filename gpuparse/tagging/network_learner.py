@@ -160,9 +160,9 @@ def _drawn(random: np.random.Generator, shape: tuple[int, ...], deviation: float
 
 
 def epochs_of(epochs: int | str, n_words: int, *, of_fold: bool = False) -> int:
-    """Passes over a treebank of some words, where "auto" is not a number yet.
+    """Passes over a treebank of some words: as given, or what "auto" stands for.
 
-    Args: of_fold: whether the tagger is one of jackknifing, whose accuracy matters less.
+    Args: of_fold: whether the tagger is that of a fold; "auto" gives it fewer passes.
     """
     if isinstance(epochs, int):
         return epochs
