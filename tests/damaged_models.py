@@ -28,6 +28,7 @@ from gpuparse.scorers.vectors.word_vectors import WordVectors, frozen
 from gpuparse.sequences.model import NO_HIDDEN, SequenceModel, Sequences
 from gpuparse.sequences.tags import TagTable
 from gpuparse.sequences.templates import parse_sequence_templates
+from gpuparse.tagging.fields import FormTexts, as_bytes
 from gpuparse.text.boundaries import CLASSES, open_places
 from gpuparse.text.boundaries import FIELDS as GAP_FIELDS
 from gpuparse.text.sentences import FIELDS, Tokens
@@ -151,6 +152,8 @@ def arguments_of(name: str, random: np.random.Generator) -> list[Any]:
         given = of_tag_network(name, random)
     elif any(argument.type == "VectorPlan" for argument in arguments):
         given = of_vectors(random)
+    elif name in FORM_FUNCTIONS:
+        given = of_forms(name, random)
     elif name == "encode_pieces":
         given = of_encoder(random)
     elif name in ("score_byte_labels", "score_byte_arcs", "multiply_byte_linear"):
@@ -160,6 +163,38 @@ def arguments_of(name: str, random: np.random.Generator) -> list[Any]:
     else:
         given = of_batch(name, random) if takes_batch else of_text(name, random)
     return [as_plain(given[a.name], a.type) for a in arguments]
+
+
+FORM_FUNCTIONS = ("read_forms", "find_form_keys", "classify_counts", "join_words_with_upos")
+
+
+def of_forms(name: str, random: np.random.Generator) -> dict[str, Any]:
+    """Values of arguments by name: some forms, tags that they were seen with, and tables."""
+    forms = as_bytes("Aé-bc\n7th\n\nx")
+    lowers, kinds = as_bytes("aé-bc\n7th\n\nx"), as_bytes("Xx-xx\ndxx\n\nx")
+    if name == "read_forms":
+        fields = np.array([[field, random.integers(0, 10)] for field in range(12)])
+        return {
+            "texts": FormTexts(forms, lowers, kinds), "fields": fields,
+            "seen": Interner([b"a", b"bc", b"x"])._table, "known": np.arange(3, dtype=np.uint32),
+            "values": np.zeros((4, 12), np.uint32),
+        }  # fmt: skip
+    if name == "find_form_keys":
+        return {
+            "values": random.integers(0, 3, (4, 5), np.uint32),
+            "names": np.arange(5, dtype=np.uint32), "lowers": lowers, "sizes": np.array([1, 3]), "ngram_name": 7,
+            "keys": np.zeros((4, 12), np.uint32), "counts": np.zeros(4, np.int64),
+        }  # fmt: skip
+    if name == "classify_counts":
+        starts = np.cumsum([0, *random.integers(0, 7, 4)])
+        return {
+            "starts": starts, "tags": random.integers(0, 3, starts[-1]).astype(np.int32),
+            "counts": random.integers(1, 9, starts[-1]), "texts": as_bytes("N\nVERB\nÉ"),
+            "values": np.zeros(4, np.uint32),
+        }  # fmt: skip
+    names, lowers = as_bytes("Aé\tN\tNN\n\tX\t"), as_bytes("aé\tn\tnn\n\tx\t")
+    room = np.zeros(len(names) + len(lowers), np.uint8)
+    return {"names": names, "lowers": lowers, "count": 2, "found": room}
 
 
 def of_encoder(random: np.random.Generator) -> dict[str, Any]:

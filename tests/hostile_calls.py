@@ -43,6 +43,9 @@ ALSO_MADE = {
     "number_rows",
     "choose_acyclic_arcs",
     "view_text",
+    "find_form_keys",
+    "classify_counts",
+    "join_words_with_upos",
 }
 DTYPES = list(native._DTYPES.values())
 

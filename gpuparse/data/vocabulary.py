@@ -509,6 +509,11 @@ class Interner:
         native.call("find_strings", data, first_bytes, last_bytes, self._struct, ids)
         return ids
 
+    @property
+    def struct(self) -> native.Struct:
+        """The StringTable of native/api/conll.h, as long as nothing is added."""
+        return self._struct
+
     def string(self, i: int) -> bytes:
         """The string with id i; IndexError where there is none."""
         if not 0 <= i < self._size:

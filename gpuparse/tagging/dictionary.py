@@ -29,7 +29,6 @@ class Dictionary:
         tags, counts: int32, the numbers of tags, ascending for each name, and how often the name
             had each.
         least: times that a name must have occurred for its tags to be all that is possible.
-    Raises: ValueError: a name comes twice.
     """
 
     def __init__(
@@ -42,9 +41,6 @@ class Dictionary:
     ) -> None:
         self.names, self.starts, self.tags, self.counts = names, starts, tags, counts
         self.least = least
-        self._rows = dict(zip(names, range(len(names)), strict=True))
-        if len(self._rows) < len(names):
-            raise ValueError("names that come twice")
         self._candidates: dict[str, np.ndarray] = {}
 
     @classmethod
@@ -58,6 +54,10 @@ class Dictionary:
     def with_least(self, least: int) -> "Dictionary":
         """The same counts with another `least`."""
         return Dictionary(self.names, self.starts, self.tags, self.counts, least)
+
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        return dict(zip(self.names, range(len(self.names)), strict=True))
 
     @property
     def most(self) -> int:
@@ -81,9 +81,6 @@ class Dictionary:
         known = self._candidates
         return [known[name] if name in known else self.candidates(name) for name in names]
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._rows
-
     def count(self, name: str) -> int:
         """How often a name occurred."""
         row = self._rows.get(name)
@@ -97,33 +94,16 @@ class Dictionary:
     def counts_of(self, name: str) -> dict[int, int]:
         """How often a name had each tag."""
         row = self._rows.get(name)
-        if row is None:
-            return {}
-        first, last = self.starts.item(row), self.starts.item(row + 1)
-        if last == first + 1:  # most names
-            return {self.tags.item(first): self.counts.item(first)}
-        place = slice(first, last)
+        return {} if row is None else self.counts_at(row)
+
+    def counts_at(self, row: int) -> dict[int, int]:
+        """How often the name `names[row]` had each tag."""
+        place = self._place(row)
         return dict(zip(self.tags[place].tolist(), self.counts[place].tolist(), strict=True))
 
     def all_counts(self) -> dict[str, Counter[int]]:
         """How often each name had each tag, to count more with `counted`."""
-        return {name: Counter(self.counts_of(name)) for name in self.names}
-
-    def forms(self, lower: str) -> list[str]:
-        """The names that are this text in lower case."""
-        others = self._other_forms.get(lower, [])
-        is_one = lower in self._rows and lower.lower() == lower
-        return [lower, *others] if is_one else others
-
-    @cached_property
-    def _other_forms(self) -> dict[str, list[str]]:
-        """The names that are not in lower case, by their lower case."""
-        found: dict[str, list[str]] = {}
-        lowers = "\n".join(self.names).lower().split("\n") if self.names else []  # one call is fast
-        for name, lower in zip(self.names, lowers, strict=True):
-            if name != lower:
-                found.setdefault(lower, []).append(name)
-        return found
+        return {name: Counter(self.counts_at(row)) for row, name in enumerate(self.names)}
 
     def _place(self, row: int) -> slice:
         return slice(self.starts.item(row), self.starts.item(row + 1))
@@ -187,7 +167,10 @@ def unpacked(
         raise ValueError(f"{prefix}: tags of a name do not ascend")
     if tabs is not None and not _have_tabs(text, len(names), tabs):
         raise ValueError(f"{prefix}: names with {tabs} tabs are expected")
-    return Dictionary(names, starts, tags, counts, least)
+    found = Dictionary(names, starts, tags, counts, least)
+    if len(found._rows) < len(names):
+        raise ValueError(f"{prefix}: names that come twice")
+    return found
 
 
 def _have_tabs(text: np.ndarray, n_names: int, tabs: int) -> bool:

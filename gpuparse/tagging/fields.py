@@ -15,18 +15,20 @@ upos, xpos, feats      these columns
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 from zlib import crc32
 
 import numpy as np
 
+from gpuparse import native
 from gpuparse.cached import SharedCache
 from gpuparse.data.tag_columns import FEATS, FORM, UPOS, XPOS
 from gpuparse.data.treebank import Treebank
-from gpuparse.data.vocabulary import column_ids
+from gpuparse.data.vocabulary import Interner, column_ids
 from gpuparse.sequences.model import SummedModel
 from gpuparse.sequences.templates import AFTER, BEFORE, MARGIN
+from gpuparse.tagging.dictionary import Dictionary
 
 COLUMNS = {"upos": UPOS, "xpos": XPOS, "feats": FEATS}
 _OF_SENTENCE = ("place", "capitals")
@@ -36,7 +38,6 @@ _OF_FORM = re.compile(
 )
 _CACHE = 1 << 18  # forms whose values are kept
 _MOST_SUMS = 1 << 15  # forms whose sums are kept
-_SEPARATOR = re.compile("[-/]")
 _MARGINS = np.arange(MARGIN)
 _SHORT, _SOME = 4, 0.5  # words; share of words with a capital
 
@@ -53,29 +54,72 @@ def is_of_form(name: str) -> bool:
 
 def value_of(text: str | None) -> int:
     """The number of a field's value, which is not 0; 0 for none."""
-    return 0 if text is None else _value(text)
-
-
-def _value(text: str) -> int:
-    return crc32(text.encode()) | 4
+    return 0 if text is None else crc32(text.encode()) | 4
 
 
 class SeenTags:
-    """Which tags the training treebank has for each word in lower case.
+    """Values of what words in lower case were seen with.
 
-    Args: counts_of: how often a word has each tag; nothing of an unknown word.
+    Args: names: of the words, all different. values: uint32, of each.
     """
 
-    def __init__(self, counts_of: Callable[[str], Mapping[str, int] | None]) -> None:
-        self._counts_of = counts_of
-        self._classes: dict[str, str] = {}
+    def __init__(self, names: Iterable[str], values: np.ndarray) -> None:
+        self._names, self.values = Interner(name.encode() for name in names), values
 
-    def class_of(self, word: str) -> str | None:
-        """The tags of a word as one text; None for an unknown one."""
-        known = self._classes.get(word)
-        if known is None and (counts := self._counts_of(word)):
-            known = self._classes[word] = class_of_counts(counts)
-        return known
+    @classmethod
+    def of_classes(cls, classes: Mapping[str, str]) -> "SeenTags":
+        """Those of words whose texts of `class_of_counts` are given."""
+        return cls(classes, np.array([value_of(text) for text in classes.values()], np.uint32))
+
+    @classmethod
+    def of_dictionary(
+        cls, known: Dictionary, names: np.ndarray, texts: Sequence[str]
+    ) -> "SeenTags":
+        """What a dictionary counts, under other names, of which several may be the same.
+
+        Args: names: in place of its own, as `find` takes them. texts: of its tags.
+        Cost: some hundreds of nanoseconds a name.
+        """
+        made = cls((), np.empty(0, np.uint32))
+        ids = made._names.intern(names, *_lines(names, len(known.names)))
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+        cells = ids.astype(np.int64).repeat(np.diff(known.starts)) * len(numbers)
+        cells += np.array([numbers[text] for text in texts], np.int64)[known.tags]
+        distinct, places = np.unique(cells, return_inverse=True)
+        counts = np.bincount(places, known.counts).astype(np.int64)
+        rows, tags = np.divmod(distinct, max(len(numbers), 1))
+        starts = rows.searchsorted(np.arange(len(made._names) + 1))
+        made.values = np.empty(len(made._names), np.uint32)
+        lines = as_bytes("\n".join(numbers))
+        native.call("classify_counts", starts, tags.astype(np.int32), counts, lines, made.values)
+        return made
+
+    @property
+    def names(self) -> native.Struct:
+        """The words, numbered as `values`."""
+        return self._names.struct
+
+    def find(self, names: np.ndarray, count: int) -> np.ndarray:
+        """(N,) uint32 values of words; 0 of those that are not known.
+
+        Args: names: uint8, a line each. count: N.
+        """
+        numbers = self._names.find(names, *_lines(names, count))
+        return np.append(self.values, np.uint32(0))[numbers]
+
+
+def words_with_upos(names: Sequence[str]) -> np.ndarray:
+    """Of `form<TAB>UPOS<TAB>XPOS`, lines of the form in lower case, a tab and UPOS."""
+    text = "\n".join(names)
+    before, lowers = as_bytes(text), as_bytes(text.lower())
+    found = np.empty(len(before) + len(lowers), np.uint8)
+    return found[: native.call("join_words_with_upos", before, lowers, len(names), found)]
+
+
+def _lines(text: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where each of some lines starts and ends."""
+    feeds = np.flatnonzero(text == ord("\n"))
+    return np.append(0, feeds + 1)[:count], np.append(feeds, len(text))[:count]
 
 
 def class_of_counts(counts: Mapping[str, int]) -> str:
@@ -131,8 +175,8 @@ class FormNetwork(Protocol):
     def size(self) -> int:
         """Numbers of a vector."""
 
-    def vectors(self, values: np.ndarray, lowers: Sequence[str]) -> np.ndarray:
-        """The vectors of forms with these values of `fields`."""
+    def vectors(self, values: np.ndarray, lowers: str) -> np.ndarray:
+        """The vectors of forms with these values of `fields`, in lower case a line each."""
 
     def edges(self) -> np.ndarray:
         """Those of what is before and behind a sentence."""
@@ -231,7 +275,8 @@ class _Forms:
         network: FormNetwork | None = None,
     ) -> None:  # fmt: skip
         self._fields, self._seen, self._summed, self._network = fields, seen, summed, network
-        self._of_kinds: dict[str, _ValuesOfKinds] = {}
+        self._read_fields = np.array([_field_code(field) for field in fields], np.int64)
+        self._cases = [row for row, field in enumerate(fields) if field == "case"]
         if summed:
             self._read_alone = [list(fields).index(field) for field in summed.split.alone.fields]
         self._of_network = [fields.index(field) for field in network.fields] if network else []
@@ -288,7 +333,8 @@ class _Forms:
             self.vectors = np.pad(self.vectors, more)
         if new:
             first = 2 + len(known)
-            self._values[first:size] = np.array(self._columns(new), np.uint32).T
+            lowers = "\n".join(new).lower()
+            self._read_new(new, lowers, self._values[first:size])
             self._letters[first:size] = [
                 (form[:1].isalpha(), form[:1].isupper(), form[:1].isalpha() and form.isupper())
                 for form in new
@@ -296,77 +342,44 @@ class _Forms:
             known.update(zip(new, range(first, size), strict=True))
             if self._network:
                 values = self._values[first:size, self._of_network]
-                lowers = [form.lower() for form in new]
                 self.vectors[first:size] = self._network.vectors(values, lowers)
         rows = np.array([0, 1, *map(known.__getitem__, forms)])
         return rows, self._values, self._letters
 
-    def _columns(self, forms: list[str]) -> list[list[int]]:
-        """The values of each field of forms: of one field for all of them, for that is fast."""
-        lowers = [form.lower() for form in forms]
-        kinds = [form.translate(_KINDS) for form in forms]
-        return [self._column(field, forms, lowers, kinds) for field in self._fields]
-
-    def _column(
-        self, field: str, forms: list[str], lowers: list[str], kinds: list[str]
-    ) -> list[int]:
-        name, _, rest = field.partition("[")
-        if name == "form":
-            return list(map(_value, forms))
-        if name == "lower":
-            if not rest:
-                return list(map(_value, lowers))
-            n = int(rest.strip("-:]"))
-            parts = (
-                [lower[:n] for lower in lowers]
-                if rest[0] == ":"
-                else [lower[-n:] for lower in lowers]
-            )
-            return [crc32(part.encode()) | 4 if len(part) == n else 0 for part in parts]
-        if name == "shape":
-            made = self._values_of_kinds(field)
-            n = int(rest[1]) if rest else 40
-            return [made[each[:n]] for each in kinds]
-        if name == "case":
-            made = self._values_of_kinds(field)
-            return [
-                made[each] if form.isascii() else _value(_case(form))
-                for form, each in zip(forms, kinds, strict=True)
-            ]
-        class_of = self._seen.class_of
-        if name == "seen":
-            parts = lowers
-            if rest:
-                n = int(rest[1:-1] if rest[0] == ":" else rest[0])
-                parts = [lower[:n] if rest[0] == ":" else lower[n:] for lower in lowers]
-            return [value_of(class_of(part)) if not rest or len(part) > 1 else 0 for part in parts]
-        if name != "seen.last":
-            return [0] * len(forms)
-        lasts = [_SEPARATOR.split(lower) if _SEPARATOR.search(lower) else [] for lower in lowers]
-        return [value_of(class_of(parts[-1])) if parts else 0 for parts in lasts]
-
-    def _values_of_kinds(self, field: str) -> "_ValuesOfKinds":
-        """What a field is for the kinds of the characters of a form, which many forms share."""
-        return self._of_kinds.setdefault(field, _ValuesOfKinds(field))
+    def _read_new(self, forms: list[str], lowers: str, values: np.ndarray) -> None:
+        """Fill the values (N, fields) of forms. Args: lowers: in lower case, a line each."""
+        joined = "\n".join(forms)
+        texts = FormTexts(*map(as_bytes, (joined, lowers, joined.translate(_KINDS))))
+        seen = self._seen
+        native.call("read_forms", texts, self._read_fields, seen.names, seen.values, values)
+        if self._cases and not joined.isascii():
+            for form, of_form in zip(forms, values, strict=True):
+                if not form.isascii():
+                    of_form[self._cases] = value_of(_case(form))
 
 
-class _ValuesOfKinds(dict[str, int]):
-    """The values of `shape`, `shape[:8]` or, of forms of ASCII, `case`, by kinds of characters."""
+class FormTexts(NamedTuple):
+    """FormTexts of native/api/forms.h."""
 
-    def __init__(self, field: str) -> None:
-        super().__init__()
-        self._make = _case_of_kinds if field == "case" else _run_shape if field == "shape" else str
-
-    def __missing__(self, kinds: str) -> int:
-        if len(self) > _CACHE:
-            self.clear()
-        value = self[kinds] = _value(self._make(kinds))
-        return value
+    forms: np.ndarray
+    lowers: np.ndarray
+    kinds: np.ndarray
 
 
-def _run_shape(kinds: str) -> str:
-    """Runs of a kind as one."""
-    return re.sub(r"(.)\1+", r"\1", kinds)[:12]
+def as_bytes(text: str) -> np.ndarray:
+    """A text in UTF-8, (N,) uint8."""
+    return np.frombuffer(text.encode(), np.uint8)
+
+
+def _field_code(field: str) -> tuple[int, int]:
+    """What `read_forms` of native/api/forms.h takes: 0 for fields that are not of forms."""
+    name, _, part = field.partition("[")
+    n = int(part.strip("-:]") or 0)
+    if part.startswith(":-"):
+        return 9, n
+    codes = {"form": 1, "lower": 2, "shape": 5, "case": 7, "seen": 8, "seen.last": 11}
+    of_parts = {"lower": 3 if part.startswith(":") else 4, "shape": 6, "seen": 10}
+    return (of_parts if part else codes).get(name, 0), n
 
 
 def _kind(character: str) -> str:
@@ -393,6 +406,7 @@ _KINDS = _Kinds()
 
 
 def _case(form: str) -> str:
+    """The text of `case`; `read_forms` finds those of ASCII."""
     flags = {
         "d": any(map(str.isdigit, form)),
         "-": "-" in form,
@@ -402,11 +416,6 @@ def _case(form: str) -> str:
         "P": not any(map(str.isalnum, form)),
     }
     return "".join(flag for flag, is_so in flags.items() if is_so) or "-"
-
-
-def _case_of_kinds(kinds: str) -> str:
-    """As `_case` of a form of ASCII: it is the same where all letters and digits are."""
-    return _case(kinds.replace("d", "0"))
 
 
 def _capitals(letters: np.ndarray, firsts: np.ndarray, counts: np.ndarray) -> np.ndarray:

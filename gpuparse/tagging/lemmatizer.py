@@ -60,7 +60,7 @@ class Lemmatizer:
     def __init__(self, model: SequenceModel, words: Dictionary, classes: Dictionary) -> None:
         self.model, self.words, self.classes = model, words, classes
         self.rules = [LemmaRule(*tag[0].split("\t")) for tag in model.table.tags]
-        self._fields = WordFields(model.templates.fields, SeenTags(lambda word: None))
+        self._fields = WordFields(model.templates.fields, SeenTags.of_classes({}))
         self._lemmas: SharedCache[dict[str, str]] = SharedCache(dict)
         self._by_end: dict[str, dict[str, list[int]]] = {}
         for upos in classes.names:

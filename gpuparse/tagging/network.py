@@ -18,7 +18,7 @@ from gpuparse import native
 from gpuparse.array_file import check_names
 from gpuparse.cached import cached_property
 from gpuparse.sequences.model import Output
-from gpuparse.tagging.fields import value_of
+from gpuparse.tagging.fields import as_bytes, value_of
 from gpuparse.whole_numbers import MAX_SHIFT
 
 FIELDS = (
@@ -88,18 +88,20 @@ class TagNetwork:
     def _struct(self) -> native.Struct:
         return native.struct("TagNetwork", self.arrays)
 
-    def vectors(self, values: np.ndarray, lowers: Sequence[str]) -> np.ndarray:
+    def vectors(self, values: np.ndarray, lowers: str) -> np.ndarray:
         """The vectors of forms, (F, D) uint8, as `hidden` takes them.
 
-        Args: values: (F, fields) uint32, those of `fields`. lowers: the forms in lower case.
+        Args:
+            values: (F, fields) uint32, those of `fields`.
+            lowers: the forms in lower case, a line each.
         Cost: some microseconds a form.
         """
         owners, keys = keys_of(values, lowers, self.fields, self.ngrams)
         rows = np.searchsorted(self.keys, keys)
         rows[rows == len(self.keys)] = 0
         is_known = self.keys[rows] == keys if len(self.keys) else np.zeros(len(keys), np.bool_)
-        starts = np.zeros(len(lowers) + 1, np.int64)
-        np.bincount(owners[is_known], minlength=len(lowers)).cumsum(out=starts[1:])
+        starts = np.zeros(len(values) + 1, np.int64)
+        np.bincount(owners[is_known], minlength=len(values)).cumsum(out=starts[1:])
         return self._vectors_of(starts, rows[is_known].astype(np.int32) + N_EDGES)
 
     def edges(self) -> np.ndarray:
@@ -153,26 +155,22 @@ def bases_of(window: np.ndarray) -> np.ndarray:
 
 
 def keys_of(
-    values: np.ndarray, lowers: Sequence[str], fields: Sequence[str], ngrams: Sequence[int]
+    values: np.ndarray, lowers: str, fields: Sequence[str], ngrams: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What forms have rows for.
+    """What forms have rows for: values of fields, and n-grams of the form between < and >.
 
     Args: as in `TagNetwork.vectors`; a value of 0 is none.
     Returns: (K,) int64 the number of the form, ascending, and (K,) uint32 the key.
     """
     names = np.array([value_of(field) for field in fields], np.uint32)
-    keys = mixed(values, names)
-    is_there = values != 0
-    owners = [np.nonzero(is_there)[0]]
-    found = [keys[is_there]]
-    texts = [ngrams_of(lower, ngrams) for lower in lowers]
-    counts = np.array([len(each) for each in texts], np.int64)
-    of_ngrams = np.array([value_of(text) for each in texts for text in each], np.uint32)
-    owners.append(np.arange(len(lowers)).repeat(counts))
-    found.append(mixed(of_ngrams, np.uint32(value_of("ngram"))))
-    joined = np.concatenate(owners)
-    order = np.argsort(joined, kind="stable")
-    return joined[order], np.concatenate(found)[order]
+    keys = np.empty((len(values), len(fields) + MOST_NGRAMS), np.uint32)
+    counts = np.empty(len(values), np.int64)
+    native.call(
+        "find_form_keys", np.ascontiguousarray(values), names, as_bytes(lowers),
+        np.array(ngrams, np.int64), value_of("ngram"), keys, counts,
+    )  # fmt: skip
+    is_key = np.arange(keys.shape[1]) < counts[:, None]
+    return np.arange(len(values)).repeat(counts), keys[is_key]
 
 
 def mixed(values: np.ndarray, names: np.ndarray | np.uint32) -> np.ndarray:
@@ -181,13 +179,6 @@ def mixed(values: np.ndarray, names: np.ndarray | np.uint32) -> np.ndarray:
     keys ^= keys >> np.uint32(13)
     keys = keys * np.uint32(0xC2B2AE35)
     return keys ^ (keys >> np.uint32(16))
-
-
-def ngrams_of(lower: str, sizes: Sequence[int]) -> list[str]:
-    """The n-grams of a form in lower case, with its edges, each once; those at its front first."""
-    text = f"<{lower}>"
-    found = dict.fromkeys(text[i : i + n] for n in sizes for i in range(len(text) - n + 1))
-    return list(found)[:MOST_NGRAMS]
 
 
 def unpacked(

@@ -252,7 +252,7 @@ def _lesson(
     both = words.rows << 32 | values[fields.index("seen")]
     _, firsts, forms = np.unique(both, return_index=True, return_inverse=True)
     rows = words.rows[firsts[N_EDGES:]] - N_EDGES
-    lowers = [words.forms[row].lower() for row in rows.tolist()]
+    lowers = "\n".join(words.forms[row] for row in rows.tolist()).lower()
     of_forms = np.ascontiguousarray(values[:, firsts[N_EDGES:]].T)
     owners, found = keys_of(of_forms, lowers, fields, ngrams)
     counts = np.bincount(forms[places], minlength=len(firsts))[N_EDGES:]
@@ -265,7 +265,7 @@ def _lesson(
     is_row = np.isin(distinct, keys)
     kept = is_row[numbers]
     starts = np.arange(len(firsts) + 1)
-    starts[N_EDGES + 1 :] = N_EDGES + np.bincount(owners[kept], minlength=len(lowers)).cumsum()
+    starts[N_EDGES + 1 :] = N_EDGES + np.bincount(owners[kept], minlength=len(rows)).cumsum()
     of_rows = np.concatenate([np.arange(N_EDGES), row_of[numbers[kept]] + N_EDGES])
     is_form = np.isin(
         distinct,

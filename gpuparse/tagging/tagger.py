@@ -21,7 +21,7 @@ import numpy as np
 
 from gpuparse import array_file
 from gpuparse.array_file import check_names
-from gpuparse.cached import cached_property
+from gpuparse.cached import SharedCache, cached_property
 from gpuparse.data.columns import is_value
 from gpuparse.data.tag_columns import (
     FEATS,
@@ -55,10 +55,13 @@ from gpuparse.tagging.fields import (
     SeenTags,
     WordFields,
     Words,
+    as_bytes,
+    class_of_counts,
     is_field,
     is_of_form,
     seen_without_itself,
     value_of,
+    words_with_upos,
 )
 from gpuparse.tagging.network import TagNetwork
 from gpuparse.tagging.network import unpacked as unpacked_network
@@ -243,7 +246,7 @@ class Tagger:
     @cached_property
     def _of_pairs(self) -> WordFields:
         fields = self._search_of_pairs.templates.fields
-        return WordFields(fields, SeenTags(self._seen), self._summed, self.network)
+        return WordFields(fields, self._seen, self._summed, self.network)
 
     def _hidden(
         self, words: Words, starts: np.ndarray, before: Sequences | None = None
@@ -336,8 +339,7 @@ class Tagger:
         """
         assert self.feats
         keys, key_names = combined((words.ids, words.forms), (pairs, self._pair_names))
-        known = self._known_keys
-        of_keys = [known.get(key) or self._know(key) for key in key_names]
+        of_keys = self._known(key_names)
         given = {
             "upos": self._of_table[0].values[pairs], "xpos": self._of_table[1].values[pairs],
             "seen": (
@@ -352,22 +354,29 @@ class Tagger:
             self._hidden(words, candidates[0], before),
         )
 
-    @cached_property
-    def _known_keys(self) -> dict[str, tuple[np.ndarray, int]]:
-        return {}
+    def _known(self, keys: Sequence[str]) -> list[tuple[np.ndarray, int]]:
+        """The possible tags of `feats` and the values of `seen` of `form<TAB>UPOS<TAB>XPOS`."""
+        lock, known = self._known_keys.take()
+        with lock:
+            if len(known) > _MOST_KEYS:
+                known.clear()
+            new = [key for key in keys if key not in known]
+            values = self._seen_feats.find(words_with_upos(new), len(new)).tolist()
+            known.update(zip(new, zip(map(self._possible, new), values, strict=True), strict=True))
+            return [known[key] for key in keys]
 
-    def _know(self, key: str) -> tuple[np.ndarray, int]:
-        """The possible tags of `feats` and the value of `seen` of `form<TAB>UPOS<TAB>XPOS`."""
-        _form, _, pair = key.partition("\t")
+    @cached_property
+    def _known_keys(self) -> SharedCache[dict[str, tuple[np.ndarray, int]]]:
+        return SharedCache(dict)
+
+    def _possible(self, key: str) -> np.ndarray:
+        """The possible tags of `feats` of a form with its pair."""
         found = self.words_of_feats.candidates(key)
-        if not len(found):
-            is_rare = self.words_of_feats.count(key) < _RARE
-            found = self._feats_of_rare[pair] if is_rare else self.classes.candidates(pair)
-        if len(self._known_keys) > _MOST_KEYS:
-            self._known_keys.clear()
-        seen = value_of(self._feats_of_words.class_of(_word_and_upos(key)))
-        self._known_keys[key] = found, seen
-        return found, seen
+        if len(found):
+            return found
+        pair = key.partition("\t")[2]
+        is_rare = self.words_of_feats.count(key) < _RARE
+        return self._feats_of_rare[pair] if is_rare else self.classes.candidates(pair)
 
     @cached_property
     def _feats_of_rare(self) -> dict[str, np.ndarray]:
@@ -385,43 +394,27 @@ class Tagger:
     @cached_property
     def _of_feats(self) -> WordFields:
         assert self.feats
-        return WordFields(self.feats.templates.fields, SeenTags(lambda word: None))
-
-    def _seen(self, lower: str) -> dict[str, int]:
-        """How often a word in lower case had each coarse tag."""
-        seen: dict[str, int] = {}
-        for form in self.words.forms(lower):
-            for tag, count in self.words.counts_of(form).items():
-                coarse = self.pairs.table.tags[tag][0]
-                seen[coarse] = seen.get(coarse, 0) + count
-        return seen
+        return WordFields(self.feats.templates.fields, SeenTags.of_classes({}))
 
     @cached_property
-    def _feats_of_words(self) -> SeenTags:
-        return SeenTags(self._seen_feats_of)
-
-    def _seen_feats_of(self, word_and_upos: str) -> dict[str, int]:
-        """How often a word in lower case with its UPOS had each FEATS."""
-        assert self.feats
-        lower, _, upos = word_and_upos.partition("\t")
-        seen: dict[str, int] = {}
-        for form in self.words.forms(lower):  # which has the forms of `words_of_feats`, too
-            for pair in self._pairs_with.get(upos, ()):
-                key = f"{form}\t{pair}"
-                if key not in self.words_of_feats:  # most
-                    continue
-                for tag, count in self.words_of_feats.counts_of(key).items():
-                    feats = self.feats.table.tags[tag][1]
-                    seen[feats] = seen.get(feats, 0) + count
-        return seen
+    def _seen(self) -> SeenTags:
+        """The coarse tags of words in lower case."""
+        lowers = as_bytes("\n".join(self.words.names).lower())
+        return SeenTags.of_dictionary(self.words, lowers, self._coarse)
 
     @cached_property
-    def _pairs_with(self) -> dict[str, list[str]]:
-        """The pairs of each UPOS, as names of `words_of_feats` have them."""
-        found: dict[str, list[str]] = {}
-        for pair in self.pairs.table.tags:
-            found.setdefault(pair[0], []).append("\t".join(pair))
-        return found
+    def _seen_feats(self) -> SeenTags:
+        """The FEATS of words in lower case with their UPOS."""
+        names = words_with_upos(self.words_of_feats.names)
+        return SeenTags.of_dictionary(self.words_of_feats, names, self._feats_texts)
+
+    @property
+    def _coarse(self) -> list[str]:
+        return [tag[0] for tag in self.pairs.table.tags]
+
+    @property
+    def _feats_texts(self) -> list[str]:
+        return [tag[1] for tag in self.feats.table.tags] if self.feats else []
 
     def pack(self) -> bytes:
         """The tagger as one file."""
@@ -532,9 +525,12 @@ def learn_tagger(
     has_network = start.network is not None if start else config.network_epochs != 0
     of_network = 0.5 if has_network else 0.0
     share = (0.5 if has_feats else 1.0) * (1 - of_network)
-    counts = _with_counts(counted(lowers, upos), start._seen if start else None)
+    counts = counted(
+        lowers, upos, _counts_of(start.words, str.lower, start._coarse) if start else None
+    )
     templates = load_sequence_templates(config.features, is_field)
-    of_words = SeenTags(lambda word: counts.get(word) or (start._seen(word) if start else None))
+    classes = {word: class_of_counts(of_word) for word, of_word in counts.items()}
+    of_words = SeenTags.of_classes(classes)
     seen = seen_without_itself(lowers, upos, counts)
     all_words = Words.of(treebank)
     features = templates.features(
@@ -611,9 +607,10 @@ def learn_tagger(
         ),
     )
     words_and_upos = list(map(_word_and_upos, keys))
-    seen_feats = _with_counts(
-        counted(words_and_upos, feats), before._seen_feats_of if before else None
-    )
+    seen_feats = counted(
+        words_and_upos, feats,
+        _counts_of(before.words_of_feats, _word_and_upos, before._feats_texts) if before else None,
+    )  # fmt: skip
     of_learning = of_feats[0].with_least(learned_least), *of_feats[1:]
     of_open = Tagger(model, known, untrained, *of_learning)._feats_of(
         all_words, gold, seen_without_itself(words_and_upos, feats, seen_feats)
@@ -642,13 +639,15 @@ def _check_columns(
             )
 
 
-def _with_counts(
-    counts: dict[str, Counter[str]], before: Callable[[str], Mapping[str, int]] | None
+def _counts_of(
+    known: Dictionary, name_of: Callable[[str], str], texts: Sequence[str]
 ) -> dict[str, Counter[str]]:
-    """The counts of words, and what was counted of these words before."""
-    if before is not None:
-        for word, found in counts.items():
-            found.update(before(word))
+    """What a dictionary counts, under other names and by the texts of its tags."""
+    counts: dict[str, Counter[str]] = {}
+    for name in known.names:
+        of_name = counts.setdefault(name_of(name), Counter())
+        for tag, n in known.counts_of(name).items():
+            of_name[texts[tag]] += n
     return counts
 
 

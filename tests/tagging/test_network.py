@@ -16,8 +16,8 @@ from gpuparse.data.synthetic import generate
 from gpuparse.errors import ModelError
 from gpuparse.sequences.tags import starts_of
 from gpuparse.tagging import network_learner
-from gpuparse.tagging.fields import Words
-from gpuparse.tagging.network import NetworkArrays, TagNetwork, bases_of, ngrams_of
+from gpuparse.tagging.fields import FormTexts, SeenTags, Words, as_bytes, value_of
+from gpuparse.tagging.network import NetworkArrays, TagNetwork, bases_of, keys_of, mixed
 from gpuparse.tagging.tagger import FORMAT, Tagger, learn_tagger
 
 TRAIN = treebank_from_bytes(generate(300, 1), "train")
@@ -94,10 +94,41 @@ def test_forms_out_of_range_are_refused():
         network._vectors_of(np.array([0, 1]), np.array([40], np.int32))
 
 
-def test_ngrams_have_the_edges_of_a_word_and_come_once():
-    assert ngrams_of("aaaa", (3,)) == ["<aa", "aaa", "aa>"]
-    assert ngrams_of("a", (3, 4)) == ["<a>"]
-    assert len(ngrams_of("abcdefghij" * 20, (3, 4))) <= 60
+FORMS = ["aaaa", "a", "", "éaé中é", "abcdefghij" * 20, "ab" * 30, "-"]
+
+
+def test_keys_of_forms_are_those_of_fields_and_ngrams():
+    fields, sizes = ["form", "lower", "seen"], (3, 4)
+    values = np.random.default_rng(1).integers(0, 3, (len(FORMS), len(fields)), np.uint32)
+    owners, keys = keys_of(values, "\n".join(FORMS), fields, sizes)
+    for i, form in enumerate(FORMS):
+        text = f"<{form}>"
+        ngrams = [text[k : k + n] for n in sizes for k in range(len(text) - n + 1)]
+        pairs = zip(values[i], fields, strict=True)
+        expected = [(value, field) for value, field in pairs if value]
+        expected += [(np.uint32(value_of(each)), "ngram") for each in dict.fromkeys(ngrams)][:60]
+        found = [mixed(np.array([value]), np.uint32(value_of(name)))[0] for value, name in expected]
+        assert keys[owners == i].tolist() == found
+
+
+def test_texts_of_other_sizes_are_refused():
+    values, texts = np.zeros((2, 1), np.uint32), [as_bytes(text) for text in ("a\nb", "a", "")]
+    for lowers in texts[1:]:
+        with pytest.raises(ValueError):
+            keys_of(values, lowers.tobytes().decode(), ["form"], (3,))
+    seen = SeenTags.of_classes({"a": "X"})
+    for fields in ([[12, 0]], [[3, 10]], [[-1, 0]], [[1]], [[1, 0]] * 2):
+        of_fields = np.array(fields, np.int64)
+        with pytest.raises(ValueError):
+            native.call(
+                "read_forms", FormTexts(*texts[:1] * 3), of_fields, seen.names, seen.values, values
+            )
+    for k in range(3):
+        given = [texts[1] if i == k else texts[0] for i in range(3)]
+        with pytest.raises(ValueError):
+            native.call(
+                "read_forms", FormTexts(*given), np.array([[1, 0]]), seen.names, seen.values, values
+            )
 
 
 @pytest.mark.parametrize("n_tasks", [1, 2])

@@ -1,6 +1,8 @@
 """The tagger and the lemmatiser on generated and hand-made treebanks."""
 
 import io
+import random
+from collections import Counter
 from dataclasses import replace
 from itertools import product
 from math import exp
@@ -22,9 +24,12 @@ from gpuparse.tagging.fields import (
     SeenTags,
     WordFields,
     Words,
+    as_bytes,
+    class_of_counts,
     is_field,
     seen_without_itself,
     value_of,
+    words_with_upos,
 )
 from gpuparse.tagging.lemmatizer import LemmaRule, Lemmatizer, learn_lemmatizer, rule_of
 from gpuparse.tagging.tagger import FORMAT, Tagger, Tags, learn_tagger
@@ -341,7 +346,7 @@ def test_a_lemma_without_a_short_rule_is_not_learned():
 
 def test_fields_are_what_they_are_said_to_be():
     words = as_treebank("Well-known _ A B C\nÄrzte _ A B C\n7th _ A B C\n\n")
-    seen = SeenTags({"known": {"ADJ": 3, "VERB": 1}, "well-know": {"X": 9}}.get)
+    seen = SeenTags.of_classes({"known": "ADJ|VERB", "well-know": "X"})
     expected = {
         "form": ["Well-known", "Ärzte", "7th"], "lower": ["well-known", "ärzte", "7th"],
         "lower[:4]": ["well", "ärzt", None], "lower[-2:]": ["wn", "te", "th"],
@@ -363,9 +368,35 @@ def test_a_training_word_does_not_see_itself():
     assert found.tolist() == [0, value_of("Y"), value_of("Y|X")]
 
 
-def test_names_are_found_by_their_lower_case():
-    names = ["Ab", "ab", "ΟΔΟΣ", "İ", "ΣΑΣ.", "ǅ", "AB", "οδος", "x", "Σ"]
-    for known in names, ["x"], []:
-        words = Dictionary.of_counts({name: {0: 1} for name in known}, 1)
-        for lower in {name.lower() for name in names}:
-            assert set(words.forms(lower)) == {name for name in known if name.lower() == lower}
+CASES = ["Ab", "ab", "ΟΔΟΣ", "İ", "ΣΑΣ.", "ǅ", "AB", "οδος", "x", "Σ"]
+TAGS = ["V", "N", "É", "N", "NN", "a"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_words_were_seen_with_is_counted_by_their_lower_case(seed):
+    draw = random.Random(seed)
+    names = draw.sample(CASES, draw.randrange(len(CASES) + 1))
+    counts: dict[str, dict[int, int]] = {
+        name: {tag: draw.choice([1, 2, 3, 100])
+        for tag in draw.sample(range(6), draw.randint(1, 6))}
+        for name in names
+    }  # fmt: skip
+    known = Dictionary.of_counts(counts, 1)
+    seen = SeenTags.of_dictionary(known, as_bytes("\n".join(names).lower()), TAGS)
+    expected: dict[str, Counter[str]] = {}
+    for name, of_name in counts.items():
+        for tag, n in of_name.items():
+            expected.setdefault(name.lower(), Counter())[TAGS[tag]] += n
+    asked = [*{name.lower() for name in CASES}, "y", ""]
+    classes = [class_of_counts(expected[name]) if name in expected else None for name in asked]
+    found = seen.find(as_bytes("\n".join(asked)), len(asked))
+    assert found.tolist() == list(map(value_of, classes))
+
+
+def test_words_with_their_upos_are_in_lower_case():
+    names = ["ΟΔΟΣ\tNOUN\tNN", "İx\tX\t", "\tx\tY", "Ab\tVERB\tVB\tZ"]
+    expected = "οδος\tNOUN\ni̇x\tX\n\tx\nab\tVERB"
+    assert words_with_upos(names).tobytes().decode() == expected
+    assert words_with_upos([]).tobytes() == b""
+    with pytest.raises(ValueError):
+        words_with_upos(["a\tA\tA", "b"])
