@@ -182,7 +182,8 @@ def of_forms(name: str, random: np.random.Generator) -> dict[str, Any]:
     if name == "find_form_keys":
         return {
             "values": random.integers(0, 3, (4, 5), np.uint32),
-            "names": np.arange(5, dtype=np.uint32), "lowers": lowers, "sizes": np.array([1, 3]), "ngram_name": 7,
+            "names": np.arange(5, dtype=np.uint32), "lowers": lowers,
+            "sizes": np.array([1, 3]), "ngram_name": 7,
             "keys": np.zeros((4, 12), np.uint32), "counts": np.zeros(4, np.int64),
         }  # fmt: skip
     if name == "classify_counts":
