@@ -165,11 +165,13 @@ def arguments_of(name: str, random: np.random.Generator) -> list[Any]:
     return [as_plain(given[a.name], a.type) for a in arguments]
 
 
-FORM_FUNCTIONS = ("read_forms", "find_form_keys", "classify_counts", "join_words_with_upos")
+FORM_FUNCTIONS = (
+    "read_forms", "find_form_keys", "classify_counts", "join_words_with_upos", "join_lists",
+)  # fmt: skip
 
 
 def of_forms(name: str, random: np.random.Generator) -> dict[str, Any]:
-    """Values of arguments by name: some forms, tags that they were seen with, and tables."""
+    """Values of arguments by name: some forms, tags that they were seen with, and candidates."""
     forms = as_bytes("Aé-bc\n7th\n\nx")
     lowers, kinds = as_bytes("aé-bc\n7th\n\nx"), as_bytes("Xx-xx\ndxx\n\nx")
     if name == "read_forms":
@@ -192,6 +194,13 @@ def of_forms(name: str, random: np.random.Generator) -> dict[str, Any]:
             "starts": starts, "tags": random.integers(0, 3, starts[-1]).astype(np.int32),
             "counts": random.integers(1, 9, starts[-1]), "texts": as_bytes("N\nVERB\nÉ"),
             "values": np.zeros(4, np.uint32),
+        }  # fmt: skip
+    if name == "join_lists":
+        ends, ids = np.cumsum([0, *random.integers(0, 4, 5)]), random.integers(0, 5, 9)
+        starts = np.cumsum([0, *np.diff(ends)[ids]])
+        return {
+            "ids": ids.astype(np.int32), "ends": ends, "items": np.arange(ends[-1], dtype=np.int32),
+            "starts": starts, "found": np.zeros(starts[-1], np.int32),
         }  # fmt: skip
     names, lowers = as_bytes("Aé\tN\tNN\n\tX\t"), as_bytes("aé\tn\tnn\n\tx\t")
     room = np.zeros(len(names) + len(lowers), np.uint8)

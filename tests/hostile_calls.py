@@ -46,6 +46,7 @@ ALSO_MADE = {
     "find_form_keys",
     "classify_counts",
     "join_words_with_upos",
+    "join_lists",
 }
 DTYPES = list(native._DTYPES.values())
 

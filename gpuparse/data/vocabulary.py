@@ -350,7 +350,7 @@ class Encoder:
             for source, met in columns.items():
                 ids, names = column_ids(treebank, source)
                 words[places] = met.find(names)[ids]
-                values[self._rows[source]] = met.ids.take(words, axis=1)
+                values[self._rows[source]] = met.ids.take(words, axis=1, mode="clip")
         return Batch(values, starts, counts)
 
 
@@ -524,12 +524,12 @@ class Interner:
     def strings(self, first: int = 0) -> list[str]:
         """The strings with ids from `first` on, as text."""
         ends = self._table.ends[first : self._size + 1]
-        pool = self._table.pool[ends[0] : ends[-1]].tobytes()
-        bounds = pairwise((ends - ends[0]).tolist())
-        if pool.isascii():  # as many characters as bytes
-            text = pool.decode()
-            return [text[a:b] for a, b in bounds]
-        return [pool[a:b].decode() for a, b in bounds]
+        pool = self._table.pool[ends[0] : ends[-1]]
+        text, ends = pool.tobytes().decode(), ends - ends[0]
+        if len(text) < len(pool):  # ends in characters
+            is_first = (pool & 0xC0) != 0x80
+            ends = np.append(0, is_first.cumsum())[ends]
+        return [text[a:b] for a, b in pairwise(ends.tolist())]
 
     def _reserve(self, n_strings: int, n_bytes: int) -> None:
         """New arrays with room for more strings, and the present strings in them."""

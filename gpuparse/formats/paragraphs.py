@@ -122,13 +122,10 @@ def _pieces(
     while end - start > PIECE:
         middle, limit = start + PIECE // 2, start + PIECE
         runs = slice(*np.searchsorted(last, [middle, limit], side="right").tolist())
-        sentences = [
-            cut
-            for before, cut in zip(first[runs].tolist(), last[runs].tolist(), strict=True)
-            if _ends_sentence(codes, before)
-        ]
-        if sentences:
-            cut = sentences[-1]
+        latest = zip(reversed(first[runs].tolist()), reversed(last[runs].tolist()), strict=True)
+        sentence = next((cut for before, cut in latest if _ends_sentence(codes, before)), None)
+        if sentence is not None:
+            cut = sentence
         elif ideographic := _ideographic_ends(codes[middle : limit + 1]):
             cut = middle + ideographic[-1]
         elif runs.start < runs.stop:

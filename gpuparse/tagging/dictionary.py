@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from gpuparse import native
 from gpuparse.cached import cached_property
 from gpuparse.data.vocabulary import numbered_rows
 from gpuparse.errors import plural
@@ -84,26 +85,34 @@ class Dictionary:
     def count(self, name: str) -> int:
         """How often a name occurred."""
         row = self._rows.get(name)
+        return 0 if row is None else self._totals.item(row)
+
+    @cached_property
+    def _totals(self) -> np.ndarray:
+        counts = self.counts.astype(np.int64)
+        return np.add.reduceat(counts, self.starts[:-1]) if len(counts) else counts
+
+    def most_frequent(self, name: str) -> int | None:
+        """The tag that a name had most often, the first of equal ones; None if it is unknown."""
+        row = self._rows.get(name)
         if row is None:
-            return 0
+            return None
         first, last = self.starts.item(row), self.starts.item(row + 1)
-        if last == first + 1:  # most names
-            return int(self.counts.item(first))
-        return sum(self.counts[first:last].tolist())
+        if last > first + 1:
+            first += int(self.counts[first:last].argmax())
+        return self.tags.item(first)
 
     def counts_of(self, name: str) -> dict[int, int]:
         """How often a name had each tag."""
         row = self._rows.get(name)
-        return {} if row is None else self.counts_at(row)
-
-    def counts_at(self, row: int) -> dict[int, int]:
-        """How often the name `names[row]` had each tag."""
+        if row is None:
+            return {}
         place = self._place(row)
         return dict(zip(self.tags[place].tolist(), self.counts[place].tolist(), strict=True))
 
     def all_counts(self) -> dict[str, Counter[int]]:
         """How often each name had each tag, to count more with `counted`."""
-        return {name: Counter(self.counts_at(row)) for row, name in enumerate(self.names)}
+        return {name: Counter(self.counts_of(name)) for name in self.names}
 
     def _place(self, row: int) -> slice:
         return slice(self.starts.item(row), self.starts.item(row + 1))
@@ -192,18 +201,18 @@ def joined_candidates(
     Raises: MemoryError: they are more than MAX_CELLS.
     """
     starts = np.zeros(len(ids) + 1, np.int64)
-    ends = np.cumsum([0, *map(len, lists)])
-    sizes = (ends[1:] - ends[:-1])[ids]
-    sizes.cumsum(out=starts[1:])
+    ends = starts_of(map(len, lists))
+    (ends[1:] - ends[:-1])[ids].cumsum(out=starts[1:])
     if starts[-1] > MAX_CELLS:
         raise MemoryError(
             f"{starts[-1]:,} tags are possible for"
             f" {plural(len(ids), 'word')}, more than {MAX_CELLS:,}:"
             " split long sentences"
         )
-    places = (ends[ids] - starts[:-1]).repeat(sizes)
-    places += np.arange(starts[-1])
-    return starts, np.concatenate([_NOTHING, *lists], dtype=np.int32).take(places)
+    found = np.empty(starts[-1], np.int32)
+    items = np.concatenate([_NOTHING, *lists], dtype=np.int32)
+    native.call("join_lists", ids, ends, items, starts, found)
+    return starts, found
 
 
 def combined(*columns: tuple[np.ndarray, Sequence[str]]) -> tuple[np.ndarray, list[str]]:

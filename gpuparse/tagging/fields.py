@@ -234,7 +234,7 @@ class WordFields:
         lock, known = self._forms.take()
         with lock:
             rows, by_form, letters = known.read(words.forms)
-            values = by_form[:, : len(self.fields)].T.take(rows[words.rows], axis=1)
+            values = by_form[: len(self.fields)].take(rows[words.rows], axis=1, mode="clip")
             sums, slots = known.sums(rows)
         for row, field in self._others:
             if field in given:
@@ -284,8 +284,8 @@ class _Forms:
 
     def _clear(self) -> None:
         self._rows: dict[str, int] = {}
-        self._values = np.zeros((1024, len(self._fields)), np.uint32)
-        self._values[:2] = [[BEFORE], [AFTER]]
+        self._values = np.zeros((len(self._fields), 1024), np.uint32)
+        self._values[:, :2] = [BEFORE, AFTER]
         self._letters = np.zeros((1024, 3), np.int64)
         self.vectors = np.zeros((1024, self._network.size if self._network else 0), np.uint8)
         if self._network:
@@ -294,15 +294,15 @@ class _Forms:
 
     def _clear_sums(self) -> None:
         self._n_sums = 0
-        self._slots = np.full(len(self._values), -1, np.int32)
+        self._slots = np.full(self._values.shape[1], -1, np.int32)
         self._sums = np.empty((0, self._summed.width if self._summed else 0), np.int16)
 
     def sums(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The sums that are kept, (slots * G, parts), and the slots of different rows there."""
         if self._summed is None:
             return self._sums, rows
-        if len(self._slots) < len(self._values):
-            more = len(self._values) - len(self._slots)
+        if len(self._slots) < self._values.shape[1]:
+            more = self._values.shape[1] - len(self._slots)
             self._slots = np.pad(self._slots, (0, more), constant_values=-1)
         new = rows[self._slots[rows] < 0]
         if self._n_sums and self._n_sums + len(new) > _MOST_SUMS:
@@ -310,7 +310,7 @@ class _Forms:
             new = rows
         if len(new):
             n, n_groups = self._n_sums, len(self._summed.offsets)
-            values = np.ascontiguousarray(self._values[new][:, self._read_alone].T)
+            values = self._values[np.ix_(self._read_alone, new)]
             self._n_sums += len(new)
             if self._n_sums * n_groups > len(self._sums):  # other threads may read the one of now
                 room = np.empty((2 * self._n_sums * n_groups, self._summed.width), np.int16)
@@ -321,28 +321,31 @@ class _Forms:
         return self._sums, self._slots[rows]
 
     def read(self, forms: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows (2 + forms,) of edges and forms in the values (R, fields) and letters (R, 3)."""
+        """Where edges and forms are, (2 + forms,), in values (fields, R) and letters (R, 3)."""
         if len(self._rows) > _CACHE:
             self._clear()
         known = self._rows
         new = [form for form in forms if form not in known]
         size = 2 + len(known) + len(new)
-        if size > len(self._values):
-            more = ((0, 2 * size - len(self._values)), (0, 0))
-            self._values, self._letters = np.pad(self._values, more), np.pad(self._letters, more)
-            self.vectors = np.pad(self.vectors, more)
+        if size > len(self._letters):
+            more = (0, 2 * size - len(self._letters))
+            self._values = np.pad(self._values, ((0, 0), more))
+            self._letters = np.pad(self._letters, (more, (0, 0)))
+            self.vectors = np.pad(self.vectors, (more, (0, 0)))
         if new:
             first = 2 + len(known)
             lowers = "\n".join(new).lower()
-            self._read_new(new, lowers, self._values[first:size])
+            values = np.empty((len(new), len(self._fields)), np.uint32)
+            self._read_new(new, lowers, values)
+            self._values[:, first:size] = values.T
             self._letters[first:size] = [
                 (form[:1].isalpha(), form[:1].isupper(), form[:1].isalpha() and form.isupper())
                 for form in new
             ]
             known.update(zip(new, range(first, size), strict=True))
             if self._network:
-                values = self._values[first:size, self._of_network]
-                self.vectors[first:size] = self._network.vectors(values, lowers)
+                of_network = values[:, self._of_network]
+                self.vectors[first:size] = self._network.vectors(of_network, lowers)
         rows = np.array([0, 1, *map(known.__getitem__, forms)])
         return rows, self._values, self._letters
 

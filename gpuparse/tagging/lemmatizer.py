@@ -124,9 +124,9 @@ class Lemmatizer:
     def _known_rule(self, name: str, form: str, upos: str) -> LemmaRule | None:
         """The rule of a word that the dictionary has, with FEATS, without, or in lower case."""
         for key in (name, f"{form}\t{upos}", f"{form.lower()}\t{upos}"):
-            counts = self.words.counts_of(key)
-            if counts:
-                rule = self.rules[max(counts, key=lambda tag: (counts[tag], -tag))]
+            tag = self.words.most_frequent(key)
+            if tag is not None:
+                rule = self.rules[tag]
                 if rule.case == WHOLE or rule.fits(form):
                     return rule
         return None

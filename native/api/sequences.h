@@ -79,6 +79,10 @@ struct SequenceTemplates {
 GPUPARSE(int64_t) sequence_features(const SequenceTemplates* templates, u32_2 values, i64_1 places,
                                     out_u32_2 features);
 
+// What positions have of lists: position i has list ids[i], items[ends[id] : ends[id + 1]], at starts[i] : starts[i + 1]
+// of `found`.
+GPUPARSE(int64_t) join_lists(i32_1 ids, i64_1 ends, i32_1 items, i64_1 starts, out_i32_1 found);
+
 // Sums of the contexts that read no features, nor just the classes of two tags, for all K tags; row 0 is of no
 // tag before, row 1 + k of tag k. tag_sums (K + 1, K): those that read the tag one before. Of models with contexts
 // that read the tag two before also pair_sums ((K + 1)^2, K): those, a row for each tag one before and each

@@ -86,7 +86,7 @@ def test_fields_of_forms_are_those_of_the_definition(forms):
     rows, values, letters = _Forms(fields, seen).read(forms)
     for form, row in zip(forms, rows[2:].tolist(), strict=True):
         expected = [value_of(text_of(field, form, classes.get)) for field in fields]
-        assert values[row].tolist() == expected
+        assert values[:, row].tolist() == expected
         is_letter = form[:1].isalpha()
         assert letters[row].tolist() == [
             is_letter,
