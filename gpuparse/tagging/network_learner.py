@@ -1,5 +1,7 @@
 """Learning of a network that scores tags: float32 weights by Adam, then in whole numbers."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

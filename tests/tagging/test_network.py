@@ -14,6 +14,7 @@ from gpuparse.config.schema import TaggerConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ModelError
+from gpuparse.learning.tag_folds import jackknifed
 from gpuparse.sequences.tags import starts_of
 from gpuparse.tagging import network_learner
 from gpuparse.tagging.fields import FormTexts, SeenTags, Words, as_bytes, value_of
@@ -335,3 +336,12 @@ def test_damaged_networks_are_refused(tagger):
     ):  # fmt: skip
         with pytest.raises(ModelError):
             Tagger.unpack(io.BytesIO(changed(tagger, {}, {name: wrong})), Path("x"))
+
+
+def test_taggers_of_folds_have_fewer_passes():
+    some, notes = TRAIN.only(np.arange(len(TRAIN)) < 40), []
+    config = TaggerConfig(rows=1 << 14, epochs=1, folds=2)
+    jackknifed(some, config, None, seed=1, threads=1, watch=lambda _, note: notes.append(note))
+    last = max(note for note in notes if "network, epoch" in note)
+    assert "of 15," in last  # 60 without folds
+    assert network_learner.epochs_of("auto", some.n_words) == 60
