@@ -78,7 +78,8 @@ _LEARNED = 10  # times as often a word has only its tags in learning, which meet
 _MANY = 128  # pairs of UPOS and XPOS; where there are more, UPOS is found first
 _RARE = 2  # times with its pair; FEATS that were never seen are possible for rarer words
 _MOST_KEYS = 1 << 16  # words with their pair whose candidates are kept in memory
-_CHUNK = 20_000  # words that are tagged at once
+_CHUNK = 40_000  # words that a thread tags at once: what a form adds is found once for them
+_LEAST_CHUNK = 5_000
 _CELLS = 1 << 23  # of words times candidates: words are tagged in smaller parts above it
 
 
@@ -171,7 +172,10 @@ class Tagger:
     def _tagged(
         self, treebank: Treebank, threads: int, *, with_probabilities: bool
     ) -> tuple[Tags, np.ndarray]:
-        pieces = pieces_of(treebank.word_starts, self._chunk)
+        n, workers = treebank.n_words, max(threads, 1)
+        rounds = -(-n // (self._chunk * workers)) or 1
+        even = max(-(-n // (rounds * workers)), _LEAST_CHUNK)
+        pieces = pieces_of(treebank.word_starts, min(even, self._chunk))
 
         def work(piece: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             return self._tag(part_of(treebank, *piece), with_probabilities=with_probabilities)
