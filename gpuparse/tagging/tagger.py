@@ -153,7 +153,7 @@ class Tagger:
     def tag(self, treebank: Treebank, *, threads: int = 1) -> Tags:
         """The tags of all words.
 
-        Cost: about 4 microseconds per word, and some dozens for each distinct form that is new.
+        Cost: about 4 microseconds per word, and about a dozen for each distinct form that is new.
         """
         return self._tagged(treebank, threads, with_probabilities=False)[0]
 
