@@ -145,8 +145,8 @@ uint32_t value_of_field(int64_t field, int64_t n, Slice form, Slice lower, Slice
         return start ? seen.value_of_part({start, lower.end}) : 0;
     }
     case SEEN_BEHIND:
-        for (const uint8_t* at = lower.end; at-- > lower.start;)
-            if (*at == '-' || *at == '/') return seen.value({at + 1, lower.end});
+        for (const uint8_t* at = lower.end; at > lower.start; --at)
+            if (at[-1] == '-' || at[-1] == '/') return seen.value({at, lower.end});
         return 0;
     default: return 0;
     }
