@@ -55,7 +55,8 @@ GPUPARSE(int64_t) learn_tag_network(const TagLesson* lesson, const TagTask* firs
                                     out_f32_2 dense_moments, out_f64_1 counts) {
     if (!lesson || !first || !second || !learning || !step) return BAD_SHAPE;
     const int64_t n = lesson->places.n0, reach = learning->reach;
-    if (!is_between(0, reach, MOST_OFFSETS / 2 + 1) || learning->hidden < 1 || learning->batch < 1 ||
+    if (!is_between(0, reach, MOST_OFFSETS / 2 + 1) || !is_between(1, learning->hidden, dense.n0 + 1) ||
+        !is_between(1, learning->batch, INT32_MAX) ||
         !(learning->dropout >= 0 && learning->dropout < 1) || learning->all_steps < 1 || step->steps < 0 ||
         !are_starts(lesson->starts, n) || !are_starts(lesson->row_starts, lesson->rows.n0) ||
         !are_between(0, lesson->rows, table.n0) || lesson->dropped.n0 != table.n0 ||
