@@ -93,6 +93,10 @@ struct Slice {
     bool is_underscore() const { return size() == 1 && *start == '_'; }
 };
 
+inline bool are_same(Slice one, Slice other) {
+    return one.size() == other.size() && memcmp(one.start, other.start, (size_t)one.size()) == 0;
+}
+
 constexpr int32_t BAD_NUMBER = -2;
 
 // A number up to 2^31 - 1 without leading zeros; BAD_NUMBER if it is none.

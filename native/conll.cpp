@@ -137,9 +137,7 @@ GPUPARSE(int64_t) first_difference(u8_1 data, i64_2 columns, u8_1 other, i64_2 o
         !columns_fit(columns, data.n0) || !columns_fit(other_columns, other.n0))
         return BAD_SHAPE;
     for (int64_t w = 0; w < columns.n0; ++w) {
-        const Slice one = column_of(data, columns, w, column);
-        const Slice two = column_of(other, other_columns, w, column);
-        if (one.size() != two.size() || memcmp(one.start, two.start, (size_t)one.size()) != 0) return w;
+        if (!are_same(column_of(data, columns, w, column), column_of(other, other_columns, w, column))) return w;
     }
     return -1;
 }

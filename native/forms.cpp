@@ -70,7 +70,7 @@ uint32_t value_of_runs(Slice kinds) {
     for (const uint8_t* at = kinds.start; at < kinds.end && seen < MOST_KINDS && runs < MOST_RUNS; ++seen) {
         const Slice one{at, next_character(at, kinds.end)};
         at = one.end;
-        const bool is_same = one.size() == before.size() && memcmp(one.start, before.start, (size_t)one.size()) == 0;
+        const bool is_same = are_same(one, before);
         before = one;
         if (is_same || one.size() > 4) continue;
         memcpy(text + size, one.start, (size_t)one.size());
@@ -187,11 +187,12 @@ class Lines {
 public:
     explicit Lines(u8_1 text) : at_(text.data), end_(text.data + text.n0) {}
 
-    static bool fit(u8_1 text, int64_t count) {
-        int64_t found = count > 0;
+    static int64_t feeds(u8_1 text) {
+        int64_t found = 0;
         for (int64_t i = 0; i < text.n0; ++i) found += text.data[i] == LINE_FEED;
-        return found == count;
+        return found;
     }
+    static bool fit(u8_1 text, int64_t count) { return feeds(text) + (count > 0) == count; }
     Slice next() {
         const uint8_t* start = at_;
         while (at_ < end_ && *at_ != LINE_FEED) ++at_;
@@ -259,8 +260,7 @@ GPUPARSE(int64_t) find_form_keys(u32_2 values, u32_1 names, u8_1 lowers, i64_1 s
                 const uint32_t value = value_of(ngram);
                 bool is_new = true;
                 for (int64_t k = 0; k < found && is_new; ++k)
-                    is_new = of_ngrams[k] != value || ngrams[k].size() != ngram.size() ||
-                             memcmp(ngrams[k].start, ngram.start, (size_t)ngram.size()) != 0;
+                    is_new = of_ngrams[k] != value || !are_same(ngrams[k], ngram);
                 if (!is_new) continue;
                 ngrams[found] = ngram;
                 of_ngrams[found++] = value;
@@ -272,8 +272,8 @@ GPUPARSE(int64_t) find_form_keys(u32_2 values, u32_1 names, u8_1 lowers, i64_1 s
 }
 
 GPUPARSE(int64_t) classify_counts(i64_1 starts, i32_1 tags, i64_1 counts, u8_1 texts, out_u32_1 values) {
-    int64_t n_texts = texts.n0 > 0, longest = 0;
-    for (int64_t i = 0; i < texts.n0; ++i) n_texts += texts.data[i] == LINE_FEED;
+    const int64_t n_texts = Lines::feeds(texts) + (texts.n0 > 0);
+    int64_t longest = 0;
     if (!are_starts(starts, tags.n0) || starts.n0 != values.n0 + 1 || counts.n0 != tags.n0 ||
         !are_between(0, tags, n_texts))
         return BAD_SHAPE;

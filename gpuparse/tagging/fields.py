@@ -95,8 +95,8 @@ class SeenTags:
         return made
 
     @property
-    def names(self) -> native.Struct:
-        """The words, numbered as `values`."""
+    def table(self) -> native.Struct:
+        """The words, numbered as `values`, for native code."""
         return self._names.struct
 
     def find(self, names: np.ndarray, count: int) -> np.ndarray:
@@ -354,7 +354,7 @@ class _Forms:
         joined = "\n".join(forms)
         texts = FormTexts(*map(as_bytes, (joined, lowers, joined.translate(_KINDS))))
         seen = self._seen
-        native.call("read_forms", texts, self._read_fields, seen.names, seen.values, values)
+        native.call("read_forms", texts, self._read_fields, seen.table, seen.values, values)
         if self._cases and not joined.isascii():
             for form, of_form in zip(forms, values, strict=True):
                 if not form.isascii():

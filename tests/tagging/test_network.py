@@ -122,13 +122,13 @@ def test_texts_of_other_sizes_are_refused():
         of_fields = np.array(fields, np.int64)
         with pytest.raises(ValueError):
             native.call(
-                "read_forms", FormTexts(*texts[:1] * 3), of_fields, seen.names, seen.values, values
+                "read_forms", FormTexts(*texts[:1] * 3), of_fields, seen.table, seen.values, values
             )
     for k in range(3):
         given = [texts[1] if i == k else texts[0] for i in range(3)]
         with pytest.raises(ValueError):
             native.call(
-                "read_forms", FormTexts(*given), np.array([[1, 0]]), seen.names, seen.values, values
+                "read_forms", FormTexts(*given), np.array([[1, 0]]), seen.table, seen.values, values
             )
 
 
