@@ -80,7 +80,7 @@ def configs_table() -> str:
             is_auto = config.decoder == AUTO
             name = fitting_decoders(templates)[0] if is_auto else config.decoder
             decoder = DECODERS[name]
-            parts = [part.replace("_", " ") for part in decoder.parts if getattr(templates, part)]
+            parts = [part.replace("_", " ") for part in decoder.parts if templates.scores(part)]
             parts += ["word vectors"] if templates.word_vectors else []
             trees = "projective or all trees, by `data.train`" if is_auto else TREES[decoder.trees]
             facts = [trees, ", ".join(parts), config.labels.kind]

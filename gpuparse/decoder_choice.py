@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import nonprojective_arcs
@@ -24,12 +25,16 @@ _MOST_CROSSING = 0.005
 
 
 def fitting_decoders(templates: TemplateSet) -> tuple[str, str]:
-    """The decoders of the highest order that templates allow: of projective and of all trees."""
-    for names in _FITTING:
-        needs = DECODERS[names[0]].needs
-        if not needs or any(getattr(templates, part) for part in needs):
-            break
-    return names
+    """The decoders of the highest order that templates allow: of projective and of all trees.
+
+    Siblings that vectors alone score gain nothing where trees are not projective.
+    """
+    needs = [DECODERS[names[0]].needs for names in _FITTING]
+    by_all, by_templates = (
+        next(k for k, parts in enumerate(needs) if not parts or any(map(is_there, parts)))
+        for is_there in (templates.scores, partial(getattr, templates))
+    )
+    return _FITTING[by_all][0], _FITTING[by_templates][1]
 
 
 def fitting_decoder(templates: TemplateSet, treebank: Treebank) -> str:
@@ -107,11 +112,11 @@ def _objection(parser: Parser, mine: Decoder, other: Decoder) -> str:
     if not parser.has_templates:
         return ""
     templates = parser.linear.templates
-    if other.needs and not any(getattr(templates, part) for part in other.needs):
+    if other.needs and not any(map(templates.scores, other.needs)):
         needs = " or ".join(other.needs).replace("_", " ")
         order = "is of the first order" if not mine.parts else "has other parts"
         return f"reads {needs} scores, and the model {order}: it has none"
-    ignored = [part for part in mine.parts if getattr(templates, part) and part not in other.parts]
+    ignored = [part for part in mine.parts if templates.scores(part) and part not in other.parts]
     if ignored:
         parts = " and ".join(ignored).replace("_", " ")
         order = "" if other.parts else "is of the first order and "

@@ -423,7 +423,7 @@ def _check_templates(templates: TemplateSet, decoder: Decoder) -> None:
 
     Raises: ValueError: there are such, or none that it needs.
     """
-    given = {part for part in PARTS if part != "label" and getattr(templates, part)}
+    given = {part for part in PARTS if part != "label" and templates.scores(part)}
     fits = given <= {"arc", "guide", *decoder.parts}
     fits &= given.issuperset(templates.addend_parts)
     if not fits or (decoder.needs and given.isdisjoint(decoder.needs)):

@@ -18,7 +18,8 @@
 //   C_R(0,n), or with a single root word
 //   TOP(1,n) = sum over 1 <= m <= n of C_L(1,m) C_R(m,n) (first(0,m) end(0,m)) arc(0,m)
 //
-// Maxima of the first order are stored by diagonal, all other values by row: see eisner_inside.h.
+// Maxima of the first order, and of siblings without parts of heads, are stored by diagonal, all other
+// values by row: see eisner_inside.h.
 #pragma once
 
 #include "arena.h"
@@ -43,10 +44,14 @@ struct EisnerChart {
     struct Order {
         static constexpr int of(const NoSiblings*) { return 1; }
         static constexpr int of(const NoSiblingsByRow*) { return -1; }
+        static constexpr int of(const PairSiblings*) { return 3; }
         static constexpr int of(const void*) { return 2; }
     };
-    static constexpr bool SIBLINGS = Order::of((const Provider*)nullptr) == 2;
-    static constexpr bool BY_DIAGONAL = !S::is_sum && Order::of((const Provider*)nullptr) == 1;
+    static constexpr bool PAIRS = Order::of((const Provider*)nullptr) == 3;
+    static constexpr bool SIBLINGS = PAIRS || Order::of((const Provider*)nullptr) == 2;
+    static constexpr bool HEADS = SIBLINGS && !PAIRS;  // whether parts of siblings depend on heads
+    static constexpr bool BY_DIAGONAL =
+        !S::is_sum && (PAIRS || Order::of((const Provider*)nullptr) == 1);
     static constexpr bool BY_BLOCK = !S::is_sum && Order::of((const Provider*)nullptr) == -1;
     static constexpr bool STORES_SPLITS = S::is_sum || SIBLINGS;  // what reads s_r
     static constexpr int64_t BLOCK = 64;  // rows and ends of a block
@@ -101,8 +106,8 @@ struct EisnerChart {
         const bool of_sums = S::is_sum, best_siblings = SIBLINGS && !S::is_sum;
         const Plane planes[] = {
             {&c_r, true}, {&c_l, true}, {&s_r, STORES_SPLITS}, {&i_r, true}, {&i_l, true},
-            {&e_r, SIBLINGS}, {&e_l, SIBLINGS}, {&first_r, SIBLINGS}, {&first_l, SIBLINGS},
-            {&s_l, best_siblings}, {&right, SIBLINGS}, {&left, SIBLINGS},
+            {&e_r, HEADS}, {&e_l, HEADS}, {&first_r, HEADS}, {&first_l, HEADS},
+            {&s_l, best_siblings}, {&right, HEADS}, {&left, HEADS},
             {&arcs_r, of_sums}, {&arcs_l, of_sums},
             {&ends_r, of_sums && SIBLINGS}, {&ends_l, of_sums && SIBLINGS},
         };
@@ -116,7 +121,7 @@ struct EisnerChart {
         for (const Plane& each : planes)
             if (each.is_there) *each.cells = next, next += plane;
         if (!SIBLINGS || S::is_sum) s_l = s_r;
-        if (!SIBLINGS) e_r = i_r, e_l = i_l;
+        if (!HEADS) e_r = i_r, e_l = i_l;
         if (!S::is_sum) arcs_r = i_r, arcs_l = i_l;
         if (!S::is_sum || !SIBLINGS) ends_r = e_r, ends_l = e_l;
         F** rows[] = {&root_arcs, &root_parts, &row, &arc_tops, &part_tops, &end_tops, &outside};
@@ -268,7 +273,7 @@ struct EisnerChart {
 
 private:
     Value with_root(int64_t m, Value value) const {
-        if (SIBLINGS) value = S::times(value, semiring.get(root_parts + m));
+        if (HEADS) value = S::times(value, semiring.get(root_parts + m));
         return S::times(value, semiring.get(root_arcs + m));
     }
 
@@ -283,15 +288,15 @@ private:
     void for_siblings(const Item& item, Visit visit) const {
         const int64_t i = item.i, j = item.j;
         const bool is_right = item.kind == I_R;
-        const Value alone = is_right ? S::times(get(c_l, i + 1, j), get(first_r, i, j))
-                                     : S::times(get(c_r, i, j - 1), get(first_l, i, j));
+        Value alone = is_right ? get(c_l, i + 1, j) : get(c_r, i, j - 1);
+        if (HEADS) alone = S::times(alone, get(is_right ? first_r : first_l, i, j));
         if (visit(i, alone) || j - i == 1) return;
-        fill_row(is_right ? i : j, is_right ? j : i, i + 1, j - 1);
+        if constexpr (HEADS) fill_row(is_right ? i : j, is_right ? j : i, i + 1, j - 1);
         for (int64_t k = i + 1; k < j; k++) {
-            const Value part = semiring.get(row + k);
-            const Value value =
-                is_right ? S::times(get(i_r, i, k), S::times(get(s_r, k, j), part))
-                         : S::times(S::times(get(s_l, i, k), part), get(i_l, k, j));
+            Value between = is_right ? get(s_r, k, j) : get(s_l, i, k);
+            if (HEADS) between = S::times(between, semiring.get(row + k));
+            const Value value = is_right ? S::times(get(i_r, i, k), between)
+                                         : S::times(between, get(i_l, k, j));
             if (visit(k, value)) return;
         }
     }

@@ -1,7 +1,7 @@
 // Inside values of the charts of Eisner: maxima or sums over all derivations of each item.
 //
-// By diagonal (maxima of the first order, short sentences): the operands of a split are contiguous over
-// the start, and one loop over the splits keeps its three sums in registers. By row, from the last to the
+// By diagonal (maxima of the first order or with pairs of siblings, short sentences): the operands of a
+// split are contiguous over the start, and one loop over the splits keeps its sums in registers. By row, from the last to the
 // first (all others): when row i begins, everything about later starts is known, and each recurrence is the
 // product of a row and a triangular matrix: the cell (i,k) times all of row k. Neither reduces across
 // a vector or stores a value twice, and nothing of size n^3 is stored: the provider spreads the parts
@@ -30,16 +30,35 @@ inline void fill_diagonal(const Chart& chart, int64_t width, int64_t start) {
     const F *b_i = chart.i_l + right_part, *b_r = chart.c_r + right_part;
     const F* b_l = chart.c_l + right_part + back;
     V split = S::all(S::zero), right = split, left = split;
-    for (int64_t d = 1; d < width; d++) {
-        split = S::plus(S::times(S::load(a_r), S::load(b_l)), split);
-        right = S::plus(S::times(S::load(a_i), S::load(b_r)), right);
-        left = S::plus(S::times(S::load(a_l), S::load(b_i)), left);
-        a_i -= stride, a_r -= stride, a_l -= stride;
-        b_i -= back, b_r -= back, b_l -= back;
+    V from_i, from_j;  // what the arcs between i and j are multiplied with
+    if constexpr (Chart::PAIRS) {
+        const F *a_s = chart.s_l + left_part, *b_s = chart.s_r + right_part;
+        from_i = S::load(chart.c_l + out + back), from_j = S::load(chart.c_r + out - stride);
+        for (int64_t d = 1; d < width; d++) {
+            const V item_r = S::load(a_i), item_l = S::load(b_i);
+            split = S::plus(S::times(S::load(a_r), S::load(b_l)), split);
+            right = S::plus(S::times(item_r, S::load(b_r)), right);
+            left = S::plus(S::times(S::load(a_l), item_l), left);
+            from_i = S::plus(S::times(item_r, S::load(b_s)), from_i);
+            from_j = S::plus(S::times(S::load(a_s), item_l), from_j);
+            a_i -= stride, a_r -= stride, a_l -= stride, a_s -= stride;
+            b_i -= back, b_r -= back, b_l -= back, b_s -= back;
+        }
+        split = S::plus(S::load(chart.c_l + out + back), split);
+        S::store(chart.s_r + out, S::times(split, S::load(chart.s_r + out)));
+        S::store(chart.s_l + out, S::times(split, S::load(chart.s_l + out)));
+    } else {
+        for (int64_t d = 1; d < width; d++) {
+            split = S::plus(S::times(S::load(a_r), S::load(b_l)), split);
+            right = S::plus(S::times(S::load(a_i), S::load(b_r)), right);
+            left = S::plus(S::times(S::load(a_l), S::load(b_i)), left);
+            a_i -= stride, a_r -= stride, a_l -= stride;
+            b_i -= back, b_r -= back, b_l -= back;
+        }
+        from_i = from_j = S::plus(S::load(chart.c_l + out + back), split);
     }
-    split = S::plus(S::load(chart.c_l + out + back), split);
-    const V to_right = S::times(split, S::load(chart.i_r + out));  // where the arcs are until now
-    const V to_left = S::times(split, S::load(chart.i_l + out));
+    const V to_right = S::times(from_i, S::load(chart.i_r + out));  // where the arcs are until now
+    const V to_left = S::times(from_j, S::load(chart.i_l + out));
     S::store(chart.i_r + out, to_right);
     S::store(chart.i_l + out, to_left);
     S::store(chart.c_r + out, S::plus(to_right, right));
@@ -55,6 +74,12 @@ inline void fill_by_diagonal(const Chart& chart) {
         F *to_left = chart.i_l + h * stride, *to_right = chart.i_r + h;
         for (int64_t m = 0; m < h; m++, to_left += 1 - stride) *to_left = arcs[m];
         for (int64_t m = h; m < nodes; m++, to_right += stride) *to_right = arcs[m];
+        if constexpr (Chart::PAIRS) {  // of h as the sibling
+            const F* pairs = &chart.siblings.pair(h + offset, offset);
+            F *before = chart.s_l + h * stride, *behind = chart.s_r + h;
+            for (int64_t m = 0; m < h; m++, before += 1 - stride) *before = pairs[m];
+            for (int64_t m = h; m < nodes; m++, behind += stride) *behind = pairs[m];
+        }
     }
     for (int64_t i = 0; i < stride; i++) chart.c_r[i] = chart.c_l[i] = Chart::Semiring::one;
     for (int64_t width = 1; width <= chart.last; width++)

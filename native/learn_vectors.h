@@ -291,6 +291,7 @@ struct SentencePairs {
         FactoredSiblings<float, double> made = {};
         made.pair = of[SIBLING_PAIRS].scores;
         made.first_scores = made.ends = none;
+        made.are_pairs = true;
         return made;
     }
     // Add x to the change of each part of a tree but its arcs; returns the score of these, times x.

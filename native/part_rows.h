@@ -33,13 +33,13 @@ inline void add_rows_of_part(const Sentence& sentence, const Part& part, const S
                 add_label_rows(h, m, part.label, *joint, keys.labels, scorer.weights.n0, found);
             return;
         case SIBLING_PART:
-            if (plan.siblings)
+            if (plan.siblings && !is_empty(*plan.siblings))
                 add_sibling_rows(sentence, h, m, part.third, *plan.siblings, rows,
                                  keys.siblings.pairs, found);
             return;
         case RIGHT_END_PART:
         case LEFT_END_PART:
-            if (plan.siblings)
+            if (plan.siblings && !is_empty(*plan.siblings))
                 add_end_rows(h, m, part.kind == RIGHT_END_PART, *plan.siblings->ends, rows,
                              keys.siblings.ends, found);
             return;

@@ -23,7 +23,7 @@ inline SentenceKeys fill_sentence_keys(const Sentence& sentence, const Scorer& s
     SentenceKeys keys;
     keys.arcs = fill_arc_keys(sentence, *plan.arcs, *scorer.rows, arena);
     if (plan.guide) keys.guide = fill_arc_keys(sentence, *plan.guide->arcs, *scorer.rows, arena);
-    if (plan.siblings)
+    if (plan.siblings && !is_empty(*plan.siblings))
         keys.siblings = fill_sibling_keys(sentence, *plan.siblings, *scorer.rows, arena);
     if (plan.higher) keys.higher = fill_part_keys(sentence, *plan.higher, arena);
     if (joint) keys.labels = fill_arc_keys(sentence, *joint->plan, *joint->rows, arena);

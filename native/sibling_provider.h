@@ -2,7 +2,8 @@
 //
 // DenseSiblings reads arrays. FactoredSiblings adds cells of a table: it has matrices for the parts
 // of one and two words and gathers the parts of three words, so nothing of size n^3 is stored.
-// Both have the same methods, and decoders are templates over the provider.
+// Both have the same methods, and decoders are templates over the provider. PairSiblings is for the best
+// tree alone, where all scores of siblings are those of pairs.
 #pragma once
 
 #include "views.h"
@@ -69,6 +70,7 @@ struct FactoredSiblings {
     View2<const int64_t> head_mask, sibling_mask, modifier_mask;
     View2<const int64_t> gaps;                        // (terms, 2 * middle + 1)
     int64_t middle;
+    bool are_pairs = false;  // whether all scores but `pair` are 0
 
     F first(int64_t h, int64_t m) const { return first_scores(h, m); }
     F part_of_pair(int64_t m, int64_t s) const { return pair(s, m); }
@@ -155,6 +157,11 @@ struct FactoredSiblings {
             }
         }
     }
+};
+
+// pair(s, m): modifier m of any head with the inner sibling s.
+struct PairSiblings {
+    View2<const double> pair;
 };
 
 // The parts of i < j, written to [i * stride + j]. first_right: of the modifier j of i, first_left: of

@@ -32,6 +32,12 @@ inline const TripleFamily* triples_of(const SiblingPlan& plan) {
     return (const TripleFamily*)plan.triple.data;
 }
 
+// Whether there are no templates, so that word vectors alone score siblings.
+inline bool is_empty(const SiblingPlan& plan) {
+    const ArcPlan &pairs = *plan.pairs, &ends = *plan.ends;
+    return pairs.word.n0 + pairs.pair.n0 + plan.triple.n0 + ends.word.n0 + ends.pair.n0 == 0;
+}
+
 // The keys that sibling parts and ends are scored by.
 struct SiblingKeys {
     ArcKeys pairs, ends;
@@ -162,6 +168,22 @@ void add_vector_parts(const SentenceVectors& vectors, int64_t kind, int64_t firs
             if (i != m) pair(i, m) += scores(i, m);
 }
 
+// The scores of siblings that have no templates. vectors: of the sentence, or NULL.
+template <class W>
+FactoredSiblings<W, double> score_sibling_vectors(int64_t n, const SentenceVectors* vectors, Arena& arena) {
+    const int64_t nodes = n + 1;
+    FactoredSiblings<W, double> siblings = {};
+    View2<double> none{arena.take_zeros<double>(nodes * nodes), nodes};
+    View2<double> pair{arena.take_zeros<double>(nodes * nodes), nodes};
+    if (arena.failed()) return siblings;
+    if (vectors && has_pairs(vectors->of, SIBLING_PAIRS))
+        add_vector_parts<W>(*vectors, SIBLING_PAIRS, 1, arena, pair);
+    siblings.first_scores = siblings.ends = none;
+    siblings.pair = pair;
+    siblings.are_pairs = true;
+    return siblings;
+}
+
 // Score the sibling parts and ends of one sentence. vectors: of the sentence, or NULL. What is returned
 // lies in the arena, which has failed where memory runs out.
 //
@@ -172,7 +194,8 @@ FactoredSiblings<W, double> score_siblings(const Sentence& sentence, const Sibli
                                            const SiblingKeys& keys, Arena& arena,
                                            const SentenceVectors* vectors = nullptr) {
     const int64_t n = sentence.n, nodes = n + 1;
-    FactoredSiblings<W, double> siblings;
+    FactoredSiblings<W, double> siblings = {};
+    if (is_empty(plan)) return score_sibling_vectors<W>(n, vectors, arena);
     View2<double> first{arena.take<double>(nodes * nodes), nodes};
     View2<double> pair{arena.take<double>(nodes * nodes), nodes};
     View2<double> ends{arena.take<double>(nodes * nodes), nodes};

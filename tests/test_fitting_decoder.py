@@ -20,6 +20,8 @@ CROSSING = (
     [
         ("mcdonald-2005", "eisner", "chu_liu_edmonds"),
         ("extended", "eisner_sibling", "hill_climb"),
+        ("fast", "eisner_sibling", "chu_liu_edmonds"),
+        ("vectors", "eisner_sibling", "chu_liu_edmonds"),
         ("third-order", "eisner_grand_sibling", "dual_decomposition"),
     ],
 )

@@ -273,7 +273,7 @@ def compile_plan(
     pairs = [_as_arc(template) for template in templates.sibling if not template.of("h")]
     ends = [_as_arc(template) for template in templates.end]
     first_seed, siblings = 1 + len(_families(templates.arc)), None
-    if templates.sibling:
+    if templates.scores("sibling"):
         compiler = _Compiler(templates.distance, vocabularies, first_seed, arcs.dense_lines)
         triple = compiler.triples([template for template in templates.sibling if template.of("h")])
         of_two = compiler.plan(pairs)

@@ -153,16 +153,20 @@ class TemplateSet:
     def only(self, parts: Iterable[str]) -> "TemplateSet":
         """The set with the templates of arcs, guides, labels, vectors and the parts named.
 
-        Vectors score siblings and other kinds only where templates do.
+        Vectors score grandparents only where templates do.
         """
         kept = {"arc", "guide", "label", *parts}
         left_out: dict[str, Any] = {part: () for part in PARTS if part not in kept}
-        absent = [kind for kind in FURTHER if not (getattr(self, kind) and kind in kept)]
+        absent = [kind for kind in FURTHER if not (self.scores(kind) and kind in kept)]
         return replace(self._with_sizes(absent), **left_out)
+
+    def scores(self, part: str) -> bool:
+        """Whether a part has templates, or is one that word vectors score without any."""
+        return bool(getattr(self, part)) or part in _WITHOUT_TEMPLATES & self.addend_parts
 
     @property
     def addend_parts(self) -> set[str]:
-        """The parts that are scored by more than their templates, which must be there."""
+        """The parts that are scored by more than their templates."""
         section = self.word_vectors
         return {kind for kind in FURTHER if section and getattr(section, kind)}
 
@@ -195,6 +199,7 @@ class TemplateSet:
         return self.only(())
 
 
+_WITHOUT_TEMPLATES = {"sibling"}  # parts that vectors may score alone
 NO_TEMPLATES = TemplateSet("none", (), (), ())  # of parsers with other scores
 
 

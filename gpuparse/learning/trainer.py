@@ -291,9 +291,12 @@ class Trainer(StagesTrainer):
 
     def _make_arc_stage(self) -> ArcStage:
         """The stage of arcs; without templates of arcs it has no epochs."""
+        needs, config = self._decoder.needs, self.config
+        if needs and not any(getattr(self._arcs, part) for part in needs):  # vectors score them
+            config = replace(config, decoder=self._decoder.of_arcs)
         return ArcStage(
-            self.plan, self.features, self.gold, self.config, self._start_tables,
-            epochs=self.config.learning.epochs if self._has_arc_stage else 0,
+            self.plan, self.features, self.gold, config, self._start_tables,
+            epochs=config.learning.epochs if self._has_arc_stage else 0,
             joint_labels=self._joint_labels if self._is_joint else None,
             labels=self._gold_labels, candidates=self.candidates, threads=self._threads,
             device=self._device,
@@ -445,7 +448,7 @@ def check_templates(arcs: TemplateSet, labels: TemplateSet | None, config: RunCo
     """
     decoder = DECODERS[config.decoder]
     which = f"the set {arcs.name!r}"
-    if decoder.needs and not any(getattr(arcs, part) for part in decoder.needs):
+    if decoder.needs and not any(map(arcs.scores, decoder.needs)):
         raise ConfigError(
             f"features: {which} has no {' or '.join(decoder.needs)} templates, which decoder"
             f" {config.decoder} needs"

@@ -1,5 +1,7 @@
 """Word vectors as whole numbers: native and torch forms are the sums by definition."""
 
+from dataclasses import replace
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -39,7 +41,7 @@ from gpuparse.scorers.vectors.scores import NodeVectors
 from gpuparse.scorers.vectors.word_vectors import TERMS, WordVectors, check_vectors, frozen, merged
 from tests.labels import best_labels
 from tests.oracles.higher_order_scores import dense_higher_scores
-from tests.samples import random_sentences, template_set_text, treebank_of
+from tests.samples import random_sentence, random_sentences, template_set_text, treebank_of
 from tests.vectors import (
     float_pairs,
     float_scores,
@@ -292,14 +294,19 @@ def test_native_parsing_finds_the_trees_of_dense_scores(
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16])
 @pytest.mark.parametrize(
-    ("decoder", "kind"),
+    ("decoder", "kind", "siblings"),
     [
-        ("eisner_sibling", "sibling"), ("hill_climb", "sibling"),
-        ("eisner_grand_sibling", "sibling"), ("eisner_grand_sibling", "grandparent"),
-        ("eisner_tri_sibling", "grandparent"),
+        ("eisner_sibling", "sibling", True), ("hill_climb", "sibling", True),
+        ("eisner_sibling", "sibling", False), ("hill_climb", "sibling", False),
+        ("eisner_grand_sibling", "sibling", True), ("eisner_grand_sibling", "sibling", False),
+        ("eisner_grand_sibling", "grandparent", True),
+        ("eisner_tri_sibling", "grandparent", True),
     ],
 )  # fmt: skip
-def test_native_parsing_adds_the_scores_of_pairs(dtype: type, decoder: str, kind: str) -> None:
+def test_native_parsing_adds_the_scores_of_pairs(
+    dtype: type, decoder: str, kind: str, siblings: bool
+) -> None:
+    """siblings: whether templates score siblings, too."""
     batch, vectors = sample_vectors(20, 18, 6, **{kind: 12})
     vectors = vectors.with_points(60.0, 1.0)  # about as large as the weights of templates
     _, vocabularies, _ = sample_batch()
@@ -308,9 +315,12 @@ def test_native_parsing_adds_the_scores_of_pairs(dtype: type, decoder: str, kind
         arc=["h.pos m.pos distance"], sibling=["s.pos m.pos", "h.pos s.pos m.pos"]
     )
     text += "grandparent:\n  - templates: [g.pos m.pos]\n"
+    text += "word_vectors: {hidden: 8, arc: 4, label: 4, sibling: 4, templates: [w.pos]}\n"
     text += "tri_sibling:\n  - templates: [t.pos m.pos]\n"
     templates = parse_set(text, "set").expanded(set())
     templates = templates.only(DECODERS[decoder].parts)
+    if not siblings:
+        templates = replace(templates, sibling=())
     is_higher = DECODERS[decoder].is_higher_order
     plan = compile_plan(templates, vocabularies, higher=is_higher)
     features = hashed_map(1 << 14, plan.dense_lines)
@@ -330,6 +340,39 @@ def test_native_parsing_adds_the_scores_of_pairs(dtype: type, decoder: str, kind
         is_word = heads >= 0
         assert np.array_equal(trees[tensors.places()[is_word].numpy()], heads[is_word]), name
     assert not np.array_equal(found["with"], found["without"])
+
+
+@pytest.mark.parametrize("points", [2.0, 60.0])  # many trees of one score, and few
+@pytest.mark.parametrize("single_root", [False, True])
+def test_siblings_of_vectors_alone_are_those_beside_templates_of_no_weight(
+    points: float, single_root: bool
+) -> None:
+    _, vocabularies, _ = sample_batch()
+    draw = Random(9)
+    lengths = [*range(1, 20), *range(157, 164)]  # the search of longer ones is another one
+    words = [random_sentence(draw, n) for n in lengths]
+    batch = Encoder(vocabularies).encode(treebank_of(words))
+    _, vectors = sample_vectors(20, 18, 6, sibling=12)
+    vectors = vectors.with_points(points, 1.0)
+    search, found = make_search("eisner_sibling", single_root=single_root), []
+    section = "word_vectors: {hidden: 8, arc: 4, label: 4, sibling: 4, templates: [w.pos]}\n"
+    for siblings in (["s.pos m.pos", "h.pos s.pos m.pos"], []):
+        text = template_set_text(arc=["m.pos"], sibling=siblings) + section
+        templates = parse_set(text, "set").expanded(set())
+        assert templates.scores("sibling")
+        plan = compile_plan(templates, vocabularies)
+        features = hashed_map(1 << 14, plan.dense_lines)
+        weights = Weights(np.zeros((features.n_rows, 1), np.int16))
+        scorer = make_scorer(plan, weights, features.rows, None, vectors)
+        trees = np.full(batch.values.shape[1], -1, np.int64)
+        native.call("parse_batch", sentences_of(batch), scorer, search, None, trees, None, None)
+        found.append(trees)
+    assert np.array_equal(*found)
+    assert len(np.unique(found[0])) > 20
+    of_arcs = vectors._replace(sibling_multiplier=0)
+    scorer = make_scorer(plan, weights, features.rows, None, of_arcs)
+    native.call("parse_batch", sentences_of(batch), scorer, search, None, trees, None, None)
+    assert not np.array_equal(trees, found[0])
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16])

@@ -688,14 +688,14 @@ def _whole(size: int) -> int:
 
 
 def _node_sums(weights: VectorWeights, plan: VectorPlan, batch: Batch) -> np.ndarray:
-    """(nodes, W) sums of rows and bias at some nodes of a batch, evenly chosen."""
+    """(W, nodes) sums of rows and bias at some nodes of a batch, evenly chosen."""
     nodes = np.sort(np.concatenate([word_places(batch), batch.starts]))
     nodes = nodes[:: -(-len(nodes) // _MOST_NODES) or 1]
     table = np.concatenate([weights.table, np.zeros((1, weights.table.shape[1]), np.float32)])
-    sums = np.empty((len(nodes), table.shape[1]), np.float32)
+    sums = np.empty((table.shape[1], len(nodes)), np.float32)
     for first in range(0, len(nodes), _NODES_AT_ONCE):
         some = nodes[first : first + _NODES_AT_ONCE]
-        part = sums[first : first + len(some)]
+        part = np.empty((len(some), len(sums)), np.float32)
         part[:] = weights.bias
         for row, offset, start, size in zip(
             plan.rows, plan.offsets, plan.starts, plan.sizes, strict=True
@@ -703,6 +703,7 @@ def _node_sums(weights: VectorWeights, plan: VectorPlan, batch: Batch) -> np.nda
             values = batch.values[row, some + offset]
             known = (values >= 0) & (values < size)
             part += table[np.where(known, plan.places[start + np.where(known, values, 0)], -1)]
+        sums[:, first : first + len(some)] = part.T
     return sums
 
 
@@ -711,7 +712,7 @@ def _freeze_layer(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Table and hidden layer as whole numbers; matrices, shifts, and what 1 of a vector is worth.
 
-    sums: (nodes, W) of `_node_sums`.
+    sums: (W, nodes) of `_node_sums`.
     """
     hidden, table, bias = len(weights.heads), weights.table, weights.bias
     matrices = [weights.heads, weights.modifiers]
@@ -724,7 +725,7 @@ def _freeze_layer(
         ]
     else:
         factors = _evening(_most(np.abs(sums)))
-    sums, bias = sums / factors, bias / factors
+    sums, bias = sums / factors[:, None], bias / factors
     blocks = [slice(i, i + _ROWS_AT_ONCE) for i in range(0, len(table), _ROWS_AT_ONCE)]
     largest = np.zeros(len(table))
     for block in blocks:
@@ -749,17 +750,13 @@ def _freeze_layer(
     }
     activation = unit * 2.0**shift
     frozen_matrices, shifts, numbers = [], [], []
-    for matrix, part, factor in zip(
-        matrices, np.split(sums, 2, axis=1), np.split(factors, 2), strict=True
-    ):
+    for matrix, part, factor in zip(matrices, np.split(sums, 2), np.split(factors, 2), strict=True):
         if hidden:
             active = np.clip(np.rint(part / activation), 0, _LARGEST_ACTIVATION) * activation
-            vectors = np.abs(
-                np.einsum("ih,hq->iq", active, matrix)
-            )  # not by a library with threads
+            vectors = np.abs(_multiplied(active, matrix))
             step = np.abs(matrix).max(0, initial=0.0) / _LARGEST_NUMBER * activation
         else:
-            vectors, step = np.abs(part), np.full(part.shape[1], unit)
+            vectors, step = np.abs(part), np.full(len(part), unit)
         step = np.maximum(step, 1e-30)
         most = np.maximum(_most(vectors), step)
         of_columns = np.log2(most / (_LARGEST_NUMBER * step))
@@ -775,11 +772,27 @@ def _freeze_layer(
     }  # fmt: skip
 
 
+def _multiplied(active: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """(Q, nodes) products of (H, nodes) and (H, Q), whose zeros between networks are skipped.
+
+    They are summed in the order of hidden numbers, which a library with threads may not do.
+    """
+    products = np.zeros((matrix.shape[1], active.shape[1]))
+    uses, kinds = np.unique(matrix != 0, axis=1, return_inverse=True)
+    for kind, rows in enumerate(uses.T):
+        columns = np.flatnonzero(kinds.ravel() == kind)
+        numbers = matrix[rows][:, columns]
+        for first in range(0, active.shape[1], _NODES_AT_ONCE):
+            some = slice(first, first + _NODES_AT_ONCE)
+            products[columns, some] = np.einsum("hi,hq->qi", active[rows, some], numbers)
+    return products
+
+
 def _most(numbers: np.ndarray) -> np.ndarray:
-    """The end of the range of each column."""
-    if not len(numbers):
-        return np.zeros(numbers.shape[1])
-    return np.percentile(numbers, _PERCENTILE, axis=0).astype(np.float64)
+    """The end of the range of each row, whose order is changed."""
+    if not numbers.size:
+        return np.zeros(len(numbers))
+    return np.percentile(numbers, _PERCENTILE, axis=1, overwrite_input=True).astype(np.float64)
 
 
 def _evening(most: np.ndarray) -> np.ndarray:
