@@ -214,25 +214,34 @@ inline void copy_scores(const Chart& chart) {
 template <class Chart>
 inline void spread_parts(const Chart& chart, int64_t i) {
     const int64_t n = chart.n, stride = chart.stride;
-    chart.siblings.spread_parts_of_three(i, n, stride, chart.right, chart.left);
+    // Sums keep the parts of pairs with those of three words. Pairs are the same under all heads.
+    const bool are_pairs = Chart::Semiring::is_sum && chart.siblings.are_pairs;
+    if (!are_pairs) chart.siblings.spread_parts_of_three(i, n, stride, chart.right, chart.left);
     if constexpr (Chart::Semiring::is_sum) {
         const auto& s = chart.semiring;
         Vector<double> top = splat(0.0);
         for (int64_t k = i + 1; k < n; k++) {
             double* __restrict right = chart.right + k * stride;
-            for (int64_t j = k + 1; j <= n; j++)
-                right[j] = (right[j] + chart.siblings.part_of_pair(j, k)) * chart.scale;
-            exp_cells(s, right, k + 1, n + 1, [&](int64_t j, const Vector<double>& scores) {
-                const Vector<double> tops = load(chart.part_tops + j);
-                store<double>(chart.part_tops + j, scores > tops ? scores : tops);
-            });
+            if (!are_pairs || k == i + 1) {
+                for (int64_t j = k + 1; j <= n; j++) {
+                    const double of_three = are_pairs ? 0.0 : right[j];
+                    right[j] = (of_three + chart.siblings.part_of_pair(j, k)) * chart.scale;
+                }
+                exp_cells(s, right, k + 1, n + 1, [&](int64_t j, const Vector<double>& scores) {
+                    const Vector<double> tops = load(chart.part_tops + j);
+                    store<double>(chart.part_tops + j, scores > tops ? scores : tops);
+                });
+            }
             if (i == 0) continue;  // the root modifies nothing
             double* __restrict left = chart.left + k * stride;
             const double beside = chart.siblings.part_of_pair(i, k);
-            for (int64_t j = k + 1; j <= n; j++) left[j] = (left[j] + beside) * chart.scale;
-            exp_cells(s, left, k + 1, n + 1, [&](int64_t, const Vector<double>& scores) {
+            const int64_t end = are_pairs ? k + 1 : n;
+            for (int64_t j = k + 1; j <= end; j++)
+                left[j] = ((are_pairs ? 0.0 : left[j]) + beside) * chart.scale;
+            exp_cells(s, left, k + 1, end + 1, [&](int64_t, const Vector<double>& scores) {
                 top = scores > top ? scores : top;
             });
+            for (int64_t j = end + 1; j <= n; j++) s.put(left + j, s.get(left + end));
         }
         if (i == 0) return s.fill_zero(chart.left, chart.plane);
         for (int64_t k = 0; k < Lanes<double>::count; k++)

@@ -15,6 +15,7 @@ namespace gpuparse {
 template <class Number>
 struct DenseSiblings {
     typedef Number F;
+    static constexpr bool are_pairs = false;
     View3<const F> scores;
     View2<const F> ends;
 

@@ -344,8 +344,9 @@ def test_native_parsing_adds_the_scores_of_pairs(
 
 @pytest.mark.parametrize("points", [2.0, 60.0])  # many trees of one score, and few
 @pytest.mark.parametrize("single_root", [False, True])
+@pytest.mark.parametrize("scale", [0.01, 20.0])  # sums of plain numbers, and of scaled ones
 def test_siblings_of_vectors_alone_are_those_beside_templates_of_no_weight(
-    points: float, single_root: bool
+    points: float, single_root: bool, scale: float
 ) -> None:
     _, vocabularies, _ = sample_batch()
     draw = Random(9)
@@ -364,15 +365,22 @@ def test_siblings_of_vectors_alone_are_those_beside_templates_of_no_weight(
         features = hashed_map(1 << 14, plan.dense_lines)
         weights = Weights(np.zeros((features.n_rows, 1), np.int16))
         scorer = make_scorer(plan, weights, features.rows, None, vectors)
-        trees = np.full(batch.values.shape[1], -1, np.int64)
-        native.call("parse_batch", sentences_of(batch), scorer, search, None, trees, None, None)
-        found.append(trees)
-    assert np.array_equal(*found)
-    assert len(np.unique(found[0])) > 20
+        trees = np.full((1, batch.n_tokens), -1, np.int64)
+        native.call("parse_batch", sentences_of(batch), scorer, search, None, trees[0], None, None)
+        probabilities, sums = np.full((2, *trees.shape), np.nan), np.zeros(len(batch))
+        native.call(
+            "find_marginals_batch", sentences_of(batch), scorer, search, scale, 1.0, False, trees,
+            trees, *probabilities, sums,
+        )  # fmt: skip
+        found.append((trees[0], probabilities[0], sums))
+    for one, other in zip(*found, strict=True):
+        assert np.array_equal(one, other, equal_nan=True)
+    trees = found[0][0].copy()
+    assert len(np.unique(trees)) > 20
     of_arcs = vectors._replace(sibling_multiplier=0)
     scorer = make_scorer(plan, weights, features.rows, None, of_arcs)
     native.call("parse_batch", sentences_of(batch), scorer, search, None, trees, None, None)
-    assert not np.array_equal(trees, found[0])
+    assert not np.array_equal(trees, found[0][0])
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16])
