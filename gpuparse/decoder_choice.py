@@ -1,6 +1,6 @@
 """Choice of a decoder for learning, or of another one for parsing, and limits on labels."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -29,12 +29,15 @@ def fitting_decoders(templates: TemplateSet) -> tuple[str, str]:
 
     Siblings that vectors alone score gain nothing where trees are not projective.
     """
-    needs = [DECODERS[names[0]].needs for names in _FITTING]
-    by_all, by_templates = (
-        next(k for k, parts in enumerate(needs) if not parts or any(map(is_there, parts)))
-        for is_there in (templates.scores, partial(getattr, templates))
-    )
-    return _FITTING[by_all][0], _FITTING[by_templates][1]
+
+    def highest(scores: Callable[[str], object]) -> tuple[str, str]:
+        for names in _FITTING:
+            needs = DECODERS[names[0]].needs
+            if not needs or any(map(scores, needs)):
+                break
+        return names
+
+    return highest(templates.scores)[0], highest(partial(getattr, templates))[1]
 
 
 def fitting_decoder(templates: TemplateSet, treebank: Treebank) -> str:

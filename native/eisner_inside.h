@@ -1,11 +1,11 @@
 // Inside values of the charts of Eisner: maxima or sums over all derivations of each item.
 //
 // By diagonal (maxima of the first order or with pairs of siblings, short sentences): the operands of a
-// split are contiguous over the start, and one loop over the splits keeps its sums in registers. By row, from the last to the
-// first (all others): when row i begins, everything about later starts is known, and each recurrence is the
-// product of a row and a triangular matrix: the cell (i,k) times all of row k. Neither reduces across
-// a vector or stores a value twice, and nothing of size n^3 is stored: the provider spreads the parts
-// of three words of one start into rows that stay in the cache.
+// split are contiguous over the start, and one loop over the splits keeps its sums in registers. By row,
+// from the last to the first (all others): when row i begins, everything about later starts is known,
+// and each recurrence is the product of a row and a triangular matrix: the cell (i,k) times all of row k.
+// Neither reduces across a vector or stores a value twice, and nothing of size n^3 is stored: the
+// provider spreads the parts of three words of one start into rows that stay in the cache.
 #pragma once
 
 #include "eisner_chart.h"
