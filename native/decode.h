@@ -43,7 +43,7 @@ Certificate find_tree(View2<const double> arcs, const SentenceScores<W>& scores,
     else if (decoder == BY_EISNER)
         result.found = eisner_sentence(arcs, NoSiblings{}, n, single_root, arena, heads);
     else
-        result.found = best_sibling_tree(arcs, scores.siblings, n, single_root, arena, heads);
+        result.found = eisner_sentence(arcs, scores.siblings, n, single_root, arena, heads);
     if (result.found && decoder == BY_HILL_CLIMB)
         hill_climb_sentence(arcs, scores.siblings, n, single_root, -1, search.min_gain, arena, heads);
     if (result.found && decoder == BY_MULTI_PARENT) {

@@ -52,17 +52,13 @@ inline bool eisner_sentence(View2<const F> arc_scores, const Siblings& siblings,
 
 // The same tree, sooner found where all scores of siblings are those of pairs.
 template <class Weight>
-inline bool best_sibling_tree(View2<const double> arc_scores,
-                              const FactoredSiblings<Weight, double>& siblings, int64_t n,
-                              bool single_root, Arena& arena, int64_t* heads) {
+inline bool eisner_sentence(View2<const double> arc_scores,
+                            const FactoredSiblings<Weight, double>& siblings, int64_t n,
+                            bool single_root, Arena& arena, int64_t* heads) {
     if (siblings.are_pairs && n <= MOST_BY_DIAGONAL)
         return eisner_sentence(arc_scores, PairSiblings{siblings.pair}, n, single_root, arena, heads);
-    return eisner_sentence(arc_scores, siblings, n, single_root, arena, heads);
-}
-template <class Siblings, class F>
-inline bool best_sibling_tree(View2<const F> arc_scores, const Siblings& siblings, int64_t n,
-                              bool single_root, Arena& arena, int64_t* heads) {
-    return eisner_sentence(arc_scores, siblings, n, single_root, arena, heads);
+    return eisner_sentence<double, FactoredSiblings<Weight, double>>(arc_scores, siblings, n, single_root,
+                                                                     arena, heads);
 }
 
 }  // namespace gpuparse

@@ -27,7 +27,7 @@ struct ExactTrees {
         if (decoder == BY_CHU_LIU_EDMONDS)
             return chu_liu_edmonds_sentence(arcs, n, single_root, arena, heads);
         return with_provider([&](const auto& provider) {
-            return best_sibling_tree(arcs, provider, n, single_root, arena, heads);
+            return eisner_sentence(arcs, provider, n, single_root, arena, heads);
         });
     }
 

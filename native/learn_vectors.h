@@ -288,11 +288,7 @@ struct SentencePairs {
         return true;
     }
     FactoredSiblings<float, double> siblings() const {
-        FactoredSiblings<float, double> made = {};
-        made.pair = of[SIBLING_PAIRS].scores;
-        made.first_scores = made.ends = none;
-        made.are_pairs = true;
-        return made;
+        return factored<float>(PairSiblings{of[SIBLING_PAIRS].scores}, none);
     }
     // Add x to the change of each part of a tree but its arcs; returns the score of these, times x.
     double add(int64_t n, const int64_t* heads, double x) const {

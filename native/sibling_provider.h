@@ -165,6 +165,16 @@ struct PairSiblings {
     View2<const double> pair;
 };
 
+// The provider of pairs alone, for all that needs more than the best tree. none: zeros.
+template <class Weight>
+inline FactoredSiblings<Weight, double> factored(const PairSiblings& pairs, View2<const double> none) {
+    FactoredSiblings<Weight, double> made = {};
+    made.pair = pairs.pair;
+    made.first_scores = made.ends = none;
+    made.are_pairs = true;
+    return made;
+}
+
 // The parts of i < j, written to [i * stride + j]. first_right: of the modifier j of i, first_left: of
 // the modifier i of j, without siblings. pair_right: of the modifier j and its sibling i, pair_left:
 // of the modifier i and its sibling j.

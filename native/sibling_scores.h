@@ -172,16 +172,11 @@ void add_vector_parts(const SentenceVectors& vectors, int64_t kind, int64_t firs
 template <class W>
 FactoredSiblings<W, double> score_sibling_vectors(int64_t n, const SentenceVectors* vectors, Arena& arena) {
     const int64_t nodes = n + 1;
-    FactoredSiblings<W, double> siblings = {};
     View2<double> none{arena.take_zeros<double>(nodes * nodes), nodes};
     View2<double> pair{arena.take_zeros<double>(nodes * nodes), nodes};
-    if (arena.failed()) return siblings;
-    if (vectors && has_pairs(vectors->of, SIBLING_PAIRS))
+    if (!arena.failed() && vectors && has_pairs(vectors->of, SIBLING_PAIRS))
         add_vector_parts<W>(*vectors, SIBLING_PAIRS, 1, arena, pair);
-    siblings.first_scores = siblings.ends = none;
-    siblings.pair = pair;
-    siblings.are_pairs = true;
-    return siblings;
+    return factored<W>(PairSiblings{pair}, none);
 }
 
 // Score the sibling parts and ends of one sentence. vectors: of the sentence, or NULL. What is returned
