@@ -571,6 +571,15 @@ class TaggerConfig:
         high=1_000,
         auto=True,
     )
+    networks: int = _key(
+        1,
+        "integer",
+        "Networks of the tagger, learned one after the other from different random numbers; a score"
+        " is the mean of theirs. Taggers of folds have one; those of `init_from` are learned on"
+        " together.",
+        low=1,
+        high=16,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

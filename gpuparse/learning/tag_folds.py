@@ -71,7 +71,7 @@ def jackknifed(
         rest, fold = treebank.only(others), part_of(treebank, bounds[k], bounds[k + 1])
         epochs = epochs_of(tagger.network_epochs, rest.n_words, of_fold=True)
         learned = learn_tagger(
-            rest, replace(tagger, network_epochs=epochs), seed=seed,
+            rest, replace(tagger, network_epochs=epochs, networks=1), seed=seed,
             watch=lambda share, note: say(k, share, f", {note}"), start=starts[0],
         )  # fmt: skip
         tags = learned.tag(fold)

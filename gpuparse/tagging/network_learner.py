@@ -27,7 +27,7 @@ from gpuparse.tagging.network import (
 )
 from gpuparse.whole_numbers import fraction
 
-REACH, SIZE, HIDDEN = 3, 64, 256
+_SIZES = 3, 64, 256  # words to either side, numbers of a vector, hidden numbers
 _BATCH = 24  # sentences
 _CHUNK = 20  # batches between two reports of progress
 _RATE, _FIRST_DECAY, _SECOND_DECAY = 2e-3, 0.9, 0.99
@@ -113,12 +113,9 @@ class _Weights:
     (parts,), one after the other.
     """
 
-    def __init__(
-        self, n_rows: int, parts: Sequence[int], random: np.random.Generator,
-        sizes: tuple[int, int, int] = (REACH, SIZE, HIDDEN),
-    ) -> None:  # fmt: skip
+    def __init__(self, n_rows: int, parts: Sequence[int], sizes: tuple[int, int, int]) -> None:
         reach, size, hidden = sizes
-        self.table = _drawn(random, (n_rows, size), 0.1)
+        self.table = np.zeros((n_rows, size), np.float32)
         shapes: list[tuple[int, ...]] = [(2 * reach + 1, size, hidden), (hidden,)]
         for count in parts:
             shapes += [(count, hidden), (count,)]
@@ -128,7 +125,18 @@ class _Weights:
         found = [view.reshape(shape) for view, shape in zip(views, shapes, strict=True)]
         self.window, self.bias = found[:2]
         self.rows, self.constants = found[2::2], found[3::2]
-        self.window[:] = _drawn(random, self.window.shape, (3 * len(self.window) * size) ** -0.5)
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """As `TagNetwork.sizes`."""
+        offsets, size, hidden = self.window.shape
+        return offsets // 2, size, hidden
+
+    def draw(self, random: np.random.Generator) -> None:
+        """Begin with random numbers."""
+        offsets, size, hidden = self.window.shape
+        self.table[:] = _drawn(random, self.table.shape, 0.1)
+        self.window[:] = _drawn(random, self.window.shape, (3 * offsets * size) ** -0.5)
         for rows in self.rows:
             rows[:] = _drawn(random, rows.shape, (3 * hidden) ** -0.5)
 
@@ -152,6 +160,22 @@ class _Weights:
             n = min(len(rows), len(output.rows))  # beside these, a block has parts that are new
             rows[:n] = output.rows[:n] * (output.unit / start.hidden_units)
             constants[:n] = output.constants[:n] * output.unit
+
+
+def _side_by_side(networks: Sequence[_Weights]) -> _Weights:
+    """One network that has several in blocks; its scores are the mean of theirs."""
+    n, (reach, size, hidden) = len(networks), networks[0].sizes
+    parts = [len(rows) for rows in networks[0].rows]
+    found = _Weights(len(networks[0].table), parts, (reach, n * size, n * hidden))
+    for k, network in enumerate(networks):
+        own, units = slice(k * size, (k + 1) * size), slice(k * hidden, (k + 1) * hidden)
+        found.table[:, own] = network.table
+        found.window[:, own, units] = network.window
+        found.bias[units] = network.bias
+        for i in range(len(parts)):
+            found.rows[i][:, units] = network.rows[i] / n
+            found.constants[i] += network.constants[i] / n
+    return found
 
 
 def _drawn(random: np.random.Generator, shape: tuple[int, ...], deviation: float) -> np.ndarray:
@@ -178,6 +202,7 @@ def learn_network(
     seen: np.ndarray,
     tasks: Mapping[str, TagTask],
     *,
+    networks: int,
     epochs: int | str,
     seed: int,
     watch: Watch,
@@ -188,21 +213,45 @@ def learn_network(
     Args:
         words: of training. of_words: what the field `seen` reads; seen: its values of these words.
         tasks: of the models, one or two.
+        networks: learned one after the other; scores are the mean of theirs.
         epochs: passes over all sentences; "auto": more of small treebanks.
         watch: is told the share that is done, and the share of wrong tags in the epoch.
-        start: to learn on from; its tables of tags are the first parts of those of the tasks.
-    Cost: 10 to 15 microseconds per word and epoch, more where words have many candidates.
+        start: to learn on from, in place of `networks`; its tables of tags are the first parts of
+            those of the tasks.
+    Cost: 10 to 15 microseconds per word, epoch and network, more where words have many candidates.
     """
     fields, ngrams = (start.fields, start.ngrams) if start else (FIELDS, NGRAMS)
     epochs = epochs_of(epochs, len(words.ids))
     before = start.keys if start else None
     lesson, keys = _lesson(words, of_words, seen, fields, ngrams, before)
-    random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, _INITIAL])))
     parts = [int(task.table.tag_parts.max()) + 1 for task in tasks.values()]
-    sizes = start.sizes if start else (REACH, SIZE, HIDDEN)
-    weights = _Weights(len(keys) + N_EDGES, parts, random, sizes)
-    if start:
-        weights.take(start, keys, list(tasks))
+    n = 1 if start else networks
+
+    def learned(number: int) -> _Weights:
+        seeds = np.random.SeedSequence([seed, _INITIAL, number])
+        random = np.random.Generator(np.random.PCG64(seeds))
+        weights = _Weights(len(keys) + N_EDGES, parts, start.sizes if start else _SIZES)
+        weights.draw(random)
+        if start:
+            weights.take(start, keys, list(tasks))
+        name = f"network {number + 1} of {n}" if n > 1 else "network"
+        _learn(
+            weights, lesson, tasks, epochs, random, seed + number,
+            lambda done, note: watch((number + done) / n, f"{name}, {note}"),
+        )  # fmt: skip
+        return weights
+
+    found = _side_by_side([learned(number) for number in range(n)])
+    weight = _WEIGHT * min(max(_LARGE / len(words.ids), 1.0), _MOST_TIMES)
+    factors = {name: weight / task.scale for name, task in tasks.items()}
+    return _frozen(found, keys, lesson, factors, fields, ngrams)
+
+
+def _learn(
+    weights: _Weights, lesson: _Lesson, tasks: Mapping[str, TagTask], epochs: int,
+    random: np.random.Generator, seed: int, watch: Watch,
+) -> None:  # fmt: skip
+    """Learn one network. Args: random: of orders. seed: of what is left out."""
     given = [
         _Task(
             task.table.tag_starts, task.table.tag_parts, task.sequences.candidate_starts,
@@ -213,7 +262,8 @@ def learn_network(
     moments = [np.zeros((2, *each.shape), np.float32) for each in (weights.table, weights.dense)]
     n = len(lesson.starts) - 1
     all_steps = epochs * -(-n // _BATCH)
-    learning = _Learning(sizes[0], sizes[2], _BATCH, _DROPOUT, seed, all_steps)
+    reach, _, hidden = weights.sizes
+    learning = _Learning(reach, hidden, _BATCH, _DROPOUT, seed, all_steps)
     structs = [
         native.struct("TagLesson", lesson),
         *(native.struct("TagTask", each) for each in given),
@@ -233,11 +283,8 @@ def learn_network(
             wrong = 100 * counts[2] / max(counts[1], 1)
             watch(
                 (epoch + (at + len(some)) / n) / epochs,
-                f"network, epoch {epoch + 1} of {epochs}, {wrong:.2f} % of open words wrong",
+                f"epoch {epoch + 1} of {epochs}, {wrong:.2f} % of open words wrong",
             )
-    weight = _WEIGHT * min(max(_LARGE / len(words.ids), 1.0), _MOST_TIMES)
-    factors = {name: weight / task.scale for name, task in tasks.items()}
-    return _frozen(weights, keys, lesson, factors, fields, ngrams)
 
 
 def _lesson(

@@ -558,8 +558,8 @@ def learn_tagger(
         if not has_network:
             return None
         return learn_network(
-            all_words, of_words, seen, tasks, epochs=config.network_epochs,
-            seed=seed,
+            all_words, of_words, seen, tasks, networks=config.networks,
+            epochs=config.network_epochs, seed=seed,
             start=start.network if start else None,
             watch=lambda done, note: watch(1 - of_network * (1 - done), note),
         )  # fmt: skip

@@ -13,13 +13,14 @@ from gpuparse import array_file, native
 from gpuparse.config.schema import TaggerConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
+from gpuparse.data.tag_columns import FEATS, UPOS, XPOS
 from gpuparse.errors import ModelError
 from gpuparse.learning.tag_folds import jackknifed
 from gpuparse.sequences.tags import starts_of
 from gpuparse.tagging import network_learner
 from gpuparse.tagging.fields import FormTexts, SeenTags, Words, as_bytes, value_of
 from gpuparse.tagging.network import NetworkArrays, TagNetwork, bases_of, keys_of, mixed
-from gpuparse.tagging.tagger import FORMAT, Tagger, learn_tagger
+from gpuparse.tagging.tagger import FORMAT, Tagger, Tags, learn_tagger
 
 TRAIN = treebank_from_bytes(generate(300, 1), "train")
 TEST = treebank_from_bytes(generate(60, 2), "test")
@@ -161,9 +162,8 @@ def test_steps_are_those_of_torch(n_tasks):
             starts_of(map(len, candidates)), np.concatenate(candidates).astype(np.int32),
             np.array(gold, np.int32),
         ))  # fmt: skip
-    weights = network_learner._Weights(
-        n_rows, parts, np.random.Generator(np.random.PCG64(3)), (reach, size, hidden)
-    )
+    weights = network_learner._Weights(n_rows, parts, (reach, size, hidden))
+    weights.draw(np.random.Generator(np.random.PCG64(3)))
     table = torch.tensor(weights.table, requires_grad=True)
     dense = torch.tensor(weights.dense, requires_grad=True)
     rate, decays = 0.01, (0.9, 0.99)
@@ -281,22 +281,23 @@ def test_networks_change_tags_and_are_left_out_on_demand(tagger):
     assert not np.allclose(*scores)
 
 
+def with_learned(tagger):
+    """As if weights had not been rounded."""
+    return tagger.with_models(
+        {k: replace(m, learned=m.weights * np.float32(m.scale)) for k, m in tagger.models.items()}
+    )
+
+
 def test_learning_on_begins_with_the_old_network(tagger):
     more = treebank_from_bytes(generate(30, 9), "more")
     start = replace(TAGGING, network_epochs=1)
-    with_learned = tagger.with_models(
-        {k: replace(m, learned=m.weights * np.float32(m.scale)) for k, m in tagger.models.items()}
-    )
-    learned = learn_tagger(more, start, seed=2, start=with_learned)
+    learned = learn_tagger(more, start, seed=2, start=with_learned(tagger))
     assert set(tagger.network.keys) <= set(learned.network.keys)
     found, gold = learned.tag(TEST), tagger.tag(TEST)
     same = np.mean([a == b for a, b in zip(found.upos.texts(), gold.upos.texts(), strict=True)])
     assert same > 0.95
     without = learn_tagger(TRAIN, replace(TAGGING, network_epochs=0), seed=1)
-    models = {
-        k: replace(m, learned=m.weights * np.float32(m.scale)) for k, m in without.models.items()
-    }
-    assert learn_tagger(more, start, seed=2, start=without.with_models(models)).network is None
+    assert learn_tagger(more, start, seed=2, start=with_learned(without)).network is None
 
 
 def changed(tagger, facts=(), arrays=()):
@@ -336,6 +337,54 @@ def test_damaged_networks_are_refused(tagger):
     ):  # fmt: skip
         with pytest.raises(ModelError):
             Tagger.unpack(io.BytesIO(changed(tagger, {}, {name: wrong})), Path("x"))
+
+
+def test_scores_of_networks_side_by_side_are_the_mean():
+    random = np.random.Generator(np.random.PCG64(1))
+    networks = [network_learner._Weights(20, [5, 3], (1, 64, 128)) for _ in range(3)]
+    for network in networks:
+        network.draw(random)
+        network.bias[:], network.constants[0][:] = random.normal(size=128), random.normal(size=5)
+
+    def scores(weights):
+        sums = [weights.table[[2 + o, 7, 11]].sum(0) @ weights.window[o] for o in range(3)]
+        hidden = np.maximum(sum(sums) + weights.bias, 0)
+        both = zip(weights.rows, weights.constants, strict=True)
+        return np.concatenate([rows @ hidden + constants for rows, constants in both])
+
+    together = network_learner._side_by_side(networks)
+    assert together.sizes == (1, 192, 384)
+    assert np.allclose(scores(together), np.mean([scores(each) for each in networks], 0), atol=1e-5)
+
+
+def test_several_networks_are_one_of_more_numbers(tagger):
+    config, notes = replace(TAGGING, networks=2), []
+    several = learn_tagger(TRAIN, config, seed=1, watch=lambda _, note: notes.append(note))
+    assert several.network.sizes == (3, 128, 512)
+    assert notes[-1].startswith("network 2 of 2, epoch 3 of 3")
+    read = Tagger.unpack(io.BytesIO(several.pack()), Path("x"))
+    assert [c.texts() for c in read.tag(TEST)] == [c.texts() for c in several.tag(TEST)]
+    gold = np.array([column.texts() for column in Tags.of(TEST)])
+    one, two = (
+        np.array([column.texts() for column in each.tag(TEST)]) for each in (tagger, several)
+    )
+    assert (two == gold).mean() > (one == gold).mean() - 0.01
+    on = learn_tagger(TRAIN, replace(config, networks=1), seed=1, start=with_learned(several))
+    assert on.network.sizes == several.network.sizes
+
+
+def test_each_fold_is_tagged_by_a_tagger_of_all_others():
+    some, config = TRAIN.only(np.arange(len(TRAIN)) < 41), replace(TAGGING, folds=3)
+    found = jackknifed(some, config, None, seed=1, threads=2)
+    texts = {number: np.array(column.texts()) for number, column in found.items()}
+    bounds = [k * len(some) // config.folds for k in range(1, config.folds)]
+    fold_of = np.searchsorted(bounds, np.arange(len(some)), side="right")
+    for fold in range(config.folds):
+        learned = learn_tagger(some.only(fold_of != fold), config, seed=1)
+        of_fold = fold_of.repeat(np.diff(some.word_starts)) == fold
+        tags = learned.tag(some.only(fold_of == fold))
+        for number, column in zip((UPOS, XPOS, FEATS), tags, strict=True):
+            assert texts[number][of_fold].tolist() == column.texts()
 
 
 def test_taggers_of_folds_have_fewer_passes():
