@@ -16,21 +16,21 @@ CROSSING = (
 
 
 @pytest.mark.parametrize(
-    ("features", "projective", "crossing"),
+    ("features", "projective", "crossing", "most"),
     [
-        ("mcdonald-2005", "eisner", "chu_liu_edmonds"),
-        ("extended", "eisner_sibling", "hill_climb"),
-        ("fast", "eisner_sibling", "chu_liu_edmonds"),
-        ("vectors", "eisner_sibling", "chu_liu_edmonds"),
-        ("third-order", "eisner_grand_sibling", "dual_decomposition"),
+        ("mcdonald-2005", "eisner", "chu_liu_edmonds", 24),
+        ("extended", "eisner_sibling", "hill_climb", 24),
+        ("fast", "eisner_sibling", "chu_liu_edmonds", 11),
+        ("vectors", "eisner_sibling", "chu_liu_edmonds", 11),
+        ("third-order", "eisner_grand_sibling", "dual_decomposition", 24),
     ],
 )
 def test_it_has_the_order_of_the_templates_and_the_trees_of_the_treebank(
-    features, projective, crossing
+    features, projective, crossing, most
 ):
     templates = load_templates(features)
-    # One non-projective arc of 196 is 0.51 %, one of 204 is 0.49 %.
-    for chains, expected in ((24, crossing), (25, projective)):
+    # One non-projective arc of 196 is 0.51 %, of 204 0.49 %, of 92 1.09 %, of 100 1 %.
+    for chains, expected in ((most, crossing), (most + 1, projective)):
         treebank = treebank_from_bytes((CHAIN * chains + CROSSING).encode(), "test")
         assert fitting_decoder(templates, treebank) == expected
 

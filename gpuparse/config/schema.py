@@ -709,7 +709,7 @@ class RunConfig:
         ("auto", *DECODERS),
         "Search algorithm (docs/decoders.md). `auto`: the highest order that `features` has"
         " templates for, projective if at most 0.5 % of the arcs of `data.train` are"
-        " non-projective.",
+        " non-projective, or 1 % where vectors alone score siblings (`fast`).",
     )
     min_gain: float = _key(
         0.5,
