@@ -21,7 +21,7 @@ _FITTING = (
     ("eisner_sibling", "hill_climb"),
     ("eisner", "chu_liu_edmonds"),
 )
-_MOST_CROSSING, _WITH_MORE_PARTS = 0.005, 0.01  # shares of the arcs
+_MOST_CROSSING, _MOST_WITH_SIBLINGS = 0.005, 0.01  # shares of the arcs
 
 
 def fitting_decoders(templates: TemplateSet) -> tuple[str, str]:
@@ -53,7 +53,7 @@ def fitting_decoder(templates: TemplateSet, treebank: Treebank) -> str:
     """
     crossing = nonprojective_arcs(treebank.heads, treebank.word_starts)
     names = fitting_decoders(templates)
-    most = _MOST_CROSSING if names in _FITTING else _WITH_MORE_PARTS
+    most = _MOST_CROSSING if names in _FITTING else _MOST_WITH_SIBLINGS
     return names[bool(crossing.sum() > most * len(crossing))]
 
 

@@ -2,7 +2,7 @@
 
 A form has a vector, the sum of rows of a table: one for the form, for its beginnings and endings,
 for its n-grams of characters, for its shape, for the tags that words like it were seen with. The
-vectors of the words up to REACH before and after a position give its hidden numbers, and these a
+vectors of the words up to three before and after a position give its hidden numbers, and these a
 score of each part of a tag (Botha et al. 2017; the parts are those of the templates). Rows that
 training does not have are left out, so that a new word has the vector of its affixes.
 
