@@ -162,8 +162,8 @@ class _Weights:
             constants[:n] = output.constants[:n] * output.unit
 
 
-def _side_by_side(networks: Sequence[_Weights]) -> _Weights:
-    """One network that has several in blocks; its scores are the mean of theirs."""
+def _merged(networks: Sequence[_Weights]) -> _Weights:
+    """One network of the numbers of several, in blocks; its scores are the mean of theirs."""
     n, (reach, size, hidden) = len(networks), networks[0].sizes
     parts = [len(rows) for rows in networks[0].rows]
     found = _Weights(len(networks[0].table), parts, (reach, n * size, n * hidden))
@@ -241,7 +241,7 @@ def learn_network(
         )  # fmt: skip
         return weights
 
-    found = _side_by_side([learned(number) for number in range(n)])
+    found = _merged([learned(number) for number in range(n)])
     weight = _WEIGHT * min(max(_LARGE / len(words.ids), 1.0), _MOST_TIMES)
     factors = {name: weight / task.scale for name, task in tasks.items()}
     return _frozen(found, keys, lesson, factors, fields, ngrams)

@@ -339,7 +339,7 @@ def test_damaged_networks_are_refused(tagger):
             Tagger.unpack(io.BytesIO(changed(tagger, {}, {name: wrong})), Path("x"))
 
 
-def test_scores_of_networks_side_by_side_are_the_mean():
+def test_scores_of_merged_networks_are_the_mean():
     random = np.random.Generator(np.random.PCG64(1))
     networks = [network_learner._Weights(20, [5, 3], (1, 64, 128)) for _ in range(3)]
     for network in networks:
@@ -352,7 +352,7 @@ def test_scores_of_networks_side_by_side_are_the_mean():
         both = zip(weights.rows, weights.constants, strict=True)
         return np.concatenate([rows @ hidden + constants for rows, constants in both])
 
-    together = network_learner._side_by_side(networks)
+    together = network_learner._merged(networks)
     assert together.sizes == (1, 192, 384)
     assert np.allclose(scores(together), np.mean([scores(each) for each in networks], 0), atol=1e-5)
 
