@@ -1,5 +1,9 @@
 """The campaign of faults: what it finds it tells, with the command that repeats it."""
 
+import pytest
+
+pytest.importorskip("uvicorn")
+pytest.importorskip("httpx")
 from tests.campaign import __main__ as campaign
 from tests.campaign.running import Failure
 

@@ -11,8 +11,6 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pandas
-import pyarrow
 import pytest
 
 import gpuparse
@@ -24,6 +22,7 @@ from gpuparse.errors import ConfigError, DataError, ModelError
 from tests.api.conftest import COMMENTED, KINDS
 from tests.commands.test_start import run_python
 
+pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
 NAMES = {"form": "forms", "lemma": "lemmas", "upos": "cpos", "xpos": "pos", "feats": "feats"}
 
 

@@ -4,8 +4,6 @@ import html
 import pickle
 import sys
 
-import pandas
-import pyarrow
 import pytest
 
 import gpuparse
@@ -14,6 +12,7 @@ from gpuparse.data.graphs import read_graphs
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError
 
+pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.filterwarnings("ignore:.*not calibrated")
 TEXT = generate(12, 21)
 

@@ -9,16 +9,19 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import httpx
 import pytest
-from starlette.testclient import TestClient
 
 import gpuparse
 from gpuparse.__main__ import main
 from gpuparse.data.synthetic import generate
-from gpuparse.server.app import Limits, Service, make_app
-from gpuparse.server.models import ServedModel, load_models
 from tests.test_doors import KEYS
+
+httpx = pytest.importorskip("httpx")
+pytest.importorskip("uvicorn")
+from starlette.testclient import TestClient  # noqa: E402 (the server's packages may be missing)
+
+from gpuparse.server.app import Limits, Service, make_app  # noqa: E402
+from gpuparse.server.models import ServedModel, load_models  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 
