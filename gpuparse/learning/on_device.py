@@ -29,7 +29,7 @@ from gpuparse.scorers.linear.bags import bag_of
 from gpuparse.scorers.linear.dense import template_scores
 from gpuparse.scorers.linear.rows import PartRows
 from gpuparse.scorers.linear.weights import FeatureMap
-from gpuparse.scorers.sizes import DIFFERING_ROWS_AT_ONCE, SHARED_CELLS, PartSize, sentence_cells
+from gpuparse.scorers.sizes import ROWS_AT_ONCE, SHARED_CELLS, PartSize, sentence_cells
 from gpuparse.scorers.tensors import TensorBatch, tensors_over
 
 
@@ -319,7 +319,7 @@ class DeviceLearner:
     def _rows_of(self, batch: TensorBatch, target: Tensor, found: Tensor) -> Tensor:
         """(3, F) the features that only one of two trees has: sentence, row, sign."""
         rows, silent = PartRows(batch, self._plan, self._features), self._features.n_rows
-        size = max(1, DIFFERING_ROWS_AT_ONCE // rows.longest_line)
+        size = max(1, ROWS_AT_ONCE // rows.longest_line)
         features = []
 
         def add(parts: PartIndices, find: Callable[[PartIndices], Tensor]) -> None:

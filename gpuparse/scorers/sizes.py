@@ -4,10 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-# What torch forms hold at a time: feature rows of all parts of one kind, and of the parts in which
-# trees differ; cells of the dense matrix of differences.
-ROWS_AT_ONCE, DIFFERING_ROWS_AT_ONCE = 1 << 22, 1 << 24
-SHARED_CELLS = 1 << 23
+# What torch forms hold at a time: feature rows of parts; cells of the dense matrix of differences.
+ROWS_AT_ONCE, SHARED_CELLS = 1 << 24, 1 << 23
 
 MATRICES = 8  # N x N cells of scores and charts that a sentence takes
 

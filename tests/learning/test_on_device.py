@@ -191,7 +191,7 @@ def test_neither_memory_nor_threads_nor_another_run_change_a_byte(
     siblings = decoder == "eisner_sibling"
     cells = 3 * int(sentence_cells(np.array([longest]), PartSize(2 + siblings))[0])
     monkeypatch.setattr(on_device, "LEARNING_BUDGET", cells)
-    monkeypatch.setattr(on_device, "DIFFERING_ROWS_AT_ONCE", 100)
+    monkeypatch.setattr(on_device, "ROWS_AT_ONCE", 100)
     parts = []
     compare = on_device.DeviceLearner._compare
     monkeypatch.setattr(

@@ -36,6 +36,7 @@ from gpuparse.scorers.linear.weights import (
 )
 from gpuparse.scorers.native import GraphHeads, make_scorer, make_search, sentences_of
 from gpuparse.scorers.tensors import TensorBatch, as_tensors, first_best
+from gpuparse.scorers.vectors import scores as torch_form
 from gpuparse.scorers.vectors.scorer import VectorScorer
 from gpuparse.scorers.vectors.scores import NodeVectors
 from gpuparse.scorers.vectors.word_vectors import TERMS, WordVectors, check_vectors, frozen, merged
@@ -168,6 +169,17 @@ def test_numbers_at_the_ends_of_their_ranges_are_summed_exactly(hidden: int) -> 
         assert_scores(*extreme_vectors(hidden, seed))
         for kind in FURTHER:
             assert_pairs(kind, *extreme_vectors(hidden, seed))
+
+
+@pytest.mark.parametrize("cells", [1, 4000])  # one head at a time, and a few
+def test_the_torch_form_does_not_depend_on_what_it_holds_at_once(
+    monkeypatch: pytest.MonkeyPatch, cells: int
+) -> None:
+    monkeypatch.setattr(torch_form, "_CELLS_AT_ONCE", cells)
+    monkeypatch.setattr(torch_form, "_MOST_SCALED", 0)  # rows are summed as float64
+    batch, vectors = sample_vectors(7, 18, 6, sibling=12)
+    assert_scores(batch, vectors)
+    assert_pairs("sibling", batch, vectors)
 
 
 @pytest.mark.parametrize("sizes", SIZES)

@@ -1,18 +1,17 @@
-"""Weights and row maps as tensors, and the hash of features, on any device.
+"""Weights and row maps as tensors, on any device."""
 
-The key of a family's feature for the arc h -> m is `head part XOR modifier part`. A part is hashed
-once per word, so an arc costs one XOR. Keys have 32 bits. As in native/feature_rows.h.
-"""
-
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from gpuparse.features.plan import LINE
-from gpuparse.scorers.linear.hashing import fold, mix
 from gpuparse.scorers.linear.weights import FeatureMap, Weights
 from gpuparse.scorers.tensors import EXACT_BELOW
+
+Plan = TypeVar("Plan")
+Tables = TypeVar("Tables")
 
 
 def bag_of(weights: Weights, device: torch.device, features: int) -> nn.EmbeddingBag:
@@ -33,7 +32,28 @@ def sum_bags(bag: nn.EmbeddingBag, rows: Tensor) -> Tensor:
     """Sum bags of rows: (..., F) int64 to (..., D); 0 for bags without any."""
     if rows.shape[-1] == 0:
         return bag.weight.new_zeros(*rows.shape[:-1], bag.embedding_dim)
+    if bag.embedding_dim == 1 and rows.is_cuda:  # a bag's kernel has a warp for one column
+        return bag.weight[rows].sum(-2)
     return bag(rows.reshape(-1, rows.shape[-1])).reshape(*rows.shape[:-1], bag.embedding_dim)
+
+
+def sum_rows(weights: Weights, rows: Tensor) -> Tensor:
+    """(..., D) sums of weights of rows (..., F): float64 of whole numbers, else float32."""
+    sums = sum_bags(bag_of(weights, rows.device, rows.shape[-1]), rows)
+    return sums.double() if weights.is_integer else sums
+
+
+def kept_tables(
+    weights: Weights, plan: Plan, device: torch.device, make: Callable[[Plan, torch.device], Tables]
+) -> Tables:
+    """What `make` has put onto a device of a plan, kept beside the weights.
+
+    So it is sent once, and later batches do not wait for the device.
+    """
+    key = id(plan), make, device
+    if key not in weights.tensors:
+        weights.tensors[key] = plan, make(plan, device)  # with the plan: no other gets its id
+    return weights.tensors[key][1]
 
 
 def row_finder(features: FeatureMap) -> Callable[[Tensor], Tensor]:
@@ -54,28 +74,3 @@ def _make_bag(weights: Weights, device: torch.device, dtype: torch.dtype) -> nn.
         table = torch.from_numpy(weights.padded)
     bag = nn.EmbeddingBag(rows + 1, width, mode="sum", padding_idx=rows, _weight=table)
     return bag.requires_grad_(False).to(device)
-
-
-def side_keys(
-    values: Tensor, places: Tensor, atoms: Iterable[tuple[int, int]]
-) -> tuple[Tensor, Tensor]:
-    """Keys of one side at every node.
-
-    Args:
-        values: (C, T) int field values of a batch.
-        places: (B, N) token index of each node.
-        atoms: (row, offset) of each atom.
-    Returns: (B, N) int64 keys, and (B, N) bool: every atom has a value.
-    """
-    key = torch.zeros_like(places)
-    present = torch.ones_like(places, dtype=torch.bool)
-    for row, offset in atoms:
-        value = values[row].long()[(places + offset).clamp(0, values.shape[1] - 1)]
-        present &= value != 0
-        key = fold(key, value)
-    return key, present
-
-
-def part_keys(key: Tensor, seed: int | Tensor, role: int) -> Tensor:
-    """A family's part from a side's key; role: 0 of the head, 1 of the modifier."""
-    return mix(key, 2 * seed + role)

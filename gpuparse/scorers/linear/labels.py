@@ -1,12 +1,13 @@
 """Scores of the labels of finished trees and graphs, and of all labels of all arcs, in torch."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from gpuparse.features.plan import NO_NODE, NO_NODE_VALUE, ArcPlan, LabelPlan
 from gpuparse.parts import BY_NAME
-from gpuparse.scorers.linear.arcs import TorchScorer
-from gpuparse.scorers.linear.bags import bag_of, sum_bags
+from gpuparse.scorers.linear.arcs import TorchSums
+from gpuparse.scorers.linear.bags import bag_of, kept_tables, sum_bags
 from gpuparse.scorers.linear.hashing import fold, mix
 from gpuparse.scorers.linear.weights import Weights, label_map
 from gpuparse.scorers.sizes import ROWS_AT_ONCE
@@ -39,12 +40,36 @@ def arc_label_scores(
         only.
     """
     positions = arc_positions(heads, *arcs)
-    lines = label_lines(batch, batch.starts[arcs[0]], positions, plan, len(weights.array))
+    tables = kept_tables(weights, plan, heads.device, LabelTables)
+    lines = label_lines(batch, batch.starts[arcs[0]], positions, tables, len(weights.array))
     return sum_bags(bag_of(weights, heads.device, lines.shape[-1]), lines)
 
 
+class LabelTables:
+    """A LabelPlan on a device."""
+
+    def __init__(self, plan: LabelPlan, device: torch.device) -> None:
+        def sent(array: np.ndarray) -> Tensor:
+            return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+
+        self.atoms = []  # of each step: the templates with so many atoms; roles, rows, offsets
+        sizes = np.diff(plan.start)
+        for k in range(int(sizes.max(initial=0))):
+            here = np.flatnonzero(sizes > k)
+            atoms = plan.start[here] + k
+            records = here, plan.role[atoms], plan.row[atoms], plan.offset[atoms]
+            self.atoms.append(tuple(map(sent, records)))
+        self.direction, self.distance, self.buckets, self.seeds = (
+            sent(array)
+            for array in (
+                np.flatnonzero(plan.direction), np.flatnonzero(plan.distance), plan.buckets,
+                np.arange(1, len(plan.direction) + 1),
+            )
+        )  # fmt: skip
+
+
 def label_lines(
-    batch: TensorBatch, starts: Tensor, positions: list[Tensor], plan: LabelPlan, n_lines: int
+    batch: TensorBatch, starts: Tensor, positions: list[Tensor], tables: LabelTables, n_lines: int
 ) -> Tensor:
     """(A, F) lines of the features of arcs; the number of lines for a feature that does not fire.
 
@@ -53,26 +78,21 @@ def label_lines(
         positions: the nodes of LABEL_ROLES, each (A,).
     """
     h, m = positions[LABEL_ROLES.index("h")], positions[LABEL_ROLES.index("m")]
+    nodes = torch.stack(positions, -1)
+    key = h.new_zeros(len(h), len(tables.seeds))
+    fires = torch.ones_like(key, dtype=torch.bool)
+    for here, role, row, offset in tables.atoms:
+        node = nodes[:, role]
+        place = (starts.unsqueeze(1) + node + offset).clamp(0, batch.values.shape[1] - 1)
+        value = torch.where(node == NO_NODE, NO_NODE_VALUE, batch.values[row, place].long())
+        fires[:, here] &= value != 0
+        key[:, here] = fold(key[:, here], value)
     distance = (h - m).abs().clamp(min=1) - 1
-    buckets = torch.from_numpy(plan.buckets).to(h.device)
-    bucket = buckets[distance.clamp(max=len(plan.buckets) - 1)]
-    rows = []
-    for f in range(len(plan.direction)):
-        key, fires = torch.zeros_like(h), torch.ones_like(h, dtype=torch.bool)
-        for atom in range(int(plan.start[f]), int(plan.start[f + 1])):
-            position = positions[plan.role[atom]]
-            place = (starts + position + int(plan.offset[atom])).clamp(0, batch.values.shape[1] - 1)
-            value = batch.values[plan.row[atom]].long()[place]
-            value = torch.where(position == NO_NODE, NO_NODE_VALUE, value)
-            fires = fires & (value != 0)
-            key = fold(key, value)
-        if plan.direction[f]:
-            key = fold(key, (h < m).long())
-        if plan.distance[f]:
-            key = fold(key, bucket)
-        line = (mix(key, f + 1) * n_lines) >> 32
-        rows.append(torch.where(fires, line, n_lines))
-    return torch.stack(rows, -1) if rows else h.new_zeros(*h.shape, 0)
+    bucket = tables.buckets[distance.clamp(max=len(tables.buckets) - 1)]
+    for here, value in ((tables.direction, (h < m).long()), (tables.distance, bucket)):
+        key[:, here] = fold(key[:, here], value.unsqueeze(1))
+    line = (mix(key, tables.seeds) * n_lines) >> 32
+    return torch.where(fires, line, n_lines)
 
 
 def arc_positions(heads: Tensor, b: Tensor, h: Tensor, m: Tensor) -> list[Tensor]:
@@ -124,6 +144,6 @@ def all_label_scores(
         scored.
     """
     lines = label_map(len(weights.array))
-    scorer = TorchScorer(as_tensors(batch), plan, lines, weights, rows_at_once)
+    scorer = TorchSums(as_tensors(batch), plan, lines, weights, rows_at_once)
     scores = scorer.scores()
     return scores.reshape(*scores.shape[:3], -1)  # those of a single label are (B, N, N)

@@ -5,27 +5,31 @@ weights, stands where a feature does not fire.
 """
 
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gpuparse.features.plan import (
-    ATOM,
+    HEAD,
     LINE,
+    MODIFIER,
     NO_CODE,
     NO_SIBLING,
     ArcPlan,
     Plan,
+    SiblingPlan,
     most_arc_rows,
     most_sibling_rows,
 )
-from gpuparse.scorers.linear.bags import part_keys, row_finder
+from gpuparse.scorers.linear.bags import row_finder
 from gpuparse.scorers.linear.hashing import WORD, fold, mix
 from gpuparse.scorers.linear.weights import FeatureMap
 from gpuparse.scorers.tensors import TensorBatch
 
 _ROLES = ("head", "sibling", "modifier")
+_SILENT = 1 << 40  # of a word without a value: more than any sum of the others
 
 
 class PartRows:
@@ -38,15 +42,15 @@ class PartRows:
 
     def __init__(self, batch: TensorBatch, plan: Plan, features: FeatureMap) -> None:
         self._batch, self._plan, self._features = batch, plan, features
-        self._places = batch.places()
-        self._arcs = _RowsOfTwo(batch, self._places, plan.arcs, features)
+        self._places, device = batch.places(), batch.values.device
+        self._arcs = RowsOfTwo(batch, ArcTables(plan.arcs, device), features)
         if plan.guide:
-            self._guides = _RowsOfTwo(batch, self._places, plan.guide.arcs, features)
+            self._guides = RowsOfTwo(batch, ArcTables(plan.guide.arcs, device), features)
         if plan.siblings:
-            self._pairs = _RowsOfTwo(
-                batch, self._places, plan.siblings.pairs, features, lone_root=True
-            )
-            self._ends = _RowsOfTwo(batch, self._places, plan.siblings.ends, features)
+            pairs, ends = (ArcTables(x, device) for x in (plan.siblings.pairs, plan.siblings.ends))
+            self._pairs = RowsOfTwo(batch, pairs, features, lone_root=True)
+            self._triples = TripleRows(batch, plan.siblings, features)
+            self._ends = RowsOfTwo(batch, ends, features)
 
     @property
     def silent(self) -> int:
@@ -65,7 +69,9 @@ class PartRows:
     def of_arcs(self, b: Tensor, h: Tensor, m: Tensor) -> Tensor:
         """(P, R) int64 rows of the arcs h[p] -> m[p] of sentences b[p], guide features included."""
         combination = self._arcs.combination(m - h)
-        rows = [self._arcs.of(b, h, m, combination), self._arcs.between(b, h, m, combination)]
+        rows = [self._arcs.of(b, h, m, combination)]
+        if self._arcs.has_between:
+            rows.append(self._arcs.between(b, h, m, combination))
         if self._plan.guide:
             place = self._places[b, m]
             proposed = self._batch.values[self._plan.guide.row].long()[place] == h + 1
@@ -78,7 +84,7 @@ class PartRows:
         inner = torch.where(s == h, NO_SIBLING, s)
         combination = self._pairs.combination(m - s)
         rows = self._pairs.of(b, inner, m, combination)
-        return torch.cat([rows, self._triples(b, h, m, inner, combination)], 1)
+        return torch.cat([rows, self._triples.of(b, h, m, inner, combination)], 1)
 
     def of_ends(self, b: Tensor, h: Tensor, m: Tensor, is_right: Tensor) -> Tensor:
         """(P, R) rows of the outermost modifiers m[p] of h[p] on a side, h[p] for none.
@@ -91,152 +97,216 @@ class PartRows:
         combination = torch.where(m == h, alone, self._ends.combination(m - h))
         return self._ends.of(b, h, torch.where(m == h, NO_SIBLING, m), combination)
 
-    def _triples(self, b: Tensor, h: Tensor, m: Tensor, inner: Tensor, c: Tensor) -> Tensor:
-        assert self._plan.siblings is not None
-        triple = self._plan.siblings.triple
-        if len(triple) == 0:
-            return h.new_zeros(len(h), 0)
-        column = _columns(triple, h.device)
-        place, on = 0, True
-        for role, node in zip(_ROLES, (h, inner, m), strict=True):
-            # [P, F]
-            value = self._batch.values[column[f"{role}_row"], self._places[b, node].unsqueeze(1)]
-            value = value.long()
-            seed = 3 * column["seed"] + _ROLES.index(role)
-            key = mix(fold(torch.zeros_like(value), value), seed)
-            hashed = (key & WORD) * column["slots"] & (column["cells"] - 1)
-            shifted = value << column[f"{role}_shift"]
-            place = torch.where(column["is_hashed"] == 1, hashed, shifted) ^ place
-            on = (value != 0) & on
-        # The first line is where words without a value are sent.
-        base = self._features.rows.dense + column["line"] * LINE + place
-        return self._pairs.coded(base, on & (place >= LINE), triple, c)
 
-
-def _columns(records: np.ndarray, device: torch.device) -> dict[str, Tensor]:
-    """The fields of a plan's records, (F,) int64 each."""
-    names = records.dtype.names or ()
-    table = np.array([records[name] for name in names], np.int64)
-    return dict(zip(names, torch.from_numpy(table).to(device), strict=True))
-
-
-class _RowsOfTwo:
+class RowsOfTwo:
     """Rows of the word, pair and between families of one plan, for pairs of nodes.
 
-    All families at once, P parts by F families: on a device a launch costs more than its work.
+    The key of a family's feature for the arc h -> m is `head part XOR modifier part`, as in
+    native/feature_rows.h; parts are hashed once per word. All families at once: on a device a
+    launch costs more than its work. A family's two suffixes are two features, R in all.
+
+    Args:
+        batch, features: as in `PartRows`.
+        tables: of the plan, on the device of the batch.
+        lone_root: whether the neighbours of the root have no value, as for siblings.
     """
 
     def __init__(
         self,
         batch: TensorBatch,
-        places: Tensor,
-        plan: ArcPlan,
+        tables: "ArcTables",
         features: FeatureMap,
         *,
-        lone_root: bool = False,  # the neighbours of the root have no value
+        lone_root: bool = False,
     ) -> None:
-        self._values, self._places, self._plan, self._features = (
-            batch.values, places, plan, features,
-        )  # fmt: skip
-        device = places.device
+        self._batch, self._tables, self._features = batch, tables, features
+        self._places = batch.places()
         self._find = row_finder(features)
-        self._buckets = torch.from_numpy(plan.buckets).to(device)
-        self._codes = torch.from_numpy(plan.codes.astype(np.int64)).to(device)
-        self._word, self._pair, self._between = (
-            _columns(records, device) for records in (plan.word, plan.pair, plan.between)
+        keys, present = self._sides(lone_root)
+        # [B, N, R] each; a feature fires where neither word's part is marked as silent
+        self._heads, self._modifiers = (
+            self._parts(keys, present, looks, silent)
+            for looks, silent in ((tables.heads, 1 << 33), (tables.modifiers, 1 << 34))
         )
-        self._side_start = torch.from_numpy(plan.side_start).to(device)
-        self._atoms = _columns(plan.atoms, device)
-        self._sides = self._side_keys(lone_root)
+        if tables.n_between:
+            of_heads, middles, of_modifiers = (self._line_parts(look) for look in tables.lines)
+            self._lines = of_heads + features.rows.dense, middles, of_modifiers
 
-    def _side_keys(self, lone_root: bool) -> tuple[Tensor, Tensor]:
-        """As `features.keys.side_keys` has them, (S, B, N) each."""
-        plan, device = self._plan, self._places.device
-        sizes = np.diff(plan.side_start)
-        key = torch.zeros((len(sizes), *self._places.shape), dtype=torch.int64, device=device)
-        present = torch.ones_like(key, dtype=torch.bool)
-        for k in range(int(sizes.max(initial=0))):
-            # The k-th atom of the sides that have one
-            sides = np.flatnonzero(sizes > k)
-            atom = _columns(plan.atoms[plan.side_start[sides] + k], device)
-            row, offset = (atom[name].reshape(-1, 1, 1) for name in ATOM.names or ())
-            place = (self._places + offset).clamp(0, self._values.shape[1] - 1)
-            value = self._values[row, place].long()
-            here = torch.from_numpy(sides).to(device)
-            key[here] = fold(key[here], value)
-            present[here] &= value != 0
+    def of(self, b: Tensor, h: Tensor, m: Tensor, combination: Tensor) -> Tensor:
+        """(..., R) rows of all families but between.
+
+        b, h, m, combination: sentences, nodes, and combinations of direction and distance, whose
+        shapes are broadcast.
+        """
+        key = self._heads[b, h] ^ self._modifiers[b, m]
+        row = self._find(key & WORD) ^ self._tables.codes[combination]
+        return torch.where(key > WORD, self._features.n_rows, row)
+
+    def between(self, b: Tensor, h: Tensor, m: Tensor, combination: Tensor) -> Tensor:
+        """(..., N Y) rows of the between families: one for each word of the sentence and suffix."""
+        heads, middles, modifiers = self._lines
+        # [..., N, Y]
+        line = (heads[b, h] + modifiers[b, m]).unsqueeze(-2) + middles[b]
+        nodes = torch.arange(self._places.shape[1], device=h.device)
+        low, high = torch.minimum(h, m).unsqueeze(-1), torch.maximum(h, m).unsqueeze(-1)
+        is_inside = ((nodes > low) & (nodes < high)).unsqueeze(-1)
+        row = line ^ self._tables.between_codes[combination].unsqueeze(-2)
+        return torch.where(is_inside & (line < _SILENT), row, self._features.n_rows).flatten(-2)
+
+    @property
+    def has_between(self) -> bool:
+        """Whether there are between families."""
+        return self._tables.n_between > 0
+
+    def combination(self, gap: Tensor) -> Tensor:
+        """The combination of direction and distance bucket of differences of positions."""
+        return self._tables.combination(gap)
+
+    def _sides(self, lone_root: bool) -> tuple[Tensor, Tensor]:
+        """(B, N, S) keys of all sides at every node, and whether all their atoms have values."""
+        tables, values = self._tables, self._batch.values
+        shape = *self._places.shape, tables.n_sides
+        key = torch.zeros(shape, dtype=torch.int64, device=values.device)
+        present = torch.ones(shape, dtype=torch.bool, device=values.device)
+        for sides, rows, offsets in tables.atoms:
+            place = (self._places.unsqueeze(2) + offsets).clamp(0, values.shape[1] - 1)
+            value = values[rows, place].long()
+            key[..., sides] = fold(key[..., sides], value)
+            present[..., sides] &= value != 0
         if lone_root:
-            looks = [plan.atoms["offset"][s:e].any() for s, e in pairwise(plan.side_start)]
-            present[torch.tensor(looks, dtype=torch.bool, device=device), :, 0] = False
+            present[:, 0] &= ~tables.has_neighbours
         return key, present
+
+    def _parts(
+        self, keys: Tensor, present: Tensor, looks: tuple[Tensor, Tensor], silent: int
+    ) -> Tensor:
+        """(B, N, R) what one word adds to the key of each feature, 0 where it is not looked at."""
+        sides, salts = looks
+        part = torch.where(sides < 0, 0, mix(keys[..., sides], salts))
+        return torch.where((sides < 0) | present[..., sides], part, silent)
+
+    def _line_parts(self, look: "LineLook") -> Tensor:
+        """(B, N, Y) what one word adds to the line of each between feature."""
+        values = self._batch.values
+        place = (self._places.unsqueeze(2) + look.offsets).clamp(0, values.shape[1] - 1)
+        value = values[look.rows, place].long()
+        part = torch.minimum(value, look.most) * look.factors + look.constants
+        return torch.where((value != 0) | look.is_none, part, _SILENT)
+
+
+class LineLook(NamedTuple):
+    """What the between features read of one of three words, (Y,) each."""
+
+    rows: Tensor
+    offsets: Tensor
+    is_none: Tensor  # whether it is nothing
+    most: Tensor  # the largest value that has lines of its own
+    factors: Tensor  # rows from one value to the next
+    constants: Tensor
+
+
+class ArcTables:
+    """An ArcPlan on a device, by suffixes: R of word and pair families, Y of between families."""
+
+    def __init__(self, plan: ArcPlan, device: torch.device) -> None:
+        def sent(array: np.ndarray) -> Tensor:
+            return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+
+        sizes = np.diff(plan.side_start)
+        self.n_sides, self.n_between = len(sizes), len(plan.between)
+        self.atoms = []  # of each step: the sides that have so many atoms, their rows and offsets
+        for k in range(int(sizes.max(initial=0))):
+            sides = np.flatnonzero(sizes > k)
+            atoms = plan.atoms[plan.side_start[sides] + k]
+            self.atoms.append(tuple(map(sent, (sides, atoms["row"], atoms["offset"]))))
+        looks = [plan.atoms["offset"][s:e].any() for s, e in pairwise(plan.side_start)]
+        self.has_neighbours = sent(np.array(looks, bool))
+        self._buckets, self._n_buckets = sent(plan.buckets), plan.n_buckets
+        codes = plan.codes.astype(np.int64)
+        word, word_codes = _by_suffix(plan.word)
+        pair, pair_codes = _by_suffix(plan.pair)
+        self.codes = sent(codes[np.concatenate([word_codes, pair_codes])].T)
+        seeds = np.concatenate([word["seed"], pair["seed"]])
+        of_words = (np.where(word["role"] == role, word["side"], -1) for role in (HEAD, MODIFIER))
+        heads, modifiers = (
+            np.concatenate([sides, pair[name]])
+            for sides, name in zip(of_words, ("head_side", "modifier_side"), strict=True)
+        )
+        second = np.concatenate([np.zeros(len(word), np.int64), np.ones(len(pair), np.int64)])
+        self.heads = sent(heads), sent(2 * seeds)
+        self.modifiers = sent(modifiers), sent(2 * seeds + second)
+        between, tables = _by_suffix(plan.between)
+        self.between_codes = sent(codes[tables].T)
+        of_modifiers = np.full(len(between), LINE, np.int64)
+        of_middles = of_modifiers * between["n_modifiers"]
+        self.lines = [
+            LineLook(*map(sent, (*self._one_atom(plan, between, role), factors, constants)))
+            for role, factors, constants in (
+                ("head", of_middles * between["n_middles"], between["line"] * LINE),
+                ("middle", of_middles, np.zeros_like(of_middles)),
+                ("modifier", of_modifiers, np.zeros_like(of_middles)),
+            )
+        ]
 
     def combination(self, gap: Tensor) -> Tensor:
         """The combination of direction and distance bucket of differences of positions."""
         place = (gap.abs() - 1).clamp(0, len(self._buckets) - 1)
-        return self._buckets[place] + self._plan.n_buckets * (gap < 0)
+        return self._buckets[place] + self._n_buckets * (gap < 0)
 
-    def of(self, b: Tensor, h: Tensor, m: Tensor, combination: Tensor) -> Tensor:
-        """(P, R) rows of all families but between."""
-        b, h, m = b.unsqueeze(1), h.unsqueeze(1), m.unsqueeze(1)
-        word, pair = self._word, self._pair
-        keys, on = self._sides
-        rows = []
-        if len(self._plan.word):
-            node = torch.where(word["role"] == 1, m, h)
-            base = self._find(part_keys(keys[word["side"], b, node], word["seed"], 0))
-            rows.append(self.coded(base, on[word["side"], b, node], self._plan.word, combination))
-        if len(self._plan.pair):
-            head, modifier = pair["head_side"], pair["modifier_side"]
-            key = part_keys(keys[head, b, h], pair["seed"], 0)
-            base = self._find(key ^ part_keys(keys[modifier, b, m], pair["seed"], 1))
-            both = on[head, b, h] & on[modifier, b, m]
-            rows.append(self.coded(base, both, self._plan.pair, combination))
-        return torch.cat(rows, 1) if rows else h.new_zeros(len(h), 0)
+    @staticmethod
+    def _one_atom(plan: ArcPlan, between: np.ndarray, role: str) -> tuple[np.ndarray, ...]:
+        """Row, offset, whether there is none, and the largest value told apart, of each feature."""
+        most = between[f"n_{role}s"] - 1
+        if role == "middle":
+            return between["row"], np.zeros_like(most), np.zeros(len(most), bool), most
+        side = between[f"{role}_side"]
+        first, is_none = plan.side_start[side], np.diff(plan.side_start)[side] == 0
+        atoms = np.zeros(len(side), plan.atoms.dtype)
+        atoms[~is_none] = plan.atoms[first[~is_none]]
+        return atoms["row"], atoms["offset"], is_none, np.where(is_none, 0, most)
 
-    def between(self, b: Tensor, h: Tensor, m: Tensor, combination: Tensor) -> Tensor:
-        """(P, R) rows of the between families: one for each word of the sentence and suffix."""
-        family, n_nodes = self._between, self._places.shape[1]
-        if len(self._plan.between) == 0:
-            return h.new_zeros(len(h), 0)
-        head, head_on = self._value(family["head_side"], b, h)
-        modifier, modifier_on = self._value(family["modifier_side"], b, m)
-        # [P, N, F]
-        middle = self._values[family["row"], self._places[b].unsqueeze(2)].long()
-        nodes = torch.arange(n_nodes, device=h.device)
-        low, high = torch.minimum(h, m).unsqueeze(1), torch.maximum(h, m).unsqueeze(1)
-        is_inside = (nodes > low) & (nodes < high)
-        on = is_inside.unsqueeze(2) & (middle != 0) & (head_on & modifier_on).unsqueeze(1)
-        head, middle, modifier = (
-            torch.minimum(value, family[name] - 1)
-            for value, name in (
-                (head, "n_heads"), (middle, "n_middles"), (modifier, "n_modifiers"),
-            )
-        )  # fmt: skip
-        line = head.unsqueeze(1) * family["n_middles"] + middle
-        line = line * family["n_modifiers"] + modifier.unsqueeze(1)
-        base = self._features.rows.dense + (family["line"] + line) * LINE
-        combination = combination.unsqueeze(1).expand(-1, n_nodes)
-        return self.coded(base, on, self._plan.between, combination).flatten(1)
 
-    def coded(self, base: Tensor, on: Tensor, families: np.ndarray, combination: Tensor) -> Tensor:
-        """The rows of families, (..., F suffixes) from base rows (..., F): one or two of each."""
-        second = np.flatnonzero(families["second_codes"] != NO_CODE)
-        which = torch.from_numpy(np.concatenate([np.arange(len(families)), second]))
-        tables = np.concatenate([families["first_codes"], families["second_codes"][second]])
-        which, tables = which.to(base.device), torch.from_numpy(tables).to(base.device)
-        code = self._codes[tables, combination.unsqueeze(-1)]
-        return torch.where(on[..., which], base[..., which] ^ code, self._features.n_rows)
+class TripleRows:
+    """Rows of the triple families of a plan, Z suffixes.
 
-    def _value(self, side: Tensor, b: Tensor, node: Tensor) -> tuple[Tensor, Tensor]:
-        """(P, F) the values of sides of one atom or none, and whether they are any."""
-        plan = self._plan
-        first, last = self._side_start[side], self._side_start[side + 1]
-        is_none = first == last
-        if len(plan.atoms) == 0:
-            shape = len(b), len(side)
-            return b.new_zeros(shape), torch.ones(shape, dtype=torch.bool, device=side.device)
-        atom = {name: x[first.clamp(max=len(plan.atoms) - 1)] for name, x in self._atoms.items()}
-        place = self._places[b, node].unsqueeze(1) + atom["offset"]
-        value = self._values[atom["row"], place.clamp(0, self._values.shape[1] - 1)].long()
-        value = torch.where(is_none, 0, value)
-        return value, is_none | (value != 0)
+    Args:
+        batch, features: as in `PartRows`.
+        plan: the code tables are those of its pairs.
+    """
+
+    def __init__(self, batch: TensorBatch, plan: SiblingPlan, features: FeatureMap) -> None:
+        self._features = features
+        device, places = batch.values.device, batch.places()
+        triple, codes = _by_suffix(plan.triple)
+        by_name = {
+            name: torch.from_numpy(np.ascontiguousarray(triple[name])).to(device)
+            for name in triple.dtype.names or ()
+        }
+        self._codes = torch.from_numpy(plan.pairs.codes.astype(np.int64)[codes].T).to(device)
+        self._first = features.rows.dense + by_name["line"] * LINE
+        self._parts = []  # [B, N, Z] of each role
+        for role, name in enumerate(_ROLES):
+            value = batch.values[by_name[f"{name}_row"], places.unsqueeze(2)].long()
+            key = mix(fold(torch.zeros_like(value), value), 3 * by_name["seed"] + role)
+            hashed = (key & WORD) * by_name["slots"] & (by_name["cells"] - 1)
+            shifted = value << by_name[f"{name}_shift"]
+            part = torch.where(by_name["is_hashed"] == 1, hashed, shifted)
+            self._parts.append(torch.where(value != 0, part, _SILENT << role))
+
+    def of(self, b: Tensor, h: Tensor, m: Tensor, inner: Tensor, combination: Tensor) -> Tensor:
+        """(..., Z) rows of modifiers m of h with inner siblings, NO_SIBLING for none; broadcast.
+
+        combination: of direction and distance between the two modifiers.
+        """
+        heads, siblings, modifiers = self._parts
+        place = heads[b, h] ^ siblings[b, inner] ^ modifiers[b, m]
+        row = self._first + place ^ self._codes[combination]
+        # The first line is where words without a value are sent.
+        return torch.where((place >= LINE) & (place < _SILENT), row, self._features.n_rows)
+
+
+def _by_suffix(families: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The family and the code table of each suffix: one or two of each family."""
+    second = families["second_codes"]
+    tables = np.concatenate([families["first_codes"], second[second != NO_CODE]])
+    return np.concatenate([families, families[second != NO_CODE]]), tables

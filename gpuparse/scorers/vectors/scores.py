@@ -1,10 +1,12 @@
 """What word vectors add to the scores of arcs and labels, in torch."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from gpuparse.features.word_vectors import FURTHER, VectorPlan
 from gpuparse.inference.scores import Scores, read_cells
@@ -18,6 +20,8 @@ from gpuparse.scorers.vectors.word_vectors import (
 )
 
 _MOST_HIDDEN = EXACT_BELOW // 127**2  # numbers whose products with 8 bits float32 sums exactly
+_MOST_SCALED = EXACT_BELOW // (128 * 255)  # numbers of rows times scales that it sums exactly
+_CELLS_AT_ONCE = 1 << 24  # numbers of float64 that are held before they are summed: 128 MiB
 
 
 class DeviceVectors:
@@ -28,8 +32,20 @@ class DeviceVectors:
         self.has_labels = vectors.scores("label")
         plan = vectors.plan
         self.first_label = vectors.columns("label").start
-        self._places = self._on_device(plan.places).long()
-        self._table, self._scales = self._on_device(vectors.table), self._on_device(vectors.scales)
+        self._rows, self._offsets, self._starts, self._sizes = (
+            self._on_device(part) for part in (plan.rows, plan.offsets, plan.starts, plan.sizes)
+        )
+        n_rows, width = vectors.table.shape
+        exact = torch.float32 if len(plan.rows) <= _MOST_SCALED else torch.float64
+        # Rows times scales, and a row of zeros for values without a row, as for those not known.
+        self._table = torch.zeros((n_rows + 1, width), dtype=exact, device=device)
+        torch.mul(
+            self._on_device(vectors.table),
+            self._on_device(vectors.scales).to(exact).unsqueeze(1),
+            out=self._table[:n_rows],
+        )
+        places = np.append(np.where(plan.places < 0, n_rows, plan.places), n_rows)
+        self._places = self._on_device(places).long()
         self._bias = self._on_device(vectors.bias)
         hidden = vectors.heads.shape[0] * vectors.heads.shape[2]
         exact = torch.float32 if hidden <= _MOST_HIDDEN else torch.float64
@@ -57,20 +73,13 @@ class DeviceVectors:
 
     def nodes(self, batch: TensorBatch) -> "NodeVectors":
         """The vectors of all nodes of a batch on the device."""
-        places, plan = batch.places(), self.vectors.plan
-        sums = self._bias.expand(*places.shape, len(self._bias)).clone()
-        numbers = (part.tolist() for part in (plan.rows, plan.offsets, plan.starts, plan.sizes))
-        for row, offset, start, size in zip(*numbers, strict=True):
-            at = (places + offset).clamp(0, batch.values.shape[1] - 1)
-            value = batch.values[row][at].long()
-            known = (value >= 0) & (value < size)
-            if not len(self._places) or not len(self._table):
-                continue
-            found = self._places[torch.where(known, start + value, 0)]
-            found = torch.where(known, found, -1)
-            rows = found.clamp(min=0)
-            scales = torch.where(found >= 0, self._scales[rows].int(), 0)
-            sums += self._table[rows].int() * scales.unsqueeze(-1)
+        places = batch.places()
+        at = places.unsqueeze(-1) + self._offsets  # (B, N, F)
+        values = batch.values[self._rows, at.clamp(0, batch.values.shape[1] - 1)].long()
+        known = (values >= 0) & (values < self._sizes)
+        found = self._places[torch.where(known, self._starts + values, len(self._places) - 1)]
+        sums = functional.embedding_bag(found.flatten(0, 1), self._table, mode="sum").int()
+        sums = sums.view(*places.shape, len(self._bias)) + self._bias  # (B, N, W)
         halves = sums.split(sums.shape[-1] // 2, -1)
         found_vectors = []
         for half, matrix, shifts in zip(halves, self._matrices, self._shifts, strict=True):
@@ -126,16 +135,18 @@ class NodeVectors:
         columns, terms = self.of.vectors.columns(kind), self.of.terms[kind]
         heads = self.heads[..., columns]
         modifiers = self.modifiers[..., columns].transpose(1, 2)
-        products, of_heads, of_modifiers, constants = terms
-        scores = torch.zeros(
-            *heads.shape[:2], heads.shape[1], dtype=torch.float64, device=heads.device
-        )
-        in_memory = self._combinations(heads.shape[1])
-        combination = in_memory.to(heads.device)
-        for c in in_memory.unique().tolist():  # nothing waits for the device
-            found = (heads * products[c] + of_modifiers[c]) @ modifiers
-            found += (heads @ of_heads[c] + constants[c]).unsqueeze(2)
-            scores = torch.where(combination == c, found, scores)
+        used, which = self._combinations()
+        products, of_heads, of_modifiers, constants = (term[used] for term in terms)
+        # What depends on the head and the combination alone.
+        scores = (heads @ of_heads.T + constants).gather(2, which.expand(len(heads), -1, -1))
+        n_nodes, n_used = len(which), len(used)
+        for some in _runs(n_nodes, n_used * (heads.shape[2] + n_nodes) * len(heads)):
+            chosen = which[some].expand(len(heads), 1, -1, -1)
+            numbers = torch.addcmul(  # (B, combinations, heads, numbers)
+                of_modifiers.unsqueeze(1), heads[:, some].unsqueeze(1), products.unsqueeze(1)
+            )
+            found = (numbers.flatten(1, 2) @ modifiers).unflatten(1, (n_used, -1))
+            scores[:, some] += found.gather(1, chosen).squeeze(1)
         return scores
 
     def with_templates(self, templates: Tensor) -> Tensor:
@@ -155,7 +166,7 @@ class NodeVectors:
         is_arc = read_cells(lengths, scores.shape[1])
         if vectors.arc_margin < 0:
             return is_arc
-        margin = torch.tensor(vectors.arc_margin, dtype=torch.float64, device=scores.device)
+        margin = torch.tensor(vectors.arc_margin)  # in main memory: one number needs no kernels
         scores = scores.masked_fill(~is_arc, -torch.inf)
         lowest = scores.amax(1, keepdim=True) - self.as_scores(margin, "arc")
         is_close = is_arc & (scores >= lowest)
@@ -166,8 +177,7 @@ class NodeVectors:
         margin = self.of.vectors.label_margin
         if margin < 0:
             return scores.new_ones(scores.shape[:-1], dtype=torch.bool)
-        whole = torch.tensor(margin, dtype=torch.float64, device=scores.device)
-        lowest = -self.as_scores(whole, "label")  # of the best label: 0
+        lowest = -self.as_scores(torch.tensor(margin), "label")  # of the best label: 0
         return (scores >= lowest).sum(-1) > 1
 
     def as_scores(self, whole: Tensor, kind: str) -> Tensor:
@@ -215,12 +225,20 @@ class NodeVectors:
     def _as_label_scores(self, scores: Tensor) -> Tensor:
         return self.as_scores(scores - scores.amax(-1, keepdim=True), "label")
 
-    def _combinations(self, n_nodes: int) -> Tensor:
-        """(N, N) in main memory: the combination of direction and distance bucket of every arc."""
-        plan, nodes = self.of.vectors.plan, torch.arange(n_nodes)
-        gap = nodes.unsqueeze(0) - nodes.unsqueeze(1)
-        bucket = torch.from_numpy(plan.buckets)[(gap.abs() - 1).clamp(0, len(plan.buckets) - 1)]
-        return bucket + plan.n_buckets * (gap < 0)
+    def _combinations(self) -> tuple[Tensor, Tensor]:
+        """The combinations of direction and distance bucket that occur, and which each arc has.
+
+        Returns: (combinations,); (N, N), indices into these. Those that occur are found in main
+            memory, so that nothing waits for the device.
+        """
+        plan, n_nodes, device = self.of.vectors.plan, self.heads.shape[1], self.heads.device
+        gaps = torch.arange(1 - n_nodes, n_nodes)
+        bucket = torch.from_numpy(plan.buckets)[(gaps.abs() - 1).clamp(0, len(plan.buckets) - 1)]
+        used, of_gaps = (bucket + plan.n_buckets * (gaps < 0)).unique(return_inverse=True)
+        nodes = torch.arange(n_nodes, device=device)
+        which = nodes - nodes.unsqueeze(1) + n_nodes - 1  # the number of the gap
+        used, of_gaps = (part.to(device, non_blocking=True) for part in (used, of_gaps))
+        return used, of_gaps[which]
 
 
 def added_vectors(nodes: NodeVectors, before: Scores | None) -> Scores:
@@ -269,20 +287,27 @@ def add_between(scores: Tensor, values: Tensor, of_heads: Tensor, of_modifiers: 
             an arc with that head, or that modifier.
     Cost: T times B N^2.
     """
-    n_values = of_heads.shape[-1] // (2 * OCCURRENCES)
-    nodes = torch.arange(scores.shape[1], device=scores.device)
-    h, m = nodes.unsqueeze(1), nodes
-    first, last, is_left = torch.minimum(h, m), torch.maximum(h, m), m < h
-    for value in range(n_values):
-        up_to = (values == value).cumsum(1)  # words with the value, this one included
-        count = up_to[:, (last - 1).clamp(min=0)] - up_to[:, first]
-        for occurrence in range(OCCURRENCES):
-            adds = torch.zeros_like(scores)
-            for direction, is_there in enumerate((~is_left, is_left)):
-                z = (direction * OCCURRENCES + occurrence) * n_values + value
-                sums = of_heads[..., z].unsqueeze(2) + of_modifiers[..., z].unsqueeze(1)
-                adds = torch.where(is_there, sums, adds)
-            scores += torch.where(count > occurrence, adds, 0.0)
+    n_sentences, n_nodes, n_added = of_heads.shape
+    n_values = n_added // (2 * OCCURRENCES)
+    numbers = torch.arange(n_values, device=scores.device)
+    occurrences = torch.arange(OCCURRENCES, device=scores.device).unsqueeze(1)
+    # (B, N, T) words with each value, up to this one
+    up_to = (values.unsqueeze(2) == numbers).cumsum(1, dtype=torch.int32)
+    m = torch.arange(n_nodes, device=scores.device)
+    h = m.unsqueeze(1)
+    first, before_last = torch.minimum(h, m), (torch.maximum(h, m) - 1).clamp(min=0)
+    is_other = torch.stack((m < h, m >= h), -1).view(n_nodes, n_nodes, 2, 1, 1)  # direction
+    for some in _runs(n_nodes, n_sentences * n_nodes * n_added):
+        count = up_to[:, before_last[some]] - up_to[:, first[some]]
+        is_absent = is_other[some] | (count[:, :, :, None, None] <= occurrences)
+        sums = of_heads[:, some].unsqueeze(2) + of_modifiers.unsqueeze(1)
+        scores[:, some] += sums.masked_fill_(is_absent.flatten(3), 0.0).sum(-1)
+
+
+def _runs(count: int, cells: int) -> Iterator[slice]:
+    """Runs of things that hold `cells` numbers each, at most _CELLS_AT_ONCE together."""
+    step = max(1, _CELLS_AT_ONCE // max(1, cells))
+    return (slice(first, first + step) for first in range(0, count, step))
 
 
 def points(scores: Tensor, multiplier: int, shift: int) -> Tensor:
