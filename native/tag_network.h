@@ -13,6 +13,7 @@ constexpr int32_t LARGEST_NUMBER = 63;   // of a vector; 64 more, it has 7 bits 
 constexpr int32_t LARGEST_SHARE = 4095;  // of a form in a hidden number: MOST_OFFSETS of them have 16 bits
 constexpr int64_t AHEAD = 2;             // positions, whose shares are fetched meanwhile
 constexpr int64_t FORMS_AT_ONCE = 4;     // whose vectors are multiplied together
+constexpr int64_t HIDDEN_OF_RUN = 64;
 
 inline int32_t cut(int32_t number, int32_t low, int32_t high) {
     number = number < high ? number : high;
@@ -59,11 +60,12 @@ inline void fill_shares(const TagNetwork& network, const uint8_t* const* vectors
     constexpr int64_t lanes = Lanes<int32_t>::count;
     for (int64_t o = 0; o < offsets; ++o)
         for (int64_t h = 0; h < hidden; h += lanes) {
-            const int8_t* window = network.window.data + (o * size / 4 * hidden + h) * 4;
+            const int32_t* run = network.runs.data + h / HIDDEN_OF_RUN * 2;
+            const int8_t* window = network.window.data + ((o * size / 4 + run[0]) * hidden + h) * 4;
             Sums sums[FORMS_AT_ONCE];
             const Sums base = load(network.bases.data + o * hidden + h);
             for (int64_t f = 0; f < FORMS_AT_ONCE; ++f) sums[f] = minus(Sums{}, base);
-            for (int64_t d = 0; d < size; d += 4, window += 4 * hidden) {
+            for (int64_t d = 4 * run[0]; d < 4 * run[1]; d += 4, window += 4 * hidden) {
                 const Bytes weights = load(window);
                 for (int64_t f = 0; f < FORMS_AT_ONCE; ++f)
                     sums[f] = add_byte_dots(sums[f], splat_bytes(vectors[f] + d), weights);

@@ -49,6 +49,7 @@ class NetworkArrays(NamedTuple):
     vector_shift: int
     window: np.ndarray
     bases: np.ndarray
+    runs: np.ndarray
     window_shift: int
     bias: np.ndarray
     hidden_shifts: np.ndarray
@@ -154,6 +155,18 @@ def bases_of(window: np.ndarray) -> np.ndarray:
     return (OFFSET * sums).astype(np.int32)
 
 
+def runs_of(window: np.ndarray) -> np.ndarray:
+    """(H / MULTIPLE, 2) int32: where each run of hidden numbers has numbers other than 0, in fours.
+
+    Networks that are learned one after the other have blocks of their own, and zeros between them.
+    """
+    n_offsets, n_fours, hidden, _ = window.shape
+    blocks = window.reshape(n_offsets, n_fours, hidden // MULTIPLE, -1)
+    is_used = np.logical_or.reduce(blocks, axis=(0, 3))
+    ends = n_fours - is_used[::-1].argmax(0)
+    return np.stack([is_used.argmax(0), np.where(is_used.any(0), ends, 0)], 1).astype(np.int32)
+
+
 def keys_of(
     values: np.ndarray, lowers: str, fields: Sequence[str], ngrams: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -246,6 +259,6 @@ def unpacked(
         found[name] = Output(arrays[name], arrays[f"{name}_constants"], *unit)
     made = NetworkArrays(
         table, arrays["scales"], facts["vector_shift"], window, bases_of(window),
-        facts["window_shift"], arrays["bias"], shifts,
+        runs_of(window), facts["window_shift"], arrays["bias"], shifts,
     )  # fmt: skip
     return TagNetwork(keys, made, found, facts["vector_unit"], units, fields, ngrams)

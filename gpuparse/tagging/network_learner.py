@@ -24,6 +24,7 @@ from gpuparse.tagging.network import (
     bases_of,
     keys_of,
     mixed,
+    runs_of,
 )
 from gpuparse.whole_numbers import fraction
 
@@ -372,7 +373,8 @@ def _frozen(
     grouped = np.ascontiguousarray(by_four.transpose(0, 1, 3, 2))
     arrays = NetworkArrays(
         whole_table, row_scales.astype(np.uint8), vector_shift, grouped, bases_of(grouped),
-        window_shift, bias.clip(-MOST_CONSTANT, MOST_CONSTANT).astype(np.int32), hidden_shifts,
+        runs_of(grouped), window_shift,
+        bias.clip(-MOST_CONSTANT, MOST_CONSTANT).astype(np.int32), hidden_shifts,
     )  # fmt: skip
     outputs = {}
     for name, rows, constants in zip(factors, weights.rows, weights.constants, strict=True):

@@ -12,13 +12,16 @@
 // to +-63. What a form adds at offset o to the hidden numbers of a position is the product with
 // window[o] (2 reach + 1, D / 4, H, 4), shifted by window_shift and cut to +-4095. A hidden number is the
 // sum of it with `bias` (H,), shifted by hidden_shifts (H,) and cut to 0 .. 127. bases (2 reach + 1, H): 64 times
-// the sum of window over D. reach is at most 3; D and H are multiples of 64.
+// the sum of window over D. runs (H / 64, 2): for each 64 hidden numbers, where the numbers of vectors begin and
+// end that window is not 0 for, in fours: several networks in one have blocks. reach is at most 3; D and H are
+// multiples of 64.
 struct TagNetwork {
     i8_2 table;
     u8_1 scales;
     int64_t vector_shift;
     i8_4 window;
     i32_2 bases;
+    i32_2 runs;
     int64_t window_shift;
     i32_1 bias;
     i32_1 hidden_shifts;

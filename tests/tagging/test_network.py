@@ -19,7 +19,7 @@ from gpuparse.learning.tag_folds import jackknifed
 from gpuparse.sequences.tags import starts_of
 from gpuparse.tagging import network_learner
 from gpuparse.tagging.fields import FormTexts, SeenTags, Words, as_bytes, value_of
-from gpuparse.tagging.network import NetworkArrays, TagNetwork, bases_of, keys_of, mixed
+from gpuparse.tagging.network import NetworkArrays, TagNetwork, bases_of, keys_of, mixed, runs_of
 from gpuparse.tagging.tagger import FORMAT, Tagger, Tags, learn_tagger
 
 TRAIN = treebank_from_bytes(generate(300, 1), "train")
@@ -41,10 +41,14 @@ def drawn(seed, *, rows=40, size=64, hidden=128, reach=2, extreme=False):
     random = np.random.default_rng(seed)
     low = 127 if extreme else -127
     window = random.integers(low, 128, (2 * reach + 1, size // 4, hidden, 4), dtype=np.int8)
+    if seed % 2:  # as of two networks in one, and a third that is 0
+        window[:, : size // 8, 64:] = window[:, -1:, :64] = 0
+        if seed == 5:
+            window[:, :, 64:] = 0
     arrays = NetworkArrays(
         random.integers(low, 128, (rows, size), dtype=np.int8),
         random.integers(255 if extreme else 0, 256, rows, dtype=np.uint8), 0 if extreme else 9,
-        window, bases_of(window), 0 if extreme else 6,
+        window, bases_of(window), runs_of(window), 0 if extreme else 6,
         random.integers(-2000, 2000, hidden, dtype=np.int32),
         random.integers(0, 6, hidden, dtype=np.int32),
     )  # fmt: skip
