@@ -414,6 +414,15 @@ def test_pairs_of_other_sizes_or_without_templates_are_refused(kind: str, tmp_pa
             load_parser(tmp_path)
 
 
+def test_templates_beside_siblings_of_vectors_are_learned_by_rules_of_the_first_order() -> None:
+    parts = trainer_of(SIBLINGS_ALONE, LABELS, decoder="eisner_sibling", rule="mira-factored")
+    model = learned(parts).model(16)
+    assert model.decoder == "eisner_sibling"
+    assert vectors_of(model.scorers).scores("sibling")
+    with pytest.raises(ConfigError, match="of the first order, decoder eisner_sibling is not"):
+        trainer_of(SIBLINGS, LABELS, decoder="eisner_sibling", rule="mira-factored")
+
+
 def test_words_without_heads_are_refused() -> None:
     config = config_of()
     config = replace(config, data=replace(config.data, partial=True))

@@ -200,7 +200,7 @@ class LearningConfig:
     rule: str = _choice(
         "mira",
         tuple(RULES),
-        "Update rule. `mira-factored` and `conditional` need a first-order decoder;"
+        "Update rule. `mira-factored` and `conditional` learn templates of arcs alone;"
         " `passive-aggressive` and `conditional` need `learning.max_step`.",
     )
     backend: str = _choice(

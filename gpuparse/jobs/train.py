@@ -87,7 +87,12 @@ from gpuparse.learning.temperatures import (
     fit_temperatures,
     with_temperatures_of,
 )
-from gpuparse.learning.trainer import StagesTrainer, Trainer, check_templates
+from gpuparse.learning.trainer import (
+    StagesTrainer,
+    Trainer,
+    check_templates,
+    config_of_templates,
+)
 from gpuparse.learning.updates import check_encoder, check_learning
 from gpuparse.model_folder import load_parser, save_parser
 from gpuparse.parser import Parser
@@ -835,13 +840,13 @@ def templates_of(config: RunConfig) -> tuple[TemplateSet, TemplateSet | None]:
             f"encoder.model: given, but features is {config.features!r}: give features=encoder, or"
             " train the config `encoder`"
         )
-    check_learning(config)
+    arcs = load_templates(config.features)
+    check_learning(config_of_templates(arcs, config))
     if config.data.partial and DECODERS[config.decoder].gives_graphs:
         raise ConfigError(
             f"data.partial: decoder {config.decoder} learns from whole graphs: choose a decoder of"
             " trees, or data.partial=false"
         )
-    arcs = load_templates(config.features)
     _check_guides(config, has_templates=bool(arcs.guide))
     labels = None if config.labels.kind == "none" else load_templates(config.labels.features)
     check_templates(arcs, labels, config)

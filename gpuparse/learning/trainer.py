@@ -176,7 +176,7 @@ class Trainer(StagesTrainer):
         if len(treebank) == 0:
             raise DataError(f"{treebank.source}: no sentences to learn from")
         check_guides(arcs, are_given=guides is not None)
-        check_learning(config)
+        check_learning(config_of_templates(arcs, config))
         self.config, self._threads, self._device = config, threads, device
         given = len(treebank)
         treebank, guides = without_unreachable(treebank, guides, config)
@@ -291,9 +291,7 @@ class Trainer(StagesTrainer):
 
     def _make_arc_stage(self) -> ArcStage:
         """The stage of arcs; without templates of arcs it has no epochs."""
-        needs, config = self._decoder.needs, self.config
-        if needs and not any(getattr(self._arcs, part) for part in needs):  # vectors score them
-            config = replace(config, decoder=self._decoder.of_arcs)
+        config = config_of_templates(self._arcs, self.config)
         return ArcStage(
             self.plan, self.features, self.gold, config, self._start_tables,
             epochs=config.learning.epochs if self._has_arc_stage else 0,
@@ -439,6 +437,17 @@ class Trainer(StagesTrainer):
             scales=Scales(*linear.nats_per_point),
             config=config,
         )
+
+
+def config_of_templates(arcs: TemplateSet, config: RunConfig) -> RunConfig:
+    """The config with the decoder that the weights of templates are learned with.
+
+    It is of the first order where word vectors alone score the parts that the run's decoder needs.
+    """
+    decoder = DECODERS[config.decoder]
+    if not decoder.needs or any(getattr(arcs, part) for part in decoder.needs):
+        return config
+    return replace(config, decoder=decoder.of_arcs)
 
 
 def check_templates(arcs: TemplateSet, labels: TemplateSet | None, config: RunConfig) -> None:
