@@ -6,6 +6,7 @@ import random
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder, Vocabularies
@@ -135,6 +136,33 @@ def test_chunks_change_nothing(dtype: type, rows_at_once: int) -> None:
     whole = arc_scores(batch, plan, features, weights, backend="torch")
     cut = arc_scores(batch, plan, features, weights, backend="torch", rows_at_once=rows_at_once)
     assert np.array_equal(values_at(cut, arcs), values_at(whole, arcs))
+
+
+class Counted(TorchDispatchMode):
+    """Counts the operations of torch that are run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += 1
+        return function(*args, **kwargs or {})
+
+
+def test_more_families_take_no_more_operations() -> None:
+    """On a GPU each is a launch, of 10 microseconds: families go all at once."""
+    counts = []
+    for name in ("mcdonald-2005", "extended"):
+        batch, plan, features = prepared(load_templates(name), 1 << 14)
+        weights = random_weights(np.int16, plan, features)
+        arc_scores(batch, plan, features, weights, backend="torch")
+        with Counted() as counted:
+            arc_scores(batch, plan, features, weights, backend="torch")
+        counts.append((plan.n_families, counted.count))
+    (few, by_few), (many, by_many) = counts
+    assert many > 2 * few
+    assert by_many < 1.2 * by_few < 300
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -49,7 +49,7 @@ class PartRows:
         if plan.siblings:
             pairs, ends = (ArcTables(x, device) for x in (plan.siblings.pairs, plan.siblings.ends))
             self._pairs = RowsOfTwo(batch, pairs, features, lone_root=True)
-            self._triples = TripleRows(batch, plan.siblings, features)
+            self._triples = TripleRows(batch, TripleTables(plan.siblings, device), features)
             self._ends = RowsOfTwo(batch, ends, features)
 
     @property
@@ -271,18 +271,12 @@ class TripleRows:
 
     Args:
         batch, features: as in `PartRows`.
-        plan: the code tables are those of its pairs.
+        tables: of the plan, on the device of the batch.
     """
 
-    def __init__(self, batch: TensorBatch, plan: SiblingPlan, features: FeatureMap) -> None:
-        self._features = features
-        device, places = batch.values.device, batch.places()
-        triple, codes = _by_suffix(plan.triple)
-        by_name = {
-            name: torch.from_numpy(np.ascontiguousarray(triple[name])).to(device)
-            for name in triple.dtype.names or ()
-        }
-        self._codes = torch.from_numpy(plan.pairs.codes.astype(np.int64)[codes].T).to(device)
+    def __init__(self, batch: TensorBatch, tables: "TripleTables", features: FeatureMap) -> None:
+        self._features, self._codes = features, tables.codes
+        places, by_name = batch.places(), tables.by_name
         self._first = features.rows.dense + by_name["line"] * LINE
         self._parts = []  # [B, N, Z] of each role
         for role, name in enumerate(_ROLES):
@@ -300,9 +294,24 @@ class TripleRows:
         """
         heads, siblings, modifiers = self._parts
         place = heads[b, h] ^ siblings[b, inner] ^ modifiers[b, m]
-        row = self._first + place ^ self._codes[combination]
+        row = (self._first + place) ^ self._codes[combination]
         # The first line is where words without a value are sent.
         return torch.where((place >= LINE) & (place < _SILENT), row, self._features.n_rows)
+
+
+class TripleTables:
+    """The triple families of a SiblingPlan on a device, Z suffixes.
+
+    by_name: (Z,) each field of their records. codes: (combinations, Z), of the pairs of the plan.
+    """
+
+    def __init__(self, plan: SiblingPlan, device: torch.device) -> None:
+        triple, codes = _by_suffix(plan.triple)
+        self.by_name = {
+            name: torch.from_numpy(np.ascontiguousarray(triple[name])).to(device)
+            for name in triple.dtype.names or ()
+        }
+        self.codes = torch.from_numpy(plan.pairs.codes.astype(np.int64)[codes].T).to(device)
 
 
 def _by_suffix(families: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -14,8 +14,8 @@ from gpuparse.data.batch import Batch
 from gpuparse.features.plan import NO_SIBLING, ArcPlan, Plan, SiblingPlan
 from gpuparse.inference.backends import choose_engine, run_in_threads
 from gpuparse.scorers.linear.arcs import TorchSums, by_heads
-from gpuparse.scorers.linear.bags import sum_rows
-from gpuparse.scorers.linear.rows import TripleRows
+from gpuparse.scorers.linear.bags import kept_tables, sum_rows
+from gpuparse.scorers.linear.rows import TripleRows, TripleTables
 from gpuparse.scorers.linear.weights import FeatureMap, Weights
 from gpuparse.scorers.native import make_scorer, sentences_of
 from gpuparse.scorers.sizes import ROWS_AT_ONCE
@@ -73,7 +73,8 @@ def _torch(
     batch: TensorBatch, plan: SiblingPlan, features: FeatureMap, weights: Weights, rows_at_once: int
 ) -> tuple[Tensor, Tensor]:
     pairs = TorchSums(batch, plan.pairs, features, weights, rows_at_once, lone_root=True)
-    triples = TripleRows(batch, plan, features._replace(n_rows=len(weights.array)))
+    tables = kept_tables(weights, plan, batch.values.device, TripleTables)
+    triples = TripleRows(batch, tables, features._replace(n_rows=len(weights.array)))
     nodes = torch.arange(batch.n_nodes, device=batch.values.device)
     m = nodes.unsqueeze(1)
     between_two = pairs.combination(m - nodes)
