@@ -16,7 +16,8 @@ bool fits(const TagNetwork& network) {
     return size > 0 && size % 64 == 0 && hidden > 0 && hidden % 64 == 0 && offsets % 2 && offsets <= MOST_OFFSETS &&
            network.scales.n0 == network.table.n0 && network.window.n1 == size / 4 && network.window.n3 == 4 &&
            network.runs.n0 == hidden / HIDDEN_OF_RUN && network.runs.n1 == 2 &&
-           are_between(0, i32_1{network.runs.data, network.runs.n0 * 2}, size / 4 + 1) && network.bases.n0 == offsets && network.bases.n1 == hidden && network.bias.n0 == hidden &&
+           are_between(0, i32_1{network.runs.data, network.runs.n0 * 2}, size / 4 + 1) &&
+           network.bases.n0 == offsets && network.bases.n1 == hidden && network.bias.n0 == hidden &&
            is_between(0, network.vector_shift, 31) && is_between(0, network.window_shift, 31) &&
            network.hidden_shifts.n0 == hidden && are_between(0, network.hidden_shifts, 31);
 }

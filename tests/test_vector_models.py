@@ -419,8 +419,16 @@ def test_templates_beside_siblings_of_vectors_are_learned_by_rules_of_the_first_
     model = learned(parts).model(16)
     assert model.decoder == "eisner_sibling"
     assert vectors_of(model.scorers).scores("sibling")
-    with pytest.raises(ConfigError, match="of the first order, decoder eisner_sibling is not"):
-        trainer_of(SIBLINGS, LABELS, decoder="eisner_sibling", rule="mira-factored")
+    with_ends = parse_set(
+        template_set_text(arc=ARCS, end=["h.pos e.pos"]) + WITH_SIBLINGS, "siblings and ends"
+    )
+    for templates in (SIBLINGS, with_ends):
+        with pytest.raises(ConfigError, match="of the first order, decoder eisner_sibling is not"):
+            trainer_of(templates, LABELS, decoder="eisner_sibling", rule="mira-factored")
+    model = learned(trainer_of(with_ends, LABELS, decoder="eisner_sibling")).model(16)
+    assert model.linear.plan.siblings is not None
+    found, expected = model.parse(TEST, backend="torch"), model.parse(TEST)
+    assert np.array_equal(found.heads, expected.heads)
 
 
 def test_words_without_heads_are_refused() -> None:

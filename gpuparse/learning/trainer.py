@@ -442,10 +442,10 @@ class Trainer(StagesTrainer):
 def config_of_templates(arcs: TemplateSet, config: RunConfig) -> RunConfig:
     """The config with the decoder that the weights of templates are learned with.
 
-    It is of the first order where word vectors alone score the parts that the run's decoder needs.
+    It is of the first order where templates score arcs alone, and word vectors what it needs.
     """
     decoder = DECODERS[config.decoder]
-    if not decoder.needs or any(getattr(arcs, part) for part in decoder.needs):
+    if not decoder.needs or any(getattr(arcs, part) for part in decoder.parts):
         return config
     return replace(config, decoder=decoder.of_arcs)
 

@@ -156,9 +156,10 @@ def bases_of(window: np.ndarray) -> np.ndarray:
 
 
 def runs_of(window: np.ndarray) -> np.ndarray:
-    """(H / MULTIPLE, 2) int32: where each run of hidden numbers has numbers other than 0, in fours.
+    """(H / MULTIPLE, 2) int32: which groups of four numbers of vectors count for hidden numbers.
 
-    Networks that are learned one after the other have blocks of their own, and zeros between them.
+    The first one of those whose window is not 0, and the one behind the last; 0, 0 for none.
+    Networks that are learned one after the other have blocks of their own, and zeros beside them.
     """
     n_offsets, n_fours, hidden, _ = window.shape
     blocks = window.reshape(n_offsets, n_fours, hidden // MULTIPLE, -1)

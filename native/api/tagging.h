@@ -12,9 +12,9 @@
 // to +-63. What a form adds at offset o to the hidden numbers of a position is the product with
 // window[o] (2 reach + 1, D / 4, H, 4), shifted by window_shift and cut to +-4095. A hidden number is the
 // sum of it with `bias` (H,), shifted by hidden_shifts (H,) and cut to 0 .. 127. bases (2 reach + 1, H): 64 times
-// the sum of window over D. runs (H / 64, 2): for each 64 hidden numbers, where the numbers of vectors begin and
-// end that window is not 0 for, in fours: several networks in one have blocks. reach is at most 3; D and H are
-// multiples of 64.
+// the sum of window over D. runs (H / 64, 2): of each 64 hidden numbers, the first group of
+// four numbers of vectors for which window has a number that is not 0, and the one behind the last; 0, 0 for none.
+// Several networks in one have blocks, and zeros beside them. reach is at most 3; D and H are multiples of 64.
 struct TagNetwork {
     i8_2 table;
     u8_1 scales;

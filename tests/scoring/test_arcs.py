@@ -138,7 +138,7 @@ def test_chunks_change_nothing(dtype: type, rows_at_once: int) -> None:
     assert np.array_equal(values_at(cut, arcs), values_at(whole, arcs))
 
 
-class Counted(TorchDispatchMode):
+class CountedOperations(TorchDispatchMode):
     """Counts the operations of torch that are run."""
 
     def __init__(self) -> None:
@@ -151,13 +151,13 @@ class Counted(TorchDispatchMode):
 
 
 def test_more_families_take_no_more_operations() -> None:
-    """On a GPU each is a launch, of 10 microseconds: families go all at once."""
+    """On a GPU most are launches, of 10 microseconds each: families go all at once."""
     counts = []
     for name in ("mcdonald-2005", "extended"):
         batch, plan, features = prepared(load_templates(name), 1 << 14)
         weights = random_weights(np.int16, plan, features)
         arc_scores(batch, plan, features, weights, backend="torch")
-        with Counted() as counted:
+        with CountedOperations() as counted:
             arc_scores(batch, plan, features, weights, backend="torch")
         counts.append((plan.n_families, counted.count))
     (few, by_few), (many, by_many) = counts

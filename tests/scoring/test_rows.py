@@ -10,7 +10,7 @@ from gpuparse.features import plan as plan_module
 from gpuparse.features.plan import Plan, compile_plan
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.scorers.linear.rows import PartRows
-from gpuparse.scorers.linear.weights import FeatureMap, hashed_map
+from gpuparse.scorers.linear.weights import FeatureMap, Weights, hashed_map
 from gpuparse.scorers.tensors import as_tensors
 from tests.rows import rows_of_arcs, rows_of_ends, rows_of_siblings
 from tests.samples import random_sentences, template_set_text, treebank_of
@@ -72,7 +72,8 @@ def test_rows_are_those_of_the_kernels(
 ) -> None:
     monkeypatch.setattr(plan_module, "MAX_TRIPLE_CELLS", cells)
     batch, moved, plan, features = prepared(TEMPLATES[name], kind, device)
-    found = PartRows(moved, plan, features)
+    weights = Weights(np.zeros((features.n_rows, 1), np.float32))
+    found = PartRows(moved, plan, features, weights)
     compared = 0
     for b in range(len(batch)):
         arcs = rows_of_arcs(batch, b, plan.arcs, features)

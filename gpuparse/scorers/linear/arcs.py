@@ -35,7 +35,7 @@ def arc_scores(
             are zero where no feature can point, as learning leaves them: in the dense lines of
             value 0.
         backend: "cpu" (native code), "torch" (any device), or "auto".
-        rows_at_once: feature rows that the torch form holds in memory at a time, at least.
+        rows_at_once: feature rows that the torch form holds at a time, or those of one head.
     Returns: (B, N, N): [b, h, m] is the arc h -> m. float32 for learned weights, and for
         whole-number weights float64, exact and the same on every backend. Column 0, the diagonal
         and padding hold nothing of use.
@@ -134,7 +134,7 @@ def guide_scores(
             the work.
         plan, features, weights: as in `arc_scores`.
         backend: "cpu" (native code), "torch" (any device), or "auto".
-        rows_at_once: feature rows that the torch form holds in memory at a time, at least.
+        rows_at_once: feature rows that the torch form holds at a time, or those of one head.
     Returns:
         (B, N, N): [b, h, m] of the arc h -> m, 0 for arcs without a guide; dtypes as in arc_scores.
     Cost: families times n gathers a sentence (torch: times n^2).

@@ -1,8 +1,9 @@
-"""Weights and row maps as tensors, on any device."""
+"""Weights, row maps and tables of plans as tensors, on any device."""
 
 from collections.abc import Callable
 from typing import TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -32,15 +33,18 @@ def sum_bags(bag: nn.EmbeddingBag, rows: Tensor) -> Tensor:
     """Sum bags of rows: (..., F) int64 to (..., D); 0 for bags without any."""
     if rows.shape[-1] == 0:
         return bag.weight.new_zeros(*rows.shape[:-1], bag.embedding_dim)
-    if bag.embedding_dim == 1 and rows.is_cuda:  # a bag's kernel has a warp for one column
-        return bag.weight[rows].sum(-2)
     return bag(rows.reshape(-1, rows.shape[-1])).reshape(*rows.shape[:-1], bag.embedding_dim)
 
 
 def sum_rows(weights: Weights, rows: Tensor) -> Tensor:
     """(..., D) sums of weights of rows (..., F): float64 of whole numbers, else float32."""
-    sums = sum_bags(bag_of(weights, rows.device, rows.shape[-1]), rows)
-    return sums.double() if weights.is_integer else sums
+    bag = bag_of(weights, rows.device, rows.shape[-1])
+    if not weights.is_integer:
+        return sum_bags(bag, rows)
+    if rows.is_cuda and bag.embedding_dim == 1:
+        # A bag's kernel gives one column a warp. Whole numbers are exact in any order.
+        return bag.weight[rows].sum(-2).double()
+    return sum_bags(bag, rows).double()
 
 
 def kept_tables(
@@ -54,6 +58,11 @@ def kept_tables(
     if key not in weights.tensors:
         weights.tensors[key] = plan, make(plan, device)  # with the plan: no other gets its id
     return weights.tensors[key][1]
+
+
+def on_device(device: torch.device) -> Callable[[np.ndarray], Tensor]:
+    """What sends arrays to a device."""
+    return lambda array: torch.from_numpy(np.ascontiguousarray(array)).to(device)
 
 
 def row_finder(features: FeatureMap) -> Callable[[Tensor], Tensor]:

@@ -7,7 +7,7 @@ from torch import Tensor
 from gpuparse.features.plan import NO_NODE, NO_NODE_VALUE, ArcPlan, LabelPlan
 from gpuparse.parts import BY_NAME
 from gpuparse.scorers.linear.arcs import TorchSums
-from gpuparse.scorers.linear.bags import bag_of, kept_tables, sum_bags
+from gpuparse.scorers.linear.bags import bag_of, kept_tables, on_device, sum_bags
 from gpuparse.scorers.linear.hashing import fold, mix
 from gpuparse.scorers.linear.weights import Weights, label_map
 from gpuparse.scorers.sizes import ROWS_AT_ONCE
@@ -49,9 +49,7 @@ class LabelTables:
     """A LabelPlan on a device."""
 
     def __init__(self, plan: LabelPlan, device: torch.device) -> None:
-        def sent(array: np.ndarray) -> Tensor:
-            return torch.from_numpy(np.ascontiguousarray(array)).to(device)
-
+        sent = on_device(device)
         self.atoms = []  # of each step: the templates with so many atoms; roles, rows, offsets
         sizes = np.diff(plan.start)
         for k in range(int(sizes.max(initial=0))):
@@ -136,7 +134,7 @@ def all_label_scores(
         batch: B sentences of at most N - 1 words, on the device that is to do the work.
         plan: of `compile_joint_labels`.
         weights: (lines, L), one column a label.
-        rows_at_once: feature rows held in memory at a time, at least.
+        rows_at_once: feature rows held at a time, or those of one head.
     Returns: (B, N, N, L), in the type of `arc_scores`. Column 0, the diagonal and padding hold
         nothing of use.
     Cost: O(templates * labels) an arc.
@@ -146,4 +144,4 @@ def all_label_scores(
     lines = label_map(len(weights.array))
     scorer = TorchSums(as_tensors(batch), plan, lines, weights, rows_at_once)
     scores = scorer.scores()
-    return scores.reshape(*scores.shape[:3], -1)  # those of a single label are (B, N, N)
+    return scores.reshape(*scores.shape[:3], weights.array.shape[1])  # one label: (B, N, N)

@@ -23,13 +23,15 @@ from gpuparse.features.plan import (
     most_arc_rows,
     most_sibling_rows,
 )
-from gpuparse.scorers.linear.bags import row_finder
+from gpuparse.scorers.linear.bags import kept_tables, on_device, row_finder
 from gpuparse.scorers.linear.hashing import WORD, fold, mix
-from gpuparse.scorers.linear.weights import FeatureMap
+from gpuparse.scorers.linear.weights import FeatureMap, Weights
 from gpuparse.scorers.tensors import TensorBatch
 
 _ROLES = ("head", "sibling", "modifier")
-_SILENT = 1 << 40  # of a word without a value: more than any sum of the others
+# Marks of parts of words without a value, beyond the bits of all others. Those of two or three
+# roles are different bits, which XOR does not cancel; _SILENT is more than any sum of lines, too.
+_SILENT_HEAD, _SILENT_MODIFIER, _SILENT = 1 << 33, 1 << 34, 1 << 40
 
 
 class PartRows:
@@ -38,19 +40,27 @@ class PartRows:
     Args:
         batch: B sentences of at most N - 1 words, on the device that is to do the work.
         plan, features: the compiled templates and their row map.
+        weights: the tables of the plan are kept beside them.
     """
 
-    def __init__(self, batch: TensorBatch, plan: Plan, features: FeatureMap) -> None:
+    def __init__(
+        self, batch: TensorBatch, plan: Plan, features: FeatureMap, weights: Weights
+    ) -> None:
         self._batch, self._plan, self._features = batch, plan, features
         self._places, device = batch.places(), batch.values.device
-        self._arcs = RowsOfTwo(batch, ArcTables(plan.arcs, device), features)
+
+        def of_two(arcs: ArcPlan, *, lone_root: bool = False) -> RowsOfTwo:
+            tables = kept_tables(weights, arcs, device, ArcTables)
+            return RowsOfTwo(batch, tables, features, lone_root=lone_root)
+
+        self._arcs = of_two(plan.arcs)
         if plan.guide:
-            self._guides = RowsOfTwo(batch, ArcTables(plan.guide.arcs, device), features)
+            self._guides = of_two(plan.guide.arcs)
         if plan.siblings:
-            pairs, ends = (ArcTables(x, device) for x in (plan.siblings.pairs, plan.siblings.ends))
-            self._pairs = RowsOfTwo(batch, pairs, features, lone_root=True)
-            self._triples = TripleRows(batch, TripleTables(plan.siblings, device), features)
-            self._ends = RowsOfTwo(batch, ends, features)
+            self._pairs = of_two(plan.siblings.pairs, lone_root=True)
+            triples = kept_tables(weights, plan.siblings, device, TripleTables)
+            self._triples = TripleRows(batch, triples, features)
+            self._ends = of_two(plan.siblings.ends)
 
     @property
     def silent(self) -> int:
@@ -123,10 +133,13 @@ class RowsOfTwo:
         self._places = batch.places()
         self._find = row_finder(features)
         keys, present = self._sides(lone_root)
-        # [B, N, R] each; a feature fires where neither word's part is marked as silent
+        # [B, N, R] each; a feature fires where neither word's part is marked
         self._heads, self._modifiers = (
             self._parts(keys, present, looks, silent)
-            for looks, silent in ((tables.heads, 1 << 33), (tables.modifiers, 1 << 34))
+            for looks, silent in (
+                (tables.heads, _SILENT_HEAD),
+                (tables.modifiers, _SILENT_MODIFIER),
+            )
         )
         if tables.n_between:
             of_heads, middles, of_modifiers = (self._line_parts(look) for look in tables.lines)
@@ -209,18 +222,16 @@ class ArcTables:
     """An ArcPlan on a device, by suffixes: R of word and pair families, Y of between families."""
 
     def __init__(self, plan: ArcPlan, device: torch.device) -> None:
-        def sent(array: np.ndarray) -> Tensor:
-            return torch.from_numpy(np.ascontiguousarray(array)).to(device)
-
+        sent = on_device(device)
         sizes = np.diff(plan.side_start)
-        self.n_sides, self.n_between = len(sizes), len(plan.between)
+        self.n_sides = len(sizes)
         self.atoms = []  # of each step: the sides that have so many atoms, their rows and offsets
         for k in range(int(sizes.max(initial=0))):
             sides = np.flatnonzero(sizes > k)
             atoms = plan.atoms[plan.side_start[sides] + k]
             self.atoms.append(tuple(map(sent, (sides, atoms["row"], atoms["offset"]))))
-        looks = [plan.atoms["offset"][s:e].any() for s, e in pairwise(plan.side_start)]
-        self.has_neighbours = sent(np.array(looks, bool))
+        offsets = [plan.atoms["offset"][s:e] for s, e in pairwise(plan.side_start)]
+        self.has_neighbours = sent(np.array([each.any() for each in offsets], bool))
         self._buckets, self._n_buckets = sent(plan.buckets), plan.n_buckets
         codes = plan.codes.astype(np.int64)
         word, word_codes = _by_suffix(plan.word)
@@ -236,6 +247,7 @@ class ArcTables:
         self.heads = sent(heads), sent(2 * seeds)
         self.modifiers = sent(modifiers), sent(2 * seeds + second)
         between, tables = _by_suffix(plan.between)
+        self.n_between = len(between)  # Y
         self.between_codes = sent(codes[tables].T)
         of_modifiers = np.full(len(between), LINE, np.int64)
         of_middles = of_modifiers * between["n_modifiers"]
@@ -307,11 +319,9 @@ class TripleTables:
 
     def __init__(self, plan: SiblingPlan, device: torch.device) -> None:
         triple, codes = _by_suffix(plan.triple)
-        self.by_name = {
-            name: torch.from_numpy(np.ascontiguousarray(triple[name])).to(device)
-            for name in triple.dtype.names or ()
-        }
-        self.codes = torch.from_numpy(plan.pairs.codes.astype(np.int64)[codes].T).to(device)
+        sent = on_device(device)
+        self.by_name = {name: sent(triple[name]) for name in triple.dtype.names or ()}
+        self.codes = sent(plan.pairs.codes.astype(np.int64)[codes].T)
 
 
 def _by_suffix(families: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

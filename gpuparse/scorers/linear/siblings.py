@@ -37,7 +37,7 @@ def sibling_scores(
         batch: B sentences of at most N - 1 words, on the device that is to do the work.
         plan, features, weights: as in `gpuparse.scorers.linear.arcs.arc_scores`.
         backend: "cpu" (native code), "torch" (any device), or "auto".
-        rows_at_once: feature rows that the torch form holds in memory at a time, at least.
+        rows_at_once: feature rows that the torch form holds at a time, or those of one head.
     Returns: siblings (B, N, N, N): [b, h, m, s] is the modifier m of h with the inner sibling s,
         [b, h, m, h] without one; ends (B, N, N): [b, h, m] is m as the outermost modifier of h on
         its side, minus the score of the side without modifiers. float32 for learned weights,

@@ -305,7 +305,7 @@ def add_between(scores: Tensor, values: Tensor, of_heads: Tensor, of_modifiers: 
 
 
 def _runs(count: int, cells: int) -> Iterator[slice]:
-    """Runs of things that hold `cells` numbers each, at most _CELLS_AT_ONCE together."""
+    """Runs of things that hold `cells` numbers each, at most _CELLS_AT_ONCE together, or one."""
     step = max(1, _CELLS_AT_ONCE // max(1, cells))
     return (slice(first, first + step) for first in range(0, count, step))
 
