@@ -531,8 +531,8 @@ class TaggerConfig:
     folds: int = _key(
         5,
         "integer",
-        "Folds of `data.train`; each is tagged by a tagger learned from all other folds, and the"
-        " parser learns from these tags; 1: the parser learns from the gold tags.",
+        "Folds of `data.train`; each is tagged by a tagger learned from all others, and the parser"
+        " learns from these tags; 1: from the gold tags.",
         low=1,
         high=100,
     )
@@ -552,6 +552,13 @@ class TaggerConfig:
         low=1,
         high=MAX_INT32,
     )
+    lexicon: str | None = _key(
+        None,
+        "path",
+        "CoNLL file of words with UPOS and XPOS from outside of the treebank: a dictionary, or"
+        " another treebank.",
+        optional=True,
+    )
     min_count: int = _sequence_count(2, _WORDS_OF_FEATURE)
     rows: int = _sequence_rows(1 << 22, "each")
     bits: int = _choice(
@@ -564,9 +571,8 @@ class TaggerConfig:
     network_epochs: int | str = _key(
         "auto",
         "integer",
-        "Passes of the network whose scores of tags are added to those of templates; `auto`: 8, or"
-        " up to 60 of small treebanks, and a quarter of them, at least 5, in folds; 0: no network,"
-        " or that of `init_from` as it is.",
+        "Passes of the network; `auto`: 8, or up to 60 of small treebanks, and a quarter of them, at"
+        " least 5, in folds; 0: no network, or that of `init_from` as it is.",
         low=0,
         high=1_000,
         auto=True,
@@ -574,9 +580,8 @@ class TaggerConfig:
     networks: int = _key(
         1,
         "integer",
-        "Networks of the tagger, learned one after the other from different random numbers; a score"
-        " is the mean of theirs. Taggers of folds have one; those of `init_from` are learned on"
-        " together.",
+        "Networks, learned from different random numbers; a score is the mean of theirs. Taggers of"
+        " folds have one; those of `init_from` are learned on together.",
         low=1,
         high=16,
     )
@@ -795,6 +800,8 @@ class RunConfig:
         )
         learning = dataclasses.replace(self.learning, backend=self.backend)
         lexicon = None if self.lexicon is None else os.path.basename(self.lexicon)
+        words = self.tagger.lexicon
+        words = None if words is None else os.path.basename(words)
         start = self.init_from
         start = None if start is None else os.path.basename(os.path.abspath(start))
         stages: dict[str, Any] = {
@@ -802,6 +809,7 @@ class RunConfig:
             for name in SECTIONS
             if getattr(stage := getattr(self, name), "model", None) is not None
         }
+        stages["tagger"] = dataclasses.replace(stages.get("tagger", self.tagger), lexicon=words)
         return dataclasses.replace(
             self, output="model", threads=0, device="auto", draw=0, data=data, learning=learning,
             lexicon=lexicon, init_from=start, **stages,

@@ -14,6 +14,7 @@ from gpuparse.array_file import sha256
 from gpuparse.cached import cached_property
 from gpuparse.config import SYNTHETIC, RunConfig
 from gpuparse.data.columns import IN_MISC, is_guide_file
+from gpuparse.data.conll import read_treebank
 from gpuparse.data.lexicon import read_lexicon
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import is_empty_column
@@ -932,6 +933,8 @@ def origin_of(
         contents |= sums_of_pretrained(config.encoder.model)
     if config.lexicon is not None:
         contents["lexicon"] = sha256(read_lexicon(config.lexicon).text.encode())
+    if config.tagger.lexicon is not None:
+        contents["tagger.lexicon"] = sha256(read_treebank(config.tagger.lexicon).data.tobytes())
     if config.init_from is not None:
         start = Path(config.init_from)
         contents["init_from"] = sum_of_stages(start) + sum_of_learned(start)

@@ -23,6 +23,7 @@ from gpuparse import array_file
 from gpuparse.array_file import check_names
 from gpuparse.cached import SharedCache, cached_property
 from gpuparse.data.columns import is_value
+from gpuparse.data.conll import read_treebank
 from gpuparse.data.tag_columns import (
     FEATS,
     FORM,
@@ -519,10 +520,11 @@ def learn_tagger(
         Counter(pairs), attributes=False, before=start.pairs.table if start else None
     )
     gold = np.array([table.numbers[pair] for pair in pairs], np.int32)
-    known = Dictionary.of_counts(
-        counted(words, gold.tolist(), start.words.all_counts() if start else None),
-        config.dictionary,
-    )
+    earlier = start.words.all_counts() if start else {}
+    if config.lexicon is not None:
+        _add_lexicon(earlier, config.lexicon, table)
+    given = Dictionary.of_counts(earlier, 1)
+    known = Dictionary.of_counts(counted(words, gold.tolist(), earlier), config.dictionary)
     lowers = [word.lower() for word in words]
     has_feats = set(feats) != {"_"}
     # A new network beside models that are learned on would not know the words of before.
@@ -530,7 +532,7 @@ def learn_tagger(
     of_network = 0.5 if has_network else 0.0
     share = (0.5 if has_feats else 1.0) * (1 - of_network)
     counts = counted(
-        lowers, upos, _counts_of(start.words, str.lower, start._coarse) if start else None
+        lowers, upos, _counts_of(given, str.lower, [coarse for coarse, _ in table.tags])
     )
     templates = load_sequence_templates(config.features, is_field)
     classes = {word: class_of_counts(of_word) for word, of_word in counts.items()}
@@ -625,6 +627,33 @@ def learn_tagger(
     )  # fmt: skip
     tasks["feats"] = TagTask(learned.scale, feats_table, of_open, gold_feats)
     return Tagger(model, known, learned, *of_feats, network=network())
+
+
+def _add_lexicon(counts: dict[str, Counter[int]], path: str, table: TagTable) -> None:
+    """Count each tag of each word of a file once more, of those tags that are in the table.
+
+    Raises: DataError: the file cannot be read, or has no such tag.
+    """
+    with_upos: dict[str, list[int]] = {}
+    for number, (coarse, _) in enumerate(table.tags):
+        with_upos.setdefault(coarse, []).append(number)
+    has_xpos = any(fine != "_" for _, fine in table.tags)
+    lexicon = read_treebank(path)
+    upos, xpos, _ = (column.texts() for column in Tags.of(lexicon))
+    ids, forms = column_ids(lexicon, FORM)
+    found: set[tuple[str, int]] = set()
+    for i, coarse, fine in {*zip(ids.tolist(), upos, xpos, strict=True)}:
+        if fine == "_" or not has_xpos:
+            found |= {(forms[i], number) for number in with_upos.get(coarse, ())}
+        elif (coarse, fine) in table.numbers:
+            found.add((forms[i], table.numbers[coarse, fine]))
+    if not found:
+        raise DataError(
+            f"{path}: no word has tags of data.train, so that tagger.lexicon says nothing: give it"
+            " UPOS and XPOS of the treebank, or _ in XPOS"
+        )
+    for form, number in sorted(found):
+        counts.setdefault(form, Counter())[number] += 1
 
 
 def _check_columns(

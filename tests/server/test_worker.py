@@ -169,8 +169,9 @@ def test_who_has_left_is_not_parsed_for(process):
     while process.said().count(" 499 ") < n_before + 5:
         assert time.monotonic() < end
         time.sleep(0.05)
-    figures = httpx.get(f"{process.url}/metrics").text
-    assert "gpuparse_waiting 0.0" in figures
+    while "gpuparse_waiting 0.0" not in httpx.get(f"{process.url}/metrics").text:
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def test_what_comes_after_the_end_is_refused(start):

@@ -3,6 +3,7 @@
 import io
 import random
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 from math import exp
@@ -244,6 +245,46 @@ def test_feats_that_were_never_seen_are_possible_for_new_words_alone():
     n = found.candidate_starts[1]
     assert set(tags[:n]) == {"G=F|N=P", "G=M|N=S", "G=F|N=S|T=X", "G=F|N=S"}
     assert set(tags[n:]) == {"G=F|N=P", "G=M|N=S", "G=F|N=S|T=X"}
+
+
+def lexicon_of(path: Path, pairs: Iterable[tuple[str, str, str]]) -> str:
+    """A file of words with UPOS and XPOS, a sentence each."""
+    lines = (f"1\t{form}\t_\t{upos}\t{xpos}" + "\t_" * 5 + "\n\n" for form, upos, xpos in pairs)
+    path.write_text("".join(lines))
+    return str(path)
+
+
+@pytest.mark.parametrize("with_xpos", [True, False])
+def test_words_of_a_lexicon_get_its_tags(tmp_path: Path, with_xpos: bool) -> None:
+    """Words of random letters: nothing but the lexicon tells what new ones are."""
+    draw = random.Random(1)
+    words = {"".join(draw.choices("abcdefghij", k=7)): draw.choice("XY") for _ in range(200)}
+    known, new = list(words)[:150], list(words)[150:]
+    rows = as_treebank("".join(f"{word} _ {words[word]} x _\n\n" for word in known))
+    pairs = [(word, tag, "x" if with_xpos else "_") for word, tag in words.items()]
+    lexicon = lexicon_of(tmp_path / "words.conllu", [*pairs, (known[0], "Z", "_")])
+    test = as_treebank("".join(f"{word} _ _ _ _\n\n" for word in new))
+
+    def right(tagger: Tagger) -> float:
+        again = Tagger.unpack(io.BytesIO(tagger.pack()), Path("x"))
+        return sum(a == words[b] for a, b in zip(texts(again.tag(test)[0]), new, strict=True)) / 50
+
+    assert right(learn_tagger(rows, TAGGING, seed=1)) < 0.8
+    with_words = replace(TAGGING, lexicon=lexicon)
+    learned = learn_tagger(rows, with_words, seed=1)
+    assert right(learned) == 1
+    assert learned.words.counts_of(new[0]) == {learned.pairs.table.numbers[words[new[0]], "x"]: 1}
+
+
+def test_lexicons_that_say_nothing_are_refused(tmp_path: Path) -> None:
+    lexicon = lexicon_of(tmp_path / "words.conllu", [("a", "NEW", "_"), ("b", "X", "new")])
+    rows = as_treebank("a _ X x _\n\n")
+    with pytest.raises(
+        DataError, match=r"words\.conllu: no word has tags of data\.train.*or _ in X"
+    ):
+        learn_tagger(rows, replace(TAGGING, lexicon=lexicon), seed=1)
+    with pytest.raises(DataError, match=r"missing\.conllu"):
+        learn_tagger(rows, replace(TAGGING, lexicon=str(tmp_path / "missing.conllu")), seed=1)
 
 
 def test_a_treebank_without_feats_or_tags():
