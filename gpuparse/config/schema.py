@@ -571,8 +571,8 @@ class TaggerConfig:
     network_epochs: int | str = _key(
         "auto",
         "integer",
-        "Passes of the network; `auto`: 8, or up to 60 of small treebanks, and a quarter of them, at"
-        " least 5, in folds; 0: no network, or that of `init_from` as it is.",
+        "Passes of the network; `auto`: 8, or up to 60 of small treebanks, and a quarter of them,"
+        " at least 5, in folds; 0: no network, or that of `init_from` as it is.",
         low=0,
         high=1_000,
         auto=True,
