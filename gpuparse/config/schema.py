@@ -799,9 +799,6 @@ class RunConfig:
             | {"treebank": None},
         )
         learning = dataclasses.replace(self.learning, backend=self.backend)
-        lexicon = None if self.lexicon is None else os.path.basename(self.lexicon)
-        words = self.tagger.lexicon
-        words = None if words is None else os.path.basename(words)
         start = self.init_from
         start = None if start is None else os.path.basename(os.path.abspath(start))
         stages: dict[str, Any] = {
@@ -809,11 +806,18 @@ class RunConfig:
             for name in SECTIONS
             if getattr(stage := getattr(self, name), "model", None) is not None
         }
-        stages["tagger"] = dataclasses.replace(stages.get("tagger", self.tagger), lexicon=words)
+        stages["tagger"] = dataclasses.replace(
+            stages.get("tagger", self.tagger), lexicon=_file_name(self.tagger.lexicon)
+        )
         return dataclasses.replace(
             self, output="model", threads=0, device="auto", draw=0, data=data, learning=learning,
-            lexicon=lexicon, init_from=start, **stages,
+            lexicon=_file_name(self.lexicon), init_from=start, **stages,
         )  # fmt: skip
+
+
+def _file_name(path: str | None) -> str | None:
+    """A path without its folder."""
+    return None if path is None else os.path.basename(path)
 
 
 SECTIONS: dict[str, type] = {

@@ -318,10 +318,8 @@ class DeviceLearner:
 
     def _rows_of(self, batch: TensorBatch, target: Tensor, found: Tensor) -> Tensor:
         """(3, F) the features that only one of two trees has: sentence, row, sign."""
-        rows, silent = (
-            PartRows(batch, self._plan, self._features, self._weights),
-            self._features.n_rows,
-        )
+        rows = PartRows(batch, self._plan, self._features, self._weights)
+        silent = self._features.n_rows
         size = max(1, ROWS_AT_ONCE // rows.longest_line)
         features = []
 

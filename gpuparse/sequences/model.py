@@ -203,7 +203,7 @@ class SequenceModel:
 class SummedModel:
     """A model of weights that are summed once for each thing that positions have, such as a form.
 
-    Args: model: of small weights, such as of 8 bits. is_fixed: see `SequenceTemplates.split`.
+    Args: model: of small weights, for example of 8 bits. is_fixed: see `SequenceTemplates.split`.
     Attributes: model: the model of the other templates. offsets: where the G sums of a position
         are read.
     """

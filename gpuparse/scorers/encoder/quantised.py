@@ -354,7 +354,7 @@ def rounded_up(size: int) -> int:
 
 
 def padded(matrix: np.ndarray, *, rows: int | None = None, columns: int) -> np.ndarray:
-    """With zeros up to so many rows and columns; the matrix itself if it has them."""
+    """The matrix, with zeros up to these numbers of rows and columns; itself if it has them."""
     if (rows or len(matrix), columns) == matrix.shape:
         return matrix
     found = np.zeros((rows or len(matrix), columns), matrix.dtype)

@@ -63,7 +63,7 @@ def _by_native(batch: Batch, plan: ArcPlan, features: FeatureMap, weights: Weigh
 class TorchSums:
     """Sums of the weights of the arcs of a batch, or of other pairs of nodes, in torch.
 
-    Args: as of `arc_scores`. lone_root: as of `RowsOfTwo`.
+    Args: as in `arc_scores`. lone_root: as in `RowsOfTwo`.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class TorchSums:
     ) -> None:
         tables = kept_tables(weights, plan, batch.values.device, ArcTables)
         features = features._replace(n_rows=len(weights.array))  # the row of zeros
-        self._rows = RowsOfTwo(batch, tables, features, lone_root=lone_root)
+        self.rows = RowsOfTwo(batch, tables, features, lone_root=lone_root)
         self._shape = len(batch), batch.n_nodes
         self._weights, self._rows_at_once = weights, rows_at_once
         self._per_arc = max(len(tables.modifiers[0]), tables.n_between * batch.n_nodes, 1)
@@ -90,18 +90,14 @@ class TorchSums:
         per_head = len(nodes) * max(self._per_arc, self._weights.array.shape[1])
         return by_heads(
             *self._shape, self._device, max(1, self._rows_at_once // per_head),
-            lambda b, h: self.of(b, h, nodes, self._rows.combination(nodes - h)),
+            lambda b, h: self.of(b, h, nodes, self.rows.combination(nodes - h)),
         )  # fmt: skip
-
-    def combination(self, gap: Tensor) -> Tensor:
-        """The combination of direction and distance bucket of differences of positions."""
-        return self._rows.combination(gap)
 
     def of(self, b: Tensor, h: Tensor, m: Tensor, combination: Tensor) -> Tensor:
         """(...) of pairs of nodes, (..., D) of D columns; the shapes of the four are broadcast."""
-        sums = sum_rows(self._weights, self._rows.of(b, h, m, combination))
-        if self._rows.has_between:
-            sums += sum_rows(self._weights, self._rows.between(b, h, m, combination))
+        sums = sum_rows(self._weights, self.rows.of(b, h, m, combination))
+        if self.rows.has_between:
+            sums += sum_rows(self._weights, self.rows.between(b, h, m, combination))
         return sums.squeeze(-1) if self._weights.array.shape[1] == 1 else sums
 
 

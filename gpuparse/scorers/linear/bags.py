@@ -1,6 +1,6 @@
 """Weights, row maps and tables of plans as tensors, on any device."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import numpy as np
@@ -50,9 +50,9 @@ def sum_rows(weights: Weights, rows: Tensor) -> Tensor:
 def kept_tables(
     weights: Weights, plan: Plan, device: torch.device, make: Callable[[Plan, torch.device], Tables]
 ) -> Tables:
-    """What `make` has put onto a device of a plan, kept beside the weights.
+    """The tables that `make` puts onto a device for a plan, kept beside the weights.
 
-    So it is sent once, and later batches do not wait for the device.
+    They are sent once; later batches do not wait for the device.
     """
     key = id(plan), make, device
     if key not in weights.tensors:
@@ -60,9 +60,20 @@ def kept_tables(
     return weights.tensors[key][1]
 
 
-def on_device(device: torch.device) -> Callable[[np.ndarray], Tensor]:
-    """What sends arrays to a device."""
+def sender(device: torch.device) -> Callable[[np.ndarray], Tensor]:
+    """The function that copies an array to a device."""
     return lambda array: torch.from_numpy(np.ascontiguousarray(array)).to(device)
+
+
+def atoms_in_turn(starts: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """All first atoms, all second ones, and so on: whose they are, and their numbers.
+
+    starts: (n + 1,): the i-th owner has the atoms starts[i] : starts[i + 1].
+    """
+    sizes = np.diff(starts)
+    for k in range(int(sizes.max(initial=0))):
+        owners = np.flatnonzero(sizes > k)
+        yield owners, starts[owners] + k
 
 
 def row_finder(features: FeatureMap) -> Callable[[Tensor], Tensor]:

@@ -7,7 +7,7 @@ from torch import Tensor
 from gpuparse.features.plan import NO_NODE, NO_NODE_VALUE, ArcPlan, LabelPlan
 from gpuparse.parts import BY_NAME
 from gpuparse.scorers.linear.arcs import TorchSums
-from gpuparse.scorers.linear.bags import bag_of, kept_tables, on_device, sum_bags
+from gpuparse.scorers.linear.bags import atoms_in_turn, bag_of, kept_tables, sender, sum_bags
 from gpuparse.scorers.linear.hashing import fold, mix
 from gpuparse.scorers.linear.weights import Weights, label_map
 from gpuparse.scorers.sizes import ROWS_AT_ONCE
@@ -49,14 +49,11 @@ class LabelTables:
     """A LabelPlan on a device."""
 
     def __init__(self, plan: LabelPlan, device: torch.device) -> None:
-        sent = on_device(device)
-        self.atoms = []  # of each step: the templates with so many atoms; roles, rows, offsets
-        sizes = np.diff(plan.start)
-        for k in range(int(sizes.max(initial=0))):
-            here = np.flatnonzero(sizes > k)
-            atoms = plan.start[here] + k
-            records = here, plan.role[atoms], plan.row[atoms], plan.offset[atoms]
-            self.atoms.append(tuple(map(sent, records)))
+        sent = sender(device)
+        self.atoms = [  # in turn: their templates, roles, rows and offsets
+            tuple(map(sent, (here, plan.role[atoms], plan.row[atoms], plan.offset[atoms])))
+            for here, atoms in atoms_in_turn(plan.start)
+        ]
         self.direction, self.distance, self.buckets, self.seeds = (
             sent(array)
             for array in (

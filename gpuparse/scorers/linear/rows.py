@@ -23,7 +23,7 @@ from gpuparse.features.plan import (
     most_arc_rows,
     most_sibling_rows,
 )
-from gpuparse.scorers.linear.bags import kept_tables, on_device, row_finder
+from gpuparse.scorers.linear.bags import atoms_in_turn, kept_tables, row_finder, sender
 from gpuparse.scorers.linear.hashing import WORD, fold, mix
 from gpuparse.scorers.linear.weights import FeatureMap, Weights
 from gpuparse.scorers.tensors import TensorBatch
@@ -222,14 +222,12 @@ class ArcTables:
     """An ArcPlan on a device, by suffixes: R of word and pair families, Y of between families."""
 
     def __init__(self, plan: ArcPlan, device: torch.device) -> None:
-        sent = on_device(device)
-        sizes = np.diff(plan.side_start)
-        self.n_sides = len(sizes)
-        self.atoms = []  # of each step: the sides that have so many atoms, their rows and offsets
-        for k in range(int(sizes.max(initial=0))):
-            sides = np.flatnonzero(sizes > k)
-            atoms = plan.atoms[plan.side_start[sides] + k]
-            self.atoms.append(tuple(map(sent, (sides, atoms["row"], atoms["offset"]))))
+        sent = sender(device)
+        self.n_sides = len(plan.side_start) - 1
+        self.atoms = [  # in turn: their sides, rows and offsets
+            tuple(map(sent, (sides, plan.atoms["row"][atoms], plan.atoms["offset"][atoms])))
+            for sides, atoms in atoms_in_turn(plan.side_start)
+        ]
         offsets = [plan.atoms["offset"][s:e] for s, e in pairwise(plan.side_start)]
         self.has_neighbours = sent(np.array([each.any() for each in offsets], bool))
         self._buckets, self._n_buckets = sent(plan.buckets), plan.n_buckets
@@ -319,7 +317,7 @@ class TripleTables:
 
     def __init__(self, plan: SiblingPlan, device: torch.device) -> None:
         triple, codes = _by_suffix(plan.triple)
-        sent = on_device(device)
+        sent = sender(device)
         self.by_name = {name: sent(triple[name]) for name in triple.dtype.names or ()}
         self.codes = sent(plan.pairs.codes.astype(np.int64)[codes].T)
 

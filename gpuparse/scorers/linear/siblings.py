@@ -77,19 +77,19 @@ def _torch(
     triples = TripleRows(batch, tables, features._replace(n_rows=len(weights.array)))
     nodes = torch.arange(batch.n_nodes, device=batch.values.device)
     m = nodes.unsqueeze(1)
-    between_two = pairs.combination(m - nodes)
+    combination = pairs.rows.combination
     # [b, m, s]
     of_two = pairs.scores().transpose(1, 2)
 
     def of_heads(b: Tensor, h: Tensor) -> Tensor:
         # [G, m, s]  s(h, m, s) = pair(s, m) + triple(h, s, m), or alone(m) + triple(h, -, m)
-        alone = pairs.of(b, torch.full_like(h, NO_SIBLING), nodes, pairs.combination(nodes - h))
+        alone = pairs.of(b, torch.full_like(h, NO_SIBLING), nodes, combination(nodes - h))
         has_none = nodes == h.unsqueeze(2)
         scores = torch.where(has_none, alone.unsqueeze(2), of_two[b.squeeze(1)])
         if not len(plan.triple):
             return scores
         inner = torch.where(has_none, NO_SIBLING, nodes)
-        rows = triples.of(b.unsqueeze(2), h.unsqueeze(2), m, inner, between_two)
+        rows = triples.of(b.unsqueeze(2), h.unsqueeze(2), m, inner, combination(m - nodes))
         return scores + sum_rows(weights, rows).squeeze(-1)
 
     n_nodes = len(nodes)

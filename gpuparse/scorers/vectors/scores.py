@@ -36,12 +36,13 @@ class DeviceVectors:
             self._on_device(part) for part in (plan.rows, plan.offsets, plan.starts, plan.sizes)
         )
         n_rows, width = vectors.table.shape
-        exact = torch.float32 if len(plan.rows) <= _MOST_SCALED else torch.float64
-        # Rows times scales, and a row of zeros for values without a row, as for those not known.
-        self._table = torch.zeros((n_rows + 1, width), dtype=exact, device=device)
+        of_sums = torch.float32 if len(plan.rows) <= _MOST_SCALED else torch.float64
+        # Rows times scales: more memory than 8 bits, summed by one operation. The last row is 0,
+        # for values without a row, and for those not known.
+        self._table = torch.zeros((n_rows + 1, width), dtype=of_sums, device=device)
         torch.mul(
             self._on_device(vectors.table),
-            self._on_device(vectors.scales).to(exact).unsqueeze(1),
+            self._on_device(vectors.scales).to(of_sums).unsqueeze(1),
             out=self._table[:n_rows],
         )
         places = np.append(np.where(plan.places < 0, n_rows, plan.places), n_rows)
