@@ -555,8 +555,8 @@ class TaggerConfig:
     lexicon: str | None = _key(
         None,
         "path",
-        "CoNLL file of words with UPOS and XPOS from outside of the treebank: a dictionary, or"
-        " another treebank.",
+        "CoNLL file of words with UPOS, XPOS and FEATS from outside of the treebank: a dictionary,"
+        " or another treebank.",
         optional=True,
     )
     min_count: int = _sequence_count(2, _WORDS_OF_FEATURE)

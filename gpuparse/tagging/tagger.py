@@ -23,7 +23,6 @@ from gpuparse import array_file
 from gpuparse.array_file import check_names
 from gpuparse.cached import SharedCache, cached_property
 from gpuparse.data.columns import is_value
-from gpuparse.data.conll import read_treebank
 from gpuparse.data.tag_columns import (
     FEATS,
     FORM,
@@ -64,6 +63,7 @@ from gpuparse.tagging.fields import (
     value_of,
     words_with_upos,
 )
+from gpuparse.tagging.lexicon import Lexicon
 from gpuparse.tagging.network import TagNetwork
 from gpuparse.tagging.network import unpacked as unpacked_network
 from gpuparse.tagging.network_learner import TagTask, learn_network
@@ -521,19 +521,18 @@ def learn_tagger(
     )
     gold = np.array([table.numbers[pair] for pair in pairs], np.int32)
     earlier = start.words.all_counts() if start else {}
-    if config.lexicon is not None:
-        _add_lexicon(earlier, config.lexicon, table)
-    given = Dictionary.of_counts(earlier, 1)
-    known = Dictionary.of_counts(counted(words, gold.tolist(), earlier), config.dictionary)
+    lexicon = None if config.lexicon is None else Lexicon.read(config.lexicon)
+    if lexicon:
+        lexicon.count_pairs(earlier, table)
     lowers = [word.lower() for word in words]
+    coarse_texts = [coarse for coarse, _ in table.tags]
+    counts = counted(lowers, upos, _renamed(earlier, str.lower, coarse_texts))
+    known = Dictionary.of_counts(counted(words, gold.tolist(), earlier), config.dictionary)
     has_feats = set(feats) != {"_"}
     # A new network beside models that are learned on would not know the words of before.
     has_network = start.network is not None if start else config.network_epochs != 0
     of_network = 0.5 if has_network else 0.0
     share = (0.5 if has_feats else 1.0) * (1 - of_network)
-    counts = counted(
-        lowers, upos, _counts_of(given, str.lower, [coarse for coarse, _ in table.tags])
-    )
     templates = load_sequence_templates(config.features, is_field)
     classes = {word: class_of_counts(of_word) for word, of_word in counts.items()}
     of_words = SeenTags.of_classes(classes)
@@ -593,13 +592,18 @@ def learn_tagger(
     untrained = SequenceModel(
         feats_templates, feats_table, np.zeros(2, np.int16), model.known, 1.0, model.beam
     )
+    earlier = before.words_of_feats.all_counts() if before else {}
+    if lexicon:
+        possible = {
+            name: [*new[name], *((name.partition("\t")[0], text) for text in of_pair)]
+            for name, of_pair in of_pairs.items()
+        }
+        lexicon.count_feats(earlier, feats_table, possible)
+    words_and_upos = list(map(_word_and_upos, keys))
+    texts_of_feats = [text for _, text in feats_table.tags]
+    seen_feats = counted(words_and_upos, feats, _renamed(earlier, _word_and_upos, texts_of_feats))
     of_feats = (
-        Dictionary.of_counts(
-            counted(
-                keys, gold_feats.tolist(), before.words_of_feats.all_counts() if before else None
-            ),
-            config.dictionary,
-        ),
+        Dictionary.of_counts(counted(keys, gold_feats.tolist(), earlier), config.dictionary),
         Dictionary.of_counts(
             counted(names, gold_feats.tolist(), before.classes.all_counts() if before else None), 1
         ),
@@ -612,11 +616,6 @@ def learn_tagger(
             1,
         ),
     )
-    words_and_upos = list(map(_word_and_upos, keys))
-    seen_feats = counted(
-        words_and_upos, feats,
-        _counts_of(before.words_of_feats, _word_and_upos, before._feats_texts) if before else None,
-    )  # fmt: skip
     of_learning = of_feats[0].with_least(learned_least), *of_feats[1:]
     of_open = Tagger(model, known, untrained, *of_learning)._feats_of(
         all_words, gold, seen_without_itself(words_and_upos, feats, seen_feats)
@@ -627,33 +626,6 @@ def learn_tagger(
     )  # fmt: skip
     tasks["feats"] = TagTask(learned.scale, feats_table, of_open, gold_feats)
     return Tagger(model, known, learned, *of_feats, network=network())
-
-
-def _add_lexicon(counts: dict[str, Counter[int]], path: str, table: TagTable) -> None:
-    """Count each tag of each word of a file once more, of those tags that are in the table.
-
-    Raises: DataError: the file cannot be read, or has no such tag.
-    """
-    with_upos: dict[str, list[int]] = {}
-    for number, (coarse, _) in enumerate(table.tags):
-        with_upos.setdefault(coarse, []).append(number)
-    has_xpos = any(fine != "_" for _, fine in table.tags)
-    lexicon = read_treebank(path)
-    upos, xpos, _ = (column.texts() for column in Tags.of(lexicon))
-    ids, forms = column_ids(lexicon, FORM)
-    found: set[tuple[str, int]] = set()
-    for i, coarse, fine in {*zip(ids.tolist(), upos, xpos, strict=True)}:
-        if fine == "_" or not has_xpos:
-            found |= {(forms[i], number) for number in with_upos.get(coarse, ())}
-        elif (coarse, fine) in table.numbers:
-            found.add((forms[i], table.numbers[coarse, fine]))
-    if not found:
-        raise DataError(
-            f"{path}: no word has tags of data.train, so that tagger.lexicon says nothing: give it"
-            " UPOS and XPOS of the treebank, or _ in XPOS"
-        )
-    for form, number in sorted(found):
-        counts.setdefault(form, Counter())[number] += 1
 
 
 def _check_columns(
@@ -672,16 +644,16 @@ def _check_columns(
             )
 
 
-def _counts_of(
-    known: Dictionary, name_of: Callable[[str], str], texts: Sequence[str]
+def _renamed(
+    counts: Mapping[str, Mapping[int, int]], name_of: Callable[[str], str], texts: Sequence[str]
 ) -> dict[str, Counter[str]]:
-    """What a dictionary counts, under other names and by the texts of its tags."""
-    counts: dict[str, Counter[str]] = {}
-    for name in known.names:
-        of_name = counts.setdefault(name_of(name), Counter())
-        for tag, n in known.counts_of(name).items():
-            of_name[texts[tag]] += n
-    return counts
+    """Counts under other names and by the texts of tags."""
+    found: dict[str, Counter[str]] = {}
+    for name, of_name in counts.items():
+        of_new = found.setdefault(name_of(name), Counter())
+        for tag, n in of_name.items():
+            of_new[texts[tag]] += n
+    return found
 
 
 def _word_and_upos(key: str) -> str:

@@ -247,10 +247,10 @@ def test_feats_that_were_never_seen_are_possible_for_new_words_alone():
     assert set(tags[n:]) == {"G=F|N=P", "G=M|N=S", "G=F|N=S|T=X"}
 
 
-def lexicon_of(path: Path, pairs: Iterable[tuple[str, str, str]]) -> str:
-    """A file of words with UPOS and XPOS, a sentence each."""
-    lines = (f"1\t{form}\t_\t{upos}\t{xpos}" + "\t_" * 5 + "\n\n" for form, upos, xpos in pairs)
-    path.write_text("".join(lines))
+def lexicon_of(path: Path, words: Iterable[tuple[str, ...]]) -> str:
+    """A file of words with UPOS, XPOS and perhaps FEATS, a sentence each."""
+    lines = (["1", form, "_", *tags, *"_" * (7 - len(tags))] for form, *tags in words)
+    path.write_text("".join("\t".join(line) + "\n\n" for line in lines))
     return str(path)
 
 
@@ -274,6 +274,41 @@ def test_words_of_a_lexicon_get_its_tags(tmp_path: Path, with_xpos: bool) -> Non
     learned = learn_tagger(rows, with_words, seed=1)
     assert right(learned) == 1
     assert learned.words.counts_of(new[0]) == {learned.pairs.table.numbers[words[new[0]], "x"]: 1}
+
+
+@pytest.mark.parametrize("n_others", [0, 130])  # pairs; of many, XPOS is found with FEATS
+@pytest.mark.parametrize("with_xpos", [True, False])
+def test_words_of_a_lexicon_get_its_feats(tmp_path: Path, n_others: int, with_xpos: bool) -> None:
+    draw = random.Random(1)
+    words = {
+        "".join(draw.choices("abcdefghij", k=7)): draw.choice(["G=F", "G=M"]) for _ in range(300)
+    }
+    known, new = list(words)[:250], list(words)[250:]
+    fine = {word: draw.choice(["x", "y"]) for word in words}
+    rows = as_treebank(
+        "".join(f"{word} _ X {fine[word]} {words[word]}\n\n" for word in known)
+        + "".join(f"other _ Z z{k} _\n\n" for k in range(n_others))
+    )
+    given = [(word, "X", fine[word] if with_xpos else "_", feats) for word, feats in words.items()]
+    others = [(new[0], "X", "_", "_"), (new[0], "X", "_", "G=N"), (new[0], "Y", "_", "G=F")]
+    lexicon = lexicon_of(tmp_path / "words.conllu", [*given, *others])
+    test = as_treebank("".join(f"{word} _ _ _ _\n\n" for word in new))
+
+    def right(tagger: Tagger) -> float:
+        again = Tagger.unpack(io.BytesIO(tagger.pack()), Path("x"))
+        return sum(a == words[b] for a, b in zip(texts(again.tag(test)[2]), new, strict=True)) / 50
+
+    assert right(learn_tagger(rows, TAGGING, seed=1)) < 0.8
+    learned = learn_tagger(rows, replace(TAGGING, lexicon=lexicon), seed=1)
+    assert right(learned) > 0.95
+    assert learned.feats is not None
+    found = {
+        learned.feats.table.tags[tag][1].rpartition("\t")[2]
+        for name in learned.words_of_feats.names
+        if name.startswith(f"{new[0]}\t")
+        for tag in learned.words_of_feats.counts_of(name)
+    }
+    assert found == {words[new[0]]}
 
 
 def test_lexicons_that_say_nothing_are_refused(tmp_path: Path) -> None:

@@ -1,0 +1,88 @@
+"""Words with tags from outside of a treebank, each of which a tagger counts as seen once.
+
+`_` in XPOS stands for all values that the treebank has with the UPOS, `_` in FEATS says nothing.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from gpuparse.data.conll import read_treebank
+from gpuparse.data.tag_columns import FEATS, FORM, UPOS, XPOS, read_column
+from gpuparse.errors import DataError
+from gpuparse.sequences.tags import Tag, TagTable
+
+
+class Lexicon(NamedTuple):
+    """The words of a file.
+
+    path: of the file. words: distinct (FORM, UPOS, XPOS, FEATS).
+    """
+
+    path: str
+    words: list[tuple[str, str, str, str]]
+
+    @classmethod
+    def read(cls, path: str) -> "Lexicon":
+        """Raises: DataError: the file cannot be read, or is no CoNLL file."""
+        treebank = read_treebank(path)
+        columns = (read_column(treebank, each).texts() for each in (FORM, UPOS, XPOS, FEATS))
+        return cls(path, list(dict.fromkeys(zip(*columns, strict=True))))
+
+    def count_pairs(self, counts: dict[str, Counter[int]], table: TagTable) -> None:
+        """Count the pairs of UPOS and XPOS of the words, those that are in the table.
+
+        Args: counts: how often each form had each tag; is changed.
+        Raises: DataError: no word has such a pair.
+        """
+        numbers: dict[Tag, list[int]] = {}
+        for number, (coarse, fine) in enumerate(table.tags):
+            for given in {fine, "_"}:
+                numbers.setdefault((coarse, given), []).append(number)
+        has_xpos = any(fine != "_" for _, fine in table.tags)
+        found = [
+            (form, number)
+            for form, coarse, fine, _ in self.words
+            for number in numbers.get((coarse, fine if has_xpos else "_"), ())
+        ]
+        if not found:
+            raise DataError(
+                f"{self.path}: no word has tags of data.train, so that tagger.lexicon says nothing:"
+                " give it UPOS and XPOS of the treebank, or _ in XPOS"
+            )
+        _count_once(counts, found)
+
+    def count_feats(
+        self,
+        counts: dict[str, Counter[int]],
+        table: TagTable,
+        possible: Mapping[str, Iterable[Tag]],
+    ) -> None:
+        """Count the FEATS of the words, those that are possible for their pairs.
+
+        Args:
+            counts: how often each `form<TAB>UPOS<TAB>XPOS` had each tag of FEATS; is changed.
+            possible: for each `UPOS<TAB>XPOS`, tags of FEATS, which are in the table.
+        """
+        numbers: dict[tuple[str, str, str], list[tuple[str, int]]] = {}
+        for pair, tags in possible.items():
+            coarse, _, of_pair = pair.partition("\t")
+            for tag in tags:
+                before, tab, feats = tag[1].rpartition("\t")
+                for fine in {before if tab else of_pair, "_"}:
+                    found = numbers.setdefault((coarse, fine, feats), [])
+                    found.append((pair, table.numbers[tag]))
+        _count_once(
+            counts,
+            (
+                (f"{form}\t{pair}", number)
+                for form, coarse, fine, feats in self.words
+                if feats != "_"
+                for pair, number in numbers.get((coarse, fine, feats), ())
+            ),
+        )
+
+
+def _count_once(counts: dict[str, Counter[int]], found: Iterable[tuple[str, int]]) -> None:
+    for name, number in dict.fromkeys(found):
+        counts.setdefault(name, Counter())[number] += 1
