@@ -13,7 +13,7 @@ from gpuparse.errors import DataError
 from gpuparse.sequences.tags import Tag, TagTable
 
 
-class Lexicon(NamedTuple):
+class TagLexicon(NamedTuple):
     """The words of a file.
 
     path: of the file. words: distinct (FORM, UPOS, XPOS, FEATS).
@@ -23,7 +23,7 @@ class Lexicon(NamedTuple):
     words: list[tuple[str, str, str, str]]
 
     @classmethod
-    def read(cls, path: str) -> "Lexicon":
+    def read(cls, path: str) -> "TagLexicon":
         """Raises: DataError: the file cannot be read, or is no CoNLL file."""
         treebank = read_treebank(path)
         columns = (read_column(treebank, each).texts() for each in (FORM, UPOS, XPOS, FEATS))
