@@ -460,6 +460,16 @@ def _taken_from(stage: str, then: str = "") -> Any:
     return _key(None, "path", f"Model folder to take {stage} from{then}.", optional=True)
 
 
+def _lexicon(columns: str) -> Any:
+    return _key(
+        None,
+        "path",
+        f"CoNLL file of words with {columns} from outside of the treebank: a dictionary, or another"
+        " treebank.",
+        optional=True,
+    )
+
+
 def _sequence_epochs(default: int) -> Any:
     return _key(default, "integer", "Passes over the training treebank.", low=1, high=10_000)
 
@@ -552,13 +562,7 @@ class TaggerConfig:
         low=1,
         high=MAX_INT32,
     )
-    lexicon: str | None = _key(
-        None,
-        "path",
-        "CoNLL file of words with UPOS, XPOS and FEATS from outside of the treebank: a dictionary,"
-        " or another treebank.",
-        optional=True,
-    )
+    lexicon: str | None = _lexicon("UPOS, XPOS and FEATS")
     min_count: int = _sequence_count(2, _WORDS_OF_FEATURE)
     rows: int = _sequence_rows(1 << 22, "each")
     bits: int = _choice(
@@ -597,6 +601,7 @@ class LemmatizerConfig:
         "lemmas", "sequence templates", "Template set of lemmas: `lemmas` or your own file."
     )
     epochs: int = _sequence_epochs(8)
+    lexicon: str | None = _lexicon("UPOS, FEATS and lemmas")
     min_count: int = _sequence_count(1, _WORDS_OF_FEATURE)
     rows: int = _sequence_rows(1 << 20, "the")
 
@@ -806,9 +811,9 @@ class RunConfig:
             for name in SECTIONS
             if getattr(stage := getattr(self, name), "model", None) is not None
         }
-        stages["tagger"] = dataclasses.replace(
-            stages.get("tagger", self.tagger), lexicon=_file_name(self.tagger.lexicon)
-        )
+        for name in ("tagger", "lemmatizer"):
+            stage = stages.get(name, getattr(self, name))
+            stages[name] = dataclasses.replace(stage, lexicon=_file_name(stage.lexicon))
         return dataclasses.replace(
             self, output="model", threads=0, device="auto", draw=0, data=data, learning=learning,
             lexicon=_file_name(self.lexicon), init_from=start, **stages,

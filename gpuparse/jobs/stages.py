@@ -57,8 +57,10 @@ def check_stages(config: RunConfig) -> None:
                 f"{name}.model: given with {name}.learn=true; a stage is learned or taken from a"
                 " model: leave one out"
             )
-    if config.tagger.lexicon is not None and not config.tagger.learn:
-        raise ConfigError("tagger.lexicon: given, but no tagger is learned: give tagger.learn=true")
+        if getattr(stage, "lexicon", None) is not None and not stage.learn:
+            raise ConfigError(
+                f"{name}.lexicon: given, but nothing is learned from it: give {name}.learn=true"
+            )
     if not config.parser and not has_stages(config):
         raise ConfigError(
             "parser: false, and no other stage: nothing is learned; give tokenizer.learn=true,"

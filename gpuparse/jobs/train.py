@@ -933,8 +933,10 @@ def origin_of(
         contents |= sums_of_pretrained(config.encoder.model)
     if config.lexicon is not None:
         contents["lexicon"] = sha256(read_lexicon(config.lexicon).text.encode())
-    if config.tagger.lexicon is not None:
-        contents["tagger.lexicon"] = sha256(read_treebank(config.tagger.lexicon).data.tobytes())
+    for name in ("tagger", "lemmatizer"):
+        path = getattr(config, name).lexicon
+        if path is not None:
+            contents[f"{name}.lexicon"] = sha256(read_treebank(path).data.tobytes())
     if config.init_from is not None:
         start = Path(config.init_from)
         contents["init_from"] = sum_of_stages(start) + sum_of_learned(start)

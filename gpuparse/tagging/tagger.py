@@ -66,7 +66,7 @@ from gpuparse.tagging.fields import (
 from gpuparse.tagging.network import TagNetwork
 from gpuparse.tagging.network import unpacked as unpacked_network
 from gpuparse.tagging.network_learner import TagTask, learn_network
-from gpuparse.tagging.tag_lexicon import TagLexicon
+from gpuparse.tagging.word_lexicon import WordLexicon
 from gpuparse.threads import mapped
 
 if TYPE_CHECKING:
@@ -521,7 +521,7 @@ def learn_tagger(
     )
     gold = np.array([table.numbers[pair] for pair in pairs], np.int32)
     earlier = start.words.all_counts() if start else {}
-    lexicon = None if config.lexicon is None else TagLexicon.read(config.lexicon)
+    lexicon = None if config.lexicon is None else WordLexicon.read(config.lexicon)
     if lexicon:
         lexicon.count_pairs(earlier, table)
     lowers = [word.lower() for word in words]

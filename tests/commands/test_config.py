@@ -647,9 +647,13 @@ def test_a_recorded_config_keeps_the_names_of_treebanks_and_not_their_folders():
     text = "output: out\ndata: {train: some/folder/train.conllu, test: synthetic:5:1}\n"
     data = parse_config(text, "text").recorded().data
     assert (data.train, data.dev, data.test) == ("train.conllu", None, "synthetic:5:1")
-    text += "lexicon: some/words.tsv\ntagger: {learn: true, lexicon: some/folder/words.conllu}\n"
+    text += "lexicon: some/words.tsv\n"
+    for stage in ("tagger", "lemmatizer"):
+        text += f"{stage}: {{learn: true, lexicon: some/{stage}.conllu}}\n"
     recorded = parse_config(text, "text").recorded()
-    assert (recorded.lexicon, recorded.tagger.lexicon) == ("words.tsv", "words.conllu")
+    assert recorded.lexicon == "words.tsv"
+    assert recorded.tagger.lexicon == "tagger.conllu"
+    assert recorded.lemmatizer.lexicon == "lemmatizer.conllu"
 
 
 def test_guides_are_a_key_of_misc_or_a_path_from_the_files_folder(config_file):

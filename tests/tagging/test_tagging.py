@@ -248,9 +248,9 @@ def test_feats_that_were_never_seen_are_possible_for_new_words_alone():
 
 
 def lexicon_of(path: Path, words: Iterable[tuple[str, ...]]) -> str:
-    """A file of words with UPOS, XPOS and perhaps FEATS, a sentence each."""
-    lines = (["1", form, "_", *tags, *"_" * (7 - len(tags))] for form, *tags in words)
-    path.write_text("".join("\t".join(line) + "\n\n" for line in lines))
+    """A file of words with the columns from FORM on, a sentence each."""
+    lines = ("\t".join(["1", *columns, *"_" * (9 - len(columns))]) for columns in words)
+    path.write_text("".join(f"{line}\n\n" for line in lines))
     return str(path)
 
 
@@ -261,8 +261,8 @@ def test_words_of_a_lexicon_get_its_tags(tmp_path: Path, with_xpos: bool) -> Non
     words = {"".join(draw.choices("abcdefghij", k=7)): draw.choice("XY") for _ in range(200)}
     known, new = list(words)[:150], list(words)[150:]
     rows = as_treebank("".join(f"{word} _ {words[word]} x _\n\n" for word in known))
-    pairs = [(word, tag, "x" if with_xpos else "_") for word, tag in words.items()]
-    lexicon = lexicon_of(tmp_path / "words.conllu", [*pairs, (known[0], "Z", "_")])
+    pairs = [(word, "_", tag, "x" if with_xpos else "_") for word, tag in words.items()]
+    lexicon = lexicon_of(tmp_path / "words.conllu", [*pairs, (known[0], "_", "Z")])
     test = as_treebank("".join(f"{word} _ _ _ _\n\n" for word in new))
 
     def right(tagger: Tagger) -> float:
@@ -289,8 +289,10 @@ def test_words_of_a_lexicon_get_its_feats(tmp_path: Path, n_others: int, with_xp
         "".join(f"{word} _ X {fine[word]} {words[word]}\n\n" for word in known)
         + "".join(f"other _ Z z{k} _\n\n" for k in range(n_others))
     )
-    given = [(word, "X", fine[word] if with_xpos else "_", feats) for word, feats in words.items()]
-    others = [(new[0], "X", "_", "_"), (new[0], "X", "_", "G=N"), (new[0], "Y", "_", "G=F")]
+    given = [
+        (word, "_", "X", fine[word] if with_xpos else "_", feats) for word, feats in words.items()
+    ]
+    others = [(new[0], "_", *tags) for tags in (["X"], ["X", "_", "G=N"], ["Y", "_", "G=F"])]
     lexicon = lexicon_of(tmp_path / "words.conllu", [*given, *others])
     test = as_treebank("".join(f"{word} _ _ _ _\n\n" for word in new))
 
@@ -312,14 +314,39 @@ def test_words_of_a_lexicon_get_its_feats(tmp_path: Path, n_others: int, with_xp
 
 
 def test_lexicons_that_say_nothing_are_refused(tmp_path: Path) -> None:
-    lexicon = lexicon_of(tmp_path / "words.conllu", [("a", "NEW", "_"), ("b", "X", "new")])
-    rows = as_treebank("a _ X x _\n\n")
+    lexicon = lexicon_of(tmp_path / "words.conllu", [("a", "_", "NEW"), ("b", "_", "X", "new")])
+    rows = as_treebank("a a X x _\n\n")
     with pytest.raises(
         DataError, match=r"words\.conllu: no word has tags of data\.train.*or _ in X"
     ):
         learn_tagger(rows, replace(TAGGING, lexicon=lexicon), seed=1)
     with pytest.raises(DataError, match=r"missing\.conllu"):
         learn_tagger(rows, replace(TAGGING, lexicon=str(tmp_path / "missing.conllu")), seed=1)
+    with pytest.raises(DataError, match=r"words\.conllu: LEMMA is _ in all words.*give it lemmas"):
+        learn_lemmatizer(rows, replace(LEMMAS, lexicon=lexicon), seed=1)
+
+
+def test_words_of_a_lexicon_get_its_lemmas(tmp_path: Path) -> None:
+    """Those that the treebank has keep their own."""
+    rows = as_treebank("cats cat N _ _\n\ndogs dog N _ _\n\nwalked walk V _ T=Past\n\n" * 3)
+    words = [
+        ("dogs", "hound", "N"), ("geese", "goose", "N"), ("geese", "_", "V"), ("Oxen", "ox", "N"),
+        ("left", "leave", "V", "_", "T=Past"), ("left", "left", "V", "_", "T=Pres"),
+        ("walked", "step", "V", "_", "T=Past"), ("walked", "step", "N"),
+    ]  # fmt: skip
+    lexicon = lexicon_of(tmp_path / "words.conllu", words)
+    learned = learn_lemmatizer(rows, replace(LEMMAS, lexicon=lexicon), seed=1)
+    again = Lemmatizer.unpack(io.BytesIO(learned.pack()), Path("x"))
+    expected = (
+        ("cats", "N", "_", "cat"), ("dogs", "N", "_", "dog"), ("geese", "N", "_", "goose"),
+        ("Geese", "N", "G=X", "goose"), ("Oxen", "N", "_", "ox"), ("left", "V", "T=Past", "leave"),
+        ("left", "V", "T=Pres", "left"), ("walked", "V", "T=Past", "walk"),
+        ("walked", "N", "_", "step"),
+    )  # fmt: skip
+    words_of = as_treebank(
+        "".join(f"{form} _ {upos} _ {feats}\n\n" for form, upos, feats, _ in expected)
+    )
+    assert texts(again.lemmatize(words_of, Tags.of(words_of))) == [row[3] for row in expected]
 
 
 def test_a_treebank_without_feats_or_tags():

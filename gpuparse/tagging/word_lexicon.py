@@ -1,6 +1,7 @@
-"""Words with tags from outside of a treebank, each of which a tagger counts as seen once.
+"""Words with tags and lemmas from outside of a treebank.
 
-`_` in XPOS stands for all values that the treebank has with the UPOS, `_` in FEATS says nothing.
+A tagger counts each as seen once: `_` in XPOS stands for all values that the treebank has with the
+UPOS, `_` in FEATS says nothing. A lemmatiser looks up the lemmas of words that the treebank lacks.
 """
 
 from collections import Counter
@@ -8,25 +9,27 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from gpuparse.data.conll import read_treebank
-from gpuparse.data.tag_columns import FEATS, FORM, UPOS, XPOS, read_column
+from gpuparse.data.tag_columns import FEATS, FORM, LEMMA, UPOS, XPOS, read_column
 from gpuparse.errors import DataError
 from gpuparse.sequences.tags import Tag, TagTable
 
+_COLUMNS = FORM, LEMMA, UPOS, XPOS, FEATS
 
-class TagLexicon(NamedTuple):
+
+class WordLexicon(NamedTuple):
     """The words of a file.
 
-    path: of the file. words: distinct (FORM, UPOS, XPOS, FEATS).
+    path: of the file. words: distinct (FORM, LEMMA, UPOS, XPOS, FEATS).
     """
 
     path: str
-    words: list[tuple[str, str, str, str]]
+    words: list[tuple[str, str, str, str, str]]
 
     @classmethod
-    def read(cls, path: str) -> "TagLexicon":
+    def read(cls, path: str) -> "WordLexicon":
         """Raises: DataError: the file cannot be read, or is no CoNLL file."""
         treebank = read_treebank(path)
-        columns = (read_column(treebank, each).texts() for each in (FORM, UPOS, XPOS, FEATS))
+        columns = (read_column(treebank, each).texts() for each in _COLUMNS)
         return cls(path, list(dict.fromkeys(zip(*columns, strict=True))))
 
     def count_pairs(self, counts: dict[str, Counter[int]], table: TagTable) -> None:
@@ -42,7 +45,7 @@ class TagLexicon(NamedTuple):
         has_xpos = any(fine != "_" for _, fine in table.tags)
         found = [
             (form, number)
-            for form, coarse, fine, _ in self.words
+            for form, _, coarse, fine, _ in self.words
             for number in numbers.get((coarse, fine if has_xpos else "_"), ())
         ]
         if not found:
@@ -76,11 +79,30 @@ class TagLexicon(NamedTuple):
             counts,
             (
                 (f"{form}\t{pair}", number)
-                for form, coarse, fine, feats in self.words
+                for form, _, coarse, fine, feats in self.words
                 if feats != "_"
                 for pair, number in numbers.get((coarse, fine, feats), ())
             ),
         )
+
+    def lemmas(self) -> list[tuple[str, str, str]]:
+        """Names, forms and lemmas: a name is `form<TAB>UPOS`.
+
+        Words with several lemmas have names with `<TAB>FEATS` too, if they have FEATS.
+        Raises: DataError: no word has a lemma.
+        """
+        known = [word for word in self.words if word[1] != "_"]
+        if not known:
+            raise DataError(
+                f"{self.path}: LEMMA is _ in all words, so that lemmatizer.lexicon says nothing:"
+                " give it lemmas"
+            )
+        found = dict.fromkeys((f"{form}\t{upos}", form, lemma) for form, lemma, upos, *_ in known)
+        counts = Counter(name for name, *_ in found)
+        for form, lemma, upos, _, feats in known:
+            if feats != "_" and counts[name := f"{form}\t{upos}"] > 1:
+                found[f"{name}\t{feats}", form, lemma] = None
+        return list(found)
 
 
 def _count_once(counts: dict[str, Counter[int]], found: Iterable[tuple[str, int]]) -> None:
