@@ -109,7 +109,7 @@ STAGES = {
     ),
     TAGGER: StageRow(
         "tagger", f"{TAGGER}.safetensors", (FORM,), (UPOS, XPOS, FEATS), Tagger,
-        "gpuparse.tagging.tagger.learn_tagger", {"UPOS": UPOS, "XPOS": XPOS},
+        "gpuparse.tagging.tagger_learner.learn_tagger", {"UPOS": UPOS, "XPOS": XPOS},
         {"pairs": ("features", is_field), "feats": ("feats_features", is_field)},
         lambda found: plural(len(found.pairs.table), "pair") + " of UPOS and XPOS", 25.0,
     ),

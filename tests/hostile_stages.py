@@ -30,7 +30,7 @@ from gpuparse.formats.text import text_chunk
 from gpuparse.pipeline import FILES, LEMMATIZER, TAGGER, TOKENIZER, Pipeline, unpack_stage
 from gpuparse.tagging import lemmatizer, tagger
 from gpuparse.tagging.lemmatizer import learn_lemmatizer
-from gpuparse.tagging.tagger import learn_tagger
+from gpuparse.tagging.tagger_learner import learn_tagger
 from gpuparse.text import tokenizer
 from gpuparse.text.conllu import text_pieces
 from gpuparse.text.training import learn_tokenizer

@@ -460,7 +460,7 @@ def _taken_from(stage: str, then: str = "") -> Any:
     return _key(None, "path", f"Model folder to take {stage} from{then}.", optional=True)
 
 
-def _lexicon(columns: str) -> Any:
+def _word_list(columns: str) -> Any:
     return _key(
         None,
         "path",
@@ -562,7 +562,7 @@ class TaggerConfig:
         low=1,
         high=MAX_INT32,
     )
-    lexicon: str | None = _lexicon("UPOS, XPOS and FEATS")
+    word_list: str | None = _word_list("UPOS, XPOS and FEATS")
     min_count: int = _sequence_count(2, _WORDS_OF_FEATURE)
     rows: int = _sequence_rows(1 << 22, "each")
     bits: int = _choice(
@@ -601,7 +601,7 @@ class LemmatizerConfig:
         "lemmas", "sequence templates", "Template set of lemmas: `lemmas` or your own file."
     )
     epochs: int = _sequence_epochs(8)
-    lexicon: str | None = _lexicon("UPOS, FEATS and lemmas")
+    word_list: str | None = _word_list("UPOS, FEATS and lemmas")
     min_count: int = _sequence_count(1, _WORDS_OF_FEATURE)
     rows: int = _sequence_rows(1 << 20, "the")
 
@@ -813,7 +813,7 @@ class RunConfig:
         }
         for name in ("tagger", "lemmatizer"):
             stage = stages.get(name, getattr(self, name))
-            stages[name] = dataclasses.replace(stage, lexicon=_file_name(stage.lexicon))
+            stages[name] = dataclasses.replace(stage, word_list=_file_name(stage.word_list))
         return dataclasses.replace(
             self, output="model", threads=0, device="auto", draw=0, data=data, learning=learning,
             lexicon=_file_name(self.lexicon), init_from=start, **stages,

@@ -37,7 +37,8 @@ from gpuparse.pipeline import (
 )
 from gpuparse.sequences.model import SequenceModel
 from gpuparse.sequences.templates import load_sequence_templates
-from gpuparse.tagging.tagger import Tagger, learn_tagger
+from gpuparse.tagging.tagger import Tagger
+from gpuparse.tagging.tagger_learner import learn_tagger
 from gpuparse.text.conllu import text_pieces
 
 _ALONE: dict[str, Any] = dict.fromkeys(FILES)
@@ -57,9 +58,9 @@ def check_stages(config: RunConfig) -> None:
                 f"{name}.model: given with {name}.learn=true; a stage is learned or taken from a"
                 " model: leave one out"
             )
-        if getattr(stage, "lexicon", None) is not None and not stage.learn:
+        if getattr(stage, "word_list", None) is not None and not stage.learn:
             raise ConfigError(
-                f"{name}.lexicon: given, but nothing is learned from it: give {name}.learn=true"
+                f"{name}.word_list: given, but nothing is learned from it: give {name}.learn=true"
             )
     if not config.parser and not has_stages(config):
         raise ConfigError(

@@ -24,7 +24,8 @@ from gpuparse.errors import DataError
 from gpuparse.sequences.learner import Watch, unwatched
 from gpuparse.tagging.lemmatizer import Lemmatizer, learn_lemmatizer
 from gpuparse.tagging.network_learner import epochs_of
-from gpuparse.tagging.tagger import Tagger, learn_tagger, part_of
+from gpuparse.tagging.tagger import Tagger, part_of
+from gpuparse.tagging.tagger_learner import learn_tagger
 
 Keep = Callable[[int, Callable[[], dict[int, Column]]], dict[int, Column]]
 

@@ -38,7 +38,7 @@ from gpuparse.tagging import dictionary
 from gpuparse.tagging.dictionary import Dictionary, combined, counted
 from gpuparse.tagging.fields import SeenTags, WordFields, Words, is_field, value_of
 from gpuparse.tagging.tagger import Tags
-from gpuparse.tagging.word_lexicon import WordLexicon
+from gpuparse.tagging.word_list import WordList
 
 if TYPE_CHECKING:
     from gpuparse.config.schema import LemmatizerConfig
@@ -253,9 +253,9 @@ def learn_lemmatizer(
     short = [is_rule(texts[pair]) for pair in pairs]  # no model may have longer rules
     kept, pairs = kept[short], list(compress(pairs, short))
     of_words = [texts[pair] for pair in pairs]
-    lexicon = [] if config.lexicon is None else _rules_of(config.lexicon)
+    more = [] if config.word_list is None else _rules_of(config.word_list)
     counts: Counter[Tag] = Counter((text,) for text in of_words)
-    counts.update(dict.fromkeys(((text,) for _, text in lexicon), 0))
+    counts.update(dict.fromkeys(((text,) for _, text in more), 0))
     table = TagTable.of_counts(
         counts, attributes=False, before=start.model.table if start else None
     )
@@ -268,10 +268,8 @@ def learn_lemmatizer(
     counts_of_words = counted(
         [*keys, *with_upos], [*gold, *gold], start.words.all_counts() if start else None
     )
-    of_lexicon = counted(
-        [name for name, _ in lexicon], [table.numbers[(text,)] for _, text in lexicon]
-    )
-    known = Dictionary.of_counts(of_lexicon | counts_of_words, 1)
+    of_list = counted([name for name, _ in more], [table.numbers[(text,)] for _, text in more])
+    known = Dictionary.of_counts(of_list | counts_of_words, 1)
     # Each word with its tags and rule counts once: frequent words are found in the dictionary.
     firsts = {
         (key, tag): place
@@ -309,7 +307,7 @@ def learn_lemmatizer(
 
 
 def _rules_of(path: str) -> list[tuple[str, str]]:
-    """Names of the words of a lexicon, and the text of the rule that makes the lemma of each."""
-    words = WordLexicon.read(path).lemmas()
+    """Names of the words of a list, and the text of the rule that makes the lemma of each."""
+    words = WordList.read(path).lemmas()
     texts = [rule_of(form, lemma).text() for _, form, lemma in words]
     return [(name, text) for (name, *_), text in zip(words, texts, strict=True) if is_rule(text)]

@@ -10,7 +10,6 @@ sums of those of templates and of a network (network.py).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -21,23 +20,19 @@ import numpy as np
 
 from gpuparse import array_file
 from gpuparse.array_file import check_names
-from gpuparse.cached import SharedCache, cached_property
+from gpuparse.cached import cached_property
 from gpuparse.data.columns import is_value
 from gpuparse.data.tag_columns import (
     FEATS,
-    FORM,
     UPOS,
     XPOS,
     Column,
     read_column,
-    require_values,
 )
 from gpuparse.data.treebank import Treebank
-from gpuparse.data.vocabulary import column_ids
-from gpuparse.errors import ConfigError, DataError, ModelError, one_line
+from gpuparse.errors import ConfigError, ModelError, one_line
 from gpuparse.evaluation.reliability import LEAST
 from gpuparse.limits import MAX_TAG
-from gpuparse.sequences.learner import Watch, learn_sequences, unwatched
 from gpuparse.sequences.model import (
     ARRAYS,
     NO_HIDDEN,
@@ -46,39 +41,28 @@ from gpuparse.sequences.model import (
     SummedModel,
     unpacked,
 )
-from gpuparse.sequences.tags import PART_BLOCK, Tag, TagTable
-from gpuparse.sequences.templates import load_sequence_templates
+from gpuparse.sequences.tags import PART_BLOCK, Tag
 from gpuparse.tagging import dictionary
-from gpuparse.tagging.composition import composed
-from gpuparse.tagging.dictionary import Dictionary, combined, counted, joined_candidates
+from gpuparse.tagging.dictionary import Dictionary, joined_candidates
+from gpuparse.tagging.feats import FeatsDictionaries, FeatsReader
 from gpuparse.tagging.fields import (
     SeenTags,
     WordFields,
     Words,
     as_bytes,
-    class_of_counts,
     is_field,
     is_of_form,
-    seen_without_itself,
     value_of,
-    words_with_upos,
 )
 from gpuparse.tagging.network import TagNetwork
 from gpuparse.tagging.network import unpacked as unpacked_network
-from gpuparse.tagging.network_learner import TagTask, learn_network
-from gpuparse.tagging.word_lexicon import WordLexicon
 from gpuparse.threads import mapped
 
 if TYPE_CHECKING:
-    from gpuparse.config.schema import TaggerConfig
+    pass
 
 FORMAT = 2
 _AS_MODEL: Any = {"form": FORMAT, "what": "tagger", "hint": "; train it again"}
-_BEAM, _MARGIN = (3, 8), 1.5  # coarse classes, tags; costs below the best one
-_LEARNED = 10  # times as often a word has only its tags in learning, which meets more wrong ones
-_MANY = 128  # pairs of UPOS and XPOS; where there are more, UPOS is found first
-_RARE = 2  # times with its pair; FEATS that were never seen are possible for rarer words
-_MOST_KEYS = 1 << 16  # words with their pair whose candidates are kept in memory
 _CHUNK = 40_000  # words that a thread tags at once: what a form adds is found once for them
 _LEAST_CHUNK = 5_000
 _CELLS = 1 << 23  # of words times candidates: words are tagged in smaller parts above it
@@ -125,9 +109,7 @@ class Tagger:
         pairs: the model of (UPOS, XPOS); XPOS is `_` where the treebank has many pairs.
             words: what frequent words were seen with.
         feats: the model of (UPOS, FEATS), or of (UPOS, XPOS and FEATS with a tab between) where
-            there are many pairs; None where nothing is left to find. words_of_feats: the FEATS of
-            frequent words with their pair; classes: those of the pairs; composed: others that
-            are possible for the pairs.
+            there are many pairs; None where nothing is left to find. known_feats: possible ones.
         network: whose scores are added to those of both models; None: there is none.
         is_calibrated: whether the scale of `pairs` was fitted to tags that were not learned from.
     """
@@ -137,9 +119,7 @@ class Tagger:
         pairs: SequenceModel,
         words: Dictionary,
         feats: SequenceModel | None,
-        words_of_feats: Dictionary,
-        classes: Dictionary,
-        composed: Dictionary,
+        known_feats: FeatsDictionaries,
         *,
         network: TagNetwork | None = None,
         is_calibrated: bool = False,
@@ -149,7 +129,7 @@ class Tagger:
             pairs = replace(pairs, output=network.outputs["pairs"])
             feats = replace(feats, output=network.outputs["feats"]) if feats else None
         self.pairs, self.words, self.feats = pairs, words, feats
-        self.words_of_feats, self.classes, self.composed = words_of_feats, classes, composed
+        self.known_feats = known_feats
 
     def tag(self, treebank: Treebank, *, threads: int = 1) -> Tags:
         """The tags of all words.
@@ -217,14 +197,13 @@ class Tagger:
             probabilities = self._search_of_pairs.marginals(sequences, pairs)
         if not self.feats:
             return pairs, np.zeros(len(pairs), np.int32), probabilities
-        feats = self.feats.find(self._feats_of(words, pairs, before=sequences))
+        feats = self.feats.find(self._feats_of(words, pairs, sequences))
         return pairs, feats, probabilities
 
     @cached_property
     def _chunk(self) -> int:
         """Words that are tagged at once; no result depends on it."""
-        known = (self.words, self.words_of_feats, self.classes, self.composed)
-        most = sum(each.most for each in known)
+        most = sum(known.most for known in (self.words, *self.known_feats))
         return min(_CHUNK, _CELLS // max(most, 1))
 
     def _pairs_of(self, words: Words) -> Sequences:
@@ -313,8 +292,8 @@ class Tagger:
     def with_scale(self, scale: float) -> Tagger:
         """The tagger with another, fitted scale of probabilities; it finds the same tags."""
         return Tagger(
-            replace(self.pairs, scale=scale), self.words, self.feats, self.words_of_feats,
-            self.classes, self.composed, network=self.network, is_calibrated=True,
+            replace(self.pairs, scale=scale), self.words, self.feats, self.known_feats,
+            network=self.network, is_calibrated=True,
         )  # fmt: skip
 
     @property
@@ -325,8 +304,8 @@ class Tagger:
     def with_models(self, models: Mapping[str, SequenceModel]) -> Tagger:
         """The tagger with others in place of `models`."""
         return Tagger(
-            models["pairs"], self.words, models.get("feats"), self.words_of_feats, self.classes,
-            self.composed, network=self.network, is_calibrated=self.is_calibrated,
+            models["pairs"], self.words, models.get("feats"), self.known_feats,
+            network=self.network, is_calibrated=self.is_calibrated,
         )  # fmt: skip
 
     @property
@@ -334,92 +313,23 @@ class Tagger:
         """Whether XPOS is found with FEATS."""
         return self.feats is not None and "\t" in self.feats.table.tags[0][1]
 
-    def _feats_of(
-        self, words: Words, pairs: np.ndarray, seen: np.ndarray | None = None,
-        before: Sequences | None = None,
-    ) -> Sequences:  # fmt: skip
-        """The words for the model of FEATS, under given pairs.
+    def _feats_of(self, words: Words, pairs: np.ndarray, before: Sequences) -> Sequences:
+        """The words for the model of FEATS. Args: before: the words for the model of pairs."""
+        found = self._feats_reader.read(words, pairs)
+        return found._replace(hidden=self._hidden(words, found.candidate_starts, before))
 
-        Args: seen: values of that field. before: the words for the model of pairs.
-        """
+    @cached_property
+    def _feats_reader(self) -> FeatsReader:
         assert self.feats
-        keys, key_names = combined((words.ids, words.forms), (pairs, self._pair_names))
-        of_keys = self._known(key_names)
-        given = {
-            "upos": self._of_table[0].values[pairs], "xpos": self._of_table[1].values[pairs],
-            "seen": (
-                np.array([value for _, value in of_keys], np.uint32)[keys] if seen is None else seen
-            ),
-        }  # fmt: skip
-        candidates = joined_candidates(keys, [found for found, _ in of_keys])
-        return Sequences(
-            self.feats.templates.features(*self._of_feats.read(words, given)),
-            words.treebank.word_starts,
-            *candidates,
-            self._hidden(words, candidates[0], before),
+        return FeatsReader(
+            self.feats.templates, self.pairs.table, self.feats.table, self.known_feats
         )
-
-    def _known(self, keys: Sequence[str]) -> list[tuple[np.ndarray, int]]:
-        """The possible tags of `feats` and the values of `seen` of `form<TAB>UPOS<TAB>XPOS`."""
-        lock, known = self._known_keys.take()
-        with lock:
-            if len(known) > _MOST_KEYS:
-                known.clear()
-            new = [key for key in keys if key not in known]
-            values = self._seen_feats.find(words_with_upos(new), len(new)).tolist()
-            known.update(zip(new, zip(map(self._possible, new), values, strict=True), strict=True))
-            return [known[key] for key in keys]
-
-    @cached_property
-    def _known_keys(self) -> SharedCache[dict[str, tuple[np.ndarray, int]]]:
-        return SharedCache(dict)
-
-    def _possible(self, key: str) -> np.ndarray:
-        """The possible tags of `feats` of a form with its pair."""
-        found = self.words_of_feats.candidates(key)
-        if len(found):
-            return found
-        pair = key.partition("\t")[2]
-        is_rare = self.words_of_feats.count(key) < _RARE
-        return self._feats_of_rare[pair] if is_rare else self.classes.candidates(pair)
-
-    @cached_property
-    def _feats_of_rare(self) -> dict[str, np.ndarray]:
-        """The possible tags of `feats` of rare words with each pair."""
-        both = self.classes, self.composed
-        return {
-            pair: np.sort(np.concatenate([known.candidates(pair) for known in both]))
-            for pair in self._pair_names
-        }
-
-    @cached_property
-    def _pair_names(self) -> list[str]:
-        return ["\t".join(pair) for pair in self.pairs.table.tags]
-
-    @cached_property
-    def _of_feats(self) -> WordFields:
-        assert self.feats
-        return WordFields(self.feats.templates.fields, SeenTags.of_classes({}))
 
     @cached_property
     def _seen(self) -> SeenTags:
         """The coarse tags of words in lower case."""
         lowers = as_bytes("\n".join(self.words.names).lower())
-        return SeenTags.of_dictionary(self.words, lowers, self._coarse)
-
-    @cached_property
-    def _seen_feats(self) -> SeenTags:
-        """The FEATS of words in lower case with their UPOS."""
-        names = words_with_upos(self.words_of_feats.names)
-        return SeenTags.of_dictionary(self.words_of_feats, names, self._feats_texts)
-
-    @property
-    def _coarse(self) -> list[str]:
-        return [tag[0] for tag in self.pairs.table.tags]
-
-    @property
-    def _feats_texts(self) -> list[str]:
-        return [tag[1] for tag in self.feats.table.tags] if self.feats else []
+        return SeenTags.of_dictionary(self.words, lowers, [tag[0] for tag in self.pairs.table.tags])
 
     def pack(self) -> bytes:
         """The tagger as one file."""
@@ -429,8 +339,7 @@ class Tagger:
             if model:
                 facts[name], tables = model.packed()
                 arrays |= {f"{name}_{key}": table for key, table in tables.items()}
-        for name in _DICTIONARIES:
-            known: Dictionary = getattr(self, name)
+        for name, known in zip(_DICTIONARIES, (self.words, *self.known_feats), strict=True):
             facts[name] = known.least
             arrays |= known.packed(name)
         if self.is_calibrated:
@@ -476,8 +385,9 @@ class Tagger:
                 parts = {name: PART_BLOCK * len(m.table.blocks) for name, m in of_models.items()}
                 network = unpacked_network(facts[_NETWORK], tables, parts, is_field)
             found = cls(
-                pairs, feats=feats, **known, network=network, is_calibrated=_CALIBRATED in facts
-            )
+                pairs, known.pop("words"), feats, FeatsDictionaries(**known), network=network,
+                is_calibrated=_CALIBRATED in facts,
+            )  # fmt: skip
         except (
             KeyError, TypeError, ValueError, AttributeError, AssertionError, ConfigError,
         ) as error:  # fmt: skip
@@ -487,179 +397,7 @@ class Tagger:
 
 
 _CALIBRATED, _NETWORK = "calibrated", "network"
-_DICTIONARIES = ("words", "words_of_feats", "classes", "composed")
-
-
-def learn_tagger(
-    treebank: Treebank, config: TaggerConfig, *, seed: int, watch: Watch = unwatched,
-    start: Tagger | None = None,
-) -> Tagger:  # fmt: skip
-    """Learn a tagger from the tags of a treebank.
-
-    Args: start: to learn on from, whose models have `learned`; its tags and words are kept.
-    Raises: ConfigError: templates that do not exist or are wrong. DataError: a treebank without
-        words, or without tags.
-    Cost: about a minute for 200,000 words of English.
-    """
-    if not treebank.n_words:
-        raise DataError(f"{treebank.source}: a tagger cannot be learned from no words")
-    ids, forms = column_ids(treebank, FORM)
-    upos, xpos, feats = (column.texts() for column in Tags.of(treebank))
-    for column, texts in ("UPOS", upos), ("XPOS", xpos), ("FEATS", feats):
-        require_values(treebank, column, set(texts))
-    if set(upos) | set(xpos) <= {"_"}:
-        raise DataError(f"{treebank.source}: UPOS and XPOS are _ in all words; nothing to learn")
-    words = [forms[i] for i in ids.tolist()]
-    pairs: list[Tag] = list(zip(upos, xpos, strict=True))
-    if start is not None:
-        _check_columns(treebank, start, xpos, feats)
-    if len(set(pairs)) > _MANY if start is None else start.has_many_pairs:
-        feats = [f"{fine}\t{text}" for fine, text in zip(xpos, feats, strict=True)]
-        pairs = [(coarse, "_") for coarse in upos]
-    table = TagTable.of_counts(
-        Counter(pairs), attributes=False, before=start.pairs.table if start else None
-    )
-    gold = np.array([table.numbers[pair] for pair in pairs], np.int32)
-    earlier = start.words.all_counts() if start else {}
-    lexicon = None if config.lexicon is None else WordLexicon.read(config.lexicon)
-    if lexicon:
-        lexicon.count_pairs(earlier, table)
-    lowers = [word.lower() for word in words]
-    coarse_texts = [coarse for coarse, _ in table.tags]
-    counts = counted(lowers, upos, _renamed(earlier, str.lower, coarse_texts))
-    known = Dictionary.of_counts(counted(words, gold.tolist(), earlier), config.dictionary)
-    has_feats = set(feats) != {"_"}
-    # A new network beside models that are learned on would not know the words of before.
-    has_network = start.network is not None if start else config.network_epochs != 0
-    of_network = 0.5 if has_network else 0.0
-    share = (0.5 if has_feats else 1.0) * (1 - of_network)
-    templates = load_sequence_templates(config.features, is_field)
-    classes = {word: class_of_counts(of_word) for word, of_word in counts.items()}
-    of_words = SeenTags.of_classes(classes)
-    seen = seen_without_itself(lowers, upos, counts)
-    all_words = Words.of(treebank)
-    features = templates.features(
-        *WordFields(templates.fields, of_words).read(all_words, {"seen": seen})
-    )
-    learned_least = _LEARNED * config.dictionary
-    candidates = joined_candidates(ids, known.with_least(learned_least).candidates_of(forms))
-    sequences = Sequences(features, treebank.word_starts, *candidates)
-    common: Any = {
-        "epochs": config.epochs, "rows": config.rows, "min_count": config.min_count,
-        "cost": config.cost, "max_step": config.max_step, "beam": _BEAM, "margin": _MARGIN,
-        "bits": config.bits, "seed": seed,
-    }  # fmt: skip
-    model = learn_sequences(
-        sequences, gold, templates, table, start=start.pairs if start else None,
-        watch=lambda done, note: watch(share * done, f"UPOS and XPOS, {note}"), **common,
-    )  # fmt: skip
-    tasks = {"pairs": TagTask(model.scale, table, sequences, gold)}
-
-    def network() -> TagNetwork | None:
-        if not has_network:
-            return None
-        return learn_network(
-            all_words, of_words, seen, tasks, networks=config.networks,
-            epochs=config.network_epochs, seed=seed,
-            start=start.network if start else None,
-            watch=lambda done, note: watch(1 - of_network * (1 - done), note),
-        )  # fmt: skip
-
-    if not has_feats:
-        return Tagger(model, known, None, *[Dictionary.of_counts({}, 1)] * 3, network=network())
-    tags: list[Tag] = list(zip(upos, feats, strict=True))
-    names = ["\t".join(pair) for pair in pairs]
-    before = start if start and start.feats else None
-    of_pairs = counted(names, feats)
-    if before and before.feats:
-        for name in before.classes.names:
-            of_pair = of_pairs.setdefault(name, Counter())
-            for tag, count in before.classes.counts_of(name).items():
-                of_pair[before.feats.table.tags[tag][1]] += count
-    new: dict[str, list[Tag]] = {
-        name: [(name.partition("\t")[0], text) for text in composed(of_pair)]
-        for name, of_pair in of_pairs.items()
-    }
-    counts_of_tags = Counter(tags)
-    counts_of_tags.update(dict.fromkeys((tag for found in new.values() for tag in found), 0))
-    feats_table = TagTable.of_counts(
-        counts_of_tags, attributes=True,
-        before=before.feats.table if before and before.feats else None,
-    )  # fmt: skip
-    gold_feats = np.array([feats_table.numbers[tag] for tag in tags], np.int32)
-    keys = [f"{word}\t{name}" for word, name in zip(words, names, strict=True)]
-    feats_templates = load_sequence_templates(config.feats_features, is_field)
-    untrained = SequenceModel(
-        feats_templates, feats_table, np.zeros(2, np.int16), model.known, 1.0, model.beam
-    )
-    earlier = before.words_of_feats.all_counts() if before else {}
-    if lexicon:
-        possible = {
-            name: [*new[name], *((name.partition("\t")[0], text) for text in of_pair)]
-            for name, of_pair in of_pairs.items()
-        }
-        lexicon.count_feats(earlier, feats_table, possible)
-    words_and_upos = list(map(_word_and_upos, keys))
-    texts_of_feats = [text for _, text in feats_table.tags]
-    seen_feats = counted(words_and_upos, feats, _renamed(earlier, _word_and_upos, texts_of_feats))
-    of_feats = (
-        Dictionary.of_counts(counted(keys, gold_feats.tolist(), earlier), config.dictionary),
-        Dictionary.of_counts(
-            counted(names, gold_feats.tolist(), before.classes.all_counts() if before else None), 1
-        ),
-        Dictionary.of_counts(
-            {
-                name: dict.fromkeys(sorted(feats_table.numbers[tag] for tag in found), 1)
-                for name, found in new.items()
-                if found
-            },
-            1,
-        ),
-    )
-    of_learning = of_feats[0].with_least(learned_least), *of_feats[1:]
-    of_open = Tagger(model, known, untrained, *of_learning)._feats_of(
-        all_words, gold, seen_without_itself(words_and_upos, feats, seen_feats)
-    )
-    learned = learn_sequences(
-        of_open, gold_feats, feats_templates, feats_table, start=before.feats if before else None,
-        watch=lambda done, note: watch(share * (1 + done), f"FEATS, {note}"), **common,
-    )  # fmt: skip
-    tasks["feats"] = TagTask(learned.scale, feats_table, of_open, gold_feats)
-    return Tagger(model, known, learned, *of_feats, network=network())
-
-
-def _check_columns(
-    treebank: Treebank, start: Tagger, xpos: Sequence[str], feats: Sequence[str]
-) -> None:
-    """DataError if a column is empty of which a tagger that is learned on has values."""
-    has_xpos = start.has_many_pairs or any(tag[1] != "_" for tag in start.pairs.table.tags)
-    has_feats = start.feats and any(
-        tag[1].rpartition("\t")[2] != "_" for tag in start.feats.table.tags
-    )
-    for column, texts, is_found in (("XPOS", xpos, has_xpos), ("FEATS", feats, has_feats)):
-        if is_found and set(texts) <= {"_"}:
-            raise DataError(
-                f"{treebank.source}: {column} is _ in all words, but the tagger of init_from finds"
-                f" {column}: annotate them"
-            )
-
-
-def _renamed(
-    counts: Mapping[str, Mapping[int, int]], name_of: Callable[[str], str], texts: Sequence[str]
-) -> dict[str, Counter[str]]:
-    """Counts under other names and by the texts of tags."""
-    found: dict[str, Counter[str]] = {}
-    for name, of_name in counts.items():
-        of_new = found.setdefault(name_of(name), Counter())
-        for tag, n in of_name.items():
-            of_new[texts[tag]] += n
-    return found
-
-
-def _word_and_upos(key: str) -> str:
-    """What FEATS of unknown pairs are looked up by: the word in lower case, and UPOS."""
-    form, upos, _ = key.split("\t")
-    return f"{form.lower()}\t{upos}"
+_DICTIONARIES = ("words", *FeatsDictionaries._fields)
 
 
 def _check_tags(pairs: Sequence[Tag], feats: Sequence[Tag]) -> None:

@@ -649,11 +649,11 @@ def test_a_recorded_config_keeps_the_names_of_treebanks_and_not_their_folders():
     assert (data.train, data.dev, data.test) == ("train.conllu", None, "synthetic:5:1")
     text += "lexicon: some/words.tsv\n"
     for stage in ("tagger", "lemmatizer"):
-        text += f"{stage}: {{learn: true, lexicon: some/{stage}.conllu}}\n"
+        text += f"{stage}: {{learn: true, word_list: some/{stage}.conllu}}\n"
     recorded = parse_config(text, "text").recorded()
     assert recorded.lexicon == "words.tsv"
-    assert recorded.tagger.lexicon == "tagger.conllu"
-    assert recorded.lemmatizer.lexicon == "lemmatizer.conllu"
+    assert recorded.tagger.word_list == "tagger.conllu"
+    assert recorded.lemmatizer.word_list == "lemmatizer.conllu"
 
 
 def test_guides_are_a_key_of_misc_or_a_path_from_the_files_folder(config_file):

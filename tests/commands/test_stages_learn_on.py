@@ -18,9 +18,9 @@ from gpuparse.errors import DataError, ModelError
 from gpuparse.jobs.stages import accuracies, hits_from_text, weights_of
 from gpuparse.learning.start import FILE, FORMAT, read_learned
 from gpuparse.pipeline import BEFORE_PARSER, FILES, Pipeline, load_stages, unpack_stages
-from gpuparse.tagging import tagger as tagger_module
+from gpuparse.tagging import tagger_learner
 from gpuparse.tagging.lemmatizer import learn_lemmatizer
-from gpuparse.tagging.tagger import learn_tagger
+from gpuparse.tagging.tagger_learner import learn_tagger
 from gpuparse.text.training import learn_tokenizer
 from tests.hostile_files import pack
 from tests.hostile_models import HEADERS, PACKED, SHAPES, TYPES
@@ -82,7 +82,7 @@ def scores(stages: Pipeline, gold: Treebank) -> dict[str, float]:
 
 @pytest.mark.parametrize("many", [False, True])
 def test_no_epoch_on_the_same_treebank_changes_no_weight(many, monkeypatch):
-    monkeypatch.setattr(tagger_module, "_MANY", 2 if many else 128)
+    monkeypatch.setattr(tagger_learner, "_MANY", 2 if many else 128)
     before = learned(OLD)
     after = learned(OLD, before, epochs=0)
     for name in FILES:
@@ -98,7 +98,7 @@ def test_no_epoch_on_the_same_treebank_changes_no_weight(many, monkeypatch):
 
 @pytest.mark.parametrize("many", [False, True])
 def test_learning_on_keeps_numbers_and_learns_what_is_new(old, many, monkeypatch):
-    monkeypatch.setattr(tagger_module, "_MANY", 2 if many else 128)
+    monkeypatch.setattr(tagger_learner, "_MANY", 2 if many else 128)
     old = learned(OLD) if many else old
     new = learned(NEW, old)
     grown = 0

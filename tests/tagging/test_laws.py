@@ -19,7 +19,7 @@ from gpuparse.tagging.composition import composed
 from gpuparse.tagging.dictionary import combined, joined_candidates
 from gpuparse.tagging.fields import SeenTags, _Forms, value_of
 from gpuparse.tagging.lemmatizer import LemmaRule, candidates_of, learn_lemmatizer, rule_of
-from gpuparse.tagging.tagger import learn_tagger
+from gpuparse.tagging.tagger_learner import learn_tagger
 from tests.oracles.fields import text_of
 from tests.strategies import some
 

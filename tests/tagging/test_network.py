@@ -20,7 +20,8 @@ from gpuparse.sequences.tags import starts_of
 from gpuparse.tagging import network_learner
 from gpuparse.tagging.fields import FormTexts, SeenTags, Words, as_bytes, value_of
 from gpuparse.tagging.network import NetworkArrays, TagNetwork, bases_of, keys_of, mixed, runs_of
-from gpuparse.tagging.tagger import FORMAT, Tagger, Tags, learn_tagger
+from gpuparse.tagging.tagger import FORMAT, Tagger, Tags
+from gpuparse.tagging.tagger_learner import learn_tagger
 
 TRAIN = treebank_from_bytes(generate(300, 1), "train")
 TEST = treebank_from_bytes(generate(60, 2), "test")

@@ -33,7 +33,8 @@ from gpuparse.tagging.fields import (
     words_with_upos,
 )
 from gpuparse.tagging.lemmatizer import LemmaRule, Lemmatizer, learn_lemmatizer, rule_of
-from gpuparse.tagging.tagger import FORMAT, Tagger, Tags, learn_tagger
+from gpuparse.tagging.tagger import FORMAT, Tagger, Tags
+from gpuparse.tagging.tagger_learner import learn_tagger
 from tests.oracles import sequences as oracle
 
 TRAIN = treebank_from_bytes(generate(300, 1), "train")
@@ -240,14 +241,14 @@ def test_feats_that_were_never_seen_are_possible_for_new_words_alone():
     tagger = learn_tagger(as_treebank(rows), TAGGING, seed=1)
     again = Tagger.unpack(io.BytesIO(tagger.pack()), Path("x"))
     words = as_treebank("fot _ N n _\nmis _ N n _\n\n")
-    found = again._feats_of(Words.of(words), np.zeros(2, np.int32))
+    found = again._feats_reader.read(Words.of(words), np.zeros(2, np.int32))
     tags = [again.feats.table.tags[k][1] for k in found.candidates.tolist()]
     n = found.candidate_starts[1]
     assert set(tags[:n]) == {"G=F|N=P", "G=M|N=S", "G=F|N=S|T=X", "G=F|N=S"}
     assert set(tags[n:]) == {"G=F|N=P", "G=M|N=S", "G=F|N=S|T=X"}
 
 
-def lexicon_of(path: Path, words: Iterable[tuple[str, ...]]) -> str:
+def list_of(path: Path, words: Iterable[tuple[str, ...]]) -> str:
     """A file of words with the columns from FORM on, a sentence each."""
     lines = ("\t".join(["1", *columns, *"_" * (9 - len(columns))]) for columns in words)
     path.write_text("".join(f"{line}\n\n" for line in lines))
@@ -255,14 +256,14 @@ def lexicon_of(path: Path, words: Iterable[tuple[str, ...]]) -> str:
 
 
 @pytest.mark.parametrize("with_xpos", [True, False])
-def test_words_of_a_lexicon_get_its_tags(tmp_path: Path, with_xpos: bool) -> None:
-    """Words of random letters: nothing but the lexicon tells what new ones are."""
+def test_words_of_a_list_get_its_tags(tmp_path: Path, with_xpos: bool) -> None:
+    """Words of random letters: nothing but the list tells what new ones are."""
     draw = random.Random(1)
     words = {"".join(draw.choices("abcdefghij", k=7)): draw.choice("XY") for _ in range(200)}
     known, new = list(words)[:150], list(words)[150:]
     rows = as_treebank("".join(f"{word} _ {words[word]} x _\n\n" for word in known))
     pairs = [(word, "_", tag, "x" if with_xpos else "_") for word, tag in words.items()]
-    lexicon = lexicon_of(tmp_path / "words.conllu", [*pairs, (known[0], "_", "Z")])
+    words_file = list_of(tmp_path / "words.conllu", [*pairs, (known[0], "_", "Z")])
     test = as_treebank("".join(f"{word} _ _ _ _\n\n" for word in new))
 
     def right(tagger: Tagger) -> float:
@@ -270,15 +271,17 @@ def test_words_of_a_lexicon_get_its_tags(tmp_path: Path, with_xpos: bool) -> Non
         return sum(a == words[b] for a, b in zip(texts(again.tag(test)[0]), new, strict=True)) / 50
 
     assert right(learn_tagger(rows, TAGGING, seed=1)) < 0.8
-    with_words = replace(TAGGING, lexicon=lexicon)
+    with_words = replace(TAGGING, word_list=words_file)
     learned = learn_tagger(rows, with_words, seed=1)
     assert right(learned) == 1
-    assert learned.words.counts_of(new[0]) == {learned.pairs.table.numbers[words[new[0]], "x"]: 1}
+    once = {learned.pairs.table.numbers[words[new[0]], "x"]: 1}
+    assert learned.words.counts_of(new[0]) == once
+    assert learn_tagger(rows, with_words, seed=1, start=learned).words.counts_of(new[0]) == once
 
 
 @pytest.mark.parametrize("n_others", [0, 130])  # pairs; of many, XPOS is found with FEATS
 @pytest.mark.parametrize("with_xpos", [True, False])
-def test_words_of_a_lexicon_get_its_feats(tmp_path: Path, n_others: int, with_xpos: bool) -> None:
+def test_words_of_a_list_get_its_feats(tmp_path: Path, n_others: int, with_xpos: bool) -> None:
     draw = random.Random(1)
     words = {
         "".join(draw.choices("abcdefghij", k=7)): draw.choice(["G=F", "G=M"]) for _ in range(300)
@@ -293,7 +296,7 @@ def test_words_of_a_lexicon_get_its_feats(tmp_path: Path, n_others: int, with_xp
         (word, "_", "X", fine[word] if with_xpos else "_", feats) for word, feats in words.items()
     ]
     others = [(new[0], "_", *tags) for tags in (["X"], ["X", "_", "G=N"], ["Y", "_", "G=F"])]
-    lexicon = lexicon_of(tmp_path / "words.conllu", [*given, *others])
+    words_file = list_of(tmp_path / "words.conllu", [*given, *others])
     test = as_treebank("".join(f"{word} _ _ _ _\n\n" for word in new))
 
     def right(tagger: Tagger) -> float:
@@ -301,32 +304,32 @@ def test_words_of_a_lexicon_get_its_feats(tmp_path: Path, n_others: int, with_xp
         return sum(a == words[b] for a, b in zip(texts(again.tag(test)[2]), new, strict=True)) / 50
 
     assert right(learn_tagger(rows, TAGGING, seed=1)) < 0.8
-    learned = learn_tagger(rows, replace(TAGGING, lexicon=lexicon), seed=1)
+    learned = learn_tagger(rows, replace(TAGGING, word_list=words_file), seed=1)
     assert right(learned) > 0.95
     assert learned.feats is not None
     found = {
         learned.feats.table.tags[tag][1].rpartition("\t")[2]
-        for name in learned.words_of_feats.names
+        for name in learned.known_feats.words_of_feats.names
         if name.startswith(f"{new[0]}\t")
-        for tag in learned.words_of_feats.counts_of(name)
+        for tag in learned.known_feats.words_of_feats.counts_of(name)
     }
     assert found == {words[new[0]]}
 
 
-def test_lexicons_that_say_nothing_are_refused(tmp_path: Path) -> None:
-    lexicon = lexicon_of(tmp_path / "words.conllu", [("a", "_", "NEW"), ("b", "_", "X", "new")])
+def test_lists_that_say_nothing_are_refused(tmp_path: Path) -> None:
+    words_file = list_of(tmp_path / "words.conllu", [("a", "_", "NEW"), ("b", "_", "X", "new")])
     rows = as_treebank("a a X x _\n\n")
     with pytest.raises(
         DataError, match=r"words\.conllu: no word has tags of data\.train.*or _ in X"
     ):
-        learn_tagger(rows, replace(TAGGING, lexicon=lexicon), seed=1)
+        learn_tagger(rows, replace(TAGGING, word_list=words_file), seed=1)
     with pytest.raises(DataError, match=r"missing\.conllu"):
-        learn_tagger(rows, replace(TAGGING, lexicon=str(tmp_path / "missing.conllu")), seed=1)
+        learn_tagger(rows, replace(TAGGING, word_list=str(tmp_path / "missing.conllu")), seed=1)
     with pytest.raises(DataError, match=r"words\.conllu: LEMMA is _ in all words.*give it lemmas"):
-        learn_lemmatizer(rows, replace(LEMMAS, lexicon=lexicon), seed=1)
+        learn_lemmatizer(rows, replace(LEMMAS, word_list=words_file), seed=1)
 
 
-def test_words_of_a_lexicon_get_its_lemmas(tmp_path: Path) -> None:
+def test_words_of_a_list_get_its_lemmas(tmp_path: Path) -> None:
     """Those that the treebank has keep their own."""
     rows = as_treebank("cats cat N _ _\n\ndogs dog N _ _\n\nwalked walk V _ T=Past\n\n" * 3)
     words = [
@@ -334,8 +337,8 @@ def test_words_of_a_lexicon_get_its_lemmas(tmp_path: Path) -> None:
         ("left", "leave", "V", "_", "T=Past"), ("left", "left", "V", "_", "T=Pres"),
         ("walked", "step", "V", "_", "T=Past"), ("walked", "step", "N"),
     ]  # fmt: skip
-    lexicon = lexicon_of(tmp_path / "words.conllu", words)
-    learned = learn_lemmatizer(rows, replace(LEMMAS, lexicon=lexicon), seed=1)
+    words_file = list_of(tmp_path / "words.conllu", words)
+    learned = learn_lemmatizer(rows, replace(LEMMAS, word_list=words_file), seed=1)
     again = Lemmatizer.unpack(io.BytesIO(learned.pack()), Path("x"))
     expected = (
         ("cats", "N", "_", "cat"), ("dogs", "N", "_", "dog"), ("geese", "N", "_", "goose"),
@@ -365,7 +368,7 @@ def test_a_treebank_without_feats_or_tags():
 
 
 def test_many_pairs_are_found_by_the_second_model(monkeypatch):
-    monkeypatch.setattr("gpuparse.tagging.tagger._MANY", 3)
+    monkeypatch.setattr("gpuparse.tagging.tagger_learner._MANY", 3)
     tagger = learn_tagger(TRAIN, TAGGING, seed=1)
     assert {tag[1] for tag in tagger.pairs.table.tags} == {"_"}
     again = Tagger.unpack(io.BytesIO(tagger.pack()), Path("x"))

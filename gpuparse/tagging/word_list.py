@@ -16,7 +16,7 @@ from gpuparse.sequences.tags import Tag, TagTable
 _COLUMNS = FORM, LEMMA, UPOS, XPOS, FEATS
 
 
-class WordLexicon(NamedTuple):
+class WordList(NamedTuple):
     """The words of a file.
 
     path: of the file. words: distinct (FORM, LEMMA, UPOS, XPOS, FEATS).
@@ -26,7 +26,7 @@ class WordLexicon(NamedTuple):
     words: list[tuple[str, str, str, str, str]]
 
     @classmethod
-    def read(cls, path: str) -> "WordLexicon":
+    def read(cls, path: str) -> "WordList":
         """Raises: DataError: the file cannot be read, or is no CoNLL file."""
         treebank = read_treebank(path)
         columns = (read_column(treebank, each).texts() for each in _COLUMNS)
@@ -39,19 +39,19 @@ class WordLexicon(NamedTuple):
         Raises: DataError: no word has such a pair.
         """
         numbers: dict[Tag, list[int]] = {}
-        for number, (coarse, fine) in enumerate(table.tags):
-            for given in {fine, "_"}:
-                numbers.setdefault((coarse, given), []).append(number)
-        has_xpos = any(fine != "_" for _, fine in table.tags)
+        for number, (upos, xpos) in enumerate(table.tags):
+            for given in {xpos, "_"}:
+                numbers.setdefault((upos, given), []).append(number)
+        has_xpos = any(xpos != "_" for _, xpos in table.tags)
         found = [
             (form, number)
-            for form, _, coarse, fine, _ in self.words
-            for number in numbers.get((coarse, fine if has_xpos else "_"), ())
+            for form, _, upos, xpos, _ in self.words
+            for number in numbers.get((upos, xpos if has_xpos else "_"), ())
         ]
         if not found:
             raise DataError(
-                f"{self.path}: no word has tags of data.train, so that tagger.lexicon says nothing:"
-                " give it UPOS and XPOS of the treebank, or _ in XPOS"
+                f"{self.path}: no word has tags of data.train, so that tagger.word_list says"
+                " nothing: give it UPOS and XPOS of the treebank, or _ in XPOS"
             )
         _count_once(counts, found)
 
@@ -69,19 +69,19 @@ class WordLexicon(NamedTuple):
         """
         numbers: dict[tuple[str, str, str], list[tuple[str, int]]] = {}
         for pair, tags in possible.items():
-            coarse, _, of_pair = pair.partition("\t")
+            upos, _, of_pair = pair.partition("\t")
             for tag in tags:
                 before, tab, feats = tag[1].rpartition("\t")
-                for fine in {before if tab else of_pair, "_"}:
-                    found = numbers.setdefault((coarse, fine, feats), [])
+                for xpos in {before if tab else of_pair, "_"}:
+                    found = numbers.setdefault((upos, xpos, feats), [])
                     found.append((pair, table.numbers[tag]))
         _count_once(
             counts,
             (
                 (f"{form}\t{pair}", number)
-                for form, _, coarse, fine, feats in self.words
+                for form, _, upos, xpos, feats in self.words
                 if feats != "_"
-                for pair, number in numbers.get((coarse, fine, feats), ())
+                for pair, number in numbers.get((upos, xpos, feats), ())
             ),
         )
 
@@ -94,7 +94,7 @@ class WordLexicon(NamedTuple):
         known = [word for word in self.words if word[1] != "_"]
         if not known:
             raise DataError(
-                f"{self.path}: LEMMA is _ in all words, so that lemmatizer.lexicon says nothing:"
+                f"{self.path}: LEMMA is _ in all words, so that lemmatizer.word_list says nothing:"
                 " give it lemmas"
             )
         found = dict.fromkeys((f"{form}\t{upos}", form, lemma) for form, lemma, upos, *_ in known)
@@ -106,5 +106,6 @@ class WordLexicon(NamedTuple):
 
 
 def _count_once(counts: dict[str, Counter[int]], found: Iterable[tuple[str, int]]) -> None:
-    for name, number in dict.fromkeys(found):
-        counts.setdefault(name, Counter())[number] += 1
+    """Count names with tags that were not counted before, once."""
+    for name, number in found:
+        counts.setdefault(name, Counter()).setdefault(number, 1)

@@ -1,0 +1,270 @@
+"""Learning of a tagger: dictionaries, the models of pairs and of FEATS, and their network."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from gpuparse.data.tag_columns import FORM, read_column, require_values
+from gpuparse.data.treebank import Treebank
+from gpuparse.errors import DataError
+from gpuparse.sequences.learner import Watch, learn_sequences, unwatched
+from gpuparse.sequences.model import Sequences
+from gpuparse.sequences.tags import Tag, TagTable
+from gpuparse.sequences.templates import load_sequence_templates
+from gpuparse.tagging.composition import composed
+from gpuparse.tagging.dictionary import Dictionary, counted, joined_candidates
+from gpuparse.tagging.feats import FeatsDictionaries, FeatsReader
+from gpuparse.tagging.fields import (
+    SeenTags,
+    WordFields,
+    Words,
+    class_of_counts,
+    is_field,
+    seen_without_itself,
+)
+from gpuparse.tagging.network_learner import TagTask, learn_network
+from gpuparse.tagging.tagger import Tagger, Tags
+from gpuparse.tagging.word_list import WordList
+
+if TYPE_CHECKING:
+    from gpuparse.config.schema import TaggerConfig
+
+_BEAM, _MARGIN = (3, 8), 1.5  # coarse classes, tags; costs below the best one
+_LEARNED = 10  # times as often a word has only its tags in learning, which meets more wrong ones
+_MANY = 128  # pairs of UPOS and XPOS; where there are more, UPOS is found first
+
+
+class _Gold(NamedTuple):
+    """What is learned, of all words.
+
+    pairs: UPOS and XPOS, or UPOS and `_` where XPOS is found with FEATS.
+    feats: FEATS, or XPOS and FEATS with a tab between.
+    """
+
+    words: list[str]
+    pairs: list[Tag]
+    feats: list[str]
+
+    @classmethod
+    def of(cls, treebank: Treebank, start: Tagger | None) -> _Gold:
+        """Raises: DataError: there are no words, or no tags, or some that no model may have."""
+        if not treebank.n_words:
+            raise DataError(f"{treebank.source}: a tagger cannot be learned from no words")
+        upos, xpos, feats = (column.texts() for column in Tags.of(treebank))
+        for column, texts in ("UPOS", upos), ("XPOS", xpos), ("FEATS", feats):
+            require_values(treebank, column, set(texts))
+        if set(upos) | set(xpos) <= {"_"}:
+            raise DataError(
+                f"{treebank.source}: UPOS and XPOS are _ in all words; nothing to learn"
+            )
+        pairs: list[Tag] = list(zip(upos, xpos, strict=True))
+        if start is not None:
+            _check_columns(treebank, start, xpos, feats)
+        if len(set(pairs)) > _MANY if start is None else start.has_many_pairs:
+            feats = list(map("\t".join, zip(xpos, feats, strict=True)))
+            pairs = [(each, "_") for each in upos]
+        return cls(read_column(treebank, FORM).texts(), pairs, feats)
+
+    @property
+    def upos(self) -> list[str]:
+        return [pair[0] for pair in self.pairs]
+
+
+class _KnownWords(NamedTuple):
+    """What words were seen with.
+
+    words: for the tagger. of_words: what the field `seen` reads. seen: (W,) its values as if each
+    word did not occur itself.
+    """
+
+    words: Dictionary
+    of_words: SeenTags
+    seen: np.ndarray
+
+
+class _PossibleFeats(NamedTuple):
+    """The tags of the model of FEATS; for each `UPOS<TAB>XPOS` those seen, and those composed."""
+
+    table: TagTable
+    seen: dict[str, list[Tag]]
+    composed: dict[str, list[Tag]]
+
+
+def learn_tagger(
+    treebank: Treebank, config: TaggerConfig, *, seed: int, watch: Watch = unwatched,
+    start: Tagger | None = None,
+) -> Tagger:  # fmt: skip
+    """Learn a tagger from the tags of a treebank.
+
+    Args: start: to learn on from, whose models have `learned`; its tags and words are kept.
+    Raises: ConfigError: templates that do not exist or are wrong. DataError: a treebank without
+        words, or without tags; a word list that cannot be read, or without tags of the treebank.
+    Cost: about a minute for 200,000 words of English.
+    """
+    gold, words = _Gold.of(treebank, start), Words.of(treebank)
+    more = None if config.word_list is None else WordList.read(config.word_list)
+    has_feats = set(gold.feats) != {"_"}
+    # A new network beside models that are learned on would not know the words of before.
+    has_network = start.network is not None if start else config.network_epochs != 0
+    of_network = 0.5 if has_network else 0.0
+    share = (0.5 if has_feats else 1.0) * (1 - of_network)
+    common: Any = {
+        "epochs": config.epochs, "rows": config.rows, "min_count": config.min_count,
+        "cost": config.cost, "max_step": config.max_step, "beam": _BEAM, "margin": _MARGIN,
+        "bits": config.bits, "seed": seed,
+    }  # fmt: skip
+    learned_least = _LEARNED * config.dictionary
+
+    table = TagTable.of_counts(
+        Counter(gold.pairs), attributes=False, before=start.pairs.table if start else None
+    )
+    pairs = np.array([table.numbers[pair] for pair in gold.pairs], np.int32)
+    known = _known_words(gold, table, pairs, more, start, config.dictionary)
+    templates = load_sequence_templates(config.features, is_field)
+    fields = WordFields(templates.fields, known.of_words).read(words, {"seen": known.seen})
+    lists = known.words.with_least(learned_least).candidates_of(words.forms)
+    candidates = joined_candidates(words.ids, lists)
+    sequences = Sequences(templates.features(*fields), treebank.word_starts, *candidates)
+    model = learn_sequences(
+        sequences, pairs, templates, table, start=start.pairs if start else None,
+        watch=lambda done, note: watch(share * done, f"UPOS and XPOS, {note}"), **common,
+    )  # fmt: skip
+    tasks = {"pairs": TagTask(model.scale, table, sequences, pairs)}
+
+    of_feats, known_feats = None, FeatsDictionaries.empty()
+    if has_feats:
+        before = start if start and start.feats else None
+        possible = _possible_feats(gold, before)
+        numbers = possible.table.numbers
+        tags = zip(gold.upos, gold.feats, strict=True)
+        feats = np.array([numbers[tag] for tag in tags], np.int32)
+        known_feats, seen = _known_feats(gold, feats, possible, more, before, config.dictionary)
+        templates = load_sequence_templates(config.feats_features, is_field)
+        of_words = known_feats.words_of_feats.with_least(learned_least)
+        reader = FeatsReader(
+            templates, table, possible.table, known_feats._replace(words_of_feats=of_words)
+        )
+        sequences = reader.read(words, pairs, seen)
+        of_feats = learn_sequences(
+            sequences, feats, templates, possible.table, start=before.feats if before else None,
+            watch=lambda done, note: watch(share * (1 + done), f"FEATS, {note}"), **common,
+        )  # fmt: skip
+        tasks["feats"] = TagTask(of_feats.scale, possible.table, sequences, feats)
+
+    network = None
+    if has_network:
+        network = learn_network(
+            words, known.of_words, known.seen, tasks, networks=config.networks,
+            epochs=config.network_epochs, seed=seed, start=start.network if start else None,
+            watch=lambda done, note: watch(1 - of_network * (1 - done), note),
+        )  # fmt: skip
+    return Tagger(model, known.words, of_feats, known_feats, network=network)
+
+
+def _known_words(
+    gold: _Gold, table: TagTable, pairs: np.ndarray, more: WordList | None, start: Tagger | None,
+    least: int,
+) -> _KnownWords:  # fmt: skip
+    """The pairs that words were seen with. Args: pairs: (W,) numbers in the table."""
+    counts = start.words.all_counts() if start else {}
+    if more:
+        more.count_pairs(counts, table)
+    lowers = [word.lower() for word in gold.words]
+    upos_of_tags = [tag[0] for tag in table.tags]
+    of_lowers = counted(lowers, gold.upos, _renamed(counts, str.lower, upos_of_tags))
+    classes = {word: class_of_counts(of_word) for word, of_word in of_lowers.items()}
+    return _KnownWords(
+        Dictionary.of_counts(counted(gold.words, pairs.tolist(), counts), least),
+        SeenTags.of_classes(classes),
+        seen_without_itself(lowers, gold.upos, of_lowers),
+    )
+
+
+def _possible_feats(gold: _Gold, before: Tagger | None) -> _PossibleFeats:
+    of_pairs = counted(map("\t".join, gold.pairs), gold.feats)
+    table = before.feats.table if before and before.feats else None
+    if before and table:
+        classes = before.known_feats.classes
+        for name in classes.names:
+            of_pair = of_pairs.setdefault(name, Counter())
+            for number, count in classes.counts_of(name).items():
+                of_pair[table.tags[number][1]] += count
+    seen: dict[str, list[Tag]] = {}
+    new: dict[str, list[Tag]] = {}
+    for name, of_pair in of_pairs.items():
+        upos = name.partition("\t")[0]
+        seen[name] = [(upos, text) for text in of_pair]
+        new[name] = [(upos, text) for text in composed(of_pair)]
+    counts: Counter[Tag] = Counter(zip(gold.upos, gold.feats, strict=True))
+    counts.update(dict.fromkeys((tag for tags in new.values() for tag in tags), 0))
+    return _PossibleFeats(TagTable.of_counts(counts, attributes=True, before=table), seen, new)
+
+
+def _known_feats(
+    gold: _Gold, feats: np.ndarray, possible: _PossibleFeats, more: WordList | None,
+    before: Tagger | None, least: int,
+) -> tuple[FeatsDictionaries, np.ndarray]:  # fmt: skip
+    """The FEATS that are known, and (W,) values of `seen` as if each word did not occur itself.
+
+    Args: feats: (W,) numbers of the tags of FEATS.
+    """
+    table = possible.table
+    counts = before.known_feats.words_of_feats.all_counts() if before else {}
+    if more:
+        of_pairs = {name: [*possible.seen[name], *new] for name, new in possible.composed.items()}
+        more.count_feats(counts, table, of_pairs)
+    pairs = list(map("\t".join, gold.pairs))
+    keys = list(map("\t".join, zip(gold.words, pairs, strict=True)))
+    with_upos = list(map(_word_and_upos, keys))
+    texts = [tag[1] for tag in table.tags]
+    of_words = counted(with_upos, gold.feats, _renamed(counts, _word_and_upos, texts))
+    of_classes = before.known_feats.classes.all_counts() if before else None
+    of_composed = {
+        name: dict.fromkeys(sorted(table.numbers[tag] for tag in new), 1)
+        for name, new in possible.composed.items()
+        if new
+    }
+    known = FeatsDictionaries(
+        Dictionary.of_counts(counted(keys, feats.tolist(), counts), least),
+        Dictionary.of_counts(counted(pairs, feats.tolist(), of_classes), 1),
+        Dictionary.of_counts(of_composed, 1),
+    )
+    return known, seen_without_itself(with_upos, gold.feats, of_words)
+
+
+def _check_columns(
+    treebank: Treebank, start: Tagger, xpos: Sequence[str], feats: Sequence[str]
+) -> None:
+    """DataError if a column is empty of which a tagger that is learned on has values."""
+    has_xpos = start.has_many_pairs or any(tag[1] != "_" for tag in start.pairs.table.tags)
+    has_feats = start.feats and any(
+        tag[1].rpartition("\t")[2] != "_" for tag in start.feats.table.tags
+    )
+    for column, texts, is_found in (("XPOS", xpos, has_xpos), ("FEATS", feats, has_feats)):
+        if is_found and set(texts) <= {"_"}:
+            raise DataError(
+                f"{treebank.source}: {column} is _ in all words, but the tagger of init_from finds"
+                f" {column}: annotate them"
+            )
+
+
+def _renamed(
+    counts: Mapping[str, Mapping[int, int]], name_of: Callable[[str], str], texts: Sequence[str]
+) -> dict[str, Counter[str]]:
+    """Counts under other names and by the texts of tags."""
+    found: dict[str, Counter[str]] = {}
+    for name, of_name in counts.items():
+        of_new = found.setdefault(name_of(name), Counter())
+        for tag, n in of_name.items():
+            of_new[texts[tag]] += n
+    return found
+
+
+def _word_and_upos(key: str) -> str:
+    """What FEATS of unknown pairs are looked up by: the word in lower case, and UPOS."""
+    form, upos, _ = key.split("\t")
+    return f"{form.lower()}\t{upos}"
