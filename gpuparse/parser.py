@@ -232,8 +232,8 @@ class Parser:
                 them; for parsers with guide features.
             known: (W,) heads that the trees shall have, -1 for those to be found.
             batch_size: most sentences at a time, at least 1, or what suits the device; they are
-                sorted by length first. Neither this nor threads, device and backend change a
-                single head.
+                sorted by length first. Neither this nor threads and backend change a
+                single head, nor does the device where `is_exact`.
             max_cells: of one sentence, as `permitted_orders` counts them: longer ones are parsed
                 with a lower order or not at all, which the predictions say.
             threads: CPU threads, each with batches of its own; on another device there is one.

@@ -70,8 +70,8 @@ def load(
         folder: the folder that training wrote, where `~` is the home folder; or the name of an
             installed model, such as "english".
         threads: CPU threads of each call of `parse`; 0: all processors of this process.
-        device: "cpu", "cuda", or "auto": CUDA if it works. The parses are the same. Torch is
-            imported for CUDA only.
+        device: "cpu", "cuda", or "auto": CUDA if it works. The parses are the same, but for a few
+            heads of models with an encoder. Torch is imported for CUDA only.
         backend: "auto", "cpu" (native code), "torch", or "gpu" (Triton kernels).
         allow_missing: whether to parse sentences without tags, lemmas or features that the model
             reads; the parses are worse.

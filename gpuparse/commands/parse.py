@@ -345,7 +345,7 @@ def _parser() -> argparse.ArgumentParser:
         " change; a tagger changes UPOS, XPOS and FEATS, a lemmatiser LEMMA; MISC changes with"
         " --probabilities, in very long sentences and in trees without a certificate. Tables"
         " get columns with the trees. Threads, batch size, device and backend change no byte of the"
-        " output.",
+        " output; with an encoder, another device may change a few heads.",
         epilog=exit_codes(0, 1, 2, 3, 4, 5, 6),
     )
     parser.add_argument(

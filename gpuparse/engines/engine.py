@@ -44,7 +44,7 @@ class Wanted:
 
 @dataclass(frozen=True, eq=False)
 class How:
-    """How a batch is worked on, which changes no result.
+    """How a batch is worked on, which changes no result of scorers that are exact.
 
     batch_size: most sentences at a time. threads: CPU threads, each with batches of its own; on
     another device there is one. sent: the batch on the device, of `send`, if it is there already.
