@@ -101,7 +101,9 @@ def read_input(path: str) -> bytes:
 
 
 def _unreadable(path: str, error: OSError) -> DataError:
-    return DataError(f"{path}: cannot be read: {error.strerror}; check the path")
+    is_sentence = " " in path and not Path(path).suffix
+    what = "give a sentence in a file, or on standard input" if is_sentence else "check the path"
+    return DataError(f"{path}: cannot be read: {error.strerror}; {what}")
 
 
 @contextmanager

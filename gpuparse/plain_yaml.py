@@ -153,6 +153,8 @@ def _read_any(text: str, source: str) -> PlainYaml:
         problem = error.problem or error.context
         if problem and r"'\t'" in problem:
             problem = "a tab, where YAML needs spaces"
+            if mark and re.match(r"\d+\t", text.split("\n")[mark.line]):
+                problem = "a line of a treebank, not of a config: give it as data.train=FILE"
         raise ConfigError(f"{source}{line}: {problem}") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{source}: {' '.join(str(error).split())}") from None

@@ -73,6 +73,7 @@ def test_keys_are_words_and_have_lines():
         ("a: 1\n--- \nb: 2\n", "run.yaml:2"),
         ("a: [1\n", "run.yaml:2"),
         ("a:\n\tb: 1\n", "run.yaml:2: a tab, where YAML needs spaces"),
+        ("# text = She\n1\tShe\t_\n", "run.yaml:2: a line of a treebank, not of a config"),
         ("a: \x01\n", "run.yaml: unacceptable character"),
         ("[" * 100_000, "nested more than"),
         ("[" + "1," * 30_000 + "1]", "more than 30,000 values"),

@@ -69,6 +69,8 @@ def packaged_files(model: Path, package: Package) -> dict[str, bytes]:
     Cost: memory for the whole model.
     """
     package.check()
+    if not model.is_dir():
+        raise ModelError(f"{model}: no such folder of a model")
     card = read_card(model)
     if card is None:
         raise ModelError(f"{model}: has no {CARD}, which training writes: train the model again")

@@ -76,9 +76,10 @@ def _sections(
         sections.append((f"{title}, {difference:+.2f} nats in all", [rows]))
     if found.left_out:
         head, other = (_named(found, i) for i in (found.head, found.other_head))
+        whole = found.left_out[0].difference + found.left_out[0].effect
         title = (
-            f"Words left out in turn: effects on what the arc from {head} scores more than that"
-            f" from {other}, in nats; they do not add up"
+            f"Words left out in turn: the score of the arc from {head} minus that from {other} is"
+            f" {whole:+.3f} nats; without a word it is less by the word's effect"
         )
         sections.append((title, [_left_out_rows(found, show_all=show_all)]))
     return sections

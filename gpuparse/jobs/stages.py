@@ -12,7 +12,7 @@ from gpuparse.config import RunConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.tag_columns import FEATS, LEMMA, UPOS, XPOS, Column, read_column, with_columns
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError, DataError, ModelError, one_line, option
+from gpuparse.errors import ConfigError, DataError, ModelError, one_line, option, plural
 from gpuparse.evaluation.reports import WORD_MEASURES
 from gpuparse.evaluation.words import Hits, score_words
 from gpuparse.formats.text import text_chunk
@@ -39,6 +39,7 @@ from gpuparse.sequences.model import SequenceModel
 from gpuparse.sequences.templates import load_sequence_templates
 from gpuparse.tagging.tagger import Tagger
 from gpuparse.tagging.tagger_learner import learn_tagger
+from gpuparse.tagging.word_list import WordList
 from gpuparse.text.conllu import text_pieces
 
 _ALONE: dict[str, Any] = dict.fromkeys(FILES)
@@ -192,6 +193,7 @@ def learn_stages(
         cannot be read. DataError: the treebank lacks what the only stages learn from.
     """
     config, seed = _with_gold(config, treebank, tell), config.seed
+    _check_word_lists(config, treebank, tell)
 
     def stage(name: str, row: StageRow) -> Any:
         given, start = getattr(config, name), starts.get(name)
@@ -223,6 +225,22 @@ def learn_stages(
     found = accuracies_as_text(accuracies(treebank, predicted))
     log.end(training_log.TAGS, f"by jackknifing in {config.tagger.folds} folds: {found}")
     return pipeline, predicted
+
+
+def _check_word_lists(config: RunConfig, treebank: Treebank, tell: Callable[[str], None]) -> None:
+    """Make sure, before anything is learned, that the lists say something; tell what they do not.
+
+    Raises: DataError: a list cannot be read, or has no word that its stage can use.
+    """
+    path = config.tagger.word_list
+    if config.tagger.learn and path is not None:
+        words = WordList.read(path)
+        if left_out := words.left_out(treebank):
+            n = plural(len(words.words), "word")
+            tell(f"warning: {path}: data.train lacks {left_out} of {n}: these are left out")
+    path = config.lemmatizer.word_list
+    if config.lemmatizer.learn and path is not None:
+        WordList.read(path).lemmas()
 
 
 def _with_gold(config: RunConfig, treebank: Treebank, tell: Callable[[str], None]) -> RunConfig:

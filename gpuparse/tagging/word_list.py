@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.tag_columns import FEATS, FORM, LEMMA, UPOS, XPOS, read_column
+from gpuparse.data.treebank import Treebank
 from gpuparse.errors import DataError
 from gpuparse.sequences.tags import Tag, TagTable
 
@@ -32,28 +33,48 @@ class WordList(NamedTuple):
         columns = (read_column(treebank, each).texts() for each in _COLUMNS)
         return cls(path, list(dict.fromkeys(zip(*columns, strict=True))))
 
+    def left_out(self, treebank: Treebank) -> str:
+        """How many words have tags or FEATS that a treebank lacks, as text; empty if none has.
+
+        Raises: DataError: all have such tags.
+        """
+        upos, xpos, feats = (read_column(treebank, each).texts() for each in (UPOS, XPOS, FEATS))
+        pairs = {*zip(upos, xpos, strict=True), *((each, "_") for each in upos)}
+        values = {*feats, "_"}
+        of_tags = [word for word in self.words if word[2:4] not in pairs]
+        of_feats = [word for word in self.words if word[4] not in values]
+        if len(of_tags) == len(self.words):
+            raise DataError(
+                f"{self.path}: no word has tags of data.train, so that tagger.word_list says"
+                " nothing: give it UPOS and XPOS of the treebank, or _ in XPOS"
+            )
+        notes = []
+        if of_tags:
+            form, _, *tags = of_tags[0]
+            notes.append(f"the tags of {len(of_tags):,} ({form}: {tags[0]}, {tags[1]})")
+        if of_feats:
+            form, *_, text = of_feats[0]
+            notes.append(f"the FEATS of {len(of_feats):,} ({form}: {text})")
+        return " and ".join(notes)
+
     def count_pairs(self, counts: dict[str, Counter[int]], table: TagTable) -> None:
         """Count the pairs of UPOS and XPOS of the words, those that are in the table.
 
         Args: counts: how often each form had each tag; is changed.
-        Raises: DataError: no word has such a pair.
         """
         numbers: dict[Tag, list[int]] = {}
         for number, (upos, xpos) in enumerate(table.tags):
             for given in {xpos, "_"}:
                 numbers.setdefault((upos, given), []).append(number)
         has_xpos = any(xpos != "_" for _, xpos in table.tags)
-        found = [
-            (form, number)
-            for form, _, upos, xpos, _ in self.words
-            for number in numbers.get((upos, xpos if has_xpos else "_"), ())
-        ]
-        if not found:
-            raise DataError(
-                f"{self.path}: no word has tags of data.train, so that tagger.word_list says"
-                " nothing: give it UPOS and XPOS of the treebank, or _ in XPOS"
-            )
-        _count_once(counts, found)
+        _count_once(
+            counts,
+            (
+                (form, number)
+                for form, _, upos, xpos, _ in self.words
+                for number in numbers.get((upos, xpos if has_xpos else "_"), ())
+            ),
+        )
 
     def count_feats(
         self,

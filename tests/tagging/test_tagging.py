@@ -35,6 +35,7 @@ from gpuparse.tagging.fields import (
 from gpuparse.tagging.lemmatizer import LemmaRule, Lemmatizer, learn_lemmatizer, rule_of
 from gpuparse.tagging.tagger import FORMAT, Tagger, Tags
 from gpuparse.tagging.tagger_learner import learn_tagger
+from gpuparse.tagging.word_list import WordList
 from tests.oracles import sequences as oracle
 
 TRAIN = treebank_from_bytes(generate(300, 1), "train")
@@ -322,9 +323,14 @@ def test_lists_that_say_nothing_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"words\.conllu: no word has tags of data\.train.*or _ in X"
     ):
-        learn_tagger(rows, replace(TAGGING, word_list=words_file), seed=1)
+        WordList.read(words_file).left_out(rows)
     with pytest.raises(DataError, match=r"missing\.conllu"):
         learn_tagger(rows, replace(TAGGING, word_list=str(tmp_path / "missing.conllu")), seed=1)
+    some = list_of(tmp_path / "some.conllu", [("a", "_", "X"), ("b", "_", "Y", "_", "G=F")])
+    assert (
+        WordList.read(some).left_out(rows) == "the tags of 1 (b: Y, _) and the FEATS of 1 (b: G=F)"
+    )
+    assert WordList.read(list_of(tmp_path / "all.conllu", [("a", "_", "X")])).left_out(rows) == ""
     with pytest.raises(DataError, match=r"words\.conllu: LEMMA is _ in all words.*give it lemmas"):
         learn_lemmatizer(rows, replace(LEMMAS, word_list=words_file), seed=1)
 
