@@ -60,7 +60,6 @@ NAMES = {  # of outputs
 }  # fmt: skip
 INPUTS = {".vert": "vertical", ".lines": "lines"}  # what no suffix says
 TABLES = ("table.parquet", "table.arrow")
-OF_FILES = {"probabilities", "mbr", "keep_heads", "keep", "on_error", "single_root"}
 
 
 @pytest.fixture(scope="module")
@@ -150,12 +149,11 @@ def test_all_doors_give_the_same_bytes(made, tmp_path, name, what):
         found["parse"] = parser.parse(source.read_bytes(), **of_parse).to_conllu().encode()
     if name.endswith(".txt"):
         found["parse_text"] = parser.parse_text(source.read_text(), **of_parse).to_conllu().encode()
-    if options.keys() <= OF_FILES:
-        files = FileParser(made.model, made.folder / "in", tmp_path / "files", **options, **kind)
-        files(name)
-        [written] = (tmp_path / "files").iterdir()
-        assert written.name == output.name == NAMES.get(name, name)
-        found["FileParser"] = written.read_bytes()
+    files = FileParser(made.model, made.folder / "in", tmp_path / "files", **options, **kind)
+    files(name)
+    [written] = (tmp_path / "files").iterdir()
+    assert written.name == output.name == NAMES.get(name, name)
+    found["FileParser"] = written.read_bytes()
     assert {door: content == expected for door, content in found.items()} == dict.fromkeys(
         found, True
     )
@@ -181,11 +179,9 @@ def test_all_doors_give_the_same_tables(made, tmp_path, name, what):
     assert table.column_names.count("deps") == 1
     if what != "deps":
         assert set(sum(table.column("deps").to_pylist(), [])) == {None}  # noqa: RUF017
-    if options.keys() <= OF_FILES:
-        files = FileParser(made.model, made.folder / "in", tmp_path / "files", **options)
-        files(name)
-        assert (tmp_path / "files" / name).read_bytes() == expected
-    if options.keys() <= OF_FILES and name == TABLES[0]:
+    FileParser(made.model, made.folder / "in", tmp_path / "files", **options)(name)
+    assert (tmp_path / "files" / name).read_bytes() == expected
+    if name == TABLES[0]:
         of_ray = RayParser(made.model, threads=1, device="cpu", **options)
         assert str(of_ray(made.table).to_pydict()) == values
 

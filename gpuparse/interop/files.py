@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
+from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpuparse.api.parsing import SentenceParser, load
-from gpuparse.data.conll import OnError
 from gpuparse.errors import ConfigError
 from gpuparse.files import files_below
 from gpuparse.formats.names import AUTO, check_output_folder, outputs_of
@@ -49,14 +49,10 @@ class FileParser:
         *,
         threads: int = 1,
         device: str = "cpu",
-        probabilities: bool = False,
-        mbr: bool = False,
-        keep_heads: bool = False,
-        keep: str | None = None,
         allow_missing: bool = False,
         single_root: bool = False,
         input: str = AUTO,
-        on_error: OnError = "fail",
+        **asked: Any,
     ) -> None:
         """
         Args:
@@ -67,19 +63,21 @@ class FileParser:
                 folders under the same paths.
             threads: CPU threads of a call: what the engine reserves for a task.
             device: "cpu", "cuda", or "auto".
-            probabilities, mbr, keep_heads, keep, on_error: see
-                `SentenceParser.parse_file`.
             allow_missing, single_root: see `gpuparse.load`.
-        Raises: ConfigError: the target is the source, or in it.
+            asked: options that `SentenceParser.parse_file` defines: probabilities, mbr, on_error,
+                and others.
+        Raises: ConfigError: the target is the source, or in it. TypeError: there is no such option.
         """
         self.source, self.target = Path(source).resolve(), Path(target).resolve()
         check_output_folder(target, source)
         self._model = os.path.abspath(model)
         self._of_model = (threads, device, allow_missing, single_root)
-        self._options: dict[str, Any] = {
-            "probabilities": probabilities, "mbr": mbr, "keep_heads": keep_heads,
-            "keep": keep, "input": input, "on_error": on_error,
-        }  # fmt: skip
+        # Bound now, so that a wrong name is an error here, and not in each worker.
+        self._options: dict[str, Any] = (
+            signature(SentenceParser.parse_file)
+            .bind(None, source, target, input=input, force=True, **asked)
+            .kwargs
+        )
 
     def files(self, existing: str = "fail") -> list[str]:
         """The names of the files to parse, in order, relative to the source.
@@ -120,7 +118,7 @@ class FileParser:
         output = self.output(name)
         output.parent.mkdir(parents=True, exist_ok=True)
         parser = _loaded(self._model, *self._of_model)
-        counts = parser.parse_file(self.source / name, output, force=True, **self._options)
+        counts = parser.parse_file(self.source / name, output, **self._options)
         return ParsedFile(name, *counts)
 
 

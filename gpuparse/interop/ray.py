@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpuparse.interop.tables import TableParser
 
@@ -28,13 +28,10 @@ class RayParser:
         *,
         threads: int | None = None,
         device: str | None = None,
-        probabilities: bool = False,
-        mbr: bool = False,
-        keep_heads: bool = False,
-        keep: str | None = None,
         allow_missing: bool = False,
         single_root: bool = False,
         on_error: str = "fail",
+        **asked: Any,
     ) -> None:
         """Load the model, in an actor.
 
@@ -42,11 +39,12 @@ class RayParser:
             model: the folder that training wrote, as the actor's machine sees it.
             threads: CPU threads; None: as many as the CPUs that Ray gave to the actor.
             device: "cpu", "cuda", or "auto"; None: "cuda" if Ray gave a GPU to the actor.
-            probabilities, mbr, keep_heads, keep: see `SentenceParser.parse`.
             allow_missing, single_root: see `gpuparse.load`.
             on_error: "fail": an error that names the rows that cannot be read; "null": they have
                 nulls in the new columns.
-        Raises: ModelError, ConfigError: as `gpuparse.load`.
+            asked: options that `SentenceParser.parse` defines: probabilities, mbr, deps, and others
+                but kbest.
+        Raises: as TableParser.
         """
         if threads is None or device is None:
             import ray
@@ -55,9 +53,8 @@ class RayParser:
             threads = max(1, int(given.get("CPU", 1))) if threads is None else threads
             device = device or ("cuda" if given.get("GPU") else "cpu")
         self._parser = TableParser(
-            model, threads=threads, device=device, probabilities=probabilities, mbr=mbr,
-            keep_heads=keep_heads, keep=keep, allow_missing=allow_missing, single_root=single_root,
-            on_error=on_error,
+            model, threads=threads, device=device, allow_missing=allow_missing,
+            single_root=single_root, on_error=on_error, **asked,
         )  # fmt: skip
 
     def __call__(self, batch: pyarrow.Table) -> pyarrow.Table:

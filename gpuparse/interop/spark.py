@@ -28,13 +28,10 @@ class SparkParser:
         *,
         threads: int | None = None,
         device: str = "cpu",
-        probabilities: bool = False,
-        mbr: bool = False,
-        keep_heads: bool = False,
-        keep: str | None = None,
         allow_missing: bool = False,
         single_root: bool = False,
         on_error: str = "fail",
+        **asked: Any,
     ) -> None:
         """
         Args:
@@ -42,16 +39,16 @@ class SparkParser:
                 that was shipped by `SparkContext.addFile(folder, recursive=True)`, by its name.
             threads: CPU threads of each task; None: `spark.task.cpus`.
             device: "cpu", "cuda", or "auto".
-            probabilities, mbr, keep_heads, keep: see `SentenceParser.parse`.
             allow_missing, single_root: see `gpuparse.load`.
             on_error: "fail": an error that names the rows that cannot be read; "null": they have
                 nulls in the new columns.
+            asked: options that `SentenceParser.parse` defines: probabilities, mbr, deps, and others
+                but kbest.
         """
         self._model, self._threads = os.fspath(model), threads
         self._options = (
-            ("device", device), ("probabilities", probabilities), ("mbr", mbr),
-            ("keep_heads", keep_heads), ("keep", keep), ("allow_missing", allow_missing),
-            ("single_root", single_root), ("on_error", on_error),
+            ("device", device), ("allow_missing", allow_missing), ("single_root", single_root),
+            ("on_error", on_error), *asked.items(),
         )  # fmt: skip
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:

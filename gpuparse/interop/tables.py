@@ -43,10 +43,13 @@ class TableParser:
     ) -> None:
         """Arguments: see `gpuparse.load`; on_error: see RayParser; asked: see `parse` of a parser.
 
-        Raises: ConfigError, ModelError: as `gpuparse.load`.
+        Raises: ConfigError, ModelError: as `gpuparse.load` and `parse`; ConfigError: several trees
+            of a sentence are asked for. TypeError: there is no such option.
         """
         if on_error not in ON_ERROR:
             raise ConfigError(f"on_error: expected {' or '.join(ON_ERROR)}, not {on_error!r}")
+        if asked.get("kbest") is not None:
+            raise ConfigError("kbest: a table has one tree per row; give CoNLL-U to parse_file")
         # A few sentences may have no tags by accident: what is missing is looked for below.
         self._parser = load(
             model, threads=threads, device=device, allow_missing=True, single_root=single_root

@@ -106,8 +106,13 @@ def test_what_cannot_be_parsed_is_an_error(model, corpus, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match="has no files"):
         FileParser(model, tmp_path / "empty", tmp_path / "out").files()
+    for wrong in ({"probability": True}, {"force": False}):
+        with pytest.raises(TypeError, match=next(iter(wrong))):
+            FileParser(model, corpus, tmp_path / "out", **wrong)
+    with pytest.raises(ConfigError, match="kbest: a table has one tree per row"):
+        FileParser(model, corpus, tmp_path / "out", kbest=2)("0.parquet")
     with pytest.raises(ConfigError, match="on_error: expected 'fail' or 'skip' or 'keep'"):
-        FileParser(model, corpus, tmp_path / "out", on_error="null")("0.parquet")  # type: ignore[arg-type]
+        FileParser(model, corpus, tmp_path / "out", on_error="null")("0.parquet")
     with pytest.raises(DataError, match=r"none\.parquet: cannot be read"):
         FileParser(model, corpus, tmp_path / "out")("none.parquet")
     with pytest.raises(ModelError):

@@ -129,12 +129,12 @@ def test_a_shipped_model_and_the_pandas_udf_give_the_same_trees(session, frame, 
 
 
 def test_the_schema_has_what_is_asked_for_and_is_checked_before_any_task(frame, model):
-    schema = SparkParser(model, probabilities=True).schema(frame.schema)
+    schema = SparkParser(model, probabilities=True, deps="tree").schema(frame.schema)
     assert schema.names[:2] == ["id", "source"]
-    new = {name: schema[name].dataType.simpleString() for name in schema.names[-4:]}
+    new = {name: schema[name].dataType.simpleString() for name in schema.names[-5:]}
     assert new == {
         "head": "array<int>", "deprel": "array<string>", "prob": "array<double>",
-        "deprel_prob": "array<double>",
+        "deprel_prob": "array<double>", "deps": "array<string>",
     }  # fmt: skip
     again = SparkParser(model).schema(schema)
     assert again.names == [name for name in schema.names if name not in ("head", "deprel")] + [

@@ -81,5 +81,11 @@ def test_a_column_without_values_is_an_error_in_a_large_batch_only(model, senten
 def test_wrong_options_are_errors_when_the_model_is_loaded(model, tmp_path):
     with pytest.raises(ConfigError, match="fail or null"):
         parser_of(model, on_error="skip")
+    with pytest.raises(ConfigError, match="kbest: a table has one tree per row"):
+        parser_of(model, kbest=2)
+    with pytest.raises(ConfigError, match="deps: expected 'empty' or 'tree'"):
+        parser_of(model, deps="trees")
+    with pytest.raises(TypeError, match="probability"):
+        parser_of(model, probability=True)
     with pytest.raises(ModelError):
         parser_of(str(tmp_path))
