@@ -6,14 +6,15 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from gpuparse.api.results import Parsed, ParsedSentence, Reasons
 from gpuparse.data.conll import OnError
 from gpuparse.engines.admission import default_batch_size
-from gpuparse.errors import ConfigError, DataError, plural
+from gpuparse.errors import ConfigError, DataError, ModelError, plural
 from gpuparse.extras import require
 from gpuparse.files import check_new_file, files_below, input_file, replace_file
 from gpuparse.formats.arrow_tables import frame_of_texts, has_texts, is_arrow
@@ -46,10 +47,11 @@ from gpuparse.jobs.resources import thread_count
 from gpuparse.jobs.shards import Counts
 from gpuparse.model_folder import load_parser, pack_parser, unpack_parser
 from gpuparse.parser import Parser
-from gpuparse.pipeline import NO_STAGES, Pipeline, load_stages, unpack_stages
+from gpuparse.pipeline import FILES, NO_STAGES, Pipeline, load_stages, unpack_stages
 
 _TEXT = "text"  # the name of CoNLL-U text in messages
 _MOST_JOBS = 64
+_ADVICE = {"to_allow_missing": "load the model with allow_missing=True"}
 _FIELDS = {2: "lemma", 3: "upos", 4: "xpos", 5: "feats"}  # names of columns in Python
 
 
@@ -88,12 +90,9 @@ def load(
     """
     if not isinstance(folder, (str, os.PathLike)) or not os.fspath(folder):
         raise ConfigError(f"load() takes a folder that training wrote, or a name, not {folder!r}")
-    path = find_model(folder)
-    model = load_parser(path)
-    model = model.with_single_root() if single_root else model
-    return SentenceParser(
-        model, name=os.fspath(folder), stages=load_stages(path), threads=threads,
-        device=device, backend=backend, allow_missing=allow_missing,
+    return SentenceParser.of_folder(
+        folder, single_root=single_root, threads=threads, device=device, backend=backend,
+        allow_missing=allow_missing,
     )  # fmt: skip
 
 
@@ -114,19 +113,68 @@ class SentenceParser:
         device: str = "cpu",
         backend: str = "auto",
         allow_missing: bool = False,
+        advice: Mapping[str, str] = _ADVICE,
     ) -> None:
-        """`load` is the way to make one; name: of the model in messages."""
-        # What to do about columns that are missing; other doors say it in their words.
-        self.advice = {"to_allow_missing": "load the model with allow_missing=True"}
+        """`load` is the way to make one.
+
+        Args:
+            name: of the model in messages.
+            advice: fields of Job: what to do about columns that are missing; other doors say it in
+                their words.
+            Other arguments: see `load`.
+        """
         self._stages = stages.filled_by(model)
         self._model, self._name, self._allow_missing = model, name, allow_missing
-        self._asked = {"threads": threads, "device": device, "backend": backend}
+        self._backend, self._advice = backend, dict(advice)
+        self._options: dict[str, Any] = {
+            "threads": threads, "device": device, "backend": backend,
+            "allow_missing": allow_missing, "advice": self._advice,
+        }  # fmt: skip
         self._threads = thread_count(threads)
         self._device, self._is_native = device_of_parsing(
             model, ParseOptions(), device, backend, silent
         )
         self._warned: set[str] = set()
         self._jobs: dict[tuple[Any, ...], Job] = {}
+
+    @classmethod
+    def of_folder(
+        cls, folder: str | os.PathLike[str], *, single_root: bool = False, **options: Any
+    ) -> Self:
+        """The parser that `load` returns, for doors of other programs.
+
+        Args:
+            folder, single_root: see `load`.
+            options: of the constructor.
+        Raises: as `load`.
+        """
+        path = find_model(folder)
+        model = load_parser(path)
+        model = model.with_single_root() if single_root else model
+        return cls(model, name=os.fspath(folder), stages=load_stages(path), **options)
+
+    @classmethod
+    def of_files(cls, files: Mapping[str, bytes], name: str, **options: Any) -> Self:
+        """The parser of what `files` returned.
+
+        Args:
+            name: of the model in messages.
+            options: of the constructor.
+        Raises: ModelError: a file is missing or damaged. ConfigError: as `load`.
+        """
+        folder = Path(name)
+        try:
+            model = unpack_parser(files, folder)
+            packed = {stage: files[file] for stage, file in FILES.items() if file in files}
+            stages = unpack_stages(packed, folder)
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ModelError(f"{name}: files of a model are missing: {error}") from error
+        return cls(model, name=name, stages=stages, **options)
+
+    def files(self) -> dict[str, bytes]:
+        """The files of its model's folder by name; `of_files` reads them."""
+        stages = self._stages.pack()
+        return pack_parser(self._model) | {FILES[name]: stages[name] for name in stages}
 
     @property
     def labels(self) -> list[str]:
@@ -160,9 +208,7 @@ class SentenceParser:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        options = self._asked | {"allow_missing": self._allow_missing}
-        files = pack_parser(self._model), self._stages.pack()
-        return _unpickled, (*files, self._model.single_root, self._name, options)
+        return partial(type(self).of_files, **self._options), (self.files(), self._name)
 
     def parse(
         self,
@@ -517,7 +563,7 @@ class SentenceParser:
         """
         # Of short texts the checks take as long as a stage: the jobs of a few calls are kept.
         given = ((name, type(value), value) for name, value in asked.items())
-        key = on_error, tuple(self.advice.items()), *given
+        key = on_error, *given
         try:
             job = self._jobs.get(key)
         except TypeError:  # an option that has no hash, which the checks refuse
@@ -551,16 +597,12 @@ class SentenceParser:
             batch_size=default_batch_size(self._device),
             threads=self._threads,
             device=self._device,
-            backend=self._asked_backend,
+            backend=self._backend,
             is_native=self._is_native,
             tell=silent,
             may_pass_over=on_error is not None,
-            **self.advice,
+            **self._advice,
         )
-
-    @property
-    def _asked_backend(self) -> str:
-        return str(self._asked["backend"])
 
     def _tag_field(self, read: list[Columns]) -> str:
         """Which column the tags of (word, tag) pairs are of: the one that the model knows best."""
@@ -582,20 +624,6 @@ class SentenceParser:
                 f" with tags such as {expected}"
             )
         return _FIELDS[best]
-
-
-def _unpickled(
-    files: dict[str, bytes],
-    stages: dict[str, bytes],
-    single_root: bool,
-    name: str,
-    options: dict[str, Any],
-) -> SentenceParser:
-    """The parser of a pickle."""
-    model = unpack_parser(files, Path(name))
-    if single_root and not model.single_root:
-        model = model.with_single_root()
-    return SentenceParser(model, name=name, stages=unpack_stages(stages, Path(name)), **options)
 
 
 _TAKEN = {  # besides CoNLL-U text

@@ -23,7 +23,7 @@ from spacy.tokens import Doc
 from spacy.util import registry
 from spacy.vocab import Vocab
 
-from gpuparse.api.parsing import SentenceParser, load
+from gpuparse.api.parsing import SentenceParser
 from gpuparse.api.spacy_docs import (
     DEP_PROB,
     FIELDS,
@@ -39,16 +39,8 @@ from gpuparse.files import replace_file
 from gpuparse.formats.text import text_chunk
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.interop.spacy_noun_chunks import noun_chunks
-from gpuparse.model_folder import WEIGHTS, pack_parser, save_parser, unpack_parser
-from gpuparse.pipeline import (
-    FILES,
-    TOKENIZER,
-    load_stage,
-    stages_of,
-    unpack_stage,
-    unpack_stages,
-    write_stages,
-)
+from gpuparse.model_folder import WEIGHTS
+from gpuparse.pipeline import FILES, TOKENIZER, load_stage, stages_of, unpack_stage
 from gpuparse.text.conllu import surface_sentences
 from gpuparse.text.tokenizer import Tokenizer
 
@@ -167,8 +159,12 @@ class Component(Pipe):
         """Write the model with all its stages into a folder, so that the pipeline can be moved."""
         folder = Path(path) / _FOLDER
         folder.mkdir(parents=True, exist_ok=True)
-        save_parser(self.parser._model, folder)
-        write_stages(self.parser._stages, folder)
+        files = self.parser.files()
+        for other in set(FILES.values()) - files.keys():
+            (folder / other).unlink(missing_ok=True)
+        for name, content in files.items():
+            with replace_file(folder / name, force=True) as file:
+                file.write(content)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> Component:
         """Read the model of a folder that `to_disk` wrote."""
@@ -178,7 +174,7 @@ class Component(Pipe):
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """The model with all its stages."""
-        packed: bytes = srsly.msgpack_dumps(self._files())
+        packed: bytes = srsly.msgpack_dumps(self.parser.files())
         return packed
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> Component:
@@ -187,11 +183,11 @@ class Component(Pipe):
             files = srsly.msgpack_loads(bytes_data)
         except ValueError as error:
             raise ModelError(f"{self.name}: not the bytes of to_bytes: {error}") from error
-        self._parser = self._unpacked(files)
+        self._parser = self._of_files(files)
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        files = self._files() if self.model or self._parser else None
+        files = self.parser.files() if self.model or self._parser else None
         options = self._options | self._asked
         return _component, (self.name, self.model, options, files, self.get_error_handler())
 
@@ -200,35 +196,26 @@ class Component(Pipe):
             raise ConfigError(
                 f'{self.name}: name a model: nlp.add_pipe("gpuparse", config={{"model": FOLDER}})'
             )
-        return self._of_trees(load(self.model, single_root=True, **self._options))
+        parser = SentenceParser.of_folder(
+            self.model, single_root=True, advice=_ADVICE, **self._options
+        )
+        return self._of_trees(parser)
+
+    def _of_files(self, files: Any) -> SentenceParser:
+        name = self.model or self.name
+        parser = SentenceParser.of_files(files, name, advice=_ADVICE, **self._options)
+        return self._of_trees(parser)
 
     def _of_trees(self, parser: SentenceParser) -> SentenceParser:
         if DECODERS[parser.decoder].gives_graphs:
             raise ConfigError(
                 f"{self.model or self.name}: a Doc holds trees, and this model finds graphs"
             )
-        parser.advice = _ADVICE
         return parser
-
-    def _files(self) -> dict[str, bytes]:
-        """The files of a model folder by name."""
-        stages = self.parser._stages.pack()
-        return pack_parser(self.parser._model) | {FILES[name]: stages[name] for name in stages}
-
-    def _unpacked(self, files: Any) -> SentenceParser:
-        folder = Path(self.model or self.name)
-        try:
-            model = unpack_parser(files, folder)
-            packed = {name: files[file] for name, file in FILES.items() if file in files}
-            stages = unpack_stages(packed, folder)
-        except (TypeError, KeyError, AttributeError) as error:
-            raise ModelError(f"{folder}: files of a model are missing: {error}") from error
-        parser = SentenceParser(model, name=str(folder), stages=stages, **self._options)
-        return self._of_trees(parser)
 
     def _annotate(self, docs: list[Doc]) -> None:
         parser, keep = self.parser, self._asked["keep"] is not None
-        stages = parser._stages
+        stages = parser.job().stages
         words = DocWords.of(docs, stages.tokenizer, splits=not parser.columns)
         # A lemmatiser without a tagger reads tags that the parser may not read.
         read = FIELDS if keep or stages.tagger is None else parser.columns
@@ -377,7 +364,7 @@ def _component(
     made = Component(name, model, **options)
     made.set_error_handler(error_handler)
     if files is not None:
-        made._parser = made._unpacked(files)
+        made._parser = made._of_files(files)
     return made
 
 

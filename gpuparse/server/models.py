@@ -142,7 +142,8 @@ def load_models(given: Sequence[str], *, threads: int, device: str) -> dict[str,
             raise ConfigError(f"{each!r}: expected MODEL or NAME=MODEL, with a name to print")
         if name in found:
             raise ConfigError(f"two models have the name {name!r}: write NAME={path}")
-        parser = gpuparse.load(path, threads=threads, device=device)
-        parser.advice = {"to_allow_missing": ""}  # which requests cannot do
+        parser = gpuparse.SentenceParser.of_folder(
+            path, threads=threads, device=device, advice={"to_allow_missing": ""}
+        )  # as requests cannot allow it
         found[name] = ServedModel(name, parser, parser.job(), read_card(find_model(path)))
     return found

@@ -157,7 +157,7 @@ def test_the_text_of_docs_is_the_text_that_was_given(nlp, parser, raw):
     docs = list(nlp.tokenizer.pipe(texts, batch_size=50))
     assert [doc.text for doc in docs] == texts
     for text, doc in zip(texts, docs, strict=True):
-        found = parser._stages.tokenizer.split(text_chunk(text.encode(), "-"))
+        found = parser.job().stages.tokenizer.split(text_chunk(text.encode(), "-"))
         sentences = list(surface_sentences(treebank_from_bytes(found, "-")))
         expected = []
         for sentence in sentences:
