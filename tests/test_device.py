@@ -241,7 +241,6 @@ def cells_of(n: int, *, siblings: bool) -> int:
 def test_orders_go_by_length_alone() -> None:
     lengths = np.array([0, 5, 6, 17, 18, 400])
     most = cells_of(5, siblings=True)
-    assert most == cells_of(7, siblings=False) - 78 or most >= cells_of(5, siblings=False)
     orders = permitted_orders(lengths, sentence_cells(lengths, PartSize(3)), max_cells=most)
     assert orders[:3].tolist() == [OWN, OWN, LOWER]
     assert orders[-1] == CHAIN
