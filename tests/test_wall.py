@@ -12,7 +12,7 @@ DECODERS = sorted(
     path
     for room in ("inference", "charts")
     for path in (ROOT / "gpuparse" / room).rglob("*.py")
-    if "cpu" not in path.parts and path.name != LOSSES
+    if path.name != LOSSES
 )
 NATIVE_DECODERS = ["exact_trees", "higher", "single_changes"]
 UNKNOWN_TO_DECODERS = re.compile(r"hash|gold|feature|vocabular|cost_augmented", re.IGNORECASE)
