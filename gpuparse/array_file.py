@@ -113,26 +113,26 @@ def below(arrays: Mapping[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
     return {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
 
 
-def read(
-    path: Path, *, form: int, what: str, hint: str = ""
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def read(path: Path, *, form: int, what: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The facts that `pack` was given, and the arrays.
 
     Args:
         form: number of the format; another one is refused.
         what: the file is of, such as "model", for messages.
-        hint: what to do where the format is another one.
     Raises: ModelError: the file is missing, damaged, too large, no file, or of another program.
     Cost: one pass for reading, one for the sums.
     """
     with open_file(path, MAX_ARRAYS_BYTES) as file:
-        return read_open(file, path, form=form, what=what, hint=hint)
+        return read_open(file, path, form=form, what=what)
 
 
 def read_open(
     file: BinaryIO, path: Path, *, form: int, what: str, hint: str = ""
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """As `read`, of a file that is open, on the disk or in memory; `path` is for messages."""
+    """As `read`, of a file that is open, on the disk or in memory.
+
+    Args: path: for messages. hint: what to do where the format is another one.
+    """
     return _read(file, path, form, what, hint, _copied, is_known=False)
 
 

@@ -92,7 +92,7 @@ class Entry(NamedTuple):
 def learned(kind: str) -> bytes:
     """The file of a small stage of a kind."""
     if kind == TOKENIZER:
-        return learn_tokenizer(TRAIN, TokenizerConfig(rows=1 << 16, epochs=1)).pack()
+        return learn_tokenizer(TRAIN, TokenizerConfig(rows=1 << 16, epochs=1), seed=1).pack()
     if kind == LEMMATIZER:
         keys = LemmatizerConfig(rows=1 << 16, epochs=1)
         return learn_lemmatizer(TRAIN, keys, seed=1).pack()

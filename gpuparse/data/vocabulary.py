@@ -521,11 +521,11 @@ class Interner:
         ends = self._table.ends
         return self._table.pool[ends[i] : ends[i + 1]].tobytes()
 
-    def strings(self, first: int = 0) -> list[str]:
-        """The strings with ids from `first` on, as text."""
-        ends = self._table.ends[first : self._size + 1]
-        pool = self._table.pool[ends[0] : ends[-1]]
-        text, ends = pool.tobytes().decode(), ends - ends[0]
+    def strings(self) -> list[str]:
+        """All strings, in the order of their ids, as text."""
+        ends = self._table.ends[: self._size + 1]
+        pool = self._table.pool[: ends[-1]]
+        text = pool.tobytes().decode()
         if len(text) < len(pool):  # ends in characters
             is_first = (pool & 0xC0) != 0x80
             ends = np.append(0, is_first.cumsum())[ends]

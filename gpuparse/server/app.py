@@ -80,14 +80,14 @@ class Service:
         self.worker = Worker(max_words=self.limits.n_words, max_queue=self.limits.queue)
         self.figures = Figures(self.worker)
 
-    def model(self, name: str | None, *, where: str = "model") -> ServedModel:
+    def model(self, name: str | None) -> ServedModel:
         """A model by its name, the default for None. Raises: RequestError: there is none."""
         if name is None:
             return next(iter(self.models.values()))
         if name not in self.models:
             raise RequestError(
                 404, f"no model {one_line(name)!r}; there are {', '.join(self.models)}",
-                code="no_such_model", where=where,
+                code="no_such_model", where="model",
             )  # fmt: skip
         return self.models[name]
 

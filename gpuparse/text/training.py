@@ -46,7 +46,7 @@ def learn_tokenizer(
     treebank: Treebank,
     config: TokenizerConfig,
     *,
-    seed: int = 1,
+    seed: int,
     watch: Watch = unwatched,
     start: Tokenizer | None = None,
 ) -> Tokenizer:

@@ -276,7 +276,7 @@ def test_ranges_are_those_of_udpipe(tmp_path):
     writer = udpipe.OutputFormat.newOutputFormat("conllu")
     while theirs.nextSentence(sentence, udpipe.ProcessingError()):
         found += writer.writeSentence(sentence).encode()
-    ours = learn_tokenizer(treebank_from_bytes(generate(100, 1), "t"), TokenizerConfig())
+    ours = learn_tokenizer(treebank_from_bytes(generate(100, 1), "t"), TokenizerConfig(), seed=1)
     split = ours.split(text_chunk(text.encode(), "t"), token_range=True)
 
     def places(conllu):

@@ -63,7 +63,7 @@ def learned(
             for each in (TOKENS, tags, LEMMAS)]  # fmt: skip
     before = start or Pipeline(None, None, None)
     return Pipeline(
-        learn_tokenizer(treebank, keys[0], start=before.tokenizer),
+        learn_tokenizer(treebank, keys[0], seed=1, start=before.tokenizer),
         learn_tagger(treebank, keys[1], seed=1, start=before.tagger),
         learn_lemmatizer(treebank, keys[2], seed=1, start=before.lemmatizer),
     )

@@ -188,7 +188,7 @@ def test_whole_numbers_are_near_the_learned_ones(sizes: tuple[int, int, int]) ->
     *_, train = sample_batch()
     plan = random_plan(random, train, [0, -1, 2, 0, 1], 30)
     weights = random_weights(random, plan, *sizes, LABELS, **dict.fromkeys(FURTHER, 12))
-    vectors = frozen(weights, plan, train, arc_points=100.0, label_points=100.0)
+    vectors = frozen(weights, plan, train).with_points(100.0, 100.0)
     exact: list[list[np.ndarray]] = [[] for _ in TERMS]
     near: list[list[np.ndarray]] = [[] for _ in TERMS]
     for b in range(4):

@@ -237,7 +237,8 @@ class WordVectors(NamedTuple):
     def with_points(self, arc_points: float, label_points: float) -> "WordVectors":
         """The same vectors, whose scores count more or less; those of all pairs as those of arcs.
 
-        Args: as in `frozen`.
+        Args: arc_points, label_points: points of the templates' whole-number weights a unit of
+            cost.
         Raises: ScoreError: scores would be too large to be added to those of templates.
         """
         changed: dict[str, Any] = {}
@@ -270,20 +271,12 @@ class WordVectors(NamedTuple):
         return self._replace(**margins)
 
 
-def frozen(
-    weights: VectorWeights,
-    plan: VectorPlan,
-    batch: Batch,
-    *,
-    arc_points: float = POINTS,
-    label_points: float = POINTS,
-) -> WordVectors:
-    """Learned weights as whole numbers.
+def frozen(weights: VectorWeights, plan: VectorPlan, batch: Batch) -> WordVectors:
+    """Learned weights as whole numbers, whose scores have POINTS; see `with_points`.
 
     Args:
         weights: finite, of at most _MAX_LEARNED. plan: with their rows.
         batch: training sentences, by whose nodes ranges are chosen.
-        arc_points, label_points: points of the templates' whole-number weights a unit of cost.
     Raises: ScoreError: weights are not finite, or scores are too large.
     Cost: one pass over the weights, and over at most _MOST_NODES nodes of the batch.
     """
@@ -305,7 +298,7 @@ def frozen(
     counts = range(MOST_NETWORKS, 1, -1)
     networks = next((n for n in counts if _are_apart(n, matrices, weights.cuts)), 1)
     made = WordVectors(plan, **layer, **vectors, **terms, networks=networks)
-    return _checked(made.with_points(arc_points, label_points))
+    return _checked(made.with_points(POINTS, POINTS))
 
 
 def _named(kind: str, whole: Sequence[np.ndarray], unit: float) -> dict[str, Any]:
