@@ -9,7 +9,6 @@ import io
 import re
 import stat
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,7 +40,7 @@ from gpuparse.parser import Parser, are_scales
 from gpuparse.scorers.addends import ADDENDS
 from gpuparse.scorers.encoder import files as encoder_files
 from gpuparse.scorers.linear.pruning import Pruner
-from gpuparse.scorers.linear.scorer import LinearScorer
+from gpuparse.scorers.linear.scorer import LinearScorer, compile_plans
 from gpuparse.scorers.linear.weights import Weights, hashed_map
 
 FORMAT = 5
@@ -329,6 +328,11 @@ def files_of_parser(folder: Path) -> list[str]:
 
 
 def _assemble(opened: array_file.Opened, texts: dict[str, str]) -> Parser:
+    """The parser of templates of a folder, whose texts have the sums that the facts say.
+
+    Raises: KeyError, TypeError, ValueError, OverflowError, RecursionError, ConfigError, DataError:
+        a fact, a text or an array is not as `pack_parser` writes it, or does not fit the others.
+    """
     facts, tensors = opened.facts, opened.arrays
     words = _read_words(texts[VOCABULARY], is_known=opened.is_known)
     _check_parts(facts, words, tensors)
@@ -351,25 +355,29 @@ def _assemble(opened: array_file.Opened, texts: dict[str, str]) -> Parser:
         pruner = Pruner(
             Weights(tensors["pruner"]), decoder.of_arcs, *(facts[name] for name in _PRUNER)
         )
+    label_weights = Weights(tensors["labels"]) if "labels" in tensors else None
+    # All templates are compiled now: no fault of theirs is found while parsing.
+    compiled = compile_plans(
+        templates, label_templates, vocabularies, label_weights,
+        labels_with_trees=facts["labels_with_trees"], decoder=facts["decoder"],
+    )  # fmt: skip
     linear = LinearScorer(
         templates=templates,
         label_templates=label_templates,
         vocabularies=vocabularies,
-        features=hashed_map(facts["table_rows"], 0),  # without the dense region yet
+        features=hashed_map(facts["table_rows"], compiled.trees.dense_lines),
         arcs=Weights(tensors["arcs"]),
-        label_weights=Weights(tensors["labels"]) if "labels" in tensors else None,
+        label_weights=label_weights,
         labels_with_trees=facts["labels_with_trees"],
         decoder=facts["decoder"],
         points=(facts[_POINTS[0]], facts[_POINTS[1]]) if _POINTS[0] in facts else None,
         pruner=pruner,
+        compiled=compiled,
     )
-    # All templates are compiled now: no fault of theirs is found while parsing.
-    features = hashed_map(facts["table_rows"], linear.plan.dense_lines)
-    linear = replace(linear, features=features, compiled=linear.plans)
-    if len(linear.arcs.array) != features.n_rows:
+    if len(linear.arcs.array) != linear.features.n_rows:
         raise ValueError("the files of the folder come from different models")
     if pruner:
-        least = features.rows.rows + linear.plan.arcs.dense_lines * LINE
+        least = linear.features.rows.rows + linear.plan.arcs.dense_lines * LINE
         if not decoder.is_higher_order or len(pruner.weights.array) != least:
             raise ValueError("the weights of the pruning parser come from another model")
     addends = (kind.read(opened, linear, len(words["labels"])) for kind in ADDENDS.values())

@@ -106,17 +106,11 @@ class LinearScorer:
         """What the templates compile to."""
         if self.compiled is not None:
             return self.compiled
-        higher = DECODERS[self.decoder].is_higher_order
-        trees = compile_plan(self.templates, self.vocabularies, higher=higher)
-        if self.label_templates is None or self.label_weights is None:
-            return Plans(trees, None, None)
-        if not self.labels_with_trees:
-            return Plans(trees, compile_labels(self.label_templates, self.vocabularies), None)
-        joint = compile_joint(
-            self.label_templates, self.vocabularies, self.label_weights,
-            self.label_weights.array.shape[1], self.learned_decoder or self.decoder,
+        return compile_plans(
+            self.templates, self.label_templates, self.vocabularies, self.label_weights,
+            labels_with_trees=self.labels_with_trees, decoder=self.decoder,
+            learned_decoder=self.learned_decoder,
         )  # fmt: skip
-        return Plans(trees, None, joint)
 
     @property
     def plan(self) -> Plan:
@@ -279,6 +273,33 @@ class LinearScorer:
     @cached_property
     def _encoder(self) -> Encoder:
         return Encoder(self.vocabularies)
+
+
+def compile_plans(
+    templates: TemplateSet,
+    label_templates: TemplateSet | None,
+    vocabularies: Vocabularies,
+    label_weights: Weights | None,
+    *,
+    labels_with_trees: bool,
+    decoder: str,
+    learned_decoder: str = "",
+) -> Plans:
+    """What templates compile to.
+
+    Args: as of LinearScorer.
+    Raises: ConfigError: as `compile_plan` and `compile_joint_labels`.
+    """
+    trees = compile_plan(templates, vocabularies, higher=DECODERS[decoder].is_higher_order)
+    if label_templates is None or label_weights is None:
+        return Plans(trees, None, None)
+    if not labels_with_trees:
+        return Plans(trees, compile_labels(label_templates, vocabularies), None)
+    n_labels = label_weights.array.shape[1]
+    joint = compile_joint(
+        label_templates, vocabularies, label_weights, n_labels, learned_decoder or decoder
+    )
+    return Plans(trees, None, joint)
 
 
 def compile_joint(
