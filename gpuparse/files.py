@@ -17,9 +17,7 @@ _WHOLE_NAME = 200  # bytes of a file's name that its hidden names have
 _BEGINNING = 40  # characters of a longer name that they have, each of at most 4 bytes
 _TRIES = 100  # to lock a folder that other processes make and take away
 _TEMPORARY = "gpuparse.part"  # how the hidden name of an unfinished file ends
-COMPRESSED = (
-    "the file is compressed; decompress it, or name it .gz or .zst if it is of gzip or zstd"
-)
+COMPRESSED = "the file is compressed; decompress it (`parse` reads .gz of gzip and .zst of zstd)"
 STANDARD = "-"  # the name of standard input
 _HIDDEN = (".", "_")  # first letters of what engines write beside their files
 _BEGINNINGS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")  # gzip, bzip2, xz, zstd

@@ -42,22 +42,25 @@ class Gold:
 
 
 def check_treebanks(config: RunConfig) -> None:
-    """Make sure that the treebanks of a config exist, before any is read.
+    """Make sure that the treebanks and word lists of a config exist, before any is read.
 
-    Raises: DataError: names all that are missing.
+    Raises: DataError: names all that are missing, or are pipes, which cannot be read twice.
     """
     names = ("train", "dev", "test", "guide", "dev_guide", "test_guide")
-    parts = {name: getattr(config.data, name) for name in names}
-    missing = [
-        f"data.{name}: {path}: no such file; give its path, as in data.{name}=FILE"
-        + ("" if name == "train" else f", or data.{name}=null to do without")
-        for name, path in parts.items()
-        if path is not None
-        and not path.startswith((SYNTHETIC, IN_MISC))
-        and not Path(path).exists()
-    ]
-    if missing:
-        raise DataError("\n".join(missing))
+    parts = {f"data.{name}": getattr(config.data, name) for name in names}
+    for stage in ("tagger", "lemmatizer"):
+        parts[f"{stage}.word_list"] = getattr(config, stage).word_list
+    wrong = []
+    for key, path in parts.items():
+        if path is None or path.startswith((SYNTHETIC, IN_MISC)):
+            continue
+        if not Path(path).exists():
+            without = "" if key == "data.train" else f", or {key}=null to do without"
+            wrong.append(f"{key}: {path}: no such file; give its path, as in {key}=FILE{without}")
+        elif Path(path).is_fifo():
+            wrong.append(f"{key}: {path}: a pipe, which is read once only; write it to a file")
+    if wrong:
+        raise DataError("\n".join(wrong))
 
 
 def read_gold(

@@ -9,7 +9,7 @@ import numpy as np
 from gpuparse import native
 from gpuparse.cached import cached_property
 from gpuparse.data.vocabulary import numbered_rows
-from gpuparse.errors import plural
+from gpuparse.errors import DataError, plural
 from gpuparse.limits import MAX_CANDIDATES
 from gpuparse.sequences.tags import starts_of
 
@@ -46,7 +46,15 @@ class Dictionary:
 
     @classmethod
     def of_counts(cls, counts: Mapping[str, Mapping[int, int]], least: int) -> "Dictionary":
-        """The dictionary of how often each name had each tag."""
+        """The dictionary of how often each name had each tag.
+
+        Raises: DataError: there are more names than a model may have.
+        """
+        if len(counts) > MAX_NAMES:
+            raise DataError(
+                f"{len(counts):,} different words, or words with tags, are learned, more than"
+                f" {MAX_NAMES:,}: give a smaller treebank or word list"
+            )
         names = list(counts)
         pairs = [pair for name in names for pair in sorted(counts[name].items())]
         tags, numbers = np.array(pairs, np.int32).reshape(-1, 2).T.copy()

@@ -1,7 +1,7 @@
 """Words with tags and lemmas from outside of a treebank.
 
-A tagger counts each as seen once: `_` in XPOS stands for all values that the treebank has with the
-UPOS, `_` in FEATS says nothing. A lemmatiser looks up the lemmas of words that the treebank lacks.
+A tagger counts each as seen once; `_` in XPOS, and in FEATS, says nothing. A lemmatiser looks up
+the lemmas of words that the treebank lacks.
 """
 
 from collections import Counter
@@ -60,19 +60,20 @@ class WordList(NamedTuple):
     def count_pairs(self, counts: dict[str, Counter[int]], table: TagTable) -> None:
         """Count the pairs of UPOS and XPOS of the words, those that are in the table.
 
+        A word without XPOS counts as one with the most frequent pair of its UPOS.
+
         Args: counts: how often each form had each tag; is changed.
         """
-        numbers: dict[Tag, list[int]] = {}
-        for number, (upos, xpos) in enumerate(table.tags):
-            for given in {xpos, "_"}:
-                numbers.setdefault((upos, given), []).append(number)
+        numbers = table.numbers | {}
+        for upos, xpos in table.tags:  # of a UPOS, the most frequent pair comes first
+            numbers.setdefault((upos, "_"), table.numbers[upos, xpos])
         has_xpos = any(xpos != "_" for _, xpos in table.tags)
         _count_once(
             counts,
             (
-                (form, number)
+                (form, numbers[pair])
                 for form, _, upos, xpos, _ in self.words
-                for number in numbers.get((upos, xpos if has_xpos else "_"), ())
+                if (pair := (upos, xpos if has_xpos else "_")) in numbers
             ),
         )
 

@@ -533,8 +533,8 @@ def test_compressed_input(parse_run, trained, tmp_path, module):
     code, _, lines = parse_run(file)
     assert (code, len(lines)) == (3, 1)
     assert lines == [
-        f"gpuparse: error: {file}:1: the file is compressed; decompress it, or name it .gz or .zst"
-        " if it is of gzip or zstd"
+        f"gpuparse: error: {file}:1: the file is compressed; decompress it (`parse` reads .gz of"
+        " gzip and .zst of zstd)"
     ]
     for stream in (stream_text, stream_vertical):
         with pytest.raises(DataError, match="input:1: the file is compressed"):
