@@ -205,6 +205,35 @@ private:
     }
 };
 
+// The words of one step, and what is computed of them; of_X has the gradients of X.
+struct TagBatch {
+    int64_t stamp;                         // of the step, by which what was seen in it is known
+    int64_t n, n_forms;                    // words; forms in their windows
+    int64_t *positions, *forms;            // of the words in the lesson; of the forms
+    int32_t* kept;                         // rows of the forms, without those that are dropped
+    int64_t* kept_starts;                  // of the forms in `kept`
+    float *vectors, *of_vectors;           // of the forms
+    float *inputs, *masks, *of_inputs;     // of the windows; masks: their dropout
+    float *sums, *hidden_masks, *of_sums;  // of the hidden numbers of the words
+    float* by_number;                      // of_sums by hidden numbers
+
+    // Make room for all that the words and forms need.
+    bool make(int64_t size, int64_t depth, int64_t hidden, int64_t n_rows_of_forms, Arena& arena) {
+        vectors = arena.take_zeros<float>(n_forms * size);
+        of_vectors = arena.take_zeros<float>(n_forms * size);
+        kept = arena.take<int32_t>(n_rows_of_forms);
+        kept_starts = arena.take<int64_t>(n_forms + 1);
+        inputs = arena.take<float>(n * depth);
+        by_number = arena.take<float>(n * hidden);
+        masks = arena.take<float>(n * depth);
+        sums = arena.take<float>(n * hidden);
+        hidden_masks = arena.take<float>(n * hidden);
+        of_sums = arena.take_zeros<float>(n * hidden);
+        of_inputs = arena.take_zeros<float>(n * depth);
+        return !arena.failed();
+    }
+};
+
 struct TagNetworkLearner {
     const TagLesson& lesson;
     const TagLearning& learning;
@@ -251,100 +280,133 @@ struct TagNetworkLearner {
     // One step by the sequences order[0 : count].
     bool learn(const int64_t* order, int64_t count, const VectorStep& step, double* counts, Arena& arena) {
         ArenaMark mark(arena);
-        const int64_t now = stamp++;
-        int64_t n = 0;
-        for (int64_t s = 0; s < count; ++s)
-            for (int64_t i = lesson.starts.data[order[s]]; i < lesson.starts.data[order[s] + 1]; ++i) n += is_learned(i);
-        if (!n) return true;
-        int64_t* positions = arena.take<int64_t>(n);
-        int64_t* used = arena.take<int64_t>(n * (2 * reach + 1));
-        if (arena.failed()) return false;
-        int64_t n_used = 0, room = 0;
-        n = 0;
-        for (int64_t s = 0; s < count; ++s)
-            for (int64_t i = lesson.starts.data[order[s]]; i < lesson.starts.data[order[s] + 1]; ++i) {
-                if (!is_learned(i)) continue;
-                positions[n++] = i;
-                for (int64_t o = -reach; o <= reach; ++o) {
-                    const int64_t form = lesson.forms.data[lesson.places.data[i] + o];
-                    if (form_seen[form] == now) continue;
-                    form_seen[form] = now;
-                    form_place[form] = n_used;
-                    used[n_used++] = form;
-                    room += lesson.row_starts.data[form + 1] - lesson.row_starts.data[form];
-                }
-            }
-        float* vectors = arena.take_zeros<float>(n_used * size);
-        float* of_vectors = arena.take_zeros<float>(n_used * size);
-        int32_t* kept = arena.take<int32_t>(room);
-        int64_t* kept_starts = arena.take<int64_t>(n_used + 1);
-        float* inputs = arena.take<float>(n * depth);
-        float* by_number = arena.take<float>(n * hidden);
-        float* masks = arena.take<float>(n * depth);
-        float* sums = arena.take<float>(n * hidden);
-        float* hidden_masks = arena.take<float>(n * hidden);
-        float* of_sums = arena.take_zeros<float>(n * hidden);
-        float* of_inputs = arena.take_zeros<float>(n * depth);
-        if (arena.failed()) return false;
+        TagBatch batch;
+        if (!gather(order, count, batch, arena)) return false;
+        if (!batch.n) return true;
         const uint64_t seed = Random::mixed((uint64_t)learning.seed * 0x9E3779B97F4A7C15 + (uint64_t)step.steps);
+        sum_rows(seed, batch);
+        forward(seed, batch);
+        learn_tags(batch, counts);
+        backward(batch);
+        return change_weights(step, batch, arena);
+    }
+
+private:
+    // List the words to learn from and the forms in their windows, and make room for them.
+    bool gather(const int64_t* order, int64_t count, TagBatch& batch, Arena& arena) {
+        batch.stamp = stamp++;
+        const auto each_word = [&](auto&& use) {
+            for (int64_t s = 0; s < count; ++s)
+                for (int64_t i = lesson.starts.data[order[s]]; i < lesson.starts.data[order[s] + 1]; ++i)
+                    if (is_learned(i)) use(i);
+        };
+        int64_t n = 0, n_listed = 0, n_rows_of_forms = 0;
+        each_word([&](int64_t) { ++n; });
+        batch.n = n;
+        batch.positions = arena.take<int64_t>(n);
+        batch.forms = arena.take<int64_t>(n * (2 * reach + 1));
+        if (arena.failed()) return false;
+        batch.n_forms = 0;
+        each_word([&](int64_t i) {
+            batch.positions[n_listed++] = i;
+            for (int64_t o = -reach; o <= reach; ++o) {
+                const int64_t form = lesson.forms.data[lesson.places.data[i] + o];
+                if (form_seen[form] == batch.stamp) continue;
+                form_seen[form] = batch.stamp;
+                form_place[form] = batch.n_forms;
+                batch.forms[batch.n_forms++] = form;
+                n_rows_of_forms += lesson.row_starts.data[form + 1] - lesson.row_starts.data[form];
+            }
+        });
+        return batch.make(size, depth, hidden, n_rows_of_forms, arena);
+    }
+
+    // The vector of a form is the sum of its rows; some rows are dropped.
+    void sum_rows(uint64_t seed, TagBatch& batch) const {
         Random random(seed);
-        kept_starts[0] = 0;
-        for (int64_t u = 0; u < n_used; ++u) {
-            int64_t end = kept_starts[u];
-            for (int64_t k = lesson.row_starts.data[used[u]]; k < lesson.row_starts.data[used[u] + 1]; ++k) {
+        batch.kept_starts[0] = 0;
+        for (int64_t u = 0; u < batch.n_forms; ++u) {
+            const int64_t form = batch.forms[u];
+            int64_t end = batch.kept_starts[u];
+            for (int64_t k = lesson.row_starts.data[form]; k < lesson.row_starts.data[form + 1]; ++k) {
                 const int32_t row = lesson.rows.data[k];
                 const float dropped = lesson.dropped.data[row];
                 if (dropped > 0 && random.next() < (double)dropped) continue;
-                kept[end++] = row;
-                add_floats(1.0f, table + (int64_t)row * size, vectors + u * size, size);
+                batch.kept[end++] = row;
+                add_floats(1.0f, table + (int64_t)row * size, batch.vectors + u * size, size);
             }
-            kept_starts[u + 1] = end;
+            batch.kept_starts[u + 1] = end;
         }
+    }
+
+    // The place in a batch of the form at offset o - reach from its word k.
+    int64_t place_of_form(const TagBatch& batch, int64_t k, int64_t o) const {
+        return form_place[lesson.forms.data[lesson.places.data[batch.positions[k]] + o - reach]];
+    }
+
+    // The hidden numbers of the words, from the vectors in their windows.
+    void forward(uint64_t seed, TagBatch& batch) const {
+        const int64_t n = batch.n;
         Dropper dropper(Random::mixed(seed), learning.dropout);
-        dropper.fill(masks, n * depth);
-        dropper.fill(hidden_masks, n * hidden);
+        dropper.fill(batch.masks, n * depth);
+        dropper.fill(batch.hidden_masks, n * hidden);
+        float *const sums = batch.sums, *const masks = batch.hidden_masks;
         for (int64_t k = 0; k < n; ++k) {
             for (int64_t o = 0; o <= 2 * reach; ++o) {
-                const int64_t form = lesson.forms.data[lesson.places.data[positions[k]] + o - reach];
-                const float* vector = vectors + form_place[form] * size;
-                const float* mask = masks + k * depth + o * size;
-                float* input = inputs + k * depth + o * size;
+                const float* vector = batch.vectors + place_of_form(batch, k, o) * size;
+                const float* mask = batch.masks + k * depth + o * size;
+                float* input = batch.inputs + k * depth + o * size;
                 for (int64_t d = 0; d < size; ++d) input[d] = vector[d] * mask[d];
             }
             memcpy(sums + k * hidden, dense + bias, (size_t)hidden * sizeof(float));
         }
-        add_sparse_product(inputs, depth, dense, hidden, sums, hidden, n, depth, hidden);
-        for (int64_t k = 0; k < n * hidden; ++k) sums[k] = sums[k] > 0.0f ? sums[k] * hidden_masks[k] : 0.0f;
+        add_sparse_product(batch.inputs, depth, dense, hidden, sums, hidden, n, depth, hidden);
+        for (int64_t k = 0; k < n * hidden; ++k) sums[k] = sums[k] > 0.0f ? sums[k] * masks[k] : 0.0f;
+    }
+
+    // The gradients of what comes after the hidden numbers, and theirs.
+    void learn_tags(TagBatch& batch, double* counts) {
         memset(of_dense + bias, 0, (size_t)(n_dense - bias) * sizeof(float));
         double loss = 0, ignored = 0;
         int64_t n_open = 0, wrong = 0;
-        for (int64_t k = 0; k < n; ++k)
+        for (int64_t k = 0; k < batch.n; ++k)
             for (int64_t t = 0; t < 2; ++t) {
-                if (tasks[t].n_candidates(positions[k]) < 2) continue;
-                const bool is_wrong = tasks[t].learn(positions[k], sums + k * hidden, hidden, dense, of_dense,
-                                                     of_sums + k * hidden, t ? ignored : loss);
+                if (tasks[t].n_candidates(batch.positions[k]) < 2) continue;
+                const bool is_wrong =
+                    tasks[t].learn(batch.positions[k], batch.sums + k * hidden, hidden, dense, of_dense,
+                                   batch.of_sums + k * hidden, t ? ignored : loss);
                 if (!t) ++n_open, wrong += is_wrong;
             }
         counts[0] += loss;
         counts[1] += (double)n_open;
         counts[2] += (double)wrong;
-        for (int64_t k = 0; k < n * hidden; ++k) of_sums[k] = sums[k] > 0.0f ? of_sums[k] * hidden_masks[k] : 0.0f;
+    }
+
+    // The gradients of what comes before the hidden numbers, from theirs.
+    void backward(TagBatch& batch) const {
+        const int64_t n = batch.n;
+        float* const of_sums = batch.of_sums;
+        for (int64_t k = 0; k < n * hidden; ++k)
+            of_sums[k] = batch.sums[k] > 0.0f ? of_sums[k] * batch.hidden_masks[k] : 0.0f;
         // Most gradients of hidden numbers are 0: products are taken by them, and turned.
-        transpose_floats(of_sums, hidden, n, hidden, by_number, n);
+        transpose_floats(of_sums, hidden, n, hidden, batch.by_number, n);
         memset(of_window, 0, (size_t)(depth * hidden) * sizeof(float));
-        add_sparse_product(by_number, n, inputs, depth, of_window, depth, hidden, n, depth);
+        add_sparse_product(batch.by_number, n, batch.inputs, depth, of_window, depth, hidden, n, depth);
         transpose_floats(of_window, depth, hidden, depth, of_dense, hidden);
         for (int64_t k = 0; k < n; ++k) add_floats(1.0f, of_sums + k * hidden, of_dense + bias, hidden);
         transpose_floats(dense, hidden, depth, hidden, transposed, depth);
-        add_sparse_product(of_sums, hidden, transposed, depth, of_inputs, depth, n, hidden, depth);
+        add_sparse_product(of_sums, hidden, transposed, depth, batch.of_inputs, depth, n, hidden, depth);
         for (int64_t k = 0; k < n; ++k)
             for (int64_t o = 0; o <= 2 * reach; ++o) {
-                const int64_t form = lesson.forms.data[lesson.places.data[positions[k]] + o - reach];
-                const float *from = of_inputs + k * depth + o * size, *mask = masks + k * depth + o * size;
-                float* to = of_vectors + form_place[form] * size;
+                const float *from = batch.of_inputs + k * depth + o * size, *mask = batch.masks + k * depth + o * size;
+                float* to = batch.of_vectors + place_of_form(batch, k, o) * size;
                 for (int64_t d = 0; d < size; ++d) to[d] += from[d] * mask[d];
             }
-        const float share = 1.0f / (float)n;
+    }
+
+    // Take the step of the dense weights and of the kept rows.
+    bool change_weights(const VectorStep& step, const TagBatch& batch, Arena& arena) {
+        const float share = 1.0f / (float)batch.n;
         VectorStep rated = step;
         const double left = 1.0 - (double)step.steps / (double)learning.all_steps;
         rated.rate *= left > LAST_RATE ? left : LAST_RATE;
@@ -352,24 +414,24 @@ struct TagNetworkLearner {
         const VectorStepper stepper(rated);
         for (int64_t k = 0; k < n_dense; ++k) of_dense[k] *= share;
         stepper.take(n_dense, of_dense, dense, dense_moments, dense_moments + n_dense);
-        return step_rows(kept, kept_starts, n_used, of_vectors, share, stepper, now, arena);
+        return step_rows(batch, share, stepper, arena);
     }
 
-private:
-    bool step_rows(int32_t* kept, const int64_t* starts, int64_t n_used, const float* of_vectors, float share,
-                   const VectorStepper& stepper, int64_t now, Arena& arena) {
-        float* of_rows = arena.take_zeros<float>(starts[n_used] * size);
+    bool step_rows(const TagBatch& batch, float share, const VectorStepper& stepper, Arena& arena) {
+        const int64_t* const starts = batch.kept_starts;
+        int32_t* const kept = batch.kept;
+        float* of_rows = arena.take_zeros<float>(starts[batch.n_forms] * size);
         if (arena.failed()) return false;
         int64_t n_touched = 0;
-        for (int64_t u = 0; u < n_used; ++u)
+        for (int64_t u = 0; u < batch.n_forms; ++u)
             for (int64_t k = starts[u]; k < starts[u + 1]; ++k) {
                 const int32_t row = kept[k];
-                if (row_seen[row] != now) {
-                    row_seen[row] = now;
+                if (row_seen[row] != batch.stamp) {
+                    row_seen[row] = batch.stamp;
                     row_place[row] = n_touched;
                     kept[n_touched++] = row;  // never after k
                 }
-                add_floats(share, of_vectors + u * size, of_rows + row_place[row] * size, size);
+                add_floats(share, batch.of_vectors + u * size, of_rows + row_place[row] * size, size);
             }
         for (int64_t k = 0; k < n_touched; ++k) {
             if (k + ROWS_AHEAD < n_touched) fetch((int64_t)kept[k + ROWS_AHEAD] * size);
