@@ -178,12 +178,12 @@ class Trainer(StagesTrainer):
         check_guides(arcs, are_given=guides is not None)
         check_learning(config_of_templates(arcs, config))
         self.config, self._threads, self._device = config, threads, device
-        given = len(treebank)
+        n_read = len(treebank)
         treebank, guides = without_unreachable(treebank, guides, config)
-        self._treebank, self._guides, self._n_left_out = treebank, guides, given - len(treebank)
+        self._treebank, self._guides, self._n_left_out = treebank, guides, n_read - len(treebank)
         self.n_sentences = len(treebank)
-        self._decoder, self._start = DECODERS[config.decoder], start.parser if start else None
-        self._given = start
+        self._decoder = DECODERS[config.decoder]
+        self._start, self._start_parser = start, start.parser if start else None
         self._arcs, self._labels = self._expanded(arcs, labels)
         check_templates(self._arcs, self._labels, config)
         self._vocabularies = vocabularies or self._see_values()
@@ -198,8 +198,9 @@ class Trainer(StagesTrainer):
             single_root=self._wanted_root(),
             guide_row=self.plan.guide.row if self.plan.guide else None,
         )  # fmt: skip
-        if self.gold.graphs is not None and self._start is not None:
-            self.gold = replace(self.gold, graphs=grown_graphs(self.gold.graphs, self._start))
+        if self.gold.graphs is not None and self._start_parser is not None:
+            graphs = grown_graphs(self.gold.graphs, self._start_parser)
+            self.gold = replace(self.gold, graphs=graphs)
         rows = config.feature_map.rows if self._has_arc_stage else LINE
         self.features = hashed_map(rows, self.plan.dense_lines)
         self._read_labels()
@@ -215,9 +216,9 @@ class Trainer(StagesTrainer):
         self, arcs: TemplateSet, labels: TemplateSet | None
     ) -> tuple[TemplateSet, TemplateSet | None]:
         """The templates with the attributes of FEATS that there are, or those of the model."""
-        if self._start is not None:
-            check_start(self._start, self.config)
-            return continued_templates(self._start, self._read(arcs), labels, self.config)
+        if self._start_parser is not None:
+            check_start(self._start_parser, self.config)
+            return continued_templates(self._start_parser, self._read(arcs), labels, self.config)
         attributes = seen_attributes(self._treebank)
         has_pairs = any(templates.has_pairs() for templates in (arcs, labels) if templates)
         pairs = frequent_pairs(self._treebank, MAX_ATTRIBUTE_PAIRS) if has_pairs else []
@@ -233,36 +234,37 @@ class Trainer(StagesTrainer):
     def _wanted_root(self) -> bool | None:
         """Whether every tree gets one modifier of the root; None: if all training trees have."""
         wanted = SINGLE_ROOT[self.config.data.single_root]
-        if wanted is None and self._start is not None and not self._start.single_root:
+        if wanted is None and self._start_parser is not None and not self._start_parser.single_root:
             return False
         return wanted
 
     def _start_weights(self) -> np.ndarray:
         """The weights of arcs and other parts before anything is learned."""
-        if self._start is None:
+        if self._start_parser is None:
             return np.zeros((self.features.n_rows, 1), np.float32)
         return self._grown(self._known("arcs.weights"), self.features.n_rows)
 
     def _known(self, name: str) -> np.ndarray:
         """An array of what the run learns on from."""
-        assert self._given is not None
-        return self._given.arrays[name]
+        assert self._start is not None
+        return self._start.arrays[name]
 
     def _grown(self, weights: np.ndarray, n_rows: int) -> np.ndarray:
         """A table of the model in `n_rows` rows, for the vocabulary of this run."""
-        assert self._start is not None
+        assert self._start_parser is not None
+        before = self._start_parser.linear
         return grown_weights(
-            weights, self.features.rows.rows, self._start.linear.plan,
-            self._start.linear.vocabularies, self.plan, n_rows,
-        )  # fmt: skip
+            weights, self.features.rows.rows, before.plan, before.vocabularies, self.plan, n_rows
+        )
 
     def _start_pruner(self) -> Pruner | None:
         """The pruner of the model, which has not been learned from these sentences."""
-        if self._start is None or self._start.linear.pruner is None:
+        pruner = self._start_parser.linear.pruner if self._start_parser else None
+        if pruner is None:
             return None
         n_rows = self.features.rows.rows + self.plan.arcs.dense_lines * LINE
-        weights = self._grown(self._start.linear.pruner.weights.array, n_rows).astype(np.int16)
-        return self._start.linear.pruner._replace(weights=Weights(weights))
+        weights = self._grown(pruner.weights.array, n_rows).astype(np.int16)
+        return pruner._replace(weights=Weights(weights))
 
     def _see_values(self) -> Vocabularies:
         """The values of all fields that templates read, after those of the model."""
@@ -270,8 +272,8 @@ class Trainer(StagesTrainer):
         fields = fields_read(self._arcs, self._labels)
         path = self.config.lexicon
         lexicon = None if path is None else read_lexicon(path)
-        if self._start is not None:
-            return self._start.linear.vocabularies.grown(self._treebank, lexicon)
+        if self._start_parser is not None:
+            return self._start_parser.linear.vocabularies.grown(self._treebank, lexicon)
         return Vocabularies.build(self._treebank, fields, pos_column, lexicon)
 
     def _read_labels(self) -> None:
@@ -280,7 +282,7 @@ class Trainer(StagesTrainer):
         self._gold_labels = None
         if self._labels is None:
             return
-        known = self._start.labels if self._start else ()
+        known = self._start_parser.labels if self._start_parser else ()
         self._gold_labels, self.label_names = gold_labels(self._treebank, self.gold, known)
         self._check_labels()
 
@@ -324,23 +326,23 @@ class Trainer(StagesTrainer):
 
     def _start_label_weights(self) -> np.ndarray:
         assert self._labels is not None
-        n_labels, start = len(self.label_names), self._start
-        if start is None:
+        n_labels, start_parser = len(self.label_names), self._start_parser
+        if start_parser is None:
             rows = self.config.labels.rows if self._labels.label else 1
             return label_weights(n_labels, rows, self.config.labels.kind)
         if not self._is_joint:
             return grown_labels(self._known("labels.weights"), n_labels)
-        lines = grown_labels(self._known("arcs.labels")[:, : len(start.labels)], n_labels)
+        lines = grown_labels(self._known("arcs.labels")[:, : len(start_parser.labels)], n_labels)
         return np.pad(lines, ((0, 0), (0, stride_of(n_labels) - n_labels)))
 
     def _addend_stage(self) -> AddendStage | None:
         """The stage of what comes after templates, before anything is learned."""
-        given = LearnedFrom(
+        learned_from = LearnedFrom(
             self._arcs, self._vocabularies, self.gold, self._gold_labels, len(self.label_names),
             bool(self._labels and self._labels.label), self.config, self._threads,
-            self._device if self.config.backend == "torch" else None, self._given,
+            self._device if self.config.backend == "torch" else None, self._start,
         )  # fmt: skip
-        return next((stage for kind in ADDEND_STAGES if (stage := kind.of(given))), None)
+        return next((stage for kind in ADDEND_STAGES if (stage := kind.of(learned_from))), None)
 
     def _check_labels(self) -> None:
         """DataError for labels that no model may have."""

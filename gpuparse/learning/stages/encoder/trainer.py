@@ -56,11 +56,11 @@ class EncoderTrainer(StagesTrainer):
         check_encoder(config)
         if len(treebank) == 0:
             raise DataError(f"{treebank.source}: no sentences to learn from")
-        given = len(treebank)
+        n_read = len(treebank)
         treebank, _ = without_unreachable(treebank, None, config)
         self.config, self.n_sentences = config, len(treebank)
-        self._pretrained, self._given = pretrained, config.encoder
-        self._tags = {} if not self._given.read_tags else _read_tags(treebank)
+        self._pretrained, self._keys = pretrained, config.encoder
+        self._tags = {} if not self._keys.read_tags else _read_tags(treebank)
         tags = {name: tags_of(treebank, name, texts) for name, texts in self._tags.items()}
         batch = EncodedPieces.of(treebank, pretrained.splitter, tags)
         trees = read_gold(
@@ -68,22 +68,22 @@ class EncoderTrainer(StagesTrainer):
             single_root=SINGLE_ROOT[config.data.single_root],
         )  # fmt: skip
         self.single_root = trees.single_root
-        self.n_unreachable = given - len(treebank) + trees.n_unreachable
-        filled = [name for name in NUMBERS if getattr(self._given, name) and name not in self._tags]
+        self.n_unreachable = n_read - len(treebank) + trees.n_unreachable
+        filled = [name for name in NUMBERS if getattr(self._keys, name) and name not in self._tags]
         self._values, columns = learned_values(treebank, filled)
         self.label_names, labels = self._labels(treebank)
         sizes = Sizes(
-            self._given.arc_size, self._given.label_size, len(self.label_names),
+            self._keys.arc_size, self._keys.label_size, len(self.label_names),
             self._values.sizes, {name: len(texts) for name, texts in self._tags.items()},
         )  # fmt: skip
         torch.manual_seed(config.seed)
-        heads = Heads(pretrained.width, sizes, self._given.dropout, self._values.parts)
-        precision = self._given.precision
+        heads = Heads(pretrained.width, sizes, self._keys.dropout, self._values.parts)
+        precision = self._keys.precision
         network = Network(pretrained.body(), pretrained.pad, heads, precision).to(device)
         places = word_places(batch)
         gold = EncoderGold(trees.arc_heads[places], labels, columns)
         self._stage = EncoderStage(
-            network, batch, gold, self._given, is_projective=DECODERS[config.decoder].is_projective,
+            network, batch, gold, self._keys, is_projective=DECODERS[config.decoder].is_projective,
             single_root=self.single_root, seed=config.seed, tell=tell, group=group,
         )  # fmt: skip
         self.stages = [self._stage]
@@ -118,7 +118,7 @@ class EncoderTrainer(StagesTrainer):
         scorer = EncoderScorer(
             config=self._pretrained.config, splitter=self._pretrained.splitter,
             arrays=arrays, quantised=quantised, values=self._values, tags=self._tags,
-            n_labels=len(self.label_names), precision=self._given.precision,
+            n_labels=len(self.label_names), precision=self._keys.precision,
         )  # fmt: skip
         return Parser(
             scorers=(scorer,),
