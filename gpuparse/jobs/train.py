@@ -1,9 +1,8 @@
 """Learn a parser and the stages before it from a config, save them, and score them."""
 
-import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -72,6 +71,7 @@ from gpuparse.jobs.stages import (
 from gpuparse.jobs.toy import TOY, is_same_toy
 from gpuparse.jobs.training_log import TimeLeft, TrainingLog, expected_costs
 from gpuparse.learning import events
+from gpuparse.learning.stages.encoder.pretrained_sums import sums_of_pretrained
 from gpuparse.learning.stages.stage import Stage
 from gpuparse.learning.start import (
     FILE,
@@ -943,28 +943,3 @@ def origin_of(
     if of_models := sum_of_models(config):
         contents["tokenizer.model, tagger.model, lemmatizer.model"] = of_models
     return Origin(flat(asdict(config.recorded())), contents)
-
-
-def sums_of_pretrained(name: str) -> dict[str, str]:
-    """The SHA-256 of the parts of a pretrained encoder that is a folder; else of its name."""
-    if not os.path.isdir(name):
-        return {"encoder.model": sha256(name.encode())}
-    folder = Path(name)
-    config = folder / "config.json"
-    read = [path for kind in ("*.json", "*.txt", "*.model") for path in folder.glob(kind)]
-    parts = {
-        "its weights": folder.glob("*.safetensors"),
-        "its config": [path for path in read if path == config],
-        "its tokenizer": [path for path in read if path != config],
-        "its README.md": folder.glob("README.md"),
-    }
-    return {f"encoder.model, {what}": _sum_of_files(paths) for what, paths in parts.items()}
-
-
-def _sum_of_files(paths: Iterable[Path]) -> str:
-    """One SHA-256 of the names and contents of files."""
-    found = hashlib.sha256()
-    for path in sorted(paths):
-        with path.open("rb") as file:
-            found.update(path.name.encode() + hashlib.file_digest(file, "sha256").digest())
-    return found.hexdigest()
