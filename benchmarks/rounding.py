@@ -17,7 +17,7 @@ from gpuparse.evaluation.treebanks import score_treebanks
 from gpuparse.features.word_vectors import VectorPlan
 from gpuparse.inference import chu_liu_edmonds, eisner
 from gpuparse.jobs.gold import with_fitting_decoder
-from gpuparse.jobs.train import templates_of
+from gpuparse.jobs.train_checks import templates_of
 from gpuparse.learning import trainer as learning
 from gpuparse.learning.stages.vectors.torch_engine import rows_of
 from gpuparse.parser import Parser

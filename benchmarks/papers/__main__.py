@@ -39,7 +39,8 @@ from gpuparse.jobs.checkpoint import (
 from gpuparse.jobs.gold import check_treebanks, guides_of, parsed, read_gold
 from gpuparse.jobs.progress import say, silent
 from gpuparse.jobs.receipts import Receipt
-from gpuparse.jobs.train import Run, templates_of
+from gpuparse.jobs.train import Run
+from gpuparse.jobs.train_checks import templates_of
 from gpuparse.learning.updates import check_learning
 from gpuparse.model_folder import WEIGHTS, load_parser
 from gpuparse.pipeline import load_stages

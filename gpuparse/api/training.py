@@ -16,7 +16,8 @@ from gpuparse.errors import ConfigError
 from gpuparse.formats.objects import shown
 from gpuparse.jobs.gold import with_fitting_decoder
 from gpuparse.jobs.progress import say, silent
-from gpuparse.jobs.train import Run, Tested, check_output_of
+from gpuparse.jobs.train import Run, Tested
+from gpuparse.jobs.train_checks import check_output_of
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,15 @@
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuparse.array_file import sha256
 from gpuparse.cached import cached_property
 from gpuparse.config import SYNTHETIC, RunConfig
-from gpuparse.data.columns import IN_MISC, is_guide_file
-from gpuparse.data.conll import read_treebank
-from gpuparse.data.lexicon import read_lexicon
+from gpuparse.data.columns import IN_MISC
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import is_empty_column
 from gpuparse.errors import (
@@ -32,13 +29,11 @@ from gpuparse.evaluation.reports import Measures, treebank_scores
 from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks
 from gpuparse.evaluation.words import Hits
 from gpuparse.extras import require
-from gpuparse.features.plan import check_joint_templates
-from gpuparse.features.templates import NO_TEMPLATES, TemplateSet, dump_set, load_templates
 from gpuparse.files import lock_folder
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs import training_log
 from gpuparse.jobs.calibrate import fits_as_text
-from gpuparse.jobs.card import about_treebank, card_of, check_readme, remove_card, write_card
+from gpuparse.jobs.card import about_treebank, card_of, remove_card, write_card
 from gpuparse.jobs.checkpoint import (
     CALIBRATION,
     FOLDER,
@@ -46,13 +41,12 @@ from gpuparse.jobs.checkpoint import (
     Checkpoint,
     KeptStages,
     States,
-    check_output,
     is_kept,
     unfinished_run,
 )
 from gpuparse.jobs.expectations import expectations
 from gpuparse.jobs.gold import Gold, check_treebanks, guide_source, guides_of, parsed, read_gold
-from gpuparse.jobs.receipts import Origin, flat
+from gpuparse.jobs.receipts import Origin
 from gpuparse.jobs.records import MetricsFile, as_epoch, check_events, remove_records, write_scores
 from gpuparse.jobs.resources import choose_device, limit_torch_threads, thread_count, working_device
 from gpuparse.jobs.stages import (
@@ -64,22 +58,23 @@ from gpuparse.jobs.stages import (
     hits_from_text,
     learn_stages,
     learned_of,
-    starts_of,
-    sum_of_models,
     weights_of,
 )
-from gpuparse.jobs.toy import TOY, is_same_toy
+from gpuparse.jobs.toy import TOY
+from gpuparse.jobs.train_checks import (
+    check_keep,
+    check_output_of,
+    origin_of,
+    start_of,
+    templates_of,
+)
 from gpuparse.jobs.training_log import TimeLeft, TrainingLog, expected_costs
 from gpuparse.learning import events
-from gpuparse.learning.stages.encoder.pretrained_sums import sums_of_pretrained
 from gpuparse.learning.stages.stage import Stage
 from gpuparse.learning.start import (
     FILE,
     Start,
-    read_learned,
     rounded_of,
-    sizes_of,
-    sum_of_learned,
     write_learned,
 )
 from gpuparse.learning.temperatures import (
@@ -91,18 +86,12 @@ from gpuparse.learning.temperatures import (
 from gpuparse.learning.trainer import (
     StagesTrainer,
     Trainer,
-    check_templates,
-    config_of_templates,
 )
-from gpuparse.learning.updates import check_encoder, check_learning
 from gpuparse.model_folder import load_parser, save_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import (
     NO_STAGES,
     Pipeline,
-    has_parser,
-    load_stages,
-    sum_of_stages,
     write_stages,
 )
 from gpuparse.self_test import device_difference, with_random_weights
@@ -173,13 +162,13 @@ class Run:
         self._sizes: dict[str, dict[str, int]] = {}  # of the treebanks, for the card
         self._facts = about_treebank(config)
         self._read_templates(config)
-        _check_keep(config)
+        check_keep(config)
         check_stages(config)
         self.stages: Pipeline | None = None
         self._start: Start | None = None
         self._stage_starts: dict[str, Any] = {}
         if config.init_from is not None:
-            self._start, self._stage_starts = _start_of(config, Path(config.init_from))
+            self._start, self._stage_starts = start_of(config, Path(config.init_from))
         self.graphs = DECODERS[config.decoder].gives_graphs
         self.threads = thread_count(config.threads)
         if config.backend == "torch":
@@ -819,127 +808,3 @@ def _rest_of_epoch(
     while not first.epoch_is_over:
         first = next(events)
         yield first
-
-
-def templates_of(config: RunConfig) -> tuple[TemplateSet, TemplateSet | None]:
-    """The arc templates of a config, and its label templates unless it wants heads only.
-
-    Raises:
-        ConfigError: a set cannot be read or lacks templates that the config needs; keys do not fit
-            together.
-    """
-    if config.has_encoder:
-        if config.encoder.model is None and config.parser:
-            raise ConfigError(
-                "encoder.model: missing; features: encoder needs a pretrained encoder: give its"
-                " folder or name"
-            )
-        check_encoder(config)
-        return NO_TEMPLATES, None
-    if config.encoder.model is not None:
-        raise ConfigError(
-            f"encoder.model: given, but features is {config.features!r}: give features=encoder, or"
-            " train the config `encoder`"
-        )
-    arcs = load_templates(config.features)
-    check_learning(config_of_templates(arcs, config))
-    if config.data.partial and DECODERS[config.decoder].gives_graphs:
-        raise ConfigError(
-            f"data.partial: decoder {config.decoder} learns from whole graphs: choose a decoder of"
-            " trees, or data.partial=false"
-        )
-    _check_guides(config, has_templates=bool(arcs.guide))
-    labels = None if config.labels.kind == "none" else load_templates(config.labels.features)
-    check_templates(arcs, labels, config)
-    if labels is not None and config.labels.kind == "joint":
-        check_joint_templates(labels)
-    return arcs, labels
-
-
-def _check_guides(config: RunConfig, *, has_templates: bool) -> None:
-    """ConfigError unless guides are given exactly where templates read them."""
-    data = config.data
-    named = [
-        name for name in ("guide", "dev_guide", "test_guide") if getattr(data, name) is not None
-    ]
-    if named and not has_templates:
-        raise ConfigError(f"data.{named[0]}: the set {config.features!r} has no guide templates")
-    if has_templates and data.guide is None:
-        raise ConfigError(
-            f"data.guide: missing; the set {config.features!r} has guide templates: give misc:KEY"
-            " or a parsed copy of data.train"
-        )
-    for part in ("dev", "test"):
-        if getattr(data, part) is not None:
-            guide_source(config, part)
-
-
-def _start_of(config: RunConfig, folder: Path) -> tuple[Start | None, dict[str, Any]]:
-    """The model of a folder with what it was rounded from: its parser, and stages by name.
-
-    Raises: ConfigError: it lacks what the run learns on, or that cannot be learned on by the run.
-        ModelError: a file is damaged or of another model.
-    """
-    stages = load_stages(folder)
-    parser = load_parser(folder) if has_parser(folder) else None
-    if config.parser and parser is None:
-        raise ConfigError(
-            f"init_from: {folder} has no parser: give parser=false, or a model that has one"
-        )
-    sizes, rounded = (sizes_of(parser), rounded_of(parser)) if parser else ({}, {})
-    arrays = read_learned(folder, sizes, rounded, weights_of(stages))
-    start = Start(parser, arrays) if parser and config.parser else None
-    return start, starts_of(config, stages, arrays)
-
-
-def check_output_of(config: RunConfig, *, resume: bool, force: bool) -> None:
-    """Make sure that a run may write into its output folder.
-
-    Raises: ConfigError: as `check_output`; a model that the run would only learn again is replaced.
-        There is a README.md that training did not write.
-    """
-    folder = Path(config.output)
-    check_output(folder, resume=resume, force=force or is_same_toy(folder, config))
-    check_readme(folder)
-
-
-def check_no_best(config: RunConfig, what: str) -> None:
-    """ConfigError if the best epoch is to be kept by trainings that read no data.dev."""
-    if config.learning.keep == "best":
-        raise ConfigError(
-            f"learning.keep: best, but {what} have no data.dev to choose the epoch by: give"
-            " learning.keep=last"
-        )
-
-
-def _check_keep(config: RunConfig) -> None:
-    """ConfigError if the best epoch is to be kept and there is nothing to choose it by."""
-    if config.learning.keep == "best" and config.data.dev is None:
-        raise ConfigError(
-            "learning.keep: best, but there is no data.dev to choose the epoch by: give data.dev,"
-            " or learning.keep=last"
-        )
-
-
-def origin_of(
-    config: RunConfig, contents: dict[str, str], arcs: TemplateSet, labels: TemplateSet | None
-) -> Origin:
-    """What a model of a config depends on; `contents`: SHA-256 of what it learns from, by key."""
-    text = dump_set(arcs) + (dump_set(labels) if labels else "")
-    contents = contents | {"features, labels.features": sha256(text.encode())}
-    if config.data.guide is not None and is_guide_file(config.data.guide):
-        contents["data.guide"] = sha256(Path(config.data.guide).read_bytes())
-    if config.encoder.model is not None:
-        contents |= sums_of_pretrained(config.encoder.model)
-    if config.lexicon is not None:
-        contents["lexicon"] = sha256(read_lexicon(config.lexicon).text.encode())
-    for name in ("tagger", "lemmatizer"):
-        path = getattr(config, name).word_list
-        if path is not None:
-            contents[f"{name}.word_list"] = sha256(read_treebank(path).data.tobytes())
-    if config.init_from is not None:
-        start = Path(config.init_from)
-        contents["init_from"] = sum_of_stages(start) + sum_of_learned(start)
-    if of_models := sum_of_models(config):
-        contents["tokenizer.model, tagger.model, lemmatizer.model"] = of_models
-    return Origin(flat(asdict(config.recorded())), contents)

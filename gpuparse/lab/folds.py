@@ -29,7 +29,8 @@ from gpuparse.jobs.gold import check_treebanks, guides_of, parsed, read_gold, wi
 from gpuparse.jobs.progress import Progress
 from gpuparse.jobs.receipts import Origin, Receipt
 from gpuparse.jobs.resources import choose_device, thread_count
-from gpuparse.jobs.train import Run, check_no_best, origin_of, templates_of
+from gpuparse.jobs.train import Run
+from gpuparse.jobs.train_checks import check_no_best, origin_of, templates_of
 from gpuparse.jobs.version import described_version
 from gpuparse.lab.fold_scores import spread
 from gpuparse.learning import events

@@ -15,7 +15,7 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.gold import check_treebanks, guides_of, read_gold, with_fitting_decoder
 from gpuparse.jobs.progress import Progress
 from gpuparse.jobs.resources import limit_torch_threads, thread_count
-from gpuparse.jobs.train import check_no_best, templates_of
+from gpuparse.jobs.train_checks import check_no_best, templates_of
 from gpuparse.lab.folds import consecutive_folds
 from gpuparse.learning.trainer import Trainer
 

@@ -16,7 +16,7 @@ from gpuparse.config import load_config
 from gpuparse.data.conll import read_treebank, treebank_from_bytes, with_misc
 from gpuparse.data.guides import read_guides
 from gpuparse.data.synthetic import generate
-from gpuparse.jobs import train as train_job
+from gpuparse.jobs.train_checks import templates_of
 from gpuparse.learning.trainer import Trainer
 from tests.commands.conftest import ROOT
 
@@ -59,7 +59,7 @@ def by_hand(folder) -> np.ndarray:
         first, last = i * N_SENTENCES // FOLDS, (i + 1) * N_SENTENCES // FOLDS
         others = b"".join(s + b"\r\n\r\n" for s in sentences[:first] + sentences[last:])
         fold = b"".join(s + b"\r\n\r\n" for s in sentences[first:last])
-        templates, _ = train_job.templates_of(config)
+        templates, _ = templates_of(config)
         trainer = Trainer(treebank_from_bytes(others, "others"), templates, None, config)
         for _ in trainer.learn():
             pass
