@@ -16,8 +16,9 @@ from gpuparse.errors import ConfigError
 from gpuparse.formats.objects import shown
 from gpuparse.jobs.gold import with_fitting_decoder
 from gpuparse.jobs.progress import say, silent
-from gpuparse.jobs.train import Run, Tested
+from gpuparse.jobs.train import Run
 from gpuparse.jobs.train_checks import check_output_of
+from gpuparse.jobs.train_scores import Tested, key_of
 
 
 @dataclass(frozen=True)
@@ -88,9 +89,9 @@ def train(
 def _metrics(run: Run, tested: Tested | None) -> dict[str, float]:
     """The scores that there are."""
     found: dict[str, float | None] = {"learning_seconds": run.learning_seconds}
-    if run.dev_scores is not None:
-        names = [name.lower().replace(" ", "_") for name in run.measures]
-        found |= {f"dev_{name}": score for name, score in zip(names, run.dev_scores, strict=True)}
+    if run.scores.dev_scores is not None:
+        named = zip(run.scores.names_of_scores, run.scores.dev_scores, strict=True)
+        found |= {f"dev_{key_of(name)}": score for name, score in named}
     if tested is not None:
         scores = tested.scores
         found |= {"test_uas": scores.uas.percent, "test_complete": scores.complete.percent}

@@ -10,8 +10,9 @@ from gpuparse.data.draw import draw_tree
 from gpuparse.evaluation.reports import graph_scores_as_text, hits_as_text, scores_as_text
 from gpuparse.jobs.gold import with_fitting_decoder
 from gpuparse.jobs.progress import program, say, silent
-from gpuparse.jobs.train import Run, Tested
+from gpuparse.jobs.train import Run
 from gpuparse.jobs.train_checks import check_output_of
+from gpuparse.jobs.train_scores import Tested
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -11,7 +11,6 @@ import numpy as np
 
 from gpuparse.cached import cached_property
 from gpuparse.config import SYNTHETIC, RunConfig
-from gpuparse.data.columns import IN_MISC
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import is_empty_column
 from gpuparse.errors import (
@@ -23,11 +22,6 @@ from gpuparse.errors import (
     option,
     plural,
 )
-from gpuparse.evaluation.graphs import GraphScores
-from gpuparse.evaluation.metrics import TreeScores
-from gpuparse.evaluation.reports import Measures, treebank_scores
-from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks
-from gpuparse.evaluation.words import Hits
 from gpuparse.extras import require
 from gpuparse.files import lock_folder
 from gpuparse.inference.decoders import DECODERS
@@ -45,21 +39,11 @@ from gpuparse.jobs.checkpoint import (
     unfinished_run,
 )
 from gpuparse.jobs.expectations import expectations
-from gpuparse.jobs.gold import Gold, check_treebanks, guide_source, guides_of, parsed, read_gold
+from gpuparse.jobs.gold import Gold, check_treebanks, guides_of, read_gold
 from gpuparse.jobs.receipts import Origin
-from gpuparse.jobs.records import MetricsFile, as_epoch, check_events, remove_records, write_scores
+from gpuparse.jobs.records import MetricsFile, as_epoch, check_events, remove_records
 from gpuparse.jobs.resources import choose_device, limit_torch_threads, thread_count, working_device
-from gpuparse.jobs.stages import (
-    accuracies,
-    accuracies_as_text,
-    as_scores,
-    check_stages,
-    has_stages,
-    hits_from_text,
-    learn_stages,
-    learned_of,
-    weights_of,
-)
+from gpuparse.jobs.stages import check_stages, has_stages, learn_stages, learned_of, weights_of
 from gpuparse.jobs.toy import TOY
 from gpuparse.jobs.train_checks import (
     check_keep,
@@ -68,32 +52,21 @@ from gpuparse.jobs.train_checks import (
     start_of,
     templates_of,
 )
+from gpuparse.jobs.train_scores import RunScores, Tested, key_of
 from gpuparse.jobs.training_log import TimeLeft, TrainingLog, expected_costs
 from gpuparse.learning import events
 from gpuparse.learning.stages.stage import Stage
-from gpuparse.learning.start import (
-    FILE,
-    Start,
-    rounded_of,
-    write_learned,
-)
+from gpuparse.learning.start import FILE, Start, rounded_of, write_learned
 from gpuparse.learning.temperatures import (
     PIECES,
     calibration_parts,
     fit_temperatures,
     with_temperatures_of,
 )
-from gpuparse.learning.trainer import (
-    StagesTrainer,
-    Trainer,
-)
-from gpuparse.model_folder import load_parser, save_parser
+from gpuparse.learning.trainer import StagesTrainer, Trainer
+from gpuparse.model_folder import save_parser
 from gpuparse.parser import Parser
-from gpuparse.pipeline import (
-    NO_STAGES,
-    Pipeline,
-    write_stages,
-)
+from gpuparse.pipeline import NO_STAGES, write_stages
 from gpuparse.self_test import device_difference, with_random_weights
 
 _DEPREL = 7
@@ -105,24 +78,12 @@ _UNREACHABLE = {
 }
 
 
-class Tested(NamedTuple):
-    """What a new model makes of data.test.
-
-    graphs: of decoders of graphs. from_text: of models that read raw text.
-    """
-
-    system: Treebank
-    scores: TreeScores
-    graphs: GraphScores | None
-    from_text: dict[str, Hits] | None
-
-
 class Run:
     """One training run: its input, output and messages.
 
     `learning_seconds` is the CPU time of this process in the epochs that made the model, those
-    before an interruption included, without reading, checkpoints and scoring. `dev_scores` are the
-    last ones on data.dev: UAS and LAS, or F of arcs without and with labels.
+    before an interruption included, without reading, checkpoints and scoring. `scores` has those on
+    data.dev and data.test, once `train` has read them.
 
     Args:
         config: the config, valid.
@@ -148,23 +109,20 @@ class Run:
         self._has_events = tensorboard
         if _is_one_of_several() and not (config.has_encoder and config.parser):
             raise ConfigError("torchrun: several processes learn models with an encoder alone")
-        self._given = config  # what the run depends on, whatever the treebank lacks
+        self._config_as_given = config  # what the run depends on, whatever the treebank lacks
         self.config, self.tell, self.quiet = config, tell, quiet
         self._watch = watch
         self.output = Path(config.output)
         self.learning_seconds = 0.0
-        self.dev_scores: tuple[float, float] | None = None
-        self._parsed_devs: dict[int, Treebank] = {}  # by the number of bits of the weights
-        self._about: dict[str, Any] = {}  # what scores.json says
-        self._tag_scores: dict[str, dict[str, float]] = {}
-        self._gold: dict[str, Treebank | None] = {}  # dev and test without predicted tags
-        self._from_text: dict[str, dict[str, Hits]] = {}
+        self.stages = NO_STAGES  # those before the parser, once they are learned
+        self.scores: RunScores  # made by `train`, as are the log and the guides of data.train
+        self._log: TrainingLog
+        self._guides: np.ndarray | None
         self._sizes: dict[str, dict[str, int]] = {}  # of the treebanks, for the card
         self._facts = about_treebank(config)
-        self._read_templates(config)
+        self.arcs, self.labels = templates_of(config)
         check_keep(config)
         check_stages(config)
-        self.stages: Pipeline | None = None
         self._start: Start | None = None
         self._stage_starts: dict[str, Any] = {}
         if config.init_from is not None:
@@ -176,13 +134,7 @@ class Run:
             require(what, "torch")
         is_native = config.backend == "cpu" and self._pretrained is None
         limit_torch_threads(self.threads, is_native=is_native)
-        is_higher_order = DECODERS[config.decoder].is_higher_order  # native code on the CPU
-        if is_higher_order and config.device == "cuda":
-            raise ConfigError(
-                f"device cuda: decoder {config.decoder} is native code on the CPU: choose device"
-                " cpu or auto"
-            )
-        self.device = "cpu" if is_higher_order else choose_device(config.device, tell)
+        self.device = self._chosen_device()
         self._group: Any = None
         if _is_one_of_several():
             from gpuparse.learning.stages.encoder.processes import Processes
@@ -190,8 +142,24 @@ class Run:
             self._group = Processes.joined(self.device)
             if self._group.rank > 0:  # the first process says the same
                 self.tell = lambda text: None
-        if config.backend == "torch":
-            size = config.learning.batch_size
+        self._say_device(tell)
+
+    def _chosen_device(self) -> str:
+        """Where trees are found: of higher orders by native code on the CPU alone."""
+        config = self.config
+        if not DECODERS[config.decoder].is_higher_order:
+            return choose_device(config.device, self.tell)
+        if config.device == "cuda":
+            raise ConfigError(
+                f"device cuda: decoder {config.decoder} is native code on the CPU: choose device"
+                " cpu or auto"
+            )
+        return "cpu"
+
+    def _say_device(self, tell: Callable[[str], None]) -> None:
+        """Say what is done where, unless all is done on the CPU. Args: tell: of any process."""
+        if self.config.backend == "torch":
+            size = self.config.learning.batch_size
             tell(
                 f"arcs are learned in torch on {self.device}, learning.batch_size {size}"
                 + ("; larger batches are much faster" if size < 32 else "")
@@ -202,10 +170,10 @@ class Run:
                 " learning.backend=torch learns there"
             )
 
-    def _read_templates(self, config: RunConfig) -> None:
-        """The templates of the run, if it has any, and whether relations are learned."""
-        self.arcs, self.labels = templates_of(config)
-        self.is_labelled = config.labels.kind != "none"
+    @property
+    def is_labelled(self) -> bool:
+        """Whether relations are learned."""
+        return self.config.labels.kind != "none"
 
     def train(self, *, resume: bool, force: bool) -> Tested | None:
         """Learn from data.train and write the model: stages before the parser, and the parser.
@@ -230,23 +198,26 @@ class Run:
             if resume and not is_kept(self.output):
                 resume = False
                 self.tell(f"{self.output}: nothing is kept of an earlier run: this one begins anew")
-            self.log = self._new_log()
+            self._log = self._new_log()
             with unfinished_run(self.output, resume=resume):
                 try:
                     return self._learn_all(gold.treebank, origin, started, resume=resume)
                 finally:
-                    self.log.clear()
+                    self._log.clear()
 
     def _read_all(self) -> Gold:
-        """Read the treebanks; returns data.train."""
+        """Read the treebanks; returns data.train, and `scores` has the others."""
         data, has_parser = self.config.data, self.config.parser
         partial = data.partial if has_parser else True
         gold = self._read("train", single_root=data.single_root is True, partial=partial)
         if has_parser and self.is_labelled and not self.graphs:
             self._check_relations(gold.treebank)
         of_others = None if has_parser else True
-        self.dev = self._read("dev", partial=of_others).treebank if data.dev else None
-        self.tested = self._read("test", partial=of_others).treebank if data.test else None
+        dev = self._read("dev", partial=of_others).treebank if data.dev else None
+        test = self._read("test", partial=of_others).treebank if data.test else None
+        self.scores = RunScores(
+            self.config, dev, test, threads=self.threads, device=self.device, tell=self.tell
+        )
         return gold
 
     def _check_relations(self, treebank: Treebank) -> None:
@@ -258,7 +229,7 @@ class Run:
             raise DataError(f"{what}, but the model of init_from has relations: annotate them")
         self.tell(f"{what}: heads only are learned")
         self.config = replace(self.config, labels=replace(self.config.labels, kind="none"))
-        self._read_templates(self.config)
+        self.arcs, self.labels = templates_of(self.config)
 
     def _new_log(self) -> TrainingLog:
         read = self.arcs.only(DECODERS[self.config.decoder].parts)
@@ -268,6 +239,7 @@ class Run:
     def _learn_all(
         self, treebank: Treebank, origin: Origin, started: float, *, resume: bool
     ) -> Tested | None:
+        """Learn and write all models, and score them on data.dev and data.test."""
         if has_stages(self.config):
             treebank = self._learn_stages(treebank, KeptStages(self.output, origin))
         if not self.config.parser:
@@ -290,8 +262,11 @@ class Run:
         model = trainer.model(bits, self.config.recorded().to_yaml())
         model = self._calibrated(model, treebank, origin)
         self._write(model, trainer.learned())
-        self._write_scores(trainer, model, bits, time.monotonic() - started)
-        tested = self._test()
+        self.scores.write(
+            trainer, model, bits, seconds=time.monotonic() - started,
+            learning_seconds=self.learning_seconds,
+        )  # fmt: skip
+        tested = self.scores.write_test()
         self._write_card(model)
         seconds = time.monotonic() - started
         self.tell(f"{self.output}: model of {bits}-bit weights written, {seconds:.1f} s in all")
@@ -301,34 +276,27 @@ class Run:
 
     def _write(self, model: Parser | None, learned: dict[str, np.ndarray]) -> None:
         """Write the model, and what it was rounded from if that is to be kept."""
-        stages = self.stages or NO_STAGES
         (self.output / FILE).unlink(missing_ok=True)  # never of another model
         remove_card(self.output)
-        write_stages(stages, self.output)
+        write_stages(self.stages, self.output)
         if model is not None:
             save_parser(model, self.output)
         if self.config.learning.keep_state:
             whole = {} if model is None else rounded_of(model)
-            state = learned_of(stages)
-            whole |= {name: array for name, array in weights_of(stages).items() if name in state}
+            state, weights = learned_of(self.stages), weights_of(self.stages)
+            whole |= {name: array for name, array in weights.items() if name in state}
             write_learned(self.output, learned | state, whole)
 
     def _write_stages(self, started: float) -> None:
         """Write the stages before the parser, where there is no parser."""
         self._write(None, {})
-        self._say_from_text("dev", None)
-        self._say_from_text("test", None)
-        seconds = time.monotonic() - started
-        about = {"seed": self.config.seed, "threads": self.threads, "seconds": seconds}
-        self._about = about | self._tag_scores | self._scores_from_text()
-        write_scores(self.output, self._about)
+        seconds = self.scores.write_of_stages(started)
         self.tell(f"{self.output}: stages written, {seconds:.1f} s in all")
 
     def _write_card(self, model: Parser | None) -> None:
         """Write what the model was learned from and how well it parses."""
-        stages = self.stages or NO_STAGES
-        facts, sizes = self._facts, self._sizes
-        card = card_of(self.output, self.config, facts, stages, model, sizes, self._about)
+        facts, sizes, about = self._facts, self._sizes, self.scores.about
+        card = card_of(self.output, self.config, facts, self.stages, model, sizes, about)
         write_card(self.output, card)
 
     def _learn_stages(self, treebank: Treebank, kept: KeptStages) -> Treebank:
@@ -336,99 +304,13 @@ class Run:
 
         Afterwards data.dev and data.test have predicted tags, too.
         """
-        self._gold = {"dev": self.dev, "test": self.tested}
         self.stages, treebank = learn_stages(
-            self.config, treebank, self.dev, kept, threads=self.threads, tell=self.tell,
-            log=self.log, starts=self._stage_starts,
+            self.config, treebank, self.scores.dev, kept, threads=self.threads, tell=self.tell,
+            log=self._log, starts=self._stage_starts,
         )  # fmt: skip
-        self.dev, self.tested = (self._annotated(*part) for part in self._gold.items())
+        fills_tags = self._pretrained is not None and not self.config.encoder.read_tags
+        self.scores.annotate(self.stages, parser_fills_tags=fills_tags)
         return treebank
-
-    def _annotated(self, name: str, part: Treebank | None) -> Treebank | None:
-        """data.dev or data.test with predicted tags, whose scores are kept."""
-        if part is None:
-            return None
-        assert self.stages is not None
-        if self._fills_tags:  # the lemmatiser reads tags that there are not yet
-            return part
-        predicted = self.stages.annotate(part, threads=self.threads)
-        self._score_tags(name, part, predicted, self.stages.columns)
-        return predicted
-
-    @property
-    def _fills_tags(self) -> bool:
-        """Whether the parser fills the tags that stages read."""
-        return self._pretrained is not None and not self.config.encoder.read_tags
-
-    def _score_filled(self, name: str, part: Treebank, system: Treebank, model: Parser) -> None:
-        """Score the columns that a model has filled in data.dev or data.test, and then lemmas."""
-        if model.fills:
-            lemmatizer = Pipeline(None, None, self.stages.lemmatizer if self.stages else None)
-            system = lemmatizer.annotate(system, threads=self.threads)
-            self._score_tags(name, part, system, (*model.fills, *lemmatizer.columns))
-
-    def _score_tags(
-        self, name: str, gold: Treebank, system: Treebank, columns: tuple[int, ...]
-    ) -> None:
-        """Score columns that are filled in data.dev or data.test, if there are any."""
-        if columns:
-            scores = self._tag_scores.get(name, {}) | accuracies(gold, system, columns)
-            self._tag_scores[name] = scores
-            self.tell(f"{name}: {accuracies_as_text(scores)}")
-
-    def _say_from_text(self, name: str, parser: Parser | None) -> None:
-        """Score what the model makes of the raw text of data.dev or data.test, if it reads it."""
-        gold = self._gold.get(name)
-        if self.stages is None or not self.stages.tokenizer or gold is None or not gold.n_words:
-            return
-        found = self._from_text[name] = hits_from_text(
-            gold, self.stages, parser, threads=self.threads, device=self.device
-        )
-        text = f"{name}, from raw text: {accuracies_as_text(as_scores(found))}"
-        if parser is not None and "uas" not in found:
-            text += "; trees are not scored: the parser reads columns that no stage fills in"
-        self.tell(text)
-
-    def _scores_from_text(self) -> dict[str, Any]:
-        found = {name: as_scores(hits) for name, hits in self._from_text.items()}
-        return {"from_text": found} if found else {}
-
-    def _write_scores(
-        self, trainer: StagesTrainer, model: Parser, bits: int, seconds: float
-    ) -> None:
-        """Write scores.json, without scores on data.test so far."""
-        data = self.config.data
-        files = {part: getattr(data, part) for part in ("train", "dev", "test")}
-        guides = {
-            part: _absolute(guide_source(self.config, part))
-            for part in ("dev", "test") if data.guide is not None and files[part] is not None
-        }  # fmt: skip
-        self._about = {
-            "decoder": self.config.decoder,
-            "features": self.config.features,
-            "seed": self.config.seed,
-            "threads": self.threads,
-            "device": self.device,
-            "bits": bits,
-            "init_from": _absolute(self.config.init_from),
-            "files": {part: _absolute(file) for part, file in files.items()},
-            "guides": guides,
-            "on_error": data.on_error,
-            "seconds": seconds,
-            "learning_seconds": self.learning_seconds,
-        }
-        if self.dev is not None:
-            system = self._parsed_dev(trainer, bits)
-            self._about["dev"] = treebank_scores(self.dev, system, self._measures)
-            self._score_filled("dev", self.dev, system, model)
-            self._about["dev"] |= self._tag_scores.get("dev", {})
-        self._say_from_text("dev", model)
-        self._about |= self._scores_from_text()
-        write_scores(self.output, self._about)
-
-    @property
-    def _measures(self) -> Measures:
-        return Measures(labelled=self.is_labelled, graphs=self.graphs)
 
     def _restore(self, trainer: StagesTrainer, checkpoint: Checkpoint, name: str) -> None:
         try:
@@ -441,7 +323,8 @@ class Run:
 
     def origin(self, treebank: str) -> Origin:
         """What the model depends on; `treebank` is the SHA-256 of the training treebank."""
-        return origin_of(self._given, {"data.train": treebank}, *templates_of(self._given))
+        config = self._config_as_given
+        return origin_of(config, {"data.train": treebank}, *templates_of(config))
 
     def _read(self, name: str, *, single_root: bool = False, partial: bool | None = None) -> Gold:
         gold = read_gold(
@@ -465,15 +348,12 @@ class Run:
     def _trainer(self, treebank: Treebank) -> StagesTrainer:
         """The trainer on data.train, with what the user should know of it."""
         config = self.config
-        treebanks = {"train": treebank, "dev": self.dev, "test": self.tested}
-        self.guides = {
-            part: None if each is None else guides_of(config, part, each)
-            for part, each in treebanks.items()
-        }
+        self._guides = guides_of(config, "train", treebank)
+        self.scores.read_guides()
         trainer = self._trainer_on(self.device, treebank)
         device = working_device(self.device, config.device, lambda: self._difference(trainer))
         if device != self.device:
-            self.device = device
+            self.device = self.scores.device = device
             trainer = self._trainer_on(device, treebank)
         if self._start is not None:
             self._say_start(trainer, self._start.parser)
@@ -509,7 +389,7 @@ class Run:
         )
 
     def _trainer_on(self, device: str, treebank: Treebank) -> StagesTrainer:
-        return self._new_trainer(self.config, treebank, self.guides["train"], device, self._group)
+        return self._new_trainer(self.config, treebank, self._guides, device, self._group)
 
     def _new_trainer(
         self, config: RunConfig, treebank: Treebank, guides: np.ndarray | None, device: str,
@@ -557,7 +437,7 @@ class Run:
         """Learn all epochs that are left, and keep states of them."""
         for stage in trainer.stages:
             if stage.epochs:
-                self.log.left.skip(stage.name, stage.done / stage.epochs)
+                self._log.left.skip(stage.name, stage.done / stage.epochs)
         events, told = self._timed(trainer.learn()), _told(trainer)
         began = stage_began = time.monotonic()
         cpu_seconds, n_epochs = self.learning_seconds, 0
@@ -571,7 +451,7 @@ class Run:
                 fraction = event.done / event.total
                 share = (event.epoch - 1 + fraction) / stage.epochs
                 note = self._mistakes(event)
-                self.log.draw(event.stage, share, step.what, fraction, note)
+                self._log.draw(event.stage, share, step.what, fraction, note)
             cpu, cpu_seconds = self.learning_seconds - cpu_seconds, self.learning_seconds
             now = time.monotonic()
             epoch = as_epoch(event, now - began, cpu)
@@ -582,9 +462,9 @@ class Run:
                     if name not in before:
                         self.tell(summary)
                 # Before the next event is requested, which changes the weights.
-                if self.dev is not None:
-                    scores = self._score_dev(trainer, stage)
-                    epoch |= {f"dev_{_key(name)}": score for name, score in scores.items()}
+                if self.scores.dev is not None:
+                    scores = self.scores.score_dev(trainer, with_labels=stage.has_labels)
+                    epoch |= {f"dev_{key_of(name)}": score for name, score in scores.items()}
                     text += ", dev " + ", ".join(f"{n} {score:.2f}" for n, score in scores.items())
                     if self._keeps_best:
                         stage.scored(list(scores.values())[-1])
@@ -595,12 +475,11 @@ class Run:
                 lambda: Checkpoint(trainer.state(), self.learning_seconds),
                 is_last=trainer.is_learned,
             )
-            self.log.left.advance(event.stage, event.epoch / stage.epochs)
-            self.log.epoch(text, is_last=step.is_last, end=end)
+            self._log.left.advance(event.stage, event.epoch / stage.epochs)
+            self._log.epoch(text, is_last=step.is_last, end=end)
             began = time.monotonic()
-        if self.dev is not None and (self.dev_scores is None or self._keeps_best):
-            self._parsed_devs.clear()
-            self.dev_scores = self._dev_scores(trainer, 16)
+        if self.scores.dev is not None and (self.scores.dev_scores is None or self._keeps_best):
+            self.scores.score_dev(trainer)
 
     @property
     def _keeps_best(self) -> bool:
@@ -629,41 +508,14 @@ class Run:
             return f"{rate:.2f} wrong or missing arcs per 100 words"
         return f"{100 - rate:.2f}% of the words right"
 
-    def _score_dev(self, trainer: StagesTrainer, stage: Stage) -> dict[str, float]:
-        """The scores on data.dev after an epoch; those of labels if they are learned."""
-        # After every epoch: parsing the development treebank is far cheaper than an epoch.
-        self._parsed_devs.clear()
-        names, self.dev_scores = self.measures, self._dev_scores(trainer, 16)
-        return dict(list(zip(names, self.dev_scores, strict=True))[: 1 + stage.has_labels])
-
-    @property
-    def measures(self) -> tuple[str, str]:
-        """Names of the scores on data.dev, without and with labels."""
-        return ("arcs F", "labelled arcs F") if self.graphs else ("UAS", "LAS")
-
-    def _parsed_dev(self, trainer: StagesTrainer, bits: int) -> Treebank:
-        """data.dev, parsed by what is learned so far; bits: of its weights."""
-        assert self.dev is not None
-        if bits not in self._parsed_devs:
-            self._parsed_devs[bits] = self._parsed(trainer.model(bits), self.dev, "dev")
-        return self._parsed_devs[bits]
-
-    def _dev_scores(self, trainer: StagesTrainer, bits: int) -> tuple[float, float]:
-        assert self.dev is not None
-        system = self._parsed_dev(trainer, bits)
-        if self.graphs:
-            graphs = score_treebank_graphs(self.dev, system, "deps")
-            return graphs.unlabelled.f or 0.0, graphs.labelled.f or 0.0
-        trees = score_treebanks(self.dev, system)
-        return trees.uas.percent or 0.0, trees.las.percent or 0.0
-
     def _calibrated(self, model: Parser, learned_from: Treebank, origin: Origin) -> Parser:
         """The model with temperatures fitted to unseen trees, if it has probabilities."""
         if not DECODERS[self.config.decoder].has("marginals", "native"):
             return model
-        if self.dev is not None:
+        dev = self.scores.dev
+        if dev is not None:
             model, before, after = fit_temperatures(
-                model, self.dev, guides=self.guides["dev"], threads=self.threads
+                model, dev, guides=self.scores.guides["dev"], threads=self.threads
             )
             self.tell(f"dev: probabilities calibrated, {fits_as_text(before, after)}")
         elif self.config.calibration == "held-out":
@@ -684,7 +536,7 @@ class Run:
             f" {plural(int(learned.sum()), 'sentence')}, and probabilities are fitted to"
             f" {int(held_out.sum()):,} others; calibration=none leaves this out"
         )
-        guides = self.guides["train"]
+        guides = self._guides
         words = np.repeat(np.arange(len(treebank)), np.diff(treebank.word_starts))
         of_learned, of_held_out = (
             None if guides is None else guides[part[words]] for part in parts
@@ -699,8 +551,8 @@ class Run:
         n_epochs, n_done = (
             sum(getattr(stage, what) for stage in trainer.stages) for what in ("epochs", "done")
         )
-        self.log.left.skip(training_log.CALIBRATION, n_done / max(1, n_epochs))
-        watch = self.log.begin(training_log.CALIBRATION)
+        self._log.left.skip(training_log.CALIBRATION, n_done / max(1, n_epochs))
+        watch = self._log.begin(training_log.CALIBRATION)
         for event in trainer.learn():
             n_done += event.epoch_is_over
             fraction = 0.0 if event.epoch_is_over else event.done / event.total
@@ -712,45 +564,24 @@ class Run:
         fitted, before, after = fit_temperatures(
             other, treebank.only(held_out), guides=of_held_out, threads=self.threads
         )
-        self.log.end(training_log.CALIBRATION, fits_as_text(before, after))
+        self._log.end(training_log.CALIBRATION, fits_as_text(before, after))
         return with_temperatures_of(model, other, fitted)
-
-    def _parsed(self, model: Parser, treebank: Treebank, part: str) -> Treebank:
-        guides = self.guides[part]
-        return parsed(model, treebank, guides=guides, threads=self.threads, device=self.device)
 
     def _bits(self, trainer: StagesTrainer) -> int:
         """Bits per stored weight: 8 if the scores on data.dev fall by little."""
         wanted = self.config.weights.bits
         if isinstance(wanted, int):
             return wanted
-        if self.dev is None or trainer.most_loss is None:
+        if self.scores.dev is None or trainer.most_loss is None:
             return 16
-        coarse, fine = self._dev_scores(trainer, 8), self._dev_scores(trainer, 16)
+        coarse, fine = (self.scores.dev_scores_of(trainer, bits) for bits in (8, 16))
         holds = all(c >= f - trainer.most_loss for c, f in zip(coarse, fine, strict=True))
-        names = self.measures
+        names = self.scores.names_of_scores
         self.tell(
             f"dev: {names[0]} {coarse[0]:.2f}, {names[1]} {coarse[1]:.2f} with 8-bit weights,"
             f" {fine[0]:.2f}, {fine[1]:.2f} with 16"
         )
         return 8 if holds else 16
-
-    def _test(self) -> Tested | None:
-        """Parse data.test with the written model, and score it; None without data.test."""
-        if self.tested is None:
-            return None
-        began, model = time.monotonic(), load_parser(self.output)
-        system = self._parsed(model, self.tested, "test")
-        seconds = time.monotonic() - began
-        graphs = score_treebank_graphs(self.tested, system, "deps") if self.graphs else None
-        found = {"seconds": seconds} | treebank_scores(self.tested, system, self._measures)
-        self._score_filled("test", self.tested, system, model)
-        found |= self._tag_scores.get("test", {})
-        self._say_from_text("test", model)
-        self._about |= {"test": found} | self._scores_from_text()
-        write_scores(self.output, self._about)
-        trees = score_treebanks(self.tested, system)
-        return Tested(system, trees, graphs, self._from_text.get("test"))
 
 
 def _is_one_of_several() -> bool:
@@ -787,17 +618,6 @@ class _Step(NamedTuple):
     @property
     def is_last(self) -> bool:
         return self.epoch == self.epochs
-
-
-def _key(name: str) -> str:
-    """The name of a measure in metrics.jsonl."""
-    return name.lower().replace(" ", "_")
-
-
-def _absolute(file: str | None) -> str | None:
-    """A treebank as any working directory can name it."""
-    is_file = file is not None and not file.startswith((SYNTHETIC, IN_MISC))
-    return os.path.abspath(str(file)) if is_file else file
 
 
 def _rest_of_epoch(

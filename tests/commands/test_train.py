@@ -21,8 +21,7 @@ from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError
 from gpuparse.files import lock_folder, replace_file
-from gpuparse.jobs import checkpoint, gold, records
-from gpuparse.jobs import train as train_job
+from gpuparse.jobs import checkpoint, gold, records, train_scores
 from gpuparse.jobs.receipts import Origin
 from gpuparse.jobs.records import METRICS, read_metrics
 from gpuparse.learning.gold import unkeepable
@@ -364,13 +363,13 @@ def test_a_run_of_which_nothing_was_kept_begins_anew(trained, train_run, tmp_pat
     assert "holds other files" in error_of(train_run("--resume"))
 
 
-@pytest.mark.parametrize("where", ["_test", "_write_scores"])
+@pytest.mark.parametrize("where", ["write", "write_test"])
 def test_a_kill_after_the_model_is_written_loses_nothing(
     trained, train_run, tmp_path, monkeypatch, where
 ):
     folder = tmp_path / "model"
     with monkeypatch.context() as patch:
-        patch.setattr(train_job.Run, where, cut)
+        patch.setattr(train_scores.RunScores, where, cut)
         with pytest.raises(Cut):
             train_run()
     assert (folder / WEIGHTS).exists()
@@ -512,7 +511,7 @@ class Cut(BaseException):
     """Ends a run as a kill would, just after a checkpoint."""
 
 
-def cut(*_):
+def cut(*_, **__):
     raise Cut
 
 
