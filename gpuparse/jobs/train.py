@@ -175,6 +175,11 @@ class Run:
         """Whether relations are learned."""
         return self.config.labels.kind != "none"
 
+    def origin(self, treebank: str) -> Origin:
+        """What the model depends on; `treebank` is the SHA-256 of the training treebank."""
+        config = self._config_as_given
+        return origin_of(config, {"data.train": treebank}, *templates_of(config))
+
     def train(self, *, resume: bool, force: bool) -> Tested | None:
         """Learn from data.train and write the model: stages before the parser, and the parser.
 
@@ -217,6 +222,25 @@ class Run:
         test = self._read("test", partial=of_others).treebank if data.test else None
         self.scores = RunScores(
             self.config, dev, test, threads=self.threads, device=self.device, tell=self.tell
+        )
+        return gold
+
+    def _read(self, name: str, *, single_root: bool = False, partial: bool | None = None) -> Gold:
+        gold = read_gold(
+            getattr(self.config.data, name),
+            on_error=self.config.data.on_error,
+            single_root=single_root,
+            graphs=self.graphs,
+            tell=self.tell,
+            partial=partial,
+        )
+        self._sizes[name] = {"sentences": len(gold.treebank), "words": gold.treebank.n_words}
+        missing, skipped = int((gold.treebank.heads < 0).sum()), "malformed sentence"
+        self.tell(
+            f"{name}: {plural(len(gold.treebank), 'sentence')},"
+            f" {plural(gold.treebank.n_words, 'word')}"
+            + (f", {missing:,} of them without a head" if missing else "")
+            + (f", {plural(gold.left_out, skipped)} skipped" if gold.left_out else "")
         )
         return gold
 
@@ -274,31 +298,6 @@ class Run:
             self.tell(f"{self.output}: {TOY}")
         return tested
 
-    def _write(self, model: Parser | None, learned: dict[str, np.ndarray]) -> None:
-        """Write the model, and what it was rounded from if that is to be kept."""
-        (self.output / FILE).unlink(missing_ok=True)  # never of another model
-        remove_card(self.output)
-        write_stages(self.stages, self.output)
-        if model is not None:
-            save_parser(model, self.output)
-        if self.config.learning.keep_state:
-            whole = {} if model is None else rounded_of(model)
-            state, weights = learned_of(self.stages), weights_of(self.stages)
-            whole |= {name: array for name, array in weights.items() if name in state}
-            write_learned(self.output, learned | state, whole)
-
-    def _write_stages(self, started: float) -> None:
-        """Write the stages before the parser, where there is no parser."""
-        self._write(None, {})
-        seconds = self.scores.write_of_stages(started)
-        self.tell(f"{self.output}: stages written, {seconds:.1f} s in all")
-
-    def _write_card(self, model: Parser | None) -> None:
-        """Write what the model was learned from and how well it parses."""
-        facts, sizes, about = self._facts, self._sizes, self.scores.about
-        card = card_of(self.output, self.config, facts, self.stages, model, sizes, about)
-        write_card(self.output, card)
-
     def _learn_stages(self, treebank: Treebank, kept: KeptStages) -> Treebank:
         """Learn the stages before the parser; returns what the parser learns from.
 
@@ -311,39 +310,6 @@ class Run:
         fills_tags = self._pretrained is not None and not self.config.encoder.read_tags
         self.scores.annotate(self.stages, parser_fills_tags=fills_tags)
         return treebank
-
-    def _restore(self, trainer: StagesTrainer, checkpoint: Checkpoint, name: str) -> None:
-        try:
-            trainer.restore(checkpoint.state)
-        except ModelError as error:
-            raise ModelError(
-                f"{self.output / FOLDER / name}: {error}; give {option('force', True)} to start"
-                " again"
-            ) from error
-
-    def origin(self, treebank: str) -> Origin:
-        """What the model depends on; `treebank` is the SHA-256 of the training treebank."""
-        config = self._config_as_given
-        return origin_of(config, {"data.train": treebank}, *templates_of(config))
-
-    def _read(self, name: str, *, single_root: bool = False, partial: bool | None = None) -> Gold:
-        gold = read_gold(
-            getattr(self.config.data, name),
-            on_error=self.config.data.on_error,
-            single_root=single_root,
-            graphs=self.graphs,
-            tell=self.tell,
-            partial=partial,
-        )
-        self._sizes[name] = {"sentences": len(gold.treebank), "words": gold.treebank.n_words}
-        missing, skipped = int((gold.treebank.heads < 0).sum()), "malformed sentence"
-        self.tell(
-            f"{name}: {plural(len(gold.treebank), 'sentence')},"
-            f" {plural(gold.treebank.n_words, 'word')}"
-            + (f", {missing:,} of them without a head" if missing else "")
-            + (f", {plural(gold.left_out, skipped)} skipped" if gold.left_out else "")
-        )
-        return gold
 
     def _trainer(self, treebank: Treebank) -> StagesTrainer:
         """The trainer on data.train, with what the user should know of it."""
@@ -433,6 +399,15 @@ class Run:
         found = (device_difference(each, self.device, only_known=True) for each in tested)
         return next(filter(None, found), "")
 
+    def _restore(self, trainer: StagesTrainer, checkpoint: Checkpoint, name: str) -> None:
+        try:
+            trainer.restore(checkpoint.state)
+        except ModelError as error:
+            raise ModelError(
+                f"{self.output / FOLDER / name}: {error}; give {option('force', True)} to start"
+                " again"
+            ) from error
+
     def _learn(self, trainer: StagesTrainer, states: States, metrics: MetricsFile) -> None:
         """Learn all epochs that are left, and keep states of them."""
         for stage in trainer.stages:
@@ -481,16 +456,6 @@ class Run:
         if self.scores.dev is not None and (self.scores.dev_scores is None or self._keeps_best):
             self.scores.score_dev(trainer)
 
-    @property
-    def _keeps_best(self) -> bool:
-        return self.config.learning.keep == "best"
-
-    def _kept_epoch(self, stage: Stage, step: "_Step") -> str:
-        """Which epoch of a stage, or of one of its models, that has ended is kept."""
-        if stage.best is None:
-            return "the last one is kept"
-        return f"epoch {(stage.best.epoch - 1) % step.epochs + 1} is kept"
-
     def _timed(self, events: Iterator[events.LearningEvent]) -> Iterator[events.LearningEvent]:
         """The events; the CPU time that passes before each is added to `learning_seconds`."""
         while True:
@@ -507,6 +472,32 @@ class Run:
         if self.graphs:
             return f"{rate:.2f} wrong or missing arcs per 100 words"
         return f"{100 - rate:.2f}% of the words right"
+
+    @property
+    def _keeps_best(self) -> bool:
+        return self.config.learning.keep == "best"
+
+    def _kept_epoch(self, stage: Stage, step: "_Step") -> str:
+        """Which epoch of a stage, or of one of its models, that has ended is kept."""
+        if stage.best is None:
+            return "the last one is kept"
+        return f"epoch {(stage.best.epoch - 1) % step.epochs + 1} is kept"
+
+    def _bits(self, trainer: StagesTrainer) -> int:
+        """Bits per stored weight: 8 if the scores on data.dev fall by little."""
+        wanted = self.config.weights.bits
+        if isinstance(wanted, int):
+            return wanted
+        if self.scores.dev is None or trainer.most_loss is None:
+            return 16
+        coarse, fine = (self.scores.dev_scores_of(trainer, bits) for bits in (8, 16))
+        holds = all(c >= f - trainer.most_loss for c, f in zip(coarse, fine, strict=True))
+        names = self.scores.names_of_scores
+        self.tell(
+            f"dev: {names[0]} {coarse[0]:.2f}, {names[1]} {coarse[1]:.2f} with 8-bit weights,"
+            f" {fine[0]:.2f}, {fine[1]:.2f} with 16"
+        )
+        return 8 if holds else 16
 
     def _calibrated(self, model: Parser, learned_from: Treebank, origin: Origin) -> Parser:
         """The model with temperatures fitted to unseen trees, if it has probabilities."""
@@ -567,21 +558,30 @@ class Run:
         self._log.end(training_log.CALIBRATION, fits_as_text(before, after))
         return with_temperatures_of(model, other, fitted)
 
-    def _bits(self, trainer: StagesTrainer) -> int:
-        """Bits per stored weight: 8 if the scores on data.dev fall by little."""
-        wanted = self.config.weights.bits
-        if isinstance(wanted, int):
-            return wanted
-        if self.scores.dev is None or trainer.most_loss is None:
-            return 16
-        coarse, fine = (self.scores.dev_scores_of(trainer, bits) for bits in (8, 16))
-        holds = all(c >= f - trainer.most_loss for c, f in zip(coarse, fine, strict=True))
-        names = self.scores.names_of_scores
-        self.tell(
-            f"dev: {names[0]} {coarse[0]:.2f}, {names[1]} {coarse[1]:.2f} with 8-bit weights,"
-            f" {fine[0]:.2f}, {fine[1]:.2f} with 16"
-        )
-        return 8 if holds else 16
+    def _write(self, model: Parser | None, learned: dict[str, np.ndarray]) -> None:
+        """Write the model, and what it was rounded from if that is to be kept."""
+        (self.output / FILE).unlink(missing_ok=True)  # never of another model
+        remove_card(self.output)
+        write_stages(self.stages, self.output)
+        if model is not None:
+            save_parser(model, self.output)
+        if self.config.learning.keep_state:
+            whole = {} if model is None else rounded_of(model)
+            state, weights = learned_of(self.stages), weights_of(self.stages)
+            whole |= {name: array for name, array in weights.items() if name in state}
+            write_learned(self.output, learned | state, whole)
+
+    def _write_stages(self, started: float) -> None:
+        """Write the stages before the parser, where there is no parser."""
+        self._write(None, {})
+        seconds = self.scores.write_of_stages(started)
+        self.tell(f"{self.output}: stages written, {seconds:.1f} s in all")
+
+    def _write_card(self, model: Parser | None) -> None:
+        """Write what the model was learned from and how well it parses."""
+        facts, sizes, about = self._facts, self._sizes, self.scores.about
+        card = card_of(self.output, self.config, facts, self.stages, model, sizes, about)
+        write_card(self.output, card)
 
 
 def _is_one_of_several() -> bool:
