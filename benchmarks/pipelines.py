@@ -19,8 +19,9 @@ from benchmarks.models import can_run_udpipe
 from benchmarks.parse import this_machine
 from benchmarks.registry import Report, median_times
 from gpuparse.commands import parse
+from gpuparse.data.columns import FEATS, LEMMA, UPOS, XPOS
 from gpuparse.data.conll import read_treebank, stream_treebanks, treebank_from_bytes
-from gpuparse.data.tag_columns import FEATS, LEMMA, UPOS, XPOS, with_columns
+from gpuparse.data.tag_columns import with_columns
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.evaluation.reports import WORD_MEASURES

@@ -18,18 +18,8 @@ import numpy as np
 
 from gpuparse.array_file import facts_text, open_file, sha256
 from gpuparse.cached import cached_property
-from gpuparse.data.scanner import DEPREL, DEPS, HEAD, MISC
-from gpuparse.data.tag_columns import (
-    FEATS,
-    FORM,
-    LEMMA,
-    UPOS,
-    XPOS,
-    Column,
-    filled,
-    read_column,
-    with_columns,
-)
+from gpuparse.data.columns import DEPREL, DEPS, FEATS, FORM, HEAD, ID, LEMMA, MISC, UPOS, XPOS
+from gpuparse.data.tag_columns import Column, filled, read_column, with_columns
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ModelError, did_you_mean, plural
 from gpuparse.files import replace_file
@@ -49,8 +39,6 @@ from gpuparse.tagging.fields import is_field
 from gpuparse.tagging.lemmatizer import Lemmatizer
 from gpuparse.tagging.tagger import Tagger, Tags
 from gpuparse.text.tokenizer import MODELS, Tokenizer
-
-ID = 0  # column
 
 TOKENIZER, TAGGER, LEMMATIZER, PARSER = "tokenizer", "tagger", "lemmatizer", "parser"
 

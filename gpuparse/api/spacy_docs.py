@@ -19,7 +19,7 @@ from spacy.tokens import Doc, Token
 from spacy.vocab import Vocab
 
 from gpuparse.api.results import Parsed
-from gpuparse.api.tokens import FEATS, LEMMA, UPOS, XPOS
+from gpuparse.data.columns import FEATS, LEMMA, UPOS, XPOS
 from gpuparse.data.faults import TreeFault
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import check_sentences

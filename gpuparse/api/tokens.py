@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from gpuparse.data.columns import FEATS, FORM, LEMMA, MISC, UPOS, XPOS
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.text.conllu import NEW_DOCUMENT, Surface, read_comments, surface, surface_sentence
 
 if TYPE_CHECKING:
     from gpuparse.api.results import Parsed, ParsedSentence
-
-FORM, LEMMA, UPOS, XPOS, FEATS, MISC = 1, 2, 3, 4, 5, 9
 
 
 class Token:

@@ -7,14 +7,13 @@ import numpy as np
 
 from gpuparse.commands.console import exit_codes, print_json, whole_number
 from gpuparse.commands.evaluate import check_standard_input
+from gpuparse.data.columns import UPOS
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.files import check_new_file, replace_file
 from gpuparse.jobs.checking import Asked, Checked, as_text, check_files
 from gpuparse.jobs.progress import Progress, program, say
 from gpuparse.lab.drawing import HTML, WRITERS, drawn_sentences
-
-_UPOS = 3
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -61,7 +60,7 @@ def _page(checked: Checked, pairs: Sequence[tuple[Treebank, Treebank]]) -> Itera
         words = np.searchsorted(gold.lines, lines)
         sentences = np.searchsorted(gold.word_starts, words, side="right") - 1
         chosen = list(dict.fromkeys(sentences.tolist()))
-        pictures = drawn_sentences(parsed, gold, chosen, with_graphs=False, tags=_UPOS)
+        pictures = drawn_sentences(parsed, gold, chosen, with_graphs=False, tags=UPOS)
         yield from (piece.encode() for piece in WRITERS[HTML](pictures, gold.source))
 
 

@@ -1,4 +1,4 @@
-"""Columns of a CoNLL file: the arcs of DEPS, the items of MISC, and replacing columns.
+"""Columns of a CoNLL file: their numbers, arcs of DEPS, items of MISC, and replacing columns.
 
 DEPS is `_` or items `head:relation` joined by `|`. The relation begins behind the first `:` and may
 contain more of them. The head is a number, or `i.j` for an empty node. MISC is `_` or items
@@ -13,6 +13,8 @@ import numpy as np
 
 from gpuparse import native
 from gpuparse.errors import ConfigError
+
+ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, DEPREL, DEPS, MISC = range(10)
 
 # Columns of a row of faults: a DepsFault; sentence; word of the treebank; offsets of the item.
 FAULT_CODE, FAULT_SENTENCE, FAULT_WORD, FAULT_START, FAULT_END = 0, 1, 2, 3, 4

@@ -7,8 +7,8 @@ import numpy as np
 from gpuparse import native
 from gpuparse.data import columns
 from gpuparse.data.batch import Batch, word_places
+from gpuparse.data.columns import DEPREL, DEPS
 from gpuparse.data.faults import DepsFault, TreeFault, quoted
-from gpuparse.data.scanner import DEPREL, DEPS
 from gpuparse.data.treebank import Treebank, place
 from gpuparse.data.trees import check_sentences
 from gpuparse.data.vocabulary import Interner

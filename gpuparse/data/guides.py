@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from gpuparse import native
-from gpuparse.data.columns import IN_MISC, as_key, is_guide_file, scan_numbers
+from gpuparse.data.columns import FORM, IN_MISC, as_key, is_guide_file, scan_numbers
 from gpuparse.data.conll import stream_treebanks
-from gpuparse.data.scanner import FORM, NO_HEAD
+from gpuparse.data.scanner import NO_HEAD
 from gpuparse.data.treebank import Treebank, place
 from gpuparse.errors import DataError, plural
 from gpuparse.files import unchanged

@@ -12,7 +12,6 @@ from gpuparse import native
 # Of CoNLL-U, as messages call them; CoNLL-X has other names for some, in the same places.
 COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 N_COLUMNS = len(COLUMNS)
-FORM, HEAD, DEPREL, DEPS, MISC = 1, 6, 7, 8, 9
 NO_HEAD, BAD_HEAD = -1, -2  # HEAD is "_"; HEAD is anything else that is no number
 
 # What is wrong with a line; `detail` below is the number that the message needs.

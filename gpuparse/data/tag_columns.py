@@ -6,13 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuparse import native
-from gpuparse.data.columns import is_value, joined_names
+from gpuparse.data.columns import DEPS, is_value, joined_names
 from gpuparse.data.treebank import Computed, Treebank
 from gpuparse.data.vocabulary import column_ids, in_order
 from gpuparse.errors import DataError
 from gpuparse.limits import MAX_TAG
 
-FORM, LEMMA, UPOS, XPOS, FEATS, DEPS = 1, 2, 3, 4, 5, 8
 _ENDS = 1  # byte behind a column: its tab or line end
 
 

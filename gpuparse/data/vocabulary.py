@@ -13,12 +13,12 @@ import numpy as np
 from gpuparse import native
 from gpuparse.cached import SharedCache, cached_property
 from gpuparse.data.batch import AFTER, BEFORE, FIRST_VALUE, MARGIN, ROOT, UNKNOWN, Batch
+from gpuparse.data.columns import FEATS, FORM, UPOS, XPOS
 from gpuparse.data.lexicon import PREFIX, Lexicon, is_lexicon_field
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
 from gpuparse.limits import MAX_FIELDS, MAX_VALUES
 
-_FORM, _COARSE, _FINE, _FEATS = 1, 3, 4, 5
 MAX_FINE_TAGS = 64  # a larger fine tag set is too sparse for `pos`
 _CACHE_LIMIT = 1 << 20  # distinct words, or strings of a column, in a cache before it is cleared
 
@@ -251,7 +251,7 @@ def empty_columns(treebank: Treebank, read: Mapping[int, Sequence[str]]) -> dict
     return {
         column: list(read[column])
         for column in sorted(read)
-        if column != _FORM and is_empty_column(treebank, column)
+        if column != FORM and is_empty_column(treebank, column)
     }
 
 
@@ -270,9 +270,9 @@ def choose_pos_column(treebank: Treebank, wish: str) -> int:
     where it has no coarse ones.
     """
     if wish == "auto":
-        coarse, fine = (len(set(distinct(treebank, source)) - {"_"}) for source in (_COARSE, _FINE))
+        coarse, fine = (len(set(distinct(treebank, source)) - {"_"}) for source in (UPOS, XPOS))
         wish = "fine" if 2 <= fine <= MAX_FINE_TAGS or coarse == 0 else "coarse"
-    return _FINE if wish == "fine" else _COARSE
+    return XPOS if wish == "fine" else UPOS
 
 
 def seen_attributes(treebank: Treebank) -> list[str]:
@@ -280,7 +280,7 @@ def seen_attributes(treebank: Treebank) -> list[str]:
 
     Names with blanks in them, which no template could be written with, are left out.
     """
-    names = {name for feats in distinct(treebank, _FEATS) for name in attributes(feats)}
+    names = {name for feats in distinct(treebank, FEATS) for name in attributes(feats)}
     return sorted(name for name in names if not re.search(r"\s", name))
 
 
@@ -294,7 +294,7 @@ def frequent_pairs(treebank: Treebank, most: int) -> list[tuple[str, str]]:
     Returns: Sorted pairs.
     Cost: O(words) in numpy for each of at most `most` attributes.
     """
-    ids, strings = column_ids(treebank, _FEATS)
+    ids, strings = column_ids(treebank, FEATS)
     n_words = np.bincount(ids, minlength=len(strings))
     names = seen_attributes(treebank)
     found = [attributes(text) for text in strings]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpuparse.data.columns import UPOS, XPOS
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import nonprojective_arcs
 from gpuparse.data.vocabulary import column_ids
@@ -17,7 +18,6 @@ from gpuparse.evaluation.metrics import ArcCounts, universal_parts
 from gpuparse.evaluation.significance import by_sentence
 from gpuparse.evaluation.treebanks import relation_ids, score_treebanks
 
-_COARSE_POS, _FINE_POS = 3, 4
 # Names of groups, and the least number of each.
 LENGTHS = {"root": 0, "1": 1, "2": 2, "3": 3, "4": 4, "5": 5, "6-9": 6, "10-19": 10, "20-": 20}
 DISTANCES = {"1": 1, "2": 2, "3": 3, "4": 4, "5": 5, "6": 6, "7-": 7}
@@ -172,7 +172,7 @@ def _root_distances(heads: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 def _tags(treebank: Treebank) -> tuple[list[str], np.ndarray]:
     """The parts of speech, and (W,) which of them each word has."""
-    ids, names = column_ids(treebank, _COARSE_POS)
+    ids, names = column_ids(treebank, UPOS)
     if names == ["_"]:
-        ids, names = column_ids(treebank, _FINE_POS)
+        ids, names = column_ids(treebank, XPOS)
     return names, ids

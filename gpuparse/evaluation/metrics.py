@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpuparse.data.columns import FORM, UPOS, XPOS
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import nonprojective_arcs
-
-_FORM, _COARSE_POS, _FINE_POS = 1, 3, 4
 
 
 @dataclass(frozen=True)
@@ -199,7 +198,7 @@ def punctuation_by_category(treebank: Treebank) -> np.ndarray:
     known: dict[str, bool] = {}
     is_punctuation = np.zeros(treebank.n_words, bool)
     for w in range(treebank.n_words):
-        form = treebank.column(w, _FORM)
+        form = treebank.column(w, FORM)
         if form not in known:
             known[form] = all(unicodedata.category(character)[0] == "P" for character in form)
         is_punctuation[w] = known[form]
@@ -218,7 +217,5 @@ def punctuation_by_tag(treebank: Treebank, tags: Collection[str]) -> np.ndarray:
     wanted = frozenset(tags)
     is_punctuation = np.zeros(treebank.n_words, bool)
     for w in range(treebank.n_words):
-        is_punctuation[w] = (
-            treebank.column(w, _COARSE_POS) in wanted or treebank.column(w, _FINE_POS) in wanted
-        )
+        is_punctuation[w] = treebank.column(w, UPOS) in wanted or treebank.column(w, XPOS) in wanted
     return is_punctuation

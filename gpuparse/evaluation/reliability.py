@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpuparse.data.columns import MISC
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.errors import DataError, plural
 
 HEAD, LABEL, TAG = "HeadProb", "LabelProb", "TagProb"
 
-_MISC = 9
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE]-?[0-9]+)?")
 
 # Half of the last digit of a probability with four decimals: 1.0000 may mean 1 - LEAST, so the
@@ -47,7 +47,7 @@ def misc_probabilities(treebank: Treebank, key: str) -> np.ndarray:
     item = re.compile(rf"(?:^|\|){re.escape(key)}=([^|]*)")
     found = np.full(treebank.n_words, np.nan)
     for w in range(treebank.n_words):
-        values = item.findall(treebank.column(w, _MISC))
+        values = item.findall(treebank.column(w, MISC))
         if not values:
             continue
         if len(values) > 1 or not _NUMBER.fullmatch(values[0]) or float(values[0]) > 1.0:

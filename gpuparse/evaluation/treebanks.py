@@ -5,6 +5,7 @@ from typing import Literal
 import numpy as np
 
 from gpuparse import native
+from gpuparse.data.columns import DEPREL, FORM
 from gpuparse.data.graphs import (
     Graphs,
     check_graphs,
@@ -29,8 +30,6 @@ from gpuparse.evaluation.reliability import (
 from gpuparse.evaluation.significance import Comparison, compare_trees
 
 GraphColumn = Literal["deps", "heads"]
-
-_FORM, _LABEL = 1, 7
 
 
 def score_treebanks(
@@ -218,7 +217,7 @@ def require_none(faults: list[DataError]) -> None:
 
 def relation_ids(*treebanks: Treebank) -> tuple[list[np.ndarray], list[str]]:
     """Of each treebank (W,) ids of its relations, the same ids for all; and the relations."""
-    return column_numbers(_LABEL, *treebanks)
+    return column_numbers(DEPREL, *treebanks)
 
 
 def column_numbers(column: int, *treebanks: Treebank) -> tuple[list[np.ndarray], list[str]]:
@@ -252,7 +251,7 @@ def find_difference(gold: Treebank, system: Treebank) -> str:
     n_words = min(gold.n_words, system.n_words)
     word = native.call(
         "first_difference", gold.data, gold.columns[:n_words], system.data,
-        system.columns[:n_words], _FORM,
+        system.columns[:n_words], FORM,
     )  # fmt: skip
     word = n_words if word < 0 else word
     begins_gold, begins_system = _begins_sentence(gold), _begins_sentence(system)
@@ -266,8 +265,8 @@ def find_difference(gold: Treebank, system: Treebank) -> str:
         )
     if word < n_words:
         return (
-            f"{word_place(system, word)}the word is {system.column(word, _FORM)!r}, but at"
-            f" {_line(gold, word)} it is {gold.column(word, _FORM)!r}"
+            f"{word_place(system, word)}the word is {system.column(word, FORM)!r}, but at"
+            f" {_line(gold, word)} it is {gold.column(word, FORM)!r}"
         )
     if gold.n_words != system.n_words:
         longer, shorter = (gold, system) if gold.n_words > system.n_words else (system, gold)

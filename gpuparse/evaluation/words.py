@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gpuparse.data.columns import DEPREL, FEATS, FORM, LEMMA, UPOS, XPOS
 from gpuparse.data.scanner import NO_HEAD
 from gpuparse.data.treebank import Treebank, place
 from gpuparse.data.trees import check_trees
@@ -18,8 +19,6 @@ from gpuparse.errors import DataError, plural
 from gpuparse.evaluation.metrics import ArcCounts, Share, universal_parts
 from gpuparse.evaluation.significance import Comparison, bootstrap_of_f, disagreement
 from gpuparse.evaluation.treebanks import column_numbers, require_none
-
-_FORM, _LEMMA, _UPOS, _XPOS, _FEATS, _DEPREL = 1, 2, 3, 4, 5, 7
 
 # The script's sets; a relation in neither, such as punct, counts in neither way.
 CONTENT = {
@@ -76,7 +75,7 @@ def has_heads(treebank: Treebank) -> bool:
 
 def has_same_tags(gold: Treebank, system: Treebank) -> bool:
     """Whether two files of the same words have the same LEMMA, UPOS, XPOS and FEATS."""
-    for column in (_LEMMA, _UPOS, _XPOS, _FEATS):
+    for column in (LEMMA, UPOS, XPOS, FEATS):
         (first, second), _ = column_numbers(column, gold, system)
         if not np.array_equal(first, second):
             return False
@@ -138,12 +137,12 @@ def score_words(gold: Treebank, system: Treebank, *, same_words: bool = False) -
     def equal(ids: list[np.ndarray]) -> np.ndarray:
         return ids[0][g] == ids[1][s]
 
-    tags = [column_numbers(column, gold, system)[0] for column in (_UPOS, _XPOS)]
+    tags = [column_numbers(column, gold, system)[0] for column in (UPOS, XPOS)]
     upos, xpos = (equal(ids) for ids in tags)
-    feats_ids, feats_names = column_numbers(_FEATS, gold, system)
+    feats_ids, feats_names = column_numbers(FEATS, gold, system)
     universal = _numbered([universal_features(feats) for feats in feats_names])
     ufeats = equal([universal[ids] for ids in feats_ids])
-    lemma_ids, lemma_names = column_numbers(_LEMMA, gold, system)
+    lemma_ids, lemma_names = column_numbers(LEMMA, gold, system)
     any_lemma = np.array([lemma == "_" for lemma in lemma_names], bool)
     lemmas = equal(lemma_ids) | any_lemma[lemma_ids[0][g]]
     hits |= {"upos": of_words(upos), "xpos": of_words(xpos), "ufeats": of_words(ufeats)}
@@ -153,7 +152,7 @@ def score_words(gold: Treebank, system: Treebank, *, same_words: bool = False) -
 
     for treebank in (gold, system):
         require_none(check_trees(treebank))
-    relation_ids, names = column_numbers(_DEPREL, gold, system)
+    relation_ids, names = column_numbers(DEPREL, gold, system)
     parts = universal_parts(names)
     labels = [parts[ids] for ids in relation_ids]
     cut = [name.split(":", 1)[0] for name in names]
@@ -265,7 +264,7 @@ class ScoredTokens(NamedTuple):
 
     def lower_form(self, word: int) -> str:
         """FORM of a word in lower case; of words outside of ranges, without spaces."""
-        form = self.treebank.column(word, _FORM)
+        form = self.treebank.column(word, FORM)
         if not self.in_range[word]:
             form = SPACES.sub(b"", form.encode()).decode()
         return form.lower()
@@ -281,7 +280,7 @@ def _tokens(treebank: Treebank) -> ScoredTokens:
     goes_on = np.cumsum(begins)[:-1] > 0
     first_words = np.flatnonzero(~goes_on)
     of_word = np.cumsum(~goes_on) - 1
-    rows, starts, ends = (columns[first_words, c] for c in (0, _FORM, _FORM + 1))
+    rows, starts, ends = (columns[first_words, c] for c in (0, FORM, FORM + 1))
     ends = ends - 1
     at = of_word[ranges[:, 1]]
     rows[at], starts[at], ends[at] = ranges[:, 0], ranges[:, 3], ranges[:, 4]

@@ -19,6 +19,7 @@ from gpuparse.array_file import from_json, read_text
 from gpuparse.config.load import TREEBANK, is_template_file, read_settings
 from gpuparse.config.schema import known_keys, yaml_word
 from gpuparse.config.shipped import shipped_configs
+from gpuparse.data.columns import FORM
 from gpuparse.data.folders import PARTS, Facts, facts_of, find_parts
 from gpuparse.data.scanner import COLUMNS
 from gpuparse.errors import ConfigError, ModelError, one_line
@@ -40,7 +41,6 @@ CARD, README = "card.json", "README.md"
 FORMAT = 1
 _MOST_BYTES = 1 << 20  # of card.json
 _LIBRARY = "library_name: gpuparse"  # a line of a README that training may replace
-_FORM = 1
 _TAGS = ("UPOS", "XPOS", "UFeats", "Lemmas")  # as scores.json has them
 # Keys that the command of a card does not name: they change no model.
 _OF_THE_RUN = {"output", "threads", "device", "draw"}
@@ -284,7 +284,7 @@ def _needs(stages: Pipeline, parser: Parser | None) -> list[str]:
     if stages.lemmatizer:
         read.update(STAGES[LEMMATIZER].reads)
     filled = {COLUMNS.index(name) for name in _fills(stages, parser)}
-    return [COLUMNS[column] for column in sorted(read - filled - {_FORM})]
+    return [COLUMNS[column] for column in sorted(read - filled - {FORM})]
 
 
 def _fills(stages: Pipeline, parser: Parser | None) -> list[str]:

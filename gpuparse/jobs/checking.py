@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpuparse.data.columns import DEPREL, DEPS, FEATS, LEMMA, MISC, UPOS, XPOS
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.draw import printable
 from gpuparse.data.faults import TreeFault, quoted
 from gpuparse.data.graphs import check_graphs, missing_graphs, readable_graphs
 from gpuparse.data.problems import TREE_KINDS, Problem, find_faults
-from gpuparse.data.scanner import DEPREL, DEPS, MISC, column_name
-from gpuparse.data.tag_columns import FEATS, LEMMA, UPOS, XPOS
+from gpuparse.data.scanner import column_name
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import nonprojective_arcs, tree_fault_text
 from gpuparse.data.vocabulary import column_ids

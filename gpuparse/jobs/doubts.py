@@ -8,9 +8,9 @@ import numpy as np
 
 from gpuparse.confidence import find_marginals, parse_with_confidence, require_sums
 from gpuparse.data.batch import word_places
+from gpuparse.data.columns import DEPREL, FORM
 from gpuparse.data.conll import treebank_from_bytes, with_misc
 from gpuparse.data.guides import read_guides
-from gpuparse.data.scanner import DEPREL, FORM
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError, option

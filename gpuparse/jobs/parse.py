@@ -14,6 +14,7 @@ import numpy as np
 
 from gpuparse.confidence import KBest, find_k_best_trees, parse_with_confidence
 from gpuparse.data.batch import Encoded
+from gpuparse.data.columns import FORM
 from gpuparse.data.conll import OnError, check_trees
 from gpuparse.data.faults import TreeFault
 from gpuparse.data.guides import Guides
@@ -42,7 +43,6 @@ GPU_CHUNK = 16 << 20  # bytes of input per piece on a GPU
 SHOWN = 20  # malformed sentences that are reported one by one
 SHORT = 30  # words; a shorter text may have neither lemmas nor features
 TAGS = (3, 4)
-FORM = 1
 MANY = 12  # most words that a message lists
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from gpuparse import native
 from gpuparse.cached import cached_property
 from gpuparse.confidence import KBest
+from gpuparse.data.columns import DEPREL, FORM
 from gpuparse.data.conll import write_graph_predictions, write_predictions
 from gpuparse.data.graphs import Graphs, check_graphs, missing_graphs, read_graphs
 from gpuparse.data.scanner import BAD_HEAD
@@ -28,7 +29,6 @@ CERTIFIED = "Certified"  # in MISC of sentences whose tree has no certificate of
 PARSED_WITH = "ParsedWith"  # in MISC of sentences too long for the model's own decoder
 _IN_CHAIN = "chain"
 EMPTY, TREE = DEPS_OF_TREES = "empty", "tree"  # what a parser of trees writes into DEPS
-_FORM, _DEPREL = 1, 7
 
 # Values of all words by column, or numbers and the names that they stand for; negative: no value.
 WordColumns = dict[str, tuple[np.ndarray, list[str] | None]]
@@ -54,7 +54,7 @@ class Kept:
 
 def kept_of(treebank: Treebank) -> Kept:
     """The heads of a treebank, and the relations of words with a head."""
-    ids, names = column_ids(treebank, _DEPREL)
+    ids, names = column_ids(treebank, DEPREL)
     is_there = (treebank.heads >= 0) & np.array([name != "_" for name in names] or [False])[ids]
     labels = np.where(is_there, ids, -1).astype(np.int32)
     return Kept(treebank.heads, labels, [name.encode() for name in names])
@@ -146,7 +146,7 @@ def given_arrays(treebank: Treebank) -> FoundArrays:
 
     Where DEPS cannot be read, as that of CoNLL-X, there are no graphs.
     """
-    labels, names = column_ids(treebank, _DEPREL)
+    labels, names = column_ids(treebank, DEPREL)
     has_graphs = not (missing_graphs(treebank).all() or check_graphs(treebank))
     return FoundArrays(
         treebank.heads[None], labels[None], names,
@@ -162,7 +162,7 @@ def word_columns(treebank: Treebank, numbers: Iterable[int]) -> WordColumns:
     columns: WordColumns = {}
     for number in numbers:
         ids, names = column_ids(treebank, number)
-        if number != _FORM and "_" in names:
+        if number != FORM and "_" in names:
             ids = np.where(ids == names.index("_"), -1, ids)
         columns[FIELDS[number - 1]] = ids, names
     return columns

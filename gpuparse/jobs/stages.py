@@ -9,8 +9,9 @@ import numpy as np
 
 from gpuparse.array_file import facts_text, sha256
 from gpuparse.config import RunConfig
+from gpuparse.data.columns import FEATS, LEMMA, UPOS, XPOS
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.tag_columns import FEATS, LEMMA, UPOS, XPOS, Column, read_column, with_columns
+from gpuparse.data.tag_columns import Column, read_column, with_columns
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError, ModelError, one_line, option, plural
 from gpuparse.evaluation.reports import WORD_MEASURES

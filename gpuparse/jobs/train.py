@@ -11,6 +11,7 @@ import numpy as np
 
 from gpuparse.cached import cached_property
 from gpuparse.config import SYNTHETIC, RunConfig
+from gpuparse.data.columns import DEPREL
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import is_empty_column
 from gpuparse.errors import (
@@ -69,7 +70,6 @@ from gpuparse.parser import Parser
 from gpuparse.pipeline import NO_STAGES, write_stages
 from gpuparse.self_test import device_difference, with_random_weights
 
-_DEPREL = 7
 _UNREACHABLE = {
     "projectivise": "the nearest projective tree is learned from",
     "reorder": "learned from with their words in a projective order",
@@ -246,7 +246,7 @@ class Run:
 
     def _check_relations(self, treebank: Treebank) -> None:
         """Let heads alone be learned from a treebank without relations."""
-        if not is_empty_column(treebank, _DEPREL):
+        if not is_empty_column(treebank, DEPREL):
             return
         what = f"{treebank.source}: DEPREL (column 8) is `_` in every word"
         if self._start is not None:

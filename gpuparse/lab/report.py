@@ -9,6 +9,7 @@ import numpy as np
 
 from gpuparse.confidence import parse_with_confidence
 from gpuparse.config import SYNTHETIC
+from gpuparse.data.columns import DEPREL
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.graphs import missing_graphs
 from gpuparse.data.guides import read_guides
@@ -36,8 +37,6 @@ from gpuparse.lab.report_page import System
 from gpuparse.model_folder import load_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import NO_STAGES, load_stages
-
-_DEPREL = 7
 
 
 def model_of(run: str) -> Path | None:
@@ -93,7 +92,7 @@ def system_of(
     else:
         parsed = read_treebank(run)
         has_probabilities = True
-        labelled = any(parsed.column(w, _DEPREL) != "_" for w in range(parsed.n_words))
+        labelled = any(parsed.column(w, DEPREL) != "_" for w in range(parsed.n_words))
     scores = score_treebanks(gold, parsed, ignored=ignored)
     if has_probabilities:
         has_probabilities = not np.isnan(misc_probabilities(parsed, HEAD)).all()

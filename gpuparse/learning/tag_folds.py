@@ -12,13 +12,8 @@ from threading import Lock
 import numpy as np
 
 from gpuparse.config.schema import LemmatizerConfig, TaggerConfig
-from gpuparse.data.tag_columns import (
-    FEATS,
-    LEMMA,
-    UPOS,
-    XPOS,
-    Column,
-)
+from gpuparse.data.columns import FEATS, LEMMA, UPOS, XPOS
+from gpuparse.data.tag_columns import Column
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import DataError
 from gpuparse.sequences.learner import Watch, unwatched

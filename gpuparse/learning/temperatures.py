@@ -12,6 +12,7 @@ import numpy as np
 
 from gpuparse.confidence import find_marginals
 from gpuparse.data.batch import word_places
+from gpuparse.data.columns import DEPREL
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError
@@ -24,7 +25,6 @@ WIDEST = log(100.0)  # how far the logarithm of a scale may move, up or down
 CLOSE = 0.02  # precision of the logarithm of a scale
 PIECES = 20  # consecutive sentences of a treebank, as many in each
 _LEARNED, _HELD_OUT = (0, 3, 6), (9,)  # of each ten pieces
-_DEPREL = 7
 _INVERSE_GOLDEN = (sqrt(5.0) - 1.0) / 2.0
 
 
@@ -165,7 +165,7 @@ def with_temperatures_of(parser: Parser, other: Parser, fitted: Parser) -> Parse
 
 def label_numbers(parser: Parser, treebank: Treebank) -> np.ndarray:
     """(W,) the model's numbers of the words' relations, -1 for those it does not know."""
-    ids, names = column_ids(treebank, _DEPREL)
+    ids, names = column_ids(treebank, DEPREL)
     numbers = {name: number for number, name in enumerate(parser.labels)}
     return np.array([numbers.get(name, -1) for name in names] or [-1], np.int64)[ids]
 

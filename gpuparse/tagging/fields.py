@@ -23,7 +23,7 @@ import numpy as np
 
 from gpuparse import native
 from gpuparse.cached import SharedCache
-from gpuparse.data.tag_columns import FEATS, FORM, UPOS, XPOS
+from gpuparse.data.columns import FEATS, FORM, UPOS, XPOS
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Interner, column_ids
 from gpuparse.sequences.model import SummedModel

@@ -19,8 +19,9 @@ import numpy as np
 from gpuparse import array_file
 from gpuparse.array_file import check_names
 from gpuparse.cached import SharedCache
+from gpuparse.data.columns import FORM, LEMMA
 from gpuparse.data.lemma_rules import WHOLE, LemmaRule, is_rule, rule_of
-from gpuparse.data.tag_columns import FORM, LEMMA, Column, require_values
+from gpuparse.data.tag_columns import Column, require_values
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import ConfigError, DataError, ModelError, one_line

@@ -21,14 +21,8 @@ import numpy as np
 from gpuparse import array_file
 from gpuparse.array_file import check_names
 from gpuparse.cached import cached_property
-from gpuparse.data.columns import is_value
-from gpuparse.data.tag_columns import (
-    FEATS,
-    UPOS,
-    XPOS,
-    Column,
-    read_column,
-)
+from gpuparse.data.columns import FEATS, UPOS, XPOS, is_value
+from gpuparse.data.tag_columns import Column, read_column
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, ModelError, one_line
 from gpuparse.evaluation.reliability import LEAST

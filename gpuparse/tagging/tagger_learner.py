@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gpuparse.data.tag_columns import FORM, read_column, require_values
+from gpuparse.data.columns import FORM
+from gpuparse.data.tag_columns import read_column, require_values
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import DataError
 from gpuparse.sequences.learner import Watch, learn_sequences, unwatched

@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from gpuparse.data.columns import FEATS, FORM, LEMMA, UPOS, XPOS
 from gpuparse.data.conll import read_treebank
-from gpuparse.data.tag_columns import FEATS, FORM, LEMMA, UPOS, XPOS, read_column
+from gpuparse.data.tag_columns import read_column
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import DataError
 from gpuparse.sequences.tags import Tag, TagTable

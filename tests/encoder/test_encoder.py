@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import gpuparse
+from gpuparse.data.columns import FEATS, LEMMA, UPOS, XPOS
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.tag_columns import FEATS, LEMMA, UPOS, XPOS
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.model_folder import load_parser
 from gpuparse.pipeline import load_stages

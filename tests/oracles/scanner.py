@@ -6,13 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gpuparse.data.columns import FORM, HEAD
 from gpuparse.data.scanner import (
     BAD_HEAD,
     BAD_ID,
     COLUMN_COUNT,
     EMPTY_FORM,
-    FORM,
-    HEAD,
     LINE_TOO_LONG,
     LONE_RETURN,
     N_COLUMNS,

@@ -11,9 +11,9 @@ import torch
 
 from gpuparse import array_file, native
 from gpuparse.config.schema import TaggerConfig
+from gpuparse.data.columns import FEATS, UPOS, XPOS
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
-from gpuparse.data.tag_columns import FEATS, UPOS, XPOS
 from gpuparse.errors import ModelError
 from gpuparse.learning.tag_folds import jackknifed
 from gpuparse.sequences.tags import starts_of

@@ -7,6 +7,7 @@ import numpy as np
 from gpuparse import native
 from gpuparse.config import RunConfig
 from gpuparse.data.batch import Batch
+from gpuparse.data.columns import DEPREL
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Vocabularies, column_ids
 from gpuparse.features.plan import LINE, compile_labels
@@ -19,7 +20,6 @@ from gpuparse.scorers.linear.weights import stride_of
 from gpuparse.scorers.native import GraphHeads, sentences_of
 
 SLICE = 256  # sentences between two events
-_DEPREL = 7
 
 
 def gold_labels(
@@ -31,7 +31,7 @@ def gold_labels(
     """
     if gold.graphs:
         return np.full(len(gold.heads), -1, np.int64), gold.graphs.names
-    ids, found = column_ids(treebank, _DEPREL)
+    ids, found = column_ids(treebank, DEPREL)
     names = list(dict.fromkeys([*known, *found]))
     numbers = {name: number for number, name in enumerate(names)}
     labels = np.array([numbers[name] for name in found], np.int64)[ids]

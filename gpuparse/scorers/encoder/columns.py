@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuparse.data.tag_columns import FEATS, UPOS, XPOS, Column, read_column, require_values
+from gpuparse.data.columns import FEATS, UPOS, XPOS
+from gpuparse.data.tag_columns import Column, read_column, require_values
 from gpuparse.data.treebank import Treebank
 
 NUMBERS = {"upos": UPOS, "xpos": XPOS, "feats": FEATS}

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuparse.cached import cached_property
+from gpuparse.data.columns import FORM
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import ModelError, one_line
 from gpuparse.extras import require
 from gpuparse.scorers.encoder import tokenizer_json
 
-FORM = 1
 MAX_PIECES = 16  # of a word; the others are not read
 CASINGS = 5  # see `casing_of`
 _LONGEST_FORM = 1_000  # characters; those after them are not read

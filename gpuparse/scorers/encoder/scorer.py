@@ -12,7 +12,8 @@ import numpy as np
 from gpuparse.array_file import below
 from gpuparse.cached import cached_property
 from gpuparse.data.batch import Encoded
-from gpuparse.data.tag_columns import UPOS, Column, read_column
+from gpuparse.data.columns import UPOS
+from gpuparse.data.tag_columns import Column, read_column
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
 from gpuparse.evaluation.reliability import LEAST

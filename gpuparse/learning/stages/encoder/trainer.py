@@ -10,7 +10,7 @@ import torch
 from gpuparse.array_file import below
 from gpuparse.config import RunConfig
 from gpuparse.data.batch import word_places
-from gpuparse.data.scanner import DEPREL
+from gpuparse.data.columns import DEPREL
 from gpuparse.data.tag_columns import read_column, require_values
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import is_empty_column
