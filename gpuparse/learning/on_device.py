@@ -222,9 +222,11 @@ class DeviceLearner:
         self._values = torch.from_numpy(batch.values).to(device)
         self._gold = torch.from_numpy(gold).to(device)
         self._is_partial = int((gold >= 0).sum()) < int(batch.lengths.sum())
-        self._plan, self._features, self._weights = plan, features, weights.weights
-        self._kept_weighted = weights.weighted
         self._decoder, self._rule = DECODERS[config.decoder], update_rule(config)
+        # Where vectors alone score siblings, the plan has them, and this learner does not.
+        self._plan = plan if self._decoder.reads_siblings else plan.of_arcs
+        self._features, self._weights = features, weights.weights
+        self._kept_weighted = weights.weighted
         self._single_root = single_root
         self._max_cells = LEARNING_BUDGET  # what memory is found to allow, changes no bit
         # The table that scores are summed from on this device; in main memory, `weights` itself.

@@ -13,7 +13,7 @@ from gpuparse.config import RunConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, ResourceError
-from gpuparse.features.templates import TemplateSet, load_templates
+from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.learning import on_device
 from gpuparse.learning.stages import arcs
 from gpuparse.learning.trainer import Trainer
@@ -96,6 +96,28 @@ def test_so_it_is_with_other_options(decoder: str, change: dict, device: torch.d
     ours, theirs = (trainer_of(sentences, options, name, device) for name in ("torch", "cpu"))
     assert one_root or decoder == "chu_liu_edmonds" or ours.n_unreachable > 3
     assert_equal_to_the_bit(ours, theirs)
+
+
+def test_so_it_is_where_vectors_alone_score_siblings(device: torch.device) -> None:
+    """Templates are learned with the first order then; steps of vectors are rounded elsewhere."""
+    options = changed(OPTIONS, decoder="eisner_sibling", rule="perceptron", batch_size=8)
+    templates = parse_set(
+        "arc: [{suffixes: [direction], templates: [h.form m.form, h.pos m.pos]}]\n"
+        "word_vectors: {hidden: 16, arc: 8, label: 8, sibling: 8, templates: [w.form, w.pos]}\n",
+        "siblings of vectors",
+    )
+    ours, theirs = (
+        Trainer(
+            treebank_of(SENTENCES), templates, None, changed(options, backend=name),
+            device=str(device),
+        )
+        for name in ("torch", "cpu")
+    )  # fmt: skip
+    (state, wrong), (expected, expected_wrong) = learned(ours), learned(theirs)
+    assert wrong == expected_wrong
+    for name in ("arcs.weights", "arcs.weights_weighted"):
+        assert np.count_nonzero(state[name]) > 5
+        assert state[name].tobytes() == expected[name].tobytes()
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
