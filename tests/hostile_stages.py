@@ -28,7 +28,7 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ModelError
 from gpuparse.formats.text import text_chunk
 from gpuparse.pipeline import FILES, LEMMATIZER, TAGGER, TOKENIZER, Pipeline, unpack_stage
-from gpuparse.tagging import lemmatizer, tagger
+from gpuparse.tagging import lemmatizer, tagger, tagger_learner
 from gpuparse.tagging.lemmatizer import learn_lemmatizer
 from gpuparse.tagging.tagger_learner import learn_tagger
 from gpuparse.text import tokenizer
@@ -96,13 +96,13 @@ def learned(kind: str) -> bytes:
     if kind == LEMMATIZER:
         keys = LemmatizerConfig(rows=1 << 16, epochs=1)
         return learn_lemmatizer(TRAIN, keys, seed=1).pack()
-    before = tagger._MANY
+    before = tagger_learner._MANY
     try:
-        tagger._MANY = 4 if kind == MANY else before
+        tagger_learner._MANY = 4 if kind == MANY else before
         keys = TaggerConfig(rows=1 << 16, epochs=1, dictionary=5)
         return learn_tagger(TRAIN, keys, seed=1).pack()
     finally:
-        tagger._MANY = before
+        tagger_learner._MANY = before
 
 
 def parts_of(kind: str) -> Parts:
