@@ -44,7 +44,7 @@ ENUMS = {
     ("conll_columns.h", "DepsFault"): {fault.name: fault.value for fault in DepsFault},
     ("conll_scanner.h", "LineFault"): {"NO_LINE_FAULT": 0} | of_module(scanner, *LINE_FAULTS[1:]),
     ("conll_scanner.h", "ConllColumn"): of_module(
-        scanner, "FORM", "HEAD", "DEPREL", "DEPS", "MISC"
+        columns, "FORM", "HEAD", "DEPREL", "DEPS", "MISC"
     ),
     ("api/types.h", "Status"): of_module(native, "OK", "NO_MEMORY", "BAD_SHAPE", "BAD_TYPE"),
     ("eisner_kbest.h", ""): {"RANK_BITS": 20, "MAX_RANK": native_trees.MAX_TREES},
