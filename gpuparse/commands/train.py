@@ -1,6 +1,7 @@
 """`train`: learn a parser from a config, save it, and score it."""
 
 import argparse
+import os
 from collections.abc import Sequence
 
 from gpuparse.commands.config import add_overrides, parse_with_overrides
@@ -41,6 +42,9 @@ def main(arguments: Sequence[str]) -> int:
         )
         if (tested := run.train(resume=resume, force=force)) is not None:
             _print_tested(run, tested)
+        if run.follows:
+            # It has nothing left to do, and torch may abort where its threads are taken apart.
+            os._exit(0)
     return 0
 
 

@@ -140,7 +140,7 @@ class Run:
             from gpuparse.learning.stages.encoder.processes import Processes
 
             self._group = Processes.joined(self.device)
-            if self._group.rank > 0:  # the first process says the same
+            if self.follows:  # the first process says the same
                 self.tell = lambda text: None
         self._say_device(tell)
 
@@ -180,6 +180,11 @@ class Run:
         config = self._config_as_given
         return origin_of(config, {"data.train": treebank}, *templates_of(config))
 
+    @property
+    def follows(self) -> bool:
+        """Whether it only learns together with the first one of several processes."""
+        return self._group is not None and self._group.rank > 0
+
     def train(self, *, resume: bool, force: bool) -> Tested | None:
         """Learn from data.train and write the model: stages before the parser, and the parser.
 
@@ -187,7 +192,7 @@ class Run:
 
         Returns: What the written parser makes of data.test; None without either.
         """
-        if self._group is not None and self._group.rank > 0:
+        if self.follows:
             self._trainer(self._read_all().treebank).follow()
             return None
         check_output_of(self.config, resume=resume, force=force)

@@ -67,9 +67,15 @@ class Processes(NamedTuple):
     def begin(self, epoch: int | None = None) -> int | None:
         """The number of the epoch that all processes begin; None: there are no more.
 
+        After the last one the group is closed: threads of a group that is open abort a process that
+        ends.
+
         Args: epoch: of the first process; the others wait for it.
         """
         told = torch.tensor([_NO_EPOCH if epoch is None else epoch], device=self.device)
         distributed.broadcast(told, 0)
         number = int(told)
-        return None if number == _NO_EPOCH else number
+        if number == _NO_EPOCH:
+            distributed.destroy_process_group()
+            return None
+        return number
