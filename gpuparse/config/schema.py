@@ -785,6 +785,12 @@ class RunConfig:
         """The complete config as YAML, every key written out, always in the same form."""
         return dump_yaml(dataclasses.asdict(self))
 
+    @property
+    def word_lists(self) -> dict[str, str]:
+        """The word lists that are given, by key."""
+        paths = {f"{name}.word_list": getattr(self, name).word_list for name in WITH_WORD_LISTS}
+        return {key: path for key, path in paths.items() if path is not None}
+
     def recorded(self) -> RunConfig:
         """The config as a model folder records it; keys that do not change a model are fixed.
 
@@ -811,13 +817,16 @@ class RunConfig:
             for name in SECTIONS
             if getattr(stage := getattr(self, name), "model", None) is not None
         }
-        for name in ("tagger", "lemmatizer"):
+        for name in WITH_WORD_LISTS:
             stage = stages.get(name, getattr(self, name))
             stages[name] = dataclasses.replace(stage, word_list=_file_name(stage.word_list))
         return dataclasses.replace(
             self, output="model", threads=0, device="auto", draw=0, data=data, learning=learning,
             lexicon=_file_name(self.lexicon), init_from=start, **stages,
         )  # fmt: skip
+
+
+WITH_WORD_LISTS = "tagger", "lemmatizer"  # sections
 
 
 def _file_name(path: str | None) -> str | None:

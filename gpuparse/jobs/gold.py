@@ -48,10 +48,8 @@ def check_treebanks(config: RunConfig) -> None:
     """
     names = ("train", "dev", "test", "guide", "dev_guide", "test_guide")
     parts = {f"data.{name}": getattr(config.data, name) for name in names}
-    for stage in ("tagger", "lemmatizer"):
-        parts[f"{stage}.word_list"] = getattr(config, stage).word_list
     wrong = []
-    for key, path in parts.items():
+    for key, path in (parts | config.word_lists).items():
         if path is None or path.startswith((SYNTHETIC, IN_MISC)):
             continue
         if not Path(path).exists():

@@ -139,10 +139,8 @@ def origin_of(
         contents |= sums_of_pretrained(config.encoder.model)
     if config.lexicon is not None:
         contents["lexicon"] = sha256(read_lexicon(config.lexicon).text.encode())
-    for name in ("tagger", "lemmatizer"):
-        path = getattr(config, name).word_list
-        if path is not None:
-            contents[f"{name}.word_list"] = sha256(read_treebank(path).data.tobytes())
+    for key, path in config.word_lists.items():
+        contents[key] = sha256(read_treebank(path).data.tobytes())
     if config.init_from is not None:
         start = Path(config.init_from)
         contents["init_from"] = sum_of_stages(start) + sum_of_learned(start)

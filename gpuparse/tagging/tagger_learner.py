@@ -103,7 +103,7 @@ def learn_tagger(
 
     Args: start: to learn on from, whose models have `learned`; its tags and words are kept.
     Raises: ConfigError: templates that do not exist or are wrong. DataError: a treebank without
-        words, or without tags; a word list that cannot be read, or without tags of the treebank.
+        words, or without tags; a word list that cannot be read.
     Cost: about a minute for 200,000 words of English.
     """
     gold, words = _Gold.of(treebank, start), Words.of(treebank)
