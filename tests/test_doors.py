@@ -20,6 +20,7 @@ from gpuparse.commands import parse, train
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError
+from gpuparse.formats.streams import opened
 from gpuparse.interop.files import FileParser
 from gpuparse.interop.ray import RayParser
 from tests.runs import model_files
@@ -252,6 +253,17 @@ def packers(suffix: str):
         return reader.read()
 
     return lambda data: zstandard.compress(data[:900]) + zstandard.compress(data[900:]), unpack
+
+
+def test_zeros_behind_a_gzip_file_are_passed_over():
+    text = b"1\n" * 2000
+    for n_zeros in (1, 400, 1024, 5000):
+        padded = gzip.compress(text) + bytes(n_zeros)
+        assert opened(io.BytesIO(padded), "a.gz").read() == text
+        assert opened(io.BytesIO(padded + gzip.compress(text)), "a.gz").read() == 2 * text
+        for wrong in (padded + b"x", bytes(n_zeros) + padded):
+            with pytest.raises(DataError, match=r"a\.gz: cannot be decompressed"):
+                opened(io.BytesIO(wrong), "a.gz").read()
 
 
 def test_a_folder_is_parsed_by_all_doors(made, tmp_path):

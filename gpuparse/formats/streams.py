@@ -74,7 +74,10 @@ class _Decompressed(io.RawIOBase):
                 if self._stream is not None:
                     raise self._damaged("the end is missing")
                 return 0
-            self._held = memoryview(self._decompressed(block))
+            if self._stream is None and self._suffix == GZIP and self.consumed > len(block):
+                block = block.lstrip(b"\0")  # with which archives are filled up
+            if block:
+                self._held = memoryview(self._decompressed(block))
         size = min(len(buffer), len(self._held))
         buffer[:size] = self._held[:size]
         self._held = self._held[size:]
@@ -89,8 +92,6 @@ class _Decompressed(io.RawIOBase):
             raise self._damaged(one_line(error)) from error
         if self._stream.eof:
             self._rest, self._stream = self._stream.unused_data, None
-            if self._suffix == GZIP:
-                self._rest = self._rest.lstrip(b"\0")  # with which archives are filled up
         return text
 
     def _new_stream(self) -> Any:
