@@ -41,9 +41,11 @@ def main(arguments: Sequence[str]) -> int:
     )  # fmt: skip
     with Progress("parsing", quiet=options.model is None) as progress:
         checked, pairs = check_files(options.treebanks, asked, progress=progress.advance)
-    if has_parser and checked.errors:
+    if checked.errors and options.predicted:
+        say("doubts are not listed: --predicted has other words until the errors are corrected")
+    elif has_parser and checked.errors:
         say("sentences with errors are not parsed")
-    if options.html:
+    if options.html and checked.doubts is not None:
         with replace_file(options.html, force=options.force) as file:
             file.writelines(_page(checked, pairs))
     if options.json:
@@ -89,7 +91,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--predicted",
         metavar="FILE",
-        help="in place of a model: TREEBANK as `crossval --probabilities` has parsed it",
+        help="in place of a model: TREEBANK as `crossval --probabilities` parsed it; words whose"
+        " head or relation was changed since then are not ranked",
     )
     parser.add_argument(
         "--guide", metavar="SOURCE", help="heads that another parser proposes, as for parse"

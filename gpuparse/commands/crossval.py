@@ -38,8 +38,9 @@ def main(arguments: Sequence[str]) -> int:
         probabilities=options.probabilities,
     )  # fmt: skip
     if folds.is_joined():
+        folds.joined()
         raise ConfigError(
-            f"{options.output}: holds a finished cross-validation; name another --output"
+            f"{options.output}: holds this cross-validation, finished; name another --output"
         )
     if options.fold is not None and not 1 <= options.fold <= folds.n:
         raise ConfigError(f"--fold {options.fold}: expected a number from 1 to {folds.n}")

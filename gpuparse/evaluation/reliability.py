@@ -12,6 +12,8 @@ from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.errors import DataError, plural
 
 HEAD, LABEL, TAG = "HeadProb", "LabelProb", "TagProb"
+# Of gold trees; GOLD_ARC is the head and relation that the other two are of, as in 2:nsubj.
+GOLD_HEAD, GOLD_LABEL, GOLD_ARC = "GoldHeadProb", "GoldLabelProb", "GoldArc"
 
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE]-?[0-9]+)?")
 

@@ -108,7 +108,7 @@ def check_files(
         files: "-" is standard input.
         progress: called with the number of sentences that were parsed.
     Returns: what was found; with a parser the sentences of each file without faults, and the same
-        as the parser parses them.
+        as the parser parses them. A file with faults is not compared with `asked.predicted`.
     Raises: ConfigError: the arguments do not fit each other, or the model has no probabilities.
         DataError, OSError: a file cannot be read. ModelError: the model cannot be used.
     Cost: some microseconds per word; with a model that of parsing with probabilities, twice.
@@ -136,8 +136,8 @@ def check_files(
         sum(map(_count_sentences, treebanks, crossing)),
         int(sum(each.sum() for each in crossing)), tuple(problems),
     )  # fmt: skip
-    if asked.model is None and asked.predicted is None:
-        return checked, []
+    if asked.model is None and (asked.predicted is None or checked.errors):
+        return checked, []  # the sentences without errors are not all of those in `predicted`
     return _with_doubts(checked, [each for each in treebanks if len(each)], asked, progress)
 
 
@@ -154,7 +154,18 @@ def _with_doubts(
         parse = doubts.parser_beside_gold(Path(asked.model), asked.guide, asked.threads)
         pairs = [(gold, parse(gold, progress)) for gold in treebanks]
     found = doubts.find_doubts(pairs)
-    return replace(checked, doubts=tuple(found[: asked.most]), n_doubts=len(found)), pairs
+    problems = list(checked.problems)
+    for gold, parsed in pairs:
+        for word, before in doubts.changed_words(gold, parsed) if asked.predicted else ():
+            what = (
+                f"HEAD and DEPREL differ from the {before or '_'} that {parsed.source} has a"
+                " probability of; the word is not ranked: give crossval again, with this treebank"
+            )
+            problems.append(_warning(gold, word, "changed annotation", what))
+    problems.sort(key=lambda each: each.line or 0)
+    return replace(
+        checked, problems=tuple(problems), doubts=tuple(found[: asked.most]), n_doubts=len(found)
+    ), pairs
 
 
 def as_text(checked: Checked, *, show_all: bool = False) -> str:

@@ -1,5 +1,6 @@
 """Gold heads and relations that a parser doubts: probabilities that it gives them, and others."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,13 +9,20 @@ import numpy as np
 
 from gpuparse.confidence import find_marginals, parse_with_confidence, require_sums
 from gpuparse.data.batch import word_places
-from gpuparse.data.columns import DEPREL, FORM
+from gpuparse.data.columns import DEPREL, FORM, MISC
 from gpuparse.data.conll import treebank_from_bytes, with_misc
 from gpuparse.data.guides import read_guides
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError, option
-from gpuparse.evaluation.reliability import HEAD, LABEL, misc_probabilities
+from gpuparse.evaluation.reliability import (
+    GOLD_ARC,
+    GOLD_HEAD,
+    GOLD_LABEL,
+    HEAD,
+    LABEL,
+    misc_probabilities,
+)
 from gpuparse.evaluation.treebanks import check_same_words
 from gpuparse.installed import find_model
 from gpuparse.jobs.predictions import probability_items, written
@@ -24,8 +32,6 @@ from gpuparse.learning.temperatures import label_numbers
 from gpuparse.model_folder import load_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import NO_STAGES, load_stages
-
-GOLD_HEAD, GOLD_LABEL = "GoldHeadProb", "GoldLabelProb"  # in MISC
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,7 @@ def parsed_beside_gold(
 
     HeadProb and LabelProb are those of what was found, GoldHeadProb and GoldLabelProb those of the
     gold head, and of the gold relation given the gold head: 0 for a relation that the parser does
-    not know, none for a word without a gold head.
+    not know, none for a word without a gold head. GoldArc is this head and relation.
 
     Args:
         treebank: gold trees, with tags as the parser's stages find them.
@@ -92,7 +98,41 @@ def parsed_beside_gold(
         is_unknown = (numbers < 0) & (treebank.heads >= 0) & ~_lacks_relation(treebank)
         items[GOLD_LABEL] = np.where(is_unknown, 0.0, of_labels)
     parsed = treebank_from_bytes(written(model, treebank, found), f"{treebank.source}, parsed")
-    return treebank_from_bytes(with_misc(parsed, probability_items(items)), parsed.source)
+    misc = probability_items(items) | {GOLD_ARC: np.array(_gold_arcs(treebank), np.bytes_)}
+    return treebank_from_bytes(with_misc(parsed, misc), parsed.source)
+
+
+def _gold_arcs(treebank: Treebank) -> list[bytes]:
+    """GOLD_ARC of each word, b"" without a head. `|`, which separates items, is written %7C."""
+    ids, names = column_ids(treebank, DEPREL)
+    texts = [name.replace("%", "%25").replace("|", "%7C") for name in names]
+    pairs = zip(treebank.heads.tolist(), ids.tolist(), strict=True)
+    return [f"{head}:{texts[i]}".encode() if head >= 0 else b"" for head, i in pairs]
+
+
+def changed_words(gold: Treebank, parsed: Treebank) -> list[tuple[int, str]]:
+    """The words whose head or relation is not the one that the probabilities were made for.
+
+    Args: gold: a treebank. parsed: the same words as `parsed_beside_gold` made them.
+    Returns: words from 0, in order, each with the arc that the probabilities are of, as 2:nsubj,
+        "" for none.
+    Raises: DataError: other words, or no word of the parsed treebank has such an arc.
+    """
+    check_same_words(gold, parsed)
+    item = re.compile(rf"(?:^|\|){GOLD_ARC}=([^|]*)")
+    found = [item.search(parsed.column(w, MISC)) for w in range(parsed.n_words)]
+    if not any(found) and (gold.heads >= 0).any():
+        raise _without(GOLD_ARC, parsed)
+    before = [match[1] if match else "" for match in found]
+    now = [arc.decode() for arc in _gold_arcs(gold)]
+    return [(w, arc) for w, arc in enumerate(before) if arc != now[w]]
+
+
+def _without(key: str, parsed: Treebank) -> DataError:
+    return DataError(
+        f"{parsed.source}: words have no {key} in MISC; make the file by crossval"
+        f" {option('probabilities', True)}"
+    )
 
 
 def parser_beside_gold(
@@ -121,7 +161,7 @@ def find_doubts(pairs: Iterable[tuple[Treebank, Treebank]]) -> list[Doubt]:
     """The words for which a parser prefers another head or relation, most doubtful first.
 
     Words whose gold head and relation have the lowest probability come first; of equals, those
-    whose preferred ones have the highest.
+    whose preferred ones have the highest. Changed words have no probability, and are left out.
 
     Args: pairs: gold treebanks, each with the same words as `parsed_beside_gold` makes it.
     Raises: DataError: other words, or no probabilities.
@@ -132,20 +172,20 @@ def find_doubts(pairs: Iterable[tuple[Treebank, Treebank]]) -> list[Doubt]:
 
 def _doubts(gold: Treebank, parsed: Treebank) -> list[Doubt]:
     """Those of a treebank, by line."""
-    check_same_words(gold, parsed)
+    changed = [w for w, _ in changed_words(gold, parsed)]
     of_heads, of_labels, best_heads, best_labels = (
         misc_probabilities(parsed, key) for key in (GOLD_HEAD, GOLD_LABEL, HEAD, LABEL)
     )
-    if gold.n_words and (np.isnan(of_heads) & (gold.heads >= 0)).any():
-        raise DataError(
-            f"{parsed.source}: words have no {GOLD_HEAD} in MISC; make the file by crossval"
-            f" {option('probabilities', True)}"
-        )
+    lacks = np.isnan(of_heads) & (gold.heads >= 0)
+    lacks[changed] = False
+    if lacks.any():
+        raise _without(GOLD_HEAD, parsed)
     labelled = not np.isnan(best_labels).all()
     found = []
     others = gold.heads != parsed.heads
     if labelled:
         others |= _differ(gold, parsed) & ~np.isnan(of_labels)
+    others[changed] = False
     for s in np.unique(np.searchsorted(gold.word_starts, np.flatnonzero(others), side="right")):
         start, stop = int(gold.word_starts[s - 1]), int(gold.word_starts[s])
         name = gold.sent_id(int(s) - 1)

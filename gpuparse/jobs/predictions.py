@@ -11,7 +11,7 @@ import numpy as np
 from gpuparse import native
 from gpuparse.cached import cached_property
 from gpuparse.confidence import KBest
-from gpuparse.data.columns import DEPREL, FORM
+from gpuparse.data.columns import DEPREL, FORM, UPOS, XPOS
 from gpuparse.data.conll import write_graph_predictions, write_predictions
 from gpuparse.data.graphs import Graphs, check_graphs, missing_graphs, read_graphs
 from gpuparse.data.scanner import BAD_HEAD
@@ -20,7 +20,7 @@ from gpuparse.data.treebank import Treebank, repeated
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.engines.admission import CHAIN, LOWER
 from gpuparse.errors import option, plural
-from gpuparse.evaluation.reliability import HEAD, LABEL, TAG
+from gpuparse.evaluation.reliability import GOLD_ARC, GOLD_HEAD, GOLD_LABEL, HEAD, LABEL, TAG
 from gpuparse.formats.objects import FIELDS
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser, Predictions
@@ -215,7 +215,7 @@ class Result:
         found, treebank = self.found, self.treebank
         if found is None:
             heads = np.full(treebank.n_words, BAD_HEAD, np.int32)  # as they are
-            misc = tag_items(self.tag_probabilities)
+            misc = self._only(tag_items(self.tag_probabilities), treebank)
             return write_predictions(treebank, heads, misc=misc or None)
         if isinstance(found, KBest):
             return self._text_of_k_best(found)
@@ -224,12 +224,13 @@ class Result:
         search |= tag_items(self.tag_probabilities)
         names = self.names if found.labels is not None else None
         if found.graphs is not None:
+            misc = self._only(search, treebank)
             return write_graph_predictions(
-                treebank, found.heads, names, found.labels, found.graphs, search or None
+                treebank, found.heads, names, found.labels, found.graphs, misc or None
             )
-        return _trees_written(
+        return self._trees_written(
             treebank, found.heads, names, found.labels, found.head_probabilities,
-            found.label_probabilities, self.kept, search, self.deps,
+            found.label_probabilities, self.kept, search,
         )  # fmt: skip
 
     def _text_of_k_best(self, found: KBest) -> bytes:
@@ -251,7 +252,7 @@ class Result:
         search |= _uncertified(None, treebank) | tag_items(self.tag_probabilities)
         nothing = np.empty(0, np.int64)
         which = np.concatenate([*ranks, nothing]), np.concatenate([*words, nothing])
-        return _trees_written(
+        return self._trees_written(
             several,
             found.heads[which],
             self.names if found.labels is not None else None,
@@ -260,8 +261,42 @@ class Result:
             None if found.label_probabilities is None else found.label_probabilities[which],
             None if kept is None else kept[which[1]],
             {key: values[which[1]] for key, values in search.items()},
-            self.deps,
         )
+
+    def _trees_written(
+        self,
+        treebank: Treebank,
+        heads: np.ndarray,
+        names: list[bytes] | None,
+        labels: np.ndarray | None,
+        head_probabilities: np.ndarray | None,
+        label_probabilities: np.ndarray | None,
+        kept: Kept | None,
+        others: dict[str, np.ndarray],
+    ) -> bytes:
+        if kept is not None and labels is not None and names is not None:
+            labels, names, label_probabilities = _with_kept(
+                kept, labels, names, label_probabilities
+            )
+        misc = probability_items({HEAD: head_probabilities, LABEL: label_probabilities}) | others
+        treebank = without_deps(treebank)
+        misc = self._only(misc, treebank)
+        if self.deps == EMPTY:
+            return write_predictions(treebank, heads, names, labels, misc or None)
+        assert names is not None
+        assert labels is not None
+        tree = Graphs(np.arange(len(heads) + 1), heads, labels, [name.decode() for name in names])
+        return write_graph_predictions(treebank, heads, names, labels, tree, misc or None)
+
+    def _only(self, items: dict[str, np.ndarray], treebank: Treebank) -> dict[str, np.ndarray]:
+        """Items of MISC, and empty ones for probabilities of trees and tags that are replaced."""
+        if not (_has(treebank, "Prob=") or _has(treebank, f"{GOLD_ARC}=")):
+            return items
+        replaced = [TAG] if {UPOS, XPOS} & {*self.annotated} else []
+        if self.found is not None:
+            replaced += HEAD, LABEL, GOLD_HEAD, GOLD_LABEL, GOLD_ARC
+        nothing = np.zeros(treebank.n_words, "S1")
+        return items | {key: nothing for key in replaced if key not in items}
 
     @cached_property
     def arrays(self) -> FoundArrays:
@@ -376,29 +411,6 @@ def _comments(found: KBest, rank: int, s: int) -> list[str]:
     if found.probabilities is not None:
         lines.append(f"# probability = {found.probabilities[rank, s]:.{_DECIMALS}f}")
     return lines
-
-
-def _trees_written(
-    treebank: Treebank,
-    heads: np.ndarray,
-    names: list[bytes] | None,
-    labels: np.ndarray | None,
-    head_probabilities: np.ndarray | None,
-    label_probabilities: np.ndarray | None,
-    kept: Kept | None,
-    others: dict[str, np.ndarray],
-    deps: str,
-) -> bytes:
-    if kept is not None and labels is not None and names is not None:
-        labels, names, label_probabilities = _with_kept(kept, labels, names, label_probabilities)
-    misc = probability_items({HEAD: head_probabilities, LABEL: label_probabilities}) | others
-    treebank = without_deps(treebank)
-    if deps == EMPTY:
-        return write_predictions(treebank, heads, names, labels, misc or None)
-    assert names is not None
-    assert labels is not None
-    tree = Graphs(np.arange(len(heads) + 1), heads, labels, [name.decode() for name in names])
-    return write_graph_predictions(treebank, heads, names, labels, tree, misc or None)
 
 
 def _as_text(probabilities: np.ndarray) -> np.ndarray:

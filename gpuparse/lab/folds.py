@@ -38,7 +38,7 @@ from gpuparse.model_folder import load_parser
 from gpuparse.pipeline import load_stages
 
 SCORES, PREDICTED = "scores.json", "predicted"
-_ANOTHER = "name another output"
+_ANOTHER = "name another output, or remove this folder to learn anew"
 _TRAIN, _MODEL = "train.conllu", "model"  # in the folder of an unfinished fold
 
 

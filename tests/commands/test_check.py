@@ -279,7 +279,8 @@ def test_doubts_by_folds(tmp_path, capsys):
     assert run(crossval.main, [*words, "--probabilities"]) == 0
     capsys.readouterr()
     predicted = out / "predicted.conllu"
-    assert re.search(r"GoldHeadProb=[01]\.\d{4}\|GoldLabelProb=", predicted.read_text())
+    items = r"GoldHeadProb=[01]\.\d{4}\|GoldLabelProb=.*\|GoldArc=\d+:[a-z]"
+    assert re.search(items, predicted.read_text())
     words = [str(path), "--predicted", str(predicted), "--json"]
     assert run(check.main, words) == 0
     found = json.loads(capsys.readouterr().out)
@@ -292,9 +293,73 @@ def test_doubts_by_folds(tmp_path, capsys):
     assert found["n_doubts"] == wrong_words
     assert run(check.main, [str(tmp_path / "out" / "predicted.conllu"), "--predicted",
                             str(path)]) == 3  # fmt: skip
-    assert "words have no GoldHeadProb in MISC; make the file by crossval" in (
-        capsys.readouterr().err
-    )
+    assert "words have no GoldArc in MISC; make the file by crossval" in (capsys.readouterr().err)
+
+
+def test_probabilities_of_changed_words(tmp_path, capsys):
+    """The probability of a word's earlier head and relation is never taken for that of others."""
+    path, out = tmp_path / "train.conllu", tmp_path / "out"
+    path.write_bytes(generate(60, 1))
+    words = ["fast", f"data.train={path}", "learning.epochs=2", "labels.epochs=1", "threads=1",
+             "--folds", "2", "--output", str(out), "--quiet", "--probabilities"]  # fmt: skip
+    assert run(crossval.main, words) == 0
+    predicted = out / "predicted.conllu"
+    before = gpuparse.check(path, predicted=predicted, most=1000)
+    gold = read_treebank(str(path))
+    sure = set(gold.lines.tolist()) - {doubt.line for doubt in before.doubts}
+    leaves = [
+        (s, m) for s in range(len(gold)) for m in range(1, len(gold[s]) + 1)
+        if m not in gold[s].heads and int(gold.lines[gold.word_starts[s]]) + m - 1 in sure
+    ][:2]  # fmt: skip
+    lines = path.read_text().split("\n")
+    edited_lines = [int(gold.lines[gold.word_starts[s]]) + m - 1 for s, m in leaves]
+    rows = [lines[line - 1].split("\t") for line in edited_lines]
+    arcs = [f"{row[6]}:{row[7]}" for row in rows]
+    rows[0][7] = "a|b%"
+    m, head = leaves[1][1], int(rows[1][6])
+    rows[1][6] = str(next(h for h in range(1, 4) if h not in (m, head)))
+    for line, row in zip(edited_lines, rows, strict=True):
+        lines[line - 1] = "\t".join(row)
+    edited = tmp_path / "edited.conllu"
+    edited.write_text("\n".join(lines))
+    found = gpuparse.check(edited, predicted=predicted, most=1000)
+    changed = [each for each in found.problems if each.kind == "changed annotation"]
+    assert [each.line for each in changed] == edited_lines
+    for problem, arc in zip(changed, arcs, strict=True):
+        assert f"the {arc} that {predicted} has a probability of" in problem.message
+    assert [each.line for each in found.doubts] == [each.line for each in before.doubts]
+    # With an error in another sentence the words differ, and the error is what is said.
+    capsys.readouterr()
+    broken = tmp_path / "broken.conllu"
+    broken.write_text("\n".join(lines).replace("\t0\troot", "\t99\troot", 1))
+    asked = [str(broken), "--predicted", str(predicted), "--html", str(tmp_path / "page.html")]
+    assert run(check.main, asked) == 3
+    said = capsys.readouterr()
+    assert "is 99; the sentence has" in said.out
+    assert "until the errors are corrected" in said.err
+    assert not (tmp_path / "page.html").exists()
+    # The finished folder is of the other annotation; learned again, both words are ranked.
+    words[1] = f"data.train={edited}"
+    assert run(crossval.main, words) == 2
+    said = capsys.readouterr().err
+    assert "data.train: has other content" in said
+    assert "remove this folder to learn anew" in said
+    words[words.index(str(out))] = str(tmp_path / "again")
+    assert run(crossval.main, words) == 0
+    again = gpuparse.check(edited, predicted=tmp_path / "again" / "predicted.conllu", most=1000)
+    assert not again.warnings or "changed annotation" not in again.counts
+    assert {*edited_lines} <= {each.line for each in again.doubts}
+
+
+def test_files_of_earlier_versions_are_refused(trained, tmp_path, capsys):
+    """Probabilities of gold trees without the trees that they are of."""
+    from gpuparse.jobs.doubts import parser_beside_gold
+
+    parsed = parser_beside_gold(trained.model, None, 1)(read_treebank(str(trained.test)), print)
+    path = tmp_path / "predicted.conllu"
+    path.write_bytes(re.sub(rb"\|GoldArc=[^|\n]*", b"", parsed.data.tobytes()))
+    assert run(check.main, [str(trained.test), "--predicted", str(path)]) == 3
+    assert "words have no GoldArc in MISC; make the file by crossval" in capsys.readouterr().err
 
 
 def test_wrong_options(trained, tmp_path, capsys):

@@ -131,7 +131,7 @@ def test_an_interrupted_run_continues_to_the_same_bytes(folder, capsys, monkeypa
     predicted = [folder / name / "predicted.conllu" for name in ("out", "whole")]
     assert predicted[0].read_bytes() == predicted[1].read_bytes()
     assert validated(folder) == 2
-    assert "holds a finished cross-validation" in capsys.readouterr().err
+    assert "holds this cross-validation, finished" in capsys.readouterr().err
 
 
 def test_a_fold_does_not_depend_on_its_own_trees(folder, capsys):

@@ -81,6 +81,21 @@ def test_probabilities_stand_in_misc(trained, model, call):
     assert call("--probabilities", "--quiet", stdin=out)[1] == out
 
 
+@pytest.mark.parametrize("asked", [[], ["--mbr"], ["--kbest", 2], ["--deps", "tree"]])
+def test_probabilities_of_earlier_trees_are_removed(trained, call, asked):
+    """Those of what another parser found, also of gold trees, and no other item."""
+    text = trained.test.read_bytes()
+    columns = [line.split(b"\t") for line in text.split(b"\n")]
+    of_words = [row for row in columns if len(row) == 10 and row[0].isdigit()]
+    for row, keys in zip(of_words, ([b"HeadProb", b"GoldArc"], [b"GoldHeadProb"]), strict=False):
+        row[MISC] = b"|".join([b"A=b", *(key + b"=0.5" for key in keys), b"TagProb=0.1"])
+    clean = [line.split(b"\t") for line in text.split(b"\n")]
+    for row in [row for row in clean if len(row) == 10 and row[0].isdigit()][:2]:
+        row[MISC] = b"A=b|TagProb=0.1"  # tags stay without a tagger
+    old, new = (b"\n".join(map(b"\t".join, table)) for table in (columns, clean))
+    assert call(*asked, "--quiet", stdin=old)[1] == call(*asked, "--quiet", stdin=new)[1] != b""
+
+
 @pytest.mark.parametrize(
     "asked",
     [["--probabilities"], ["--mbr"], ["--kbest", 3, "--probabilities"], ["--kbest", 2]],
