@@ -83,7 +83,8 @@ def table_rows(table: Any) -> Iterator[dict[str, Any]] | None:
         raise DataError(f"columns of different lengths: {sizes}")
     fields = list(columns)
     return (
-        {field: value for field, value in zip(fields, row, strict=True) if value is not None}
+        {"form": []}
+        | {field: value for field, value in zip(fields, row, strict=True) if value is not None}
         for row in zip(*columns.values(), strict=True)
     )
 
@@ -226,6 +227,7 @@ def _of_dicts(words: list[Any], fields: list[str], place: str) -> Columns:
                     f"{place}[{w}]: id {shown(word['id'])}, and not {w + 1}; multiword tokens"
                     " and empty nodes can only be given in CoNLL-U text"
                 )
+    there.add("form")  # which no word may lack
     columns = {field: [word.get(field) for word in words] for field in fields if field in there}
     return _of_columns(columns, fields, place)
 
@@ -249,7 +251,9 @@ def _of_columns(sentence: Mapping[str, Any], fields: list[str], place: str) -> C
                 f"{place}: {field}: expected a list with a value per word, not {shown(values)}"
             )
         found[field] = values if type(values) is list else list(values)
-    words = found.setdefault("form", [])
+    if "form" not in found:
+        raise DataError(f"{place}: no key form, the list of its words; [] has no words")
+    words = found["form"]
     for field, values in found.items():
         if len(values) != len(words):
             raise DataError(
