@@ -13,6 +13,7 @@ from typing import Any
 from gpuparse.errors import ModelError, did_you_mean, near_names, one_line
 
 GROUP = "gpuparse.models"
+WHAT_MODELS_ARE = "a model is a folder that `gpuparse train` wrote"  # in messages
 UNFINISHED = "last"  # the folder of the state of a run that is not finished
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")  # of a model
 _OWN = Path(__file__).resolve().parent / "models"
@@ -52,9 +53,15 @@ def installed_models() -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
-def near_model(name: str) -> str:
-    """A question about an installed model that a name is near to; "" if there is none."""
-    return did_you_mean(near_names(name, installed_models())) if NAME.fullmatch(name) else ""
+def model_hint(name: str) -> str:
+    """The advice about a name that is no model: the installed models, one if it is near to it."""
+    if os.path.basename(name) != name:
+        return WHAT_MODELS_ARE
+    installed = installed_models()
+    if name in installed:  # which find_model takes, unless it was given as ./name
+        return f"for the installed model, give {name} without a folder"
+    near = did_you_mean(near_names(name, installed))
+    return near or f"{WHAT_MODELS_ARE}, or an installed one: {', '.join(installed)}"
 
 
 def _packages(**which: Any) -> list[tuple[str, str]]:

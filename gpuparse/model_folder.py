@@ -25,7 +25,7 @@ from gpuparse.features.plan import LINE
 from gpuparse.features.templates import PARTS, TemplateSet, dump_set, fields_read, parse_set
 from gpuparse.files import replace_file
 from gpuparse.inference.decoders import DECODERS, Decoder
-from gpuparse.installed import UNFINISHED, near_model
+from gpuparse.installed import UNFINISHED, WHAT_MODELS_ARE, model_hint
 from gpuparse.limits import (
     MAX_ARRAYS_BYTES,
     MAX_FIELDS,
@@ -52,7 +52,6 @@ CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS = (
     "vocabulary.json",
     "weights.safetensors",
 )
-WHAT_MODELS_ARE = "a model is a folder that `gpuparse train` wrote"  # in messages
 LEXICON = "lexicon.tsv"  # of models whose templates read one
 _TEXTS = (CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY)
 _MOST_BYTES = {VOCABULARY: MAX_VOCABULARY_BYTES, LEXICON: MAX_LEXICON_BYTES}
@@ -153,7 +152,7 @@ def check_folder(folder: Path) -> None:
     except (FileNotFoundError, NotADirectoryError):
         near = "runs" / folder
         hint = did_you_mean([str(near)] if (near / WEIGHTS).is_file() else [])
-        hint = hint or near_model(str(folder)) or WHAT_MODELS_ARE
+        hint = hint or model_hint(str(folder))
         raise ModelError(f"{folder}: no such folder; {hint}") from None
     except (OSError, ValueError):
         return  # reading it says what is wrong

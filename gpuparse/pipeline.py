@@ -23,11 +23,11 @@ from gpuparse.data.tag_columns import Column, filled, read_column, with_columns
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ModelError, did_you_mean, plural
 from gpuparse.files import replace_file
+from gpuparse.installed import WHAT_MODELS_ARE
 from gpuparse.limits import MAX_ARRAYS_BYTES
 from gpuparse.model_folder import (
     CONFIG,
     WEIGHTS,
-    WHAT_MODELS_ARE,
     check_folder,
     files_of_parser,
     sum_of_folder,

@@ -217,3 +217,15 @@ def test_a_near_name_is_suggested(tmp_path, monkeypatch):
     (tmp_path / "english").mkdir()
     with pytest.raises(ModelError, match=r"englich: no such folder; did you mean english\?"):
         gpuparse.load("englich")
+    monkeypatch.undo()
+    for name in ("fr", "français"):
+        with pytest.raises(
+            ModelError, match=f"{name}: no such folder; .* installed one: .*english"
+        ):
+            gpuparse.load(name)
+    with pytest.raises(ModelError, match="fr: no such folder"):
+        gpuparse.train("quickstart", {"tagger.model": "fr", "output": tmp_path / "x"})
+    with pytest.raises(ModelError, match="for the installed model, give english without a folder"):
+        gpuparse.load("./english")
+    with pytest.raises(ModelError, match=r"nowhere/english: no such folder; a model is .* wrote$"):
+        gpuparse.load("nowhere/english")

@@ -18,6 +18,8 @@ from gpuparse.api.parsing import SentenceParser, load
 from gpuparse.errors import ConfigError
 from gpuparse.files import files_below
 from gpuparse.formats.names import AUTO, check_output_folder, outputs_of
+from gpuparse.installed import find_model
+from gpuparse.model_folder import check_folder
 
 EXISTING = ("fail", "keep", "replace")
 
@@ -56,21 +58,26 @@ class FileParser:
     ) -> None:
         """
         Args:
-            model: the folder that training wrote.
+            model: the folder that training wrote, or the name of a model that is installed where
+                files are parsed.
             source: the folder of the input; files in folders below it too.
             input: the format of the files; see `SentenceParser.parse_file`.
-            target: the folder of the output, which is made. All processes must see these three
-                folders under the same paths.
+            target: the folder of the output, which is made. All processes must see these folders
+                under the same paths.
             threads: CPU threads of a call: what the engine reserves for a task.
             device: "cpu", "cuda", or "auto".
             allow_missing, single_root: see `gpuparse.load`.
             asked: options that `SentenceParser.parse_file` defines: probabilities, mbr, on_error,
                 and others.
-        Raises: ConfigError: the target is the source, or in it. TypeError: there is no such option.
+        Raises: ConfigError: the target is the source, or in it. ModelError: there is no such model.
+            TypeError: there is no such option.
         """
         self.source, self.target = Path(source).resolve(), Path(target).resolve()
         check_output_folder(target, source)
-        self._model = os.path.abspath(model)
+        # A worker has an installed model of this name in a folder of its own.
+        check_folder(folder := find_model(model))
+        is_name = folder != Path(model).expanduser()
+        self._model = os.fspath(model if is_name else folder.absolute())
         self._of_model = (threads, device, allow_missing, single_root)
         # Bound now, so that a wrong name is an error here, and not in each worker.
         self._options: dict[str, Any] = (

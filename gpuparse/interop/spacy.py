@@ -38,6 +38,7 @@ from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.files import replace_file
 from gpuparse.formats.text import text_chunk
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.installed import find_model
 from gpuparse.interop.spacy_noun_chunks import noun_chunks
 from gpuparse.model_folder import WEIGHTS
 from gpuparse.pipeline import FILES, TOKENIZER, load_stage, stages_of, unpack_stage
@@ -330,9 +331,9 @@ class DocTokenizer:
         return _tokenizer, (self.vocab, self.model, file)
 
     def _loaded(self) -> Tokenizer:
-        folder = Path(self.model).expanduser()
         if not self.model:
             raise ConfigError('gpuparse.Tokenizer.v1: name a model: "model": FOLDER')
+        folder = find_model(self.model)
         if (folder / WEIGHTS).exists() and TOKENIZER not in stages_of(folder):
             raise ConfigError(
                 f"{self.model}: has no tokeniser: train a model with tokenizer.learn=true, or leave"

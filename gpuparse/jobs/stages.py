@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from gpuparse.errors import ConfigError, DataError, ModelError, one_line, option
 from gpuparse.evaluation.reports import WORD_MEASURES
 from gpuparse.evaluation.words import Hits, score_words
 from gpuparse.formats.text import text_chunk
+from gpuparse.installed import find_model
 from gpuparse.jobs import training_log
 from gpuparse.jobs.checkpoint import KeptStages
 from gpuparse.jobs.gold import parsed
@@ -24,6 +24,7 @@ from gpuparse.jobs.parse import missing_columns
 from gpuparse.jobs.training_log import TrainingLog
 from gpuparse.learning.tag_folds import jackknifed
 from gpuparse.learning.temperatures import calibration_parts, fit_tag_temperature
+from gpuparse.model_folder import check_folder
 from gpuparse.parser import Parser
 from gpuparse.pipeline import (
     BEFORE_PARSER,
@@ -82,8 +83,11 @@ def sum_of_models(config: RunConfig) -> str:
 
     Raises: ModelError: a model lacks the stage.
     """
-    models = {name: getattr(config, name).model for name in FILES}
-    sums = [facts_text(Path(each) / FILES[name]) for name, each in models.items() if each]
+    given = {name: getattr(config, name).model for name in FILES}
+    models = {name: find_model(model) for name, model in given.items() if model}
+    for folder in models.values():
+        check_folder(folder)
+    sums = [facts_text(folder / FILES[name]) for name, folder in models.items()]
     return sha256("\n".join(sums).encode()) if sums else ""
 
 
@@ -199,7 +203,7 @@ def learn_stages(
     def stage(name: str, row: StageRow) -> Any:
         given, start = getattr(config, name), starts.get(name)
         if given.model is not None:
-            return load_stage(Path(given.model), name)
+            return load_stage(find_model(given.model), name)
         if not given.learn:
             return None
         assert row.result

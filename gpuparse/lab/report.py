@@ -26,7 +26,7 @@ from gpuparse.evaluation.treebanks import (
 )
 from gpuparse.files import STANDARD
 from gpuparse.inference.decoders import DECODERS, with_quantity
-from gpuparse.installed import find_model, near_model
+from gpuparse.installed import find_model, model_hint
 from gpuparse.jobs.gold import read_gold
 from gpuparse.jobs.parse import missing_columns
 from gpuparse.jobs.predictions import written
@@ -46,8 +46,7 @@ def model_of(run: str) -> Path | None:
     """
     path = Path(run) if run == STANDARD or os.path.exists(run) else find_model(run)
     if run != STANDARD and not path.exists():
-        hint = near_model(run)
-        raise DataError(f"{run}: no such model, and no such file" + (f"; {hint}" if hint else ""))
+        raise DataError(f"{run}: no such model, and no such file; {model_hint(run)}")
     return path if path.is_dir() else None
 
 

@@ -97,6 +97,18 @@ def test_outputs_of_one_name_are_refused(model, tmp_path):
     assert files.files(existing="keep") == ["b.txt"]
 
 
+def test_models_are_given_by_name(tmp_path, monkeypatch):
+    """Each process finds an installed model by itself; a folder is the same from anywhere."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("He left.")
+    function = pickle.loads(pickle.dumps(FileParser("english", tmp_path / "in", tmp_path / "out")))  # noqa: S301
+    assert function("a.txt").sentences == 1
+    assert function._model == "english"
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelError, match=r"englich: no such folder; did you mean english\?"):
+        FileParser("englich", "in", "out")
+
+
 def test_what_cannot_be_parsed_is_an_error(model, corpus, tmp_path):
     for target in (corpus, corpus / "below"):
         with pytest.raises(ConfigError, match="name another folder for the output"):

@@ -437,6 +437,12 @@ def test_damaged_models_are_refused(model, tmp_path):
         component.from_bytes(spacy.util.to_bytes({"weights.safetensors": lambda: b"abc"}, ()))
 
 
+def test_installed_models_are_given_by_name():
+    assert [str(token) for token in pipeline("english", "english")("He can't.")] == [
+        "He", "ca", "n't", ".",
+    ]  # fmt: skip
+
+
 def test_errors_name_the_model(model, tmp_path):
     with pytest.raises(ConfigError, match=r"Tokenizer\.v1: name a model"):
         interop.DocTokenizer(spacy.blank("xx").vocab, "")("a")
