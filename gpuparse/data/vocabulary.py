@@ -13,7 +13,7 @@ import numpy as np
 from gpuparse import native
 from gpuparse.cached import SharedCache, cached_property
 from gpuparse.data.batch import AFTER, BEFORE, FIRST_VALUE, MARGIN, ROOT, UNKNOWN, Batch
-from gpuparse.data.columns import FEATS, FORM, UPOS, XPOS
+from gpuparse.data.columns import FEATS, UPOS, XPOS
 from gpuparse.data.lexicon import PREFIX, Lexicon, is_lexicon_field
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
@@ -26,6 +26,7 @@ _COLUMNS = {"form": 1, "lower": 1, "lemma": 2, "cpos": 3, "fpos": 4, "feats": 5,
 _PLAIN = _COLUMNS.keys() - {"lexicon"}  # that are fields themselves
 _SLICE = re.compile(r"(form|lower|lemma)\[(?::(?P<first>[1-9])|-(?P<last>[1-9]):)\]")
 _FEW = 64  # words
+NO_FORMS = "merge the text of the treebank in, as its README says"
 EMPTY = -1
 
 
@@ -245,13 +246,11 @@ def empty_columns(treebank: Treebank, read: Mapping[int, Sequence[str]]) -> dict
     """Columns that are `_` in every word, though something is read there.
 
     Args: read: names of what is read, by column, 0 to 9.
-    Returns: of these the empty ones, but never FORM, whose `_` is a word.
+    Returns: of these the empty ones.
     Cost: O(words) in numpy.
     """
     return {
-        column: list(read[column])
-        for column in sorted(read)
-        if column != FORM and is_empty_column(treebank, column)
+        column: list(read[column]) for column in sorted(read) if is_empty_column(treebank, column)
     }
 
 

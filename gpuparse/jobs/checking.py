@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuparse.data.columns import DEPREL, DEPS, FEATS, LEMMA, MISC, UPOS, XPOS
+from gpuparse.data.columns import DEPREL, DEPS, FEATS, FORM, LEMMA, MISC, UPOS, XPOS
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.draw import printable
 from gpuparse.data.faults import TreeFault, quoted
@@ -18,7 +18,7 @@ from gpuparse.data.problems import TREE_KINDS, Problem, find_faults
 from gpuparse.data.scanner import column_name
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import nonprojective_arcs, tree_fault_text
-from gpuparse.data.vocabulary import column_ids
+from gpuparse.data.vocabulary import NO_FORMS, column_ids, is_empty_column
 from gpuparse.errors import ConfigError, option, plural
 from gpuparse.features.phrases import TAGS
 from gpuparse.files import STANDARD, read_input
@@ -248,6 +248,9 @@ def _warning(treebank: Treebank, word: int, kind: str, message: str) -> Problem:
 def _of_columns(treebank: Treebank, is_whole: bool) -> Iterator[Problem]:
     """Columns that are `_` in all words, or in some where no word should lack it."""
     of = "" if is_whole else " of the sentences without errors"
+    if is_empty_column(treebank, FORM):
+        what = f"{column_name(FORM)} is _ in every word{of}; {NO_FORMS}"
+        yield Problem(treebank.source, None, "", "missing column", what)
     for column in _COLUMNS:
         ids, names = column_ids(treebank, column)
         is_empty = np.array([each == "_" for each in names])[ids]

@@ -8,14 +8,16 @@ from pathlib import Path
 import numpy as np
 
 from gpuparse.config import SYNTHETIC, RunConfig
-from gpuparse.data.columns import IN_MISC, is_guide_file
+from gpuparse.data.columns import FORM, IN_MISC, is_guide_file
 from gpuparse.data.conll import check_trees, treebank_from_bytes
 from gpuparse.data.faults import TreeFault
 from gpuparse.data.graphs import check_graphs, readable_graphs
 from gpuparse.data.guides import read_guides
+from gpuparse.data.scanner import column_name
 from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import check_sentences
+from gpuparse.data.vocabulary import NO_FORMS, is_empty_column
 from gpuparse.decoder_choice import AUTO, fitting_decoder
 from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.features.templates import load_templates
@@ -79,7 +81,8 @@ def read_gold(
         graphs: whether DEPS is read too, so that errors in it count.
         tell: writes warnings, and the first errors with "skip".
         partial: whether words may lack a head; None if no key of the config can allow it.
-    Raises: DataError: the file cannot be read; or a sentence is malformed, with "fail".
+    Raises: DataError: the file cannot be read, or has no words in FORM; or a sentence is malformed,
+        with "fail".
     Cost: O(bytes).
     """
     text = _text(path)
@@ -100,6 +103,8 @@ def read_gold(
     if faults:
         tell(f"{path}: {plural(len(faults), 'malformed sentence')} skipped")
         treebank = _well_formed(treebank, single_root, graphs, bool(partial))
+    if treebank.n_words and is_empty_column(treebank, FORM):
+        raise DataError(f"{path}: {column_name(FORM)} is _ in every word; {NO_FORMS}")
     return Gold(treebank, hashlib.sha256(text).hexdigest(), len(faults))
 
 

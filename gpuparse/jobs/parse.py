@@ -20,10 +20,11 @@ from gpuparse.data.faults import TreeFault
 from gpuparse.data.guides import Guides
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.trees import check_sentences
-from gpuparse.data.vocabulary import empty_columns
+from gpuparse.data.vocabulary import NO_FORMS, empty_columns
 from gpuparse.engines.admission import CHAIN, LOWER, default_batch_size
 from gpuparse.errors import DataError, option, plural
 from gpuparse.formats.arrow_tables import with_lists
+from gpuparse.formats.documents import texts_of
 from gpuparse.formats.names import is_table
 from gpuparse.formats.sources import Piece, Rows, Source, StreamSource, TableSource, all_but
 from gpuparse.formats.streams import compressed, opened
@@ -306,13 +307,14 @@ class Job:
     ) -> None:
         """Refuse an input without a column that the model reads: its trees would be far worse."""
         is_of_columns = self.to_allow_missing == ""
-        missing = [
-            f"{source.name}: {source.empty(number)} in all of the first"
+        missing = {
+            number: f"{source.name}: {source.empty(number)} in all of the first"
             f" {plural(treebank.n_words, 'word')}, but the model reads"
             f" {'it' if is_of_columns else f'{fields} there'}"
             for number, fields in missing_columns(treebank, self.model, self.stages).items()
-        ]
-        self._miss(missing, self.to_give_columns)
+        }
+        self._miss([missing.pop(FORM)] if FORM in missing else [], NO_FORMS)
+        self._miss([*missing.values()], self.to_give_columns)
         if guides is not None and heads is not None and heads.max() < 0:
             self._miss([guides.missing_in(treebank)], "add them")
 
@@ -471,19 +473,30 @@ def table_of(piece: Piece, result: Result) -> Any:
 def missing_columns(chunk: Treebank, model: Parser | None, stages: Pipeline) -> dict[int, str]:
     """Columns that are `_` in all words of a chunk, and the fields that the model reads there.
 
-    A short text may lack lemmas and features; a chunk without words, or without a parser that reads
-    it, lacks nothing. What the stages before the parser fill in is not missing: where they find
-    nothing there is nothing.
+    A short text may lack lemmas and features, and its words may all be `_`; a chunk without words,
+    or without a model that reads it, lacks nothing. What the stages before the parser fill in is
+    not missing: where they find nothing there is nothing.
     """
-    if model is None or not chunk.n_words:
+    if not chunk.n_words:
         return {}
     filled = stages.columns
+    reads = {FORM: ["form"]} if filled else {}
+    reads |= model.reads if model else {}
     read = {
         column: fields
-        for column, fields in model.reads.items()
+        for column, fields in reads.items()
         if column not in filled and (column in TAGS or chunk.n_words >= SHORT)
     }
-    return {column: _listed(fields) for column, fields in empty_columns(chunk, read).items()}
+    found = empty_columns(chunk, read)
+    if FORM in found and _has_underscores(chunk):
+        del found[FORM]
+    return {column: _listed(fields) for column, fields in found.items()}
+
+
+def _has_underscores(chunk: Treebank) -> bool:
+    """Whether `# text` of all sentences, whose words are all `_`, has these words."""
+    texts, counts = texts_of(chunk), np.diff(chunk.word_starts).tolist()
+    return all("".join(text.split()) == n * "_" for text, n in zip(texts, counts, strict=True))
 
 
 def _crossing(chunk: Treebank, first: int, words: list[int], decoder: str) -> DataError:

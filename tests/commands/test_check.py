@@ -83,6 +83,17 @@ def test_errors_are_those_that_training_meets(tmp_path, capsys):
         assert str(problem) in capsys.readouterr().err
 
 
+def test_a_treebank_without_its_words_is_refused_by_training(tmp_path, capsys):
+    """Some treebanks are distributed without their text."""
+    path = tmp_path / "t.conllu"
+    path.write_text(re.sub(r"(?m)^(\d+)\t[^\t]+", r"\1\t_", SOUND))
+    [problem] = gpuparse.check(path).errors
+    assert str(problem).startswith(f"{path}: FORM (column 2) is _ in every word; merge the text")
+    for name in ("fast", "pipeline"):
+        assert run(train.main, [name, f"data.train={path}", f"output={tmp_path}/m"]) == 3
+        assert str(problem) in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("old", "new", "kind", "said"),
     [

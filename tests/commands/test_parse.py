@@ -596,6 +596,22 @@ def test_case_44_an_input_without_tags_is_refused_before_any_output(trained, par
     assert lines[0].startswith(f"gpuparse: {path}: UPOS (column 4) is _ in all")
 
 
+def test_words_that_are_all_underscores_are_an_error(trained, parse_run):
+    """Some treebanks are distributed without their text; a short text may have such words."""
+    bare = without_columns(trained.test.read_bytes(), 1)
+    code, out, lines = parse_run(stdin=bare)
+    assert (code, out) == (3, b"")
+    assert "FORM (column 2) is _ in all of the first" in lines[-1]
+    assert lines[-1].endswith(
+        "merge the text of the treebank in, as its README says, or give --allow-missing to parse"
+        " without"
+    )
+    code, out, lines = parse_run("--allow-missing", stdin=bare)
+    assert (code, len(columns(out))) == (0, len(columns(bare)))
+    assert "FORM (column 2) is _ in all of the first" in lines[0]
+    assert parse_run(stdin=bare[: bare.index(b"\n\n") + 2])[0] == 0
+
+
 def test_what_a_model_does_not_read_may_be_missing(trained, parse_run, tmp_path):
     (tmp_path / "set.yaml").write_text("arc:\n  - templates: [h.pos m.lemma, h.pos m.feats.*]\n")
     done = program(

@@ -133,6 +133,16 @@ def test_words_alone_are_tagged_and_parsed(made, parsed, tmp_path):
     assert without(parsed(made.test), (8,)) == out
 
 
+def test_words_that_are_all_underscores_are_refused_unless_a_text_has_them(
+    made, command, parsed, tmp_path
+):
+    (tmp_path / "words.conllu").write_bytes(without(made.words, (1,)))
+    code, _, err = command(parse.main, made.model, tmp_path / "words.conllu")
+    assert (code, "FORM (column 2) is _ in all of" in err) == (3, True)
+    (tmp_path / "blanks.txt").write_text(80 * "_ ")
+    assert column(parsed(tmp_path / "blanks.txt"), 1) == ["_"] * 80
+
+
 def test_the_scores_of_training_are_those_of_words_alone(made, parsed, tmp_path):
     (tmp_path / "words.conllu").write_bytes(made.words)
     (tmp_path / "out.conllu").write_bytes(parsed(tmp_path / "words.conllu"))
