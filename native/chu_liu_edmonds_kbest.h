@@ -42,7 +42,7 @@ struct SpanningTreesKBest {
     // The k best trees of one sentence, best first: heads(rank, 1..n) and scores[rank] are filled.
     // Returns the number of trees: k or, if fewer exist, all of them.
     int64_t search(View2<const F> given, int64_t n_words, bool with_single_root, int64_t k,
-                   View2<int64_t> heads, F* scores) {
+                   View2<int64_t> heads, double* scores) {
         arc_scores = given;
         n = n_words;
         single_root = with_single_root;
@@ -57,7 +57,7 @@ struct SpanningTreesKBest {
         while (true) {
             // The best tree of the subset `found_in` is in `tree`, and its search in `one`.
             const double score = tree_score<F>(arc_scores, n, tree);
-            scores[count] = (F)(highest < score ? highest : score);
+            scores[count] = highest < score ? highest : score;
             for (int64_t m = 1; m <= n; m++) heads(count, m) = tree[m];
             made_from[count] = found_in;
             if (++count == k) return count;
@@ -237,7 +237,7 @@ private:
 template <class F>
 inline int64_t chu_liu_edmonds_kbest_sentence(View2<const F> scores, int64_t n, bool single_root,
                                               int64_t k, Arena& arena, View2<int64_t> heads,
-                                              F* totals) {
+                                              double* totals) {
     const ArenaMark mark(arena);
     SpanningTreesKBest<F> trees;
     return trees.allocate(n, k, arena) ? trees.search(scores, n, single_root, k, heads, totals) : -1;

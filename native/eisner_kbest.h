@@ -178,15 +178,18 @@ private:
 template <class F, class Siblings>
 inline int64_t eisner_kbest_sentence(View2<const F> arc_scores, const Siblings& siblings, int64_t n,
                                      bool single_root, int64_t k, Arena& arena, View2<int64_t> heads,
-                                     F* scores) {
+                                     double* scores) {
     const ArenaMark mark(arena);
     typedef EisnerChart<MaxPlus<F>, Siblings> Chart;
     Chart chart(arc_scores, siblings, n, single_root);
     KBest<Chart> search(chart, k);
     if (!chart.make(arena) || !search.make(arena)) return -1;
     fill_maxima(chart);
-    for (int64_t t = 0; t < k; t++)
-        if (!search.next(t, heads.row(t), scores[t])) return t;
+    for (int64_t t = 0; t < k; t++) {
+        F score;
+        if (!search.next(t, heads.row(t), score)) return t;
+        scores[t] = score;
+    }
     return k;
 }
 

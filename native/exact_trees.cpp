@@ -47,13 +47,12 @@ View2<int64_t> no_trees(const out_i64_3& heads, int64_t b) {
 
 template <class F>
 bool find_trees(const ExactTrees<F, DenseSiblings<F>>& trees, int64_t k, Arena& arena,
-                View2<int64_t> heads, F* totals) {
+                View2<int64_t> heads, double* totals) {
     int64_t count = trees.n == 0;
-    totals[0] = 0;
     if (trees.n > 0 && !has_unusable_arcs(trees.arcs, trees.n))
         count = k == 1 ? trees.find_best(arena, heads.data) : trees.find_k_best(k, arena, heads, totals);
     for (int64_t t = 0; t < k; t++) {
-        const F total = t < count ? trees.score(heads.row(t)) : -(F)INFINITY;
+        const double total = t < count ? trees.score(heads.row(t)) : -(double)INFINITY;
         totals[t] = t > 0 && totals[t - 1] < total ? totals[t - 1] : total;
     }
     return count > 0;
@@ -105,21 +104,20 @@ int64_t search_tables(f64_2 arc, const SiblingTables& tables, bool single_root, 
 }  // namespace
 
 GPUPARSE(int64_t) find_trees_batch(int64_t decoder, any_3 arc, any_3 sibling, any_3 end, i64_1 lengths,
-                                   bool single_root, out_i64_3 heads, out_any_2 totals) {
+                                   bool single_root, out_i64_3 heads, out_f64_2 totals) {
     const int64_t k = heads.n1;
     for (int64_t b = 0; b < lengths.n0; b++)
         if (lengths.data[b] < 0 || lengths.data[b] >= arc.n1) return b;
     if (!fits(decoder, arc, sibling, end, lengths) || heads.n0 != arc.n0 || heads.n2 != arc.n1 ||
         totals.n0 != arc.n0 || totals.n1 != k || k < 1 || k > MAX_RANK)
         return BAD_SHAPE;
-    if (totals.dtype != arc.dtype) return BAD_TYPE;
     if (decoder == BY_EISNER_SIBLING && (sibling.dtype != arc.dtype || end.dtype != arc.dtype))
         return BAD_TYPE;
     return of_float_type(arc.dtype, [&](auto* number) {
         typedef __typeof__(*number + 0) F;
         return first_without_tree(lengths, [&](int64_t b, int64_t n, Arena& arena) {
             return find_trees(trees_of<F>(decoder, arc, sibling, end, b, n, single_root), k, arena,
-                              no_trees(heads, b), (F*)totals.data + b * k);
+                              no_trees(heads, b), totals.data + b * k);
         });
     });
 }

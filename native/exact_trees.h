@@ -33,7 +33,7 @@ struct ExactTrees {
 
     // Fill heads(t, 1..n) and scores[t] with the k best trees, best first. Returns how many there are.
     // Scores are as the search adds them: in another order the same parts may give other last bits.
-    int64_t find_k_best(int64_t k, Arena& arena, View2<int64_t> heads, F* scores) const {
+    int64_t find_k_best(int64_t k, Arena& arena, View2<int64_t> heads, double* scores) const {
         if (decoder == BY_CHU_LIU_EDMONDS)
             return chu_liu_edmonds_kbest_sentence(arcs, n, single_root, k, arena, heads, scores);
         return with_provider([&](const auto& provider) {
@@ -42,7 +42,7 @@ struct ExactTrees {
     }
 
     // The score of a tree: its parts added in the order of the words.
-    F score(const int64_t* heads) const {
+    double score(const int64_t* heads) const {
         return decoder == BY_EISNER_SIBLING ? score_sibling_tree(arcs, siblings, n, heads)
                                             : tree_score(arcs, n, heads);
     }

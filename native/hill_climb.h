@@ -44,13 +44,12 @@ inline int64_t hill_climb_sentence(View2<const typename Siblings::F> arc_scores,
                                    const Siblings& siblings, int64_t n, bool single_root,
                                    int64_t max_changes, double min_gain, Arena& arena,
                                    int64_t* heads) {
-    using F = typename Siblings::F;
     ArenaMark mark(arena);
     ArcGains<Siblings> found;
     const View2<uint8_t> graph = {arena.take<uint8_t>((n + 1) * (n + 1)), n + 1};
     if (!found.allocate(arc_scores, siblings, n, graph, arena)) return -1;
     found.start_from(heads);
-    F score = 0;
+    double score = 0;
     int64_t changes = 0;
     while (changes != max_changes) {
         int64_t k = 0;
@@ -59,7 +58,7 @@ inline int64_t hill_climb_sentence(View2<const typename Siblings::F> arc_scores,
         if (changes == 0) score = score_sibling_tree(arc_scores, siblings, n, heads);
         const int64_t h = heads[m];
         heads[m] = k;
-        const F raised = score_sibling_tree(arc_scores, siblings, n, heads);
+        const double raised = score_sibling_tree(arc_scores, siblings, n, heads);
         if (!(raised > score + min_gain)) {
             // All that is left is rounding, which could go round in circles.
             heads[m] = h;

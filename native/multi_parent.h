@@ -96,8 +96,8 @@ struct MultiParentSearch {
     }
 
     // The sum of arc, sibling and end score of all arcs h -> m, one by one, by m and then by h.
-    F sum_parts() const {
-        F total = 0;
+    double sum_parts() const {
+        double total = 0;
         for (int64_t m = 1; m <= found.n; m++) {
             const uint8_t* heads = by_modifier.row(m);
             for (int64_t h = 0; h <= found.n; h++) {
@@ -121,11 +121,10 @@ struct MultiParentSearch {
 // graph: [h, m], filled with the arcs. `gpuparse.inference.multi_parent` says what is searched for.
 // Returns the score of the graph, as `sum_parts` adds it; where memory runs out, the arena has failed.
 template <class Siblings>
-inline typename Siblings::F multi_parent_sentence(View2<const typename Siblings::F> arc_scores,
-                                                  const Siblings& siblings, int64_t n, bool single_root,
-                                                  int64_t max_changes, double min_gain, Arena& arena,
-                                                  const int64_t* heads, View2<uint8_t> graph) {
-    using F = typename Siblings::F;
+inline double multi_parent_sentence(View2<const typename Siblings::F> arc_scores,
+                                    const Siblings& siblings, int64_t n, bool single_root,
+                                    int64_t max_changes, double min_gain, Arena& arena,
+                                    const int64_t* heads, View2<uint8_t> graph) {
     ArenaMark mark(arena);
     MultiParentSearch<Siblings> search;
     if (!search.allocate(arc_scores, siblings, n, graph, arena)) return 0;
@@ -133,12 +132,12 @@ inline typename Siblings::F multi_parent_sentence(View2<const typename Siblings:
     search.min_gain = min_gain;
     search.found.start_from(heads);
     for (int64_t m = 1; m <= n; m++) search.by_modifier(m, heads[m]) = 1;
-    F score = search.sum_parts();
+    double score = search.sum_parts();
     for (int64_t changes = 0; changes != max_changes; changes++) {
         const auto change = search.find_best_change();
         if (change.m == 0) break;
         search.make(change, true);
-        const F raised = search.sum_parts();
+        const double raised = search.sum_parts();
         if (!(raised > score + min_gain)) {
             // All that is left is rounding, which could go round in circles.
             search.make(change, false);

@@ -14,27 +14,26 @@ namespace {
 // Call search(arcs, siblings, b, n, arena), which returns the new score, for each sentence b whose start
 // has words and no forbidden part; other starts keep their score. starts (B, N): heads.
 template <class F, class Search>
-int64_t search_from(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths, const int64_t* starts, F* totals,
-                    Search search) {
+int64_t search_from(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths, const int64_t* starts,
+                    double* totals, Search search) {
     return for_sentences(lengths, [&](int64_t b, int64_t n, Arena& arena) {
         const auto arcs = scores_of_sentence<F>(arc, b);
         const auto siblings = siblings_of_sentence<F>(sibling, end, b);
         totals[b] = score_sibling_tree(arcs, siblings, n, starts + b * arc.n1);
-        if (n > 0 && totals[b] > -(F)INFINITY) totals[b] = search(arcs, siblings, b, n, arena);
+        if (n > 0 && totals[b] > -(double)INFINITY) totals[b] = search(arcs, siblings, b, n, arena);
     });
 }
 
-int64_t check_parts(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths, out_any_1 totals) {
+int64_t check_parts(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths, out_f64_1 totals) {
     if (!scores_fit(arc, lengths) || !siblings_fit(arc, sibling, end) || totals.n0 != arc.n0)
         return BAD_SHAPE;
-    return sibling.dtype == arc.dtype && end.dtype == arc.dtype && totals.dtype == arc.dtype ? OK
-                                                                                             : BAD_TYPE;
+    return sibling.dtype == arc.dtype && end.dtype == arc.dtype ? OK : BAD_TYPE;
 }
 
 }  // namespace
 
 GPUPARSE(int64_t) hill_climb_batch(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths,
-                                   const ChangeLimits* limits, out_i64_2 heads, out_any_1 totals,
+                                   const ChangeLimits* limits, out_i64_2 heads, out_f64_1 totals,
                                    out_i64_1 changes) {
     const int64_t status = check_parts(arc, sibling, end, lengths, totals);
     if (status != OK) return status;
@@ -42,8 +41,8 @@ GPUPARSE(int64_t) hill_climb_batch(any_3 arc, any_3 sibling, any_3 end, i64_1 le
     for (int64_t b = 0; b < arc.n0; b++) changes.data[b] = 0;
     return of_float_type(arc.dtype, [&](auto* number) {
         typedef __typeof__(*number + 0) F;
-        return search_from(
-            arc, sibling, end, lengths, heads.data, (F*)totals.data,
+        return search_from<F>(
+            arc, sibling, end, lengths, heads.data, totals.data,
             [&](View2<const F> arcs, const auto& siblings, int64_t b, int64_t n, Arena& arena) {
                 int64_t* const tree = heads.data + b * heads.n1;
                 changes.data[b] =
@@ -56,7 +55,7 @@ GPUPARSE(int64_t) hill_climb_batch(any_3 arc, any_3 sibling, any_3 end, i64_1 le
 
 GPUPARSE(int64_t) multi_parent_batch(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths,
                                      const ChangeLimits* limits, i64_2 heads, out_b8_3 arcs,
-                                     out_any_1 totals) {
+                                     out_f64_1 totals) {
     const int64_t status = check_parts(arc, sibling, end, lengths, totals), nodes = arc.n1;
     if (status != OK) return status;
     if (heads.n0 != arc.n0 || heads.n1 != nodes || arcs.n0 != arc.n0 || arcs.n1 != nodes ||
@@ -65,8 +64,8 @@ GPUPARSE(int64_t) multi_parent_batch(any_3 arc, any_3 sibling, any_3 end, i64_1 
     memset(arcs.data, 0, (size_t)(arc.n0 * nodes * nodes));
     return of_float_type(arc.dtype, [&](auto* number) {
         typedef __typeof__(*number + 0) F;
-        return search_from(
-            arc, sibling, end, lengths, heads.data, (F*)totals.data,
+        return search_from<F>(
+            arc, sibling, end, lengths, heads.data, totals.data,
             [&](View2<const F> of_arcs, const auto& siblings, int64_t b, int64_t n, Arena& arena) {
                 const View2<uint8_t> graph = {arcs.data + b * nodes * nodes, nodes};
                 return multi_parent_sentence(of_arcs, siblings, n, limits->single_root,

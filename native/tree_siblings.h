@@ -8,8 +8,8 @@ namespace gpuparse {
 
 // The sum of a tree's arcs in the order of the words.
 template <class F>
-inline F tree_score(View2<const F> arc_scores, int64_t n, const int64_t* heads) {
-    F total = 0;
+inline double tree_score(View2<const F> arc_scores, int64_t n, const int64_t* heads) {
+    double total = 0;
     for (int64_t m = 1; m <= n; m++) total += arc_scores(heads[m], m);
     return total;
 }
@@ -32,9 +32,9 @@ inline bool is_outermost_modifier(const int64_t* heads, int64_t n, int64_t m) {
 
 // The sum over words 1, 2, ..., n of arc, sibling and end score, one by one from the left.
 template <class F, class Siblings>
-inline F score_sibling_tree(View2<const F> arc_scores, const Siblings& siblings, int64_t n,
-                            const int64_t* heads) {
-    F total = 0;
+inline double score_sibling_tree(View2<const F> arc_scores, const Siblings& siblings, int64_t n,
+                                 const int64_t* heads) {
+    double total = 0;
     for (int64_t m = 1; m <= n; m++) {
         total += arc_scores(heads[m], m);
         total += siblings.score(heads[m], m, inner_sibling_of(heads, m));

@@ -56,7 +56,7 @@ class Quantised:
             starts, lengths = batch.starts[part], batch.lengths[part]
             arcs = self._scorer.arc_points(states, starts, lengths, 1)
             trees = np.empty((len(part), 1, arcs.shape[1]), np.int64)
-            scores = np.empty((len(part), 1), np.float32)
+            scores = np.empty((len(part), 1))
             failed = native.call(
                 "find_trees_batch", self._decoder, arcs, None, None, lengths,
                 self._wanted.single_root, trees, scores,

@@ -27,10 +27,10 @@ def eisner(
         single_root: exactly one modifier of the root; otherwise one or more.
         backend: "auto", "torch", "cpu" (native) or "gpu" (Triton kernels); all give the same
             trees and the same bits.
-    Returns: heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum of each
-        tree's arcs in the order of the words, without gradient. Charts add (left + right), then
-        the arc; among equally good splits every span takes the smallest, a single root the smallest
-        word.
+    Returns: heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,), the sum of
+        each tree's arcs in the order of the words, without gradient. Charts add (left + right),
+        then the arc; among equally good splits every span takes the smallest, a single root the
+        smallest word.
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown backend.
         NoTreeError: a sentence, named by its index, has no tree without forbidden arcs.
@@ -58,9 +58,9 @@ def eisner_sibling(
             side; s == h: there is none. Only h < s < m, m < s < h and s == h are read.
         end_scores: (B, N, N), [b, h, m]: m is the outermost modifier of h on its side, read like
             arc_scores; None: zeros. A side without modifiers scores 0.
-    Returns: heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum of arc,
-        sibling and end score of each word, added one by one in the order of the words. Ties and the
-        order of additions in the charts: as `gpuparse.charts.eisner_sibling` says.
+    Returns: heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,), the sum of
+        arc, sibling and end score of each word, added one by one in the order of the words. Ties
+        and the order of additions in the charts: as `gpuparse.charts.eisner_sibling` says.
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown backend.
         NoTreeError: a sentence, named by its index, has no tree without forbidden parts.
@@ -80,8 +80,8 @@ def chu_liu_edmonds(
     """Best tree of every sentence of a batch, crossing arcs allowed.
 
     Args: as `eisner`.
-    Returns: heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum of each
-        tree's arcs in the order of the words. Ties: as `textbook.spanning_trees` says.
+    Returns: heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,), the sum of
+        each tree's arcs in the order of the words. Ties: as `textbook.spanning_trees` says.
     Raises: ScoreError, NoTreeError: as `eisner`.
     Cost: O(n^2) time and memory a sentence, in the worst case too, with a single root too.
     Source: slides, "Spanning Tree Parsing"; path growing and single root as
@@ -104,14 +104,14 @@ def eisner_kbest(
         arc_scores, lengths, single_root: as `eisner` reads them, in main memory.
         k: number of trees, from 1 to `native_trees.MAX_TREES`, 2^20 - 1.
         backend: "auto" or "cpu" (native), which are the same: there is no torch form.
-    Returns: heads int64 (B, k, N), -1 at position 0 and in padding; scores (B, k). All trees of a
-        sentence differ. If it has fewer than k, the remaining rows have heads -1 and score -inf;
-        the empty sentence has one tree, of score 0. The first tree and its score are those of
-        `eisner`. The order is that of the charts: every item orders its derivations by value, then
-        by the smallest split, then by the rank of the left part in its own item, then by that of
-        the right part; a single root word counts as a split. A larger k only adds trees. Scores are
-        summed in the order of the words; where that puts one a rounding error above the one before,
-        it is given as that one, so that scores never rise.
+    Returns: heads int64 (B, k, N), -1 at position 0 and in padding; scores float64 (B, k). All
+        trees of a sentence differ. If it has fewer than k, the remaining rows have heads -1 and
+        score -inf; the empty sentence has one tree, of score 0. The first tree and its score are
+        those of `eisner`. The order is that of the charts: every item orders its derivations by
+        value, then by the smallest split, then by the rank of the left part in its own item, then
+        by that of the right part; a single root word counts as a split. A larger k only adds trees.
+        Scores are summed in the order of the words; where that puts one a rounding error above the
+        one before, it is given as that one, so that scores never rise.
     Raises:
         ScoreError: as `eisner`; tensors on another device or another backend; a wrong k.
         NoTreeError: a sentence, named by its index, has no tree without forbidden arcs.
@@ -162,11 +162,11 @@ def chu_liu_edmonds_kbest(
     """The k best trees of every sentence of a batch, crossing arcs allowed, all different.
 
     Args: as `eisner_kbest`.
-    Returns: heads int64 (B, k, N), -1 at position 0 and in padding; scores (B, k), falling. Where
-        fewer than k trees avoid forbidden arcs, the rest have heads -1 and score -inf. The first
-        tree is that of `chu_liu_edmonds`. A score is the sum of the tree's arcs in the order of the
-        words; where rounding would put that above a better tree's, which differ by no more than
-        that, it is the better tree's. Ties: as `textbook.spanning_trees` says.
+    Returns: heads int64 (B, k, N), -1 at position 0 and in padding; scores float64 (B, k), falling.
+        Where fewer than k trees avoid forbidden arcs, the rest have heads -1 and score -inf. The
+        first tree is that of `chu_liu_edmonds`. A score is the sum of the tree's arcs in the order
+        of the words; where rounding would put that above a better tree's, which differ by no more
+        than that, it is the better tree's. Ties: as `textbook.spanning_trees` says.
     Raises: ScoreError, NoTreeError: as `eisner_kbest`.
     Cost: as measured about two searches of O(n^2) for each tree, at the worst n of them; O(k n)
     memory.

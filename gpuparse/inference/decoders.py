@@ -60,6 +60,10 @@ class Decoder:
     certifies: bool = False
     starts_from: str | None = None
 
+    def __reduce__(self) -> tuple[Callable[[str], "Decoder"], tuple[str]]:
+        """Copies and pickles are the row of the table."""
+        return _row, (self.name,)
+
     def has(self, quantity: Quantity, engine: Engine | None = None) -> bool:
         """Whether a quantity exists, on this engine or, for None, on any."""
         form = self.forms.get(quantity)
@@ -135,6 +139,10 @@ def _import(module: str, name: str) -> Callable[..., Any]:
         importlib.import_module(f"gpuparse.inference.{module}"), name
     )
     return found
+
+
+def _row(name: str) -> Decoder:
+    return DECODERS[name]
 
 
 def with_quantity(quantity: Quantity, engine: Engine | None = None) -> tuple[str, ...]:

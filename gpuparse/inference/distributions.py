@@ -6,7 +6,8 @@
 
 The probability of a tree is proportional to exp of its score, the sum of the scores of its parts.
 Which parts there are decides the order of the model; which quantities exist for that order says the
-table in decoders.py. Everything that is a number is differentiable in the scores. With backend
+table in decoders.py. Everything that is a number is float64, whatever the type of the scores, and
+differentiable in them. With backend
 "torch", log-partitions, marginals, entropies, scores of trees and losses are traced whole by
 torch.compile(fullgraph=True) and transformed by torch.func; values are not checked then.
 """
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, Literal, NamedTuple, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -47,8 +49,8 @@ _OTHER_PARTS = tuple(f.name for f in fields(Scores) if f.name not in ("arc", "le
 class Best(NamedTuple):
     """Best trees of a batch.
 
-    heads: int64 (B, N), -1 at the root and in padding; scores: (B,). certified: bool (B,), whether
-    no tree scores more; None where the search is exact, so that no tree does.
+    heads: int64 (B, N), -1 at the root and in padding; scores: float64 (B,). certified: bool (B,),
+    whether no tree scores more; None where the search is exact, so that no tree does.
     """
 
     heads: Tensor
@@ -112,12 +114,22 @@ class TreeDistribution:
         self.backend = backend
         self.decoder = _decoder_of(self.kind, self.scores)
         self._kept: dict[tuple[str, bool], Tensor] = {}
+        self._kept_of: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(sentences={len(self.scores.arc)},"
             f" decoder={self.decoder.name!r}, single_root={self.single_root})"
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles: the scores; quantities are computed again."""
+        if any(part.grad_fn is not None for part in self._parts):
+            raise ScoreError(
+                "the scores are results of other tensors, which cannot be copied or pickled: make"
+                " a distribution of scores.detach()"
+            )
+        return {**vars(self), "_kept": {}, "_kept_of": ()}
 
     @property
     def lengths(self) -> Tensor:
@@ -137,11 +149,11 @@ class TreeDistribution:
             return Best(heads, self._score_of(heads))
         heads, values, *rest = self._call("best")
         if self._needs_gradient():
-            values = self._score_of(heads)
+            values = _with_gradient_of(values, self._score_of(heads))
         return Best(heads, values, rest[0] if self.decoder.certifies else None)
 
     def k_best(self, k: int) -> tuple[Tensor, Tensor]:
-        """The k best trees of every sentence: heads (B, k, N) and scores (B, k), falling.
+        """The k best trees of every sentence: heads (B, k, N) and scores float64 (B, k), falling.
 
         Where there are fewer trees, the rest have heads -1 and score -inf.
 
@@ -150,8 +162,8 @@ class TreeDistribution:
         """
         heads, values = self._call("k_best", k)
         if self._needs_gradient():
-            is_tree = values > -torch.inf
-            values = self._score_of(heads).masked_fill(~is_tree, -torch.inf)
+            own = self._score_of(heads).masked_fill(values == -torch.inf, 0.0)
+            values = _with_gradient_of(values, own)
         return heads, values
 
     @property
@@ -181,7 +193,7 @@ class TreeDistribution:
         if seed is not None:
             if generator is not None:
                 raise ScoreError("a seed and a generator are given, expected one of them")
-            generator = torch.Generator().manual_seed(seed)
+            generator = _generator_of(seed)
         form = self._form("samples")
         with torch.no_grad():
             drawn: Tensor = form(
@@ -208,8 +220,8 @@ class TreeDistribution:
             heads: integers (B, N) or, for several trees of each sentence, (B, K, N). Values at the
                 root and in padding are not read. Where all words have the head -1 there is no
                 tree, as in the heads of `k_best`.
-        Returns: (B,) or (B, K), in the widest type of the scores; 0 for trees without words, -inf
-            where there is no tree and for trees with a forbidden part.
+        Returns: float64 (B,) or (B, K); 0 for trees without words, -inf where there is no tree and
+            for trees with a forbidden part.
         Raises: ScoreError: a tree that the distribution does not have, such as one with crossing
             arcs under `ProjectiveTrees`; see `TreeKind.require` for other devices than the CPU.
         Cost: O(N^2) a tree.
@@ -248,38 +260,44 @@ class TreeDistribution:
         several = heads.dim() == 3
         parts = find_parts(heads if several else heads[:, None], self.lengths)
         of_words = scores_of_words(self.scores, parts)
-        of_word = sum(of_words[1:], of_words[0])
-        total = (of_word if of_word.is_floating_point() else of_word.double()).sum(-1)
+        total = sum(of_words[1:], of_words[0]).sum(-1)
         return total if several else total[:, 0]
 
     def log_prob(self, heads: Tensor) -> Tensor:
-        """Logarithms of the probabilities of given trees, which `score_of` takes and checks."""
-        return self._log_prob(self.score_of(heads))
-
-    def _log_prob(self, scores: Tensor) -> Tensor:
-        log_partition = self.log_partition
+        """Logarithms of the probabilities of given trees, float64; arguments as `score_of`."""
+        scores, log_partition = self.score_of(heads), self.log_partition
         return scores - (log_partition[:, None] if scores.dim() == 2 else log_partition)
 
     def augmented(self, gold_heads: Tensor, cost: float | Tensor = 1.0) -> Self:
         """The distribution in which every arc that is not in the gold tree scores more.
 
-        Its best tree is the one that a margin of `cost` for each wrong head punishes most.
+        Its best tree is the one that a margin of `cost` for each wrong head punishes most. Its arc
+        scores are float64.
 
         Args:
-            gold_heads: (B, N); words with the head -1 have no wrong head.
+            gold_heads: integers (B, N); words with the head -1 have no wrong head.
             cost: of a wrong head; a number, or a tensor that (B, N, N), [b, h, m], broadcasts with.
+        Raises: ScoreError: another type or shape; heads that are no word of the sentence, or on a
+            cycle.
         """
-        position = torch.arange(self.scores.arc.shape[1], device=self.scores.arc.device)
+        arcs = self.scores.arc
+        gold_heads = as_heads(gold_heads, self.lengths, arcs.shape[1])
+        kind = TreeKind(self.lengths, is_projective=False, single_root=False)
+        kind.require(gold_heads, is_partial=True)
+        position = torch.arange(arcs.shape[1], device=arcs.device)
         is_wrong = (gold_heads[:, None] != position[:, None]) & (gold_heads >= 0)[:, None]
-        extra = torch.where(is_wrong, cost, 0.0).to(self.scores.arc.dtype)
-        return self._with_arcs(self.scores.arc + extra)
+        extra = _as_cost(cost, arcs).masked_fill(~is_wrong, 0.0)
+        return self._with_arcs(arcs.double() + extra)
 
     def constrained(self, known_heads: Tensor) -> Self:
         """The distribution over the trees that have all known heads.
 
-        Args: known_heads: (B, N), -1 where a head is not known.
+        Args: known_heads: integers (B, N), -1 where a head is not known.
+        Raises: ScoreError: another type or shape; heads that no tree of the distribution has.
         """
         arcs = self.scores.arc
+        known_heads = as_heads(known_heads, self.lengths, arcs.shape[1])
+        self._trees.require(known_heads, is_partial=True)
         position = torch.arange(arcs.shape[1], device=arcs.device)
         is_word = word_mask(self.lengths, arcs.shape[1])
         required = (known_heads[:, None] == position[:, None]) & is_word[:, None]
@@ -292,21 +310,31 @@ class TreeDistribution:
         )
 
     def _find_heads_traced(self) -> Tensor:
-        given = _given(self.scores)
-        parts = [tensor.detach() for tensor in (self.scores.arc, *given.values())]
+        names = ",".join(_given(self.scores))
+        parts = [tensor.detach() for tensor in self._parts]
         heads: Tensor = _find_heads(
-            self.kind, ",".join(given), parts, self.lengths, self.single_root, self.backend
+            self.kind, names, parts, self.lengths, self.single_root, self.backend
         )
         return heads
 
+    @property
+    def _parts(self) -> list[Tensor]:
+        return [self.scores.arc, *_given(self.scores).values()]
+
     def _needs_gradient(self) -> bool:
-        tensors = (self.scores.arc, *_given(self.scores).values())
-        return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+        return torch.is_grad_enabled() and any(part.requires_grad for part in self._parts)
 
     def _keep(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
-        """A quantity that is computed once, and once more where gradients are wanted."""
+        """A quantity that is computed once, and once more where gradients are wanted.
+
+        Torch counts the changes of a tensor in place, but not of one made in inference mode.
+        """
         if is_traced():
             return compute()
+        tensors = (*self._parts, self.lengths)
+        versions = tuple(0 if part.is_inference() else part._version for part in tensors)
+        if versions != self._kept_of:
+            self._kept, self._kept_of = {}, versions
         key = name, torch.is_grad_enabled()
         if key not in self._kept:
             self._kept[key] = compute()
@@ -424,7 +452,8 @@ def hinge_loss(
         cost: as `TreeDistribution.augmented`.
         unreachable: see `conditional_loss`.
     Returns:
-        (B,), at least 0; its subgradient is the parts of the best tree less those of the gold tree.
+        float64 (B,), at least 0; its subgradient is the parts of the best tree less those of the
+        gold tree.
     Raises: ScoreError: a gold tree that the distribution does not have. ScoreError, NoTreeError:
         from the decoder.
     Cost: that of the decoder.
@@ -466,8 +495,40 @@ def conditional_loss(
     if is_partial:
         loss = trees.log_partition - trees.constrained(gold_heads).log_partition
     else:
-        loss = -trees._log_prob(trees._score_of(gold_heads))
+        loss = trees.log_partition - trees._score_of(gold_heads)
     return loss if skipped is None else loss.masked_fill(skipped, 0.0)
+
+
+def _with_gradient_of(values: Tensor, like: Tensor) -> Tensor:
+    """Values of a search with the gradient of finite ones that differ by rounding at most."""
+    return values + (like - like.detach())
+
+
+def _generator_of(seed: object) -> torch.Generator:
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+        raise ScoreError(f"seed is {seed!r}, expected an integer")
+    try:
+        return torch.Generator().manual_seed(int(seed))
+    except (ValueError, RuntimeError, OverflowError):
+        raise ScoreError(f"seed is {seed}, expected an integer of 64 bits") from None
+
+
+def _as_cost(cost: object, arc_scores: Tensor) -> Tensor:
+    """Costs as float64 (B, N, N) on the device of the scores; ScoreError for others."""
+    shape = tuple(arc_scores.shape)
+    if isinstance(cost, Tensor):
+        require_tensor(cost, "cost")
+        own = (*[1] * (3 - cost.dim()), *cost.shape)
+        fits = len(own) == 3 and all(a in (1, b) for a, b in zip(own, shape, strict=True))
+        if cost.is_complex() or not fits:
+            raise ScoreError(
+                f"cost has type {cost.dtype} and shape {tuple(cost.shape)}, expected a number, or"
+                f" numbers whose shape broadcasts with {shape}, (B, N, N)"
+            )
+        return cost.to(arc_scores.device, torch.float64).expand(shape)
+    if not isinstance(cost, (int, float, np.number)):
+        raise ScoreError(f"cost is {cost!r}, expected a number or a tensor")
+    return torch.full(shape, float(cost), dtype=torch.float64, device=arc_scores.device)
 
 
 def _has_unknown(lengths: Tensor, heads: object) -> bool:

@@ -8,6 +8,7 @@ from gpuparse.inference.backends import choose_engine
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.higher_order_scores import check_parts, search_native
 from gpuparse.inference.scores import device_of, require_trees
+from gpuparse.inference.tree_parts import part_tree_scores
 
 
 def eisner_grand_sibling(
@@ -37,9 +38,10 @@ def eisner_grand_sibling(
             without modifiers scores 0. None, of these and the three before: zeros.
         single_root: exactly one modifier of the root; otherwise one or more.
         backend: "auto", "torch" or "cpu" (native); both give the same trees and the same bits.
-    Returns: heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum over words
-        1..n of ((arc + sibling) + grandparent) + grand-sibling score, and then the end's, one by
-        one. Ties and the order of additions in the charts: as `gpuparse.charts.grand_sibling` says.
+    Returns: heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,), the sum over
+        words 1..n of ((arc + sibling) + grandparent) + grand-sibling score, and then the end's, one
+        by one. Ties and the order of additions in the charts: as `gpuparse.charts.grand_sibling`
+        says.
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown backend.
         NoTreeError: a sentence, named by its index, has no tree without forbidden parts.
@@ -83,9 +85,10 @@ def eisner_tri_sibling(
         single_root: exactly one modifier of the root; otherwise one or more.
         backend: "auto", "torch" or "cpu" (native); both give the same trees and the same bits.
     Returns:
-        heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum over words 1..n of
-        (arc + sibling) + tri-sibling score, then the outermost pair's, then the end's, one by one.
-        Ties and the order of additions in the charts: as `gpuparse.charts.grand_sibling` says.
+        heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,), the sum over words
+        1..n of (arc + sibling) + tri-sibling score, then the outermost pair's, then the end's, one
+        by one. Ties and the order of additions in the charts: as `gpuparse.charts.grand_sibling`
+        says.
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown backend.
         NoTreeError: a sentence, named by its index, has no tree without forbidden parts.
@@ -127,8 +130,8 @@ def eisner_grandchild(
             on the side away from h; c == m: there is none.
         single_root: exactly one modifier of the root; otherwise one or more.
         backend: "auto", "torch" or "cpu" (native); both give the same trees and the same bits.
-    Returns: heads int64 (B, N), -1 at position 0 and in padding; scores (B,), the sum over the
-        words, in their order, of arc + sibling, inner and outer score, one by one. Ties and the
+    Returns: heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,), the sum over
+        the words, in their order, of arc + sibling, inner and outer score, one by one. Ties and the
         order of additions: as `gpuparse.charts.grandchild` says.
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown backend.
@@ -161,8 +164,8 @@ def eisner_grandchild_labelled(
         sibling_scores, inner_grandchild_scores, outer_grandchild_scores: (B, N, N, N, L), by the
             label of the arc h -> m.
         lengths, single_root, backend: as in `eisner_grandchild`.
-    Returns: heads, labels int64 (B, N), -1 at position 0 and in padding; scores (B,). Among equally
-        good labels the first wins.
+    Returns: heads, labels int64 (B, N), -1 at position 0 and in padding; scores float64 (B,). Among
+        equally good labels the first wins.
     Raises: ScoreError, NoTreeError: as `eisner_grandchild`.
     Cost: L times that of `eisner_grandchild`, with the same memory.
     Source: Carreras 2007, sections 2 and 2.1.
@@ -193,9 +196,10 @@ def _search(
     engine = choose_engine(backend, device_of(arc_scores))
     scores = check_parts(arc_scores, lengths, parts, has_labels=has_labels)
     if engine == "native":
-        heads, labels, totals, *_ = search_native(name, scores, single_root=single_root)
+        heads, labels, *_ = search_native(name, scores, single_root=single_root)
+        totals = part_tree_scores(scores, heads, labels if has_labels else None)
     else:
         search = DECODERS[name].tensor_function(engine)
         heads, labels, totals = search(scores, single_root=single_root)
     require_trees(totals)
-    return heads, labels, totals.to(scores.arc.dtype)
+    return heads, labels, totals

@@ -90,8 +90,8 @@ def find_k_best(
     decoder: str, lengths: Tensor, *parts: Tensor, k: int, single_root: bool
 ) -> tuple[Tensor, Tensor]:
     """Heads (B, k, N) and scores (B, k) of the k best trees, -1 and -inf where there are fewer."""
-    if not 1 <= k <= MAX_TREES:
-        raise ScoreError(f"k is {k}, expected a number of trees from 1 to {MAX_TREES}")
+    if not (_is_integer(k) and 1 <= k <= MAX_TREES):
+        raise ScoreError(f"k is {k!r}, expected a number of trees from 1 to {MAX_TREES}")
     heads, scores = _find(_Batch(decoder, lengths, parts), decoder, k, single_root)
     return torch.from_numpy(heads), torch.from_numpy(scores)
 
@@ -99,7 +99,7 @@ def find_k_best(
 def _find(batch: _Batch, decoder: str, k: int, single_root: bool) -> tuple[np.ndarray, np.ndarray]:
     n_batch, n_nodes = batch.shape
     heads = np.empty((n_batch, k, n_nodes), np.int64)
-    scores = np.empty((n_batch, k), batch.arcs.dtype)
+    scores = np.empty((n_batch, k))
     (power, steps), more_steps, _ = _COSTS[decoder]
     cost = power, steps + (k - 1) * more_steps
     batch.run("find_trees_batch", single_root, cost, heads, scores)
@@ -138,6 +138,10 @@ def draw_trees(
 
 
 def require_sample_count(n_samples: int) -> None:
-    """Raise ScoreError for a number that is negative or too large."""
-    if not 0 <= n_samples <= MAX_SAMPLES:
-        raise ScoreError(f"n_samples is {n_samples}, expected a number from 0 to {MAX_SAMPLES}")
+    """Raise ScoreError for anything but an integer from 0 to `MAX_SAMPLES`."""
+    if not (_is_integer(n_samples) and 0 <= n_samples <= MAX_SAMPLES):
+        raise ScoreError(f"n_samples is {n_samples!r}, expected a number from 0 to {MAX_SAMPLES}")
+
+
+def _is_integer(number: object) -> bool:
+    return isinstance(number, (int, np.integer)) and not isinstance(number, bool)

@@ -63,7 +63,7 @@ class Parse:
     """What a decoder finds for a batch.
 
     heads: of trees, int64 (B, N), -1 at the root and in padding; None if there are graphs.
-    scores: (B,). arcs: of graphs, bool (B, N, N), [b, h, m]; None if there are trees.
+    scores: float64 (B,). arcs: of graphs, bool (B, N, N), [b, h, m]; None if there are trees.
     certified, iterations: bool and int64 (B,), of a decoder that certifies trees.
     """
 
@@ -132,9 +132,11 @@ def require_tensor(scores: object, name: str) -> None:
         raise ScoreError(f"{name} is a {type(scores).__name__}, expected a torch.Tensor{hint}")
     # Layouts are compared by `is`, which takes a fifth of the time.
     strange = scores.is_nested or scores.layout is not torch.strided
-    if strange or scores.is_quantized or scores.is_meta:
+    strange = strange or scores.is_quantized or scores.is_meta
+    if strange or (not is_traced() and (scores._is_zerotensor() or scores.is_neg())):
         raise ScoreError(
-            f"{name} is sparse, nested, quantized or on meta, expected a dense tensor with values"
+            f"{name} is sparse, nested, quantized, on meta, or a view without memory of its own,"
+            " expected a dense tensor with values"
         )
 
 
@@ -341,12 +343,12 @@ def tree_scores(arc_scores: Tensor, heads: Tensor, lengths: Tensor) -> Tensor:
     The order is fixed because float sums depend on it.
 
     Args: arc_scores: (B, N, N); heads: (B, N); lengths: (B,).
-    Returns: (B,) in the type of `arc_scores`.
+    Returns: float64 (B,).
     """
     is_word = word_mask(lengths, heads.shape[1])
-    arcs = arc_scores.gather(1, heads.clamp(min=0)[:, None, :])[:, 0].masked_fill(~is_word, 0.0)
-    total = arc_scores.new_zeros(len(heads))
-    for of_word in arcs.unbind(1):
+    arcs = arc_scores.gather(1, heads.clamp(min=0)[:, None, :])[:, 0].double()
+    total = arcs.new_zeros(len(heads))
+    for of_word in arcs.masked_fill(~is_word, 0.0).unbind(1):
         total = total + of_word
     return total
 
@@ -376,15 +378,17 @@ def sibling_tree_scores(
     Args:
         arc_scores, end_scores: (B, N, N); sibling_scores: (B, N, N, N); heads: (B, N);
         lengths: (B,).
-    Returns: (B,) in the type of `arc_scores`.
+    Returns: float64 (B,).
     """
     is_word = word_mask(lengths, heads.shape[1])
     position = torch.arange(heads.shape[1], device=heads.device)
     b, h = torch.arange(len(heads), device=heads.device)[:, None], heads.clamp(min=0)
-    arcs = arc_scores[b, h, position].masked_fill(~is_word, 0.0)
-    siblings = sibling_scores[b, h, position, inner_siblings(heads)].masked_fill(~is_word, 0.0)
-    ends = end_scores[b, h, position].masked_fill(~is_word | ~is_outermost(heads), 0.0)
-    total = arc_scores.new_zeros(len(heads))
+    arcs = arc_scores[b, h, position].double().masked_fill(~is_word, 0.0)
+    siblings = sibling_scores[b, h, position, inner_siblings(heads)].double()
+    siblings = siblings.masked_fill(~is_word, 0.0)
+    ends = end_scores[b, h, position].double()
+    ends = ends.masked_fill(~is_word | ~is_outermost(heads), 0.0)
+    total = arcs.new_zeros(len(heads))
     parts = arcs.unbind(1), siblings.unbind(1), ends.unbind(1)
     for arc, sibling, end in zip(*parts, strict=True):
         total = ((total + arc) + sibling) + end

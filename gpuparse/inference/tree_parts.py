@@ -80,7 +80,7 @@ def find_parts(heads: Tensor, lengths: Tensor) -> Parts:
 
 
 def scores_of_words(scores: Scores, parts: Parts, labels: Tensor | None = None) -> list[Tensor]:
-    """What each word adds to the score of its tree, in this order, each (B, K, N).
+    """What each word adds to the score of its tree, in this order, each float64 (B, K, N).
 
     Args: labels: (B, K, N) where scores have a last axis of labels.
     """
@@ -93,7 +93,7 @@ def scores_of_words(scores: Scores, parts: Parts, labels: Tensor | None = None) 
             return None
         word["c"] = parts.inner if field == "inner_grandchild" else parts.outer
         place = [b, *(word[axis] for axis in axes_of(field))]
-        found = cells[(*place, labels) if labels is not None else tuple(place)]
+        found = cells[(*place, labels) if labels is not None else tuple(place)].double()
         needs_outermost = field in ("outermost", "end")
         is_part = parts.is_word & parts.is_outermost if needs_outermost else parts.is_word
         return found.masked_fill(~is_part, 0)
@@ -103,21 +103,18 @@ def scores_of_words(scores: Scores, parts: Parts, labels: Tensor | None = None) 
     return [sum(of_arcs[1:], of_arcs[0]), *after]
 
 
-def part_tree_scores(
-    scores: Scores, heads: Tensor, labels: Tensor | None = None, *, dtype: torch.dtype | None = None
-) -> Tensor:
+def part_tree_scores(scores: Scores, heads: Tensor, labels: Tensor | None = None) -> Tensor:
     """Scores of trees, added word by word, so that float sums are the same everywhere.
 
     Args:
         scores: may be -inf where nothing is read.
         heads, labels: (B, N), -1 where there is nothing.
-        dtype: of the sums over words; None: that of the scores.
-    Returns: (B,), -inf where a word has no head.
+    Returns: float64 (B,), -inf where a word has no head.
     """
     parts = find_parts(heads[:, None], scores.lengths)
     chosen = None if labels is None else labels.clamp(min=0)[:, None]
     of_words = scores_of_words(scores, parts, chosen)
-    columns = [added[:, 0].to(dtype or scores.arc.dtype).unbind(1) for added in of_words]
+    columns = [added[:, 0].unbind(1) for added in of_words]
     total = torch.zeros_like(columns[0][0])
     for of_word in zip(*columns, strict=True):
         for added in of_word:

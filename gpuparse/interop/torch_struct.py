@@ -7,14 +7,16 @@ torch-struct 0.5, so only the import changes:
     from gpuparse.interop.torch_struct import DependencyCRF, NonProjectiveDependencyCRF
 
 `log_potentials` are (B, n, n) or, with labels, (B, n, n, L): [b, h, m] is the score of the word h
-as the head of the word m, both from 0, and [b, m, m] that of the root. Results have the type of the
-potentials; sums are made in float64.
+as the head of the word m, both from 0, and [b, m, m] that of the root. Events and marginals have
+the type of the potentials.
 
 Where these differ from torch-struct 0.5, on purpose:
 
 - Potentials of any kind work, with or without gradients, under `no_grad` and `inference_mode` too;
   they may be -inf and are never written to. A sentence that -inf leaves without a tree is an error
   (`NoTreeError`) that names it.
+- Scores, partitions, entropies and log-probabilities are float64, and added up in it, whatever the
+  type of the potentials.
 - `multiroot` belongs to the object: two distributions in one program do not change each other.
 - Padding beyond `lengths` is never read, NaN included; events are 0 there.
 - `topk` and `kmax`: if there are fewer than k trees, the remaining events are 0 and their scores
@@ -101,7 +103,7 @@ class _TreeDistribution(Distribution):
     @_kept
     def partition(self) -> Tensor:
         """The log-partition, (B,)."""
-        return self._typed(self._trees().log_partition)
+        return self._trees().log_partition
 
     @_kept
     def marginals(self) -> Tensor:
@@ -116,7 +118,7 @@ class _TreeDistribution(Distribution):
         if self._has_labels:
             of_arcs = _their_layout(trees.marginals)
             total = total + _label_entropy(of_arcs, self.log_potentials)
-        return self._typed(total)
+        return total
 
     @_kept
     def argmax(self) -> Tensor:
@@ -139,11 +141,11 @@ class _TreeDistribution(Distribution):
 
     @_kept
     def count(self) -> Tensor:
-        """How many trees have a score that is not -inf, (B,); exact up to the type's digits."""
+        """How many trees have a score that is not -inf, (B,); exact up to 2^53."""
         allowed = torch.zeros_like(self.log_potentials, dtype=torch.float64)
         allowed = allowed.masked_fill(self.log_potentials.detach() == -torch.inf, -torch.inf)
         scores = arc_scores_of_labels(allowed) if self._has_labels else allowed
-        return self._typed(self._trees(_our_layout(scores)).log_partition.exp().round())
+        return self._trees(_our_layout(scores)).log_partition.exp().round()
 
     def topk(self, k: int) -> Tensor:
         """The k best trees, best first, (k, B, *event_shape); zeros where there are no more."""
@@ -173,7 +175,7 @@ class _TreeDistribution(Distribution):
         shares = self._marginals()
         # 0 * -inf = 0: what never happens costs nothing.
         expected = torch.where(shares != 0, shares * other.log_potentials, 0.0)
-        return other.partition - self._typed(expected.flatten(1).sum(1))
+        return other.partition - expected.flatten(1).sum(1)
 
     def kl(self, other: "_TreeDistribution") -> Tensor:
         """Divergence from another distribution, (B,)."""
@@ -250,7 +252,7 @@ class _TreeDistribution(Distribution):
         is_read = is_word[:, :, None] & is_word[:, None]
         if self._has_labels:
             is_read = is_read[..., None]
-        values = events.to(self._typed(self.log_potentials).dtype)
+        values = events.double()
         parts = torch.where(is_read & (values != 0), self.log_potentials * values, 0.0)
         return parts.flatten(-len(self.event_shape)).sum(-1)
 
@@ -262,7 +264,8 @@ class _TreeDistribution(Distribution):
         heads, scores = heads.to(arcs.device), scores.to(arcs.device)
         events = self._arcs_of_heads(heads)
         if self._has_labels:
-            events, scores = _best_labellings(heads, scores, self.log_potentials.detach(), k)
+            labels = self.log_potentials.detach().double()
+            events, scores = _best_labellings(heads, scores, labels, k)
         return self._typed(events.transpose(0, 1)), (scores > -torch.inf).T
 
     def _random_labels(self, n_samples: int) -> Tensor:
@@ -353,7 +356,7 @@ class LinearChainCRF(Distribution):
     @property
     def partition(self) -> Tensor:
         """The log-partition, (B,)."""
-        return self._typed(chain_log_partition(*self._chains, self._n))
+        return chain_log_partition(*self._chains, self._n)
 
     @property
     def marginals(self) -> Tensor:
@@ -371,7 +374,7 @@ class LinearChainCRF(Distribution):
         """In nats, (B,)."""
         shares = self.marginals
         expected = torch.where(shares != 0, shares * self.log_potentials, 0.0)
-        return self.partition - self._typed(expected.flatten(1).sum(1))
+        return self.partition - expected.double().flatten(1).sum(1)
 
     @property
     def argmax(self) -> Tensor:
@@ -440,7 +443,7 @@ class LinearChainCRF(Distribution):
 
     def _score(self, events: Tensor) -> Tensor:
         """Scores of events (*sample_shape, B, N - 1, C, C)."""
-        values = self._typed(events)
+        values = events.double()
         return torch.where(values != 0, self.log_potentials * values, 0.0).flatten(-3).sum(-1)
 
     def _typed(self, result: Tensor) -> Tensor:
@@ -478,19 +481,19 @@ def _best_labellings(
     No other tree can be among them: k trees with their best labels are at least as good. Word by
     word the k best labellings of every tree are extended; then the k best of all trees are taken.
 
-    Args: heads: (B, k, n + 1), -1 for none; scores: (B, k); label_scores: (B, n, n, L).
+    Args: heads: (B, k, n + 1), -1 for none; scores: (B, k); label_scores: float64 (B, n, n, L).
     Returns: events int64 (B, k, n, n, L), 0 where there are no more; scores (B, k), -inf there.
     """
     n_batch, _, n_nodes = heads.shape
     sentence = torch.arange(n_batch, device=heads.device)[:, None]
     n_labels = label_scores.shape[3]
-    value = torch.where(scores > -torch.inf, 0.0, -torch.inf)[..., None].to(label_scores.dtype)
+    value = torch.where(scores > -torch.inf, 0.0, -torch.inf)[..., None].double()
     labels = heads.new_zeros((n_batch, k, 1, 0))  # sentence, tree, labelling, word
     for m in range(1, n_nodes):
         h = heads[:, :, m]
         of_word = label_scores[sentence, torch.where(h > 0, h - 1, m - 1).clamp(min=0), m - 1]
         nothing = torch.where(torch.arange(n_labels, device=h.device) == 0, 0.0, -torch.inf)
-        of_word = torch.where((h >= 0)[..., None], of_word, nothing.to(of_word.dtype))
+        of_word = torch.where((h >= 0)[..., None], of_word, nothing.double())
         grown = (value[..., None] + of_word[:, :, None]).flatten(2)
         value, index = grown.topk(min(k, grown.shape[2]), 2)
         before, label = index // n_labels, index % n_labels

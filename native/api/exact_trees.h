@@ -10,11 +10,11 @@
 
 #include "types.h"
 
-// The k best trees, best first: heads (B, k, N), -1 where no word is; totals (B, k) in the type of the
-// scores, falling. Where there are no more trees, heads are -1 and totals -inf. A sentence with a
-// length out of range or an unusable arc score that is read has no tree.
+// The k best trees, best first: heads (B, k, N), -1 where no word is; totals (B, k), falling. Where
+// there are no more trees, heads are -1 and totals -inf. A sentence with a length out of range or an
+// unusable arc score that is read has no tree.
 GPUPARSE(int64_t) find_trees_batch(int64_t decoder, any_3 arc, any_3 sibling, any_3 end, i64_1 lengths,
-    bool single_root, out_i64_3 heads, out_any_2 totals);
+    bool single_root, out_i64_3 heads, out_f64_2 totals);
 
 // Log-partitions (B,) in nats, -inf for a sentence without a tree, and marginals (B, N, N) of arcs;
 // empty: only log-partitions.

@@ -18,11 +18,11 @@ struct ChangeLimits {
 // Improve trees by single changes of head, in place: heads (B, N); totals (B,), -inf where the start
 // has a forbidden part; changes (B,). sibling (B N, N, N), end (B, N, N) of the arcs' type.
 GPUPARSE(int64_t) hill_climb_batch(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths,
-    const ChangeLimits* limits, out_i64_2 heads, out_any_1 totals, out_i64_1 changes);
+    const ChangeLimits* limits, out_i64_2 heads, out_f64_1 totals, out_i64_1 changes);
 
 // From the trees `heads` (B, N) to graphs by single changes: arcs (B, N, N), [h, m]; totals (B,).
 GPUPARSE(int64_t) multi_parent_batch(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths,
-    const ChangeLimits* limits, i64_2 heads, out_b8_3 arcs, out_any_1 totals);
+    const ChangeLimits* limits, i64_2 heads, out_b8_3 arcs, out_f64_1 totals);
 
 // The first sentence whose heads are no tree, or have several modifiers of the root under single_root;
 // -1 if there is none.

@@ -64,7 +64,7 @@ def test_many_matrices_have_the_trees_of_enumeration(single_root, kind, n):
     for k in (1, 2, 3, 7, 20) if n < 5 else (5, 40):
         heads, values = chu_liu_edmonds_kbest(arcs, lengths, k, single_root=single_root)
         assert heads.dtype == torch.int64
-        assert values.dtype == arcs.dtype
+        assert values.dtype == torch.float64
         require_best(scores[has_tree], heads.numpy(), values.numpy(), k, single_root)
         assert heads[:, 0].equal(best)
         assert values[:, 0].equal(best_values)

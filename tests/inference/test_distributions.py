@@ -1,12 +1,14 @@
 """Distributions over trees: every method against all trees there are, for every decoder."""
 
+import copy
+import pickle
 from itertools import product
 
 import numpy as np
 import pytest
 import torch
 
-from gpuparse.errors import NoTreeError, ScoreError
+from gpuparse.errors import ScoreError
 from gpuparse.inference import (
     DECODERS,
     NonProjectiveTrees,
@@ -268,5 +270,177 @@ def test_arguments():
         ProjectiveTrees(arcs.numpy())
     with pytest.raises(ScoreError, match=r"lengths has shape \(1,\)"):
         ProjectiveTrees(arcs, [3])
-    with pytest.raises(NoTreeError):  # a cycle
-        ProjectiveTrees(arcs).constrained(torch.tensor([[-1, 2, 1, -1], [-1] * 4])).best()
+
+
+def typed(trees, dtype, scale):
+    """The same distribution with all scores scaled and rounded to a type."""
+    parts = {f"{name}_scores": (part * scale).to(dtype) for name, part in parts_of(trees)}
+    return type(trees)(parts.pop("arc_scores"), LENGTHS, single_root=trees.single_root, **parts)
+
+
+def parts_of(trees):
+    return [(name, getattr(trees.scores, name)) for name in ("arc", *trees.decoder.reads)]
+
+
+TYPES = [
+    (torch.float16, [1.0, 40.0, 1e4]),
+    (torch.bfloat16, [1.0, 40.0, 1e6]),
+    (torch.float32, [1.0, 1e4, 1e6]),
+    (torch.int32, [9.0, 1e6]),
+    (torch.int64, [9.0, 1e6]),
+]
+
+
+@every_decoder
+@every_root
+@pytest.mark.parametrize(("dtype", "scales"), TYPES, ids=[str(dtype) for dtype, _ in TYPES])
+def test_sums_of_scores_are_float64_whatever_the_type_of_the_scores(
+    name, single_root, dtype, scales
+):
+    """Losses are those of the same scores in float64; searches are in float32 for narrow types."""
+    for seed, scale in enumerate(scales):
+        trees = typed(make(name, single_root, seed), dtype, scale)
+        wide = typed(trees, torch.float64, 1)
+        heads, scores, _ = trees.best()
+        assert_near(scores, wide.best().scores)
+        worst = typed(wide, torch.float64, -1).best().heads
+        for gold in (heads, worst):
+            same_numbers(trees.score_of(gold), wide.score_of(gold))
+            same_numbers(hinge_loss(trees, gold, 0.3), hinge_loss(wide, gold, 0.3))
+            if name in SUMMED:
+                same_numbers(trees.log_prob(gold), wide.log_prob(gold))
+                same_numbers(conditional_loss(trees, gold), conditional_loss(wide, gold))
+        harder, expected = (each.augmented(worst, 0.3).best().scores for each in (trees, wide))
+        same_numbers(harder, expected)
+        if DECODERS[name].has("k_best"):
+            assert_near(trees.k_best(5)[1], wide.k_best(5)[1])
+
+
+def same_numbers(found, expected):
+    assert found.dtype == expected.dtype == torch.float64
+    assert found.tolist() == expected.tolist()
+
+
+def assert_near(found, expected):
+    """Equal but for the rounding of searches in float32."""
+    assert found.dtype == torch.float64
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+
+
+@every_sum
+def test_losses_under_autocast(name):
+    """Scores of a product of matrices are 16-bit there; the best tree's loss is no less than 0."""
+    decoder, generator = DECODERS[name], torch.Generator().manual_seed(1)
+    states = torch.randn(2, 12, 8, generator=generator)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        arcs = 8 * states @ states.mT
+        assert arcs.dtype == torch.bfloat16
+        parts = {"end_scores": arcs} if "end" in decoder.reads else {}
+        trees = (ProjectiveTrees if decoder.is_projective else NonProjectiveTrees)(arcs, **parts)
+        assert trees.decoder is decoder
+        gold = trees.best().heads
+        found = conditional_loss(trees, gold), hinge_loss(trees, gold)
+    wide = type(trees)(arcs.double(), **{key: part.double() for key, part in parts.items()})
+    for loss, of in zip(found, (conditional_loss, hinge_loss), strict=True):
+        same_numbers(loss, of(wide, gold))
+        assert (loss >= 0).all()
+
+
+@every_decoder
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.int64])
+def test_functions_and_methods_give_the_same_scores(name, dtype):
+    trees = typed(make(name), dtype, 50)
+    given = [part for _, part in parts_of(trees)]
+    second = [given.pop(1)] if DECODERS[name].order == 2 else []
+    names = [field for field, _ in parts_of(trees)[1 + len(second) :]]
+    options = {f"{field}_scores": part for field, part in zip(names, given[1:], strict=True)}
+    heads, scores, *_ = DECODERS[name].function()(given[0], *second, trees.lengths, **options)
+    best = trees.best()
+    assert best.heads.equal(heads)
+    same_numbers(best.scores, scores)
+    if dtype.is_floating_point:
+        trees.scores.arc.requires_grad_()
+        with_gradient = trees.best().scores
+        assert with_gradient.requires_grad
+        same_numbers(with_gradient.detach(), scores)
+
+
+def test_fractional_costs_of_integer_scores():
+    scores = torch.tensor([[[0, 3, 3], [0, 0, 3], [0, 3, 0]]])
+    gold = torch.tensor([[-1, 0, 1]])
+    for cost in (0.5, 0.9, 1.5, torch.tensor(1.5), torch.full((3, 3), 2)):
+        found = hinge_loss(NonProjectiveTrees(scores), gold, cost)
+        each = cost if isinstance(cost, float) else cost.flatten()[0].item()
+        assert found.tolist() == pytest.approx([2 * each], rel=1e-12)
+
+
+@pytest.mark.parametrize("made", [ProjectiveTrees, NonProjectiveTrees])
+def test_wrong_known_heads_costs_and_numbers_are_refused(made):
+    trees = made(torch.zeros(1, 4, 4))
+    for heads, message in [
+        ([[-1, 99, -1, -1]], "word 1 has a head beyond the words"),
+        ([[-1, -5, -1, -1]], "word 1 has a head below 0"),
+        ([[-1, 1, -1, -1]], "word 1 is its own head"),
+        ([[-1, 2, 1, -1]], "word 1 is on a cycle"),
+        ([[-1.0, 2.5, -1, -1]], "expected integers"),
+        ([[-1, 2]], r"expected \(1, 4\)"),
+    ]:
+        for method in (trees.constrained, trees.augmented):
+            with pytest.raises(ScoreError, match=message):
+                method(torch.tensor(heads))
+    gold = torch.tensor([[-1, 0, 1, 2]])
+    for cost in (torch.ones(7), torch.ones(1, 1, 4, 4), torch.ones(4, dtype=torch.cfloat), "1"):
+        with pytest.raises(ScoreError, match=r"cost .* expected a number"):
+            hinge_loss(trees, gold, cost)
+    for k in (0, 1.0, True, 2**20, torch.tensor(3)):
+        with pytest.raises(ScoreError, match="expected a number of trees"):
+            trees.k_best(k)
+    for count in (-1, 1.0, True, 2**31):
+        with pytest.raises(ScoreError, match="n_samples"):
+            trees.sample(count)
+    for seed in (2**70, 1.5, True, "1"):
+        with pytest.raises(ScoreError, match=r"seed .* expected an integer"):
+            trees.sample(1, seed=seed)
+    for scores in (torch._efficientzerotensor((1, 3, 3)), torch._neg_view(torch.zeros(1, 3, 3))):
+        with pytest.raises(ScoreError, match="dense tensor with values"):
+            made(scores)
+
+
+@every_decoder
+@every_root
+def test_sentences_without_words_in_torch(name, single_root):
+    trees = make(name, single_root, lengths=[0, 0], backend="torch")
+    assert trees.best().heads.tolist() == [[-1], [-1]]
+    same_numbers(trees.best().scores, torch.zeros(2, dtype=torch.float64))
+
+
+def test_quantities_follow_scores_that_change_in_place():
+    scores = torch.zeros(1, 4, 4)
+    trees = ProjectiveTrees(scores)
+    before = trees.log_partition, trees.marginals
+    assert trees.log_partition is before[0]
+    scores[0, 0, 1] = 3.0
+    fresh = ProjectiveTrees(scores.clone())
+    same_numbers(trees.log_partition, fresh.log_partition)
+    same_numbers(trees.marginals, fresh.marginals)
+    assert not trees.marginals.equal(before[1])
+
+
+@every_decoder
+@pytest.mark.parametrize(
+    "copied",
+    [copy.copy, copy.deepcopy, lambda trees: pickle.loads(pickle.dumps(trees))],  # noqa: S301
+)
+def test_copies_and_pickles(name, copied):
+    trees = make(name, single_root=True, backend="cpu")
+    if name in SUMMED:
+        assert trees.marginals.shape == (4, N, N)
+    other = copied(trees)
+    assert other.decoder is trees.decoder
+    assert repr(other) == repr(trees)
+    same_numbers(other.best().scores, trees.best().scores)
+    if name in SUMMED:
+        same_numbers(other.log_partition, trees.log_partition)
+    attached = type(trees)(torch.zeros(1, 3, 3, requires_grad=True) * 2)
+    with pytest.raises(ScoreError, match="detach"):
+        copied(attached)

@@ -149,7 +149,7 @@ def test_every_backend_equals_the_textbook(single_root, backend, device, n_label
     heads, labels, values = search(left, lengths, single_root, backend)
     assert heads.dtype == labels.dtype == torch.int64
     assert heads.device.type == values.device.type == device.type
-    assert values.dtype == left[0].dtype
+    assert values.dtype == torch.float64
     for k, (tree, of_words, value) in enumerate(wanted):
         padding = [-1] * (n + 1 - len(tree))
         assert heads[k].tolist() == tree + padding

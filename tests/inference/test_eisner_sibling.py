@@ -330,18 +330,18 @@ def test_the_largest_scores_do_not_overflow(backend):
 
 @every_backend
 @pytest.mark.parametrize(
-    ("of_arcs", "of_siblings", "of_ends", "result"),
+    ("of_arcs", "of_siblings", "of_ends"),
     [
-        (torch.float16, torch.float32, torch.float16, torch.float32),
-        (torch.bfloat16, torch.bfloat16, torch.bfloat16, torch.float32),
-        (torch.float32, torch.float64, torch.float32, torch.float64),
-        (torch.float32, torch.float32, torch.float64, torch.float64),
-        (torch.float32, torch.float32, torch.int16, torch.float64),
-        (torch.int8, torch.float32, torch.float32, torch.float64),
-        (torch.int64, torch.int32, torch.int64, torch.float64),
+        (torch.float16, torch.float32, torch.float16),
+        (torch.bfloat16, torch.bfloat16, torch.bfloat16),
+        (torch.float32, torch.float64, torch.float32),
+        (torch.float32, torch.float32, torch.float64),
+        (torch.float32, torch.float32, torch.int16),
+        (torch.int8, torch.float32, torch.float32),
+        (torch.int64, torch.int32, torch.int64),
     ],
 )
-def test_other_number_types_are_widened(backend, of_arcs, of_siblings, of_ends, result):
+def test_other_number_types_are_widened(backend, of_arcs, of_siblings, of_ends):
     rng = np.random.default_rng(5)
     arcs = torch.from_numpy(integer_scores(rng, 4, 6))
     siblings = torch.from_numpy(integer_siblings(rng, 4, 6))
@@ -352,7 +352,7 @@ def test_other_number_types_are_widened(backend, of_arcs, of_siblings, of_ends, 
         ends.requires_grad_()
     other = SiblingBatch(arcs.to(of_arcs), siblings.to(of_siblings), lengths, ends.to(of_ends))
     other_heads, other_values = search(other, False, backend)
-    assert other_values.dtype == result
+    assert other_values.dtype == torch.float64
     assert not other_values.requires_grad
     assert other_values.tolist() == values.tolist()
     assert other_heads.equal(heads)

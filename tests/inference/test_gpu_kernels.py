@@ -44,7 +44,7 @@ def search(name, scores, lengths, single_root, **options):
     lengths = torch.as_tensor(lengths, dtype=torch.int64, device=DEVICE)
     heads, values = SEARCHES[name][0](*tensors, lengths, single_root=single_root, **options)
     assert heads.dtype == torch.int64
-    assert values.dtype == tensors[0].dtype
+    assert values.dtype == torch.float64
     assert heads.device == values.device == tensors[0].device
     return heads.tolist(), values.tolist()
 

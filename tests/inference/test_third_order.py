@@ -323,12 +323,11 @@ def test_there_are_no_kernels_for_the_gpu(name):
 def test_number_types_are_widened(name, backend):
     scores = drawn(np.random.default_rng(11), name, 4, 5)
     heads, values = search(name, scores, backend=backend)
-    widest = {np.float16: np.float32, np.int64: np.float64, np.float64: np.float64}
-    for dtype, result in widest.items():
+    for dtype in (np.float16, np.int64, np.float64):
         for key in scores:
             other = {**scores, key: scores[key].astype(dtype)}
             again = search(name, other, backend=backend)
-            assert again[1].numpy().dtype == result
+            assert again[1].dtype == torch.float64
             assert again[1].tolist() == values.tolist()
             assert again[0].equal(heads)
 

@@ -106,11 +106,7 @@ def integer_program(
     parts = check_parts(arc_scores, lengths, given, may_cross=True)
     heads, optimal = _solve_all(parts, None, (), single_root, time_limit)
     if parts.has_grandparents:
-        return (
-            heads,
-            part_tree_scores(parts, heads, dtype=torch.float64).to(parts.arc.dtype),
-            optimal,
-        )
+        return heads, part_tree_scores(parts, heads), optimal
     arcs, words = parts.arc, parts.lengths
     if parts.sibling is None and parts.end is None:
         return heads, tree_scores(arcs, heads, words), optimal
@@ -151,9 +147,7 @@ def integer_program_labelled(
     class_of, masks = classes_of_labels(limits, of_labels.shape[3])
     heads, optimal = _solve_all(parts, of_labels, (class_of, masks), single_root, time_limit)
     sums, labels = LimitedLabels.of(of_labels, parts.lengths, class_of, masks).of_trees(heads)
-    scores = part_tree_scores(parts, heads, dtype=torch.float64) + sums
-    dtype = torch.promote_types(parts.arc.dtype, of_labels.dtype)
-    return heads, labels, scores.to(dtype), optimal
+    return heads, labels, part_tree_scores(parts, heads) + sums, optimal
 
 
 def _solve_all(

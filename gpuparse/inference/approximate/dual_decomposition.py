@@ -21,6 +21,7 @@ from gpuparse.inference.higher_order_scores import (
 )
 from gpuparse.inference.scores import device_of
 from gpuparse.inference.search import MAX_ITERATIONS, classes_of_labels
+from gpuparse.inference.tree_parts import part_tree_scores
 
 
 def dual_decomposition(
@@ -52,8 +53,8 @@ def dual_decomposition(
         min_gain: a tree with crossing arcs must score more, by more than this, than the best
             projective tree, which replaces it otherwise.
         backend: "auto", "cpu" (native) or "torch".
-    Returns: heads int64 (B, N), -1 at position 0 and in padding; scores (B,), in the type of the
-        scores: sums in float64, over words 1, 2, ..., n, of ((arc + sibling) + grandparent) +
+    Returns: heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,): sums over
+        words 1, 2, ..., n, of ((arc + sibling) + grandparent) +
         grand-sibling and the end; certified bool (B,): no tree scores more; iterations int64 (B,).
         Without a certificate it is the best tree met. Among equally good trees, the one met first.
         Backends search in different ways, so their certified trees have equal scores, and no more
@@ -79,16 +80,17 @@ def dual_decomposition(
     parts = check_parts(arc_scores, lengths, given, may_cross=True)
     least = gain_limit(min_gain)
     if engine == "native":
-        heads, _, scores, certified, iterations = search_native(
+        heads, _, _, certified, iterations = search_native(
             "dual_decomposition", parts, single_root=single_root, min_gain=least,
             max_iterations=max_iterations, granularity=_granularity(granularity),
         )  # fmt: skip
+        scores = part_tree_scores(parts, heads)
     else:
         found = dual_decomposition_torch(parts, single_root, max_iterations, granularity)
         heads, scores, certified, iterations = found
         heads, scores, _ = prefer_projective_torch(parts, single_root, least, heads, scores)
     _require_found(scores, certified, max_iterations)
-    return heads, scores.to(parts.arc.dtype), certified, iterations
+    return heads, scores, certified, iterations
 
 
 def dual_decomposition_labelled(
@@ -143,6 +145,8 @@ def dual_decomposition_labelled(
             min_gain=least, max_iterations=max_iterations,
             granularity=_granularity(granularity), class_of=class_of, masks=masks,
         )  # fmt: skip
+        sums = _label_sums(of_labels, found.heads, found.labels)
+        found = found._replace(scores=part_tree_scores(parts, found.heads) + sums)
     else:
         labels = LimitedLabels.of(of_labels, parts.lengths, class_of, masks)
         heads, scores, certified, iterations = dual_decomposition_torch(
@@ -154,8 +158,15 @@ def dual_decomposition_labelled(
         best_labels = labels.of_trees(heads)[1]
         found = SearchedTrees(heads, best_labels, scores, certified & is_certain, iterations)
     _require_found(found.scores, found.certified, max_iterations)
-    dtype = torch.promote_types(parts.arc.dtype, of_labels.dtype)
-    return found._replace(scores=found.scores.to(dtype))
+    return found
+
+
+def _label_sums(label_scores: Tensor, heads: Tensor, labels: Tensor) -> Tensor:
+    """Float64 (B,), the scores of the labels of trees."""
+    b, m = (heads >= 0).nonzero(as_tuple=True)
+    of_words = torch.zeros(heads.shape, dtype=torch.float64)
+    of_words[b, m] = label_scores[b, heads[b, m], m, labels[b, m]].double()
+    return of_words.sum(1)
 
 
 def _granularity(given: float | None) -> float:
@@ -175,7 +186,11 @@ def _require_found(scores: Tensor, certified: Tensor, max_iterations: int) -> No
     missing = (scores == -torch.inf).nonzero()
     if len(missing):
         b = int(missing[0, 0])
-        what = "has no tree" if certified[b] else f"shows no tree in {max_iterations} iterations"
-        raise NoTreeError(
-            f"sentence {b} of the batch {what}: too many of its parts are forbidden (-inf)"
-        )
+        if certified[b]:
+            what = "has no tree: too many of its parts are forbidden (-inf)"
+        else:
+            what = (
+                f"shows no tree in {max_iterations} iterations, as many of its parts are forbidden"
+                " (-inf); it may have one: raise max_iterations, or use backend 'cpu'"
+            )
+        raise NoTreeError(f"sentence {b} of the batch {what}")

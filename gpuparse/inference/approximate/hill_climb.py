@@ -47,9 +47,10 @@ def hill_climb(
         single_root: exactly one modifier of the root; otherwise one or more.
         backend: "auto" or "cpu" (native); there is no other form.
     Returns:
-        heads int64 (B, N), -1 at position 0 and in padding; scores (B,), as from `eisner_sibling`;
-        the number of changes int64 (B,). No score is below that of its start. Gains are differences
-        of floats, so a change is made only if the sum of the whole tree rises too.
+        heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,), as from
+        `eisner_sibling`; the number of changes int64 (B,). No score is below that of its start.
+        Gains are differences of floats, so a change is made only if the sum of the whole tree rises
+        too.
     Raises:
         ScoreError: as `eisner_sibling`; tensors on another device; a start that is no tree, has
             several modifiers of the root under single_root, or a forbidden part; a negative limit.
@@ -64,7 +65,7 @@ def hill_climb(
     heads = starting_trees(*checked, start=start, single_root=single_root)
     arcs, ends, words = checked[0].numpy(), checked[2].numpy(), checked[3].numpy()
     n_nodes, siblings, trees = arcs.shape[1], rows_of_parts(checked[1]), heads.numpy()
-    totals, changes = np.empty(len(arcs), arcs.dtype), np.empty(len(arcs), np.int64)
+    totals, changes = np.empty(len(arcs)), np.empty(len(arcs), np.int64)
 
     def climb(part: slice) -> None:
         native.call(
@@ -168,8 +169,9 @@ def multi_parent(
         min_gain: a change is made only if it raises the score by more than this, at least 0.
         single_root: exactly one modifier of the root; otherwise one or more.
         backend: "auto" or "cpu" (native); there is no other form.
-    Returns: arcs bool (B, N, N), [b, h, m]; scores (B,), the sum of arc and sibling score of all
-        arcs, added one by one, by modifier and then by head. No score is below that of its start.
+    Returns: arcs bool (B, N, N), [b, h, m]; scores float64 (B,), the sum of arc and sibling score
+        of all arcs, added one by one, by modifier and then by head. No score is below that of its
+        start.
     Raises: ScoreError, NoTreeError: as `hill_climb`.
     Cost: that of `eisner_sibling` without a start, then O(n^2) for each change, and O(n^2) for each
     of the few changes that have to be tested for cycles.
@@ -181,7 +183,7 @@ def multi_parent(
     heads = starting_trees(*checked, start=start, single_root=single_root)
     arcs, ends, words = checked[0].numpy(), checked[2].numpy(), checked[3].numpy()
     n_nodes, siblings, trees = arcs.shape[1], rows_of_parts(checked[1]), heads.numpy()
-    graphs, totals = np.empty(arcs.shape, np.bool_), np.empty(len(arcs), arcs.dtype)
+    graphs, totals = np.empty(arcs.shape, np.bool_), np.empty(len(arcs))
 
     def climb(part: slice) -> None:
         native.call(

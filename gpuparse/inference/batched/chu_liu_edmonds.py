@@ -21,7 +21,7 @@ def chu_liu_edmonds_torch(
     """
     if arc_scores.numel() == 0 or arc_scores.shape[1] == 1:  # no word at all
         no_heads = torch.full_like(arc_scores[:, 0], NO_HEAD, dtype=torch.int64)
-        return no_heads, arc_scores.new_zeros(len(arc_scores))
+        return no_heads, arc_scores.new_zeros(len(arc_scores), dtype=torch.float64)
     paths = _Paths(arc_scores, lengths, single_root)
     while bool(paths.running.any()):
         paths.take_best_sources()

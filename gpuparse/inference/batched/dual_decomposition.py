@@ -165,10 +165,10 @@ def prefer_projective_torch(
     if limits:
         labelled = replace(parts, arc=parts.arc + limits.scores.amax(-1).to(parts.arc.dtype))
     projective, *_ = eisner_grand_sibling_torch(labelled, single_root=single_root)
-    bound = part_tree_scores(labelled, projective, dtype=torch.float64)
+    bound = part_tree_scores(labelled, projective)
     of_projective = bound
     if limits:
-        of_projective = part_tree_scores(parts, projective, dtype=torch.float64)
+        of_projective = part_tree_scores(parts, projective)
         of_projective = of_projective + limits.of_trees(projective)[0]
     is_close = crossing & (scores <= bound + min_gain)
     gives_way = is_close & (scores <= of_projective + min_gain)
@@ -264,7 +264,7 @@ class _Descent:
         heads, bound = _spanning_trees(multipliers, parts.scores.lengths, single_root)
         totals, as_modifiers, as_heads = self._solve_automata()
         bound = bound + totals
-        scores = part_tree_scores(parts.scores, heads, dtype=torch.float64)
+        scores = part_tree_scores(parts.scores, heads)
         as_labelled = None
         if self.limits:
             of_labels, classes = self.limits.choose(self.w)

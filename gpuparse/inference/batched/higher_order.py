@@ -73,7 +73,7 @@ class Halves:
         Args: of_root: (B, N), what else the only modifier of the root scores; None: many.
         """
         b = torch.arange(len(lengths), device=lengths.device)
-        if of_root is None:
+        if of_root is None or self.n_nodes == 1:
             return self.C[b, 0, 0, lengths], torch.zeros_like(lengths)
         m = self.node[1:]
         halves = self.C[:, 0, 1:, 1] + self.C[b[:, None], 0, m, lengths[:, None]]
@@ -297,7 +297,7 @@ def eisner_grandchild_torch(scores: Scores, *, single_root: bool) -> tuple[Tenso
     heads = torch.full_like(arcs[..., 0, 0], NO_HEAD, dtype=torch.int64)
     labels = heads.clone()
     if arcs.shape[1] == 1 or len(arcs) == 0:  # no word at all
-        return heads, labels, arcs.new_zeros(len(arcs))
+        return heads, labels, arcs.new_zeros(len(arcs), dtype=torch.float64)
     parts = _parts_by_distance(scores, single_root)
     charts = _fill(parts)
     sentence = torch.arange(len(heads), device=heads.device)

@@ -1,6 +1,7 @@
 """Projective trees beyond the second order, one sentence at a time, from the rules of their charts.
 
-Scores are nested lists or arrays; sums are computed in the type of their cells.
+Scores are nested lists or arrays; charts add in the type of their cells, and scores of trees in
+float64.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from gpuparse.charts.rules import Chart
 from gpuparse.errors import NoTreeError
 from gpuparse.inference.search import NO_HEAD
 from gpuparse.inference.textbook.interpreter import heads_of, k_best
+from gpuparse.inference.textbook.projective import zero_of_sums
 from gpuparse.parts import axes_of
 
 Matrix = Sequence[Sequence[Any]]
@@ -125,10 +127,11 @@ def _best_tree(
     arcs = cells["arc"]
     n, cell = len(arcs) - 1, arcs[0][0]
     has_labels = hasattr(cell, "__len__")
-    zero = type(cell[0] if has_labels else cell)(0)
+    cell_type = type(cell[0] if has_labels else cell)
+    zero, zero_sum = cell_type(0), zero_of_sums(cell_type(0))
     scores = {name: _of_cells(of_part, zero) for name, of_part in cells.items()}
     if n == 0:
-        return [NO_HEAD], [NO_HEAD], zero
+        return [NO_HEAD], [NO_HEAD], zero_sum
     sizes = {"L": len(cell)} if has_labels else {}
     found = k_best(chart, scores, n, 1, single_root=single_root, sizes=sizes)
     if not found:
@@ -136,7 +139,7 @@ def _best_tree(
     heads, labels = heads_of(found[0], n), [NO_HEAD] * (n + 1)
     for _, m, *label in found[0].arcs:
         labels[m] = label[0] if label else NO_HEAD
-    return heads, labels, tree_score(scores, heads, labels if has_labels else None, zero)
+    return heads, labels, tree_score(scores, heads, labels if has_labels else None, zero_sum)
 
 
 def tree_score(scores: Mapping[str, Any], heads: Sequence[int], labels: Any, zero: Any) -> Any:

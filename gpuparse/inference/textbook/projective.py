@@ -1,11 +1,14 @@
 """Projective trees of the first order and with siblings, from the rules of their charts.
 
-`arc_scores[h][m]` and `sibling_scores[h][m][s]` may be nested lists or arrays; arithmetic happens
-in the type of their cells, so that float32 arrays give the same bits as the fast float32 forms.
+`arc_scores[h][m]` and `sibling_scores[h][m][s]` may be nested lists or arrays; charts add in the
+type of their cells, and scores of trees in float64, so that float32 arrays give the same bits as
+the fast float32 forms.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from gpuparse.charts import eisner as eisner_page
 from gpuparse.charts import eisner_sibling as sibling_page
@@ -128,7 +131,7 @@ def eisner_sibling_log_partition(
 
 def tree_score(arc_scores: Matrix, heads: Sequence[int]) -> Any:
     """Sum of the tree's arcs in the order of the words."""
-    total = _zero(arc_scores)
+    total = zero_of_sums(arc_scores[0][0])
     for m in range(1, len(heads)):
         total += arc_scores[heads[m]][m]
     return total
@@ -138,7 +141,7 @@ def sibling_tree_score(
     arc_scores: Matrix, sibling_scores: Cube, heads: Sequence[int], end_scores: Matrix | None = None
 ) -> Any:
     """Sum over words 1, 2, ..., n of arc, sibling and end score, one by one from the left."""
-    total, n = _zero(arc_scores), len(heads) - 1
+    total, n = zero_of_sums(arc_scores[0][0]), len(heads) - 1
     for m in range(1, n + 1):
         h = heads[m]
         inside = range(m - 1, h, -1) if h < m else range(m + 1, h)
@@ -179,6 +182,11 @@ def _siblings(arc_scores: Matrix, sibling_scores: Cube, end_scores: Matrix | Non
         "sib": lambda h, m, s: sibling_scores[h][m][s],
         "end": lambda h, m: zero if end_scores is None else end_scores[h][m],
     }
+
+
+def zero_of_sums(cell: Any) -> Any:
+    """0 in the type in which the parts of a tree are added: float64 for a float of NumPy."""
+    return np.float64(0) if isinstance(cell, np.floating) else type(cell)(0)
 
 
 def _zero(arc_scores: Matrix) -> Any:

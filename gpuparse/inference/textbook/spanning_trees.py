@@ -1,7 +1,8 @@
 """Spanning trees and searches by single changes as textbook loops: for readers, and for tests.
 
-`arc_scores[h][m]` and `sibling_scores[h][m][s]` may be nested lists or arrays; arithmetic happens
-in the type of their cells, so that float32 arrays give the very bits of the fast float32 forms.
+`arc_scores[h][m]` and `sibling_scores[h][m][s]` may be nested lists or arrays; searches add in the
+type of their cells, and scores of trees in float64, so that float32 arrays give the very bits of
+the fast float32 forms.
 Nothing here is fast.
 """
 
@@ -10,7 +11,13 @@ from typing import Any
 
 from gpuparse.errors import NoTreeError
 from gpuparse.inference.search import NO_HEAD
-from gpuparse.inference.textbook.projective import Cube, Matrix, sibling_tree_score, tree_score
+from gpuparse.inference.textbook.projective import (
+    Cube,
+    Matrix,
+    sibling_tree_score,
+    tree_score,
+    zero_of_sums,
+)
 
 FORBIDDEN = float("-inf")
 
@@ -125,8 +132,7 @@ def chu_liu_edmonds_kbest(
                 heads, _ = chu_liu_edmonds(part, single_root=single_root)
             except NoTreeError:
                 continue
-            score = sum((arc_scores[heads[m]][m] for m in range(1, n + 1)), start=scores[0] * 0)
-            parts.append((heads, min(score, scores[-1]), m, taken))
+            parts.append((heads, min(tree_score(arc_scores, heads), scores[-1]), m, taken))
         if not parts:
             break
         best = max(range(len(parts)), key=lambda i: (parts[i][1], -i))
@@ -163,11 +169,6 @@ def _first_best(candidates: list[tuple[Any, int]]) -> tuple[Any, int]:
         if value > best:
             best, chosen = value, choice
     return best, chosen
-
-
-def _zero(arc_scores: Matrix) -> Any:
-    """0 in the type of the cells (the cell read may hold anything)."""
-    return type(arc_scores[0][0])(0)
 
 
 def hill_climb(
@@ -269,7 +270,7 @@ def sibling_graph_score(
     arc_scores: Matrix, sibling_scores: Cube, arcs: Arcs, end_scores: Matrix | None = None
 ) -> Any:
     """Sum of arc, sibling and end score of all arcs, one by one, by modifier and then by head."""
-    total, n = _zero(arc_scores), len(arc_scores) - 1
+    total, n = zero_of_sums(arc_scores[0][0]), len(arc_scores) - 1
     for h, m in sorted(arcs, key=lambda arc: arc[::-1]):
         inside = range(m - 1, h, -1) if h < m else range(m + 1, h)
         s = next((s for s in inside if (h, s) in arcs), h)

@@ -100,7 +100,7 @@ def chu_liu_edmonds_kernel(
             )
         if SINGLE_ROOT:
             has_tree = has_tree & (tl.sum((is_word & (source == 0)).to(tl.int32), 0) <= 1)
-        total = tl.full((), float("-inf"), best.dtype)
+        total = tl.full((), float("-inf"), tl.float64)
         if has_tree:
             # The best scores have served; the parts of the tree's score take their place.
             tl.debug_barrier()

@@ -129,7 +129,7 @@ def eisner_kernel(
         siblings = sibling_scores + b * n_nodes * n_nodes * n_nodes
         ends = end_scores + b * n_nodes * n_nodes
         words = heads + b * n_nodes
-        total = tl.zeros((), charts.dtype.element_ty)
+        total = tl.zeros((), tl.float64)
         if n > 0:
             last = n - first
             _fill_charts(
@@ -169,7 +169,7 @@ def eisner_kernel(
                 )
                 total = add_in_order(parts, n, PARTS[SIBLINGS], STRIDE)
             else:
-                total = best
+                total = best.to(tl.float64)
         tl.store(scores + b, total)
         tl.debug_barrier()  # the next sentence overwrites the scratch
 

@@ -46,7 +46,7 @@ def on_device(device: torch.device) -> AbstractContextManager[object]:
 
 
 def new_trees(arc_scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Heads (B, N) and scores (B,) that a kernel is to fill, or whole where there is no word.
+    """Heads (B, N) and scores float64 (B,) for a kernel to fill, or whole where there is no word.
 
     Raises: ScoreError: more positions than the kernels can count.
     """
@@ -57,7 +57,7 @@ def new_trees(arc_scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             f"{n_nodes - 1}; use 'torch'"
         )
     heads = torch.full((n_batch, n_nodes), NO_HEAD, device=arc_scores.device)
-    return heads, arc_scores.new_zeros(n_batch)
+    return heads, arc_scores.new_zeros(n_batch, dtype=torch.float64)
 
 
 class ChartScratch(NamedTuple):
@@ -98,12 +98,12 @@ def chart_scratch(
 def add_in_order(
     parts: tl.tensor, n: tl.tensor, PARTS: tl.constexpr = 1, STRIDE: tl.constexpr = 0
 ) -> tl.tensor:
-    """The parts of words 1, 2, ..., n, added from the left: float sums depend on the order.
+    """The parts of words 1, 2, ..., n, added from the left in float64, whatever their type.
 
     parts: of word m, parts[m], parts[STRIDE + m], ...
     """
-    total = tl.zeros((), parts.dtype.element_ty)
+    total = tl.zeros((), tl.float64)
     for m in tl.range(1, n + 1, loop_unroll_factor=4):
         for p in tl.static_range(PARTS):
-            total += tl.load(parts + p * STRIDE + m)
+            total += tl.load(parts + p * STRIDE + m).to(tl.float64)
     return total
