@@ -496,7 +496,7 @@ def test_the_command_explains_a_word(
     given = ["explain", str(tmp_path / "model"), str(file), "--sentence", "3", "--word", "1"]
     assert main(given) == 0
     assert "Why this head" in capsys.readouterr().out
-    with pytest.raises(ConfigError, match="has several sentences; name one by --sentence K"):
+    with pytest.raises(ConfigError, match="has several sentences; name one by --sentence, its"):
         main([word for word in given if word not in ("--sentence", "3")])
     (tmp_path / "one.conllu").write_bytes(text_of([SENTENCES[2]]).encode())
     words = [given[0], given[1], str(tmp_path / "one.conllu"), "--word", "1"]
@@ -504,6 +504,21 @@ def test_the_command_explains_a_word(
     alone = capsys.readouterr().out
     assert main(given) == 0
     assert capsys.readouterr().out == alone
+    # The same by names: the sentence with a sent_id, the word and the other head by their forms.
+    blocks = TEST.data.tobytes().decode().split("\n\n")
+    named = tmp_path / "named.conllu"
+    named.write_text("\n\n".join(f"# sent_id = {k}-{k}\n{each}" for k, each in enumerate(blocks)))
+    by_name = [*given[:2], str(named), "--sentence", "2-2", "--word", SENTENCES[2][0][1]]
+    assert main(by_name) == 0
+    assert capsys.readouterr().out == alone
+    for word, said in (
+        ("nothing", "--word: expected a word of the sentence or its number, not nothing; it has"),
+        ("99", "--word: expected a word of the sentence or its number, not 99; it has"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            main([*by_name[:-1], word])
+    with pytest.raises(ConfigError, match="and none with the number or sent_id 3-"):
+        main([*given[:2], str(named), "--sentence", "3-", "--word", "1"])
     assert main([*given, "--json", "--html", str(page)]) == 0
     assert json.loads(capsys.readouterr().out)["word"] == 1
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")

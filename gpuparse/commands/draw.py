@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
     gold = read_treebank(options.against) if options.against else None
     if gold is not None:
         check_same_words(gold, treebank)
-    chosen = chosen_sentences(options.sentences, len(treebank), treebank.source)
+    chosen = chosen_sentences(options.sentences, treebank)
     if form == TEXT:
         if options.graphs == "deps":
             raise ConfigError("--graphs deps: text has trees alone; choose --format html")
@@ -78,7 +78,9 @@ def _parser() -> argparse.ArgumentParser:
         "--against", metavar="GOLD", help="the same words with the right trees: colour differences"
     )
     parser.add_argument(
-        "--sentences", metavar="LIST", help="which, counted from 1, as in 3,7-9,20-; default all"
+        "--sentences",
+        metavar="LIST",
+        help="which: numbers from 1 or sent_ids, as in 3,7-9,20-,news-12; default all",
     )
     parser.add_argument(
         "--format",

@@ -7,10 +7,10 @@ from contextlib import contextmanager, nullcontext
 
 import numpy as np
 
-from gpuparse.commands.console import exit_codes, print_json, whole_number
+from gpuparse.commands.console import exit_codes, print_json
 from gpuparse.commands.parse import named
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError, plural
+from gpuparse.errors import ConfigError, one_line, plural
 from gpuparse.explaining import explain
 from gpuparse.extras import require
 from gpuparse.files import STANDARD, check_new_file, input_file, read_input, replace_file
@@ -34,7 +34,8 @@ def main(arguments: Sequence[str]) -> int:
             [--html FILE [--force]] [--input FORMAT] [--guide SOURCE] [--keep tags]`.
     Returns: 0.
     Raises:
-        ConfigError: no such sentence, word or head, or several sentences and none is named; the
+        ConfigError: no such sentence, word or head, several words of this form, or several
+            sentences and none is named; the
             HTML file exists; templates of a model without any.
         DataError: the file cannot be used. ModelError: the model cannot be used.
         NoTreeError: no tree or graph has the other head. ResourceError: the sentence is too long.
@@ -49,10 +50,12 @@ def main(arguments: Sequence[str]) -> int:
     asked = ParseOptions(guide=options.guide, keep=options.keep, allow_missing=True)
     job = Job(model=model, stages=stages, options=asked, tell=say)
     treebank, sentence, guides = _read(options, job)
-    n_words = len(treebank[sentence - 1].forms)
-    with Progress("leaving out words", total=n_words, quiet=model.fused is not None) as progress:
+    forms, other = treebank[sentence - 1].forms, options.instead
+    word = _position(options.word, forms, "--word")
+    instead = None if other is None else 0 if other == "0" else _position(other, forms, "--instead")
+    with Progress("leaving out words", total=len(forms), quiet=model.fused is not None) as progress:
         found = explain(
-            model, treebank, sentence, options.word, instead=options.instead, guides=guides,
+            model, treebank, sentence, word, instead=instead, guides=guides,
             progress=progress.advance,
         )  # fmt: skip
     shown = {"show_all": options.all, "templates": options.templates}
@@ -67,9 +70,13 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _read(options: argparse.Namespace, job: Job) -> tuple[Treebank, int, np.ndarray | None]:
-    """The piece of the input with the sentence, the sentence's number in it, and its guides."""
-    number, name = options.sentence or 1, named(options.file)
-    n_before, found = 0, None
+    """The piece of the input with the sentence, the sentence's number in it, and its guides.
+
+    The sentence is the one with this number or, if there is none, the first with this sent_id.
+    """
+    asked, name = options.sentence, named(options.file)
+    number = 1 if asked is None else _as_number(asked)
+    n_before, found, of_name = 0, None, None
     with _source(options, job) as source:
         for piece, guides in job.annotated(source):
             n_here = len(piece.counts)
@@ -78,15 +85,47 @@ def _read(options: argparse.Namespace, job: Job) -> tuple[Treebank, int, np.ndar
                 if n_words[-1] == 0:
                     raise ConfigError(f"{name}: sentence {number} has no words")
                 found = piece.treebank, int((n_words > 0).sum()), guides
+            elif asked and of_name is None:
+                names = [piece.treebank.sent_id(s) for s in range(len(piece.treebank))]
+                if asked in names:
+                    of_name = piece.treebank, names.index(asked) + 1, guides
             n_before += n_here
-            if found and (options.sentence or n_before > 1):
+            if (found and (asked or n_before > 1)) or (of_name and not number):
                 break
+    found = found or of_name
     if found is None:
-        there = plural(n_before, "sentence")
-        raise ConfigError(f"{name}: has {there}, and none with the number {number}")
-    if options.sentence is None and n_before > 1:
-        raise ConfigError(f"{name}: has several sentences; name one by --sentence K")
+        has = plural(n_before, "sentence")
+        raise ConfigError(
+            f"{name}: has {has}, and none with the number or sent_id {asked or number}"
+        )
+    if asked is None and n_before > 1:
+        raise ConfigError(
+            f"{name}: has several sentences; name one by --sentence, its number or sent_id"
+        )
     return found
+
+
+def _as_number(text: str) -> int:
+    """A number of a sentence or word; 0 for other texts."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+
+
+def _position(text: str, forms: Sequence[str], name: str) -> int:
+    """The word of a number or, if there is none, of a form. name: of the option.
+
+    Raises: ConfigError: no word or several have the form.
+    """
+    if 1 <= (number := _as_number(text)) <= len(forms):
+        return number
+    places = [m for m, form in enumerate(forms, 1) if form == text]
+    if len(places) == 1:
+        return places[0]
+    if places:
+        what = f"words {', '.join(map(str, places))} are {text}; give the number of one"
+    else:
+        words = one_line(" ".join(f"{form} ({m})" for m, form in enumerate(forms, 1)))
+        what = f"expected a word of the sentence or its number, not {text}; it has {words}"
+    raise ConfigError(f"{name}: {what}")
 
 
 @contextmanager
@@ -132,20 +171,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--sentence",
-        type=whole_number(1),
         metavar="K",
-        help="counted from 1; the default is the only one",
+        help="its number, from 1, or its sent_id; the default is the only one",
     )
     parser.add_argument(
-        "--word", type=whole_number(1), required=True, metavar="M", help="counted from 1"
+        "--word", required=True, metavar="M", help="its number, from 1, or the word itself"
     )
     parser.add_argument(
         "--instead",
-        type=whole_number(0),
         metavar="H",
-        help="the other head, 0 for the root; the default is that of the best tree in which the"
-        " word has another head, with an encoder the best scored one; in graphs, a head that the"
-        " word has is left out",
+        help="the other head, a number or a word, 0 for the root; the default is that"
+        " of the best tree in which the word has another head, with an encoder the best scored"
+        " one; in graphs, a head that the word has is left out",
     )
     parser.add_argument(
         "--guide", metavar="SOURCE", help="heads that another parser proposes, as for parse"

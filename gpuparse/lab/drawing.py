@@ -43,29 +43,49 @@ _PALEST, _PALEST_LABEL = 0.4, 0.65  # shades of the probability 0: relations can
 
 _HEADING = 24  # pixels of a heading in an SVG of several sentences
 
-_RANGE = re.compile(r"([0-9]+)(?:(-)([0-9]*))?")
+_RANGE = re.compile(r"([0-9]{1,18})(?:(-)([0-9]{0,18}))?")
 
 
-def chosen_sentences(text: str | None, n: int, source: str) -> list[int]:
-    """The sentences, from 0, of a list such as `3,7-9,20-`; all of n for None.
+def chosen_sentences(text: str | None, treebank: Treebank) -> list[int]:
+    """The sentences, from 0, of a list such as `3,7-9,20-,news-12`; all for None.
+
+    Items are numbers or, where no sentence has the number, `sent_id`s. A `sent_id` may have commas
+    if it is given alone.
 
     Raises: ConfigError: it is no such list, or the file has no such sentence.
     """
+    n = len(treebank)
     if text is None:
         return list(range(n))
-    chosen: list[int] = []
-    for item in text.split(","):
-        found = _RANGE.fullmatch(item.strip()) if item.isascii() else None
-        if not found:
+    items = text.split(",")
+    chosen = [_in_range(item.strip(), n) for item in items]
+    if [] not in chosen:
+        return [s for each in chosen for s in each]
+    named: dict[str, list[int]] = {}
+    for s in range(n):
+        named.setdefault(treebank.sent_id(s), []).append(s)
+    if text and text in named:
+        return named[text]
+    found: list[int] = []
+    for item, numbers in zip(items, chosen, strict=True):
+        name = item.strip()
+        if not (numbers or (name and name in named)):
             raise ConfigError(
-                f"{option('sentences')}: expected numbers as in 3,7-9,20-, not {text!r}"
+                f"{option('sentences')}: {item!r}: {treebank.source} has the sentences 1 to {n},"
+                " and none with this sent_id; give numbers and sent_ids as in 3,7-9,20-,news-12"
             )
-        first = int(found[1])
-        last = int(found[3] or n) if found[2] else first
-        if not 1 <= first <= last <= n:
-            raise ConfigError(f"{option('sentences')}: {item}: {source} has the sentences 1 to {n}")
-        chosen += range(first - 1, last)
-    return chosen
+        found += numbers or named[name]
+    return found
+
+
+def _in_range(item: str, n: int) -> list[int]:
+    """The sentences, from 0, of an item such as 3, 7-9 or 20-; none if it is none of n."""
+    found = _RANGE.fullmatch(item) if item.isascii() else None
+    if not found:
+        return []
+    first = int(found[1])
+    last = int(found[3] or n) if found[2] else first
+    return list(range(first - 1, last)) if 1 <= first <= last <= n else []
 
 
 def format_of_suffix(path: Path, advice: str = "") -> str:

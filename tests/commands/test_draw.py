@@ -18,7 +18,7 @@ import pytest
 
 from gpuparse.__main__ import main
 from gpuparse.data.arc_layout import FONT, SMALL, text_width
-from gpuparse.data.conll import read_treebank
+from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.draw import display_width, draw_tree
 from gpuparse.data.svg import FACES
 from gpuparse.data.tikz import escaped
@@ -152,12 +152,18 @@ def test_latex_compiles_tikz(files, tmp_path):
 
 
 def test_lists_of_sentences():
-    assert chosen_sentences(None, 3, "f") == [0, 1, 2]
-    assert chosen_sentences("3,1-2", 3, "f") == [2, 0, 1]
-    assert chosen_sentences("2-", 3, "f") == [1, 2]
-    for text in ("0", "4", "2-1", "2-4", "x", "", "1,,2", "-2"):
-        with pytest.raises(ConfigError, match=r"--sentences"):
-            chosen_sentences(text, 3, "f")
+    row = "1\ta\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
+    names = ("2", "news-1,a", "7-9", "7-9")
+    text = "".join(f"# sent_id = {name}\n{row}" for name in names) + row
+    treebank = treebank_from_bytes(text.encode(), "f")
+    for asked, expected in (
+        (None, [0, 1, 2, 3, 4]), ("3,1-2", [2, 0, 1]), ("4-", [3, 4]), ("2", [1]),
+        ("news-1,a", [1]), ("7-9", [2, 3]), ("1, 7-9,2-3", [0, 2, 3, 1, 2]),
+    ):  # fmt: skip
+        assert chosen_sentences(asked, treebank) == expected
+    for asked in ("0", "6", "2-1", "2-6", "x", "", "1,,2", "-2", "news-1", "1,news-1,a"):
+        with pytest.raises(ConfigError, match=r"--sentences: .*: f has the sentences 1 to 5, and"):
+            chosen_sentences(asked, treebank)
 
 
 def text_of(*words, capsysbinary) -> str:
