@@ -1,6 +1,6 @@
 """What is wrong with treebanks, before a parser learns from them: all faults, and warnings."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
@@ -13,15 +13,16 @@ from gpuparse.data.columns import DEPREL, DEPS, FEATS, FORM, LEMMA, MISC, UPOS, 
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.draw import printable
 from gpuparse.data.faults import TreeFault, quoted
-from gpuparse.data.graphs import check_graphs, missing_graphs, readable_graphs
 from gpuparse.data.problems import TREE_KINDS, Problem, find_faults
 from gpuparse.data.scanner import column_name
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import nonprojective_arcs, tree_fault_text
 from gpuparse.data.vocabulary import NO_FORMS, column_ids, is_empty_column
-from gpuparse.errors import ConfigError, option, plural
+from gpuparse.errors import ConfigError, did_you_mean, near_names, option, plural
 from gpuparse.features.phrases import TAGS
 from gpuparse.files import STANDARD, read_input
+from gpuparse.jobs.check_rows import row_warnings
+from gpuparse.jobs.slips import feature_slips, relation_slips
 from gpuparse.text.conllu import surface_sentences
 
 if TYPE_CHECKING:
@@ -233,7 +234,7 @@ def _warnings(treebank: Treebank, names: dict[str, str], *, is_whole: bool) -> I
         yield Problem(treebank.source, None, "", "bytes", message, is_error=False)
     if len(treebank):
         yield from _of_columns(treebank, is_whole)
-        for problems in (_of_values, _of_roots, _of_texts, _of_graphs):
+        for problems in (_of_values, _of_slips, _of_roots, _of_texts, row_warnings):
             yield from problems(treebank)
         yield from _of_names(treebank, names)
 
@@ -281,6 +282,14 @@ def _of_values(treebank: Treebank) -> Iterator[Problem]:
         yield from _of_words(treebank, MISC, "MISC", _misc_fault)
 
 
+def _of_slips(treebank: Treebank) -> Iterator[Problem]:
+    """Rare relations and FEATS that look like a slip of another one."""
+    for column, find in ((DEPREL, relation_slips), (FEATS, feature_slips)):
+        ids, names = column_ids(treebank, column)
+        found = find(dict(zip(names, np.bincount(ids).tolist(), strict=True)))
+        yield from _of_words(treebank, column, "slip", defaultdict(str, found).__getitem__)
+
+
 def _of_words(
     treebank: Treebank, column: int, kind: str, fault: Callable[[str], str]
 ) -> Iterator[Problem]:
@@ -299,7 +308,8 @@ def _empty_fault(value: str) -> str:
 def _tag_fault(value: str) -> str:
     if value in _UNIVERSAL or value in ("", "_"):
         return ""
-    return f"is {quoted(value)}, which is none of the 17 tags of Universal Dependencies"
+    what = f"is {quoted(value)}, which is none of the 17 tags of Universal Dependencies"
+    return "; ".join(filter(None, [what, did_you_mean(near_names(value.upper(), _UNIVERSAL))]))
 
 
 def _feats_fault(value: str) -> str:
@@ -360,8 +370,12 @@ def _of_names(treebank: Treebank, names: dict[str, str]) -> Iterator[Problem]:
 
 
 def _of_texts(treebank: Treebank) -> Iterator[Problem]:
-    """Comments `# text` that differ from the words; white space counts as a space."""
-    for s, sentence in enumerate(surface_sentences(treebank)):
+    """Comments `# text` that differ from the words; white space counts as a space.
+
+    A treebank without any space in MISC, as in CoNLL-X, says nothing about spaces.
+    """
+    says_spaces = any("Spac" in value for value in column_ids(treebank, MISC)[1])
+    for s, sentence in enumerate(surface_sentences(treebank, spaced_as_text=not says_spaces)):
         if sentence.text is None:
             continue
         tokens = [
@@ -379,16 +393,3 @@ def _of_texts(treebank: Treebank) -> Iterator[Problem]:
         here, there = (each[first : same + _AROUND] for each in (text, words))
         what = f"# text has {here!r} where the words have {there!r} (SpaceAfter=No counts)"
         yield _warning(treebank, int(treebank.word_starts[s]), "text", what)
-
-
-def _of_graphs(treebank: Treebank) -> Iterator[Problem]:
-    """Items of DEPS that cannot be read, unless all sentences with any have such, as PHEAD is."""
-    lacks = np.logical_and.reduceat(missing_graphs(treebank), treebank.word_starts[:-1])
-    readable = readable_graphs(treebank)
-    if not (readable & ~lacks).any():
-        return
-    for s, error in zip(np.flatnonzero(~readable).tolist(), check_graphs(treebank), strict=True):
-        _, line, message = str(error).removeprefix(treebank.source).split(":", 2)
-        name = treebank.sent_id(s)
-        message = message.removeprefix(f" sent_id {name}:").strip()
-        yield Problem(treebank.source, int(line), name, "DEPS", message, is_error=False)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -9,11 +10,15 @@ import gpuparse
 from gpuparse.commands import check, crossval, train
 from gpuparse.commands.console import run
 from gpuparse.data.conll import read_treebank, treebank_from_bytes, write_predictions
+from gpuparse.data.faults import DepsFault
+from gpuparse.data.graphs import MESSAGES, check_graphs
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError
+from gpuparse.jobs.check_rows import deps_fault
 from gpuparse.jobs.checking import MOST_WARNINGS
 from tests.commands.conftest import program
 
+REAL = Path(__file__).resolve().parents[3] / "shared" / "data"
 SOUND = """# sent_id = one
 # text = Vom Hund, das
 1-2\tVom\t_\t_\t_\t_\t_\t_\t_\t_
@@ -94,6 +99,151 @@ def test_a_treebank_without_its_words_is_refused_by_training(tmp_path, capsys):
         assert str(problem) in capsys.readouterr().err
 
 
+EMPTY = "%s\tnode\t_\t_\t_\t_\t%s\t%s\t%s\t_\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "kind", "said"),
+    [
+        # Empty nodes: right ones first.
+        ("1-2\t", EMPTY % ("0.1", "_", "_", "_") + "1-2\t", None, None, ""),
+        ("2\tdem", EMPTY % ("1.1", "_", "_", "3:x") + EMPTY % ("1.2", "_", "_", "1.1:x") + "2\tdem",
+         None, None, ""),
+        ("3\tHund", EMPTY % ("2.2", "_", "_", "_") + "3\tHund", 6, "empty node",
+         "empty node 2.2 where 2.1 should be; put empty nodes behind the word that they follow"),
+        ("3\tHund", EMPTY % ("3.1", "_", "_", "_") + "3\tHund", 6, "empty node",
+         "where 2.1 should be"),
+        ("1\tvon", EMPTY % ("0.1", "_", "_", "_") + "1\tvon", 4, "empty node",
+         "empty node 0.1 is behind the row 1-2; put it before that row"),
+        ("3\tHund", EMPTY % ("2.1", "1", "_", "_") + "3\tHund", 6, "empty node",
+         "HEAD (column 7) of the empty node 2.1 is '1'; write _"),
+        ("3\tHund", EMPTY % ("2.1", "_", "dep", "_") + "3\tHund", 6, "empty node",
+         "DEPREL (column 8) of the empty node 2.1 is 'dep'; write _"),
+        ("3\tHund", EMPTY % ("2.1", "_", "_", "9:x") + "3\tHund", 6, "DEPS",
+         "DEPS of empty node 2.1 (node) has the item '9:x', whose head is not in the sentence"),
+        ("3\tHund", EMPTY % ("2.1", "_", "_", "2.1:x") + "3\tHund", 6, "DEPS", "its own head"),
+        ("3\tHund", EMPTY % ("2.1", "_", "_", "3.1:x") + "3\tHund", 6, "DEPS",
+         "has the item '3.1:x', but the sentence has no empty node 3.1"),
+        # Comments.
+        ("3\tHund", "# a comment\n3\tHund", 6, "comment", "put it before the first word"),
+        ("1\tvon", "# a comment\n1\tvon", 4, "comment", "put it before the first word"),
+        ("3\tdep\t_\t_\n", "3\tdep\t_\t_\n# a comment\n", 9, "comment", "put it before the first"),
+        # Multiword tokens.
+        ("Vom\t_\t_\t_\t_", "Vom\t_\t_\t_\tTypo=Yes", None, None, ""),
+        ("Vom\t_\t_\t_\t_", "Vom\t_\t_\t_\tA=b", 3, "multiword token",
+         "FEATS (column 6) of the multiword token 1-2 is 'A=b'; write _"),
+        ("Vom\t_", "Vom\tvom", 3, "multiword token", "LEMMA (column 3) of the multiword token 1-2"),
+        ("Vom\t_\t_\t_\t_\t_\t_\t_", "Vom\t_\t_\t_\t_\t_\t_\t3:x", 3, "multiword token",
+         "DEPS (column 9) of the multiword token 1-2 is '3:x'"),
+        # Characters; umlauts that are one character are right.
+        ("Hund\tHund", "Hund\tHünd", None, None, ""),
+        ("Hund\tHund", "Hund\tHu\u0308nd", 6, "normal form",
+         "LEMMA (column 3), 'Hu\u0308nd', is not in"),
+        ("# sent_id", "# u\u0308\n# sent_id", 1, "normal form",
+         "the comment is not in Unicode's normal"),
+    ],
+)  # fmt: skip
+def test_structure_that_only_the_validator_of_ud_refuses(checked, old, new, line, kind, said):
+    """Reading accepts all of it: these are warnings."""
+    assert SOUND.count(old) == 1
+    for text in (SOUND.replace(old, new), SOUND.replace(old, new).replace("\n", "\r\n")):
+        found, code = checked(text, "--json")
+        problems = [each for each in json.loads(found)["problems"] if each["kind"] != "bytes"]
+        assert code == 0
+        assert [(each["line"], each["kind"]) for each in problems] == [(line, kind)] * bool(kind)
+        assert all(said in each["message"] and not each["is_error"] for each in problems)
+
+
+def test_all_faults_of_deps(checked):
+    """Several of a sentence, in a file where no sentence has readable DEPS too."""
+    text = SOUND.replace("\tcase\t_", "\tcase\t9:x|1:y|3:z").replace("\tdet\t_", "\tdet\tx")
+    said, code = checked(text)
+    assert code == 0
+    items = re.findall(r":(\d): sent_id one: DEPS of word (\d) .* has the item '(.*?)'", said)
+    assert items == [
+        ("4", "1", "9:x"), ("4", "1", "1:y"), ("5", "2", "x"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("item", [
+    "3:x", "0:root", "3", "", ":", ":x", "3:", "3.1:x", "3.0:x", "03:x", "-1:x", "x:y", "4:x",
+    "9:x", "4.2:x", "2:x", "2.1:x", "2-3:x", "3:a:b", "1.:x", ".1:x", " 3:x", "٣:x", "³:x",
+])  # fmt: skip
+def test_faults_of_deps_are_those_of_reading(item):
+    text = "".join(
+        f"{m}\tw\t_\t_\t_\t_\t{m - 1}\tx\t{item if m == 2 else '_'}\t_\n" for m in (1, 2, 3)
+    )
+    errors = check_graphs(treebank_from_bytes(f"{text}\n".encode(), "t"))
+    fault = deps_fault(item, "2", 3)
+    assert len(errors) == (fault != DepsFault.NO_DEPS_FAULT)
+    assert all(str(error).endswith(MESSAGES[fault].format(n=3)) for error in errors)
+
+
+def test_a_missing_space_after(checked):
+    """# text shows it, also where no other token of the sentence says what follows."""
+    plain = SOUND.replace("SpaceAfter=No", "_").replace("one", "two")
+    said, _ = checked(SOUND + plain)
+    assert "sent_id two: # text has 'Vom Hund, das' where the words have 'Vom Hund , das'" in said
+    said, _ = checked(plain)  # a file that never says it, as CoNLL-X
+    assert "0 warnings" in said
+
+
+def many(text: str, *others: str) -> str:
+    """A sentence 25 times, and others once, all with names of their own."""
+    texts = [text] * 25 + list(others)
+    return "".join(each.replace("one", f"s{i}") for i, each in enumerate(texts))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "meant"),
+    [
+        ("\tpunct", "\tpuntc", "punct"), ("\tpunct", "\tpunkt", "punct"),
+        ("\tpunct", "\tPunct", "punct"), ("\tpunct", "\tpunc", "punct"),
+        ("\tdep", "\tdeep", "dep"), ("\tdep", "\tdepp:x", "dep:x"),
+        ("\tcase", "\tcase:posz", None), ("\tcase", "\tcase:posss", "case:poss"),
+        ("\tdet", "\tdep", None), ("\tdet", "\tclf", None), ("\tdet", "\tfoo", None),
+        ("Number=Sing", "Number=sing", "Number=Sing"),
+        ("Number=Sing", "Number=Snig", "Number=Sing"),
+        ("Number=Sing", "Numbre=Sing", "Number=Sing"), ("Number=Sing", "Number=Song", None),
+        ("ExtPos=PROPN", "ExtPos=PRON", None), ("Class=Bantu1", "Class=Bantu11", None),
+    ],
+)  # fmt: skip
+def test_slips(checked, old, new, meant):
+    feats = "Class=Bantu1|ExtPos=PROPN|Number=Sing"
+    sound = SOUND.replace("A=b", feats).replace("case", "case:poss")
+    old = old.replace("case", "case:poss")
+    assert "0 warnings" in checked(many(sound))[0]
+    found, code = checked(many(sound, sound.replace(old, new)), "--json")
+    messages = [each["message"] for each in json.loads(found)["problems"] if each["kind"] == "slip"]
+    assert code == 0
+    assert [each.endswith(f"which looks like a slip of {meant!r}") for each in messages] == (
+        [True] * (meant is not None)
+    )
+
+
+def test_slips_of_other_relations(checked):
+    """Other inventories have rare names with another letter; only frequent names are meant."""
+    sound = SOUND.replace("\tpunct", "\tnsubjpass").replace("\tdet", "\tVMOD").replace("ADP", "IN")
+    for old, new, count in (
+        ("nsubjpass", "csubjpass", 0), ("nsubjpass", "nsubjpas", 1), ("VMOD", "NMOD", 0),
+        ("VMOD", "VMDO", 1), ("VMOD", "MOD", 0), ("VMOD", "Vmod", 1),
+    ):  # fmt: skip
+        said, _ = checked(many(sound, sound.replace(old, new)))
+        assert said.count("looks like a slip of") == count, new
+    said, _ = checked(many(sound, *[sound.replace("nsubjpass", "nsubjpas")] * 3))
+    assert "slip" not in said  # three are no slip
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason="needs the treebanks in ../shared/data")
+def test_real_treebanks_have_no_such_faults():
+    """However many relations and features they have that differ in a letter."""
+    kinds = {"slip", "comment", "empty node", "multiword token", "normal form", "DEPS", "text"}
+    files = sorted(REAL.rglob("*.conll*"))
+    assert files
+    for file in files:
+        assert not kinds & gpuparse.check(file).counts.keys()
+
+
 @pytest.mark.parametrize(
     ("old", "new", "kind", "said"),
     [
@@ -109,7 +259,9 @@ def test_a_treebank_without_its_words_is_refused_by_training(tmp_path, capsys):
         ("A=b", "_", "missing column", "FEATS (column 6) is _ in every word; a parser"),
         ("\tvon\tvon\t", "\tvon\t\t", "empty column", "LEMMA (column 3) is empty; write _"),
         ("\tdep\t_\t_", "\tdep\t\t_", "empty column", "DEPS (column 9) is empty; write _"),
-        ("PRON", "PRO", "UPOS", "UPOS (column 4) is 'PRO', which is none of the 17 tags"),
+        ("PRON", "PRO", "UPOS",
+         "UPOS (column 4) is 'PRO', which is none of the 17 tags of Universal Dependencies; did you"
+         " mean PRON?"),
         ("A=b", "B=a|A=b", "FEATS", "is not sorted: 'A=b' belongs before 'B=a'"),
         ("A=b", "A=b|a=c", None, ""),  # sorted without regard to case, as the validator does
         ("A=b", "A=b|A=c", "FEATS", "FEATS (column 6) has 'A' twice"),
