@@ -34,7 +34,10 @@ def main(arguments: Sequence[str]) -> int:
     listening = listen(options.host, options.port)
     with listening:
         models = load_models(options.models, threads=options.threads, device=options.device)
-        limits = Limits(options.max_bytes, options.max_words, options.timeout, options.queue)
+        limits = Limits(
+            options.max_bytes, options.max_words, options.timeout, options.queue,
+            options.max_sentence,
+        )  # fmt: skip
         serve(Service(models, limits, token), listening, say)
     return 0
 
@@ -105,6 +108,13 @@ def _parser() -> argparse.ArgumentParser:
         default=_LIMITS.n_words,
         metavar="N",
         help=f"of a request ({_LIMITS.n_words})",
+    )
+    parser.add_argument(
+        "--max-sentence",
+        type=whole_number(1),
+        default=_LIMITS.sentence,
+        metavar="N",
+        help=f"words of a sentence that is parsed ({_LIMITS.sentence})",
     )
     parser.add_argument(
         "--timeout",

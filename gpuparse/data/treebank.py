@@ -88,6 +88,31 @@ class Treebank:
             dropped=dropped[np.argsort(dropped[:, 0])],
         )
 
+    def part(self, first: int, stop: int) -> Treebank:
+        """The sentences from `first` to `stop` - 1, with the bytes after each, over the same bytes.
+
+        Bytes before the first sentence belong to it. Faults and warnings stay with the whole.
+        """
+        is_last = stop == len(self)
+        begin = int(self.spans[first, 0]) if first else 0
+        end = len(self.data) if is_last else int(self.spans[stop, 0])
+        words = slice(int(self.word_starts[first]), int(self.word_starts[stop]))
+        is_here = (self.dropped[:, 0] >= begin) & (self.dropped[:, 0] < end)
+        return replace(
+            self,
+            first_line=self.first_line + int((self.data[:begin] == _LINE_FEED).sum()),
+            data=self.data[begin:end],
+            columns=self.columns[words] - begin,
+            word_starts=self.word_starts[first : stop + 1] - words.start,
+            heads=self.heads[words],
+            lines=self.lines[words],
+            spans=self.spans[first:stop] - begin,
+            dropped=self.dropped[is_here] - begin,
+            file_end=self.file_end if is_last else b"",
+            warnings=[],
+            faults=[],
+        )
+
     @cached_property
     def n_words(self) -> int:
         """Number of words, W."""

@@ -302,10 +302,14 @@ class Job:
             if ready.piece.treebank.n_words:
                 return
 
-    def _check_first(
-        self, source: Source, treebank: Treebank, guides: Guides | None, heads: np.ndarray | None
-    ) -> None:
-        """Refuse an input without a column that the model reads: its trees would be far worse."""
+    def check_columns(
+        self, source: Source, treebank: Treebank, guides: Guides | None = None,
+        heads: np.ndarray | None = None,
+    ) -> None:  # fmt: skip
+        """Refuse an input without a column that the model reads: its trees would be far worse.
+
+        Args: treebank: its first words. guides, heads: the guides of the input, and of these words.
+        """
         is_of_columns = self.to_allow_missing == ""
         missing = {
             number: f"{source.name}: {source.empty(number)} in all of the first"
@@ -353,7 +357,7 @@ class Job:
             ready = ahead(self._sent(ready))
         for each in ready:
             if not is_checked and each.piece.treebank.n_words:
-                self._check_first(source, each.piece.treebank, guides, each.guides)
+                self.check_columns(source, each.piece.treebank, guides, each.guides)
                 is_checked = True
             yield each
         if guides is not None:

@@ -13,6 +13,8 @@ from itertools import pairwise
 from tempfile import SpooledTemporaryFile
 from typing import Any
 
+import numpy as np
+
 import gpuparse
 from gpuparse.data.arc_layout import Arc, lay_out
 from gpuparse.data.svg import svg_graph
@@ -94,6 +96,7 @@ class ProcessSink(Sink):
             if not self._text.n_bytes:
                 found = found.removeprefix("\n")  # before the first paragraph
         self._text.write(_inside(found))
+        self.n_bytes = self._text.n_bytes
 
     def finish(self) -> Body:
         """One object of JSON."""
@@ -149,6 +152,7 @@ class ParseSink(Sink):
             comma = b",\n" * bool(self._sentences.n_bytes)
             self._sentences.write(comma + ",\n".join(found).encode())
         self._conllu.write(_inside(text.decode()))
+        self.n_bytes = self._sentences.n_bytes + self._conllu.n_bytes
 
     def finish(self) -> Body:
         """One object of JSON."""
@@ -164,6 +168,10 @@ class DrawSink(Sink):
     def __init__(self, form: str) -> None:
         self._form, self._text = form, Spooled()
 
+    def seconds(self, lengths: np.ndarray) -> np.ndarray:
+        """The square of the words."""
+        return 1e-6 * lengths.clip(max=MAX_DRAWN) ** 2
+
     def add(self, text: bytes, sentences: Sequence[gpuparse.ParsedSentence]) -> None:
         """Draw sentences."""
         for sentence in filter(len, sentences):
@@ -174,6 +182,7 @@ class DrawSink(Sink):
                 )  # fmt: skip
             comma = b",\n" * bool(self._text.n_bytes)
             self._text.write(comma + as_json(_drawn(sentence, self._form)))
+            self.n_bytes = self._text.n_bytes
 
     def finish(self) -> Body:
         """One object of JSON."""
@@ -187,30 +196,46 @@ def _drawn(sentence: gpuparse.ParsedSentence, form: str) -> str:
     return tikz_of_layout(lay_out(sentence.words, arcs))
 
 
-def one_sentence(text: bytes, number: int) -> bytes:
-    """One sentence of CoNLL-U, counted from 1. Raises: RequestError: there is no such sentence."""
-    blocks = [block for block in re.split(rb"\n\n+", text) if re.search(rb"^[0-9]", block, re.M)]
-    if number > len(blocks):
-        raise RequestError(
-            422, f"sentence: there are {len(blocks):,} sentences", code="wrong_field",
-            where="sentence",
-        )  # fmt: skip
-    return blocks[number - 1].strip(b"\n") + b"\n\n"
+class SentenceSink(Sink):
+    """One sentence of an input, counted from 1, as CoNLL-U."""
+
+    def __init__(self, number: int) -> None:
+        self._left, self._number, self._found = number, number, b""
+
+    def add(self, text: bytes, sentences: Sequence[gpuparse.ParsedSentence]) -> None:
+        """Look for it in the next sentences."""
+        blocks = re.split(rb"\n\n+", text.replace(b"\r\n", b"\n"))
+        blocks = [block for block in blocks if re.search(rb"^[0-9]", block, re.M)]
+        if 0 < self._left <= len(blocks):
+            self._found = blocks[self._left - 1].strip(b"\n") + b"\n\n"
+        self._left -= len(blocks)
+
+    def finish(self) -> bytes:
+        """The sentence. Raises: RequestError: there is none of that number."""
+        if not self._found:
+            raise RequestError(
+                422, f"sentence: there are {self._number - self._left:,} sentences",
+                code="wrong_field", where="sentence",
+            )  # fmt: skip
+        return self._found
 
 
-def with_heads(text: bytes, heads: dict[tuple[int, int], int]) -> bytes:
+def with_heads(text: bytes, left: dict[tuple[int, int], int], first: int) -> tuple[bytes, int]:
     """CoNLL-U with these heads alone; all other heads, and all relations and DEPS, are `_`.
 
-    Args: heads: by the numbers of sentence and word, from 1.
-    Raises: RequestError: there is no such sentence, word or head.
+    Args:
+        left: heads by the numbers of sentence and word, from 1; those of the text are removed.
+        first: the sentences before it.
+    Returns: the text, and the number of its last sentence.
+    Raises: RequestError: a head that its word cannot have.
     """
-    lines, left = text.split(b"\n"), dict(heads)
+    lines = text.split(b"\n")
     starts = [i for i, line in enumerate(lines) if line.startswith(b"1\t")]
     sizes = [
         sum(1 for line in lines[i:j] if re.match(rb"[0-9]+\t", line))
         for i, j in pairwise([*starts, len(lines)])
     ]
-    sentence = 0
+    sentence = first
     for k, line in enumerate(lines):
         if not re.match(rb"[0-9]+\t", line):
             continue
@@ -218,16 +243,11 @@ def with_heads(text: bytes, heads: dict[tuple[int, int], int]) -> bytes:
         word = int(columns[0])
         sentence += word == 1
         head = left.pop((sentence, word), None)
-        if head is not None and (head > sizes[sentence - 1] or head == word):
+        if head is not None and (head > sizes[sentence - first - 1] or head == word):
             raise RequestError(
                 422, f"heads: {head} cannot be the head of word {word} of sentence {sentence}",
                 code="wrong_field", where="heads",
             )  # fmt: skip
         columns[6:9] = [b"_" if head is None else str(head).encode(), b"_", b"_"]
         lines[k] = b"\t".join(columns)
-    for sentence, word in left:
-        raise RequestError(
-            422, f"heads: there is no word {word} of sentence {sentence}", code="wrong_field",
-            where="heads",
-        )  # fmt: skip
-    return b"\n".join(lines)
+    return b"\n".join(lines), sentence

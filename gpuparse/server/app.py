@@ -7,6 +7,7 @@ import hmac
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,9 +29,16 @@ from gpuparse.formats.names import TEXT as RAW_TEXT
 from gpuparse.formats.objects import as_conllu, read_sentences
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job
-from gpuparse.server.answers import Body, DrawSink, ParseSink, as_json, one_sentence, with_heads
+from gpuparse.server.answers import (
+    Body,
+    DrawSink,
+    ParseSink,
+    SentenceSink,
+    as_json,
+    with_heads,
+)
 from gpuparse.server.bodies import Fields, Held, read_body, read_form, read_json
-from gpuparse.server.models import TREES, InputPiece, ServedModel, words_of
+from gpuparse.server.models import TREES, WORDS, InputPiece, Placed, ServedModel, words_of
 from gpuparse.server.openapi import description
 from gpuparse.server.refusals import CODES, GONE, Limits, RequestError, refusal
 from gpuparse.server.udpipe import models_of, process_request
@@ -44,6 +52,9 @@ MAX_K_BEST = 100  # trees of a sentence in an answer
 MAX_EXPLAINED = 400  # words of a sentence
 PLAIN = ParseOptions()
 HELD = 8  # bodies of the greatest size that are held at once
+SHORT_BODY = 1 << 16  # bytes that are read where all requests come in
+EXPLAINED = 1e-7  # seconds of an explanation for the cube of the words, at most
+CHUNK = 4096  # words of Python objects that are made into a piece
 _TYPES = {
     ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
@@ -71,13 +82,15 @@ class Service:
     limits: Limits
     token: bytes | None = None
     is_stopping: bool = False
+    reader: ThreadPoolExecutor = field(init=False)  # of long bodies
     held: Held = field(init=False)
     worker: Worker = field(init=False)
     figures: Figures = field(init=False)
 
     def __post_init__(self) -> None:
+        self.reader = ThreadPoolExecutor(1, "reading")
         self.held = Held(HELD * self.limits.n_bytes)
-        self.worker = Worker(max_words=self.limits.n_words, max_queue=self.limits.queue)
+        self.worker = Worker(self.limits)
         self.figures = Figures(self.worker)
 
     def model(self, name: str | None) -> ServedModel:
@@ -99,12 +112,19 @@ class Service:
             seconds=limits.seconds, held=self.held,
         )  # fmt: skip
 
+    async def of_body(self, request: Request, read: Callable[..., Any], *given: Any) -> Any:
+        """Read something from a body: of a long one in a thread, one after another."""
+        if request.scope["gpuparse.held"] <= SHORT_BODY:
+            return read(*given)
+        return await asyncio.get_running_loop().run_in_executor(self.reader, read, *given)
+
     async def answer(
         self, request: Request, model: ServedModel, options: ParseOptions = PLAIN,
         depth: str = TREES, *, pieces: Callable[[Job], Iterator[InputPiece]] | None = None,
-        sink: Sink | None = None, call: Callable[[], Body] | None = None, where: str | None = None,
-    ) -> Body:  # fmt: skip
-        """The answer of the thread that parses.
+        sink: Sink | None = None, call: Callable[[], Body] | None = None,
+        call_seconds: float = 0.0, where: str | None = None,
+    ) -> Any:  # fmt: skip
+        """The answer of the threads that parse.
 
         Args: see Task.
         Raises: RequestError. ConnectionError: the client has left.
@@ -113,7 +133,7 @@ class Service:
         recipe = Recipe(model.name, options, depth, is_text=where == "text")
         task = Task(
             model, recipe, loop, loop.create_future(),
-            pieces=pieces, sink=sink, call=call, where=where,
+            pieces=pieces, sink=sink, call=call, call_seconds=call_seconds, where=where,
         )  # fmt: skip
         if self.is_stopping:
             raise RequestError(503, "the server is shutting down", code="shutting_down")
@@ -125,10 +145,9 @@ class Service:
                 return_when=asyncio.FIRST_COMPLETED,
             )  # fmt: skip
             if task.answer.done():
-                request.scope["gpuparse.words"] = task.n_words
+                request.scope["gpuparse.words"] += task.n_words
                 self.figures.words.inc(task.n_words)
-                body: Body = task.answer.result()
-                return body
+                return task.answer.result()
             if left.done():
                 raise ConnectionError
             raise RequestError(
@@ -190,8 +209,8 @@ def make_app(service: Service, *, page: Path = PAGE) -> ASGIApp:
                 "default": next(iter(service.models)),
                 "models": [model.described() for model in service.models.values()],
                 "limits": {
-                    "bytes": limits.n_bytes, "words": limits.n_words, "kbest": MAX_K_BEST,
-                    "seconds": limits.seconds,
+                    "bytes": limits.n_bytes, "words": limits.n_words,
+                    "sentence": limits.sentence, "kbest": MAX_K_BEST, "seconds": limits.seconds,
                 },
             }
         )  # fmt: skip
@@ -219,7 +238,9 @@ def make_app(service: Service, *, page: Path = PAGE) -> ASGIApp:
         try:
             kind = request.headers.get("content-type", "")
             body = await service.body(request)
-            fields = read_form(body, kind, request.scope["query_string"].decode("latin-1"))
+            query = request.scope["query_string"]
+            fields = await service.of_body(request, read_form, body, kind, query)
+            del body
             return _streamed(await process_request(service, request, fields))
         except GpuparseError as error:
             found = refusal(error)
@@ -239,6 +260,7 @@ def make_app(service: Service, *, page: Path = PAGE) -> ASGIApp:
         yield
         service.is_stopping = True
         await asyncio.to_thread(service.worker.stop)
+        service.reader.shutdown()
 
     handlers: Any = {RequestError: _refuse, HTTPException: _refuse_http}
     app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
@@ -288,7 +310,7 @@ def _endpoint(handler: Any, service: Service) -> Any:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise RequestError(415, "send JSON with the content type application/json")
-        given = read_json(await service.body(request))
+        given = await service.of_body(request, read_json, await service.body(request))
         return _streamed(await handler(service, request, given))
 
     return answer
@@ -313,8 +335,8 @@ class _Input:
     pieces: Callable[[Job], Iterator[InputPiece]]
 
 
-def _input(model: ServedModel, fields: Fields) -> _Input:
-    """The words that a request has; they are found by the thread that parses."""
+def _input(model: ServedModel, fields: Fields, max_words: int) -> _Input:
+    """The words that a request has; they are found by the threads that parse."""
     there = [name for name in _INPUTS if name in fields]
     if len(there) != 1:
         raise RequestError(
@@ -324,9 +346,16 @@ def _input(model: ServedModel, fields: Fields) -> _Input:
     [name] = there
     if name == "sentences":
         sentences = fields.items(name)
+        n_words = 0
         for number, sentence in enumerate(sentences):
             _check_sentence(fields, sentence, number)
-        return _Input(name, lambda job: iter([_of_objects(sentences)]))
+            n_words += len(sentence)
+        if n_words > max_words:
+            raise RequestError(
+                413, f"{n_words:,} words, and at most {max_words:,} are parsed: send them in"
+                " several requests", code="too_many_words", where=name,
+            )  # fmt: skip
+        return _Input(name, lambda job: _of_objects(sentences))
     data, kind = fields.text(name), RAW_TEXT if name == "text" else CONLLU
     return _Input(name, lambda job: model.pieces(data, kind, name))
 
@@ -339,9 +368,15 @@ def _check_sentence(fields: Fields, sentence: Any, number: int) -> None:
         raise fields.wrong("sentences", f"[{number}]: expected strings alone, or objects alone")
 
 
-def _of_objects(sentences: list[Any]) -> Treebank:
-    text = as_conllu(read_sentences(sentences, keep_heads=False, first=0), "upos")
-    return treebank_from_bytes(text, "sentences")
+def _of_objects(sentences: list[Any]) -> Iterator[Treebank]:
+    """Sentences as treebanks, some at a time."""
+    first, n_words = 0, 0
+    for stop, sentence in enumerate(sentences, 1):
+        n_words += len(sentence)
+        if n_words >= CHUNK or stop == len(sentences):
+            read = read_sentences(sentences[first:stop], keep_heads=False, first=first)
+            yield treebank_from_bytes(as_conllu(read, "upos", first), "sentences")
+            first, n_words = stop, 0
 
 
 def _wrong(message: str, where: str) -> RequestError:
@@ -383,10 +418,17 @@ def _heads(fields: Fields) -> dict[tuple[int, int], int]:
 def _with_heads(given: _Input, heads: dict[tuple[int, int], int]) -> _Input:
     """An input whose words have these heads."""
 
-    def pieces(job: Job) -> Iterator[Treebank]:
-        words = words_of(list(given.pieces(job)), job)
-        text = b"".join(each.data.tobytes() for each in words)
-        yield treebank_from_bytes(with_heads(text, heads), given.field)
+    def pieces(job: Job) -> Iterator[InputPiece]:
+        left, n_sentences = dict(heads), 0
+        for piece in given.pieces(job):
+            [words] = words_of([piece], job)
+            text, n_sentences = with_heads(words.data.tobytes(), left, n_sentences)
+            yield Placed(treebank_from_bytes(text, given.field), getattr(piece, "character", 0))
+        for sentence, word in left:
+            raise RequestError(
+                422, f"heads: there is no word {word} of sentence {sentence}", code="wrong_field",
+                where="heads",
+            )  # fmt: skip
 
     return _Input(given.field, pieces)
 
@@ -399,13 +441,13 @@ def _asked(service: Service, fields: Fields) -> tuple[ServedModel, _Input, Parse
     """What a request asks to be parsed, and how."""
     model = _model(service, fields)
     heads = _heads(fields)
-    given = _input(model, fields)
+    given = _input(model, fields, service.limits.n_words)
     options = _options(fields, _keep(fields, given), has_heads=bool(heads))
     return model, _with_heads(given, heads) if heads else given, options
 
 
 async def _parse(service: Service, request: Request, given: dict[str, Any]) -> Body:
-    model, words, options = _asked(service, Fields(given, _PARSE))
+    model, words, options = await service.of_body(request, _asked, service, Fields(given, _PARSE))
     return await service.answer(
         request, model, options, pieces=words.pieces, sink=ParseSink(model.name),
         where=words.field,
@@ -415,7 +457,7 @@ async def _parse(service: Service, request: Request, given: dict[str, Any]) -> B
 async def _draw(service: Service, request: Request, given: dict[str, Any]) -> Body:
     fields = Fields(given, (*_PARSE, "format"))
     form = fields.choice("format", ("svg", "tikz")) or "svg"
-    model, words, options = _asked(service, fields)
+    model, words, options = await service.of_body(request, _asked, service, fields)
     return await service.answer(
         request, model, options, pieces=words.pieces, sink=DrawSink(form), where=words.field
     )
@@ -424,30 +466,19 @@ async def _draw(service: Service, request: Request, given: dict[str, Any]) -> Bo
 async def _explain(service: Service, request: Request, given: dict[str, Any]) -> Body:
     fields = Fields(given, ("model", *_INPUTS, "keep", "sentence", "word", "instead"))
     model = _model(service, fields)
-    words = _input(model, fields)
+    words = await service.of_body(request, _input, model, fields, service.limits.n_words)
     keep = _keep(fields, words)
     if "word" not in fields:
         raise fields.wrong("word", "is missing: give the number of a word, from 1")
     sentence = fields.number("sentence", 1, 10**9) if "sentence" in fields else 1
     word = fields.number("word", 1, 10**9)
     instead = fields.number("instead", 0, 10**9) if "instead" in fields else None
-    call = partial(_reasons, service, model, words, sentence, word, instead, keep)
-    return await service.answer(request, model, call=call, where=words.field)
-
-
-def _reasons(
-    service: Service, model: ServedModel, words: _Input, sentence: int, word: int,
-    instead: int | None, keep: str | None,
-) -> Body:  # fmt: skip
-    n_words, parts = 0, []
-    for piece in words.pieces(model.base):
-        [treebank] = words_of([piece], model.base)
-        n_words += treebank.n_words
-        if n_words > service.limits.n_words:
-            raise RequestError(413, "too many words", code="too_many_words", where=words.field)
-        parts.append(treebank.data.tobytes().replace(b"\r\n", b"\n"))
-    text = one_sentence(b"".join(parts), sentence)
-    if (n := treebank_from_bytes(text, words.field).n_words) > MAX_EXPLAINED:
+    text = await service.answer(
+        request, model, depth=WORDS, pieces=words.pieces, sink=SentenceSink(sentence),
+        where=words.field,
+    )  # fmt: skip
+    n = treebank_from_bytes(text, words.field).n_words
+    if n > MAX_EXPLAINED:
         raise RequestError(
             422, f"a sentence of {n:,} words: at most {MAX_EXPLAINED} are explained",
             code="too_long_to_explain", where=words.field,
@@ -456,10 +487,19 @@ def _reasons(
         raise _wrong(f"word: sentence {sentence} has words 1 to {n}", "word")
     if instead is not None and (instead > n or instead == word):
         raise _wrong(f"instead: expected 0 (the root) to {n}, and not the word itself", "instead")
+    call = partial(_reasons, model, text, word, instead, keep, words.field)
+    return await service.answer(
+        request, model, call=call, call_seconds=EXPLAINED * n**3, where=words.field
+    )
+
+
+def _reasons(
+    model: ServedModel, text: bytes, word: int, instead: int | None, keep: str | None, where: str
+) -> Body:
     try:
         reasons = model.parser.explain(text, word, instead=instead, keep=keep)
     except (ConfigError, NoTreeError) as error:
-        raise refusal(error, words.field if instead is None else "instead") from error
+        raise refusal(error, where if instead is None else "instead") from error
     return Body(as_json({"reasons": reasons.to_dict(), "text": str(reasons)}) + b"\n")
 
 

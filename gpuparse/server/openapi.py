@@ -71,7 +71,8 @@ def _schemas() -> dict[str, Any]:
         "multiword": _list(_object(multiword)), "trees": _list(_object(tree)),
     }  # fmt: skip
     limits = {
-        "bytes": _COUNT, "words": _COUNT, "kbest": _COUNT, "seconds": {"type": "number"},
+        "bytes": _COUNT, "words": _COUNT, "sentence": _COUNT, "kbest": _COUNT,
+        "seconds": {"type": "number"},
     }  # fmt: skip
     return {
         "Error": _object({"error": _object(error)}),

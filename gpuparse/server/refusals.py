@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from gpuparse.errors import ConfigError, DataError, GpuparseError, NoTreeError, one_line
 
 CODES = {
-    400: "bad_request", 401: "unauthorised", 404: "not_found", 405: "method_not_allowed",
-    413: "too_large", 415: "unsupported_type", 422: "bad_input", 429: "queue_full",
-    500: "internal", 503: "unavailable",
+    400: "bad_request", 401: "unauthorised", 403: "foreign_origin", 404: "not_found",
+    405: "method_not_allowed", 413: "too_large", 415: "unsupported_type", 421: "foreign_host",
+    422: "bad_input", 429: "queue_full", 431: "headers_too_large", 500: "internal",
+    503: "unavailable",
 }  # fmt: skip
 GONE = 499  # in logs: the client has left
 
@@ -18,15 +19,21 @@ GONE = 499  # in logs: the client has left
 class Limits:
     """What a request may have: bytes of its body, words, and seconds to its answer; and the queue.
 
-    A request waits and is parsed in `seconds`; `queue` requests wait. idle_seconds: between two
-    pieces of a body.
+    A request waits and is parsed in `seconds`; `queue` requests wait. sentence: words of one.
+    idle_seconds: between two pieces of a body. answer_bytes: of its answer.
     """
 
     n_bytes: int = 16 << 20
     n_words: int = 1_000_000
     seconds: float = 60
     queue: int = 1000
+    sentence: int = 1000
     idle_seconds: float = 10.0
+    answer_bytes: int = 512 << 20
+
+    def sending(self, n_bytes: int) -> float:
+        """Seconds in which a client takes an answer of so many bytes."""
+        return self.seconds + n_bytes / (1 << 20)
 
 
 class RequestError(GpuparseError):

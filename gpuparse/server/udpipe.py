@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 from gpuparse.errors import one_line
@@ -13,7 +14,7 @@ from gpuparse.jobs.options import TAGS as KEEP_TAGS
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job
 from gpuparse.server.answers import OUTPUTS, Body, ProcessSink
-from gpuparse.server.models import TAGS, TREES, WORDS, InputPiece, ServedModel
+from gpuparse.server.models import PIECE, TAGS, TREES, WORDS, InputPiece, ServedModel
 from gpuparse.server.refusals import RequestError
 
 if TYPE_CHECKING:
@@ -54,12 +55,14 @@ async def process_request(service: Service, request: Request, fields: Mapping[st
         )
     kind, has_ranges = _input(fields)
     options, depth = _asked(model, fields, has_ranges)
-    data = fields["data"].encode()
+    data, limits = fields["data"].encode(), service.limits
 
     def pieces(job: Job) -> Iterator[InputPiece]:
         if kind == HORIZONTAL:
-            return model.pieces(_as_vertical(data), VERTICAL, "data")
-        return model.pieces(data, kind, "data")
+            for text in _as_vertical(data, limits.n_words):
+                yield from model.pieces(text, VERTICAL, "data")
+        else:
+            yield from model.pieces(data, kind, "data")
 
     sink = ProcessSink(model.name, output)
     return await service.answer(request, model, options, depth, pieces=pieces, sink=sink)
@@ -104,7 +107,22 @@ def _asked(
     return options, TREES if trees else TAGS if tags else WORDS
 
 
-def _as_vertical(data: bytes) -> bytes:
-    """Sentences in lines, words between spaces, as a word in each line."""
-    sentences = (line.split() for line in data.split(b"\n"))
-    return b"".join(b"\n".join(words) + b"\n\n" for words in sentences if words)
+def _as_vertical(data: bytes, max_words: int) -> Iterator[bytes]:
+    """Sentences in lines, words between spaces, as a word in each line, some at a time.
+
+    Raises: RequestError: a line has too many words.
+    """
+    found = bytearray()
+    for line in BytesIO(data):
+        words = line.split(None, max_words)
+        if len(words) > max_words:
+            raise RequestError(
+                413, f"more than {max_words:,} words: send the text in several requests",
+                code="too_many_words", where="data",
+            )  # fmt: skip
+        if words:
+            found += b"\n".join(words) + b"\n\n"
+        if len(found) > PIECE:
+            yield bytes(found)
+            found.clear()
+    yield bytes(found)

@@ -1,9 +1,12 @@
-"""The queue of requests and the thread that parses them, several at once.
+"""The queue of requests and the two threads that parse them, several at once.
 
-An input goes through in pieces. In each round the thread takes pieces of all requests that ask for
-the same, joins them into one treebank, parses it, and gives each request its own sentences. What
-a request gets does not depend on the others: its words are found before they are joined, and trees
-of sentences do not depend on one another.
+An input goes through in parts: pieces of bytes are read and split into words, and their sentences
+are cut into parts by what they cost. In each round a thread takes parts of all requests that ask
+for the same, joins them into one treebank, parses it, and gives each request its own sentences;
+then the next requests have their turn. One thread does this. What cannot be cut and takes long, as
+one long sentence, is done by the other thread, one by one, so that short requests do not wait for
+it. What a request gets does not depend on the others: its words are found before they are joined,
+and trees of sentences do not depend on one another.
 """
 
 from __future__ import annotations
@@ -16,25 +19,30 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import gpuparse
+from gpuparse.api.tokens import Surfaces
 from gpuparse.data.scanner import column_name
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import GpuparseError
 from gpuparse.formats.sources import SENTENCES, BytesSource, Piece, Source
 from gpuparse.formats.text import TextChunk
 from gpuparse.jobs.options import ParseOptions
-from gpuparse.jobs.parse import Job, missing_columns
+from gpuparse.jobs.parse import Job
 from gpuparse.jobs.predictions import Result
-from gpuparse.server.models import WORDS, InputPiece, ServedModel, words_of
-from gpuparse.server.refusals import RequestError, refusal
+from gpuparse.server.models import TREES, WORDS, InputPiece, ServedModel, words_of
+from gpuparse.server.refusals import Limits, RequestError, refusal
 
-MOST_BYTES = 1 << 18  # of CoNLL-U in a round
+# Seconds on one core, as `ServedModel.seconds` estimates them: of a round, of the sentences that
+# are kept together in it, and of a byte that is split into words.
+ROUND, PART, BYTE = 0.2, 0.1, 1e-6
+MOST_JOINED = 256  # requests in a round
+LONG_AT_ONCE = 2  # long sentences of a request; one of 1,000 words takes about 100 MB
 
 
 class Recipe(NamedTuple):
@@ -50,7 +58,16 @@ class Recipe(NamedTuple):
 
 
 class Sink(ABC):
-    """What makes the answer to a request; the thread that parses calls it."""
+    """What makes the answer to a request; the thread that parses calls it.
+
+    n_bytes: of the answer until now.
+    """
+
+    n_bytes = 0
+
+    def seconds(self, lengths: np.ndarray) -> np.ndarray:
+        """(S,) how long `add` takes for sentences of these numbers of words, where that is long."""
+        return np.zeros(len(lengths))
 
     @abstractmethod
     def add(self, text: bytes, sentences: Sequence[gpuparse.ParsedSentence]) -> None:
@@ -61,12 +78,20 @@ class Sink(ABC):
         """The answer."""
 
 
+class _Part(NamedTuple):
+    """Sentences that are parsed together, from a place of a text on; seconds: an estimate."""
+
+    words: Treebank
+    first_character: int
+    seconds: float
+
+
 @dataclass(eq=False)
 class Task:
     """A request in the queue.
 
     pieces: makes the pieces of the input, given the job. call: makes the answer of a request that
-    is no parse. loop, answer: where the answer goes.
+    is no parse, in about `call_seconds`. loop, answer: where the answer goes.
     """
 
     model: ServedModel
@@ -76,6 +101,7 @@ class Task:
     pieces: Callable[[Job], Iterator[InputPiece]] | None = None
     sink: Sink | None = None
     call: Callable[[], Any] | None = None
+    call_seconds: float = 0.0
     where: str | None = None
     n_words: int = 0
     is_cancelled: bool = False
@@ -83,16 +109,22 @@ class Task:
     is_done: bool = False
     left: Iterator[InputPiece] | None = field(default=None, init=False)
     next_piece: InputPiece | None = field(default=None, init=False)
+    n_sentences: int = field(default=0, init=False)  # of the pieces that were read
+    parts: deque[_Part] = field(default_factory=deque, init=False)
 
     @property
-    def first_character(self) -> int:
-        """That of the next piece in the whole text."""
-        return self.next_piece.character if isinstance(self.next_piece, TextChunk) else 0
+    def next_seconds(self) -> float:
+        """About how long its next step takes."""
+        if self.call is not None:
+            return self.call_seconds
+        if self.parts:
+            return self.parts[0].seconds
+        return BYTE * len(self.next_piece.data) if isinstance(self.next_piece, TextChunk) else 0.0
 
-    def add(self, text: bytes, sentences: Sequence[gpuparse.ParsedSentence]) -> None:
-        """Take the next sentences."""
-        assert self.sink
-        self.sink.add(text, sentences)
+    @property
+    def is_long(self) -> bool:
+        """Whether its next step is for the thread of what takes long."""
+        return self.next_seconds > ROUND
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,46 +147,48 @@ class _WholeTreebank(Source):
 
 
 class Worker:
-    """The queue, and the thread that empties it."""
+    """The queue, and the threads that empty it."""
 
-    def __init__(self, *, max_words: int, max_queue: int) -> None:
-        """
-        Args: max_words: of a request. max_queue: requests that wait.
-        """
-        self._max_words, self._max_queue = max_words, max_queue
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
         self._waiting: deque[Task] = deque()
-        self._current: list[Task] = []
+        self._current: dict[bool, list[Task]] = {False: [], True: []}  # by Task.is_long
         self._condition = threading.Condition()
         self._is_stopped = False
-        self._thread = threading.Thread(target=self._work, name="parsing", daemon=True)
+        self._threads = [
+            threading.Thread(target=self._work, args=(is_long,), name="parsing", daemon=True)
+            for is_long in self._current
+        ]
         self.rounds = self.n_joined = 0  # rounds, and requests in them
 
     def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        """Start the threads."""
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
-        """Finish what is in the queue, and end the thread."""
+        """Finish what is in the queue, and end the threads."""
         with self._condition:
             self._is_stopped = True
-            self._condition.notify()
-        self._thread.join()
+            self._condition.notify_all()
+        for thread in self._threads:
+            thread.join()
 
     def __len__(self) -> int:
         """The number of requests that wait or are parsed."""
-        return len(self._waiting) + len(self._current)
+        return len(self._waiting) + sum(map(len, self._current.values()))
 
     def put(self, task: Task) -> None:
         """Add a request. Raises: RequestError: the queue is full, or the server stops."""
         with self._condition:
             if self._is_stopped:
                 raise RequestError(503, "the server is shutting down", code="shutting_down")
-            if len(self) >= self._max_queue:
+            if len(self) >= self._limits.queue:
                 raise RequestError(
                     429, f"{len(self):,} requests wait already: try again later", code="queue_full"
                 )
             self._waiting.append(task)
-            self._condition.notify()
+            self._condition.notify_all()
 
     def cancel(self, task: Task) -> None:
         """Take a request out of the queue whose client has left."""
@@ -163,44 +197,52 @@ class Worker:
             if task in self._waiting:
                 self._waiting.remove(task)
 
-    def _work(self) -> None:
+    def _work(self, is_long: bool) -> None:
         """Rounds until the end; no error ends the thread."""
         while True:
+            tasks: list[Task] = []
             try:
                 with self._condition:
-                    while not self._waiting and not self._is_stopped:
+                    while not (tasks := self._same(is_long)):
+                        if self._is_stopped and not len(self):
+                            return
                         self._condition.wait()
-                    if not self._waiting:
-                        return
-                    self._current = self._same()
-                self.rounds += 1
-                self.n_joined += len(self._current)
-                self._round(self._current)
+                    self._current[is_long] = tasks
+                    self.rounds += 1
+                    self.n_joined += len(tasks)
+                self._round(tasks)
             except BaseException as error:
                 _log_place(error)
-                for task in self._current:
+                for task in tasks:
                     self._fail(task, error)
             finally:
                 with self._condition:
-                    unfinished = [t for t in self._current if not (t.is_done or t.is_cancelled)]
-                    self._waiting.extend(unfinished)
-                    self._current = []
+                    self._waiting.extend(t for t in tasks if not (t.is_done or t.is_cancelled))
+                    self._current[is_long] = []
+                    self._condition.notify_all()
 
-    def _same(self) -> list[Task]:
-        """The first request, and others that ask for the same, out of the queue."""
-        first = self._waiting.popleft()
-        if first.call is not None:
-            return [first]
-        recipe, found = first.recipe, [first]
-        others: list[Task] = []
-        while self._waiting and len(found) < 256:
-            task = self._waiting.popleft()
-            (found if task.call is None and task.recipe == recipe else others).append(task)
-        self._waiting.extendleft(reversed(others))
+    def _same(self, is_long: bool) -> list[Task]:
+        """Requests of one recipe out of the queue, the first ones, for a round of one thread."""
+        found: list[Task] = []
+        seconds = 0.0
+        for task in self._waiting:
+            if task.is_long != is_long or (
+                found and (task.call is not None or task.recipe != found[0].recipe)
+            ):
+                continue
+            seconds += task.next_seconds
+            if found and (seconds > ROUND or len(found) == MOST_JOINED):
+                break
+            found.append(task)
+            if task.call is not None:
+                break
+        if found:
+            chosen = set(found)
+            self._waiting = deque(task for task in self._waiting if task not in chosen)
         return found
 
     def _round(self, tasks: list[Task]) -> None:
-        """Parse the next piece of each request, and answer those that have no more."""
+        """Take one step of each request: parse its next part, and answer where none is left."""
         first = tasks[0]
         if first.call is not None:
             with self._failing(first):
@@ -213,26 +255,50 @@ class Worker:
             for task in tasks:
                 self._fail(task, error)
             return
-        taken: list[tuple[Task, InputPiece]] = []
-        n_bytes = 0
+        is_long = first.is_long
+        self._read([task for task in tasks if not task.parts], job)
+        seconds = 0.0
+        taken: list[tuple[Task, _Part]] = []
         for task in tasks:
-            if task.is_cancelled or n_bytes > MOST_BYTES:
+            if not task.parts or task.is_long != is_long or task.is_done or task.is_cancelled:
+                continue
+            seconds += task.next_seconds
+            if seconds <= ROUND or not taken:
+                taken.append((task, task.parts.popleft()))
+        if is_long and taken and not (options.probabilities or options.mbr):  # these take memory
+            while first.parts and first.is_long and len(taken) < min(LONG_AT_ONCE, job.threads):
+                taken.append((first, first.parts.popleft()))
+        if taken:
+            if is_long:
+                job = replace(job, batch_size=1)  # a thread for each
+            self._parse(taken, job, depth)
+        for task in tasks:
+            if not (task.is_done or task.is_cancelled or task.parts or task.next_piece is not None):
+                with self._failing(task):
+                    assert task.sink
+                    self._give(task, task.sink.finish())
+
+    def _read(self, tasks: list[Task], job: Job) -> None:
+        """Split the next pieces of some requests into words, and cut these into parts."""
+        seconds = 0.0
+        taken: list[tuple[Task, InputPiece]] = []
+        for task in tasks:
+            if task.is_cancelled:
                 continue
             with self._failing(task):
                 if task.left is None:
                     assert task.pieces
                     task.left = task.pieces(job)
-                    self._advance(task)
-                if task.next_piece is not None:
+                    task.next_piece = next(task.left, None)
+                seconds += task.next_seconds
+                if task.next_piece is not None and (seconds <= ROUND or not taken):
                     taken.append((task, task.next_piece))
-                    n_bytes += len(task.next_piece.data)
-        read = [(task, words) for task, words in self._words(taken, job) if self._fits(task, words)]
-        if read:
-            self._parse(read, job, depth)
-        for task, _ in taken:
-            if not task.is_done:
-                with self._failing(task):
-                    self._advance(task)
+        for task, words in self._words(taken, job):
+            with self._failing(task):
+                self._check(task, words, job)
+                task.parts.extend(_cut(task, words))
+                assert task.left
+                task.next_piece = next(task.left, None)
 
     def _words(self, taken: list[tuple[Task, InputPiece]], job: Job) -> list[tuple[Task, Treebank]]:
         """The words of pieces: of all texts at once, or, if one has an error, one by one."""
@@ -246,14 +312,29 @@ class Worker:
                     alone.append((task, words_of([piece], job)[0]))
             return alone
 
-    def _fits(self, task: Task, treebank: Treebank) -> bool:
-        """Whether a request may have these words, too; if not, that is its answer."""
-        task.n_words += treebank.n_words
-        if task.n_words > self._max_words:
-            message = f"more than {self._max_words:,} words: send the text in several requests"
-            error = RequestError(413, message, code="too_many_words", where=task.where)
-            self._fail(task, error)
-        return not task.is_done
+    def _check(self, task: Task, words: Treebank, job: Job) -> None:
+        """Make sure that a request may have these words, too.
+
+        Raises: RequestError: it has too many, or too long a sentence. DataError: a column that the
+            model reads is missing.
+        """
+        depth, most = task.recipe.depth, self._limits.n_words
+        task.n_words += words.n_words
+        if task.n_words > most:
+            message = f"more than {most:,} words: send the text in several requests"
+            raise RequestError(413, message, code="too_many_words", where=task.where)
+        long = np.flatnonzero(np.diff(words.word_starts) > self._limits.sentence)
+        if len(long) and depth == TREES:
+            n, number = len(words[int(long[0])]), task.n_sentences + int(long[0]) + 1
+            raise RequestError(
+                422, f"sentence {number} has {n:,} words: at most {self._limits.sentence:,} are"
+                " parsed; cut it into several sentences", code="sentence_too_long",
+                where=task.where,
+            )  # fmt: skip
+        task.n_sentences += len(words)
+        if depth != WORDS and words.n_words and not task.is_checked:
+            job.check_columns(_WholeTreebank(name=words.source, treebank=words), words)
+            task.is_checked = True
 
     @contextmanager
     def _failing(self, task: Task) -> Iterator[None]:
@@ -265,64 +346,62 @@ class Worker:
                 _log_place(error)
             self._fail(task, error)
 
-    def _advance(self, task: Task) -> None:
-        """Read the next piece of a request; where there is none, give the answer."""
-        assert task.left is not None
-        task.next_piece = next(task.left, None)
-        if task.next_piece is None:
-            assert task.sink
-            self._give(task, task.sink.finish())
+    def _add(self, task: Task, text: bytes, sentences: Sequence[gpuparse.ParsedSentence]) -> None:
+        """Add sentences to an answer. Raises: RequestError: it becomes too long."""
+        assert task.sink
+        task.sink.add(text, sentences)
+        most = self._limits.answer_bytes
+        if task.sink.n_bytes > most:
+            raise RequestError(
+                413, f"the answer has more than {most:,} bytes: send the text in several requests,"
+                " or ask for fewer trees", code="answer_too_long", where=task.where,
+            )  # fmt: skip
 
-    def _parse(self, taken: list[tuple[Task, Treebank]], job: Job, depth: str) -> None:
-        """Parse pieces: those that can be joined in one call, others one by one."""
+    def _parse(self, taken: list[tuple[Task, _Part]], job: Job, depth: str) -> None:
+        """Parse parts: those that can be joined in one call, others one by one."""
         joined, alone = [], []
-        for task, treebank in taken:
+        for task, part in taken:
             if depth == WORDS:
                 with self._failing(task):
-                    task.add(treebank.data.tobytes(), [])
+                    self._add(task, part.words.data.tobytes(), [])
                 continue
-            text = _joinable(treebank)
-            is_whole = task.is_checked or not treebank.n_words
-            if text is None or not (
-                is_whole or not missing_columns(treebank, job.model, job.stages)
-            ):
-                alone.append((task, treebank))
+            text = _joinable(part.words) if len(taken) > 1 else None
+            if text is None:
+                alone.append((task, part))
             else:
-                joined.append((task, treebank, text))
+                joined.append((task, part, text))
         if len(joined) == 1:
             alone.append(joined.pop()[:2])
         if joined:
             try:
                 self._parse_joined(joined, job)
             except GpuparseError:  # of one of them
-                alone += [(task, treebank) for task, treebank, _ in joined]
-        for task, treebank in alone:
+                alone += [(task, part) for task, part, _ in joined]
+        for task, part in alone:
             with self._failing(task):
-                task.add(*self._parse_alone(task, treebank, job))
-        for task, treebank in taken:
-            task.is_checked |= bool(treebank.n_words)
+                self._add(task, *self._parse_alone(task, part, job))
 
-    def _parse_joined(self, joined: list[tuple[Task, Treebank, bytes]], job: Job) -> None:
+    def _parse_joined(self, joined: list[tuple[Task, _Part, bytes]], job: Job) -> None:
         source = BytesSource(text=b"".join(text for *_, text in joined), name="text")
         [(piece, result)] = job.results(source, is_checked=True)
-        numbers = [*accumulate((len(treebank) for _, treebank, _ in joined), initial=0)]
-        firsts = {i: task.first_character for i, (task, _, _) in zip(numbers, joined, strict=False)}
+        numbers = [*accumulate((len(part.words) for _, part, _ in joined), initial=0)]
+        firsts = {i: part.first_character for i, (_, part, _) in zip(numbers, joined, strict=False)}
         is_text = joined[0][0].recipe.is_text
         parsed = gpuparse.Parsed(result, piece.counts, is_text=is_text, firsts=firsts)
         ends = _ends(result)
         for (task, _, _), (i, j) in zip(joined, pairwise(numbers), strict=True):
             sentences = [] if job.model is None else parsed[i:j]
             with self._failing(task):
-                task.add(result.text[ends[i] : ends[j]], sentences)
+                self._add(task, result.text[ends[i] : ends[j]], sentences)
 
     def _parse_alone(
-        self, task: Task, treebank: Treebank, job: Job
+        self, task: Task, part: _Part, job: Job
     ) -> tuple[bytes, Sequence[gpuparse.ParsedSentence]]:
-        """The piece of one request, as the command parses it."""
-        source = _WholeTreebank(name=treebank.source, treebank=treebank)
-        [(piece, result)] = job.results(source, is_checked=task.is_checked)
+        """The part of one request, as the command parses it."""
+        source = _WholeTreebank(name=part.words.source, treebank=part.words)
+        [(piece, result)] = job.results(source, is_checked=True)
         parsed = gpuparse.Parsed(
-            result, piece.counts, is_text=task.recipe.is_text, firsts={0: task.first_character}
+            result, piece.counts, is_text=task.recipe.is_text, firsts={0: part.first_character}
         )
         return result.text, [] if job.model is None else parsed[:]
 
@@ -334,6 +413,32 @@ class Worker:
         task.is_done = True
         said = refusal(error, task.where)
         _call(task, task.answer.set_exception, said)
+
+
+def _cut(task: Task, words: Treebank) -> list[_Part]:
+    """The words of the next piece of a request in parts, each of one sentence or PART seconds."""
+    assert task.sink
+    lengths = np.diff(words.word_starts)
+    character = getattr(task.next_piece, "character", 0)
+    seconds = task.model.seconds(lengths, task.recipe.options, task.recipe.depth)
+    seconds = seconds + task.sink.seconds(lengths)
+    if len(words) < 2 or seconds.sum() <= PART:
+        return [_Part(words, character, float(seconds.sum()))]
+    starts, in_part = [0], 0.0
+    for s, each in enumerate(seconds.tolist()):
+        if in_part and in_part + each > PART:
+            starts.append(s)
+            in_part = 0.0
+        in_part += each
+    characters = [character] * len(starts)
+    if task.recipe.is_text:  # no spaces are before a sentence but the first
+        places = Surfaces.of(words, is_text=True, firsts={0: character}).starts
+        characters[1:] = [places[words.word_starts[s]] for s in starts[1:]]
+    bounds = pairwise([*starts, len(words)])
+    return [
+        _Part(words.part(i, j), first, float(seconds[i:j].sum()))
+        for (i, j), first in zip(bounds, characters, strict=True)
+    ]
 
 
 def _call(task: Task, give: Callable[[Any], None], what: Any) -> None:

@@ -118,8 +118,8 @@ def _breaking(parse_round: Callable[..., None]) -> Callable[..., None]:
     errors = [MemoryError, SystemExit, KeyboardInterrupt, RecursionError, AssertionError]
 
     def work(self: Worker, taken: Any, *given: Any) -> None:
-        for _, treebank in taken:
-            if BREAK.encode() in (text := treebank.data.tobytes()):
+        for _, part in taken:
+            if BREAK.encode() in (text := part.words.data.tobytes()):
                 raise errors[text.count(BREAK.encode()) % len(errors)]
         parse_round(self, taken, *given)
 

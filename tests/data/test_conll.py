@@ -1,6 +1,7 @@
 """Reading and writing: what was on disk comes back, whole or streamed, and the views show it."""
 
 import io
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,23 @@ def test_gold_written_back_is_the_file_whole_and_streamed(data, chunk_bytes):
     assert sum(map(len, chunks)) == len(whole)
     assert [line for c in chunks for line in c.lines] == whole.lines.tolist()
     assert [s.forms for c in chunks for s in c] == [s.forms for s in whole]
+
+
+@settings(deadline=None, max_examples=60)
+@given(documents(), st.data())
+def test_parts_written_back_are_the_file(data, draw):
+    """Cut between any sentences, some of which are left out."""
+    whole = treebank_from_bytes(data.rstrip(b"\r\n"), "f")
+    kept = draw.draw(st.lists(st.booleans(), min_size=len(whole), max_size=len(whole)))
+    for treebank in (whole, whole.only(np.array(kept, bool))):
+        n = len(treebank)
+        cuts = draw.draw(st.sets(st.integers(1, n - 1))) if n > 1 else set()
+        bounds = [0, *sorted(cuts), n]
+        parts = [treebank.part(i, j) for i, j in itertools.pairwise(bounds)]
+        written = b"".join(write_predictions(part, part.heads) for part in parts)
+        assert written == write_predictions(treebank, treebank.heads)
+        assert [line for part in parts for line in part.lines] == treebank.lines.tolist()
+        assert [s.forms for part in parts for s in part] == [s.forms for s in treebank]
 
 
 @settings(deadline=None, max_examples=66)

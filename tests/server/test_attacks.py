@@ -1,8 +1,13 @@
 """Requests that nobody sends by accident: each gets a clear error, and the next one an answer."""
 
 import json
+import random
+from urllib.parse import parse_qsl
 
 import pytest
+
+from gpuparse.server.bodies import MAX_OBJECTS, OPENED, read_form, read_json
+from gpuparse.server.refusals import RequestError
 
 FIELDS = ("model", "text", "conllu", "sentences", "probabilities", "mbr", "kbest", "keep", "heads")
 VALUES = [1, -1, 1.5, 10**30, "x", "", [], {}, [[]], [1], [[1]], [{}], [[{}]], [["a", {}]],
@@ -78,3 +83,38 @@ def test_scripts_stay_strings_of_json(client):
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert [token["form"] for token in answer.json()["sentences"][0]["tokens"]] == words
+
+
+def test_forms_are_read_as_python_reads_them():
+    """As of `parse_qsl`, which takes 30 times the memory of a long form."""
+    draw, n_refused = random.Random(1), 0
+    pieces = ["%", "4", "1", "%41", "%C3%A9", "%c3", "+", "&", "=", "a", "é", "%zz", "%2", "%26"]
+    for _ in range(3000):
+        text = "".join(draw.choice(pieces) for _ in range(draw.randint(0, 9)))
+        try:
+            wanted = dict(parse_qsl(text, keep_blank_values=True, errors="strict"))
+        except UnicodeDecodeError:
+            n_refused += 1
+            with pytest.raises(RequestError, match="is not UTF-8"):
+                read_form(text.encode(), "application/x-www-form-urlencoded", b"")
+        else:
+            assert read_form(b"", "", text.encode()) == wanted
+    assert 100 < n_refused < 2000
+
+
+@pytest.mark.parametrize("value", [b"[]", b"{}", b'{"a":1}', b'"ab"'])
+def test_json_of_too_many_values_is_refused_unread(value):
+    n = MAX_OBJECTS // (OPENED if value[:1] != b'"' else 60) + 1
+    many = b'{"sentences": [' + b",".join([value] * n) + b"]}"
+    with pytest.raises(RequestError, match="too many values"):
+        read_json(many)
+    text = json.dumps({"text": '[{,"\\' * n}).encode()
+    assert len(read_json(text)["text"]) == 5 * n
+
+
+def test_a_line_of_too_many_words_is_counted_before_it_is_split(start):
+    client, _ = start(n_words=1000)
+    for data in ("a " * 1001, "a\n" * 1001):
+        answer = client.post("/process", data={"data": data, "input": "horizontal"})
+        assert answer.status_code == 413
+    assert client.post("/process", data={"data": "a " * 900, "input": "horizontal"}).is_success

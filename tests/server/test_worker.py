@@ -6,9 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import httpx
+import numpy as np
 import pytest
 
 from gpuparse.server import worker as worker_module
+from gpuparse.server.models import ServedModel
 from gpuparse.server.worker import Worker
 from tests.server.conftest import body_of
 
@@ -84,6 +86,97 @@ def test_long_texts_go_through_in_pieces(process, trained):
     assert answer.json()["conllu"] == trained.command(conllu, "conllu")
 
 
+@pytest.mark.parametrize("part", [0.0, 1e-3])
+def test_answers_do_not_depend_on_how_inputs_are_cut(part, start, trained, monkeypatch):
+    """Each sentence is a part of its own, or some are."""
+    client, _ = start()
+    text = " \n\n " + "\n\n".join(trained.paragraphs()) * 3
+    dos = trained.conllu.replace(b"\n", b"\r\n").decode()
+    odd = "\n# a comment\n\n" + trained.conllu.decode().rstrip("\n")
+    bodies = [
+        {"text": text}, {"text": text, "probabilities": True, "kbest": 2}, {"conllu": dos},
+        {"conllu": odd}, {"conllu": odd, "kbest": 3},
+        {"text": text, "heads": [{"sentence": 30, "word": 1, "head": 0}]},
+        {"sentences": [["a", "b"], ["c"]] * 3000},
+    ]  # fmt: skip
+    wanted = [client.post("/api/parse", json=body) for body in bodies]
+    monkeypatch.setattr(worker_module, "PART", part)
+    for body, expected in zip(bodies, wanted, strict=True):
+        assert expected.status_code == 200
+        assert client.post("/api/parse", json=body).content == expected.content
+    assert wanted[0].json()["conllu"] == trained.command(text.encode(), "text")
+    assert wanted[2].json()["conllu"].encode() == trained.command(dos.encode(), "conllu").encode()
+
+
+LONG = {"sentences": [["a"] * 900] * 2}
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/parse", LONG | {"kbest": 50}),
+        ("/api/explain", {"sentences": [["a"] * 300], "word": 1}),
+    ],
+)
+def test_short_requests_do_not_wait_for_a_long_sentence(path, body, start, monkeypatch):
+    client, _ = start()
+    monkeypatch.setattr(ServedModel, "seconds", lambda self, n, *_: np.where(n > 100, 1.0, 1e-3))
+    gate, round_of = threading.Event(), Worker._round
+
+    def slowly(self, tasks):
+        if tasks[0].is_long:
+            assert gate.wait(20)
+        round_of(self, tasks)
+
+    monkeypatch.setattr(Worker, "_round", slowly)
+    with ThreadPoolExecutor(2) as pool:
+        long = pool.submit(client.post, path, json=body)
+        for _ in range(5):
+            assert client.post("/api/parse", json={"text": "No."}).status_code == 200
+        assert not long.done()
+        gate.set()
+        assert long.result().status_code == 200
+
+
+def test_long_requests_take_turns(start, monkeypatch):
+    """One of 40 parts and one of two: that of two ends after about four rounds."""
+    client, _ = start()
+    monkeypatch.setattr(worker_module, "PART", 0.0)
+    rounds, round_of, both = [], Worker._round, threading.Event()
+
+    def counted(self, tasks):
+        both.wait(20)
+        round_of(self, tasks)
+        rounds.append([task.n_words for task in tasks if task.is_done])
+
+    monkeypatch.setattr(Worker, "_round", counted)
+    with ThreadPoolExecutor(2) as pool:
+        bodies = [{"sentences": [["a"]] * 40}, {"sentences": [["a", "b"]] * 2, "kbest": 2}]
+        found = [pool.submit(client.post, "/api/parse", json=body) for body in bodies]
+        time.sleep(0.5)
+        both.set()
+        assert [each.result().status_code for each in found] == [200, 200]
+    assert rounds.index([4]) < 6
+    assert rounds.index([40]) >= 40
+
+
+def test_sentences_and_answers_are_limited(start):
+    client, _ = start(sentence=20, answer_bytes=20_000)
+    error = client.post("/api/parse", json={"sentences": [["a"], ["a"] * 21]}).json()["error"]
+    assert (error["status"], error["code"]) == (422, "sentence_too_long")
+    assert error["message"].startswith("sentence 2 has 21 words: at most 20 are parsed")
+    vertical = {"data": "a\n" * 21, "input": "vertical"}
+    assert client.post("/process", data=vertical).status_code == 200
+    answer = client.post("/process", data=vertical | {"parser": ""})
+    assert (answer.status_code, answer.text) == (400, error["message"].replace("2", "1", 1))
+    few = {"sentences": [["a", "b"]] * 10}
+    assert client.post("/api/parse", json=few).status_code == 200
+    many = client.post("/api/parse", json={"sentences": [["a", "b"]] * 500}).json()["error"]
+    assert (many["status"], many["code"]) == (413, "answer_too_long")
+    draw = client.post("/api/draw", json={"sentences": [["a", "b"]] * 50}).json()["error"]
+    assert (draw["status"], draw["code"]) == (413, "answer_too_long")
+
+
 def test_a_full_queue_refuses(start, monkeypatch):
     client, service = start(queue=2)
     with held(monkeypatch) as gate, ThreadPoolExecutor(3) as pool:
@@ -137,7 +230,7 @@ def test_an_error_of_the_thread_is_one_answer(error, start, monkeypatch, capfd):
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(worker_module, "missing_columns", fails)
+        patch.setattr(Worker, "_check", fails)
         found = client.post("/api/parse", json={"text": "No."})
         assert found.status_code == 500
         assert found.json()["error"]["code"] == "internal"
