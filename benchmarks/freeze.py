@@ -53,10 +53,6 @@ CASES: dict[str, tuple[list[str], tuple[list[str], ...]]] = {
     "cle": (["decoder=chu_liu_edmonds", AUGMENTED], (*SUMS, ["--single-root"], ["--keep-heads"])),
     "cle-single-root": (["decoder=chu_liu_edmonds", "data.single_root=true"], SUMS),
     "cle-perceptron": (["decoder=chu_liu_edmonds", "learning.rule=perceptron"], ()),
-    "cle-passive-aggressive": (
-        ["decoder=chu_liu_edmonds", "learning.rule=passive-aggressive", "learning.max_step=0.5"],
-        (),
-    ),
     "cle-joint": (["decoder=chu_liu_edmonds", *JOINT, AUGMENTED], (["--probabilities"],)),
     "cle-k-best-joint": (["decoder=chu_liu_edmonds", *JOINT, "learning.k=3"], (["--kbest", "2"],)),
     "cle-heads-alone": (["decoder=chu_liu_edmonds", "labels.kind=none"], ()),

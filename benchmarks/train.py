@@ -9,7 +9,7 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.features.templates import load_templates
 from gpuparse.learning.trainer import Trainer
 
-GATE = ("tests/learning/test_updates.py", "tests/learning/test_projectivize.py")
+GATE = ("tests/learning/test_mira.py", "tests/learning/test_projectivize.py")
 EPOCHS = 4
 
 

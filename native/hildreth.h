@@ -24,19 +24,18 @@ inline double between_zero_and(double cap, double x) {
 // gram: (k, k): d_i . d_j; of a difference without features the row is zero, and its step stays 0.
 // missing: (k): cost less margin before the step.
 // cap: the longest single step, infinity for none: violations beyond it cost `cap` a unit.
-// ridge: added to the diagonal: violations cost their square / (2 ridge); 0 for none.
 // Cost: O(k^2) a step, at most MAX_HILDRETH_STEPS steps. Constraints that contradict one another
 // end there.
 inline void hildreth_steps(int64_t k, const double* gram, const double* missing, double cap,
-                           double ridge, double* steps) {
+                           double* steps) {
     for (int64_t j = 0; j < k; j++) steps[j] = 0.0;
     for (int64_t turn = 0; turn < MAX_HILDRETH_STEPS; turn++) {
         double most = HILDRETH_TOLERANCE, change = 0.0;
         int64_t chosen = -1;
         for (int64_t j = 0; j < k; j++) {
             if (!(gram[j * k + j] > 0.0)) continue;
-            const double curvature = gram[j * k + j] + ridge;
-            double residual = missing[j] - ridge * steps[j];
+            const double curvature = gram[j * k + j];
+            double residual = missing[j];
             for (int64_t i = 0; i < k; i++) residual -= steps[i] * gram[i * k + j];
             const double moved =
                 between_zero_and(cap, steps[j] + residual / curvature) - steps[j];

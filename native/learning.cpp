@@ -143,35 +143,6 @@ GPUPARSE(int64_t) learn_labels(const Sentences* sentences, const LabelPlan* plan
     return status == OK ? wrong : status;
 }
 
-GPUPARSE(int64_t) hildreth(f64_2 gram, f64_1 missing, double cap, double ridge, out_f64_1 steps) {
-    const int64_t k = missing.n0;
-    if (gram.n0 != k || (k && gram.n1 != k) || steps.n0 != k) return BAD_SHAPE;
-    hildreth_steps(k, gram.data, missing.data, cap, ridge, steps.data);
-    return OK;
-}
-
-GPUPARSE(int64_t) hildreth_rows(i64_1 starts, i64_1 rows, i32_1 counts, f64_1 missing, double cap,
-                                double tolerance, out_f64_1 steps, out_f64_1 change) {
-    const int64_t k = missing.n0;
-    if (starts.n0 != k + 1 || steps.n0 != k || rows.n0 != counts.n0 ||
-        !are_starts(starts, rows.n0) || !are_between(0, rows, change.n0))
-        return BAD_SHAPE;
-    const SparseConstraints all{missing.n0, starts.data, rows.data, counts.data, missing.data};
-    hildreth_sparse_steps(all, cap, tolerance, steps.data, change.data);
-    return OK;
-}
-
-GPUPARSE(int64_t) find_update_steps(const UpdateRule* rule, f64_1 costs, f64_1 margins, f64_2 gram,
-                                    out_f64_1 steps) {
-    const int64_t k = costs.n0;
-    if (margins.n0 != k || gram.n0 != k || (k && gram.n1 != k) || steps.n0 != k) return BAD_SHAPE;
-    Arena arena;
-    double* missing = arena.take<double>(k);
-    if (!missing) return NO_MEMORY;
-    find_steps(*rule, k, costs.data, margins.data, gram.data, missing, steps.data);
-    return OK;
-}
-
 GPUPARSE(int64_t) list_tree_difference(i64_1 gold, i64_1 found, i64_1 gold_labels,
                                        i64_1 found_labels, bool siblings, const HigherPlan* higher,
                                        const HigherPlan* children, out_i64_2 parts) {

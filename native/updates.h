@@ -8,29 +8,24 @@
 namespace gpuparse {
 
 // In the order of RULES in `gpuparse/config/schema.py`.
-enum RuleNumber : int64_t { PERCEPTRON, MIRA, PASSIVE_AGGRESSIVE, MIRA_FACTORED, CONDITIONAL };
+enum RuleNumber : int64_t { PERCEPTRON, MIRA, MIRA_FACTORED, CONDITIONAL };
 
 // How far to move along f(x, gold) - f(x, found) of one constraint; 0 where nothing changes.
 //
-// PERCEPTRON: one whole step (Collins 2002). PASSIVE_AGGRESSIVE: number II of Crammer et al. (2006).
-// All others: the smallest step after which gold scores at least `cost` above what was found (McDonald
-// & Pereira 2006, section 4), with a largest step passive-aggressive I.
+// PERCEPTRON: one whole step (Collins 2002). All others: the smallest step after which gold scores at
+// least `cost` above what was found (McDonald & Pereira 2006, section 4).
 // cost: of the mistakes, in words. margin: score of gold minus score of what was found, before the
 // step. squared_norm: squared length of the difference of the feature vectors.
 inline double step_size(const UpdateRule& rule, double cost, double margin, double squared_norm) {
     if (squared_norm == 0.0) return 0.0;
     if (rule.rule == PERCEPTRON) return cost > 0.0 ? 1.0 : 0.0;
-    if (rule.rule == PASSIVE_AGGRESSIVE) {
-        const double step = (cost - margin) / (squared_norm + 0.5 / rule.max_step);
-        return step > 0.0 ? step : 0.0;
-    }
     return between_zero_and(rule.max_step, (cost - margin) / squared_norm);
 }
 
 // As `step_size` for k constraints together: fill steps[j].
 //
 // PERCEPTRON looks at the first alone. MIRA: McDonald, Crammer & Pereira (2005), section 2.3.1, no
-// step longer than max_step; PASSIVE_AGGRESSIVE: violations squared cost max_step.
+// step longer than max_step.
 // costs, margins: (k,); gram: (k, k) products of the differences of the feature vectors.
 // missing: (k,) working memory.
 inline void find_steps(const UpdateRule& rule, int64_t k, const double* costs, const double* margins,
@@ -41,10 +36,7 @@ inline void find_steps(const UpdateRule& rule, int64_t k, const double* costs, c
         return;
     }
     for (int64_t j = 0; j < k; j++) missing[j] = costs[j] - margins[j];
-    if (rule.rule == PASSIVE_AGGRESSIVE)
-        hildreth_steps(k, gram, missing, INFINITY, 0.5 / rule.max_step, steps);
-    else
-        hildreth_steps(k, gram, missing, rule.max_step, 0.0, steps);
+    hildreth_steps(k, gram, missing, rule.max_step, steps);
 }
 
 }  // namespace gpuparse

@@ -39,7 +39,7 @@ from tests.learning.literal import (
     templates_for,
 )
 from tests.oracles.graphs import graph_value, is_acyclic, single_changes
-from tests.oracles.online import Answer
+from tests.oracles.tree_features import Answer
 from tests.runs import changed
 from tests.samples import random_sentences, template_set_text, text_of, treebank_of
 from tests.test_vector_models import ALONE, BOTH, GRANDPARENTS, KEYS, SIBLINGS

@@ -33,7 +33,7 @@ from tests.learning.literal import (
     toy_treebank,
     with_random_weights,
 )
-from tests.oracles.online import Answer
+from tests.oracles.tree_features import Answer
 from tests.parsers import parser_with
 from tests.runs import changed
 from tests.samples import Sentence, fingerprint, random_sentences, treebank_of

@@ -11,7 +11,7 @@ from gpuparse.data import columns, scanner
 from gpuparse.data.faults import DepsFault, TreeFault
 from gpuparse.features import plan
 from gpuparse.inference import DECODERS, native_trees
-from gpuparse.learning import updates
+from gpuparse.learning import mira
 from gpuparse.parts import BY_NAME, HIGHER_ORDER, MOST_WORDS
 from gpuparse.scorers.linear import part_rows, weights
 
@@ -36,7 +36,7 @@ ENUMS = {
     ("decoder_numbers.h", "DecoderNumber"): {
         f"BY_{name.upper()}": decoder.number for name, decoder in DECODERS.items()
     },
-    ("updates.h", "RuleNumber"): of_module(updates, *RULE_NAMES),
+    ("updates.h", "RuleNumber"): of_module(mira, *RULE_NAMES),
     ("part_kinds.h", "HigherKind"): numbered(
         *(kind.name.upper() for kind in HIGHER_ORDER), "HIGHER_KINDS"
     ),

@@ -41,7 +41,7 @@ from gpuparse.jobs.progress import say, silent
 from gpuparse.jobs.receipts import Receipt
 from gpuparse.jobs.train import Run
 from gpuparse.jobs.train_checks import templates_of
-from gpuparse.learning.updates import check_learning
+from gpuparse.learning.config_checks import check_learning
 from gpuparse.model_folder import WEIGHTS, load_parser
 from gpuparse.pipeline import load_stages
 

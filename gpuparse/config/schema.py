@@ -29,7 +29,6 @@ class RuleNeeds(NamedTuple):
 RULES = {
     "perceptron": RuleNeeds(takes_k_best=False, needs_max_step=False, searches=True),
     "mira": RuleNeeds(takes_k_best=True, needs_max_step=False, searches=True),
-    "passive-aggressive": RuleNeeds(takes_k_best=True, needs_max_step=True, searches=True),
     "mira-factored": RuleNeeds(takes_k_best=False, needs_max_step=False, searches=False),
     "conditional": RuleNeeds(takes_k_best=False, needs_max_step=True, searches=False),
 }
@@ -201,7 +200,7 @@ class LearningConfig:
         "mira",
         tuple(RULES),
         "Update rule. `mira-factored` and `conditional` learn templates of arcs alone;"
-        " `passive-aggressive` and `conditional` need `learning.max_step`.",
+        " `conditional` needs `learning.max_step`.",
     )
     backend: str = _choice(
         "auto",
@@ -212,7 +211,7 @@ class LearningConfig:
     k: int = _key(
         1,
         "integer",
-        "Number of best trees per sentence that `mira` and `passive-aggressive` learn from.",
+        "Number of best trees per sentence that `mira` learns from.",
         low=1,
         high=1000,
     )
@@ -252,7 +251,7 @@ class LearningConfig:
         None,
         "number",
         "Largest step size of one MIRA update (the aggressiveness C); null: no limit. With"
-        " `passive-aggressive` C, with `conditional` the learning rate.",
+        " `conditional` the learning rate.",
         above=0,
         optional=True,
     )

@@ -126,7 +126,7 @@ def require_usable(scores: Tensor, lengths: Tensor, name: str, *, may_cross: boo
 def read_part_cells(lengths: Tensor, n_nodes: int, name: str, *, may_cross: bool = False) -> Tensor:
     """True for the cells [b, h, m, ...] of a field of `Scores` that a decoder may read.
 
-    docs/conventions.md says where the further words of a part stand.
+    docs/architecture.md says where the further words of a part stand.
     """
     axes = axes_of(name)
     position = torch.arange(n_nodes, device=lengths.device)

@@ -19,10 +19,10 @@ from gpuparse.jobs.gold import guide_source
 from gpuparse.jobs.receipts import Origin, flat
 from gpuparse.jobs.stages import starts_of, sum_of_models, weights_of
 from gpuparse.jobs.toy import is_same_toy
+from gpuparse.learning.config_checks import check_encoder, check_learning
 from gpuparse.learning.stages.encoder.pretrained_sums import sums_of_pretrained
 from gpuparse.learning.start import Start, read_learned, rounded_of, sizes_of, sum_of_learned
 from gpuparse.learning.trainer import check_templates, config_of_templates
-from gpuparse.learning.updates import check_encoder, check_learning
 from gpuparse.model_folder import load_parser
 from gpuparse.pipeline import has_parser, load_stages, sum_of_stages
 

@@ -1,9 +1,13 @@
 """Online learning of trees in torch, on any device: mini-batches are searched, compared, learned.
 
 As native code learns mini-batches: all trees of a mini-batch are found with the same weights, and
-then its sentences are learned from one after the other, each step computed with the weights of that
-moment. Here the steps come from the products of all differences (`products`), and the weights
-change once per mini-batch.
+then its sentences are learned from one after the other, each step computed with the weights that
+the steps before it have moved. Here the steps (`learning/mira.py`) come from the products of all
+differences (`products`), and the rows of the embedding bag change once per mini-batch, without a
+gradient.
+
+A mini-batch of B sentences and the k best trees of each has C = B k constraints, one for each tree,
+sentence by sentence. A tree that is not wrong has no features.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,9 +28,10 @@ from gpuparse.inference.backends import choose_engine
 from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import inner_siblings
-from gpuparse.learning.updates import AveragedWeights, steps_in_turn, update_rule
-from gpuparse.scorers.linear.bags import bag_of
+from gpuparse.learning.averaged import AveragedWeights
+from gpuparse.learning.mira import steps_in_turn, update_rule
 from gpuparse.scorers.linear.dense import template_scores
+from gpuparse.scorers.linear.embedding_bag import bag_of
 from gpuparse.scorers.linear.rows import PartRows
 from gpuparse.scorers.linear.weights import FeatureMap
 from gpuparse.scorers.sizes import ROWS_AT_ONCE, SHARED_CELLS, PartSize, sentence_cells
@@ -86,15 +91,15 @@ def _outermost(heads: Tensor) -> Tensor:
 
 
 class Differences(NamedTuple):
-    """E entries that are not zero, (E,) int64 each, by sentence, then by row of the weights."""
+    """E entries that are not zero, (E,) int64 each, by constraint, then by row of the weights."""
 
-    sentence: Tensor
+    constraint: Tensor
     row: Tensor
     count: Tensor
 
 
 class EntriesByRow(NamedTuple):
-    """The same entries by row, then by sentence, and the U different rows."""
+    """The same entries by row, then by constraint, and the U different rows."""
 
     order: Tensor  # (E,) which entries
     rows: Tensor  # (U,) ascending
@@ -103,12 +108,12 @@ class EntriesByRow(NamedTuple):
 
 
 def coalesced(features: Tensor, n_rows: int) -> Differences:
-    """Add up the signs of features that have sentence and row in common.
+    """Add up the signs of features that have constraint and row in common.
 
-    Args: features: (3, F) int64: sentence, row, sign.
+    Args: features: (3, F) int64: constraint, row, sign.
     """
-    sentence, row, sign = features
-    key, place = torch.unique(sentence * n_rows + row, return_inverse=True)
+    constraint, row, sign = features
+    key, place = torch.unique(constraint * n_rows + row, return_inverse=True)
     count = torch.zeros_like(key).index_add_(0, place, sign)  # whole numbers, in any order
     is_left = count != 0
     key, count = key[is_left], count[is_left]
@@ -122,46 +127,46 @@ def by_row(differences: Differences) -> EntriesByRow:
     return EntriesByRow(order, rows, number, sizes)
 
 
-def margins(differences: Differences, weights: Tensor, n_sentences: int) -> Tensor:
-    """D w, (B,) float64; weights: (rows,)."""
+def margins(differences: Differences, weights: Tensor, n_constraints: int) -> Tensor:
+    """D w, (C,) float64; weights: (rows,)."""
     products = differences.count * weights[differences.row].double()
-    sizes = torch.bincount(differences.sentence, minlength=n_sentences)
-    return sum_runs(products, differences.sentence, sizes)
+    sizes = torch.bincount(differences.constraint, minlength=n_constraints)
+    return sum_runs(products, differences.constraint, sizes)
 
 
 def products(
-    differences: Differences, column: EntriesByRow, n_sentences: int, cells: int = SHARED_CELLS
+    differences: Differences, column: EntriesByRow, n_constraints: int, cells: int = SHARED_CELLS
 ) -> Tensor:
-    """D D^T, (B, B) float64.
+    """D D^T, (C, C) float64.
 
     Args:
         cells: of the dense matrix that is held at a time: rows of the weights that several
-            sentences share, by sentence.
-    Cost: O(E + B^2 S) for S such rows.
+            constraints share, by constraint.
+    Cost: O(E + C^2 S) for S such rows.
     """
-    squares = torch.zeros(n_sentences, dtype=torch.int64, device=differences.count.device)
-    squares.index_add_(0, differences.sentence, differences.count**2)
+    squares = torch.zeros(n_constraints, dtype=torch.int64, device=differences.count.device)
+    squares.index_add_(0, differences.constraint, differences.count**2)
     is_shared = column.sizes > 1
     of_entry = is_shared[column.number]
     entry = column.order[of_entry]
     shared = (is_shared.cumsum(0) - 1)[column.number[of_entry]]
     n_shared = int(is_shared.sum())
-    total = torch.zeros(n_sentences, n_sentences, dtype=torch.float64, device=squares.device)
-    step = max(1, cells // n_sentences)
+    total = torch.zeros(n_constraints, n_constraints, dtype=torch.float64, device=squares.device)
+    step = max(1, cells // n_constraints)
     firsts = torch.arange(0, n_shared + step, step, device=squares.device)
     cuts = torch.searchsorted(shared, firsts).tolist()
     for first, (low, high) in enumerate(pairwise(cuts)):
-        dense = total.new_zeros(n_sentences, min(step, n_shared - first * step))
+        dense = total.new_zeros(n_constraints, min(step, n_shared - first * step))
         here = entry[low:high]
-        place = differences.sentence[here], shared[low:high] - first * step
+        place = differences.constraint[here], shared[low:high] - first * step
         dense[place] = differences.count[here].double()
         total += dense @ dense.T
     return total.diagonal_scatter(squares.double())
 
 
 def change(differences: Differences, column: EntriesByRow, steps: Tensor) -> Tensor:
-    """Steps times D at the rows of the column, (K, U) float64; steps: (K, B) float64."""
-    moved = (steps[:, differences.sentence] * differences.count)[:, column.order]
+    """Steps times D at the rows of the column, (K, U) float64; steps: (K, C) float64."""
+    moved = (steps[:, differences.constraint] * differences.count)[:, column.order]
     return sum_runs(moved, column.number, column.sizes)
 
 
@@ -227,7 +232,7 @@ class DeviceLearner:
         self._plan = plan if self._decoder.reads_siblings else plan.of_arcs
         self._features, self._weights = features, weights.weights
         self._kept_weighted = weights.weighted
-        self._single_root = single_root
+        self._single_root, self._k = single_root, config.learning.k
         self._max_cells = LEARNING_BUDGET  # what memory is found to allow, changes no bit
         # The table that scores are summed from on this device; in main memory, `weights` itself.
         self._table = bag_of(weights.weights, self._values.device, 1).weight.detach()
@@ -243,14 +248,14 @@ class DeviceLearner:
         """Learn from a mini-batch; `seen` sentences came before. Returns wrong words."""
         costs, features = self._compared_in_parts(mini)
         self._move(coalesced(features, self._features.n_rows), costs, seen)
-        return int(costs.sum())
+        return int(costs[:, 0].sum())
 
     def _compared_in_parts(self, mini: Batch) -> tuple[Tensor, Tensor]:
         """`_compare` for a whole mini-batch, in pieces that fit into memory."""
         device = self._values.device
         cells = sentence_cells(mini.lengths, PartSize(2 + self._decoder.reads_siblings))
         admission = Admission(mini.lengths, len(mini), self._max_cells, cells)
-        costs = torch.zeros(len(mini), dtype=torch.int64, device=device)
+        costs = torch.zeros(len(mini), self._k, dtype=torch.int64, device=device)
         found = [torch.zeros(3, 0, dtype=torch.int64, device=device)]
         compare = or_no_memory(lambda part: self._compare(*self._taken(mini, part)))
         for part, compared in admission.run(compare):
@@ -262,7 +267,8 @@ class DeviceLearner:
                 )
             sentences = torch.from_numpy(part).to(device)
             costs[sentences], features = compared
-            features[0] = sentences[features[0]]
+            rank = features[0] % self._k
+            features[0] = sentences[features[0] // self._k] * self._k + rank
             found.append(features)
         self._max_cells = admission.budget
         return costs, torch.cat(found, 1)
@@ -279,15 +285,20 @@ class DeviceLearner:
     def _compare(self, batch: TensorBatch, gold: Tensor) -> tuple[Tensor, Tensor]:
         """Search the trees of a batch, and list the features in which they differ from gold.
 
-        Returns: (B,) int64 wrong words; (3, F) int64: sentence, row of the weights, sign.
+        Returns: (B, k) int64 wrong words; (3, F) int64: constraint, row of the weights, sign.
         """
         found, target = self._search(batch, gold)
-        costs = ((gold >= 0) & (gold != found)).sum(1)
-        found = torch.where((costs > 0).unsqueeze(1), found, target)
-        return costs, self._rows_of(batch, target, found)
+        is_tree = (found[:, :, 1:] >= 0).any(2)  # else there are fewer than k
+        costs = ((gold >= 0).unsqueeze(1) & (gold.unsqueeze(1) != found)).sum(2) * is_tree
+        found = torch.where((costs > 0).unsqueeze(2), found, target.unsqueeze(1))
+        features = []
+        for rank in range(self._k):
+            features.append(self._rows_of(batch, target, found[:, rank]))
+            features[-1][0] = features[-1][0] * self._k + rank
+        return costs, torch.cat(features, 1)
 
     def _search(self, batch: TensorBatch, gold: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, N) heads of the tree found, and of the tree that is learned towards."""
+        """(B, k, N) heads of the k best trees, -1 for none; (B, N) of the tree learned towards."""
         scores = template_scores(batch, self._plan, self._features, self._weights)
         arcs, others = scores.arc, [] if scores.sibling is None else [scores.sibling, scores.end]
         target = self._completed(batch.lengths, arcs, others, gold) if self._is_partial else gold
@@ -295,7 +306,17 @@ class DeviceLearner:
             # The cost of a wrong head; without a gold head, all heads have it.
             nodes = torch.arange(arcs.shape[1], device=arcs.device)
             arcs += self._rule.cost * (gold.unsqueeze(1) != nodes.unsqueeze(1))
-        return self._decoded(batch.lengths, arcs, others), target
+        if self._k == 1:
+            return self._decoded(batch.lengths, arcs, others).unsqueeze(1), target
+        return self._k_best(batch.lengths, arcs, others), target
+
+    def _k_best(self, lengths: Tensor, arcs: Tensor, others: Sequence[Tensor]) -> Tensor:
+        """(B, k, N) heads; native code finds them, in main memory."""
+        arcs, lengths, *others = (each.cpu() for each in (arcs, lengths, *others))
+        ends = {"end_scores": others.pop()} if others else {}
+        find = self._decoder.function("k_best")
+        heads = find(arcs, *others, lengths, self._k, single_root=self._single_root, **ends)[0]
+        return heads.to(self._values.device)
 
     def _decoded(self, lengths: Tensor, arcs: Tensor, others: Sequence[Tensor]) -> Tensor:
         how = {"single_root": self._single_root, "backend": self._backend}
@@ -342,16 +363,20 @@ class DeviceLearner:
         return torch.cat(features, 1)
 
     def _move(self, differences: Differences, costs: Tensor, seen: int) -> None:
-        """Take the steps of all sentences of a mini-batch."""
-        n, column = len(costs), by_row(differences)
+        """Take the steps of all sentences of a mini-batch; costs: (B, k)."""
+        n, column = costs.numel(), by_row(differences)
         before = margins(differences, self._table[:, 0], n)
         with_each_other = products(differences, column, n)
-        # The steps follow from one another, and from B^2 numbers: in main memory.
-        small = torch.cat([with_each_other, before.unsqueeze(0), costs.double().unsqueeze(0)])
+        # The steps follow from one another, and from C^2 numbers: in main memory.
+        small = torch.cat([with_each_other, before.unsqueeze(0), costs.double().reshape(1, n)])
         *gram, of_weights, of_mistakes = small.cpu().numpy()
-        steps = steps_in_turn(self._rule, of_mistakes, of_weights, np.stack(gram))
-        # The second line is for the average: `seen` as in native code.
-        sizes = torch.from_numpy(np.stack([steps, steps * (seen + np.arange(n))]))
+        steps = steps_in_turn(
+            self._rule, of_mistakes.reshape(costs.shape), of_weights.reshape(costs.shape),
+            np.stack(gram).reshape(*costs.shape, *costs.shape),
+        )  # fmt: skip
+        # The second line is for the average: learning/averaged.py.
+        counted = steps * (seen + np.arange(len(costs)))[:, np.newaxis]
+        sizes = torch.from_numpy(np.stack([steps.reshape(n), counted.reshape(n)]))
         moved, counted = change(differences, column, sizes.to(self._values.device)).float()
         # Every row is there once, so that no two additions meet.
         self._table[:, 0].index_add_(0, column.rows, moved)

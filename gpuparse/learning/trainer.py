@@ -21,6 +21,7 @@ from gpuparse.errors import ConfigError, DataError
 from gpuparse.features.plan import LINE, compile_plan
 from gpuparse.features.templates import MAX_ATTRIBUTE_PAIRS, PARTS, TemplateSet, fields_read
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.learning.config_checks import check_learning
 from gpuparse.learning.events import LearningEvent
 from gpuparse.learning.gold import check_relations, read_gold, without_unreachable
 from gpuparse.learning.growth import (
@@ -37,7 +38,6 @@ from gpuparse.learning.stages.stage import AddendStage, LearnedFrom, Stage
 from gpuparse.learning.start import Start
 from gpuparse.learning.states import restore, state_of
 from gpuparse.learning.temperatures import fit_temperatures
-from gpuparse.learning.updates import check_learning
 from gpuparse.parser import Parser
 from gpuparse.scorers.linear.pruning import KeptArcs, Pruner
 from gpuparse.scorers.linear.scorer import LinearScorer, check_guides, compile_joint

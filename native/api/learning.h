@@ -2,8 +2,8 @@
 #pragma once
 #include "parsing.h"
 
-// What a step is. rule: 0 perceptron, 1 MIRA, 2 passive-aggressive, 3 factored MIRA, 4 conditional
-// (native/updates.h). cost: what a mistake adds to the scores that are searched with, 0 for plain
+// What a step is. rule: 0 perceptron, 1 MIRA, 2 factored MIRA, 3 conditional (native/updates.h).
+// cost: what a mistake adds to the scores that are searched with, 0 for plain
 // search. max_step: the largest step, infinity for none; the learning rate of the conditional rule.
 struct UpdateRule {
     int64_t rule;
@@ -66,18 +66,6 @@ GPUPARSE(int64_t) learn_batch(const Sentences* sentences, const Scorer* scorer,
 GPUPARSE(int64_t) learn_labels(const Sentences* sentences, const LabelPlan* plan,
     const UpdateRule* rule, i64_1 heads, const GraphHeads* graphs, i64_1 gold, int64_t seen,
     out_f32_2 weights, out_f32_1 sums);
-
-// Hildreth's method, of one problem of k constraints: fill steps (k,). See native/hildreth.h.
-GPUPARSE(int64_t) hildreth(f64_2 gram, f64_1 missing, double cap, double ridge, out_f64_1 steps);
-
-// The same of constraints over few rows: constraint j has counts[e] at rows[e] for e from starts[j]
-// to starts[j + 1]. steps, change: in place.
-GPUPARSE(int64_t) hildreth_rows(i64_1 starts, i64_1 rows, i32_1 counts, f64_1 missing, double cap,
-    double tolerance, out_f64_1 steps, out_f64_1 change);
-
-// The steps of k found structures of one sentence: fill steps (k,). See native/updates.h.
-GPUPARSE(int64_t) find_update_steps(const UpdateRule* rule, f64_1 costs, f64_1 margins, f64_2 gram,
-    out_f64_1 steps);
 
 // The parts in which two trees differ: of each the kind, h, m, third, fourth and label as in `Part` of
 // native/part_list.h, and 1 if only gold has it or -1 if gold lacks it. Heads and labels, or none, are

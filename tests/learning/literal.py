@@ -19,20 +19,29 @@ from gpuparse.features.templates import TemplateSet, parse_set
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.textbook import projective
 from gpuparse.inference.textbook import spanning_trees as reference
+from gpuparse.learning import textbook
+from gpuparse.learning.mira import update_rule
 from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
 from gpuparse.parts import CHILDREN, HIGHER_ORDER
 from gpuparse.scorers.linear.weights import label_map
 from tests.inference.decoders import TEXTBOOK
 from tests.named_rows import lines_of_labels, rows_of_trees
-from tests.oracles import online
 from tests.oracles.arc_features import arc_features, known_values
 from tests.oracles.brute_force import all_trees, sibling_tree_values
 from tests.oracles.higher_order_features import higher_order_features
 from tests.oracles.higher_order_parts import higher_order_parts_of
 from tests.oracles.higher_order_scores import higher_rows
-from tests.oracles.online import UNKNOWN, Answer, TieError
 from tests.oracles.sibling_features import end_features, sibling_features
+from tests.oracles.tree_features import (
+    UNKNOWN,
+    Answer,
+    Arcs,
+    Features,
+    TieError,
+    feature_vector,
+    score_tables,
+)
 from tests.rows import end_parts, sibling_parts, silence
 from tests.runs import run_config
 from tests.samples import (
@@ -195,7 +204,7 @@ class Literal:
         of_words = [None] * len(sentences) if guides is None else np.split(guides, ends)
         named = [self._small_parts(s, g) for s, g in zip(sentences, of_words, strict=True)]
         rows = rows_of_trees(model, self.batch, named)
-        self.features: list[online.Features] = [
+        self.features: list[Features] = [
             {part: Counter(rows[name] for name in of_part.elements())
              for part, of_part in parts.items()}
             for parts in named
@@ -320,7 +329,7 @@ class Literal:
 
     def features_of(self, s: int, answer: Answer) -> Counter:
         """All features of a tree or graph, and of its labels."""
-        total = online.feature_vector(self.features[s], answer.arcs)
+        total = feature_vector(self.features[s], answer.arcs)
         if self.decoder.gives_graphs:
             return total
         tree = self.tree(s, [h for m, h in sorted((m, h) for h, m in answer.arcs)])
@@ -342,7 +351,7 @@ class Literal:
             wrong |= {m for m, (right, label) in pairs if right not in (UNKNOWN, label)}
         return len(wrong)
 
-    def find(self, weights: online.Weights, s: int) -> tuple[Answer, list[Answer]]:
+    def find(self, weights: textbook.NamedWeights, s: int) -> tuple[Answer, list[Answer]]:
         """The answer that is learned towards, and the best ones."""
         gold = target = self.gold[s]
         if not self.decoder.gives_graphs and len(gold.arcs) < len(self.sentences[s]):
@@ -354,7 +363,7 @@ class Literal:
         return target, self.search(weights, s, self.options.learning.k)
 
     def search(
-        self, weights: online.Weights, s: int, k: int, *, completing: bool = False
+        self, weights: textbook.NamedWeights, s: int, k: int, *, completing: bool = False
     ) -> list[Answer]:
         """The k best answers, with mistakes added if these are to be told from gold.
 
@@ -362,7 +371,7 @@ class Literal:
         """
         n = len(self.sentences[s])
         cost = 0.0 if completing else float(self.options.learning.cost_augmented)
-        arcs, siblings, ends = online.score_tables(weights, self.features[s], n)
+        arcs, siblings, ends = score_tables(weights, self.features[s], n)
         arcs += self._costs(s, n, -np.inf if completing else cost)
         best = {}
         if self.lines and not self.labels_read_children:
@@ -378,7 +387,7 @@ class Literal:
             projective=self.decoder.is_projective, single_root=self.single_root,
         )[0]  # fmt: skip
         if self.decoder.is_higher_order:
-            values += [online.score(weights, tree.rows) for tree in self.trees[s]]
+            values += [textbook.score(weights, tree.rows) for tree in self.trees[s]]
         labels = []
         if self.labels_read_children:
             for t, tree in enumerate(self.trees[s]):
@@ -411,7 +420,12 @@ class Literal:
         return table
 
     def _best_label(
-        self, weights: online.Weights, s: int, arc: tuple[int, int], lines: list[int], cost: float
+        self,
+        weights: textbook.NamedWeights,
+        s: int,
+        arc: tuple[int, int],
+        lines: list[int],
+        cost: float,
     ) -> tuple[int, float]:
         """The number of the best label of an arc, and its score."""
         gold, m = self.gold[s], arc[1]
@@ -423,12 +437,12 @@ class Literal:
         label = int(np.argmax(scores))
         return label, scores[label]
 
-    def _labelled(self, arcs: online.Arcs, best: dict) -> Answer:
+    def _labelled(self, arcs: Arcs, best: dict) -> Answer:
         if not best:
             return Answer(arcs)
         return Answer(arcs, tuple(best[h, m][0] for m, h in sorted((m, h) for h, m in arcs)))
 
-    def _climbed(self, arcs: np.ndarray, siblings: np.ndarray, ends: np.ndarray) -> online.Arcs:
+    def _climbed(self, arcs: np.ndarray, siblings: np.ndarray, ends: np.ndarray) -> Arcs:
         heads, _ = projective.eisner_sibling(arcs, siblings, ends, single_root=self.single_root)
         how = {
             "end_scores": ends, "min_gain": self.options.min_gain, "single_root": self.single_root
@@ -441,7 +455,7 @@ class Literal:
     def orders(self) -> list[list[int]]:
         return seen_orders(self.options, len(self.sentences))
 
-    def named(self, arrays: dict[str, np.ndarray]) -> online.Weights:
+    def named(self, arrays: dict[str, np.ndarray]) -> textbook.NamedWeights:
         """The weights of all features, by their names."""
         rows = {row for parts in self.features for found in parts.values() for row in found}
         lines = {line for parts in self.lines for found in parts.values() for line in found}
@@ -457,22 +471,21 @@ class Literal:
 
     def average(self, start: dict[str, np.ndarray]) -> Averages:
         """The mean of the weights after each sentence."""
-        learning = self.options.learning
-        moves, wrong = online.average_move(
-            self, self.orders(), rule=learning.rule, start=self.named(start),
-            cap=learning.max_step or np.inf, batch_size=learning.batch_size,
+        average, wrong = textbook.learn(
+            self, self.orders(), update_rule(self.options), start=self.named(start),
+            batch_size=self.options.learning.batch_size,
         )  # fmt: skip
         arcs = start["arcs.weights"][:, 0].astype(np.float64)
         labels = start["arcs.labels"].astype(np.float64) if self.lines else None
-        for name, move in moves.items():
+        for name, weight in average.items():
             if isinstance(name, tuple):
-                labels[name] += move
+                labels[name] = weight
             else:
-                arcs[name] += move
+                arcs[name] = weight
         return Averages(arcs, labels, wrong)
 
 
-def _arcs(heads: Iterable[int]) -> online.Arcs:
+def _arcs(heads: Iterable[int]) -> Arcs:
     return frozenset((int(h), m) for m, h in enumerate(heads, start=1))
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from gpuparse.errors import ConfigError
+from gpuparse.learning.config_checks import check_learning
 from gpuparse.learning.trainer import Trainer
-from gpuparse.learning.updates import check_learning
 from tests.learning.literal import JOINT, OPTIONS, SECOND_ORDER, toy_treebank
 from tests.runs import changed
 from tests.samples import treebank_of
@@ -15,7 +15,6 @@ WRONG = [
     ({"rule": "conditional", "k": 5, "max_step": 1.0}, "conditional: learning.k is 5"),
     ({"k": 2, "decoder": "hill_climb"}, "decoder hill_climb finds one tree only: choose.*eisner"),
     ({"k": 2, "decoder": "multi_parent"}, "decoder multi_parent finds one tree only"),
-    ({"rule": "passive-aggressive"}, "passive-aggressive: learning.max_step must be given"),
     ({"rule": "conditional"}, "conditional: learning.max_step must be given"),
     ({"labels_kind": "joint", "decoder": "multi_parent"}, "decoder multi_parent.*second-stage"),
     ({"rule": "mira-factored", "decoder": "eisner_sibling"}, "of the first order.*choose eisner"),
@@ -29,7 +28,6 @@ RIGHT = [
     {},
     {"rule": "mira", "k": 20, "decoder": "eisner_sibling", "labels_kind": "joint", "batch_size": 8},
     {"rule": "mira", "k": 2, "decoder": "chu_liu_edmonds"},
-    {"rule": "passive-aggressive", "max_step": 0.1, "k": 5, "decoder": "eisner"},
     {"rule": "conditional", "max_step": 0.1, "cost_augmented": True},
     {"rule": "mira-factored", "decoder": "chu_liu_edmonds"},
     {"rule": "perceptron", "decoder": "multi_parent", "cost_augmented": True},

@@ -14,7 +14,7 @@ from tests.learning.literal import (
     with_random_weights,
     without_heads,
 )
-from tests.oracles.online import score_tables
+from tests.oracles.tree_features import score_tables
 from tests.runs import changed
 from tests.samples import Sentence
 

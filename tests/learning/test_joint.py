@@ -44,7 +44,6 @@ CASES = [
     ("eisner", {"rule": "perceptron"}, 0.0),
     ("eisner", {"cost_augmented": True}, 0.0),
     ("eisner", {"batch_size": 3, "max_step": 0.02, "single_root": True}, 0.0),
-    ("eisner", {"rule": "passive-aggressive", "max_step": 0.5}, 0.0),
     ("eisner", {"k": 3}, 0.4),
     ("eisner", {"k": 3, "cost_augmented": True, "batch_size": 4}, 0.4),
     ("chu_liu_edmonds", {"cost_augmented": True}, 0.0),

@@ -12,7 +12,7 @@ from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.features.plan import LabelPlan, compile_labels
 from gpuparse.features.templates import parse_set
-from gpuparse.learning.updates import UpdateRule
+from gpuparse.learning.mira import UpdateRule
 from gpuparse.scorers.native import GraphHeads, sentences_of
 from tests.graphs_by_place import Graph, by_place, random_graph, tree_of
 from tests.oracles.online_labels import averaged_label_weights

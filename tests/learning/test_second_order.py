@@ -13,6 +13,7 @@ from gpuparse.errors import ConfigError, DataError
 from gpuparse.features import plan as plan_module
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.learning.events import LearningEvent
+from gpuparse.learning.textbook import score
 from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
 from tests.graphs_by_place import acyclic_graph, with_deps
@@ -25,7 +26,6 @@ from tests.learning.literal import (
     with_random_weights,
 )
 from tests.oracles import brute_force
-from tests.oracles.online import score
 from tests.rows import rows_of_arcs
 from tests.runs import changed
 from tests.samples import (

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from gpuparse.features.plan import HigherPlan
 from gpuparse.parts import BY_NAME, HIGHER_ORDER, MOST_WORDS
-from gpuparse.scorers.linear.bags import bag_of, sum_bags
+from gpuparse.scorers.linear.embedding_bag import sum_rows
 from gpuparse.scorers.linear.hashing import fold, mix
 from gpuparse.scorers.linear.part_rows import ABSENT_WORD
 from gpuparse.scorers.linear.weights import FeatureMap, Weights
@@ -34,12 +34,7 @@ def higher_scores(
     Cost: a row a template and part.
     Source: Carreras (2007), section 2.2; the parts of Koo & Collins (2010).
     """
-    bag = bag_of(weights, parts.device, max(1, len(plan.sides)))
-    dtype = torch.float64 if weights.is_integer else torch.float32
-    rows = higher_rows(kind, parts, batch, plan, features, len(weights.array))
-    if not rows.shape[1]:
-        return torch.zeros(len(parts), weights.array.shape[1], dtype=dtype, device=parts.device)
-    return sum_bags(bag, rows).to(dtype)
+    return sum_rows(weights, higher_rows(kind, parts, batch, plan, features, len(weights.array)))
 
 
 def dense_higher_scores(

@@ -5,9 +5,7 @@ from itertools import product
 import numpy as np
 
 
-def smallest_steps(
-    gram: np.ndarray, missing: np.ndarray, cap: float = np.inf, ridge: float = 0.0
-) -> np.ndarray:
+def smallest_steps(gram: np.ndarray, missing: np.ndarray, cap: float = np.inf) -> np.ndarray:
     """Steps (P, K) along the differences of P problems, NaN where nothing meets the constraints.
 
     That is, of the least squared length of sum_j steps[j] d_j with which each d_j gains
@@ -15,13 +13,12 @@ def smallest_steps(
 
     Args:
         gram: (P, K, K) products of the differences. missing: (P, K).
-        cap: no step is longer. ridge: what is missing in the end costs its square / (2 ridge).
+        cap: no step is longer.
     Cost: 2^K systems of linear equations a problem, 3^K with a cap.
     """
     n_problems, k = missing.shape
     has_features = gram[:, range(k), range(k)] > 0
     wanted = np.where(has_features, missing, 0.0)
-    full = gram + ridge * np.eye(k)
     steps, tolerance = np.full((n_problems, k), np.nan), 1e-9 * (1 + np.abs(wanted).max())
     for states in product((0, 1, 2) if np.isfinite(cap) else (0, 1), repeat=k):
         state = np.array(states)
@@ -29,10 +26,10 @@ def smallest_steps(
         tried = np.zeros((n_problems, k))
         tried[:, state == 2] = cap
         if len(free):
-            left = (wanted - np.einsum("pij,pj->pi", full, tried))[:, free]
-            inverse = np.linalg.pinv(full[:, free[:, None], free], rcond=1e-10, hermitian=True)
+            left = (wanted - np.einsum("pij,pj->pi", gram, tried))[:, free]
+            inverse = np.linalg.pinv(gram[:, free[:, None], free], rcond=1e-10, hermitian=True)
             tried[:, free] = np.einsum("pij,pj->pi", inverse, left)
-        unmet = wanted - np.einsum("pij,pj->pi", full, tried)
+        unmet = wanted - np.einsum("pij,pj->pi", gram, tried)
         holds = (tried >= -tolerance) & (tried <= cap + tolerance)
         holds &= np.where(state == 0, unmet, 0) <= tolerance
         holds &= np.abs(np.where(state == 1, unmet, 0)) <= tolerance

@@ -6,8 +6,8 @@ import torch
 
 from gpuparse.errors import ConfigError
 from gpuparse.features.plan import LINE
-from gpuparse.scorers.linear.bags import row_finder
 from gpuparse.scorers.linear.hashing import fold, mix
+from gpuparse.scorers.linear.plan_tensors import row_finder
 from gpuparse.scorers.linear.weights import FeatureMap, hashed_map
 
 SIZES = [16, 48, 1000, 1 << 16, 100_003, 1 << 20, 1_000_003]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from gpuparse.scorers.linear.bags import bag_of, sum_bags
+from gpuparse.scorers.linear.embedding_bag import bag_of, sum_rows
 from gpuparse.scorers.linear.weights import Weights, quantised
 from gpuparse.scorers.tensors import EXACT_BELOW
 
@@ -19,13 +19,13 @@ def test_the_array_of_float_weights_is_the_memory_of_the_bag() -> None:
     weights.array[3, 1] = 2.5
     assert bag_of(weights, CPU, 100).weight[3, 1] == 2.5
     assert bag_of(weights, CPU, 100).mode == "sum"
-    assert sum_bags(bag_of(weights, CPU, 2), torch.tensor([[3, 3, 0]])).tolist() == [[0.0, 5.0]]
+    assert sum_rows(weights, torch.tensor([[3, 3, 0]])).tolist() == [[0.0, 5.0]]
 
 
 def test_one_row_past_the_last_stays_out_of_the_sums() -> None:
     weights = Weights(np.ones((4, 1), np.int8))
     rows = torch.tensor([[[0, 1, 4], [4, 4, 4]]])
-    assert sum_bags(bag_of(weights, CPU, 3), rows).tolist() == [[[2.0], [0.0]]]
+    assert sum_rows(weights, rows).tolist() == [[[2.0], [0.0]]]
 
 
 def test_bags_go_to_double_precision_where_single_would_round() -> None:
@@ -35,7 +35,7 @@ def test_bags_go_to_double_precision_where_single_would_round() -> None:
     assert bag_of(weights, CPU, few).weight.dtype == torch.float32
     assert bag_of(weights, CPU, few + 1).weight.dtype == torch.float64
     odd = torch.full((1, 1025), 2)
-    assert int(sum_bags(bag_of(weights, CPU, 1025), odd)) == 1025 * 32767
+    assert int(sum_rows(weights, odd)) == 1025 * 32767
 
 
 def test_the_lowest_number_counts_as_the_largest() -> None:
@@ -80,3 +80,19 @@ def test_no_weights_at_all_are_zeros() -> None:
     found, scale = quantised(np.zeros(4, np.float32), 8)
     assert found.tolist() == [0, 0, 0, 0]
     assert scale == 1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.int16])
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("shape", [(4, 0), (0, 2), (2, 3, 5), (2, 3, 4, 6)])
+def test_a_sum_of_rows_is_that_of_the_definition(
+    dtype: type, width: int, shape: tuple[int, ...], device: torch.device
+) -> None:
+    """nn.EmbeddingBag, and what is faster on CUDA, are w . f with f counted row by row."""
+    rng = np.random.default_rng(1)
+    weights = Weights(rng.integers(-100, 100, (7, width)).astype(dtype))
+    rows = rng.integers(0, 8, shape)
+    counts = (rows[..., np.newaxis] == np.arange(8)).sum(-2)[..., :7]
+    found = sum_rows(weights, torch.from_numpy(rows).to(device))
+    assert found.cpu().numpy().tolist() == (counts @ weights.array.astype(np.int64)).tolist()
+    assert found.dtype == (torch.float32 if dtype == np.float32 else torch.float64)

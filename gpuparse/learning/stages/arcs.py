@@ -16,10 +16,11 @@ from gpuparse.config import RunConfig
 from gpuparse.data.batch import Batch, incomplete
 from gpuparse.errors import NoTreeError, plural
 from gpuparse.features.plan import Plan
+from gpuparse.learning.averaged import AveragedWeights
 from gpuparse.learning.events import EpochCounts
 from gpuparse.learning.gold import GoldGraphs, GoldTrees
+from gpuparse.learning.mira import update_rule
 from gpuparse.learning.stages.stage import TableStage
-from gpuparse.learning.updates import AveragedWeights, update_rule
 from gpuparse.scorers.linear.pruning import KeptArcs
 from gpuparse.scorers.linear.weights import FeatureMap, JointLabels, Weights
 from gpuparse.scorers.native import make_scorer, make_search, sentences_of

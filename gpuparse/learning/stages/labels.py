@@ -14,8 +14,8 @@ from gpuparse.features.plan import LINE, compile_labels
 from gpuparse.features.templates import TemplateSet
 from gpuparse.learning.events import EpochCounts
 from gpuparse.learning.gold import GoldTrees
+from gpuparse.learning.mira import update_rule
 from gpuparse.learning.stages.stage import TableStage
-from gpuparse.learning.updates import update_rule
 from gpuparse.scorers.linear.weights import stride_of
 from gpuparse.scorers.native import GraphHeads, sentences_of
 

@@ -11,9 +11,9 @@ import numpy as np
 from gpuparse.config import RunConfig
 from gpuparse.data.vocabulary import Vocabularies
 from gpuparse.features.templates import TemplateSet
+from gpuparse.learning.averaged import AveragedWeights
 from gpuparse.learning.events import EpochCounts
 from gpuparse.learning.gold import GoldTrees
-from gpuparse.learning.updates import AveragedWeights
 from gpuparse.parser import Parser
 from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.scorers.scorer import Scorer

@@ -10,7 +10,8 @@ from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.features.plan import ArcPlan, GuidePlan, Plan
 from gpuparse.inference.backends import choose_engine, run_in_threads
-from gpuparse.scorers.linear.bags import kept_tables, sum_rows
+from gpuparse.scorers.linear.embedding_bag import sum_rows
+from gpuparse.scorers.linear.plan_tensors import kept_tables
 from gpuparse.scorers.linear.rows import ArcTables, RowsOfTwo
 from gpuparse.scorers.linear.weights import FeatureMap, Weights
 from gpuparse.scorers.native import make_scorer, sentences_of

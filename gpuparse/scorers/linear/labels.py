@@ -7,8 +7,9 @@ from torch import Tensor
 from gpuparse.features.plan import NO_NODE, NO_NODE_VALUE, ArcPlan, LabelPlan
 from gpuparse.parts import BY_NAME
 from gpuparse.scorers.linear.arcs import TorchSums
-from gpuparse.scorers.linear.bags import atoms_in_turn, bag_of, kept_tables, sender, sum_bags
+from gpuparse.scorers.linear.embedding_bag import sum_rows
 from gpuparse.scorers.linear.hashing import fold, mix
+from gpuparse.scorers.linear.plan_tensors import atoms_in_turn, kept_tables, sender
 from gpuparse.scorers.linear.weights import Weights, label_map
 from gpuparse.scorers.sizes import ROWS_AT_ONCE
 from gpuparse.scorers.tensors import AnyBatch, TensorBatch, as_tensors
@@ -42,7 +43,7 @@ def arc_label_scores(
     positions = arc_positions(heads, *arcs)
     tables = kept_tables(weights, plan, heads.device, LabelTables)
     lines = label_lines(batch, batch.starts[arcs[0]], positions, tables, len(weights.array))
-    return sum_bags(bag_of(weights, heads.device, lines.shape[-1]), lines)
+    return sum_rows(weights, lines)
 
 
 class LabelTables:

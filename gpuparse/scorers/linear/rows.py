@@ -23,8 +23,8 @@ from gpuparse.features.plan import (
     most_arc_rows,
     most_sibling_rows,
 )
-from gpuparse.scorers.linear.bags import atoms_in_turn, kept_tables, row_finder, sender
 from gpuparse.scorers.linear.hashing import WORD, fold, mix
+from gpuparse.scorers.linear.plan_tensors import atoms_in_turn, kept_tables, row_finder, sender
 from gpuparse.scorers.linear.weights import FeatureMap, Weights
 from gpuparse.scorers.tensors import TensorBatch
 

@@ -16,7 +16,7 @@ class Weights:
     """One row of weights for each feature.
 
     While learning, weights are float32 and change; for parsing they are integers of 8 or 16 bits.
-    `gpuparse.scorers.linear.bags` has them as tensors, whose memory on the CPU is that of `array`
+    `embedding_bag.py` has them as tensors, whose memory on the CPU is that of `array`
     for float32.
 
     Args: array: (R, D) float32, int8 or int16; D is 1 for arcs, the number of labels for labels.
@@ -26,7 +26,7 @@ class Weights:
         if array.dtype not in (np.float32, np.int8, np.int16):
             raise TypeError(f"weights are float32, int8 or int16, not {array.dtype}")
         self.is_integer = array.dtype != np.float32
-        self.tensors: dict[Any, Any] = {}  # what `gpuparse.scorers.linear.bags` keeps beside them
+        self.tensors: dict[Any, Any] = {}  # what torch keeps beside them
         if self.is_integer:
             self.array = np.ascontiguousarray(array)
             self.padded = self.array

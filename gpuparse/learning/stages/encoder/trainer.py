@@ -17,12 +17,12 @@ from gpuparse.data.vocabulary import is_empty_column
 from gpuparse.engines.engine import Scales
 from gpuparse.errors import DataError
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.learning.config_checks import check_encoder
 from gpuparse.learning.gold import check_relations, read_gold, without_unreachable
 from gpuparse.learning.stages.encoder.pretrained import Pretrained
 from gpuparse.learning.stages.encoder.processes import Processes
 from gpuparse.learning.stages.encoder.stage import EncoderGold, EncoderStage
 from gpuparse.learning.trainer import SINGLE_ROOT, StagesTrainer
-from gpuparse.learning.updates import check_encoder
 from gpuparse.parser import Parser
 from gpuparse.scorers.encoder.columns import NUMBERS, learned_values
 from gpuparse.scorers.encoder.network import Heads, Network

@@ -1,0 +1,87 @@
+"""Checks of a config: update rule, decoder, labels, engine and encoder must go together."""
+
+from gpuparse.config import RULES, RunConfig
+from gpuparse.errors import ConfigError
+from gpuparse.inference.decoders import DECODERS, with_quantity
+
+
+def check_encoder(config: RunConfig) -> None:
+    """Raises: ConfigError: the decoder or another key is of no use to an encoder."""
+    given = {
+        "init_from": config.init_from is not None, "data.guide": config.data.guide is not None,
+        "learning.keep_state": config.learning.keep_state,
+    }  # fmt: skip
+    for name in (name for name, is_given in given.items() if is_given):
+        raise ConfigError(f"{name}: a parser with an encoder cannot have it: leave it out")
+    decoder = DECODERS[config.decoder]
+    if decoder.of_arcs != config.decoder:
+        raise ConfigError(
+            f"decoder {config.decoder}: an encoder scores arcs alone: choose"
+            f" decoder={decoder.of_arcs}"
+        )
+    if config.learning.unreachable == "reorder":
+        raise ConfigError(
+            "learning.unreachable reorder: an encoder reads words in their order: choose"
+            " projectivise or skip"
+        )
+
+
+def check_learning(config: RunConfig) -> None:
+    """Check that update rule, decoder, labels and engine go together.
+
+    Raises: ConfigError: they do not.
+    """
+    learning, is_joint = config.learning, config.labels.kind == "joint"
+    rule, decoder = RULES[learning.rule], DECODERS[config.decoder]
+    what = f"learning.rule {learning.rule}"
+    if learning.k > 1 and not rule.takes_k_best:
+        raise ConfigError(f"{what}: learning.k is {learning.k}, and it learns from one tree only")
+    if learning.k > 1 and not decoder.has("k_best"):
+        raise ConfigError(
+            f"learning.k is {learning.k}, and decoder {config.decoder} finds one tree only: choose"
+            f" one of {', '.join(with_quantity('k_best'))}"
+        )
+    if rule.needs_max_step and learning.max_step is None:
+        raise ConfigError(f"{what}: learning.max_step must be given")
+    if is_joint and decoder.gives_graphs:
+        raise ConfigError(
+            f"labels.kind joint: decoder {config.decoder} finds graphs, which are labelled when"
+            " they are finished: choose second-stage"
+        )
+    if config.backend == "torch":
+        _check_torch(config)
+    if rule.searches:
+        return
+    if decoder.parts:
+        raise ConfigError(
+            f"{what}: it is of the first order, decoder {config.decoder} is not: choose eisner or"
+            " chu_liu_edmonds"
+        )
+    if is_joint:
+        raise ConfigError(f"{what}: it does not learn labels.kind joint: choose second-stage")
+    if learning.batch_size > 1:
+        raise ConfigError(f"{what}: it searches for no trees: learning.batch_size must be 1")
+    if learning.cost_augmented and learning.rule == "mira-factored":
+        raise ConfigError(f"{what}: learning.cost_augmented must be false, no tree has a cost")
+
+
+def _check_torch(config: RunConfig) -> None:
+    """Refuse keys that the torch engine does not have, so that no other engine replaces it."""
+    learning = config.learning
+    decoders = [
+        name
+        for name, decoder in DECODERS.items()
+        if decoder.has("best", "torch") and not decoder.is_higher_order
+    ]
+    rules = [name for name, rule in RULES.items() if rule.searches]
+    wanted = [
+        (learning.rule in rules, f"learning.rule {learning.rule}", f"one of {', '.join(rules)}"),
+        (config.decoder in decoders, f"decoder {config.decoder}", f"one of {', '.join(decoders)}"),
+        (config.labels.kind != "joint", "labels.kind joint", "second-stage or none"),
+    ]
+    for is_there, what, instead in wanted:
+        if not is_there:
+            raise ConfigError(
+                f"learning.backend torch, which device cuda selects too: only native code learns"
+                f" with {what}: choose {instead}, or learning.backend=cpu"
+            )
