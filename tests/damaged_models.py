@@ -142,8 +142,6 @@ def arguments_of(name: str, random: np.random.Generator) -> list[Any]:
     takes_batch = any(argument.type == "Sentences" for argument in arguments)
     if name == "higher_order_batch":
         given = of_scores(random)
-    elif any(argument.type == "Chains" for argument in arguments):
-        given = of_chains(random)
     elif name == "view_text" or any(a.type in ("TextView", "TextTokenizer") for a in arguments):
         given = of_views(name, random)
     elif any(argument.type in ("SequenceModel", "SequenceTemplates") for argument in arguments):
@@ -398,26 +396,6 @@ def of_vector_steps(name: str, random: np.random.Generator) -> dict[str, Any]:
         "gradients": random.random((4, shape[-1])).astype(np.float32),
         "first": 1, "last": 7, "scale": 1.5, "weights": numbers[0], "table": numbers[0],
         "moments": numbers, "occurrences": (rows << 32) + random.integers(0, 4, 12),
-    }  # fmt: skip
-
-
-def of_chains(random: np.random.Generator) -> dict[str, Any]:
-    """Values of arguments by name: scores of two chains."""
-    n_chains, n, k = 2, int(random.integers(1, 5)), int(random.integers(1, 4))
-    is_second = bool(random.random() < 0.5)
-    chains = SimpleNamespace(
-        unary=random.standard_normal((n_chains, n, k)),
-        pairs=random.standard_normal((n_chains, n - 1, k, k)),
-        triples=random.standard_normal(
-            (n_chains, max(n - 2, 0), k * k, k) if is_second else (0,) * 4
-        ),
-        lengths=random.integers(1, n + 1, n_chains),
-    )
-    return {
-        "chains": chains, "tags": np.empty((n_chains, 3, n), np.int64),
-        "scores": np.empty((n_chains, 3)), "log_sums": np.empty(n_chains),
-        "tag_shares": np.empty((n_chains, n, k)), "pair_shares": np.empty(chains.pairs.shape),
-        "triple_shares": np.empty(chains.triples.shape), "seeds": np.arange(n_chains),
     }  # fmt: skip
 
 

@@ -25,13 +25,6 @@ if TYPE_CHECKING:
         eisner_sibling,
         eisner_sibling_kbest,
     )
-    from gpuparse.inference.chains import (
-        chain_kbest,
-        chain_log_partition,
-        chain_marginals,
-        chain_sample,
-        chain_viterbi,
-    )
     from gpuparse.inference.constraints import constrain
     from gpuparse.inference.decoders import DECODERS, Decoder, with_quantity
     from gpuparse.inference.distributions import (
@@ -78,11 +71,6 @@ __all__ = [
     "ProjectiveTrees",
     "Scores",
     "arc_scores_of_labels",
-    "chain_kbest",
-    "chain_log_partition",
-    "chain_marginals",
-    "chain_sample",
-    "chain_viterbi",
     "chu_liu_edmonds",
     "chu_liu_edmonds_kbest",
     "conditional_loss",
@@ -121,7 +109,7 @@ __all__ = [
 
 _MODULES = (
     "decoders", "scores", "best_trees", "projective_sums", "matrix_tree", "marginals",
-    "chains", "constraints", "higher_order", "distributions", "approximate.dual_decomposition",
+    "constraints", "higher_order", "distributions", "approximate.dual_decomposition",
     "approximate.hill_climb", "support",
 )  # fmt: skip
 """Where public names are looked for, in this order."""

@@ -1,8 +1,7 @@
-"""Distributions over trees and sequences with the interface of torch-struct, on our algorithms.
+"""Distributions over trees with the interface of torch-struct, on our algorithms.
 
-`LinearChainCRF` is a distribution over sequences of tags. `DependencyCRF` (projective trees) and
-`NonProjectiveDependencyCRF` (all trees) have the arguments and the layout of the classes of
-torch-struct 0.5, so only the import changes:
+`DependencyCRF` (projective trees) and `NonProjectiveDependencyCRF` (all trees) have the arguments
+and the layout of the classes of torch-struct 0.5, so only the import changes:
 
     from gpuparse.interop.torch_struct import DependencyCRF, NonProjectiveDependencyCRF
 
@@ -51,10 +50,6 @@ from gpuparse.inference import (
     NonProjectiveTrees,
     ProjectiveTrees,
     arc_scores_of_labels,
-    chain_kbest,
-    chain_log_partition,
-    chain_sample,
-    chain_viterbi,
     label_marginals,
 )
 
@@ -321,134 +316,6 @@ class NonProjectiveDependencyCRF(_TreeDistribution):
         multiroot: bool = False,
     ) -> None:
         super().__init__(log_potentials, lengths, args, multiroot)
-
-
-class LinearChainCRF(Distribution):
-    """A distribution over sequences of tags, with the interface of torch-struct's LinearChainCRF.
-
-    Args:
-        log_potentials: (B, N - 1, C, C), [b, n, z, y]: the tag y at n and z at n + 1. Those of the
-            first tag are part of the first pairs, as in torch-struct.
-        lengths: tags of each sequence, int (B,); None: N.
-        args: kept, not used.
-    """
-
-    arg_constraints: ClassVar[dict[str, Any]] = {}
-
-    def __init__(
-        self,
-        log_potentials: Tensor,
-        lengths: Tensor | Sequence[int] | None = None,
-        args: dict[str, Any] | None = None,
-    ) -> None:
-        shape = tuple(log_potentials.shape)
-        if len(shape) != 4 or shape[2] != shape[3]:
-            raise ScoreError(f"log_potentials has shape {shape}, expected (B, N - 1, C, C)")
-        self.log_potentials, self.lengths = log_potentials, lengths
-        self.args = {} if args is None else args
-        n_batch, n_pairs, n_tags, _ = shape
-        n = torch.full((n_batch,), n_pairs + 1) if lengths is None else torch.as_tensor(lengths)
-        zeros = log_potentials.new_zeros((n_batch, n_pairs + 1, n_tags), dtype=torch.float64)
-        self._chains: tuple[Tensor, Tensor] = (zeros, log_potentials.transpose(2, 3))
-        self._n = n.to(log_potentials.device)
-        super().__init__(log_potentials.shape[:1], log_potentials.shape[1:], validate_args=False)
-
-    @property
-    def partition(self) -> Tensor:
-        """The log-partition, (B,)."""
-        return chain_log_partition(*self._chains, self._n)
-
-    @property
-    def marginals(self) -> Tensor:
-        """Probabilities of pairs of tags, (B, N - 1, C, C); differentiable."""
-        keeps = torch.is_grad_enabled() and self.log_potentials.requires_grad
-        with torch.enable_grad():
-            own = self.log_potentials
-            own = own if own.requires_grad else own.detach().double().requires_grad_()
-            total = chain_log_partition(self._chains[0], own.transpose(2, 3), self._n).sum()
-            (found,) = torch.autograd.grad(total, own, create_graph=keeps)
-        return self._typed(found)
-
-    @property
-    def entropy(self) -> Tensor:
-        """In nats, (B,)."""
-        shares = self.marginals
-        expected = torch.where(shares != 0, shares * self.log_potentials, 0.0)
-        return self.partition - expected.double().flatten(1).sum(1)
-
-    @property
-    def argmax(self) -> Tensor:
-        """The best sequence as ones among zeros, (B, N - 1, C, C)."""
-        return self._typed(self.to_event(chain_viterbi(*self._detached, self._n)[0]))
-
-    @property
-    def mode(self) -> Tensor:
-        """The same as `argmax`."""
-        return self.argmax
-
-    @property
-    def max(self) -> Tensor:
-        """The score of the best sequence, (B,)."""
-        return self._score(self.argmax)
-
-    def topk(self, k: int) -> Tensor:
-        """The k best sequences, best first, (k, B, N - 1, C, C); zeros where there are no more."""
-        tags, _ = chain_kbest(*self._in_memory, k, self._n.cpu())
-        return self._typed(self._events(tags.transpose(0, 1).to(self._n.device)))
-
-    def kmax(self, k: int) -> Tensor:
-        """Scores of the k best sequences, (k, B); -inf where there are no more."""
-        tags, scores = chain_kbest(*self._in_memory, k, self._n.cpu())
-        events = self._events(tags.transpose(0, 1).to(self._n.device))
-        is_none = (scores == -torch.inf).T.to(events.device)
-        return self._score(events).masked_fill(is_none, -torch.inf)
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        """Logarithms of the probabilities of events (*sample_shape, B, N - 1, C, C)."""
-        return self._score(value) - self.partition
-
-    def sample(self, sample_shape: Sequence[int] = torch.Size()) -> Tensor:
-        """Independent sequences as events, by torch's own random numbers."""
-        tags = chain_sample(*self._detached, math.prod(sample_shape), self._n).transpose(0, 1)
-        events = self._events(tags)
-        return self._typed(events.reshape(*sample_shape, *self.batch_shape, *self.event_shape))
-
-    def to_event(self, sequence: Tensor, extra: object = None) -> Tensor:
-        """Tags (B, N) as an event of integers; what is behind the end is not read."""
-        is_there = torch.arange(sequence.shape[1], device=sequence.device) < self._n[:, None]
-        return self._events(torch.where(is_there, sequence, -1))
-
-    def from_event(self, event: Tensor) -> tuple[Tensor, int]:
-        """Tags (B, N) of an event, 0 behind the end, and the number of tags."""
-        first, later = event[:, :1].sum(2).argmax(2), event.sum(3).argmax(2)
-        return torch.cat([first, later], 1), event.shape[2]
-
-    @property
-    def _detached(self) -> tuple[Tensor, Tensor]:
-        return self._chains[0], self._chains[1].detach()
-
-    @property
-    def _in_memory(self) -> tuple[Tensor, Tensor]:
-        unary, pairs = self._detached
-        return unary.cpu(), pairs.cpu()
-
-    def _events(self, tags: Tensor) -> Tensor:
-        """Ones at the pairs of tags (..., N), -1 for none."""
-        n_tags = self.log_potentials.shape[2]
-        before, behind = tags[..., :-1], tags[..., 1:]
-        is_there = ((before >= 0) & (behind >= 0))[..., None, None]
-        one_hot = torch.nn.functional.one_hot
-        of_before, of_behind = (one_hot(each.clamp(min=0), n_tags) for each in (before, behind))
-        return of_behind[..., :, None] * of_before[..., None, :] * is_there
-
-    def _score(self, events: Tensor) -> Tensor:
-        """Scores of events (*sample_shape, B, N - 1, C, C)."""
-        values = events.double()
-        return torch.where(values != 0, self.log_potentials * values, 0.0).flatten(-3).sum(-1)
-
-    def _typed(self, result: Tensor) -> Tensor:
-        is_float = self.log_potentials.is_floating_point()
-        return result.to(self.log_potentials.dtype if is_float else torch.float64)
 
 
 def _our_layout(scores: Tensor) -> Tensor:

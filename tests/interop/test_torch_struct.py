@@ -13,7 +13,6 @@ from torch.autograd import gradcheck
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.interop.torch_struct import (
     DependencyCRF,
-    LinearChainCRF,
     NonProjectiveDependencyCRF,
 )
 from tests.oracles.brute_force import all_trees
@@ -286,43 +285,3 @@ def test_the_enumeration_of_labelled_trees_is_complete():
     assert len(events) == 12 * 2**3
     assert values.shape == (1, 12 * 2**3)
     assert len(np.unique(events.flatten(1).numpy(), axis=0)) == len(events)
-
-
-def chain_potentials(seed=3):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(2, 3, 3, 3, dtype=torch.float64, generator=generator)
-
-
-@pytest.mark.skipif(not has_peer, reason="torch-struct is not installed")
-def test_chains_are_as_in_torch_struct():
-    torch_struct = importlib.import_module("torch_struct")
-    potentials, lengths = chain_potentials(), torch.tensor([4, 3])
-    ours = LinearChainCRF(potentials, lengths)
-    theirs = torch_struct.LinearChainCRF(potentials.clone().requires_grad_(), lengths)
-    assert torch.allclose(ours.partition, theirs.partition)
-    assert torch.allclose(ours.marginals, theirs.marginals)
-    assert torch.equal(ours.argmax, theirs.argmax)
-    assert torch.allclose(ours.entropy, theirs.entropy)
-    assert torch.allclose(ours.kmax(3), theirs.kmax(3))
-    tags, n_tags = ours.from_event(ours.argmax)
-    assert n_tags == 3
-    assert tags.tolist() == theirs.from_event(theirs.argmax)[0].tolist()
-
-
-def test_chains_have_the_laws_of_distributions():
-    ours = LinearChainCRF(chain_potentials(), [4, 2])
-    every = ours.topk(81)
-    scores = ours.kmax(81)
-    assert torch.allclose(scores.logsumexp(0), ours.partition)
-    assert (scores[9:, 1] == -torch.inf).all()
-    assert not every[9:, 1].any()
-    shares = (scores - ours.partition).exp()
-    expected = (shares[..., None, None, None] * every).sum(0)
-    assert torch.allclose(expected, ours.marginals)
-    assert torch.allclose(ours.log_prob(every)[:9], scores[:9] - ours.partition)
-    assert tuple(ours.sample((2, 5)).shape) == (2, 5, 2, 3, 3, 3)
-    event = ours.to_event(ours.from_event(ours.argmax)[0])
-    assert torch.equal(event.double(), ours.argmax)
-    assert torch.allclose(ours.max, scores[0])
-    with pytest.raises(ScoreError):
-        LinearChainCRF(torch.zeros(2, 3, 4, 5))
