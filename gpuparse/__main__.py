@@ -46,7 +46,6 @@ COMMANDS = {
     "models": ("gpuparse.commands.models", "list the installed models"),
     "info": ("gpuparse.commands.info", "show the card of a model: treebank, licence, scores"),
     "package": ("gpuparse.commands.package", "write a wheel of a model, for pip"),
-    "blend": ("gpuparse.commands.blend", "make one model of several, whose scores are summed"),
     "jackknife": ("gpuparse.commands.jackknife", "make guides (stacking features) for training"),
     "crossval": ("gpuparse.commands.crossval", "train and score a config on folds of its treebank"),
     "tune": ("gpuparse.commands.tune", "score a config with several values of its keys or sizes"),

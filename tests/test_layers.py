@@ -38,7 +38,6 @@ LEVELS = {
     "parser": 5,
     "tagging": 4,
     "text": 4,
-    "blending": 6,
     "confidence": 6,
     "decoder_choice": 6,
     "explaining": 6,

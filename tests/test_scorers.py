@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from gpuparse.blending import BlendedParser, blend
 from gpuparse.confidence import find_k_best_trees, find_marginals, parse_with_confidence
 from gpuparse.data.batch import word_places
 from gpuparse.data.conll import write_predictions
@@ -260,8 +259,6 @@ def test_what_needs_templates_says_so() -> None:
     assert not model.is_exact
     with pytest.raises(ConfigError, match="of kind random, and no sums of weights"):
         explain(model, TREEBANK, 1, 1)
-    with pytest.raises(ConfigError, match="model cannot be blended: its scores are of kind random"):
-        blend([BlendedParser("model", model, 1.0, 1.0)])
     with pytest.raises(ConfigError, match="no templates, which this needs"):
         _ = model.linear
     with pytest.raises(ScoreError, match="unknown backend"):

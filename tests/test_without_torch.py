@@ -151,7 +151,6 @@ COMMAND_LINES = {
     "text": ["test.conllu"],
     "draw": ["parsed.conllu", "--against", "test.conllu"],
     "explain": ["model", "test.conllu", "--sentence", "1", "--word", "2"],
-    "blend": ["blended", "model", "model"],
     "jackknife": ["small.yaml", "--folds", "2", "--output", "guided.conllu"],
     "crossval": ["small.yaml", "--folds", "2", "--output", "folds"],
     "tune": ["small.yaml", "--grid", "learning.k=1,2", "--output", "tuned"],

@@ -3,16 +3,14 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gpuparse.scorers.vectors import blending, stored
+from gpuparse.scorers.vectors import stored
 from gpuparse.scorers.vectors.scorer import KIND, VectorScorer
 
 
 class AddendKind(NamedTuple):
-    """What is done with a kind of scorer that is added to templates.
+    """A kind of scorer that is added to templates: how it is written into a model folder and read.
 
-    arrays, facts, names, read: write it into a model folder, and read it; see
-    `gpuparse.scorers.vectors.stored`. difference, common, blended: sum several of them; see
-    `gpuparse.scorers.vectors.blending`. after: makes the scorer of some numbers and templates.
+    See `gpuparse.scorers.vectors.stored`.
     """
 
     kind: str
@@ -20,15 +18,6 @@ class AddendKind(NamedTuple):
     facts: Callable[..., dict[str, Any]]
     names: Callable[..., tuple[set[str], set[str]]]
     read: Callable[..., VectorScorer | None]
-    difference: Callable[..., str | None]
-    common: Callable[..., Any]
-    blended: Callable[..., Any]
-    after: Callable[..., VectorScorer]
 
 
-ADDENDS = {
-    KIND: AddendKind(
-        KIND, stored.arrays, stored.facts, stored.names, stored.read, blending.difference,
-        blending.common, blending.blended, VectorScorer.after,
-    )
-}  # fmt: skip
+ADDENDS = {KIND: AddendKind(KIND, stored.arrays, stored.facts, stored.names, stored.read)}

@@ -17,7 +17,7 @@ import pytest
 from pyarrow import parquet
 
 import gpuparse
-from gpuparse.commands import blend, calibrate, crossval, explain, jackknife, parse, report, train
+from gpuparse.commands import calibrate, crossval, explain, jackknife, parse, report, train
 from gpuparse.commands.console import run
 from gpuparse.data.conll import read_treebank, stream_treebanks, treebank_from_bytes
 from gpuparse.data.synthetic import generate
@@ -621,31 +621,17 @@ def test_crossval_scores_with_predicted_tags(made, command, tmp_path):
     assert column(predicted.read_bytes(), 1) == column(gold, 1)
 
 
-def test_calibrate_and_blend_keep_the_stages(made, command, tmp_path):
+def test_calibrate_keeps_the_stages(made, command, tmp_path):
     code, _, err = command(
         calibrate.main, made.model, made.test, "--output", tmp_path / "fitted", "--quiet"
     )
     assert code == 0, err
-    code, _, err = command(
-        blend.main, tmp_path / "both", made.model, tmp_path / "fitted", "--quiet"
-    )
-    assert code == 0, err
-    for name in ("fitted", "both"):
-        assert stages_of(tmp_path / name) == stages_of(made.model)
-        packed, expected = (load_stages(each).pack() for each in (tmp_path / name, made.model))
-        for stage in ("tokenizer", "lemmatizer"):
-            assert packed[stage] == expected[stage]
-    scales = [
-        load_stages(each).tagger.pairs.scale
-        for each in (made.model, tmp_path / "fitted", tmp_path / "both")
-    ]
-    assert scales[0] == scales[2] != scales[1]
-    other = tmp_path / "other"
-    code, _, err = command(train.main, made.config, "seed=2", f"output={other}", "--quiet")
-    assert code == 0, err
-    code, _, err = command(blend.main, tmp_path / "mixed", made.model, other)
-    assert code == 2
-    assert "different taggers or lemmatisers" in err
+    assert stages_of(tmp_path / "fitted") == stages_of(made.model)
+    packed, expected = (load_stages(each).pack() for each in (tmp_path / "fitted", made.model))
+    for stage in ("tokenizer", "lemmatizer"):
+        assert packed[stage] == expected[stage]
+    scales = [load_stages(each).tagger.pairs.scale for each in (made.model, tmp_path / "fitted")]
+    assert scales[0] != scales[1]
 
 
 @pytest.mark.parametrize("way", ["a file", "standard input"])

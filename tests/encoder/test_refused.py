@@ -7,7 +7,6 @@ from contextlib import nullcontext
 import pytest
 
 import gpuparse
-from gpuparse.commands import blend
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.model_folder import load_parser
 from tests.tiny_encoders import write_encoder
@@ -93,11 +92,3 @@ def test_a_strange_expression_of_a_pretrained_tokenizer(tmp_path):
     with pytest.raises(ConfigError, match=r"encoder\.model .*normalizer: a regular expression"):
         gpuparse.train("encoder", keys, quiet=True)
     assert not (tmp_path / "model").exists()
-
-
-def test_what_needs_templates_is_said(tmp_path):
-    encoder = write_encoder(tmp_path / "encoder")
-    keys = KEYS | {"encoder.model": str(encoder), "output": str(tmp_path / "model")}
-    model = gpuparse.train("encoder", keys | {"encoder.epochs": 1}, quiet=True).folder
-    with pytest.raises(ConfigError, match="no templates"):
-        blend.main([str(tmp_path / "blend"), str(model), str(model)])

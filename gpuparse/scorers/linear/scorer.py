@@ -74,8 +74,8 @@ class LinearScorer:
         labels_with_trees: whether labels are found with the trees, not when these are finished.
         decoder: a name in `DECODERS`, of the search that the templates are compiled for.
         learned_decoder: the one learned with, which says whose labels are found with the trees.
-        points: of weights of arcs and of labels for a unit of cost, as they were learned; None: of
-            a blend, which nothing is learned from.
+        points: of weights of arcs and of labels for a unit of cost, as they were learned; None: not
+            known.
         pruner: of a higher-order parser: which arcs are searched over; None: all of them.
         compiled: what the templates compile to; None: found out.
     """
@@ -139,7 +139,7 @@ class LinearScorer:
 
     @property
     def nats_per_point(self) -> tuple[float, float]:
-        """Those of the units of cost that the weights were learned in; 1 of a blend."""
+        """Nats of a unit of cost that the weights were learned in; 1 where it is unknown."""
         if self.points is None:
             return 1.0, 1.0
         return 1.0 / self.points[0], 1.0 / self.points[1]
