@@ -37,7 +37,7 @@ from gpuparse.formats.sources import (
     Rows,
     Source,
 )
-from gpuparse.formats.text import text_chunk
+from gpuparse.formats.text import line_hints, text_chunk
 from gpuparse.installed import find_model
 from gpuparse.jobs.options import ParseOptions, device_of_parsing
 from gpuparse.jobs.parse import Job, ShareRead
@@ -319,7 +319,10 @@ class SentenceParser:
         if isinstance(text, str):
             if ids is not None:
                 raise ConfigError("ids: names of a list of texts, and not of one text")
-            source: Source = BytesSource(text=self._split(job, text), name=_TEXT)
+            words = self._split(job, text)
+            hints = line_hints(text.encode(), words.count(b"\n\n"), "give a list of the lines")
+            named = [f"{_TEXT}: {hint}" for hint in hints]
+            source: Source = BytesSource(text=words, name=_TEXT, hints=named)
         else:
             texts = _checked_texts(text)
             names = None if ids is None else list(ids)
@@ -600,6 +603,7 @@ class SentenceParser:
             backend=self._backend,
             is_native=self._is_native,
             tell=silent,
+            advise=partial(warnings.warn, stacklevel=2),
             may_pass_over=on_error is not None,
             **self._advice,
         )

@@ -2,6 +2,8 @@
 
 import functools
 import re
+import unicodedata
+from itertools import groupby, pairwise
 
 import numpy as np
 
@@ -23,6 +25,11 @@ _IDEOGRAPHIC_END = re.compile(
     f"[\u3002\uff01\uff1f\uff61][{_MARKS_AFTER}]*(?=[^{_MARKS_AFTER}{''.join(map(chr, SPACES))}])"
 )
 _LINE_ENDS = re.compile("\r\n|[\n\r\x85\u2028]")
+_LONGEST_ITEM = 120  # characters of a line that may be a sentence or an item of its own
+_WRAPPED = 50  # characters of a line that may be one of wrapped prose
+_OPENING = "\"'([{\u00ab\u2018\u201c\u201e\u2039\u300c\u300e\u00bf\u00a1"
+_ITEM_CATEGORIES = ("Lu", "Lt", "Nd", "Nl", "No", "So", "Pd")
+_BULLETS = "*\u2022\u2023\u00b7\u25aa+#@>\u2013\u2014"
 
 
 def code_points(text: bytes) -> np.ndarray:
@@ -51,6 +58,42 @@ def are_spaces(codes: np.ndarray) -> np.ndarray:
 def ends_paragraph(spaces: str) -> bool:
     """Whether white space ends a paragraph: it has an empty line or a paragraph separator."""
     return chr(PARAGRAPH) in spaces or len(_LINE_ENDS.findall(spaces)) > 1
+
+
+def lines_of_their_own(text: str) -> int:
+    """The number of lines of a text if most look like sentences or items; 0 of other texts.
+
+    Such a line has no sentence-final mark or comma at its end, and the next one of its paragraph
+    begins with a capital letter, a digit or a bullet. In wrapped prose lines are full: the first
+    word of the next one does not fit. Scripts without capital letters have bullets and digits.
+
+    Cost: 2 us a line.
+    """
+    lines = (line.strip() for line in _LINE_ENDS.split(text.replace(chr(PARAGRAPH), "\n\n")))
+    n_lines = n_breaks = n_own = n_items = 0
+    for is_text, group in groupby(lines, bool):
+        paragraph = list(group) if is_text else []
+        n_lines += len(paragraph)
+        width = max(map(len, paragraph), default=0)
+        for line, after in pairwise(paragraph):
+            n_breaks += 1
+            if _is_item(line) and _begins_item(after):
+                n_own += 1
+                fits = len(line) + 1 + len(after.split(maxsplit=1)[0]) <= width
+                n_items += fits or len(line) < _WRAPPED
+    is_list = n_items > 1 and 2 * n_items > n_lines
+    return n_lines if is_list or (n_own > 3 and n_own == n_breaks) else 0
+
+
+def _is_item(line: str) -> bool:
+    return len(line) <= _LONGEST_ITEM and not line.rstrip(_CLOSING).endswith(
+        (*_SENTENCE_FINAL, ",", ";", ":", "-")
+    )
+
+
+def _begins_item(line: str) -> bool:
+    first = line.lstrip(_OPENING)[:1]
+    return bool(first) and (first in _BULLETS or unicodedata.category(first) in _ITEM_CATEGORIES)
 
 
 def segments(
@@ -112,6 +155,11 @@ def _line_ends(codes: np.ndarray) -> np.ndarray:
     returns = codes == RETURN
     returns[:-1] &= codes[1:] != LINE_FEED
     return (ends | returns).astype(np.int64) + 2 * (codes == PARAGRAPH)
+
+
+def lines_before(codes: np.ndarray) -> np.ndarray:
+    """The number of lines that have ended before each character and at the end: int64 (C + 1,)."""
+    return np.concatenate([[0], np.minimum(_line_ends(codes), 1).cumsum()])
 
 
 def _pieces(

@@ -14,7 +14,7 @@ from gpuparse.data.conll import MAX_LINE, OnError, stream_treebanks, treebank_fr
 from gpuparse.data.scanner import column_name
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
-from gpuparse.errors import ConfigError, DataError
+from gpuparse.errors import ConfigError, DataError, option
 from gpuparse.formats.arrow_tables import (
     column_of_texts,
     has_texts,
@@ -26,7 +26,7 @@ from gpuparse.formats.arrow_tables import (
 from gpuparse.formats.documents import Split, identifiers_of, split_documents, texts_of
 from gpuparse.formats.names import CONLLU, LINES, RAW, TEXT, VERTICAL
 from gpuparse.formats.objects import FIELDS, Columns, as_conllu, read_sentences
-from gpuparse.formats.text import immediate_text, stream_text
+from gpuparse.formats.text import immediate_text, line_hints, stream_text
 from gpuparse.formats.vertical import stream_vertical
 
 TEXT_CHUNK = 1 << 20  # bytes of raw text that are split into words at a time
@@ -41,7 +41,7 @@ class Piece:
     treebank: the sound ones that have words. counts: (R,) words of each one, 0 for others. faults:
     errors of those that are not sound, in order. n_sentences: that were read: R before some were
     left out. size: bytes or rows that were read. documents: the identifiers of the documents that
-    the R sentences are from, of inputs that have some.
+    the R sentences are from, of inputs that have some. hints: lines for the user about a text.
     """
 
     treebank: Treebank
@@ -50,6 +50,7 @@ class Piece:
     n_sentences: int
     size: int
     documents: list[str] | None = field(default=None, kw_only=True)
+    hints: Sequence[str] = field(default=(), kw_only=True)
 
     def without(self, errors: dict[int, DataError], *, skip: bool) -> Piece:
         """The piece without the words of some sentences of its treebank.
@@ -172,8 +173,11 @@ class StreamSource(Source):
             # What is written of text or words alone is longer than what was read of them.
             size = len(treebank.data) if is_whole else counted.n_bytes - n_read
             n_read += size
-            counts = np.diff(treebank.word_starts)
-            yield Piece(treebank, counts, list(treebank.faults), len(treebank), size)
+            hints: list[str] = []
+            if self.kind in RAW:
+                hints, treebank = treebank.warnings, replace(treebank, warnings=[])
+            counts, faults = np.diff(treebank.word_starts), list(treebank.faults)
+            yield Piece(treebank, counts, faults, len(treebank), size, hints=hints)
 
     def empty(self, number: int) -> str:
         """With the number of the column too."""
@@ -207,8 +211,17 @@ class StreamSource(Source):
                 of_lines=of_lines,
             )  # fmt: skip
         for chunk in chunks:
-            treebank = treebank_from_bytes(self.split(chunk), self.name)
-            yield replace(treebank, faults=[*chunk.faults, *treebank.faults])
+            treebank, hints = treebank_from_bytes(self.split(chunk), self.name), []
+            if chunk.begins_document:
+                hints = line_hints(
+                    chunk.data,
+                    len(treebank),
+                    f"{option('input', LINES)} makes each line a sentence",
+                )
+            yield replace(
+                treebank, faults=[*chunk.faults, *treebank.faults],
+                warnings=[f"{self.name}: {hint}" for hint in hints],
+            )  # fmt: skip
 
 
 class _Counted:
@@ -238,15 +251,16 @@ class _Counted:
 
 @dataclass(frozen=True, kw_only=True)
 class BytesSource(Source):
-    """CoNLL-U in memory, as one piece."""
+    """CoNLL-U in memory, as one piece. hints: see Piece."""
 
     text: bytes
+    hints: Sequence[str] = ()
 
     def pieces(self) -> Iterator[Piece]:
         """All sentences. Raises: DataError: as `treebank_from_bytes`."""
         treebank = treebank_from_bytes(self.text, self.name)
         counts = treebank.word_starts[1:] - treebank.word_starts[:-1]
-        yield Piece(treebank, counts, [], len(treebank), len(self.text))
+        yield Piece(treebank, counts, [], len(treebank), len(self.text), hints=self.hints)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,7 +287,15 @@ class DocumentSource(Source):
         treebank = treebank_from_bytes(found.text, self.name)
         counts = np.diff(treebank.word_starts)
         documents = [name for name, n in zip(names, found.counts, strict=True) for _ in range(n)]
-        yield Piece(treebank, counts, [], len(counts), len(found.text), documents=documents)
+        hints: list[str] = []
+        first = next((k for k, text in enumerate(self.texts) if text and "\n" in text), None)
+        if first is not None:
+            text, n = self.texts[first] or "", found.counts[first]
+            found_hints = line_hints(text.encode(), n, "give a text for each line")
+            hints += [f"{self.name}[{first}]: {hint}" for hint in found_hints]
+        yield Piece(
+            treebank, counts, [], len(counts), len(found.text), documents=documents, hints=hints
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,6 @@
 """Reading raw text of any size, a chunk of whole segments at a time."""
 
+import codecs
 import re
 from collections.abc import Iterator
 from typing import BinaryIO, Literal, NamedTuple
@@ -8,13 +9,15 @@ import numpy as np
 
 from gpuparse.data.conll import BYTE_ORDER_MARK, MAX_LINE
 from gpuparse.data.treebank import place
-from gpuparse.errors import DataError
+from gpuparse.errors import DataError, plural
 from gpuparse.files import COMPRESSED, is_compressed
 from gpuparse.formats.paragraphs import (
     MAX_SPACES,
     SPACES,
     are_spaces,
     code_points,
+    lines_before,
+    lines_of_their_own,
     segments,
     space_runs,
 )
@@ -30,8 +33,8 @@ _LONGEST = 3  # bytes of a space
 class TextPlace(NamedTuple):
     """Where a paragraph begins in a text.
 
-    line, segment: from 1. byte, character: from 0; what was left out is no character, but for a
-    byte-order mark.
+    line, segment: from 1; lines that are sentences are segments, empty ones too. byte, character:
+    from 0; what was left out is no character, but for a byte-order mark.
     begins_document: whether no text is before it.
     """
 
@@ -59,7 +62,7 @@ class TextChunk(NamedTuple):
     line: int  # of data[0], from 1
     byte: int  # of data[0] in the file, from 0
     character: int  # of data[0] in the file, from 0; what was left out is not counted
-    segment: int  # number of the first segment, from 1
+    numbers: np.ndarray  # int64 (S,) of the segments, from 1; of lines, those of the file
     begins_document: bool
     begins_paragraph: bool
     ends_paragraph: bool
@@ -79,6 +82,20 @@ def text_chunk(text: bytes, source: str, *, of_lines: bool = False) -> TextChunk
     if fault is not None:
         raise reader.error(text, fault)
     return reader.chunk(text, codes, spaces, *reader.segments(codes, spaces), ends_paragraph=True)
+
+
+def line_hints(text: bytes, n_sentences: int, how: str) -> list[str]:
+    """A line for the user if a text whose lines look like sentences became fewer sentences.
+
+    Args: how: what the user can do.
+    """
+    n_lines = lines_of_their_own(text.decode()) if b"\n" in text.strip() else 0
+    if n_lines <= n_sentences:
+        return []
+    return [
+        f"{n_lines:,} lines that look like sentences or items of their own became"
+        f" {plural(n_sentences, 'sentence')}; {how}"
+    ]
 
 
 def stream_text(
@@ -226,6 +243,10 @@ def _chunks(
                     text, codes, spaces, starts, begins, ends_paragraph=True, faults=tuple(faults)
                 )
             return
+        if fault is not None and fault.message != _MANY_SPACES:
+            after = reader.segments(np.append(codes, ord("x")), np.append(spaces, False))
+            if after[0][-1] == len(codes) and (reader.of_lines or after[1][-1]):
+                starts, begins = after  # the fault begins a segment: the one before it is whole
         # The last segment may go on; what comes before is cut where any reading cuts it.
         if len(starts) > 1:
             cut = len(codes[: starts[-1]].tobytes().decode("utf-32-le").encode())
@@ -247,6 +268,10 @@ def _chunks(
             pending, is_skipping = pending[fault.offset :], True
 
 
+def _replacing() -> codecs.IncrementalDecoder:
+    return codecs.getincrementaldecoder("utf-8")("replace")
+
+
 class _TextReader:
     """The place that was reached in a text."""
 
@@ -254,6 +279,7 @@ class _TextReader:
         self.source, self.of_lines = source, of_lines
         self.line, self.byte, self.character, self.segment, self.is_new_document = start
         self.is_new_paragraph = True
+        self._decoder, self._before = _replacing(), ""  # of what is left out
 
     def chunk(
         self,
@@ -267,16 +293,22 @@ class _TextReader:
         faults: tuple[DataError, ...] = (),
     ) -> TextChunk:
         """The next bytes as a chunk."""
+        numbers, n_passed = self.segment + np.arange(len(starts)), len(starts)
+        if self.of_lines:
+            before = lines_before(codes)
+            firsts = np.maximum(starts, spaces.argmin() if len(spaces) else 0)
+            numbers, n_passed = self.segment + before[firsts], int(before[-1])
         made = TextChunk(
             text, codes, spaces, starts, begins,
-            self.source, self.line, self.byte, self.character, self.segment,
+            self.source, self.line, self.byte, self.character, numbers,
             self.is_new_document and not self.of_lines,
             self.is_new_paragraph and not self.of_lines,
             ends_paragraph and not self.of_lines, faults, self.of_lines,
         )  # fmt: skip
         self._pass(text)
         self.character += len(codes)
-        self.segment += len(starts)
+        self.segment += n_passed
+        self._decoder, self._before = _replacing(), ""
         self.is_new_document &= not text
         self.is_new_paragraph = ends_paragraph
         return made
@@ -296,6 +328,11 @@ class _TextReader:
     def skip(self, text: bytes) -> None:
         """Pass bytes that are left out."""
         self._pass(text)
+        if self.of_lines:  # halves of characters and line ends may be in successive calls
+            left_out = self._before + self._decoder.decode(text)
+            counts = [lines_before(code_points(t.encode()))[-1] for t in (self._before, left_out)]
+            self.segment += int(counts[1] - counts[0])
+            self._before = left_out[-1:]
         self.is_new_paragraph = True
 
     def error(self, text: bytes, fault: "_Fault") -> DataError:

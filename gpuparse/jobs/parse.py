@@ -117,7 +117,8 @@ class _Ready(NamedTuple):
 class Job:
     """How to parse an input.
 
-    may_pass_over: whether the door has the option `on_error`. to_allow_missing, to_give_columns:
+    advise: as tell, of hints about texts; None: tell. may_pass_over: whether the door has the
+    option `on_error`. to_allow_missing, to_give_columns:
     what its user can do about columns that are missing; to_allow_missing: None: `allow_missing`,
     "": nothing, for a user who knows columns and not what templates call them.
     """
@@ -131,6 +132,7 @@ class Job:
     backend: str = "auto"
     is_native: bool = True  # whether native code on the CPU parses
     tell: Callable[[str], None] = silent
+    advise: Callable[[str], None] | None = None
     may_pass_over: bool = False
     to_allow_missing: str | None = None
     to_give_columns: str = "fill it in"
@@ -218,6 +220,8 @@ class Job:
             piece = ready.piece
             for warning in piece.treebank.warnings:
                 self.tell(warning)
+            for hint in piece.hints:
+                (self.advise or self.tell)(hint)
             if piece.faults and self.options.on_error == "fail":
                 self._refuse(piece.faults, "row" if is_table else "sentence")
             for fault in piece.faults[: max(0, SHOWN - failed)]:

@@ -458,7 +458,7 @@ class _Group(NamedTuple):
     starts: np.ndarray  # of the segments
     begins: np.ndarray  # uint8, NO_PARAGRAPH, NEW_PARAGRAPH or NEW_DOCUMENT
     ends_paragraph: bool
-    segment: int  # number of the first one
+    numbers: np.ndarray  # of the segments, in sent_id
     character: int  # the first one, in the file
     of_lines: bool  # whether each is a sentence
 
@@ -483,7 +483,7 @@ def _groups(chunk: TextChunk) -> Iterator[_Group]:
             chunk.spaces[first:end], offsets[first : end + 1] - offsets[first],
             starts[s:after] - first, kinds[s:after],
             chunk.ends_paragraph if is_last else bool(kinds[after]),
-            chunk.segment + s, chunk.character + first, chunk.of_lines,
+            chunk.numbers[s:after], chunk.character + first, chunk.of_lines,
         )  # fmt: skip
         s = after
 
@@ -533,7 +533,7 @@ def _table(tokens: _Found, group: _Group, *, token_range: bool) -> TokenTable:
     return TokenTable(
         offsets[first], offsets[last], starts,
         group.begins[of_segment] * (numbers == 0),  # 0 is NO_PARAGRAPH
-        of_segment + group.segment, numbers + 1, sizes.cumsum(), *joined_names(words),
+        group.numbers[of_segment], numbers + 1, sizes.cumsum(), *joined_names(words),
         np.stack([first, last], axis=1) + group.character if token_range else None,
         group.ends_paragraph,
     )  # fmt: skip

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
 from collections import Counter
 from functools import partial
 from itertools import pairwise
@@ -141,6 +142,40 @@ def test_words_that_are_all_underscores_are_refused_unless_a_text_has_them(
     assert (code, "FORM (column 2) is _ in all of" in err) == (3, True)
     (tmp_path / "blanks.txt").write_text(80 * "_ ")
     assert column(parsed(tmp_path / "blanks.txt"), 1) == ["_"] * 80
+
+
+def test_lines_that_are_joined_are_told_with_the_option_that_keeps_them_apart(
+    made, command, tmp_path
+):
+    path, lines = tmp_path / "heads.txt", ["- the owl", "- the dogs", "- two men"]
+    path.write_text("\n".join(lines))
+    said = "3 lines that look like sentences or items of their own became 1 sentence; "
+    code, out, err = command(parse.main, made.model, path)
+    assert (code, out.count(b"# sent_id")) == (0, 1)
+    assert err.splitlines()[0] == (
+        f"gpuparse: {path}: {said}--input lines makes each line a sentence"
+    )
+    code, out, err = command(parse.main, made.model, path, "--input", "lines")
+    assert (code, out.count(b"# sent_id"), said in err) == (0, 3, False)
+    parser = gpuparse.load(made.model)
+    with pytest.warns(UserWarning, match=f"text: {said}give a list of the lines"):
+        parser.parse_text(path.read_text())
+    with pytest.warns(UserWarning, match=re.escape(f"texts[1]: {said}give a text for each line")):
+        parser.parse_text(["Hi.", path.read_text()])
+    with pytest.warns(UserWarning, match=f"heads.txt: {said}"):
+        assert len(list(parser.stream(path))) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(list(parser.stream(path, input="lines"))) == 3
+        assert len(parser.parse_text(lines)) == 3
+
+
+def test_lines_have_their_numbers_in_the_file(made, parsed, tmp_path):
+    (tmp_path / "in.txt").write_text("\nOne.\n\n  \nThree.\nFour.\n")
+    out = parsed(tmp_path / "in.txt", "--input", "lines").decode()
+    assert re.findall("(?m)^# sent_id = (.+)", out) == ["2-1", "5-1", "6-1"]
+    treebank = treebank_from_bytes(out.encode(), "-")
+    assert "".join(text_pieces([treebank])) == (tmp_path / "in.txt").read_text()
 
 
 def test_the_scores_of_training_are_those_of_words_alone(made, parsed, tmp_path):

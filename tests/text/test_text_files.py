@@ -4,6 +4,7 @@ import io
 import itertools
 import random
 import re
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from gpuparse.errors import DataError
 from gpuparse.formats import paragraphs
 from gpuparse.formats import text as reader
 from gpuparse.formats.paragraphs import are_spaces, code_points, segments
-from gpuparse.formats.text import immediate_text, stream_text, text_chunk
+from gpuparse.formats.text import immediate_text, line_hints, stream_text, text_chunk
 from gpuparse.formats.vertical import stream_vertical
 from gpuparse.text.conllu import (
     surface_sentences,
@@ -156,7 +157,7 @@ def read_all(text: bytes, chunk_bytes: int, on_error="fail"):
             is_paragraph = bool(begins[k]) if k else chunk.begins_paragraph
             found.append((
                 chunk.line + before.count(b"\n"), chunk.byte + len(before),
-                chunk.character + start, chunk.segment + k, is_paragraph,
+                chunk.character + start, int(chunk.numbers[k]), is_paragraph,
                 k == 0 and chunk.begins_document,
                 codes[start:end].tobytes().decode("utf-32-le").encode(),
             ))  # fmt: skip
@@ -192,6 +193,86 @@ def test_segments_do_not_depend_on_chunks(on_error, monkeypatch):
         for line, byte, *_, segment in whole:
             assert text[byte : byte + len(segment)] == segment
             assert line == text[:byte].count(b"\n") + 1
+
+
+def test_lines_are_numbered_as_in_the_file(monkeypatch):
+    """Empty lines are counted, in chunks of any size, after faults too."""
+    monkeypatch.setattr(reader, "MAX_SPACES", 9)
+    end, draw = re.compile("\r\n|[\n\r\x85\u2028\u2029]"), random.Random(11)
+    spaces = "".join(map(chr, paragraphs.SPACES))
+    for _ in range(some(300)):
+        text = "".join(
+            draw.choice(("a", "b c", " ", "\n", "\n", "\r\n", "\r", "\u2028", "\u2029", "\x85"))
+            for _ in range(draw.randrange(40))
+        )
+        text = re.sub(f"[{spaces}]{{9,}}", "\n", text).replace("\r\n", "\n")
+        lines = enumerate(end.split(text), 1)
+        expected = [number for number, line in lines if line.strip(spaces)]
+        at = draw.randrange(len(text) + 1)
+        faulty = text[:at].encode() + b"\xff" + text[at:].encode()
+        first = len(end.findall(text[:at])) + 1  # from the fault to the next line feed or return
+        left_out = range(first, first + 1 + len(end.findall(re.split("[\r\n]", text[at:])[0])))
+        for size in (1, 3, 1 << 20):
+            chunks = stream_text(io.BytesIO(text.encode()), "t", chunk_bytes=size, of_lines=True)
+            assert [n for chunk in chunks for n in chunk.numbers.tolist()][: len(expected)] == (
+                expected
+            )
+            chunks = stream_text(
+                io.BytesIO(faulty), "t", chunk_bytes=size, of_lines=True, on_error="skip"
+            )
+            numbers = [n for c in chunks if not c.spaces.all() for n in c.numbers.tolist()]
+            assert numbers == [n for n in expected if n not in left_out]
+        now = immediate_text(io.BytesIO(text.encode()), "t", of_lines=True)
+        if not re.search("[\r\x85\u2028\u2029]", text):
+            assert [n for chunk in now for n in chunk.numbers.tolist()] == expected
+
+
+HEADLINES = "Storm hits coast", "President visits Berlin", "Markets rally after cut"
+PROSE = "When the men sang in the Alps of Tyrol\nTwo of them fell. The others\nwent on to Italy."
+
+
+@pytest.mark.parametrize(
+    ("text", "n_lines"),
+    [
+        ("\n".join(HEADLINES), 3),
+        ("\r\n".join(HEADLINES) + "\r\n\r\n", 3),
+        ("- one thing\n- another\n- and this", 3),
+        ("1 kg flour\n2 eggs\n100 g butter", 3),
+        ("\u201cNo news\u201d\n\u00bfQu\u00e9 pasa\nSt\u00fcrme", 3),
+        ("\u2022 \u9762\u7c89\n\u2022 \u9e21\u86cb\n\u2022 \u725b\u5976", 3),
+        ("\u9762\u7c89\u4e00\n\u9e21\u86cb\u4e8c\n\u725b\u5976\u4e09", 0),
+        ("\n".join(f"{line}." for line in HEADLINES), 0),
+        ("\n\n".join(HEADLINES), 0),
+        ("\n".join(HEADLINES[:2]), 0),
+        (PROSE, 0),
+        (PROSE.replace("\n", " ") + "\n\n- one thing\n- another", 0),
+        ("", 0),
+    ],
+)
+def test_lines_that_look_like_sentences_are_counted(text, n_lines):
+    assert paragraphs.lines_of_their_own(text) == n_lines
+    assert len(line_hints(text.encode(), 1, "do it")) == (n_lines > 0)
+    assert line_hints(text.encode(), len(HEADLINES), "do it") == []
+
+
+@pytest.mark.parametrize("name", ["english-ewt", "french-sequoia", "danish-ddt", "chinese-small"])
+def test_wrapped_prose_does_not_look_like_a_list(name):
+    """Real sentences, wrapped; and those without an end mark, a line each."""
+    paths = sorted((DATA / name).glob("*train*.conllu"))
+    if not paths:
+        pytest.skip("needs the treebank")
+    found = re.findall("(?m)^# text = (.+)", paths[0].read_text(encoding="utf-8"))
+    draw, n_found, n_drawn = random.Random(12), 0, 500
+    for _ in range(n_drawn):
+        first = draw.randrange(len(found) - 30)
+        prose = " ".join(found[first : first + draw.choice((2, 3, 5, 10, 30))])
+        wrapped = textwrap.fill(prose, draw.choice((60, 72, 80)))
+        n_found += paragraphs.lines_of_their_own(wrapped) > 0
+    assert n_found <= 0.01 * n_drawn
+    items = [text for text in found if text[-1].isalnum() and len(text) < 100]
+    if len(items) > 100:
+        lists = ["\n".join(draw.sample(items, 10)) for _ in range(100)]
+        assert sum(paragraphs.lines_of_their_own(each) > 0 for each in lists) > 80
 
 
 def test_a_long_paragraph_is_cut_after_a_sentence(monkeypatch):
@@ -233,6 +314,11 @@ def test_a_faulty_paragraph_is_left_out(line_end):
         found, faults = read_all(text.replace(b"@", fault), 64, "skip")
         assert [segment[-1].split() for segment in found if segment[-1]][:1] == [[b"One"]]
         assert [segment[-1] for segment in found][-1] == b"Three"
+    for fault in (b"\xff", b"\0"):  # the paragraph before one that begins with a fault stays
+        text = f"One{line_end * 2}@Two{line_end * 2}Three".encode()
+        for size in (1, 64):
+            found, _ = read_all(text.replace(b"@", fault), size, "skip")
+            assert [segment[-1].strip() for segment in found] == [b"One", b"Three"]
         assert len(faults) == 1
         assert len(found) == 2 + (b"\r" in fault or b"\n" in fault)  # `two` is a paragraph then
 

@@ -225,7 +225,9 @@ def test_texts_that_are_split_together_get_what_each_gets_alone(options, tokeniz
         texts += ["", " \n", "They don't. " * draw.choice((1, 5000))]
         draw.shuffle(texts)
         chunks = [text_chunk(text.encode(), "text", of_lines=draw.random() < 0.3) for text in texts]
-        chunks.append(chunks[0]._replace(segment=7, character=99, begins_document=False))
+        chunks.append(
+            chunks[0]._replace(numbers=chunks[0].numbers + 7, character=99, begins_document=False)
+        )
         alone = [tokenizer.split(chunk, **options) for chunk in chunks]
         assert tokenizer.split_all(chunks, **options) == alone
 
