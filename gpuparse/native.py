@@ -296,13 +296,34 @@ _loaded: list[Library] = []  # the first is used
 
 
 def _load() -> Library:
-    """Find, check and load the library."""
+    """Find, check and load the library: that beside this file, or of the installed package."""
     named = os.environ.get(ENVIRONMENT)
     if named:
         if not Path(named).is_file():
             raise NativeError(f"{named}: no such library, named by {ENVIRONMENT}")
         return Library(Path(named), _read_headers(Path(named).parent / "api"))
-    path = _FOLDER / f"libgpuparse{_SUFFIX}"
+    found = _load_from(_FOLDER)
+    if found is None and (_SOURCES / "api" / "types.h").is_file():
+        # A checkout hides the package that `pip install .` has installed from it.
+        found = _load_from(_installed_folder())
+    if found is None:
+        raise NativeError(_MISSING)
+    return found
+
+
+def _installed_folder() -> Path:
+    """Where the library of the installed package is, if it is installed."""
+    from importlib.metadata import PackageNotFoundError, distribution  # slow, and seldom needed
+
+    try:
+        return Path(str(distribution("gpuparse").locate_file("gpuparse/_native")))
+    except PackageNotFoundError:
+        return _FOLDER
+
+
+def _load_from(folder: Path) -> Library | None:
+    """The library in a folder, None where there is none."""
+    path = folder / f"libgpuparse{_SUFFIX}"
     if path.is_file():
         loaded = Library(path, _read_fresh_headers(path))
         if not loaded.processor_fits():
@@ -310,7 +331,7 @@ def _load() -> Library:
                 f"{path}: compiled for a processor with more instructions than this one: {_BUILD}"
             )
         return loaded
-    levels = {level: _FOLDER / f"libgpuparse-{name}{_SUFFIX}" for level, name in _LEVELS.items()}
+    levels = {level: folder / f"libgpuparse-{name}{_SUFFIX}" for level, name in _LEVELS.items()}
     if levels[2].is_file():
         loaded = Library(levels[2], _read_fresh_headers(levels[2]))
         if not loaded.processor_fits():
@@ -318,7 +339,7 @@ def _load() -> Library:
         level = loaded.processor_level()
         best = max((have for have in levels if have <= level and levels[have].is_file()), default=2)
         return loaded if best == 2 else Library(levels[best], loaded.declarations)
-    raise NativeError(_MISSING)
+    return None
 
 
 def _read_fresh_headers(path: Path) -> Declarations:
@@ -326,7 +347,7 @@ def _read_fresh_headers(path: Path) -> Declarations:
     if (_SOURCES / "api" / "types.h").is_file():
         digest = Path(f"{path}.digest")
         if not digest.is_file() or digest.read_text().strip() != _source_digest():
-            raise NativeError(f"{path}: older than its sources: {_BUILD}")
+            raise NativeError(f"{path}: older than its sources: {_BUILD} in the checkout")
     return _read_headers(path.parent / "api")
 
 
