@@ -56,6 +56,10 @@ class SelfTestError(GpuparseError):
     exit_code = 7
 
 
+class Cancelled(Exception):
+    """Work that `gpuparse.native.cancelled_when` has ended."""
+
+
 class NativeError(GpuparseError):
     """The compiled library is missing, older than its sources, or made for another processor."""
 

@@ -16,6 +16,9 @@ second table exists. A call checks each argument against its declaration:
 - `int64_t`, `double` and `bool` take numbers of Python and NumPy.
 
 A call takes about a microsecond and one more an array. Other threads of Python run meanwhile.
+Each tenth of a second a long call lets Python handle signals, and asks the check of
+`cancelled_when`; where that raises, the call ends with the exception, and what it has written is of
+no use.
 """
 
 import ctypes
@@ -23,13 +26,15 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuparse.errors import NativeError
+from gpuparse.errors import Cancelled, NativeError
 
 ENVIRONMENT = "GPUPARSE_NATIVE_LIBRARY"  # names a library to use in place of the package's own
 
@@ -65,6 +70,16 @@ _SCALARS: dict[str, tuple[Any, tuple[float, float] | None]] = {
     "double": (ctypes.c_double, None),
     "bool": (ctypes.c_bool, None),
 }
+# What native/api/interrupts.h needs, in its order.
+_PYTHON = (
+    "PyGILState_Ensure",
+    "PyGILState_Release",
+    "PyObject_CallNoArgs",
+    "Py_DecRef",
+    "PyErr_Fetch",
+    "PyErr_Restore",
+)
+_STEPS, _SECONDS = 1 << 20, 0.1  # between two looks at the clock, and two questions
 _RESULTS: dict[str, Any] = {"int64_t": ctypes.c_int64, "double": ctypes.c_double, "void": None}
 
 _Convert = Callable[[Any], Any]
@@ -112,6 +127,22 @@ class Library:
         except OSError as error:
             raise NativeError(f"{path}: cannot be loaded: {error}") from error
         self._structs: dict[str, tuple[Any, _Convert]] = {}
+        self._with_lock = ctypes.PyDLL(str(path))  # raises exceptions that its functions set
+
+    def ask(self, steps: int, seconds: float, question: Callable[[], None]) -> None:
+        """Let long calls ask a question; what it, or a handler of a signal, raises ends them.
+
+        Args:
+            steps: nanoseconds, about, until a call looks at the clock.
+            seconds: between two questions.
+            question: a function that lives as long as the library.
+        """
+        addresses = [_address_of_function(name) for name in _PYTHON]
+        ask_python = self._with_lock.ask_python
+        ask_python.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, ctypes.c_void_p]
+        ask_python.restype = None
+        given = np.array([*addresses, id(question)], np.uint64)
+        ask_python(given.ctypes.data, steps, seconds, ctypes.addressof(_ended))
 
     def __getattr__(self, name: str) -> Any:  # only where there is no such attribute yet
         if name not in self.declarations.functions:
@@ -210,11 +241,18 @@ class Library:
         function.restype = _RESULTS[result]
         names = ", ".join(argument.name for argument in arguments)
         count, has_status = len(converters), result == "int64_t"
+        with_lock = self._with_lock
 
         def call(*values: Any) -> Any:
             if len(values) != count:
                 raise TypeError(f"{name}({names}) takes {count} arguments, not {len(values)}")
-            outcome = function(*[c(v) for c, v in zip(converters, values)])  # noqa: B905 (counted)
+            if _check.get() is not None:  # many short calls are asked, too
+                _ask()
+            try:
+                outcome = function(*[c(v) for c, v in zip(converters, values)])  # noqa: B905 (counted)
+            finally:  # also where a handler raises as soon as the call is over
+                if _ended.value:
+                    with_lock.set_exception()
             if has_status and BAD_TYPE <= outcome <= NO_MEMORY:
                 _raise_status(name, outcome)
             return outcome
@@ -222,6 +260,41 @@ class Library:
         call.__name__ = call.__qualname__ = name
         call.__doc__ = f"{name}({names}) of the compiled library."
         return call
+
+
+_ended = ctypes.c_int64()  # calls that have ended so and whose exceptions have not been raised
+_check: ContextVar[Callable[[], bool] | None] = ContextVar("check", default=None)
+
+
+@contextmanager
+def cancelled_when(check: Callable[[], bool]) -> Iterator[None]:
+    """Let native calls in the body end with `Cancelled` soon after `check()` has become true.
+
+    It holds in this thread, and in threads that run in a copy of its context, as those of
+    `gpuparse.threads` do.
+
+    Args: check: is called before each native call, and about each tenth of a second during a long
+        one, in the thread that works. What it raises ends the call, too.
+    Raises: Cancelled: by native calls in the body, and so by the body.
+    """
+    outer = _check.get()
+    token = _check.set(check if outer is None else lambda: check() or outer())
+    try:
+        yield
+    finally:
+        _check.reset(token)
+
+
+def _ask() -> None:
+    """Raise what is to end the call: Python runs handlers of signals while it is in here."""
+    check = _check.get()
+    if check is not None and check():
+        raise Cancelled("the work was cancelled")
+
+
+def _address_of_function(name: str) -> int:
+    """The address of a function of Python's C interface."""
+    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
 
 
 def call(name: str, *values: Any) -> Any:
@@ -236,6 +309,8 @@ def call(name: str, *values: Any) -> Any:
         TypeError, ValueError: an argument is not what the declaration says, or the function
             refuses a type or sizes that do not agree.
         MemoryError: the function had no memory left for its work.
+        Cancelled: see `cancelled_when`.
+        Whatever the handler of a signal raises, as KeyboardInterrupt: the call has been ended.
     """
     return getattr(library(), name)(*values)
 
@@ -255,7 +330,9 @@ def library() -> Library:
     if _loaded:
         return _loaded[0]
     # Without a lock, which a fork could leave held: threads that load it at once get one library.
-    _loaded.append(_load())
+    made = _load()
+    made.ask(_STEPS, _SECONDS, _ask)
+    _loaded.append(made)
     return _loaded[0]
 
 

@@ -183,6 +183,7 @@ inline bool best_arc_chart_tree(ArcChart<F>& chart, Items& items, bool single_ro
     const Candidates& c = chart.c;
     const int64_t n = chart.n;
     for (int64_t i = n; i >= (single_root ? 1 : 0); i--) {
+        if (is_interrupted((n - i) * n * n / 4)) return false;
         for (int64_t k = c.side[0][i]; k < c.side[0][i + 1]; k++)
             items.fill(chart, chart.arcs[k], chart.position(0, i));
         chart.fill_right_halves(i);

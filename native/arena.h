@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "interrupts.h"
+
 namespace gpuparse {
 
 // An arena is made once for a batch and used for all its sentences:
@@ -42,24 +44,24 @@ public:
         return static_cast<T*>(take_bytes(count * (int64_t)sizeof(T)));
     }
 
-    // `count` values whose bytes are 0.
+    // `count` values whose bytes are 0; NULL also where the call is to end.
     template <class T>
     T* take_zeros(int64_t count) {
-        T* values = take<T>(count);
-        if (values) memset(static_cast<void*>(values), 0, (size_t)count * sizeof(T));
-        return values;
+        return take_pieces<T>(count, [](T* values, int64_t some) {
+            memset(static_cast<void*>(values), 0, (size_t)some * sizeof(T));
+        });
     }
 
-    // `count` copies of `value`.
+    // `count` copies of `value`; NULL also where the call is to end.
     template <class T>
     T* take_filled(int64_t count, T value) {
-        T* values = take<T>(count);
-        if (values)
-            for (int64_t i = 0; i < count; ++i) values[i] = value;
-        return values;
+        return take_pieces<T>(count, [&](T* values, int64_t some) {
+            for (int64_t i = 0; i < some; ++i) values[i] = value;
+        });
     }
 
-    bool failed() const { return failed_; }
+    // Whether memory has run out, or the call is to end.
+    bool failed() const { return failed_ || is_ending; }
 
     // Say that memory ran out elsewhere; returns false.
     bool fail() {
@@ -81,6 +83,18 @@ private:
 
     static unsigned char* values_of(Block* block) {
         return reinterpret_cast<unsigned char*>(block) + ALIGNMENT;
+    }
+
+    // Values that fill(values, some) fills piece by piece.
+    template <class T, class Fill>
+    T* take_pieces(int64_t count, Fill fill) {
+        constexpr int64_t PIECE = (1 << 20) / (int64_t)sizeof(T);
+        T* const values = take<T>(count);
+        for (int64_t i = 0; values && i < count; i += PIECE) {
+            if (i > 0 && is_interrupted(1 << 17)) return nullptr;
+            fill(values + i, count - i < PIECE ? count - i : PIECE);
+        }
+        return values;
     }
 
     void* take_bytes(int64_t bytes) {

@@ -8,12 +8,13 @@ namespace gpuparse {
 constexpr int64_t NO_FAILURE = -1;  // every sentence has a tree
 
 // Call visit(sentence, arena) for every sentence; what it takes of the arena is given back. Returns the
-// number of the first sentence for which it returns false, NO_FAILURE, or NO_MEMORY.
+// number of the first sentence for which it returns false, NO_FAILURE, or NO_MEMORY, also where the call is to end.
 template<class Visit>
 int64_t for_sentences(const Sentences& sentences, Visit visit) {
     Arena arena;
     for (int64_t b = 0; b < sentences.starts.n0; ++b) {
         ArenaMark mark(arena);
+        if (is_interrupted(100 * sentences.lengths.data[b])) return NO_MEMORY;
         const bool is_done = visit(Sentence{sentences.values, b, sentences.starts.data[b],
                                             sentences.lengths.data[b]}, arena);
         if (arena.failed()) return NO_MEMORY;

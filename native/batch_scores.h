@@ -22,6 +22,7 @@ template <class Search>
 inline int64_t for_sentences(i64_1 lengths, Search search) {
     Arena arena;
     for (int64_t b = 0; b < lengths.n0; b++) {
+        if (is_interrupted(100 * lengths.data[b])) return NO_MEMORY;
         search(b, lengths.data[b], arena);
         if (arena.failed()) return NO_MEMORY;
     }

@@ -40,6 +40,7 @@ inline double climb_block_tree(const TreeScorer& scorer, bool single_root, Label
     while (unchanged < n) {
         m = m < n ? m + 1 : 1;
         unchanged++;
+        if (is_interrupted(5 * c.width(m) * n)) return score;
         if (single_root && heads[m] == 0) continue;
         for (int64_t a = c.first[m]; a < c.first[m + 1]; a++) {
             const int64_t h = c.head[a], old = heads[m];

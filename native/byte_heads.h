@@ -59,6 +59,7 @@ public:
         float* of_heads = arena.take<float>(n * Y);
         float* found = arena.take<float>(n * stride);
         if (arena.failed()) return false;
+        if (is_interrupted(n * n)) return false;
         rows.multiply<true>(heads_, states, n, x);
         rows.multiply<true>(modifiers_, states, n, y);
         rows.multiply<false>(products_, x, n, of_heads);
@@ -92,6 +93,7 @@ public:
         if (arena.failed()) return false;
         for (int64_t first = 0; first < heads_.n0; first += ROWS) {
             const int64_t count = ByteRows::at_most(heads_.n0 - first);
+            if (is_interrupted(count * products_layer_.outputs)) return false;
             rows.multiply<true>(heads_layer_, heads_.data + first * heads_.n1, count, x);
             rows.multiply<false>(products_layer_, x, count, products);
             int64_t head = first;

@@ -70,6 +70,7 @@ struct SpanningTreesKBest {
             }
             find_best_of_rank(count - 1);
             while (true) {
+                if (is_interrupted(2 * n * n)) return count;
                 found_in = find_best_subset(count);
                 if (found_in < 0) return count;
                 const int64_t rank = found_in / nodes;
@@ -143,7 +144,7 @@ private:
             }
         }
         top[0] = 0;
-        for (int64_t c = n + 1; c < one.made; c++) {
+        for (int64_t c = n + 1; c < one.made && !is_interrupted(n * n / 4); c++) {
             parent[c] = 0;
             for (int64_t i = one.bounds[c]; i < one.bounds[c + 1]; i++) parent[one.members[i]] = c;
             for (int64_t m = 1; m <= n; m++) top[m] = parent[top[m]] == c ? c : top[m];
@@ -172,7 +173,7 @@ private:
         }
         losses[0] = INFINITY;
         for (int64_t m = 1; m <= n; m++) top[m] = m;
-        for (int64_t c = n + 1; c < one.made; c++) {
+        for (int64_t c = n + 1; c < one.made && !is_interrupted(n * n / 4); c++) {
             double least = INFINITY;
             int64_t entered = 0;
             for (int64_t m = 1; m <= n; m++) top[m] = parent[top[m]] == c ? c : top[m];

@@ -64,6 +64,7 @@ public:
         bool is_proven = true;
         double last_pace = LAST_PACE;
         while (n_open > 0) {
+            if (arena.failed()) return {};
             n_open--;
             if (bounds[n_open] < best_ + gain) continue;
             if (iterations >= max_iterations) {
@@ -251,7 +252,7 @@ private:
         if (!find_spanning_tree()) return -(double)INFINITY;
         double bound = 0.0;
         for (int64_t m = 1; m <= n_; m++) bound += matrix_[tree_[m] * (n_ + 1) + m];
-        automata_.solve(state_, multipliers_, multipliers_ + width_);
+        if (!automata_.solve(state_, multipliers_, multipliers_ + width_)) return -(double)INFINITY;
         bound += automata_.trace(state_);
         if (limits_.has_labels())
             bound += limits_.solve(c_, automata_.chain, state_, multipliers_ + 2 * width_);
@@ -328,6 +329,7 @@ private:
         int64_t stalled = 0;
         for (int64_t iteration = 1; iteration <= most; iteration++) {
             *iterations = iteration;
+            if (is_interrupted(100 * n_arcs_)) return -(double)INFINITY;
             const double met = solve();
             if (met == -(double)INFINITY) return met;
             if (is_better()) try_tree();

@@ -15,6 +15,7 @@ inline bool best_tree(Chart& chart, Fill fill, Arena& arena, int64_t* heads) {
     ItemStack stack;
     if (!chart.make(arena) || !stack.make(chart.n, arena)) return false;
     fill(chart);
+    if (arena.failed()) return false;
     bool found = false;
     chart.for_splits(chart.top(), [&](int64_t, F value) {
         found |= value > MaxPlus<F>::zero;

@@ -98,6 +98,7 @@ inline void fill_by_block(const Chart& chart) {
     for (int64_t j = 0; j < chart.stride; j++) chart.c_l[chart.at(chart.n + 1, j)] = S::zero;
     for (int64_t i = chart.n / BLOCK * BLOCK; i >= 0; i -= BLOCK)
         for (int64_t j = i; j <= chart.n; j += BLOCK) {
+            if (is_interrupted((j - i + BLOCK) * 1024)) return;
             copy_arcs(chart, i, j);
             for (int64_t k = i + BLOCK; k < j; k += SPLITS_AT_ONCE) {
                 const int64_t count = k + SPLITS_AT_ONCE < j ? SPLITS_AT_ONCE : j - k, at = chart.at(i, j);

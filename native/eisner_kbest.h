@@ -186,6 +186,7 @@ inline int64_t eisner_kbest_sentence(View2<const F> arc_scores, const Siblings& 
     if (!chart.make(arena) || !search.make(arena)) return -1;
     fill_maxima(chart);
     for (int64_t t = 0; t < k; t++) {
+        if (is_interrupted(100 * n)) return -1;
         F score;
         if (!search.next(t, heads.row(t), score)) return t;
         scores[t] = score;

@@ -47,6 +47,7 @@ struct EisnerSums {
         s = chart.semiring;
         copy_scores();
         fill_by_row(chart);
+        if (arena.failed()) return false;
         total = sum_of(chart.top());
         return true;
     }
@@ -79,7 +80,8 @@ struct EisnerSums {
             }
         else
             s.put(out[OF_C_R] + chart.at(0, n), S::one);
-        for (int64_t i = chart.single_root ? 1 : 0; i < n; i++) fill_outside(i, marginals);
+        for (int64_t i = chart.single_root ? 1 : 0; i < n && !is_interrupted(2 * (n - i) * (n - i)); i++)
+            fill_outside(i, marginals);
     }
 
     // A random derivation of an item, by a random number of [0, 1).
@@ -109,7 +111,9 @@ private:
     void copy_scores() {
         const int64_t n = chart.n;
         const auto& arcs = chart.arc_scores;
-        s.fill_zero(chart.cells, chart.n_cells);
+        constexpr int64_t PIECE = 1 << 17;
+        for (int64_t k = 0; k < chart.n_cells && !is_interrupted(PIECE); k += PIECE)
+            s.fill_zero(chart.cells + k, chart.n_cells - k < PIECE ? chart.n_cells - k : PIECE);
         for (int64_t m = 1; m <= n; m++) {
             double top = arcs(0, m);
             for (int64_t h = 1; h <= n; h++)
@@ -121,7 +125,7 @@ private:
         const auto arc = [&](int64_t h, int64_t m) {
             return (arcs(h, m) - chart.arc_tops[m]) * chart.scale - LOG_TREES;
         };
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n && !is_interrupted(10 * n); i++) {
             const int64_t row = i * chart.stride;
             for (int64_t j = i + 1; j <= n; j++) {
                 chart.arcs_r[row + j] = arc(i, j);
@@ -301,6 +305,7 @@ inline double eisner_sample_sentence(View2<const double> arc_scores, const Sibli
     with_sums(arc_scores, siblings, n, single_root, 1.0, arena, [&](auto& sums) {
         log_partition = sums.log_partition();
         for (int64_t k = 0; k < count && log_partition > -__builtin_inf(); k++) {
+            if (is_interrupted(50 * n)) return;
             Random random(seed, k);
             const auto pick = [&](const Item& item) { return sums.random_split(item, random.next()); };
             walk(sums.chart, stack, pick, heads.row(k));

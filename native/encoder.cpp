@@ -70,6 +70,7 @@ GPUPARSE(int64_t) multiply_byte_linear(const ByteLinear* linear, f32_2 rows, out
     if (arena.failed()) return NO_MEMORY;
     for (int64_t first = 0; first < rows.n0; first += ByteRows::ROWS) {
         const int64_t count = ByteRows::at_most(rows.n0 - first);
+        if (is_interrupted(count * outputs)) return NO_MEMORY;
         of_rows.multiply<false>(ByteRows::layer(*linear), rows.data + first * rows.n1, count, whole);
         for (int64_t i = 0; i < count; i++)
             memcpy(found.data + (first + i) * found.n1, whole + i * outputs, (size_t)found.n1 * sizeof(float));

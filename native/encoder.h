@@ -140,6 +140,7 @@ public:
         memset(to, 0, (size_t)(n * width_) * sizeof(float));
         add_states(mix[0], states, n, to);
         for (int64_t l = 0; l < last; l++) {
+            if (is_interrupted(n * D)) return false;
             round_rows(states, n, D);
             multiply(layer(of_.query_key_value, of_.query_key_value_scales, of_.query_key_value_biases, l, D),
                      n, wide);

@@ -39,10 +39,10 @@ ExactTrees<F, DenseSiblings<F>> trees_of(int64_t decoder, const Array& arc, cons
 
 // The heads (t, 0..) of sentence b, all of them NO_HEAD.
 View2<int64_t> no_trees(const out_i64_3& heads, int64_t b) {
-    const int64_t count = heads.n1 * heads.n2;
-    int64_t* const cells = heads.data + b * count;
-    for (int64_t i = 0; i < count; i++) cells[i] = NO_HEAD;
-    return {cells, heads.n2};
+    const View2<int64_t> trees{heads.data + b * heads.n1 * heads.n2, heads.n2};
+    for (int64_t t = 0; t < heads.n1 && !is_interrupted(2 * heads.n2); t++)
+        for (int64_t m = 0; m < heads.n2; m++) trees(t, m) = NO_HEAD;
+    return trees;
 }
 
 template <class F>

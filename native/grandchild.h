@@ -232,7 +232,7 @@ struct GrandchildChart {
     }
 
     void fill() {
-        for (int64_t i = n; i >= 0; i--) {
+        for (int64_t i = n; i >= 0 && !is_interrupted((n - i) * n * n / 4); i--) {
             int64_t n_i = 1;  // rows of i up to the modifier at hand
             for (int64_t m = i + 1; m <= n; m++) {
                 const int64_t right = c.number(i, m), left = c.number(m, i);
@@ -343,6 +343,7 @@ inline bool eisner_grandchild_sentence(const Candidates& candidates, const Grand
     GrandchildChart<F> chart{candidates, blocks, single_root};
     if (!chart.allocate(arena)) return false;
     chart.fill();
+    if (arena.failed()) return false;
     return chart.trace(heads, labels);
 }
 

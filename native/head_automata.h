@@ -97,12 +97,14 @@ struct HeadAutomata {
 
     // Fill forward, of_side and totals. state (n_arcs,): what is known of the arcs; multipliers
     // (n_arcs,) and by column. A column with grandparents whose arc is barred has the total -inf.
-    void solve(const int8_t* state, const double* of_modifiers, const double* of_heads) {
+    // False: the call is to end.
+    bool solve(const int8_t* state, const double* of_modifiers, const double* of_heads) {
         const Candidates& c = parts.candidates;
         const double *blocks = parts.blocks.data, *ends = parts.ends;
         const int64_t* starts = parts.blocks.start;
         for (int64_t h = 0; h <= n; h++) {
             const int64_t column = columns[h], n_columns = width(h);
+            if (is_interrupted(n_columns * n_columns * n_columns / 4)) return false;
             for (int64_t d = 0; d < 2; d++) {
                 const int32_t* arcs = chain[d];
                 const int64_t begin = c.side[d][h];
@@ -142,6 +144,7 @@ struct HeadAutomata {
                 for (int64_t a = column; a < column + n_columns; a++)
                     if (state[a] == ARC_BARRED) totals[a] = -(double)INFINITY;
         }
+        return true;
     }
 
     // Mark the best of the arcs begin .. end - 1 on side d under column q; the innermost wins a tie.
@@ -209,6 +212,7 @@ struct HeadAutomata {
         for (int64_t a = 0; a < n_arcs; a++) losses[a] = 0.0;
         for (int64_t h = 0; h <= n; h++) {
             const int64_t column = columns[h], n_columns = width(h);
+            if (is_interrupted(n_columns * n_columns * n_columns / 4)) return;
             double best = totals[column];
             for (int64_t k = column + 1; k < column + n_columns; k++)
                 best = totals[k] > best ? totals[k] : best;

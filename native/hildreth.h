@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "interrupts.h"
+
 namespace gpuparse {
 
 constexpr double HILDRETH_TOLERANCE = 1e-9;  // violation, in units of cost, at which the search ends
@@ -29,7 +31,7 @@ inline double between_zero_and(double cap, double x) {
 inline void hildreth_steps(int64_t k, const double* gram, const double* missing, double cap,
                            double* steps) {
     for (int64_t j = 0; j < k; j++) steps[j] = 0.0;
-    for (int64_t turn = 0; turn < MAX_HILDRETH_STEPS; turn++) {
+    for (int64_t turn = 0; turn < MAX_HILDRETH_STEPS && !is_interrupted(k * k); turn++) {
         double most = HILDRETH_TOLERANCE, change = 0.0;
         int64_t chosen = -1;
         for (int64_t j = 0; j < k; j++) {
@@ -70,7 +72,8 @@ inline void hildreth_sparse_steps(const SparseConstraints& constraints, double c
                                   double tolerance, double* steps, double* change) {
     const int64_t* rows = constraints.rows;
     const int32_t* counts = constraints.counts;
-    for (int64_t sweep = 0; sweep < MAX_HILDRETH_STEPS; sweep++) {
+    const int64_t n_entries = constraints.count ? constraints.starts[constraints.count] : 0;
+    for (int64_t sweep = 0; sweep < MAX_HILDRETH_STEPS && !is_interrupted(2 * n_entries); sweep++) {
         double most = 0.0;
         for (int64_t j = 0; j < constraints.count; j++) {
             const int64_t first = constraints.starts[j], end = constraints.starts[j + 1];

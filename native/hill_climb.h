@@ -52,6 +52,7 @@ inline int64_t hill_climb_sentence(View2<const typename Siblings::F> arc_scores,
     double score = 0;
     int64_t changes = 0;
     while (changes != max_changes) {
+        if (is_interrupted(2 * n * n)) return -1;
         int64_t k = 0;
         const int64_t m = find_best_change(found, single_root, min_gain, heads, &k);
         if (m == 0) break;

@@ -334,6 +334,7 @@ struct VectorLearner {
         int64_t first = 0;
         for (int64_t b = 0; b < sentences.starts.n0; b++) {
             ArenaMark mark(arena);
+            if (is_interrupted(1000 * sentences.lengths.data[b])) return NO_MEMORY;
             const Sentence sentence{sentences.values, b, sentences.starts.data[b],
                                     sentences.lengths.data[b]};
             const bool is_done = learn_arcs(sentence, first, vectors, arena) &&
@@ -690,6 +691,7 @@ bool for_occurring_rows(const i64_1& occurrences, const f32_2& gradients, double
     if (!sums) return false;
     for (int64_t k = 0; k < count;) {
         const int64_t row = occurrences.data[k] >> 32;
+        if (is_interrupted(2 * width)) return false;
         memset(sums, 0, (size_t)width * sizeof(float));
         for (; k < count && occurrences.data[k] >> 32 == row; k++)
             add_floats(1.0f, gradients.data + (occurrences.data[k] & UINT32_MAX) * width, sums, width);

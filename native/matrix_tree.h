@@ -238,7 +238,7 @@ private:
     }
 
     void fill_weights(const ScoresInNats& scores, const ScoreShifts& shifted) {
-        for (int64_t h = 0; h <= n; h++) {
+        for (int64_t h = 0; h <= n && !is_interrupted(5 * n); h++) {
             double* const row = all.weights + h * full_width;
             const double from_root = h == 0 ? shifted.shifts[0] : 0.0;
             for (int64_t m = 1; m <= n; m++) row[m - 1] = scores(h, m) - shifted.shifts[m] - from_root;
@@ -260,6 +260,7 @@ private:
         const int64_t width = level.width;
         for (int64_t e = level.size - 1; e >= kept; e--) {
             const int64_t i = n - 1 - e;
+            if (is_interrupted(e * (e + i) / 4)) return false;
             order[i] = level.words[e];
             Value total = S::zero;
             for (int64_t h = 1; h <= e; h++) total = S::plus(total, s.get(level.weights + h * width + e));
@@ -444,6 +445,7 @@ inline double with_tree_sums(const ScoresInNats& scores, int64_t n, bool single_
         TreeSums<SumProduct> sums;
         if (!sums.start(scores, n, shifted, cells, arena)) return NAN;
         if (use(sums, log_partition)) return log_partition;
+        if (arena.failed()) return NAN;
     }
     TreeSums<ScaledSum> sums;
     if (!sums.start(scores, n, shifted, cells, arena)) return NAN;

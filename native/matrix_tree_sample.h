@@ -108,6 +108,7 @@ inline double matrix_tree_sample_sentence(View2<const double> arc_scores, int64_
             TreeSampler sampler(sums);
             if (!sampler.start(arena, log_partition)) return false;
             for (int64_t t = 0; t < count; t++) {
+                if (is_interrupted(n * n)) return false;
                 const uint64_t begin = (uint64_t)seed + (uint64_t)t * 0xD1342543DE82EF95u;
                 sampler.draw_tree(Random(Random::mixed(begin)), heads.row(t));
             }

@@ -133,7 +133,7 @@ inline double multi_parent_sentence(View2<const typename Siblings::F> arc_scores
     search.found.start_from(heads);
     for (int64_t m = 1; m <= n; m++) search.by_modifier(m, heads[m]) = 1;
     double score = search.sum_parts();
-    for (int64_t changes = 0; changes != max_changes; changes++) {
+    for (int64_t changes = 0; changes != max_changes && !is_interrupted(2 * n * n); changes++) {
         const auto change = search.find_best_change();
         if (change.m == 0) break;
         search.make(change, true);

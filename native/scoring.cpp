@@ -191,7 +191,7 @@ GPUPARSE(int64_t) score_siblings_batch(const Sentences* sentences, const Scorer*
         if (arena.failed()) return;
         const auto out = of_sentence<Dense<W>>(siblings, sentence.b);
         const auto out_ends = of_sentence<Dense<W>>(ends, sentence.b);
-        for (int64_t h = 0; h <= n; ++h) {
+        for (int64_t h = 0; h <= n && !is_interrupted(5 * n * n); ++h) {
             for (int64_t m = 1; m <= n; ++m) {
                 out_ends(h, m) = (Dense<W>)found.end(h, m);
                 if (h == m) continue;
@@ -216,7 +216,7 @@ GPUPARSE(int64_t) score_labels_batch(const Sentences* sentences, const Scorer* s
                                find_vectors(sentence, scorer->vectors, arena), arena);
         if (arena.failed()) return;
         const auto out = of_sentence<Dense<W>>(labels, sentence.b);
-        for (int64_t h = 0; h <= sentence.n; ++h)
+        for (int64_t h = 0; h <= sentence.n && !is_interrupted(50 * sentence.n); ++h)
             for (int64_t m = 1; m <= sentence.n; ++m) {
                 if (h == m) continue;
                 sum_labels(h, m, found, found.sums);

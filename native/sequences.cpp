@@ -83,6 +83,7 @@ int64_t find_all(const SequenceModel& model, const SequenceBatch& batch, out_i32
     for (int64_t s = 0; s + 1 < batch.starts.n0; ++s) {
         ArenaMark mark(arena);
         const int64_t start = batch.starts.data[s], end = batch.starts.data[s + 1];
+        if (is_interrupted(1000 * (end - start))) return NO_MEMORY;
         const int64_t margin = model.beam.n0 > 2 ? model.beam.data[2] : -1;
         SequenceLattice<W> lattice(tables, batch, start, end, nullptr, 0, margin, arena);
         if (arena.failed()) return NO_MEMORY;
@@ -103,6 +104,7 @@ int64_t sum_all(const SequenceModel& model, const SequenceBatch& batch, double s
     for (int64_t s = 0; s + 1 < batch.starts.n0; ++s) {
         ArenaMark mark(arena);
         const int64_t start = batch.starts.data[s], end = batch.starts.data[s + 1];
+        if (is_interrupted(1000 * (end - start))) return NO_MEMORY;
         SequenceLattice<W> lattice(tables, batch, start, end, nullptr, 0, -1, arena);
         double* found = arena.failed() ? nullptr : arena.take<double>(lattice.n_cells());
         if (arena.failed()) return NO_MEMORY;
@@ -205,6 +207,7 @@ static int64_t find_two_tags(const SequenceModel& model, const SequenceBatch& ba
     if (arena.failed()) return NO_MEMORY;
     for (int64_t s = 0; s + 1 < batch.starts.n0; ++s) {
         ArenaMark mark(arena);
+        if (is_interrupted(100 * (batch.starts.data[s + 1] - batch.starts.data[s]))) return NO_MEMORY;
         if (!search.find(batch.starts.data[s], batch.starts.data[s + 1], tags.data, arena)) return NO_MEMORY;
     }
     return OK;
@@ -248,6 +251,7 @@ GPUPARSE(int64_t) learn_sequences(const SequenceModel* model, const SequenceBatc
     for (int64_t o = 0; o < order.n0; ++o, ++seen) {
         ArenaMark mark(arena);
         const int64_t start = batch->starts.data[order.data[o]], end = batch->starts.data[order.data[o] + 1];
+        if (is_interrupted(2000 * (end - start))) return NO_MEMORY;
         const int32_t* right = gold.data + start;
         SequenceLattice<float> lattice(tables, *batch, start, end, right, cost, -1, arena);
         int32_t* found = arena.take<int32_t>(end - start);

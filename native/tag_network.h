@@ -100,6 +100,7 @@ inline bool fill_hidden(const TagNetwork& network, const u8_2& vectors, const i6
     for (int64_t k = 0; k < n_needed; k += FORMS_AT_ONCE) {
         const uint8_t* some[FORMS_AT_ONCE];
         const int64_t left = n_needed - k, count = left < FORMS_AT_ONCE ? left : FORMS_AT_ONCE;
+        if (is_interrupted(row)) return false;
         for (int64_t f = 0; f < FORMS_AT_ONCE; ++f) some[f] = vectors.data + needed[k + (f < count ? f : 0)] * size;
         fill_shares(network, some, count, shares + k * row);
     }

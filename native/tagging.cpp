@@ -74,6 +74,7 @@ GPUPARSE(int64_t) learn_tag_network(const TagLesson* lesson, const TagTask* firs
     VectorStep here = *step;
     for (int64_t at = 0; at < order.n0; at += learning->batch, ++here.steps) {
         const int64_t left = order.n0 - at, count = left < learning->batch ? left : learning->batch;
+        if (is_interrupted(100000)) return NO_MEMORY;
         if (!learner.learn(order.data + at, count, here, counts.data, arena)) return NO_MEMORY;
     }
     return OK;

@@ -23,6 +23,7 @@ from tests.test_native import ROOT, load_build
 TESTS = [
     "tests/test_encoder_native.py",
     "tests/test_native.py",
+    "tests/test_interrupts.py",
     "tests/data",
     "tests/inference",
     "tests/scoring",

@@ -4,7 +4,6 @@ import importlib.util
 import os
 import shutil
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -12,6 +11,7 @@ import torch
 
 from gpuparse.errors import ScoreError
 from gpuparse.inference.decoders import ENGINES, Engine
+from gpuparse.threads import mapped
 
 MOST_NODES = 1 << 13  # positions, so that kernels count a program's scratch in 32 bits
 INTERPRETER = "TRITON_INTERPRET"  # Triton's own switch, read as its kernels are imported
@@ -123,7 +123,6 @@ def run_in_threads(
         if pieces > 1:
             cuts = np.searchsorted(done, done[-1] * np.arange(1, pieces) / pieces).tolist()
             slices = [slice(a, b) for a, b in pairwise([0, *cuts, len(lengths)])]
-            with ThreadPoolExecutor(pieces) as pool:
-                list(pool.map(work, slices))
+            list(mapped(work, slices, pieces))
             return
     work(slice(0, len(lengths)))

@@ -17,7 +17,6 @@ from gpuparse.errors import ScoreError
 from gpuparse.inference.backends import WORTH_A_THREAD, run_in_threads
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import require_usable_arcs, rows_of_parts, without_tree
-from gpuparse.inference.search import NO_HEAD
 
 MAX_TREES, MAX_SAMPLES = (1 << 20) - 1, (1 << 31) - 1
 """The most trees of a sentence that can be asked for: the best ones, and random ones."""
@@ -130,7 +129,7 @@ def draw_trees(
     batch = _Batch(decoder, lengths, parts)
     n_batch, n_nodes = batch.shape
     log_partitions = np.empty(n_batch)
-    heads = np.full((n_batch, n_samples, n_nodes), NO_HEAD, np.int64)
+    heads = np.empty((n_batch, n_samples, n_nodes), np.int64)
     batch.run(
         "draw_trees_batch", single_root, _COSTS[decoder].sums, seeds.numpy(), heads, log_partitions
     )

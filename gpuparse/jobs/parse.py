@@ -6,6 +6,7 @@ import copy
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Any, BinaryIO, NamedTuple, TypeVar
@@ -35,6 +36,7 @@ from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.predictions import Kept, Result, kept_of, long_sentences, uncertified
 from gpuparse.jobs.progress import Progress, silent
 from gpuparse.jobs.shards import Counts, Sharded
+from gpuparse.native import cancelled_when
 from gpuparse.parser import Parser, Predictions
 from gpuparse.pipeline import Pipeline
 
@@ -59,7 +61,8 @@ def ahead(items: Iterator[Item]) -> Iterator[Item]:
     def make() -> None:
         while wanted.acquire() and not stopped.is_set():
             try:
-                made.put(("item", next(items)))
+                with cancelled_when(stopped.is_set):
+                    made.put(("item", next(items)))
             except StopIteration:
                 made.put(("end", None))
                 return
@@ -67,7 +70,7 @@ def ahead(items: Iterator[Item]) -> Iterator[Item]:
                 made.put(("error", error))
                 return
 
-    threading.Thread(target=make, daemon=True).start()
+    threading.Thread(target=copy_context().run, args=(make,), daemon=True).start()
     try:
         while True:
             kind, item = made.get()

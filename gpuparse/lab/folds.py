@@ -6,7 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextvars import copy_context
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,7 @@ from gpuparse.jobs.version import described_version
 from gpuparse.lab.fold_scores import spread
 from gpuparse.learning import events
 from gpuparse.model_folder import load_parser
+from gpuparse.native import cancelled_when
 from gpuparse.pipeline import load_stages
 
 SCORES, PREDICTED = "scores.json", "predicted"
@@ -431,12 +434,13 @@ def learn_folds(
                     progress.advance(event.done - before)
                 before = 0 if event.epoch_is_over else event.done
 
-            folds.parse(fold, threads=max(1, threads // at_once), watch=watch)
+            with cancelled_when(stopped.is_set):
+                folds.parse(fold, threads=max(1, threads // at_once), watch=watch)
             with lock:
                 done(folds, fold)
 
         try:
-            futures = [pool.submit(learn, *each) for each in work]
+            futures = [pool.submit(copy_context().run, partial(learn, *each)) for each in work]
             for n_done, future in enumerate(as_completed(futures), 1):
                 future.result()
                 with lock:

@@ -3,7 +3,6 @@
 import dataclasses
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from gpuparse.jobs.resources import limit_torch_threads, thread_count
 from gpuparse.jobs.train_checks import check_no_best, templates_of
 from gpuparse.lab.folds import consecutive_folds
 from gpuparse.learning.trainer import Trainer
+from gpuparse.threads import mapped
 
 
 def jackknifed(
@@ -56,8 +56,7 @@ def jackknifed(
     guides = guides_of(config, "train", treebank)
     folds = consecutive_folds(len(treebank), n_folds)
     total = config.learning.epochs * (len(folds) - 1) * len(treebank)
-    stopped, lock = threading.Event(), threading.Lock()
-    pool = ThreadPoolExecutor(min(n_threads, len(folds)))
+    lock = threading.Lock()
     with Progress("jackknife, learning", total=total, quiet=quiet) as progress:
 
         def heads_of(fold: slice) -> np.ndarray:
@@ -68,20 +67,13 @@ def jackknifed(
             trainer = Trainer(treebank.only(~is_in), templates, labels, config, guides=known)
             done = 0
             for event in trainer.learn():
-                if stopped.is_set():
-                    return np.empty(0, np.int32)
                 if event.stage == "arcs":
                     with lock:
                         progress.advance(event.done - done)
                     done = 0 if event.epoch_is_over else event.done
             return trainer.model(16).parse(treebank.only(is_in), guides=held_out).heads
 
-        try:
-            return treebank, np.concatenate(list(pool.map(heads_of, folds)))
-        finally:
-            # After an interruption or an error, stop the other folds.
-            stopped.set()
-            pool.shutdown(cancel_futures=True)
+        return treebank, np.concatenate(list(mapped(heads_of, folds, n_threads)))
 
 
 def _training_alone(config: RunConfig) -> RunConfig:

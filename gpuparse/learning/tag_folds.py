@@ -5,7 +5,6 @@ consecutive sentences; each is tagged by a tagger that is learned from all other
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Lock
 
@@ -21,6 +20,7 @@ from gpuparse.tagging.lemmatizer import Lemmatizer, learn_lemmatizer
 from gpuparse.tagging.network_learner import epochs_of
 from gpuparse.tagging.tagger import Tagger, part_of
 from gpuparse.tagging.tagger_learner import learn_tagger
+from gpuparse.threads import mapped
 
 Keep = Callable[[int, Callable[[], dict[int, Column]]], dict[int, Column]]
 
@@ -82,8 +82,7 @@ def jackknifed(
         say(k, 1.0, "")
         return columns
 
-    with ThreadPoolExecutor(max(1, min(threads, folds))) as pool:
-        found = list(pool.map(kept, range(folds)))
+    found = list(mapped(kept, range(folds), min(threads, folds)))
     return {number: _joined([columns[number] for columns in found]) for number in found[0]}
 
 

@@ -24,6 +24,7 @@ from gpuparse.learning.stages.stage import TableStage
 from gpuparse.scorers.linear.pruning import KeptArcs
 from gpuparse.scorers.linear.weights import FeatureMap, JointLabels, Weights
 from gpuparse.scorers.native import make_scorer, make_search, sentences_of
+from gpuparse.threads import mapped_in
 
 SLICE = 256  # sentences between two events
 
@@ -217,7 +218,7 @@ class NativeEngine:
             )  # fmt: skip
             return failed
 
-        for failed in self._pool.map(predict, pairwise([0, *cuts, len(mini)])):
+        for failed in mapped_in(self._pool, predict, pairwise([0, *cuts, len(mini)])):
             _require_tree(failed, seen)
 
     def _update(self, part: Batch, seen: int, *, is_predicted: bool) -> int:

@@ -18,6 +18,7 @@ from gpuparse.data.batch import Batch
 from gpuparse.features.word_vectors import FURTHER, VectorPlan, VectorTemplates
 from gpuparse.scorers.native import make_search, sentences_of
 from gpuparse.scorers.vectors.word_vectors import OCCURRENCES
+from gpuparse.threads import mapped_in
 
 GROUP, MOST_GROUPS = 4, 8  # sentences of a group; most groups of a batch
 PASSIVE_AGGRESSIVE = "passive-aggressive"
@@ -224,7 +225,7 @@ class NativeVectorEngine:
         self._moments = VectorTables(*(np.zeros((2, *a.shape), np.float32) for a in weights))
         self._mean = VectorTables(*map(np.zeros_like, weights))
         self._map: Callable[..., Iterable[Any]] = (
-            ThreadPoolExecutor(threads).map if threads > 1 else map
+            partial(mapped_in, ThreadPoolExecutor(threads)) if threads > 1 else map
         )
         self._plan = native.struct("VectorPlan", task.plan)
         self._sizes = native.struct("VectorSizes", task.sizes)
