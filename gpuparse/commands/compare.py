@@ -11,7 +11,7 @@ from gpuparse.commands.evaluate import (
 )
 from gpuparse.data.conll import read_treebank
 from gpuparse.errors import ConfigError
-from gpuparse.jobs.progress import program, say
+from gpuparse.jobs.progress import program, say, visible
 from gpuparse.lab.scoring import RESAMPLES, compared
 
 
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.json:
         print_json(found.as_json)
     else:
-        print(found.as_text, end="")
+        print(visible(found.as_text), end="")
     return 0
 
 

@@ -9,7 +9,7 @@ from gpuparse.commands.console import exit_codes, print_json
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
-from gpuparse.jobs.progress import program, say
+from gpuparse.jobs.progress import program, say, visible
 from gpuparse.lab.scoring import Punctuation, scored
 
 
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.json:
         print_json(found.as_json)
     else:
-        print(found.as_text, end="")
+        print(visible(found.as_text), end="")
     return 0
 
 

@@ -26,7 +26,7 @@ def row_warnings(treebank: Treebank) -> Iterator[Problem]:
     Cost: 2 µs per word.
     """
     deps = {*column_ids(treebank, DEPS)[1]} - {"", "_"}
-    is_phead = bool(deps) and all(map(str.isdecimal, deps))  # of CoNLL-X
+    is_phead = bool(deps) and all(each.isascii() and each.isdigit() for each in deps)  # of CoNLL-X
     data = treebank.data.tobytes()
     for s, (start, end) in enumerate(treebank.spans.tolist()):
         text = data[start:end].decode()

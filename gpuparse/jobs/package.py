@@ -28,8 +28,9 @@ _ARRAYS = ".safetensors"
 LICENSE = "LICENSE"
 _PREFIX = "gpuparse_model_"  # of the names of packages
 # As PEP 440 has them, without epochs and local parts.
-_VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?")
+_VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?", re.ASCII)
 _MOST_CHARACTERS = 64  # of a version, which the name of the wheel has
+_MOST_OF_LICENCE = 1000  # characters
 _DATE = (1980, 1, 1, 0, 0, 0)  # of all files, so that bytes do not depend on the day
 _MODE = 0o100644 << 16
 
@@ -56,8 +57,12 @@ class Package(NamedTuple):
                 f"{self.version[:80]}: a version is expected, such as 1.0 or 2.1rc1, at most"
                 f" {_MOST_CHARACTERS} characters long"
             )
-        if not self.licence.strip() or len(self.licence.splitlines()) != 1:
-            raise ConfigError("a licence is needed, in one line, such as CC BY-SA 4.0")
+        is_text = self.licence.isprintable() and len(self.licence) <= _MOST_OF_LICENCE
+        if not (self.licence.strip() and is_text):
+            raise ConfigError(
+                "a licence is needed, such as CC BY-SA 4.0: one line without control characters, at"
+                f" most {_MOST_OF_LICENCE} characters long"
+            )
 
 
 def packaged_files(model: Path, package: Package) -> dict[str, bytes]:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TextIO
 
+from gpuparse.data.draw import printable
 from gpuparse.errors import plural
 
 
@@ -24,7 +25,12 @@ def program(command: str) -> str:
 
 def say(text: str) -> None:
     """Write one line on stderr, after the program's name."""
-    _tell(sys.stderr, f"gpuparse: {text}\n")
+    _tell(sys.stderr, f"gpuparse: {visible(text)}\n")
+
+
+def visible(text: str) -> str:
+    """Lines without the characters by which names in files and of files command a terminal."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def _tell(stream: TextIO, text: str) -> None:
@@ -45,7 +51,7 @@ def on_terminal() -> bool:
 
 def redraw(text: str) -> None:
     """Write a line on a terminal in place of the one there, without its end."""
-    _tell(sys.stderr, f"\r\x1b[K{text}")
+    _tell(sys.stderr, f"\r\x1b[K{visible(text)}")
 
 
 class Progress:
@@ -127,7 +133,7 @@ class Progress:
     def _write(self, now: float, *, last: bool) -> None:
         if self._quiet:
             return
-        text = f"gpuparse: {self._what}: {self._figures(now - self._started, last=last)}"
+        text = f"gpuparse: {visible(self._what)}: {self._figures(now - self._started, last=last)}"
         if self._on_terminal:
             _tell(self._stream, f"\r\x1b[K{text}" + ("\n" if last else ""))
         else:
@@ -137,7 +143,7 @@ class Progress:
         rate = self._done / seconds if seconds > 0 else 0.0
         count = plural(self._done, "sentence")
         speed = f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.2f}/s"
-        note = f", {self._note}" if self._note else ""
+        note = f", {visible(self._note)}" if self._note else ""
         if last:
             return f"{count} in {seconds:.1f} s, {speed}{note}"
         if not self._fraction:

@@ -13,7 +13,7 @@ from gpuparse.errors import ConfigError, option, plural
 
 SENTENCES = "sentences"
 ALL = "all"  # sentences
-_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})")
 _MISSES = 1000  # drawn settings that are not new, before there seem to be no more
 

@@ -13,6 +13,7 @@ from importlib import import_module
 import pytest
 
 from gpuparse import __main__, __version__
+from gpuparse.commands import check, evaluate
 from gpuparse.commands.console import run
 from gpuparse.errors import (
     ConfigError,
@@ -24,7 +25,7 @@ from gpuparse.errors import (
     ScoreError,
     plural,
 )
-from gpuparse.jobs import resources
+from gpuparse.jobs import progress, resources
 from gpuparse.jobs.progress import Progress
 from tests.commands.conftest import ROOT
 
@@ -60,6 +61,33 @@ def test_what_stops_a_command_becomes_a_line_and_a_code(capsys, error, code, tex
     captured = capsys.readouterr()
     assert captured.err == f"gpuparse: error: {text}\n"
     assert captured.out == ""
+
+
+@pytest.mark.parametrize("says", [
+    lambda text: run(raising(DataError(text)), []),
+    lambda text: run(raising(FileNotFoundError(errno.ENOENT, "No such file", text)), []),
+    progress.say,
+    progress.redraw,
+    lambda text: Progress(text).close(),
+    lambda text: Progress("work", interval=0).advance(1, note=text),
+])  # fmt: skip
+def test_names_cannot_command_the_terminal(says, capsys):
+    """Whoever says it: they may be those of a stranger's file."""
+    says("a\x1b]0;title\x07\x1b[2J\x9b31m\u202eb")
+    said = capsys.readouterr().err.removeprefix("\r\x1b[K")
+    assert "]0;title" in said
+    assert all(character == "\n" or character.isprintable() for character in said)
+
+
+def test_a_name_of_a_sentence_cannot_command_the_terminal(tmp_path, capsys):
+    text = "# sent_id = \x1b]0;title\x07x\n" + "1\ta\t_\t_\t_\t_\t%s\t%s\t_\t_\n\n"
+    gold, bad = tmp_path / "\x1b[31mgold.conllu", tmp_path / "bad.conllu"
+    gold.write_text(text % (0, "\x1b[2Jroot"))
+    bad.write_text(text % (7, "root"))
+    assert run(evaluate.main, [str(gold), str(bad)]) == 3
+    assert run(evaluate.main, [str(gold), str(gold)]) == 0
+    assert run(check.main, [str(gold), str(bad)]) == 3
+    assert "\x1b" not in "".join(capsys.readouterr())
 
 
 def test_every_line_of_an_error_is_marked(capsys):
