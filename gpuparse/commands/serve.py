@@ -1,16 +1,17 @@
 """`serve`: answer requests over HTTP, with the interface of UDPipe's service and one in JSON."""
 
 import argparse
+import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from gpuparse.commands.console import exit_codes, whole_number
 from gpuparse.errors import ConfigError
 from gpuparse.extras import require
-from gpuparse.files import read_input
+from gpuparse.files import STANDARD, input_file
 from gpuparse.jobs.progress import program, say
 from gpuparse.server.refusals import Limits
 
+MAX_TOKEN = 4096  # bytes of its file
 _LIMITS = Limits()  # unless asked for others
 
 
@@ -38,17 +39,22 @@ def main(arguments: Sequence[str]) -> int:
             options.max_bytes, options.max_words, options.timeout, options.queue,
             options.max_sentence,
         )  # fmt: skip
-        serve(Service(models, limits, token), listening, say)
+        hosts = tuple(name.lower() for name in options.host_name)
+        serve(Service(models, limits, token, hosts, tuple(options.allow_origin)), listening, say)
     return 0
 
 
 def _token(path: str) -> bytes:
     """The token in a file, without white space around it."""
-    token = Path(path).read_bytes().strip() if path != "-" else read_input(path).strip()
-    if len(token) < 16 or not all(0x21 <= byte <= 0x7E for byte in token):
+    if path != STANDARD and os.path.exists(path) and not os.path.isfile(path):
+        raise ConfigError(f"--token-file {path}: is no file; - is standard input")
+    with input_file(path) as file:
+        text = file.read(MAX_TOKEN + 1)
+    token = text.strip()
+    if not (len(text) <= MAX_TOKEN and len(token) >= 16 and all(0x21 <= b <= 0x7E for b in token)):
         raise ConfigError(
-            f"--token-file {path}: expected one token of at least 16 characters of ASCII, without"
-            " spaces"
+            f"--token-file {path}: expected one token of at least 16 characters of ASCII,"
+            f" without spaces, in a file of at most {MAX_TOKEN:,} bytes"
         )
     return token
 
@@ -94,6 +100,22 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="requests need the token in this file: Authorization: Bearer TOKEN; the page asks"
         " for it",
+    )
+    parser.add_argument(
+        "--host-name",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name of this server, as that of a proxy, by which requests may call it; may be"
+        " repeated (on an address of this machine its own names, on others any)",
+    )
+    parser.add_argument(
+        "--allow-origin",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="as https://example.org: pages that may send requests; may be repeated (those of the"
+        " server's own host)",
     )
     parser.add_argument(
         "--max-bytes",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -54,6 +55,8 @@ PLAIN = ParseOptions()
 HELD = 8  # bodies of the greatest size that are held at once
 SHORT_BODY = 1 << 16  # bytes that are read where all requests come in
 EXPLAINED = 1e-7  # seconds of an explanation for the cube of the words, at most
+MAX_HEADERS, MAX_HEADER_BYTES = 100, 1 << 15
+TWO_LENGTHS = "two_lengths"
 CHUNK = 4096  # words of Python objects that are made into a piece
 _TYPES = {
     ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
@@ -75,12 +78,16 @@ _PARSE = ("model", *_INPUTS, "probabilities", "mbr", "kbest", "keep", "heads")
 class Service:
     """All that handlers share.
 
-    models: by name, the default first. token: that requests need, or None.
+    models: by name, the default first. token: that requests need, or None. hosts: names that
+    requests may have for this machine; any without them. origins: pages of other origins that may
+    send requests.
     """
 
     models: Mapping[str, ServedModel]
     limits: Limits
     token: bytes | None = None
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
     is_stopping: bool = False
     reader: ThreadPoolExecutor = field(init=False)  # of long bodies
     held: Held = field(init=False)
@@ -245,7 +252,7 @@ def make_app(service: Service, *, page: Path = PAGE) -> ASGIApp:
         except GpuparseError as error:
             found = refusal(error)
             status = 400 if found.status in (404, 415, 422) else found.status
-            return PlainTextResponse(found.message, status, headers=_error_headers(found.status))
+            return PlainTextResponse(found.message, status, headers=_error_headers(found))
 
     routes += [
         Route("/process", process, methods=["GET", "POST"]),
@@ -264,8 +271,15 @@ def make_app(service: Service, *, page: Path = PAGE) -> ASGIApp:
 
     handlers: Any = {RequestError: _refuse, HTTPException: _refuse_http}
     app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
+    app.router.redirect_slashes = False  # a redirect would lead to the host of the request
     shown = {"/", *(f"/page/{name}" for name in files)}
-    return _Watched(app, service, {route.path for route in routes}, shown)
+    watched = _Watched(app, service, {route.path for route in routes}, shown)
+    if not service.origins:
+        return watched
+    return CORSMiddleware(
+        watched, allow_origins=service.origins, allow_methods=["GET", "POST"],
+        allow_headers=["authorization", "content-type"],
+    )  # fmt: skip
 
 
 def _json(value: object) -> Response:
@@ -285,16 +299,17 @@ def _streamed(body: Body) -> Response:
     return StreamingResponse(pieces(), headers=headers)
 
 
-def _error_headers(status: int) -> dict[str, str]:
+def _error_headers(error: RequestError) -> dict[str, str]:
+    status = error.status
     headers = {"retry-after": "1"} if status in (429, 503) else {}
-    if status in (408, 413, 429):  # the rest of the body is not read
+    if status in (408, 413, 429, 431) or error.code == TWO_LENGTHS:  # the rest is not read
         headers["connection"] = "close"
     return headers | ({"www-authenticate": "Bearer"} if status == 401 else {})
 
 
 async def _refuse(request: Request, error: Any) -> Response:
     found = refusal(error)
-    return JSONResponse(found.body(), found.status, headers=_error_headers(found.status))
+    return JSONResponse(found.body(), found.status, headers=_error_headers(found))
 
 
 async def _refuse_http(request: Request, error: Any) -> Response:
@@ -517,23 +532,27 @@ class _Watched:
             return
         began, status, n_sent = time.monotonic(), 0, 0
         scope["gpuparse.held"] = scope["gpuparse.words"] = 0
+        timer: asyncio.TimerHandle | None = None
 
         async def watched(message: Message) -> None:
-            nonlocal status, n_sent
+            nonlocal status, n_sent, timer
             if message["type"] == "http.response.start":
                 status = message["status"]
+                if abort := scope.get("gpuparse.abort"):  # not in tests without connections
+                    n_bytes = int(dict(message["headers"]).get(b"content-length", 0))
+                    seconds = self._service.limits.sending(n_bytes)
+                    timer = asyncio.get_running_loop().call_later(seconds, abort)
                 message["headers"] = [*message["headers"], *_ENCODED_HEADERS]
             else:
                 n_sent += len(message.get("body", b""))
             await send(message)
 
         try:
-            if self._is_open(scope):
-                await self._app(scope, receive, watched)
-            else:
-                error = RequestError(401, "give the token: Authorization: Bearer TOKEN")
+            if wrong := self._wrong(scope):
                 request = Request(scope, receive)
-                await (await _refuse(request, error))(scope, receive, watched)
+                await (await _refuse(request, wrong))(scope, receive, watched)
+            else:
+                await self._app(scope, receive, watched)
         except ConnectionError:
             status = GONE
         except Exception as error:
@@ -546,8 +565,37 @@ class _Watched:
                 request = Request(scope, receive)
                 await (await _refuse(request, error))(scope, receive, watched)
         finally:
+            if timer is not None:
+                timer.cancel()
             self._service.held.n_bytes -= scope["gpuparse.held"]
             self._tell(scope, status, n_sent, time.monotonic() - began)
+
+    def _wrong(self, scope: Scope) -> RequestError | None:
+        """Why the headers of a request are refused, if they are."""
+        pairs, service = scope["headers"], self._service
+        headers = dict(pairs)
+        if len(pairs) > MAX_HEADERS or sum(len(k) + len(v) for k, v in pairs) > MAX_HEADER_BYTES:
+            return RequestError(
+                431, f"at most {MAX_HEADERS} headers of {MAX_HEADER_BYTES:,} bytes are read"
+            )
+        if b"content-length" in headers and b"transfer-encoding" in headers:
+            message = "Content-Length and Transfer-Encoding: give one of both"
+            return RequestError(400, message, code=TWO_LENGTHS)
+        host, name = _host_of(headers)
+        if host and service.hosts and name not in service.hosts and scope["path"] != "/health":
+            return RequestError(
+                421, f"the host {one_line(name)!r} is none of {', '.join(service.hosts)};"
+                " --host-name of gpuparse serve adds one",
+            )  # fmt: skip
+        origin = headers.get(b"origin", b"").decode("latin-1")
+        if origin and origin not in service.origins and origin.partition("://")[2].lower() != host:
+            return RequestError(
+                403, f"pages of {one_line(origin)} may not send requests; --allow-origin of"
+                " gpuparse serve lets them",
+            )  # fmt: skip
+        if self._is_open(scope):
+            return None
+        return RequestError(401, "give the token: Authorization: Bearer TOKEN")
 
     def _is_open(self, scope: Scope) -> bool:
         """Whether a request needs no token, or has it."""
@@ -568,6 +616,13 @@ class _Watched:
             f"{scope['method']} {shown} {status} in={scope['gpuparse.held']} out={n_sent}"
             f" words={scope['gpuparse.words']} ms={1000 * seconds:.1f}"
         )
+
+
+def _host_of(headers: Mapping[bytes, bytes]) -> tuple[str, str]:
+    """The host that a request names, and its name without a port."""
+    host = headers.get(b"host", b"").decode("latin-1").lower()
+    name, _, port = host.rpartition(":")
+    return host, name if name and (not port or port.isdigit()) else host
 
 
 def _say(line: str) -> None:

@@ -5,29 +5,36 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import re
 import resource
 import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from ipaddress import ip_address
 from typing import Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from gpuparse.errors import ConfigError, option, options_named
-from gpuparse.server.app import Service, make_app
+from gpuparse.server.answers import as_json
+from gpuparse.server.app import MAX_HEADER_BYTES, Service, make_app
+from gpuparse.server.refusals import RequestError
 
 HEADER_SECONDS = 10.0  # from the first moment of a connection, or byte of a request, to its headers
 KEEP_ALIVE_SECONDS = 15  # between two requests
 RESERVED = 128  # descriptors that are no connections, or new ones before old ones are closed
 MAX_CONNECTIONS = 4000
 BACKLOG = 1024  # connections that wait in the system
+LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
+_LONG_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*[0-9]{21,}[ \t]*\r\n", re.IGNORECASE)
 AT_ONCE = 32  # connections that are accepted before the oldest are closed
 
 
 class Protocol(H11Protocol):
-    """HTTP with a time limit for headers and a limit of connections.
+    """HTTP with time limits for headers and for unsent bytes, and a limit of connections.
 
     Where there are too many connections, the one goes that has waited longest for its headers.
     """
@@ -35,6 +42,7 @@ class Protocol(H11Protocol):
     waiting: dict[Protocol, None]  # of all connections those without headers, the oldest first
     most: int
     header_seconds: float
+    send_seconds: float  # for what is left of an answer when all of it has been handed over
 
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for headers."""
@@ -55,6 +63,7 @@ class Protocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes; those of unfinished headers do not begin the time anew."""
+        self._has_long_length = bool(_LONG_LENGTH.search(data))
         super().data_received(data)
         if self.cycle is None or self.cycle.response_complete:
             if self._header_timer is None and not self.transport.is_closing():
@@ -62,11 +71,52 @@ class Protocol(H11Protocol):
         else:
             self._has_headers()
 
+    def handle_events(self) -> None:
+        """Read requests, which get a way to end their connection."""
+        super().handle_events()
+        if self.scope is not None:
+            self.scope["gpuparse.abort"] = self._end  # type: ignore[typeddict-unknown-key]
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request of HTTP, in JSON as all errors are."""
+        error = RequestError(400, "no valid request of HTTP")
+        if getattr(sys.exc_info()[1], "error_status_hint", 400) == 431:
+            error = RequestError(431, f"at most {MAX_HEADER_BYTES:,} bytes of headers are read")
+        elif self._has_long_length:
+            error = RequestError(413, "the body is too long", code="too_many_bytes")
+        self.transport.write(
+            self.conn.send(
+                h11.Response(
+                    status_code=error.status,
+                    headers=[("content-type", "application/json"), ("connection", "close")],
+                )
+            )
+        )
+        self.transport.write(self.conn.send(h11.Data(data=as_json(error.body()))))
+        self.transport.write(self.conn.send(h11.EndOfMessage()))
+        self.transport.close()
+        self._expect_sent()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close, at last without waiting for bytes that nobody takes."""
+        super().timeout_keep_alive_handler()
+        self._expect_sent()
+
     def on_response_complete(self) -> None:
         """Close where the rest of a body is not read."""
+        self._expect_sent()
         super().on_response_complete()
         if not self.transport.is_closing() and self.cycle.more_body:
             self.transport.close()
+
+    def _expect_sent(self) -> None:
+        """End the connection if what is written now is not taken in time."""
+        if self.transport.get_write_buffer_size():
+            self.loop.call_later(self.send_seconds, self._end_unsent)
+
+    def _end_unsent(self) -> None:
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
 
     def _wait_for_headers(self) -> None:
         self.waiting[self] = None
@@ -172,11 +222,16 @@ def serve(service: Service, listening: socket.socket, tell: Callable[[str], None
         waiting = {}  # noqa: RUF012 (of this server)
         most = _most_connections()
         header_seconds = HEADER_SECONDS
+        send_seconds = service.limits.seconds
 
+    address = ip_address(listening.getsockname()[0])
+    if address.is_loopback:
+        own = f"[{address}]" if address.version == 6 else str(address)
+        service.hosts = tuple(dict.fromkeys([*LOCAL_NAMES, own, *service.hosts]))
     config = uvicorn.Config(
         make_app(service), http=Limited, ws="none", lifespan="on", log_level="error",
         access_log=False, server_header=False, proxy_headers=False, backlog=AT_ONCE,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        h11_max_incomplete_event_size=MAX_HEADER_BYTES, timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=int(service.limits.seconds) + 5, log_config=None,
     )  # fmt: skip
 

@@ -128,8 +128,8 @@ def _breaking(parse_round: Callable[..., None]) -> Callable[..., None]:
 
 def packed(path: str, kind: str, body: bytes, method: str = "POST") -> bytes:
     """A request as it is sent."""
-    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: {kind}\r\n"
-    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+    return f"{head}Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 @cache

@@ -253,8 +253,10 @@ def test_who_has_left_is_not_parsed_for(process):
             with socket.create_connection(("127.0.0.1", process.port)) as left:
                 body = body_of(long)
                 left.sendall(
-                    b"POST /api/parse HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
-                    b"content-length: %d\r\n\r\n" % len(body) + body
+                    b"POST /api/parse HTTP/1.1\r\nhost: localhost\r\n"
+                    b"content-type: application/json\r\ncontent-length: %d\r\n\r\n"
+                    % len(body)
+                    + body
                 )
                 time.sleep(0.1)
         assert first.result().status_code == 200
