@@ -11,6 +11,7 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Self
 
+from gpuparse.api.json_lines import as_json_lines
 from gpuparse.api.results import Parsed, ParsedSentence, Reasons
 from gpuparse.data.conll import OnError
 from gpuparse.engines.admission import default_batch_size
@@ -18,13 +19,14 @@ from gpuparse.errors import ConfigError, DataError, ModelError, plural
 from gpuparse.extras import require
 from gpuparse.files import check_new_file, files_below, input_file, replace_file
 from gpuparse.formats.arrow_tables import frame_of_texts, has_texts, is_arrow
+from gpuparse.formats.json_lines import file_format, first_line, is_object
 from gpuparse.formats.names import (
     AUTO,
+    WORDS_ALONE,
     check_output_folder,
-    check_output_name,
-    format_of,
     is_raw_text,
     is_table,
+    output_format,
     outputs_of,
 )
 from gpuparse.formats.objects import EXAMPLE, GIVEN, Columns, is_pandas, table_rows, tags_in
@@ -409,13 +411,13 @@ class SentenceParser:
 
         Args:
             source: the path of a file, or of a folder, whose files are all parsed.
-            target: the path of the output: a table for a table, CoNLL-U for other formats, a folder
-                for a folder. A file appears when it is complete. It is compressed if its name ends
-                in .gz or .zst, as the source may be.
+            target: the path of the output: a folder for a folder, JSON lines for .jsonl and for
+                JSON lines, a table for a table, CoNLL-U for other formats. A file appears when it
+                is complete. It is compressed if its name ends in .gz or .zst, as the source may be.
             input: the format of the source: "conllu" (CoNLL-X too), "text" and "lines" (one
                 sentence per line) for models with a tokeniser, "vertical" (one word per line),
-                "parquet", "arrow"; "auto": by the suffix (.txt, .parquet, .arrow, ...), conllu for
-                others.
+                "jsonl", "parquet", "arrow"; "auto": by the suffix (.txt, .jsonl, .parquet, .arrow,
+                ...) or a first line that is an object of JSON, conllu for others.
             on_error: what is done about a malformed sentence: "fail": an error; "skip": it is left
                 out; "keep": it is passed through, in a table with nulls.
             force: whether an existing target may be replaced.
@@ -439,10 +441,12 @@ class SentenceParser:
             return self._write_file(job, name, Path(target), input, force)
         counts = Counts(0, 0)
         check_output_folder(target, name)
-        files = files_below(name)
-        for file, output in zip(files, outputs_of(files, files, target, input), strict=True):
+        names = files_below(name)
+        files = [os.path.join(name, each) for each in names]
+        kinds = [file_format(file, input) for file in files]
+        for file, output in zip(files, outputs_of(files, names, target, kinds), strict=True):
             output.parent.mkdir(parents=True, exist_ok=True)
-            of_file = self._write_file(job, os.path.join(name, file), output, input, force)
+            of_file = self._write_file(job, file, output, input, force)
             counts = Counts(*(a + b for a, b in zip(counts, of_file, strict=True)))
         return counts
 
@@ -450,12 +454,13 @@ class SentenceParser:
         kind = self._kind(job, name, input)
         if is_table(kind) and job.options.kbest is not None:
             raise ConfigError("kbest: a table has one tree per row; give CoNLL-U, or use parse")
-        check_output_name(os.fspath(output), kind)
+        form = output_format(kind, os.fspath(output))
+        job.options.check_output(kind, form, name, self._model)
         with self._opened(job, name, kind) as given:
             check_new_file(output, force=force, source=name)
             with replace_file(output, force=force) as file:
                 progress = Progress("parsing", quiet=True)
-                return job.write(given, file, progress, ShareRead(0), name=output.name)
+                return job.write(given, file, progress, ShareRead(0), form=form, name=output.name)
 
     def explain(
         self, sentence: Any, word: int, *, instead: int | None = None, guide: str | None = None,
@@ -534,12 +539,18 @@ class SentenceParser:
     ) -> Iterator[Parsed]:
         """The results of each piece; table, is_text: see Parsed."""
         for piece, result in job.results(source):
-            of_piece = piece.table if isinstance(piece, Rows) else table
+            of_piece = table
+            if isinstance(piece, Rows) and is_arrow(piece.table):
+                of_piece = piece.table
             yield Parsed(result, piece.counts, of_piece, piece.documents, is_text=is_text)
 
     def _kind(self, job: Job, name: str, input: str) -> str:
         """The format of a file, which the model can read."""
-        kind = format_of(name, input)
+        kind = file_format(name, input)
+        if input in WORDS_ALONE and os.path.isfile(name) and is_object(first_line(name)):
+            warnings.warn(
+                f"{name}: the first line is an object of JSON: read as {kind}", stacklevel=4
+            )
         if is_table(kind):
             require(f"{name}: a table", "pyarrow.parquet")
         else:
@@ -605,6 +616,7 @@ class SentenceParser:
             tell=silent,
             advise=partial(warnings.warn, stacklevel=2),
             may_pass_over=on_error is not None,
+            as_json_lines=as_json_lines,
             **self._advice,
         )
 

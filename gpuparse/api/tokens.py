@@ -362,6 +362,14 @@ def as_json(sentence: ParsedSentence, number: int) -> str:
 
     Args: number: its name if it has no `# sent_id`.
     """
+    return f"{{{','.join(members_as_json(sentence, str(number)).values())}}}"
+
+
+def members_as_json(sentence: ParsedSentence, name: str | None) -> dict[str, str]:
+    """The members of a sentence, key and value as JSON, by key.
+
+    Args: name: what `id` is without a `# sent_id`.
+    """
     trees = [
         {"heads": [head if head >= 0 else None for head in tree.heads], "deprels": tree.deprels,
          "probabilities": tree.probabilities, "score": tree.score, "probability": tree.probability}
@@ -373,11 +381,13 @@ def as_json(sentence: ParsedSentence, number: int) -> str:
         for each in sentence.multiword
     ]  # fmt: skip
     tokens = sentence._parsed._tokens_as_json[sentence._start : sentence._stop]
-    return (
-        f'{{"id":{_encoded(sentence.sent_id or str(number))},"text":{_encoded(sentence.text)},'
-        f'"tokens":[{",".join(tokens)}],"multiword":{_encoded(multiword)},'
-        f'"trees":{_encoded(trees)}}}'
-    )
+    return {
+        "id": f'"id":{_encoded(sentence.sent_id or name)}',
+        "text": f'"text":{_encoded(sentence.text)}',
+        "tokens": f'"tokens":[{",".join(tokens)}]',
+        "multiword": f'"multiword":{_encoded(multiword)}',
+        "trees": f'"trees":{_encoded(trees)}',
+    }
 
 
 def tokens_as_json(parsed: Parsed) -> list[str]:

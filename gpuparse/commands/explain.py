@@ -14,7 +14,8 @@ from gpuparse.errors import ConfigError, one_line, plural
 from gpuparse.explaining import explain
 from gpuparse.extras import require
 from gpuparse.files import STANDARD, check_new_file, input_file, read_input, replace_file
-from gpuparse.formats.names import AUTO, INPUTS, TEXT, format_of, is_raw_text, is_table
+from gpuparse.formats.json_lines import check_fields, file_format, is_object
+from gpuparse.formats.names import AUTO, INPUTS, JSONL, TEXT, is_raw_text, is_table
 from gpuparse.formats.sources import Source
 from gpuparse.formats.streams import beginning
 from gpuparse.installed import find_model
@@ -132,11 +133,14 @@ def _position(text: str, forms: Sequence[str], name: str) -> int:
 def _source(options: argparse.Namespace, job: Job) -> Iterator[Source]:
     """The input, which is raw text where `parse` would take it for such."""
     file, name, content = options.file, named(options.file), None
-    kind = format_of(file, options.input_format)
+    kind = file_format(file, options.input_format)
     if file == STANDARD:
         content = read_input(file)
-        is_unknown = options.input_format == AUTO and job.stages.tokenizer
-        if is_unknown and is_raw_text(beginning(io.BytesIO(content))):
+        begin = beginning(io.BytesIO(content))
+        if options.input_format == AUTO and is_object(begin):
+            check_fields(begin, name)
+            kind = JSONL
+        elif options.input_format == AUTO and job.stages.tokenizer and is_raw_text(begin):
             kind = TEXT
     job.options.check_input(kind, name, options.model, job.stages)
     if is_table(kind):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from gpuparse.commands.console import exit_codes, output_file, whole_number
 from gpuparse.data.columns import is_guide_file
@@ -25,21 +26,26 @@ from gpuparse.files import (
     input_file,
     standard_input,
 )
+from gpuparse.formats.json_lines import check_fields, file_format, first_line, is_object
 from gpuparse.formats.names import (
     AUTO,
     CONLLU,
     INPUTS,
+    JSONL,
+    OUTPUTS,
     RAW,
     TEXT,
     VERTICAL,
+    WORDS_ALONE,
     check_output_folder,
-    check_output_name,
     compression_of,
     format_of,
     is_raw_text,
     is_table,
+    output_format,
     outputs_of,
 )
+from gpuparse.formats.sources import Piece
 from gpuparse.formats.streams import beginning, begun
 from gpuparse.formats.table_files import TableFile
 from gpuparse.formats.text import OnTextError
@@ -47,7 +53,7 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.installed import find_model
 from gpuparse.jobs.options import ParseOptions, device_of_parsing
 from gpuparse.jobs.parse import Job, ShareRead
-from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY
+from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY, Result
 from gpuparse.jobs.progress import Progress, program, say, silent
 from gpuparse.jobs.receipts import Origin
 from gpuparse.jobs.resources import BACKENDS, limit_torch_threads, thread_count
@@ -91,6 +97,7 @@ def main(arguments: Sequence[str]) -> int:
     _check_model(options)
     threads, stages = thread_count(options.threads), load_stages(options.folder)
     kinds, begin = _formats(options, stages, tell)
+    forms = _output_formats(options, kinds)
     asked = _asked(options)
     for file, kind in zip(files, kinds, strict=True):
         asked.check_input(kind, named(file), options.model, stages)
@@ -107,6 +114,8 @@ def main(arguments: Sequence[str]) -> int:
         _refuse_parsing(options)
         notes = asked.check(None, stages, options.model)
         model, device, is_native = None, "cpu", True
+    for file, kind, form in zip(files, kinds, forms, strict=True):
+        asked.check_output(kind, form, named(file), model)
     for note in notes:
         tell(f"{options.model}: {note}")
     job = Job(
@@ -120,6 +129,7 @@ def main(arguments: Sequence[str]) -> int:
         is_native=is_native,
         tell=tell,
         may_pass_over=True,
+        as_json_lines=_as_json_lines,
     )
     if _names_folder(options):
         for folder in {output.parent for output in outputs if output}:
@@ -132,20 +142,22 @@ def main(arguments: Sequence[str]) -> int:
         ExitStack() as stack,
     ):
         if options.shard:
-            inputs = _sharded(options, kinds, job, outputs, stack)
+            inputs = _sharded(options, kinds, forms, job, outputs, stack)
             share = ShareRead(sum(each.size for each in inputs))
             failed = sum(job.write_shards(each, progress, share) for each in inputs)
         else:
             share = ShareRead(_total(files))
-            for file, kind, output in zip(files, kinds, outputs, strict=True):
+            for file, kind, form, output in zip(files, kinds, forms, outputs, strict=True):
                 with (
                     output_file(output, force=options.force) as target, input_file(file) as source
                 ):  # fmt: skip
                     if file == STANDARD and begin:
                         source = begun(begin, source)
                     given = job.source(source, named(file), kind, immediate=options.immediate)
-                    name, flush = str(output or ""), options.immediate
-                    counts = job.write(given, target, progress, share, name=name, flush=flush)
+                    counts = job.write(
+                        given, target, progress, share, form=form, name=str(output or ""),
+                        flush=options.immediate,
+                    )  # fmt: skip
                     failed += counts.faults
     if failed:
         # Not silenced by --quiet: it explains the exit code.
@@ -186,18 +198,50 @@ def _formats(
 ) -> tuple[list[str], bytes]:
     """The format of each input, and what was read of standard input to find out its format.
 
-    Standard input has no suffix: with a tokeniser, what begins like raw text is raw text.
+    Standard input has no suffix: an object of JSON begins JSON lines and, with a tokeniser, what
+    begins like raw text is raw text.
     """
-    kinds, begin = [], b""
-    for file in options.files:
-        kind = format_of(file, options.input_format)
-        if file == STANDARD and options.input_format == AUTO and stages.tokenizer:
+    kinds, begin = list(options.kinds), b""
+    for i, file in enumerate(options.files):
+        is_json = kinds[i] == JSONL != format_of(file, options.input_format)
+        if file == STANDARD and options.input_format in (AUTO, *WORDS_ALONE):
             begin = beginning(standard_input())
-            if is_raw_text(begin):
-                kind = TEXT
+            is_json = is_object(begin)
+            if options.input_format == AUTO and is_json:
+                check_fields(begin, named(file))
+                kinds[i] = JSONL
+            elif options.input_format == AUTO and stages.tokenizer and is_raw_text(begin):
+                kinds[i] = TEXT
                 tell("<stdin>: the first line has no tab: read as raw text, as by --input text")
-        kinds.append(kind)
+        elif options.input_format in WORDS_ALONE and os.path.isfile(file):
+            is_json = is_object(first_line(file))
+        if is_json:
+            how = "read as JSON lines, as by --input jsonl"
+            how = f"read as {kinds[i]}, as --input says" if kinds[i] != JSONL else how
+            tell(f"{named(file)}: the first line is an object of JSON: {how}")
     return kinds, begin
+
+
+def _output_formats(options: argparse.Namespace, kinds: Sequence[str]) -> list[str]:
+    """The format of each output.
+
+    Raises: ConfigError: as `output_format`; outputs of several formats would follow each other.
+    """
+    is_file = options.output is not None and not _names_folder(options)
+    path = options.output if is_file else ""
+    forms = [output_format(kind, path, options.format) for kind in kinds]
+    if options.output is None and len(set(forms)) > 1:
+        raise ConfigError(
+            f"the outputs would be {' and '.join(sorted(set(forms)))}, one after the other; give"
+            " --output FOLDER"
+        )
+    return forms
+
+
+def _as_json_lines(piece: Piece, result: Result) -> bytes:
+    from gpuparse.api.json_lines import as_json_lines  # and the results of Python with it
+
+    return as_json_lines(piece, result)
 
 
 def _asked(options: argparse.Namespace) -> ParseOptions:
@@ -236,24 +280,26 @@ def _with_decoder(options: argparse.Namespace, tell: Callable[[str], None]) -> P
 def _sharded(
     options: argparse.Namespace,
     kinds: Sequence[str],
+    forms: Sequence[str],
     job: Job,
     outputs: Sequence[Path | None],
     stack: ExitStack,
 ) -> list[Sharded]:
     """The inputs to parse in shards, checked before the work begins; tables stay open."""
     contents = {"the model": sum_of_stages(options.folder)}
-    common = {"force": options.force, "tell": job.tell}
+    common: dict[str, Any] = {"force": options.force, "tell": job.tell}
     inputs: list[Sharded] = []
-    for file, kind, output in zip(options.files, kinds, outputs, strict=True):
+    for file, kind, form, output in zip(options.files, kinds, forms, outputs, strict=True):
         assert output is not None
-        recipe = Origin(job.recipe(kind) | {"at_most_one": options.at_most_one}, contents)
+        recipe = Origin(job.recipe(kind, form) | {"at_most_one": options.at_most_one}, contents)
+        common["form"] = form
         if kind in RAW:
             skips: OnTextError = "fail" if options.on_error == "fail" else "skip"
             inputs.append(
                 ShardedText(file, kind, output, options.shard, recipe, on_error=skips, **common)
             )
             continue
-        if kind in (CONLLU, VERTICAL):
+        if kind in (CONLLU, VERTICAL, JSONL):
             inputs.append(Sharded(file, kind, output, options.shard, recipe, **common))
             continue
         check_regular(file)
@@ -282,6 +328,7 @@ def read_options(arguments: Sequence[str]) -> argparse.Namespace:
     _check_immediate(options)
     options.has_folder = any(file != STANDARD and os.path.isdir(file) for file in options.files)
     options.files, options.names = _in_folders(options)
+    options.kinds = [file_format(file, options.input_format) for file in options.files]
     _check_guide(options.guide, options.files)
     _check_tables(options)
     return options
@@ -313,8 +360,18 @@ def _in_folders(options: argparse.Namespace) -> tuple[list[str], list[str]]:
 
 def _check_tables(options: argparse.Namespace) -> None:
     """ConfigError for options that do not fit tables, where the input has some."""
-    formats = {file: format_of(file, options.input_format) for file in options.files}
-    tables = [file for file, kind in formats.items() if is_table(kind)]
+    of_rows = [
+        file for file, kind in zip(options.files, options.kinds, strict=True)
+        if is_table(kind) or kind == JSONL
+    ]  # fmt: skip
+    if of_rows and options.guide is not None and is_guide_file(options.guide):
+        raise ConfigError(
+            "--guide FILE needs an input in CoNLL-U; give --guide misc:KEY for tables and JSON"
+            " lines"
+        )
+    tables = [
+        file for file, kind in zip(options.files, options.kinds, strict=True) if is_table(kind)
+    ]
     if not tables:
         return
     require(f"{named(tables[0])}: a table", "pyarrow.parquet")
@@ -322,11 +379,8 @@ def _check_tables(options: argparse.Namespace) -> None:
         raise ConfigError(
             "--kbest: a table has one tree per row; give CoNLL-U, or use parse of Python"
         )
-    if options.guide is not None and is_guide_file(options.guide):
-        raise ConfigError(
-            "--guide FILE needs an input in CoNLL-U; give --guide misc:KEY for tables"
-        )
-    if options.output is None and (len(options.files) > 1 or sys.stdout.isatty()):
+    is_written = options.format == AUTO and options.output is None
+    if is_written and (len(options.files) > 1 or sys.stdout.isatty()):
         raise ConfigError(
             f"{named(tables[0])}: a table cannot be shown, and not follow another; give --output"
         )
@@ -373,10 +427,17 @@ def _parser() -> argparse.ArgumentParser:
         choices=INPUTS,
         default=AUTO,
         help="text, for models with a tokeniser; lines: text with a sentence per line; vertical: a"
-        " word per line, an empty line after each sentence; conllu; or a table with a row per"
-        " sentence, or per document, in Parquet or Arrow IPC, which the output is then too; auto,"
-        " the default: by the suffix (.txt, .parquet, .arrow, ...), conllu for others; .gz and .zst"
-        " files are decompressed",
+        " word per line, an empty line after each sentence; conllu; jsonl: an object of JSON per"
+        " sentence, or per document; or a table with a row for each in Parquet or Arrow IPC; auto,"
+        " the default: by the suffix (.txt, .jsonl, .parquet, .arrow, ...), conllu for others; .gz"
+        " and .zst files are decompressed",
+    )
+    parser.add_argument(
+        "--format",
+        choices=OUTPUTS,
+        default=AUTO,
+        help="the format of the output; default: by the suffix of a file, otherwise jsonl for"
+        " JSON lines, the same table for a table, and conllu for all others",
     )
     parser.add_argument(
         "--immediate",
@@ -577,14 +638,13 @@ def _output_paths(options: argparse.Namespace) -> list[Path | None]:
         return [None] * len(files)
     if not _names_folder(options):
         check_new_file(output, force=force, source=files[0])
-        if files[0] != STANDARD or options.input_format != AUTO:
-            check_output_name(output, format_of(files[0], options.input_format))
+        output_format(options.kinds[0], output, options.format)
         return [Path(output)]
     if STANDARD in files:
         raise ConfigError(f"standard input has no name in the folder {output}; name a file")
     if os.path.exists(output.rstrip(os.sep) or os.sep) and not os.path.isdir(output):
         raise ConfigError(f"{output}: is not a folder; name another, or a file for one input")
-    outputs = outputs_of(files, options.names, output, options.input_format)
+    outputs = outputs_of(files, options.names, output, options.kinds, options.format)
     if os.path.isdir(output):
         for file, each in zip(files, outputs, strict=True):
             check_new_file(each, force=force, source=file)

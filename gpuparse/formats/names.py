@@ -1,21 +1,28 @@
 """Formats of inputs and outputs: their names, and what the name or the beginning of a file says."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, option
 
-CONLLU, PARQUET, ARROW = FORMATS = "conllu", "parquet", "arrow"
+CONLLU, PARQUET, ARROW, JSONL = FORMATS = "conllu", "parquet", "arrow", "jsonl"
 AUTO, TEXT, LINES, VERTICAL = "auto", "text", "lines", "vertical"
 INPUTS = (AUTO, TEXT, LINES, VERTICAL, *FORMATS)
+OUTPUTS = CONLLU, JSONL  # that an input of another format can have
 RAW = (TEXT, LINES)  # what a tokeniser splits into words
 WORDS_ALONE = (*RAW, VERTICAL)  # inputs without columns
 SUFFIXES = {
-    ".txt": TEXT,
+    ".txt": TEXT, ".conllu": CONLLU, ".conll": CONLLU, ".conllx": CONLLU,
+    ".jsonl": JSONL, ".ndjson": JSONL,
     ".parquet": PARQUET, ".pq": PARQUET, ".arrow": ARROW, ".arrows": ARROW, ".feather": ARROW,
     ".ipc": ARROW,
 }  # fmt: skip
+# Suffixes of formats that nothing is written in.
+OTHERS = (
+    ".bz2", ".csv", ".docx", ".htm", ".html", ".json", ".md", ".pdf", ".svg", ".tex", ".xlsx",
+    ".xml", ".xz", ".yaml", ".yml", ".zip",
+)  # fmt: skip
 GZIP, ZSTD = COMPRESSED = ".gz", ".zst"
 
 
@@ -38,8 +45,7 @@ def format_of(path: str, asked: str = AUTO) -> str:
     """
     if asked not in INPUTS:
         raise ConfigError(f"input: expected {', '.join(INPUTS)}, and not {asked!r}")
-    suffix = os.path.splitext(without_compression(path))[1].lower()
-    kind = SUFFIXES.get(suffix, CONLLU) if asked == AUTO else asked
+    kind = SUFFIXES.get(suffix_of(path), CONLLU) if asked == AUTO else asked
     if is_table(kind) and compression_of(path):
         raise ConfigError(
             f"{path}: a table that is compressed as a whole cannot be read; decompress it"
@@ -47,20 +53,56 @@ def format_of(path: str, asked: str = AUTO) -> str:
     return kind
 
 
-def output_name(name: str, kind: str) -> str:
+def suffix_of(path: str) -> str:
+    """The suffix of a file, in small letters; of a compressed file that of what it holds."""
+    return os.path.splitext(without_compression(path))[1].lower()
+
+
+def output_format(kind: str, path: str = "", asked: str = AUTO) -> str:
+    """The format of an output: the one asked for, or that of its suffix, or that of its input.
+
+    Args: kind: the format of the input. path: of the output; "": its suffix is that of the input.
+        asked: one of OUTPUTS, or AUTO.
+    Raises: ConfigError: the input cannot be written in that format, or the suffix names another.
+    """
+    own = kind if is_table(kind) or kind == JSONL else CONLLU
+    can = (own, JSONL) if is_table(kind) else OUTPUTS
+    suffix = suffix_of(path)
+    said = SUFFIXES.get(suffix)
+    form = asked if asked != AUTO else said if said in can else own
+    if form not in can:
+        raise ConfigError(
+            f"{option('format', form)}: an input of {kind} can be written as {' or '.join(can)}"
+        )
+    if said not in (form, None) or suffix in OTHERS:
+        formats = can if asked == AUTO else (form,)
+        ends = [next(each for each in SUFFIXES if SUFFIXES[each] == name) for name in formats]
+        raise ConfigError(
+            f"{path}: the output is {' or '.join(formats)}, and {suffix} says otherwise; a name"
+            f" that works ends in {' or '.join(ends)}"
+        )
+    if is_table(form) and (compression := compression_of(path)):
+        raise ConfigError(
+            f"{path}: a table is compressed by its own format; name it without {compression}"
+        )
+    return form
+
+
+def output_name(name: str, kind: str, form: str) -> str:
     """The name of the output of a file in a folder: that of the file, if it has its format.
 
-    Text and vertical text become CoNLL-U: `.conllu` follows the name, or takes the place of `.txt`.
-    The output of a compressed file is compressed.
+    Otherwise the suffix of the format follows the name, or takes the place of a suffix that says
+    what the input is. The output of a compressed file is compressed.
 
-    Args: name: of the file. kind: its format.
+    Args: name: of the file. kind: its format. form: that of the output.
     """
     whole, compression = without_compression(name), compression_of(name)
-    if kind not in WORDS_ALONE or whole.lower().endswith(f".{CONLLU}"):
+    suffix = suffix_of(name)
+    said = SUFFIXES.get(suffix)
+    if said == form or (form == kind and said is None and suffix not in OTHERS):
         return name
-    stem, suffix = os.path.splitext(whole)
-    stem = stem if SUFFIXES.get(suffix.lower()) == TEXT else whole
-    return f"{stem}.{CONLLU}{name[len(whole) :] if compression else ''}"
+    stem = os.path.splitext(whole)[0] if said in (kind, TEXT) else whole
+    return f"{stem}.{form}{name[len(whole) :] if compression else ''}"
 
 
 def check_output_folder(target: str | os.PathLike[str], source: str | os.PathLike[str]) -> None:
@@ -73,40 +115,23 @@ def check_output_folder(target: str | os.PathLike[str], source: str | os.PathLik
 
 
 def outputs_of(
-    files: Iterable[str],
-    names: Iterable[str],
-    target: str | os.PathLike[str],
-    asked: str = AUTO,
-) -> list[Path]:
+    files: Sequence[str], names: Iterable[str], target: str | os.PathLike[str],
+    kinds: Iterable[str], asked: str = AUTO,
+) -> list[Path]:  # fmt: skip
     """The outputs of files in a folder, where they have their names but for the suffix.
 
-    Args: names: of the files in the folder. target: the folder. asked: see `format_of`.
-    Raises: ConfigError: two files would have the same output.
+    Args:
+        names: of the files in the folder. target: the folder. kinds: the formats of the files.
+        asked: see `output_format`.
+    Raises: ConfigError: two files would have the same output; as `output_format`.
     """
     inputs: dict[Path, str] = {}
-    for file, name in zip(files, names, strict=True):
-        output = Path(target) / output_name(name, format_of(file, asked))
+    for file, name, kind in zip(files, names, kinds, strict=True):
+        output = Path(target) / output_name(name, kind, output_format(kind, asked=asked))
         if output in inputs:
             raise ConfigError(f"{inputs[output]} and {file} would both be written as {output}")
         inputs[output] = file
     return list(inputs)
-
-
-def check_output_name(path: str, kind: str) -> None:
-    """Make sure that the suffix of an output names no other format than it gets.
-
-    Args: kind: the format of the input.
-    Raises: ConfigError: it does.
-    """
-    suffix = os.path.splitext(without_compression(path))[1].lower()
-    said = CONLLU if suffix in (".conllu", ".conll") else SUFFIXES.get(suffix, TEXT)
-    has = kind if is_table(kind) else CONLLU
-    if is_table(kind) and (compression := compression_of(path)):
-        raise ConfigError(
-            f"{path}: a table is compressed by its own format; name it without {compression}"
-        )
-    if said not in (has, TEXT):
-        raise ConfigError(f"{path}: the output of {kind} is {has}; name it without {suffix}")
 
 
 def is_raw_text(begin: bytes) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any, BinaryIO, Literal, cast
 
 import numpy as np
@@ -24,8 +25,9 @@ from gpuparse.formats.arrow_tables import (
     with_rows,
 )
 from gpuparse.formats.documents import Split, identifiers_of, split_documents, texts_of
+from gpuparse.formats.json_lines import CHUNK, NO_FIELDS, JsonLine, read_json_lines
 from gpuparse.formats.names import CONLLU, LINES, RAW, TEXT, VERTICAL
-from gpuparse.formats.objects import FIELDS, Columns, as_conllu, read_sentences
+from gpuparse.formats.objects import FIELDS, Columns, as_conllu, read_sentences, shown
 from gpuparse.formats.text import immediate_text, line_hints, stream_text
 from gpuparse.formats.vertical import stream_vertical
 
@@ -71,9 +73,9 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class Rows(Piece):
-    """Rows of an Arrow table that were read together.
+    """Rows of an Arrow table, or JSON lines, that were read together.
 
-    table: has R rows. is_faulty: (R,) bool: rows that are not sound.
+    table: has R rows; of JSON a list of them. is_faulty: (R,) bool: rows that are not sound.
     """
 
     table: Any
@@ -91,7 +93,11 @@ class Rows(Piece):
             some = some.only(all_but(len(some), errors))
         documents = self.documents
         if skip and is_faulty.any():
-            table, counts = rows_of(table, ~is_faulty), counts[~is_faulty]
+            if isinstance(table, list):
+                table = [table[row] for row in np.flatnonzero(~is_faulty).tolist()]
+            else:
+                table = rows_of(table, ~is_faulty)
+            counts = counts[~is_faulty]
             if documents is not None:
                 documents = [documents[row] for row in np.flatnonzero(~is_faulty).tolist()]
             is_faulty = np.zeros(len(counts), np.bool_)
@@ -128,11 +134,13 @@ def _without_lines(chunk: Treebank, spans: np.ndarray) -> Treebank:
 class Source(ABC):
     """Where sentences come from.
 
-    name: in messages. reads_ahead: whether reading takes long enough for a thread of its own.
+    name: in messages. reads_ahead: whether reading takes long enough for a thread of its own. unit:
+    what messages call a sentence of it.
     """
 
     name: str
     reads_ahead: bool = False
+    unit: str = "sentence"
 
     @abstractmethod
     def pieces(self) -> Iterator[Piece]:
@@ -346,6 +354,7 @@ class TableSource(Source):
     split: of texts; None: texts are not read.
     """
 
+    unit: str = "row"
     runs: Iterable[tuple[int, Any]]
     file: Any
     keep_heads: bool
@@ -383,12 +392,7 @@ class TableSource(Source):
         texts = column_of_texts(table, self._source)
         found = split_documents(texts, identifiers, split)
         treebank = treebank_from_bytes(found.text, self._source)
-        n_sentences = np.array(found.counts, np.int64)
-        copies = np.maximum(n_sentences, 1)  # a document without sentences has one row
-        rows = np.repeat(np.arange(len(table)), copies)
-        is_there = np.repeat(n_sentences > 0, copies)
-        counts = np.zeros(len(rows), np.int64)
-        counts[is_there] = np.diff(treebank.word_starts)
+        rows, is_there, counts = _rows_of_documents(treebank, found.counts)
         of_sentences = np.array(["", *texts_of(treebank)], object)
         places = np.where(is_there, np.cumsum(is_there), 0)
         table = with_rows(table, rows, {TEXT: of_sentences[places].tolist()})
@@ -396,7 +400,7 @@ class TableSource(Source):
         table = with_lists(table, counts, {FIELDS[0]: (ids, forms)})
         is_faulty = np.isin(rows, list(found.faults))
         return Rows(
-            treebank, counts, self._errors(found.faults, first), len(rows), len(copies), table,
+            treebank, counts, self._errors(found.faults, first), len(rows), len(texts), table,
             is_faulty, documents=[identifiers[row] for row in rows.tolist()],
         )  # fmt: skip
 
@@ -412,3 +416,132 @@ class TableSource(Source):
         if errors and self.fails:
             raise errors[0]
         return errors
+
+
+def _rows_of_documents(
+    treebank: Treebank, n_sentences: Sequence[int]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The rows of documents, one for each sentence, and one for a document without sentences.
+
+    Args: treebank: the sentences of all documents. n_sentences: of each document.
+    Returns: of each row its document, whether it has a sentence, and its number of words.
+    """
+    sizes = np.array(n_sentences, np.int64)
+    copies = np.maximum(sizes, 1)
+    is_there = np.repeat(sizes > 0, copies)
+    counts = np.zeros(len(is_there), np.int64)
+    counts[is_there] = np.diff(treebank.word_starts)
+    return np.repeat(np.arange(len(sizes)), copies), is_there, counts
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonSource(Source):
+    """JSON lines, each a sentence or a document, as those of a table are.
+
+    A line with words is a sentence, one with a text a document: each of its sentences becomes a
+    line, with the other members of the document. Its identifier is its member `id`, otherwise the
+    number of the line.
+
+    file: of bytes. first: the number of its first line. split: of texts; None: texts are faults.
+    keeps: whether faulty lines are passed through. Other fields: see StreamSource.
+    """
+
+    unit: str = "line"
+    file: BinaryIO
+    keep_heads: bool
+    split: Split | None = None
+    max_line: int = MAX_LINE
+    first: int = 1
+    keeps: bool = False
+    chunk_bytes: int = CHUNK
+    immediate: bool = False
+
+    def pieces(self) -> Iterator[Rows]:
+        """The sentences, or the documents, that follow each other in a block.
+
+        Raises: ConfigError: heads of a text shall be kept.
+        """
+        counted, n_read = _Counted(self.file, self.immediate), 0
+        blocks = read_json_lines(
+            cast(BinaryIO, counted), max_line=self.max_line, first=self.first,
+            chunk_bytes=self.chunk_bytes, keeps=self.keeps,
+        )  # fmt: skip
+        for block in blocks:
+            for has_text, run in groupby(block, key=lambda line: line.has_text):
+                lines, size = list(run), counted.n_bytes - n_read
+                n_read += size
+                yield (
+                    self._documents(lines, self.split, size)
+                    if has_text and self.split
+                    else self._sentences(lines, size)
+                )
+
+    def _sentences(self, lines: list[JsonLine], size: int) -> Rows:
+        faults = {}
+        for row, line in enumerate(lines):
+            if line.fault:
+                faults[row] = f": {line.fault}"
+            elif line.words is None:
+                faults[row] = f": an object {NO_FIELDS}"
+        try:
+            treebank, counts = self._treebank(lines, faults)
+        except DataError:
+            for row, line in enumerate(lines):
+                if row not in faults:
+                    try:
+                        self._treebank([line], {})
+                    except DataError as error:
+                        faults[row] = _PLACE.sub("", str(error))
+            treebank, counts = self._treebank(lines, faults)
+        numbers = np.array([line.number for line in lines])
+        treebank = replace(treebank, source=self.name, lines=np.repeat(numbers, counts))
+        return self._rows(treebank, counts, faults, lines, np.arange(len(lines)), size)
+
+    def _treebank(
+        self, lines: list[JsonLine], faults: Collection[int]
+    ) -> tuple[Treebank, np.ndarray]:
+        """The words of the sound lines, and the number of words of all."""
+        words = [[] if row in faults else line.words for row, line in enumerate(lines)]
+        read = read_sentences(words, keep_heads=self.keep_heads)
+        text = as_conllu(read, FIELDS[2])
+        # The columns of a word without a line that is too long are not too long either.
+        treebank = treebank_from_bytes(text, SENTENCES, max_line=2 * self.max_line + 100)
+        return treebank, np.array([len(columns["form"]) for columns in read], np.int64)
+
+    def _documents(self, lines: list[JsonLine], split: Split, size: int) -> Rows:
+        if self.keep_heads:
+            raise ConfigError(f"{self.name}:{lines[0].number}: a text has no heads to keep")
+        names, texts, faults = [], [], {}
+        for row, line in enumerate(lines):
+            name, text = line.values.get("id", line.number), line.values[TEXT]
+            if not (text is None or isinstance(text, str)):
+                faults[row] = f": {TEXT}: expected text, and not {shown(text)}"
+            elif type(name) not in (str, int):
+                faults[row] = f": id: expected text or a whole number, and not {shown(name)}"
+            try:
+                names += identifiers_of(["-" if row in faults else name], 1, 0)
+            except DataError as error:
+                names.append("-")
+                faults[row] = str(error).removeprefix("[0]")
+            texts.append(None if row in faults else text)
+        found = split_documents(texts, names, split)
+        faults |= found.faults
+        treebank = treebank_from_bytes(found.text, self.name)
+        rows, _, counts = _rows_of_documents(treebank, found.counts)
+        made = self._rows(treebank, counts, faults, lines, rows, size)
+        return replace(made, documents=[names[row] for row in rows.tolist()])
+
+    def _rows(
+        self, treebank: Treebank, counts: np.ndarray, faults: dict[int, str],
+        lines: list[JsonLine], rows: np.ndarray, size: int,
+    ) -> Rows:  # fmt: skip
+        """A piece; rows: of each sentence its line."""
+        errors = [
+            DataError(f"{self.name}:{lines[row].number}{faults[row]}") for row in sorted(faults)
+        ]
+        table = [lines[row] for row in rows.tolist()]
+        is_faulty = np.isin(rows, list(faults))
+        return Rows(treebank, counts, errors, len(rows), size, table, is_faulty)
+
+
+_PLACE = re.compile(rf"^{SENTENCES}(?:\[0\]|:\d+(?=:))")

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from gpuparse.api.parsing import SentenceParser, load
 from gpuparse.errors import ConfigError
 from gpuparse.files import files_below
+from gpuparse.formats.json_lines import file_format
 from gpuparse.formats.names import AUTO, check_output_folder, outputs_of
 from gpuparse.installed import find_model
 from gpuparse.model_folder import check_folder
@@ -100,7 +101,7 @@ class FileParser:
         if not self.source.is_dir():
             raise ConfigError(f"{self.source}: is not a folder; name the folder of the files")
         names = files_below(self.source)
-        outputs = outputs_of(names, names, self.target, self._options["input"])
+        outputs = self._outputs(names)
         done = {name for name, out in zip(names, outputs, strict=True) if out.exists()}
         if done and existing == "fail":
             raise ConfigError(
@@ -115,7 +116,12 @@ class FileParser:
         Text and vertical text become CoNLL-U: `.conllu` follows the name, or takes the place of
         `.txt`.
         """
-        return outputs_of([name], [name], self.target, self._options["input"])[0]
+        return self._outputs([name])[0]
+
+    def _outputs(self, names: list[str]) -> list[Path]:
+        files = [str(self.source / name) for name in names]
+        kinds = [file_format(file, self._options["input"]) for file in files]
+        return outputs_of(files, names, self.target, kinds)
 
     def __call__(self, name: str) -> ParsedFile:
         """Parse a file, given its name relative to the source; replaces its output.

@@ -10,7 +10,7 @@ from gpuparse.confidence import lacks_quantity
 from gpuparse.data.conll import MAX_LINE, OnError
 from gpuparse.engines.admission import MAX_CELLS
 from gpuparse.errors import ConfigError, option
-from gpuparse.formats.names import RAW, WORDS_ALONE
+from gpuparse.formats.names import CONLLU, JSONL, RAW, WORDS_ALONE, is_table
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY, TREE
 from gpuparse.jobs.resources import choose_device, is_native_on, working_device
@@ -177,10 +177,28 @@ class ParseOptions:
             raise ConfigError(
                 f"{name}: {kind} has no columns: {option(each)} needs CoNLL-U or a table"
             )
-        if self.on_error == "keep":
+
+    def check_output(self, kind: str, form: str, name: str, model: Parser | None) -> None:
+        """Refuse options that an output cannot show.
+
+        Args:
+            kind, form: the formats of the input and its output. name: of the input, in messages.
+            model: None: without a parser.
+        Raises: ConfigError.
+        """
+        if self.on_error == "keep" and kind != form and not is_table(kind):
             raise ConfigError(
-                f"{name}: malformed {kind} cannot be passed through into CoNLL-U: give"
+                f"{name}: malformed {kind} cannot be passed through into"
+                f" {'CoNLL-U' if form == CONLLU else 'JSON lines'}: give"
                 f" {option('on_error', 'skip', 'fail')}"
+            )
+        asked = {
+            option("ranges"): self.ranges, option("deps", TREE): self.deps == TREE,
+            "a model of graphs": model and DECODERS[model.search_decoder].gives_graphs,
+        }  # fmt: skip
+        for each in _asked_for(asked) if form == JSONL else ():
+            raise ConfigError(
+                f"{name}: {each}: JSON lines have no DEPS and MISC; write CoNLL-U or a table"
             )
 
 

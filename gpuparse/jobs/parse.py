@@ -26,8 +26,16 @@ from gpuparse.engines.admission import CHAIN, LOWER, default_batch_size
 from gpuparse.errors import DataError, option, plural
 from gpuparse.formats.arrow_tables import with_lists
 from gpuparse.formats.documents import texts_of
-from gpuparse.formats.names import is_table
-from gpuparse.formats.sources import Piece, Rows, Source, StreamSource, TableSource, all_but
+from gpuparse.formats.names import CONLLU, JSONL, is_table
+from gpuparse.formats.sources import (
+    JsonSource,
+    Piece,
+    Rows,
+    Source,
+    StreamSource,
+    TableSource,
+    all_but,
+)
 from gpuparse.formats.streams import compressed, opened
 from gpuparse.formats.table_files import TableFile, table_writer
 from gpuparse.formats.text import TextChunk
@@ -123,7 +131,8 @@ class Job:
     advise: as tell, of hints about texts; None: tell. may_pass_over: whether the door has the
     option `on_error`. to_allow_missing, to_give_columns:
     what its user can do about columns that are missing; to_allow_missing: None: `allow_missing`,
-    "": nothing, for a user who knows columns and not what templates call them.
+    "": nothing, for a user who knows columns and not what templates call them. as_json_lines: a
+    function that writes a piece with what was found as JSON lines; None: the door writes none.
     """
 
     model: Parser | None  # None: tags and lemmas alone
@@ -139,6 +148,7 @@ class Job:
     may_pass_over: bool = False
     to_allow_missing: str | None = None
     to_give_columns: str = "fill it in"
+    as_json_lines: Callable[[Piece, Result], bytes] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stages", self.stages.filled_by(self.model, self.device))
@@ -149,12 +159,14 @@ class Job:
         assert self.model is not None
         return self.model
 
-    def recipe(self, kind: str) -> dict[str, object]:
+    def recipe(self, kind: str, form: str) -> dict[str, object]:
         """All that changes bytes of the output of an input of a format, beside model and input.
+
+        Args: form: the format of the output.
 
         The device and what computes there are part of it unless the model's scores are exact.
         """
-        found, model = self.options.of_bytes(kind), self.model
+        found, model = self.options.of_bytes(kind) | {"format": form}, self.model
         if model is not None:
             found |= {"decoder": model.search_decoder, "single_root": model.single_root}
         if model is not None and not model.is_exact:
@@ -164,17 +176,27 @@ class Job:
     def stream(
         self, file: BinaryIO, name: str, kind: str, *, place: Any = None,
         on_error: OnError | None = None, immediate: bool = False,
-    ) -> StreamSource:  # fmt: skip
+    ) -> Source:  # fmt: skip
         """A stream of bytes as the source of this job, decompressed if its name says so.
 
         Args:
             kind: its format. place: where it begins in its file; immediate: see StreamSource.
             on_error: another one than that of the options.
         """
+        common: dict[str, Any] = {
+            "file": opened(file, name), "name": name, "max_line": self.options.max_line,
+            "immediate": immediate,
+        }  # fmt: skip
+        on_error = on_error or self.options.on_error
+        if kind == JSONL:
+            return JsonSource(
+                **common, keep_heads=self.options.keep_heads, keeps=on_error == "keep",
+                split=self.split if self.stages.tokenizer else None,
+                first=place.line if place else 1,
+            )  # fmt: skip
         return StreamSource(
-            file=opened(file, name), name=name, kind=kind, split=self.split,
-            on_error=on_error or self.options.on_error, max_line=self.options.max_line,
-            place=place, chunk_bytes=None if self.is_native else GPU_CHUNK, immediate=immediate,
+            **common, kind=kind, split=self.split, on_error=on_error, place=place,
+            chunk_bytes=None if self.is_native else GPU_CHUNK,
         )  # fmt: skip
 
     def source(self, file: BinaryIO, name: str, kind: str, *, immediate: bool = False) -> Source:
@@ -208,17 +230,18 @@ class Job:
         )
 
     def results(
-        self, source: Source, *, is_checked: bool = False
+        self, source: Source, *, is_checked: bool = False, has_misc: bool = True
     ) -> Iterator[tuple[Piece, Result]]:
         """Parse an input, piece by piece.
 
-        Args: is_checked: whether the columns of the input have been checked.
+        Args:
+            is_checked: whether the columns of the input have been checked.
+            has_misc: whether the output has MISC, in messages.
         Yields: what was read, without the sentences that are not parsed, and what was found.
         Raises: DataError: with `on_error` fail, the first sentence that is malformed or whose heads
             cannot be kept; a column that the model reads is missing; a damaged file.
         """
         failed, orders, certified, searched = 0, np.zeros(3, np.int64), 0, 0
-        is_table = isinstance(source, TableSource)
         for ready in self._ready(source, is_checked=is_checked, goes_ahead=True):
             piece = ready.piece
             for warning in piece.treebank.warnings:
@@ -226,7 +249,7 @@ class Job:
             for hint in piece.hints:
                 (self.advise or self.tell)(hint)
             if piece.faults and self.options.on_error == "fail":
-                self._refuse(piece.faults, "row" if is_table else "sentence")
+                self._refuse(piece.faults, source.unit)
             for fault in piece.faults[: max(0, SHOWN - failed)]:
                 self.tell(str(fault))
             failed += len(piece.faults)
@@ -237,7 +260,8 @@ class Job:
                 certified += int(result.found.certified.sum())
                 searched += len(result.found.certified)
             yield piece, result
-        in_misc, decoder = not is_table, self.model.search_decoder if self.model else ""
+        in_misc = has_misc and not isinstance(source, TableSource)
+        decoder = self.model.search_decoder if self.model else ""
         for line in long_sentences(decoder, *orders[[LOWER, CHAIN]].tolist(), in_misc=in_misc):
             self.tell(f"{source.name}: {line}")
         if searched:
@@ -245,19 +269,21 @@ class Job:
 
     def write(
         self, source: Source, target: BinaryIO, progress: Progress, share: ShareRead,
-        *, is_checked: bool = False, name: str = "", flush: bool = False,
+        *, form: str = CONLLU, is_checked: bool = False, name: str = "", flush: bool = False,
     ) -> Counts:  # fmt: skip
-        """Parse an input into a file: a table for a table, CoNLL-U for other sources.
+        """Parse an input into a file.
 
         Args:
+            form: the format of the output: JSONL, that of the table that is the input, or CONLLU.
             name: of the output, which is compressed if it says so.
             flush: whether each piece is passed on as soon as it is written.
         Returns: the numbers of sentences or rows, and of those that are not sound.
         Raises: as `results`.
         """
         n_sentences = failed = 0
-        with compressed(target, name) as file, self._sink(source, file) as write:
-            for piece, result in self.results(source, is_checked=is_checked):
+        found = self.results(source, is_checked=is_checked, has_misc=form == CONLLU)
+        with compressed(target, name) as file, self._sink(source, file, form) as write:
+            for piece, result in found:
                 write(piece, result)
                 if flush:
                     file.flush()
@@ -285,15 +311,20 @@ class Job:
                 source: Source = self.table(run, table.name, table)
             else:
                 source = self.stream(run, sharded.file, sharded.kind, place=place)
-            return self.write(source, target, progress, share, is_checked=True)
+            return self.write(source, target, progress, share, form=sharded.form, is_checked=True)
 
         return sharded.run(parse, share.without)
 
     @contextmanager
     def _sink(
-        self, source: Source, target: BinaryIO
+        self, source: Source, target: BinaryIO, form: str
     ) -> Iterator[Callable[[Piece, Result], object]]:
-        """What writes results into a file, in the format that the source has."""
+        """A function that writes results into a file, in a format."""
+        if form == JSONL:
+            as_lines = self.as_json_lines
+            assert as_lines
+            yield lambda piece, result: target.write(as_lines(piece, result))
+            return
         if not isinstance(source, TableSource):
             yield lambda _, result: target.write(result.text)
             return

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 from gpuparse.errors import ConfigError, DataError, option, plural
 from gpuparse.files import lock_file, replace_file
-from gpuparse.formats.names import LINES, compression_of
+from gpuparse.formats.names import JSONL, LINES, compression_of
 from gpuparse.formats.text import OnTextError, TextPlace, paragraph_cuts, pass_text
 from gpuparse.jobs.receipts import Origin, Receipt
 
@@ -156,7 +156,8 @@ class Sharded:
 
     Args:
         file: the input.
-        kind: its format, one whose sentences end with a blank line.
+        kind: its format, one whose sentences end with a blank line, or JSONL.
+        form: the format of the output.
         output: the joined file; shards are beside it, as NAME.shard-I-of-N.
         wanted: which shards.
         recipe: what the output depends on besides the input.
@@ -167,10 +168,10 @@ class Sharded:
 
     def __init__(
         self, file: str, kind: str, output: Path, wanted: WantedShards, recipe: Origin,
-        *, force: bool, tell: Callable[[str], None],
+        *, form: str, force: bool, tell: Callable[[str], None],
     ) -> None:  # fmt: skip
         check_regular(file)
-        self.kind = kind
+        self.kind, self.form = kind, form
         self.table: Any = None  # the TableFile of an input that is a table
         self.file, self._output, self._wanted, self._recipe = file, output, wanted, recipe
         self._force, self._tell = force, tell
@@ -364,7 +365,7 @@ class Sharded:
 
     def _make_cuts(self) -> list[int]:
         """The ends of the runs, n + 1 of them from 0 on, in the unit of the input."""
-        return cuts_of(self.file, self._wanted.n)
+        return cuts_of(self.file, self._wanted.n, _ends_of(self.kind))
 
     def _place(self, start: int) -> Any:
         """Where a run begins, as `parse` takes it."""
@@ -398,8 +399,7 @@ class ShardedText(Sharded):
         super().__init__(*args, **options)
 
     def _make_cuts(self) -> list[int]:
-        blanks = _LINE_ENDS if self.kind == LINES else _BLANK_LINES
-        cuts = cuts_of(self.file, self._wanted.n, blanks)[:-1]
+        cuts = cuts_of(self.file, self._wanted.n, _ends_of(self.kind))[:-1]
         return [*paragraph_cuts(self.file, cuts), os.path.getsize(self.file)]
 
     def _place(self, start: int) -> TextPlace:
@@ -415,6 +415,11 @@ class ShardedText(Sharded):
                     of_lines=self.kind == LINES,
                 )
         return self._passed
+
+
+def _ends_of(kind: str) -> tuple[bytes, ...]:
+    """What follows each sentence of a format."""
+    return _LINE_ENDS if kind in (LINES, JSONL) else _BLANK_LINES
 
 
 def _marker_of(path: Path) -> Path:

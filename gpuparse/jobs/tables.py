@@ -20,7 +20,7 @@ class ShardedTable(Sharded):
 
     def __init__(
         self, source: TableFile, output: Path, wanted: WantedShards, recipe: Origin,
-        *, force: bool, tell: Callable[[str], None],
+        *, form: str, force: bool, tell: Callable[[str], None],
     ) -> None:  # fmt: skip
         """As Sharded, of the file of a source, which stays open meanwhile."""
         if source.n_rows is None:
@@ -29,7 +29,9 @@ class ShardedTable(Sharded):
                 f" file, or parse it without {option('shard')}"
             )
         self._source, self._n_rows, self._digest = source, source.n_rows, ""
-        super().__init__(source.name, "table", output, wanted, recipe, force=force, tell=tell)
+        super().__init__(
+            source.name, "table", output, wanted, recipe, form=form, force=force, tell=tell
+        )
         self.table = source
 
     def _make_cuts(self) -> list[int]:
@@ -53,6 +55,8 @@ class ShardedTable(Sharded):
 
     def _write_joined(self, markers: list[Receipt], target: BinaryIO) -> None:
         """Write the rows of all shards, in the same row groups as without shards."""
+        if self.form != self._source.format:
+            return super()._write_joined(markers, target)
         with open(os.devnull, "wb") as nowhere:
             for i, marker in enumerate(markers, 1):
                 self._copy(i, marker, nowhere)

@@ -513,9 +513,12 @@ def test_a_folder_without_a_model(parse_run, trained, tmp_path):
 def test_an_output_is_not_named_as_another_format(parse_run, trained, tmp_path):
     out = tmp_path / "out.parquet"
     code, _, lines = parse_run(trained.test, "--output", out)
-    wrong = f"{out}: the output of conllu is conllu; name it without .parquet"
+    wrong = (
+        f"{out}: the output is conllu or jsonl, and .parquet says otherwise; a name that works ends"
+        " in .conllu or .jsonl"
+    )
     assert (code, lines, out.exists()) == (2, [f"gpuparse: error: {wrong}"], False)
-    with pytest.raises(ConfigError, match=r"name it without \.parquet"):
+    with pytest.raises(ConfigError, match=r"and \.parquet says otherwise"):
         gpuparse.load(trained.model).parse_file(trained.test, out)
 
 

@@ -87,7 +87,9 @@ def test_outputs_of_one_name_are_refused(model, tmp_path):
     for name in ("a.txt", "a.conllu", "b.txt"):
         (tmp_path / "in" / name).write_text("")
     files = FileParser(model, tmp_path / "in", tmp_path / "out")
-    with pytest.raises(ConfigError, match=r"a\..* and a\..* would both be written as .*/a\.conllu"):
+    with pytest.raises(
+        ConfigError, match=r"a\..* and .*a\..* would both be written as .*/a\.conllu"
+    ):
         files.files()
     (tmp_path / "in" / "a.conllu").unlink()
     assert files.files() == ["a.txt", "b.txt"]

@@ -5,6 +5,7 @@ import inspect
 import re
 from contextlib import nullcontext
 from dataclasses import fields
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -72,8 +73,13 @@ def test_errors_have_the_names_of_the_door(options, command, python):
 )
 def test_inputs_that_do_not_fit_are_refused(options, kind, command, python):
     for naming, said in ((options_named(as_option), command), (nullcontext(), python)):
+        given = ParseOptions(**options)
+        if "on_error" not in options:
+            check = partial(given.check_input, kind, "f", "m", NO_STAGES)
+        else:
+            check = partial(given.check_output, kind, CONLLU, "f", None)
         with naming, pytest.raises(ConfigError) as caught:
-            ParseOptions(**options).check_input(kind, "f", "m", NO_STAGES)
+            check()
         assert str(caught.value).startswith("f: ")
         assert said in str(caught.value)
 
@@ -130,7 +136,7 @@ def test_the_device_is_in_the_recipe_where_scores_are_not_exact(is_exact):
         Job(model=parser, stages=NO_STAGES, options=ParseOptions(), device=device, backend=backend)
         for device, backend in (("cpu", "torch"), ("cuda", "torch"), ("cuda", "gpu"))
     ]
-    recipes = [job.recipe(CONLLU) for job in jobs]
+    recipes = [job.recipe(CONLLU, CONLLU) for job in jobs]
     assert recipes[0]["decoder"] == "eisner"
     assert ("device" in recipes[0], "backend" in recipes[0]) == (not is_exact, not is_exact)
     assert all((one == other) is is_exact for one, other in pairwise(recipes))
