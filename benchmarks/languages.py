@@ -13,8 +13,8 @@ from benchmarks.pipelines import parse_with, parse_with_udpipe, raw_text
 from benchmarks.registry import Report
 from gpuparse.array_file import sha256
 from gpuparse.config import RunConfig, load_config
-from gpuparse.data.conll import read_treebank, treebank_from_bytes
-from gpuparse.data.folders import find_parts
+from gpuparse.data.conll import read_part, read_treebank, treebank_from_bytes
+from gpuparse.data.folders import find_parts, part_files
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError, one_line
 from gpuparse.evaluation.treebanks import score_treebanks
@@ -159,7 +159,8 @@ def _result(folder: Path, system: str, options: argparse.Namespace) -> dict[str,
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / f"{folder.name}.{'udpipe' if system == UDPIPE else 'gpuparse'}.json"
     parts = [part for part in (config.data.train, config.data.dev, config.data.test) if part]
-    contents = {Path(part).name: sha256(Path(part).read_bytes()) for part in parts}
+    files = [file for part in parts for file in part_files(part)]
+    contents = {Path(file).name: sha256(Path(file).read_bytes()) for file in files}
     origin = Origin(flat(asdict(config.recorded())) | {"system": system}, contents)
     if path.exists():
         kept = Receipt.of_text(path.read_text("utf-8"), path, _AGAIN)
@@ -169,7 +170,7 @@ def _result(folder: Path, system: str, options: argparse.Namespace) -> dict[str,
     made: dict[str, Any] = dict.fromkeys(("sentences", "words"))
     made |= {"words_scores": {}, "text_scores": {}, "notes": []}
     try:
-        train = read_treebank(config.data.train)
+        train = read_part(config.data.train)
         made |= {"sentences": len(train), "words": train.n_words}
         config, made["notes"] = with_possible_stages(config, train)
         made |= _scored(config, system, options.output / folder.name)
@@ -214,7 +215,7 @@ def _scored(config: RunConfig, system: str, model: Path) -> dict[str, Any]:
         parse = partial(parse_with, model)
     else:
         model = model.with_suffix(".udpipe")
-        reads_text = has_text(read_treebank(config.data.train))
+        reads_text = has_text(read_part(config.data.train))
         if not model.exists():
             learn_udpipe(
                 config.data.train, config.data.dev, model, _DEFAULTS, with_tokenizer=reads_text
@@ -223,7 +224,7 @@ def _scored(config: RunConfig, system: str, model: Path) -> dict[str, Any]:
     file = config.data.test or config.data.dev
     if file is None:
         return {"words_scores": {}, "text_scores": {}}
-    gold, work = read_treebank(file), model.parent / ".work"
+    gold, work = read_part(file), model.parent / ".work"
     work.mkdir(exist_ok=True)
     words = work / "words.conllu"
     words.write_bytes(words_of(gold, needs))
@@ -266,7 +267,7 @@ def learn_udpipe(
     from ufal import udpipe
 
     of_tokenizer, of_tagger, of_parser = options
-    if not _has_ud_roots(read_treebank(train)):
+    if not _has_ud_roots(read_part(train)):
         of_parser = ";".join(filter(None, (of_parser, "single_root=0")))
     sentences = [_udpipe_sentences(file) if file else udpipe.Sentences() for file in (train, dev)]
     error = udpipe.ProcessingError()
@@ -294,7 +295,7 @@ def _udpipe_sentences(path: str) -> Any:
     from ufal import udpipe
 
     reader = udpipe.InputFormat.newConlluInputFormat()
-    lines = [_renamed(line, "_", _NO_RELATION) for line in _lines(Path(path).read_bytes())]
+    lines = [_renamed(line, "_", _NO_RELATION) for line in _lines(read_part(path).data.tobytes())]
     reader.setText("\n".join(lines))
     found, error = udpipe.Sentences(), udpipe.ProcessingError()
     sentence = udpipe.Sentence()

@@ -48,7 +48,7 @@ def parse_with_overrides(
         name = word.removeprefix("--").partition("=")[0]
         key = known_keys().get(name)
         if key is not None:
-            value = "FILE" if key.kind == "path" else "VALUE"
+            value = "FILE" if key.kind in ("path", "paths") else "VALUE"
             raise ConfigError(f"{word}: keys are given without dashes: {name}={value}")
     if unknown:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")

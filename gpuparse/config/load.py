@@ -11,7 +11,7 @@ from typing import Any
 from gpuparse.config.schema import SECTIONS, Key, RunConfig, default_values, known_keys, yaml_word
 from gpuparse.config.shipped import config_file, shipped_configs
 from gpuparse.data.columns import IN_MISC, SYNTHETIC, is_key
-from gpuparse.data.folders import find_parts
+from gpuparse.data.folders import find_parts, part_files
 from gpuparse.errors import ConfigError, did_you_mean, near_names
 from gpuparse.features.templates import SETS
 from gpuparse.plain_yaml import PlainYaml, parse_yaml, read_yaml
@@ -193,7 +193,7 @@ class Settings:
         except ConfigError:
             value = text
         # Text needs no quotes here: `output=2024` and `data.train=[1].conllu` are text.
-        texts = ("text", "path", "guides", *SETS_OF)
+        texts = ("text", "path", "paths", "guides", *SETS_OF)
         if key is not None and key.kind in texts and value is not None:
             value = text
         self.set(name, value, place, folder="")
@@ -223,13 +223,15 @@ class Settings:
             self.errors.append(f"{place}: {name}: {unknown_key(name)}")
             return
         self.places[name] = place
+        if key.kind == "paths":
+            value = _as_paths(value)
         if not key.accepts(value):
             words = map(yaml_word, key.choices)
             self.errors.append(
                 f"{place}: {name}: expected {key.expected()}, not {_shown(value)}"
                 + _meant_value(value, words)
             )
-        elif name in ("data.train", "data.dev", "data.test") and _wrong_synthetic(value):
+        elif key.kind == "paths" and _wrong_synthetic(value):
             self.errors.append(
                 f"{place}: {name}: expected synthetic:N:SEED with N of at least 1 and SEED of at"
                 f" least 0, not {_shown(value)}"
@@ -266,7 +268,7 @@ class Settings:
 
     def lacks(self, name: str) -> str:
         """The error about a key that must be given."""
-        value = "FILE" if known_keys()[name].kind == "path" else "VALUE"
+        value = "FILE" if known_keys()[name].kind in ("path", "paths") else "VALUE"
         # A config that comes with gpuparse is complete as it is: no fault of its file is named.
         place = "" if self.is_shipped else f"{self.source}: "
         instead = f", or {TREEBANK}=FOLDER" if name == "data.train" else ""
@@ -311,7 +313,7 @@ class Settings:
             " one of them out"
             for name, file in found.items()
             if isinstance(given := self.values.get(name), str)
-            and (file is None or os.path.realpath(given) != os.path.realpath(file))
+            and (file is None or _real_paths(given) != _real_paths(file))
         ]
         return found, wrong
 
@@ -320,7 +322,19 @@ def _plain(value: object) -> object:
     """A value as YAML would have it."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    return list(value) if isinstance(value, tuple) else value
+    return [_plain(each) for each in value] if isinstance(value, tuple | list) else value
+
+
+def _as_paths(value: object) -> object:
+    """A list of paths as they are joined in a config; other values, and wrong lists, unchanged."""
+    if not isinstance(value, list) or not value:
+        return value
+    are_paths = all(isinstance(each, str) and each and "," not in each for each in value)
+    return ",".join(value) if are_paths else value
+
+
+def _real_paths(part: str) -> list[str]:
+    return [os.path.realpath(file) for file in part_files(part)]
 
 
 def _is_same_file(one: str, other: str) -> bool:
@@ -357,12 +371,13 @@ def _meant_value(value: object, words: Iterable[str]) -> str:
 
 
 def _wrong_synthetic(value: object) -> bool:
-    if not isinstance(value, str) or not value.startswith(SYNTHETIC):
-        return False
-    numbers = value.removeprefix(SYNTHETIC).split(":")
-    if len(numbers) != 2 or not all(n.isascii() and n.isdigit() and len(n) < 10 for n in numbers):
-        return True
-    return int(numbers[0]) < 1
+    for file in part_files(value) if isinstance(value, str) else ():
+        if file.startswith(SYNTHETIC):
+            numbers = file.removeprefix(SYNTHETIC).split(":")
+            are_numbers = all(n.isascii() and n.isdigit() and len(n) < 10 for n in numbers)
+            if len(numbers) != 2 or not are_numbers or int(numbers[0]) < 1:
+                return True
+    return False
 
 
 def _wrong_guides(value: object) -> bool:
@@ -389,6 +404,11 @@ def _resolved(key: Key, value: object, folder: str) -> object:
     """A value as the config keeps it: numbers as floats, paths relative to here."""
     if key.kind == "number" and isinstance(value, int):
         return float(value)
+    if key.kind == "paths" and isinstance(value, str) and folder:
+        if os.path.exists(whole := os.path.normpath(os.path.join(folder, value))):
+            return whole
+        files = value.split(",")
+        return ",".join(str(_resolved(Key("path", ""), file, folder)) for file in files)
     is_path = key.kind in ("path", "guides") or (
         key.kind in SETS_OF and isinstance(value, str) and is_template_file(value)
     )

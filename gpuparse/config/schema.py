@@ -8,6 +8,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, NamedTuple
 
 from gpuparse.data.columns import IN_MISC
+from gpuparse.data.folders import part_files
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.limits import MAX_SENTENCE
 from gpuparse.plain_yaml import dump_yaml
@@ -40,7 +41,8 @@ class Key:
     """What one key of the config accepts.
 
     Attributes:
-        kind: "text", "path" (relative paths are resolved), "template set" and "sequence templates"
+        kind: "text", "path" (relative paths are resolved), "paths" (one, or several as a list or
+            joined by commas), "template set" and "sequence templates"
             (a path if it looks like one), "guides" (a path or a key of MISC), "integer", "number",
             or "choice".
         meaning: one sentence for the table in docs/configuration.md.
@@ -67,6 +69,8 @@ class Key:
         else:
             article = {"integer": "an ", "text": "", "sequence templates": ""}.get(self.kind, "a ")
             words = f"{article}{self.kind}"
+            if self.kind == "paths":
+                words = "a path, or a list of paths without commas"
             if self.kind == "guides":
                 words = f"{IN_MISC}KEY or a path"
             if self.low is not None and self.high is not None:
@@ -123,18 +127,19 @@ class DataConfig:
     )
     train: str = _key(
         MISSING,
-        "path",
-        "Training treebank. `synthetic:N:SEED` is a generated treebank of N sentences.",
+        "paths",
+        "Training treebank; several files are a list, or `a.conllu,b.conllu`. `synthetic:N:SEED` is"
+        " a generated treebank of N sentences.",
     )
     dev: str | None = _key(
         None,
-        "path",
+        "paths",
         "Development treebank, scored after every epoch; it also decides `weights.bits` and"
         " calibrates the model's probabilities.",
         optional=True,
     )
     test: str | None = _key(
-        None, "path", "Test treebank, parsed and scored after training.", optional=True
+        None, "paths", "Test treebank, parsed and scored after training.", optional=True
     )
     guide: str | None = _key(
         None,
@@ -798,16 +803,14 @@ class RunConfig:
         and by their files alone.
         """
         named = dataclasses.asdict(self.data)
-        paths = [f.name for f in fields(DataConfig) if f.metadata["key"].kind in ("path", "guides")]
-        data = dataclasses.replace(
-            self.data,
-            **{
-                name: os.path.basename(path)
-                for name in paths
-                if (path := named[name]) is not None and not path.startswith(IN_MISC)
-            }
-            | {"treebank": None},
-        )
+        kinds = ("path", "paths", "guides")
+        paths = [f.name for f in fields(DataConfig) if f.metadata["key"].kind in kinds]
+        recorded: dict[str, Any] = {
+            name: ",".join(map(os.path.basename, part_files(path)))
+            for name in paths
+            if (path := named[name]) is not None and not path.startswith(IN_MISC)
+        }
+        data = dataclasses.replace(self.data, **recorded | {"treebank": None})
         learning = dataclasses.replace(self.learning, backend=self.backend)
         start = self.init_from
         start = None if start is None else os.path.basename(os.path.abspath(start))

@@ -6,6 +6,7 @@ comments, multiword ranges, empty nodes, line ends.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -21,6 +22,7 @@ from gpuparse.data.columns import (
     replace_columns,
 )
 from gpuparse.data.faults import fault_error
+from gpuparse.data.folders import part_files
 from gpuparse.data.graphs import Graphs
 from gpuparse.data.scanner import BAD_HEAD
 from gpuparse.data.treebank import Treebank
@@ -150,6 +152,22 @@ def write_predictions(
     new_heads, new_labels = _checked_predictions(treebank, heads, labels, label_ids)
     items = None if misc is None else misc_arrays(misc, treebank.n_words)
     return _with_columns(treebank, Replacing(new_heads, new_labels, None, items))
+
+
+def read_part(part: str) -> Treebank:
+    """The treebank of one or several files, as `part_files` reads their names.
+
+    Raises: DataError: as `read_treebank`.
+    """
+    return joined([read_treebank(file) for file in part_files(part)], part)
+
+
+def joined(treebanks: Sequence[Treebank], source: str) -> Treebank:
+    """Treebanks one after the other, as one of this name; words have the lines of their files."""
+    if len(treebanks) == 1:
+        return treebanks[0]
+    whole = treebank_from_bytes(b"".join(with_misc(each, {}) for each in treebanks), source)
+    return replace(whole, lines=np.concatenate([each.lines for each in treebanks]))
 
 
 def with_misc(treebank: Treebank, items: Mapping[str, Sequence[str] | np.ndarray]) -> bytes:

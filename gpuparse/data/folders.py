@@ -9,7 +9,7 @@ from gpuparse.errors import ConfigError
 
 PARTS = ("train", "dev", "test")
 _NAMED = re.compile(r"(?:(.+)-ud-)?(train|dev|test)(?:\.conllu|\.conll)")
-_SPLIT = re.compile(r".+-ud-(train|dev|test)-.+\.conllu")  # a large part in several files
+_SPLIT = re.compile(r"(.+)-ud-(train|dev|test)-.+\.conllu")  # a large part in several files
 _README = ("README.md", "README.txt", "README")
 _MOST_BYTES = 1 << 20  # of a README or a licence
 _MOST_CHARACTERS = 1000  # of what is taken from it
@@ -47,11 +47,17 @@ class Facts(NamedTuple):
     genre: str | None = None
 
 
+def part_files(part: str) -> list[str]:
+    """The files of a part such as `a.conllu,b.conllu`; a file of this name is one file."""
+    return [part] if os.path.exists(part) else part.split(",")
+
+
 def find_parts(folder: str) -> dict[str, str | None]:
     """The files of the parts train, dev and test of a treebank; None for dev or test without one.
 
     The names are those of Universal Dependencies, `fr_sequoia-ud-train.conllu`, or `train.conllu`
-    and `train.conll`. Folders below it are not searched.
+    and `train.conll`. The files of `cs_pdt-ud-train-a.conllu` and `cs_pdt-ud-train-b.conllu` are
+    joined by commas, as `part_files` reads them. Folders below it are not searched.
 
     Raises: ConfigError: there is no such folder, no part train, or several files of one part.
     Cost: the names in the folder are read.
@@ -67,12 +73,18 @@ def find_parts(folder: str) -> dict[str, str | None]:
     prefixes: set[str] = set()
     for part in PARTS:
         files = [name for name in names if _part_of(name) == part]
-        if len(files) > 1:
+        if len(files) > 1 and not all(map(_SPLIT.fullmatch, files)):
             raise ConfigError(
                 f"{folder}: has several files of the part {part}: {', '.join(files)}; join them, or"
                 " name one by the keys data.train, data.dev and data.test"
             )
-        found[part] = os.path.join(folder, files[0]) if files else None
+        paths = [os.path.join(folder, file) for file in files]
+        if len(paths) > 1 and any("," in path for path in paths):
+            raise ConfigError(
+                f"{folder}: a part in several files is a list with commas, and a name here has one:"
+                " rename it"
+            )
+        found[part] = ",".join(paths) or None
         prefixes.update(prefix for name in files if (prefix := _prefix_of(name)))
     if found["train"] is None:
         raise ConfigError(
@@ -122,12 +134,12 @@ def _part_of(name: str) -> str | None:
     if match := _NAMED.fullmatch(name):
         return match[2]
     match = _SPLIT.fullmatch(name)
-    return match[1] if match else None
+    return match[2] if match else None
 
 
 def _prefix_of(name: str) -> str | None:
     """`fr_sequoia` of `fr_sequoia-ud-train.conllu`."""
-    match = _NAMED.fullmatch(name)
+    match = _NAMED.fullmatch(name) or _SPLIT.fullmatch(name)
     return match[1] if match else None
 
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from gpuparse.config import SYNTHETIC, RunConfig
 from gpuparse.data.columns import FORM, IN_MISC, is_guide_file
-from gpuparse.data.conll import check_trees, treebank_from_bytes
+from gpuparse.data.conll import check_trees, joined, treebank_from_bytes
 from gpuparse.data.faults import TreeFault
+from gpuparse.data.folders import part_files
 from gpuparse.data.graphs import check_graphs, readable_graphs
 from gpuparse.data.guides import read_guides
 from gpuparse.data.scanner import column_name
@@ -28,6 +29,7 @@ from gpuparse.model_folder import load_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import NO_STAGES, has_parser
 
+_PARTS = "data.train", "data.dev", "data.test"
 SHOWN = 5  # malformed sentences of a file that are reported one by one
 
 
@@ -35,7 +37,8 @@ SHOWN = 5  # malformed sentences of a file that are reported one by one
 class Gold:
     """A treebank in which every sentence has a tree, or part of one.
 
-    sha256: of its bytes. left_out: number of malformed sentences that were skipped.
+    sha256: of its bytes; of several files, of their sums. left_out: number of malformed sentences
+    that were skipped.
     """
 
     treebank: Treebank
@@ -51,8 +54,10 @@ def check_treebanks(config: RunConfig) -> None:
     names = ("train", "dev", "test", "guide", "dev_guide", "test_guide")
     parts = {f"data.{name}": getattr(config.data, name) for name in names}
     wrong = []
-    for key, path in (parts | config.word_lists).items():
-        if path is None or path.startswith((SYNTHETIC, IN_MISC)):
+    files = {key: [path] for key, path in (parts | config.word_lists).items() if path is not None}
+    files |= {key: part_files(each[0]) for key, each in files.items() if key in _PARTS}
+    for key, path in ((key, path) for key, paths in files.items() for path in paths):
+        if path.startswith((SYNTHETIC, IN_MISC)):
             continue
         if not Path(path).exists():
             without = "" if key == "data.train" else f", or {key}=null to do without"
@@ -75,7 +80,7 @@ def read_gold(
     """Read, or generate, a treebank and check its trees.
 
     Args:
-        path: a file, or `synthetic:N:SEED`.
+        path: a file, or `synthetic:N:SEED`; several joined by commas.
         on_error: "fail" or "skip", for malformed sentences and those without a tree.
         single_root: whether a tree with several root words is an error.
         graphs: whether DEPS is read too, so that errors in it count.
@@ -85,6 +90,22 @@ def read_gold(
         with "fail".
     Cost: O(bytes).
     """
+    found = [
+        _read_file(file, on_error, single_root, graphs, tell, partial) for file in part_files(path)
+    ]
+    if len(found) == 1:
+        return found[0]
+    sums = "".join(each.sha256 for each in found)
+    return Gold(
+        joined([each.treebank for each in found], path), hashlib.sha256(sums.encode()).hexdigest(),
+        sum(each.left_out for each in found),
+    )  # fmt: skip
+
+
+def _read_file(
+    path: str, on_error: str, single_root: bool, graphs: bool, tell: Callable[[str], None],
+    partial: bool | None,
+) -> Gold:  # fmt: skip
     text = _text(path)
     treebank = treebank_from_bytes(text, path, on_error="skip" if on_error == "skip" else "fail")
     for warning in treebank.warnings:

@@ -10,6 +10,7 @@ import numpy as np
 
 from gpuparse.config import SYNTHETIC, RunConfig
 from gpuparse.data.columns import IN_MISC
+from gpuparse.data.folders import part_files
 from gpuparse.data.treebank import Treebank
 from gpuparse.evaluation.graphs import GraphScores
 from gpuparse.evaluation.metrics import TreeScores
@@ -245,5 +246,8 @@ def key_of(name: str) -> str:
 
 def _absolute(file: str | None) -> str | None:
     """A treebank as any working directory can name it."""
-    is_file = file is not None and not file.startswith((SYNTHETIC, IN_MISC))
-    return os.path.abspath(str(file)) if is_file else file
+    if file is None or file.startswith(IN_MISC):
+        return file
+    return ",".join(
+        each if each.startswith(SYNTHETIC) else os.path.abspath(each) for each in part_files(file)
+    )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gpuparse.config import RunConfig
+from gpuparse.data.folders import part_files
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
 from gpuparse.files import check_new_file
@@ -44,7 +45,8 @@ def jackknifed(
     templates, labels = templates_of(config)
     if config.labels.kind == "second-stage":
         labels = None  # these labels change no head
-    check_new_file(output, force=force, source=config.data.train)
+    for file in part_files(config.data.train):
+        check_new_file(output, force=force, source=file)
     check_treebanks(config)
     n_threads = thread_count(config.threads)
     limit_torch_threads(n_threads, is_native=True)

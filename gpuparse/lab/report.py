@@ -10,7 +10,7 @@ import numpy as np
 from gpuparse.confidence import parse_with_confidence
 from gpuparse.config import SYNTHETIC
 from gpuparse.data.columns import DEPREL
-from gpuparse.data.conll import read_treebank, treebank_from_bytes
+from gpuparse.data.conll import read_part, read_treebank, treebank_from_bytes
 from gpuparse.data.graphs import missing_graphs
 from gpuparse.data.guides import read_guides
 from gpuparse.data.scanner import column_name
@@ -68,7 +68,7 @@ def gold_of(runs: Sequence[str], given: str | None) -> tuple[Treebank, str | Non
 def _recorded(path: str, *, skips: bool) -> Treebank:
     """A treebank of a run, read as training reads it."""
     if not (skips or path.startswith(SYNTHETIC)):
-        return read_treebank(path)
+        return read_part(path)
     on_error = "skip" if skips else "fail"
     return read_gold(path, on_error=on_error, single_root=False, graphs=False, tell=say).treebank
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 import gpuparse
-from gpuparse.commands import evaluate, train
+from gpuparse.commands import crossval, evaluate, jackknife, report, train
+from gpuparse.commands.console import run as called
 from gpuparse.config import load_config, make_config
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError
@@ -101,3 +102,43 @@ def test_the_package_offers_what_it_says():
     assert dir(gpuparse) == gpuparse.__all__
     with pytest.raises(AttributeError, match="no attribute 'parse_all'"):
         gpuparse.parse_all  # noqa: B018
+
+
+def test_several_files_are_learned_from_as_one(folder, capsys):
+    """By train, crossval, tune, jackknife and report; errors name the file and its line."""
+    texts = [generate(n, n) for n in (25, 15, 9)]
+    names = ["a.conllu", "b.conllu", "c.conllu"]
+    for name, text in zip(names, texts, strict=True):
+        (folder / name).write_bytes(text)
+    (folder / "whole.conllu").write_bytes(texts[0] + texts[1])
+    joined = {"data.train": names[:2], "data.dev": "c.conllu", "data.test": None}
+    runs = [
+        gpuparse.train("run.yaml", joined | {"output": "joined"}, quiet=True),
+        gpuparse.train(
+            "run.yaml", joined | {"data.train": "whole.conllu", "output": "whole"}, quiet=True
+        ),
+    ]
+    assert len({run.parser.parse(texts[2]).to_conllu() for run in runs}) == 1
+    assert "| train | a.conllu,b.conllu | 40 |" in (folder / "joined" / "README.md").read_text()
+    outputs = {}
+    for files in ("a.conllu,b.conllu", "whole.conllu"):
+        words = ["run.yaml", f"data.train={files}"]
+        assert crossval.main([*words, "--folds", "2", "--output", f"cv-{files}", "--quiet"]) == 0
+        assert jackknife.main([*words, "--folds", "2", "--output", f"jk-{files}", "--quiet"]) == 0
+        outputs[files] = [
+            (folder / f"cv-{files}" / "predicted.conllu").read_bytes(),
+            (folder / f"jk-{files}").read_bytes(),
+        ]
+    assert outputs["a.conllu,b.conllu"] == outputs["whole.conllu"]
+    words = ["run.yaml", "data.train=a.conllu", "data.dev=c.conllu,b.conllu", "output=two"]
+    assert train.main([*words, "data.test=null", "--quiet"]) == 0
+    assert report.main(["two", "--output", "two.html"]) == 0
+    assert called(train.main, [*words, "data.test=none,c.conllu", "--force"]) == 3
+    assert "data.test: none: no such file" in capsys.readouterr().err
+    (folder / "b.conllu").write_bytes(texts[1].replace(b"\t0\troot", b"\t99\troot", 1))
+    assert called(train.main, ["run.yaml", "data.train=a.conllu,b.conllu", "output=x"]) == 3
+    line = texts[1].split(b"\t0\troot")[0].count(b"\n") + 1
+    assert f"error: b.conllu:{line}: " in capsys.readouterr().err
+    words = ["run.yaml", "data.train=a.conllu,c.conllu", "--output", "c.conllu", "--force"]
+    assert called(jackknife.main, words) == 2
+    assert "would be replaced by its own output" in capsys.readouterr().err

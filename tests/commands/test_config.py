@@ -164,7 +164,7 @@ def test_all_errors_come_at_once_with_their_lines(config_file):
         "data:\n  train: 5\n  trian: x\nlearning:\n  epochs: 0\n  iteratons: 5\nseed: true\n"
     )
     assert errors_of(path, "learning.epoch=3", "threads=many", "nonsense") == [
-        "configs/run.yaml:2: data.train: expected a path, not 5",
+        "configs/run.yaml:2: data.train: expected a path, or a list of paths without commas, not 5",
         "configs/run.yaml:3: data.trian: unknown key; did you mean data.train?",
         "configs/run.yaml:5: learning.epochs: expected an integer from 1 to 10000, not 0",
         "configs/run.yaml:6: learning.iteratons: unknown key; `gpuparse config` lists all keys",
@@ -380,6 +380,29 @@ def test_a_treebank_and_other_files_are_an_error(treebank):
     ]
     path.write_text("data: {treebank: 5}\n")
     assert errors_of(path) == [f"{path}:1: data.treebank: expected a path or null, not 5"]
+
+
+def test_a_part_in_several_files_is_a_list(treebank):
+    path, folder = treebank
+    (folder / "fr_mini-ud-train.conllu").rename(folder / "fr_mini-ud-train-a.conllu")
+    (folder / "fr_mini-ud-train-b.conllu").write_text("")
+    config = load_config(path, [f"data.treebank={folder}"])
+    assert config.data.train == ",".join(f"{folder}/fr_mini-ud-train-{k}.conllu" for k in "ab")
+    assert config.recorded().data.train == "fr_mini-ud-train-a.conllu,fr_mini-ud-train-b.conllu"
+    assert load_config(path, [f"data.treebank={folder}", f"data.train={config.data.train}"])
+    path = folder / "lists.yaml"
+    path.write_text("data:\n  train: [a.conllu, 'synthetic:5:1']\n  dev: c.conllu,d.conllu\n")
+    data = load_config(path).data
+    assert data.train == f"{folder}/a.conllu,synthetic:5:1"
+    assert data.dev == f"{folder}/c.conllu,{folder}/d.conllu"
+    (folder / "c.conllu,d.conllu").write_text("")
+    assert load_config(path).data.dev == f"{folder}/c.conllu,d.conllu"
+    for wrong in ("[]", "[5]", "['a,b', c]", "[a, [b]]"):
+        path.write_text(f"data: {{train: {wrong}}}\n")
+        [error] = errors_of(path)
+        assert f"{path}:1: data.train: expected a path, or a list of paths without" in error
+    path.write_text("data: {train: [a, 'synthetic:x']}\n")
+    assert "data.train: expected synthetic:N:SEED" in errors_of(path)[0]
 
 
 def test_a_model_records_no_folder_of_a_treebank(treebank):
