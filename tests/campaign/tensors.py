@@ -32,8 +32,35 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     and {"arc_scores", "label_scores", "marginals"}
     & set(inspect.signature(getattr(inference, name)).parameters)
 }
-TYPES = [torch.float16, torch.bfloat16, torch.float32, torch.int8, torch.uint8, torch.int64,
-         torch.bool, torch.complex64]  # fmt: skip
+NUMBERS = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int8, torch.int16,
+           torch.int32, torch.int64]  # fmt: skip
+TYPES = [*NUMBERS, torch.uint8, torch.uint16, torch.float8_e4m3fn, torch.bool, torch.complex64]
+
+
+def losses(
+    arc_scores: Tensor, lengths: Tensor | None = None, *, single_root: bool = False
+) -> tuple[Tensor, ...]:
+    """Best and k best scores and losses of both kinds of trees; as under the scores in float64."""
+    every: list[Tensor] = []
+    for made in (inference.ProjectiveTrees, inference.NonProjectiveTrees):
+        trees = made(arc_scores, lengths, single_root=single_root)
+        heads, scores, _ = trees.best()
+        wide = made(arc_scores.detach().double(), lengths, single_root=single_root)
+        of_losses = [
+            (trees.score_of(heads), wide.score_of(heads)),
+            (trees.log_prob(heads), wide.log_prob(heads)),
+            (inference.conditional_loss(trees, heads), inference.conditional_loss(wide, heads)),
+            (inference.hinge_loss(trees, heads, 0.3), inference.hinge_loss(wide, heads, 0.3)),
+        ]
+        of_searches = [(scores, wide.best().scores), (trees.k_best(3)[1], wide.k_best(3)[1])]
+        for found, expected in of_losses + of_searches:
+            if found.dtype != torch.float64 or not torch.allclose(found, expected, rtol=1e-5):
+                raise Failure(f"{found.tolist()} of {arc_scores.dtype}, not {expected.tolist()}")
+            every.append(found.detach())
+    return tuple(every)
+
+
+FUNCTIONS["losses"] = losses
 # Formulas over cells, which pass on what is not a number.
 UNCHECKED = {"label_marginals", "arc_scores_of_labels", "constrain"}
 VALUES = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e6, -1e6, 1e38, 1e290, 1.7e308,
@@ -47,12 +74,15 @@ def arguments_of(name: str, draw: random.Random) -> dict[str, Any]:
     given: dict[str, Any] = {}
     generator = torch.Generator().manual_seed(draw.randrange(2**30))
     for key, parameter in inspect.signature(FUNCTIONS[name]).parameters.items():
-        if parameter.default is not parameter.empty and draw.random() < 0.5:
+        # A thousand iterations of dual decomposition in torch take half a minute.
+        is_optional = parameter.default is not parameter.empty and key != "max_iterations"
+        if is_optional and draw.random() < 0.5:
             continue
         if key in AXES:
             has_labels = key == "label_scores" or (labelled and key in AXES)
             shape = [n_batch, *[n_nodes] * AXES[key], *[LABELS] * has_labels]
-            given[key] = torch.randint(-9, 9, shape, generator=generator).to(torch.float64)
+            numbers = torch.randint(-9, 9, shape, generator=generator)
+            given[key] = numbers.to(draw.choice(NUMBERS))
             if "marginals" in key:
                 given[key] = torch.rand(shape, generator=generator)
         elif key == "lengths":
@@ -99,7 +129,8 @@ def damaged_tensor(tensor: Tensor, draw: random.Random) -> Any:
         return draw.choice([tensor[0], tensor[None], tensor.flatten(), tensor.sum()])
     if kind == 3:
         return draw.choice([
-            lambda: tensor.to("meta"), tensor.to_sparse, tensor.tolist, tensor.numpy, lambda: None,
+            lambda: tensor.to("meta"), tensor.to_sparse, tensor.tolist, tensor.double().numpy,
+            lambda: None,
             lambda: torch.nested.nested_tensor([tensor], layout=torch.jagged),
         ])()  # fmt: skip
     if kind == 4:
@@ -128,7 +159,7 @@ def check(name: str, given: dict[str, Any], found: Any) -> None:
         if not isinstance(tensor, Tensor):
             continue
         if place == 0 and tensor.dtype == torch.int64 and lengths is not None:
-            words = torch.as_tensor(lengths).reshape(-1, *[1] * (tensor.dim() - 1))
+            words = torch.as_tensor(lengths).long().reshape(-1, *[1] * (tensor.dim() - 1))
             if tensor.numel() and bool(((tensor < -1) | (tensor > words)).any()):
                 raise Failure(f"{name}: a head outside of its sentence")
         if name in UNCHECKED:
@@ -149,6 +180,8 @@ def try_calls(draw: random.Random) -> None:
         said = []
         for key in draw.sample(list(given), k=min(len(given), draw.choice([1, 1, 1, 2]))):
             given[key] = damaged(given[key], draw)
+            if key == "max_iterations":
+                given[key] = min(given[key], 5)  # more than that is right, and takes its time
             said.append(f"{key}={describe(given[key])}")
         print("?", name, *said, flush=True)  # the call that a crash ends
         try:
