@@ -29,12 +29,13 @@ import gpuparse
 from gpuparse.api.tokens import Surfaces
 from gpuparse.data.scanner import column_name
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import GpuparseError
+from gpuparse.errors import Cancelled, GpuparseError
 from gpuparse.formats.sources import SENTENCES, BytesSource, Piece, Source
 from gpuparse.formats.text import TextChunk
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job
 from gpuparse.jobs.predictions import Result
+from gpuparse.native import cancelled_when
 from gpuparse.server.models import TREES, WORDS, InputPiece, ServedModel, words_of
 from gpuparse.server.refusals import Limits, RequestError, refusal
 
@@ -191,7 +192,7 @@ class Worker:
             self._condition.notify_all()
 
     def cancel(self, task: Task) -> None:
-        """Take a request out of the queue whose client has left."""
+        """Take a request out of the queue whose client has left, or end work for it alone."""
         task.is_cancelled = True
         with self._condition:
             if task in self._waiting:
@@ -210,7 +211,10 @@ class Worker:
                     self._current[is_long] = tasks
                     self.rounds += 1
                     self.n_joined += len(tasks)
-                self._round(tasks)
+                with cancelled_when(lambda: all(task.is_cancelled for task in tasks)):  # noqa: B023
+                    self._round(tasks)
+            except Cancelled:
+                pass
             except BaseException as error:
                 _log_place(error)
                 for task in tasks:
@@ -341,6 +345,8 @@ class Worker:
         """Let an error be the answer to a request."""
         try:
             yield
+        except Cancelled:
+            raise
         except Exception as error:
             if not isinstance(error, GpuparseError):
                 _log_place(error)

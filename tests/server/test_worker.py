@@ -201,6 +201,19 @@ def test_time_is_limited(start, monkeypatch):
     assert not service.worker._waiting
 
 
+def test_work_ends_when_its_time_is_over(start):
+    """A search of seconds, whose native calls run on without a check."""
+    client, service = start(seconds=1, sentence=2500)
+    body = {"sentences": [["a"] * 2500], "probabilities": True}
+    refused = client.post("/api/parse", json=body)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "timeout")
+    began = time.monotonic()
+    while len(service.worker):
+        assert time.monotonic() < began + 2
+        time.sleep(0.01)
+    assert client.post("/api/parse", json={"text": "No."}).status_code == 200
+
+
 def test_words_and_bytes_are_limited(start):
     client, _ = start(n_words=20, n_bytes=2000)
     assert client.post("/api/parse", json={"text": "a b " * 10}).status_code == 200
