@@ -312,14 +312,20 @@ class DocTokens:
 
     def __init__(self, text: str) -> None:
         self._text, self._end = text, 0  # of the tokens that are there
+        self._only_blanks = True
         self._texts: list[str] = []
         self._spaces: list[bool] = []
         self._begins: list[bool] = []
         self._words: dict[int, tuple[str, ...]] = {}
 
     def add(self, start: int, text: str, words: tuple[str, ...], *, begins: bool) -> None:
-        """A token from the character `start` on; begins: whether a sentence begins with it."""
+        """A token from the character `start` on.
+
+        begins: whether a sentence begins with it; the first one begins with the white space before.
+        """
         self._add_blanks(start)
+        begins = not self._texts or (begins and not self._only_blanks)
+        self._only_blanks = False
         pieces: tuple[str, ...] = (text,)
         if len(words) > 1:
             if "".join(words) == text:
@@ -328,7 +334,7 @@ class DocTokens:
             else:
                 self._words[len(self._texts)] = words
         for piece in pieces:
-            self._add(piece, begins=begins or not self._texts)
+            self._add(piece, begins=begins)
             begins = False
         self._end = start + len(text)
 

@@ -1,5 +1,6 @@
 """Dependency graphs of a treebank: every word may have several heads."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,9 +10,9 @@ from gpuparse.data import columns
 from gpuparse.data.batch import Batch, word_places
 from gpuparse.data.columns import DEPREL, DEPS
 from gpuparse.data.faults import DepsFault, TreeFault, quoted
-from gpuparse.data.treebank import Treebank, place
+from gpuparse.data.treebank import Treebank, place, word_place
 from gpuparse.data.trees import check_sentences
-from gpuparse.data.vocabulary import Interner
+from gpuparse.data.vocabulary import Interner, column_ids
 from gpuparse.errors import DataError
 
 MESSAGES = {
@@ -257,19 +258,27 @@ def acyclic(graphs: Graphs, treebank: Treebank) -> tuple[Graphs, int]:
         graphs.n_from_empty, graphs.n_repeated,
     )  # fmt: skip
     words = np.flatnonzero(added != NONE)
-    _require_relations(treebank, words)
+    for _, error in unwritable_relations(treebank, words):
+        raise error
     n_dropped = len(kept) - int(np.count_nonzero(kept))
     return add_arcs(left, treebank, words, added[words]), n_dropped
 
 
-def _require_relations(treebank: Treebank, words: np.ndarray) -> None:
-    """DataError if the DEPREL of one of the words cannot be written in DEPS."""
-    for w in words:
-        label = treebank.column(int(w), DEPREL)
-        if not label or "|" in label:
-            s = int(np.searchsorted(treebank.word_starts, w, side="right")) - 1
-            raise DataError(
-                place(treebank.source, int(treebank.lines[w]), treebank.sent_id(s))
-                + f"the relation {label!r} cannot be written into DEPS, whose items are joined by"
-                " |; give the word a DEPREL of other characters, or DEPS of its own"
-            )
+def fits_deps(relation: str) -> bool:
+    """Whether an item of DEPS can have a relation."""
+    return relation != "" and "|" not in relation
+
+
+def unwritable_relations(treebank: Treebank, words: np.ndarray) -> Iterator[tuple[int, DataError]]:
+    """Those of some words, (K,) numbers, whose DEPREL DEPS cannot have, with what to do."""
+    ids, names = column_ids(treebank, DEPREL)
+    is_wrong = np.array([not fits_deps(name) for name in names] or [False])[ids]
+    for w in words[is_wrong[words]].tolist():
+        yield (
+            w,
+            DataError(
+                f"{word_place(treebank, w)}the relation {names[ids[w]]!r} cannot be written into"
+                " DEPS, whose items are joined by |; give the word a DEPREL of other characters, or"
+                " DEPS of its own"
+            ),
+        )

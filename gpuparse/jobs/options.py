@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from gpuparse.confidence import lacks_quantity
 from gpuparse.data.conll import MAX_LINE, OnError
+from gpuparse.data.graphs import fits_deps
 from gpuparse.engines.admission import MAX_CELLS
 from gpuparse.errors import ConfigError, option
 from gpuparse.formats.names import CONLLU, JSONL, RAW, WORDS_ALONE, is_table
@@ -148,6 +149,12 @@ class ParseOptions:
             raise ConfigError(f"{option('deps', TREE)}: {called} finds graphs, and writes them")
         if self.deps == TREE and not model.labels:
             raise ConfigError(f"{option('deps', TREE)}: the model finds heads without relations")
+        wrong = [label for label in model.labels if not fits_deps(label)]
+        if self.deps == TREE and wrong:
+            raise ConfigError(
+                f"{option('deps', TREE)}: {name} has the relation {wrong[0]!r}, which DEPS cannot"
+                f" have: | joins its items; give {option('deps', EMPTY)}"
+            )
         if model.reads_guides and self.guide is None:
             raise ConfigError(
                 f"{name}: the model has guide features: give {option('guide', 'misc:KEY')}, or"

@@ -18,6 +18,7 @@ from gpuparse.data.batch import Encoded
 from gpuparse.data.columns import FORM
 from gpuparse.data.conll import OnError, check_trees
 from gpuparse.data.faults import TreeFault
+from gpuparse.data.graphs import unwritable_relations
 from gpuparse.data.guides import Guides
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.trees import check_sentences
@@ -41,7 +42,7 @@ from gpuparse.formats.table_files import TableFile, table_writer
 from gpuparse.formats.text import TextChunk
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.options import ParseOptions
-from gpuparse.jobs.predictions import Kept, Result, kept_of, long_sentences, uncertified
+from gpuparse.jobs.predictions import TREE, Kept, Result, kept_of, long_sentences, uncertified
 from gpuparse.jobs.progress import Progress, silent
 from gpuparse.jobs.shards import Counts, Sharded
 from gpuparse.native import cancelled_when
@@ -441,7 +442,7 @@ class Job:
         return self.stages.annotate(chunk, **options), None
 
     def _unkept(self, chunk: Treebank) -> dict[int, DataError]:
-        """Errors of sentences whose kept heads fit no tree, by number."""
+        """Errors of sentences whose kept heads fit no tree, or relations not DEPS, by number."""
         name, single_root = self.parser.search_decoder, self.parser.single_root
         starts = chunk.word_starts
         found, _ = check_sentences(chunk.heads, starts, single_root, True)
@@ -456,6 +457,10 @@ class Job:
                 words = unkeepable(heads, single_root=single_root) if (heads >= 0).any() else []
                 if words:
                     faults[s] = _crossing(chunk, int(starts[s]), words, name)
+        if self.options.deps == TREE:
+            of_kept = np.flatnonzero(kept_of(chunk).labels >= 0)
+            for word, error in unwritable_relations(chunk, of_kept):
+                faults.setdefault(int(np.searchsorted(starts, word, side="right")) - 1, error)
         return faults
 
     def _result(self, ready: _Ready) -> Result:

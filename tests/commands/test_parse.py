@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 import gpuparse
-from gpuparse.commands import draw, parse
+from gpuparse.commands import draw, parse, train
 from gpuparse.commands.console import run
 from gpuparse.data import conll
 from gpuparse.data.conll import read_treebank, treebank_from_bytes, write_predictions
+from gpuparse.data.graphs import check_graphs
 from gpuparse.data.synthetic import generate
 from gpuparse.data.tag_columns import without_deps
 from gpuparse.decoder_choice import with_decoder
@@ -721,3 +722,39 @@ def test_deps_of_trees_are_refused_for_heads_alone(trained, tmp_path):
     assert done.returncode == 0, done.stderr
     with pytest.raises(ConfigError, match="--deps tree: the model finds heads without relations"):
         parse.main([str(tmp_path / "model"), str(trained.test), "--deps", "tree"])
+
+
+def test_relations_that_deps_cannot_have(tmp_path, capfd):
+    """Those of the model are refused before parsing, kept ones where they are."""
+    rows = "1\ta\t_\tN\tN\t_\t2\t%s\t_\t_\n2\tb\t_\tV\tV\t_\t0\troot\t_\t_\n\n"
+    bar, plain = tmp_path / "bar.conllu", tmp_path / "plain.conllu"
+    bar.write_text(20 * (rows % "SBJ|OBJ"))
+    plain.write_text(20 * (rows % ":a b"))  # what white space and colons are in DEPREL, they may be
+    models = []
+    for file in (bar, plain):
+        models.append(str(tmp_path / file.stem))
+        words = [f"data.train={file}", f"output={models[-1]}", "--quiet"]
+        assert run(train.main, ["first-order-projective", *words]) == 0
+    capfd.readouterr()
+    assert run(parse.main, [models[0], str(bar), "--deps", "tree"]) == 2
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert "--deps tree: " in said.err
+    assert "has the relation 'SBJ|OBJ', which DEPS cannot have" in said.err
+    with pytest.raises(ConfigError, match="which DEPS cannot have"):
+        gpuparse.load(models[0]).parse([["a", "b"]], deps="tree")
+    assert run(parse.main, [models[0], str(bar)]) == 0
+    assert "\t2\tSBJ|OBJ\t_\t" in capfd.readouterr().out
+    assert run(parse.main, [models[1], str(plain), "--deps", "tree"]) == 0
+    out = capfd.readouterr().out
+    assert "\t2\t:a b\t2::a b\t" in out
+    assert not check_graphs(treebank_from_bytes(out.encode(), "out"))
+    kept = tmp_path / "kept.conllu"
+    kept.write_text(rows % ":a b" + rows % "x|y")
+    words = [models[1], str(kept), "--keep-heads", "--deps", "tree"]
+    assert run(parse.main, words) == 3
+    said = f"{kept}:4: the relation 'x|y' cannot be written into DEPS"
+    assert said in capfd.readouterr().err
+    assert run(parse.main, [*words, "--on-error", "skip"]) == 1
+    assert said in (captured := capfd.readouterr()).err
+    assert captured.out.count("root") == 2  # HEAD and DEPS of the first sentence

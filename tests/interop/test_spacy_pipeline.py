@@ -169,7 +169,8 @@ def test_the_text_of_docs_is_the_text_that_was_given(nlp, parser, raw):
                 ]
         words = [(t.text, t.is_sent_start) for t in doc if set(t.text) - BLANKS]
         if expected and not set(doc[0].text) - BLANKS:  # the sentence begins with the blanks
-            words[0] = (words[0][0], doc[0].is_sent_start)
+            assert [token.is_sent_start for token in doc[:2]] == [True, False]
+            words[0] = (words[0][0], True)
         assert words == expected
     for text, doc in zip(texts[-40:], docs[-40:], strict=True):
         alone = nlp.make_doc(text)
@@ -177,6 +178,15 @@ def test_the_text_of_docs_is_the_text_that_was_given(nlp, parser, raw):
             (t.text, t.whitespace_, t.is_sent_start) for t in doc
         ]
     assert [doc.text for doc in nlp.pipe(docs)] == texts
+
+
+def test_white_space_at_the_beginning_is_no_sentence(nlp):
+    """As with spaCy's tokeniser."""
+    for text in ("\nThe man sang.", "  \n The man sang. They slept.", " The man sang.\n"):
+        doc = nlp(text)
+        assert doc.text == text
+        sentences = [sentence.text.strip() for sentence in doc.sents]
+        assert sentences == ["The man sang."] + ["They slept."] * ("slept" in text)
 
 
 def test_tokens_of_another_tokeniser_are_split_for_parsing_alone(model, nlp, parser, raw):
