@@ -19,10 +19,12 @@ import gpuparse
 from gpuparse.data.arc_layout import Arc, lay_out
 from gpuparse.data.svg import svg_graph
 from gpuparse.data.tikz import tikz_of_layout
+from gpuparse.formats.text import line_hints
 from gpuparse.server.refusals import RequestError
 from gpuparse.server.worker import Sink
 
 IN_MEMORY = 1 << 20  # bytes of an answer
+MAX_HINTED = 1 << 16  # bytes of a text whose lines are looked at
 MAX_DRAWN = 400  # words of a sentence; drawings take the square of it
 CONLLU, VERTICAL, HORIZONTAL, PLAIN = OUTPUTS = "conllu", "vertical", "horizontal", "plaintext"
 _BLOCK = 1 << 16
@@ -135,10 +137,10 @@ def sentence_text(block: str) -> str:
 
 
 class ParseSink(Sink):
-    """The answer of /api/parse."""
+    """The answer of /api/parse; text: raw text that was given, "" without any."""
 
-    def __init__(self, model: str) -> None:
-        self._model = model
+    def __init__(self, model: str, text: bytes = b"") -> None:
+        self._model, self._given = model, text if len(text) <= MAX_HINTED else b""
         self._sentences, self._conllu, self._n = Spooled(), Spooled(), 0
 
     def add(self, text: bytes, sentences: Sequence[gpuparse.ParsedSentence]) -> None:
@@ -156,9 +158,10 @@ class ParseSink(Sink):
 
     def finish(self) -> Body:
         """One object of JSON."""
+        hints = line_hints(self._given, self._n, "lines in place of text makes each a sentence")
         return Body(
             b'{"model":' + as_json(self._model) + b',"sentences":[', self._sentences,
-            b'],"conllu":"', self._conllu, b'"}\n',
+            b'],"conllu":"', self._conllu, b'","warnings":' + as_json(hints) + b"}\n",
         )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from starlette.routing import Route
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, GpuparseError, NoTreeError, one_line
-from gpuparse.formats.names import CONLLU
+from gpuparse.formats.names import CONLLU, LINES, RAW
 from gpuparse.formats.names import TEXT as RAW_TEXT
 from gpuparse.formats.objects import as_conllu, read_sentences
 from gpuparse.jobs.options import ParseOptions
@@ -70,7 +70,7 @@ _HEADERS = {
     "referrer-policy": "no-referrer",
 }
 _ENCODED_HEADERS = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
-_INPUTS = ("text", "conllu", "sentences")
+_INPUTS = (RAW_TEXT, LINES, CONLLU, "sentences")
 _PARSE = ("model", *_INPUTS, "probabilities", "mbr", "kbest", "keep", "heads")
 
 
@@ -137,7 +137,7 @@ class Service:
         Raises: RequestError. ConnectionError: the client has left.
         """
         loop = asyncio.get_running_loop()
-        recipe = Recipe(model.name, options, depth, is_text=where == "text")
+        recipe = Recipe(model.name, options, depth, is_text=where in RAW)
         task = Task(
             model, recipe, loop, loop.create_future(),
             pieces=pieces, sink=sink, call=call, call_seconds=call_seconds, where=where,
@@ -371,8 +371,8 @@ def _input(model: ServedModel, fields: Fields, max_words: int) -> _Input:
                 " several requests", code="too_many_words", where=name,
             )  # fmt: skip
         return _Input(name, lambda job: _of_objects(sentences))
-    data, kind = fields.text(name), RAW_TEXT if name == "text" else CONLLU
-    return _Input(name, lambda job: model.pieces(data, kind, name))
+    data = fields.text(name)
+    return _Input(name, lambda job: model.pieces(data, name, name))
 
 
 def _check_sentence(fields: Fields, sentence: Any, number: int) -> None:
@@ -401,7 +401,7 @@ def _wrong(message: str, where: str) -> RequestError:
 def _keep(fields: Fields, words: _Input) -> str | None:
     """What is kept of the input's columns."""
     keep = fields.choice("keep", ("tags",))
-    if keep and words.field == "text":
+    if keep and words.field in RAW:
         raise fields.wrong("keep", "a text has no tags")
     return keep
 
@@ -462,9 +462,11 @@ def _asked(service: Service, fields: Fields) -> tuple[ServedModel, _Input, Parse
 
 
 async def _parse(service: Service, request: Request, given: dict[str, Any]) -> Body:
-    model, words, options = await service.of_body(request, _asked, service, Fields(given, _PARSE))
+    fields = Fields(given, _PARSE)
+    model, words, options = await service.of_body(request, _asked, service, fields)
+    text = fields.text(RAW_TEXT) if words.field == RAW_TEXT else b""
     return await service.answer(
-        request, model, options, pieces=words.pieces, sink=ParseSink(model.name),
+        request, model, options, pieces=words.pieces, sink=ParseSink(model.name, text),
         where=words.field,
     )  # fmt: skip
 

@@ -49,7 +49,7 @@ def _schemas() -> dict[str, Any]:
         "score": {"type": ["number", "null"]}, "probability": _PROBABILITY,
     }  # fmt: skip
     words = {
-        "model": _TEXT, "text": _TEXT, "conllu": _TEXT,
+        "model": _TEXT, "text": _TEXT, "lines": _TEXT, "conllu": _TEXT,
         "sentences": _list(_list({"type": ["string", "object"]})),
         "keep": {"enum": [None, "tags"]},
     }  # fmt: skip
@@ -83,7 +83,12 @@ def _schemas() -> dict[str, Any]:
         "Sentence": _object(sentence),
         "ParseRequest": _object(parsed, required=[]),
         "ParseAnswer": _object(
-            {"model": _TEXT, "sentences": _list(_ref("Sentence")), "conllu": _TEXT}
+            {
+                "model": _TEXT,
+                "sentences": _list(_ref("Sentence")),
+                "conllu": _TEXT,
+                "warnings": _list(_TEXT),
+            }
         ),
         "ExplainRequest": _object(
             words | {"sentence": _NUMBER, "word": _NUMBER, "instead": _COUNT_OR_NULL},

@@ -85,6 +85,21 @@ def test_sentences_are_those_of_python(client, trained, models):
     assert parsed(client, sentences=WORDS)["sentences"] == parser.parse(WORDS).to_dicts()
 
 
+def test_lines_are_sentences_and_a_text_of_lines_is_told(client, trained):
+    text = "- the owl\n\n- the dogs\n- two men\n"
+    found = parsed(client, lines=text)
+    assert found["conllu"] == trained.command(text.encode(), "lines")
+    assert (len(found["sentences"]), found["warnings"]) == (3, [])
+    starts = [sentence["tokens"][0]["start"] for sentence in found["sentences"]]
+    assert starts == [text.index("- the o"), text.index("- the d"), text.index("- two")]
+    said = parsed(client, text=text.replace("\n\n", "\n"))["warnings"]
+    assert said == [
+        "3 lines that look like sentences or items of their own became 1 sentence; lines in place"
+        " of text makes each a sentence"
+    ]
+    assert refused(client, lines=text, keep="tags")["where"] == "keep"
+
+
 def test_words_can_be_given(client):
     found = parsed(client, sentences=WORDS)
     assert [len(sentence["tokens"]) for sentence in found["sentences"]] == [3, 2]

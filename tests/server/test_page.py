@@ -223,6 +223,21 @@ def test_text_is_parsed_and_drawn(page: Page) -> None:
     assert label == "She, PRON, head wants (2), relation nsubj"
 
 
+def test_lines_that_were_joined_are_told_and_can_be_kept_apart(page: Page) -> None:
+    page.open()
+    page.one("#text").clear()
+    page.one("#text").send_keys("- the owl\n- the cats\n- two men")
+    page.one("#parse").click()
+    page.wait_for_status(
+        "3 lines that look like sentences or items of their own became 1 sentence: choose"
+    )
+    page.one("#input option[value=lines]").click()
+    page.one("#parse").click()
+    page.wait_for_status("3 sentences")
+    assert "lines" not in page.one("#status").text
+    assert "input=lines" in page.driver.current_url
+
+
 def test_control_and_enter_parse(page: Page) -> None:
     page.open()
     page.one("#text").send_keys(Keys.CONTROL, Keys.ENTER)

@@ -6,6 +6,7 @@ import { bodyOf, call, setToken, sourceOf } from "./service.js";
 import { MOST_TREES, fromFragment, toFragment } from "./state.js";
 
 const STEP = 20; // trees that are drawn at once: browsers take long for many texts of SVG
+const RAW = ["text", "lines"]; // inputs that need a tokeniser
 const MOST_DRAWN = 400; // words of a sentence, as in the service: drawings take the square of it
 const EXAMPLE = "She wants to see cats with telescopes. They don't know that we saw them.";
 const get = id => document.getElementById(id);
@@ -83,9 +84,9 @@ function showModel() {
   parts.push(model.stages.join(", "), `decoder ${model.decoder}`);
   if (model.graphs) parts.push("of each word one head is drawn here, in SVG and LaTeX all");
   get("about-model").textContent = `${parts.join(" · ")}.`;
-  const raw = field.input.querySelector("[value=text]");
-  raw.disabled = !model.can.text;
-  if (!model.can.text && field.input.value === "text") {
+  const isRaw = RAW.includes(field.input.value);
+  for (const kind of RAW) field.input.querySelector(`[value=${kind}]`).disabled = !model.can.text;
+  if (!model.can.text && isRaw) {
     field.input.value = model.stages.includes("tagger") ? "words" : "conllu"; // tags are needed
   }
   field.kbest.disabled = !model.can.kbest;
@@ -116,7 +117,12 @@ async function parse(request, { isNew = false } = {}) {
     const seconds = ((performance.now() - began) / 1000).toFixed(2);
     shown = { request, answer };
     const words = answer.sentences.reduce((sum, each) => sum + each.tokens.length, 0);
-    say(`${plural(answer.sentences.length, "sentence")}, ${plural(words, "word")}, ${seconds} s.`);
+    const counts = [plural(answer.sentences.length, "sentence"), plural(words, "word")];
+    const hints = answer.warnings.map(said => {
+      const [what] = said.split("; ");
+      return ` ${what}: choose “raw text, a sentence per line” above to keep them apart.`;
+    });
+    say(`${counts.join(", ")}, ${seconds} s.${hints.join("")}`);
     showLink();
     render(isNew ? 0 : drawn);
     return true;
@@ -476,7 +482,7 @@ function restore() {
   try {
     request = fromFragment(fragment, models.map(model => model.name));
     const { can } = modelOf(request.model);
-    if (request.input === "text" && !can.text) throw new Error("its model reads no raw text");
+    if (RAW.includes(request.input) && !can.text) throw new Error("its model reads no raw text");
     if (request.kbest > Math.min(MOST_TREES, limits.kbest)) throw new Error("it asks for too many trees");
     if (request.kbest > 1 && !can.kbest) throw new Error("its model finds one tree only");
     if (request.probabilities && !can.probabilities) {

@@ -55,7 +55,7 @@ export function sourceOf(request) {
     const lines = request.text.split(/\r?\n/).map(line => line.trim()).filter(Boolean);
     body.sentences = lines.map(line => line.split(/\s+/));
   } else {
-    body.text = request.text;
+    body[request.input] = request.text; // text or lines
   }
   return body;
 }

@@ -4,7 +4,7 @@
 // strangers: each value is checked, and a fragment with a wrong one is not used at all.
 
 export const ROWS = ["upos", "xpos", "lemma"];
-export const INPUTS = ["text", "words", "conllu"];
+export const INPUTS = ["text", "lines", "words", "conllu"];
 export const MOST_TREES = 8;
 const MOST_CHARACTERS = 8000; // of a fragment: longer links are cut by many programs
 const MOST_HEADS = 500;
