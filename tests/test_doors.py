@@ -298,7 +298,7 @@ def test_documents_of_all_doors_have_the_sentences_of_their_texts(made, tmp_path
         name: [sentence.heads for sentence in parser.parse_text(text or "")]
         for name, text in zip(names, texts, strict=True)
     }
-    there = {name: heads for name, heads in alone.items() if heads}
+    there = [name for name, heads in alone.items() if heads]
     table = pyarrow.table({"id": names, "n": range(5), "text": texts})
     parquet.write_table(table, tmp_path / "docs.parquet")
     arguments = [str(made.model), str(tmp_path / "docs.parquet"), "--quiet", "--output"]
@@ -320,8 +320,15 @@ def test_documents_of_all_doors_have_the_sentences_of_their_texts(made, tmp_path
     for of_door in (
         of_list, parser.parse(table), parser.parse(table.to_pandas()),
     ):  # fmt: skip
-        trees = {n: [s.heads for s in ss if len(s)] for n, ss in of_door.documents.items()}
-        assert {name: heads for name, heads in trees.items() if heads} == there
+        trees = {name: [s.heads for s in found] for name, found in of_door.documents.items()}
+        assert trees == alone
+        assert list(trees) == names  # each text, in order
+    with pytest.raises(DataError, match=r"ids\[2\]: 'a' is the name of texts\[0\] too; rename one"):
+        parser.parse_text(["A.", "", "B."], ids=["a", "b", "a"])
+    same = parser.parse(pyarrow.table({"id": ["a", "b", "b"], "text": ["A.", "B.", "C."]}))
+    assert same.to_arrow()["id"].to_pylist() == ["a", "b", "b"]  # rows keep their places
+    with pytest.raises(DataError, match="documents 1 and 2 are both named 'b'; rename one"):
+        same.documents  # noqa: B018 (it is computed)
     assert str(parser.parse(table).to_arrow().to_pydict()) == str(rows)
     assert str(RayParser(made.model, threads=1, device="cpu")(table).to_pydict()) == str(rows)
     streamed = [(s.document, s.heads) for s in parser.stream(tmp_path / "docs.parquet") if len(s)]

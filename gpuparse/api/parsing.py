@@ -309,7 +309,7 @@ class SentenceParser:
         Returns: the sentences of all texts.
         Raises:
             ConfigError: the model has no tokeniser, or as `parse`.
-            DataError: NUL in a text, or too much white space.
+            DataError: NUL in a text, or too much white space; two texts with one name.
         Cost: that of the command `parse`.
         """
         if self._stages.tokenizer is None:

@@ -6,7 +6,7 @@ import html
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
@@ -23,6 +23,7 @@ from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError, plural
 from gpuparse.extras import require
 from gpuparse.formats.arrow_tables import is_arrow, with_lists
+from gpuparse.formats.documents import repeated
 from gpuparse.formats.objects import is_pandas
 from gpuparse.jobs.predictions import (
     FoundArrays,
@@ -73,7 +74,7 @@ class Parsed(Sequence["ParsedSentence"]):
 
     def __init__(
         self, result: Result, counts: np.ndarray, table: Any = None,
-        documents: list[str] | None = None, *, is_text: bool = False,
+        documents: list[tuple[str, int]] | None = None, *, is_text: bool = False,
         firsts: Mapping[int, int] | None = None,
     ) -> None:  # fmt: skip
         """
@@ -82,14 +83,22 @@ class Parsed(Sequence["ParsedSentence"]):
             counts: (S,) words of each sentence of the input; those without words are not in the
                 treebank of the result.
             table: the Arrow table or pandas frame that the sentences are from.
-            documents: the names of the documents that the sentences are from, if there are some.
+            documents: the names and numbers of sentences of the documents that the sentences are
+                from, if there are some.
             is_text: whether the sentences are from raw text, as those of documents always are.
             firsts: of pieces of texts, the first character by the number of the first sentence
                 among those that have words.
         """
-        self._result, self._table, self._names = result, table, documents
+        self._result, self._table, self._documents = result, table, documents
         self._is_text, self._firsts = is_text or documents is not None, firsts
         self._starts = [0, *accumulate(counts.tolist())]
+
+    @cached_property
+    def _names(self) -> list[str] | None:
+        """The name of the document of each sentence."""
+        if self._documents is None:
+            return None
+        return [name for name, n in self._documents for _ in range(n)]
 
     @cached_property
     def _rows(self) -> list[int]:
@@ -145,12 +154,18 @@ class Parsed(Sequence["ParsedSentence"]):
 
     @property
     def documents(self) -> dict[str, list[ParsedSentence]]:
-        """The sentences by the name of their document, of inputs that have documents."""
-        found: dict[str, list[ParsedSentence]] = {}
-        for sentence in self:
-            if sentence.document is not None:
-                found.setdefault(sentence.document, []).append(sentence)
-        return found
+        """The sentences by the name of their document, of inputs that have documents.
+
+        Documents are in the order of the input; one without words has no sentences.
+
+        Raises: DataError: two rows of a table have the same name.
+        """
+        documents, sentences = self._documents or [], iter(self)
+        names = [name for name, _ in documents]
+        if (same := repeated(names)) is not None:
+            i, j = same
+            raise DataError(f"documents {i} and {j} are both named {names[j]!r}; rename one")
+        return {name: list(filter(len, islice(sentences, n))) for name, n in documents}
 
     def to_conllu(self) -> str:
         r"""All sentences as CoNLL-U, as the command `parse` writes them.

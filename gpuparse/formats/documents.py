@@ -82,6 +82,15 @@ def identifiers_of(values: Iterable[object] | None, n: int, first: int) -> list[
     return found
 
 
+def repeated(names: Sequence[str]) -> tuple[int, int] | None:
+    """The places of the first name that was there before; None if all differ."""
+    seen: dict[str, int] = {}
+    for place, name in enumerate(names):
+        if seen.setdefault(name, place) != place:
+            return seen[name], place
+    return None
+
+
 def texts_of(treebank: Treebank) -> list[str]:
     """The `# text` of each sentence, "" where it has none."""
     data = treebank.data.tobytes()

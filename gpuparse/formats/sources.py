@@ -24,7 +24,13 @@ from gpuparse.formats.arrow_tables import (
     with_lists,
     with_rows,
 )
-from gpuparse.formats.documents import Split, identifiers_of, split_documents, texts_of
+from gpuparse.formats.documents import (
+    Split,
+    identifiers_of,
+    repeated,
+    split_documents,
+    texts_of,
+)
 from gpuparse.formats.json_lines import CHUNK, NO_FIELDS, JsonLine, read_json_lines
 from gpuparse.formats.names import CONLLU, LINES, RAW, TEXT, VERTICAL
 from gpuparse.formats.objects import FIELDS, Columns, as_conllu, read_sentences, shown
@@ -42,8 +48,9 @@ class Piece:
 
     treebank: the sound ones that have words. counts: (R,) words of each one, 0 for others. faults:
     errors of those that are not sound, in order. n_sentences: that were read: R before some were
-    left out. size: bytes or rows that were read. documents: the identifiers of the documents that
-    the R sentences are from, of inputs that have some. hints: lines for the user about a text.
+    left out. size: bytes or rows that were read. documents: of inputs that have some, the
+    identifiers and numbers of sentences, R together, of all that were read. hints: lines for the
+    user about a text.
     """
 
     treebank: Treebank
@@ -51,7 +58,7 @@ class Piece:
     faults: list[DataError]
     n_sentences: int
     size: int
-    documents: list[str] | None = field(default=None, kw_only=True)
+    documents: list[tuple[str, int]] | None = field(default=None, kw_only=True)
     hints: Sequence[str] = field(default=(), kw_only=True)
 
     def without(self, errors: dict[int, DataError], *, skip: bool) -> Piece:
@@ -99,7 +106,9 @@ class Rows(Piece):
                 table = rows_of(table, ~is_faulty)
             counts = counts[~is_faulty]
             if documents is not None:
-                documents = [documents[row] for row in np.flatnonzero(~is_faulty).tolist()]
+                are_sound = iter((~is_faulty).tolist())
+                n_left = [(name, sum(islice(are_sound, n))) for name, n in documents]
+                documents = [each for each in n_left if each[1]]
             is_faulty = np.zeros(len(counts), np.bool_)
         faults = [of_rows[row] for row in sorted(of_rows)]
         return replace(
@@ -283,18 +292,22 @@ class DocumentSource(Source):
     def pieces(self) -> Iterator[Piece]:
         """All sentences of all texts.
 
-        Raises: DataError: NUL in a text, or too much white space; an identifier with a line end.
+        Raises: DataError: NUL in a text, or too much white space; an identifier with a line end, or
+            of two texts.
         """
         try:
             names = identifiers_of(self.identifiers, len(self.texts), 0)
         except DataError as error:
             raise DataError(f"ids{error}") from error
+        if (same := repeated(names)) is not None:
+            i, j = same
+            raise DataError(f"ids[{j}]: {names[j]!r} is the name of texts[{i}] too; rename one")
         found = split_documents(self.texts, names, self.split)
         for number, what in found.faults.items():
             raise DataError(f"{self.name}[{number}]{what}")
         treebank = treebank_from_bytes(found.text, self.name)
         counts = np.diff(treebank.word_starts)
-        documents = [name for name, n in zip(names, found.counts, strict=True) for _ in range(n)]
+        documents = list(zip(names, found.counts, strict=True))
         hints: list[str] = []
         first = next((k for k, text in enumerate(self.texts) if text and "\n" in text), None)
         if first is not None:
@@ -401,7 +414,7 @@ class TableSource(Source):
         is_faulty = np.isin(rows, list(found.faults))
         return Rows(
             treebank, counts, self._errors(found.faults, first), len(rows), len(texts), table,
-            is_faulty, documents=[identifiers[row] for row in rows.tolist()],
+            is_faulty, documents=list(zip(identifiers, np.bincount(rows).tolist(), strict=True)),
         )  # fmt: skip
 
     @property
@@ -529,7 +542,8 @@ class JsonSource(Source):
         treebank = treebank_from_bytes(found.text, self.name)
         rows, _, counts = _rows_of_documents(treebank, found.counts)
         made = self._rows(treebank, counts, faults, lines, rows, size)
-        return replace(made, documents=[names[row] for row in rows.tolist()])
+        documents = list(zip(names, np.bincount(rows).tolist(), strict=True))
+        return replace(made, documents=documents)
 
     def _rows(
         self, treebank: Treebank, counts: np.ndarray, faults: dict[int, str],
