@@ -191,13 +191,13 @@ def test_cells_that_are_not_read_and_batch_mates_change_nothing(single_root):
 
 def test_thread_counts_change_nothing(monkeypatch):
     started = []
-    pool = backends.ThreadPoolExecutor
+    mapped = backends.mapped
 
-    def start(workers):
+    def start(work, slices, workers):
         started.append(workers)
-        return pool(workers)
+        return mapped(work, slices, workers)
 
-    monkeypatch.setattr(backends, "ThreadPoolExecutor", start)
+    monkeypatch.setattr(backends, "mapped", start)
     rng = np.random.default_rng(5)
     arcs = torch.from_numpy(rng.standard_normal((200, 31, 31)).astype(np.float32))
     lengths = torch.from_numpy(rng.integers(0, 31, 200))

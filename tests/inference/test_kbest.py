@@ -1,7 +1,5 @@
 """The k best projective trees: enumeration -> textbook -> native, both orders; laws; errors."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 import torch
@@ -11,6 +9,7 @@ from hypothesis import strategies as st
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import backends, eisner, eisner_kbest, eisner_sibling, eisner_sibling_kbest
 from gpuparse.inference.native_trees import MAX_TREES
+from gpuparse.threads import mapped
 from tests.inference.decoders import KBEST_ROWS
 from tests.oracles.brute_force import all_trees, sibling_tree_values, tree_values
 from tests.strategies import (
@@ -266,11 +265,11 @@ def test_threads_change_nothing(name, monkeypatch):
     alone = search(name, batch, 5)
     pools = []
 
-    def pool(pieces):
+    def pool(work, slices, pieces):
         pools.append(pieces)
-        return ThreadPoolExecutor(pieces)
+        return mapped(work, slices, pieces)
 
-    monkeypatch.setattr(backends, "ThreadPoolExecutor", pool)
+    monkeypatch.setattr(backends, "mapped", pool)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     monkeypatch.setattr(backends.run_in_threads, "__defaults__", (1,))
     name_of_worth = "gpuparse.inference.native_trees.WORTH_A_THREAD"

@@ -1,6 +1,5 @@
 """Hill climbing and graphs with several heads: against brute force and textbook twins; laws."""
 
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import numpy as np
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import backends, chu_liu_edmonds, eisner_sibling, hill_climb, multi_parent
 from gpuparse.inference.textbook import spanning_trees
+from gpuparse.threads import mapped
 from tests.oracles.brute_force import all_trees, is_projective, sibling_tree_values
 from tests.oracles.graphs import is_acyclic, part_cells, single_changes
 from tests.strategies import (
@@ -437,11 +437,11 @@ def test_a_chain_of_a_hundred_words_is_climbed():
 def test_thread_counts_change_nothing(search, monkeypatch):
     started = []
 
-    def start(workers):
+    def start(work, slices, workers):
         started.append(workers)
-        return ThreadPoolExecutor(workers)
+        return mapped(work, slices, workers)
 
-    monkeypatch.setattr(backends, "ThreadPoolExecutor", start)
+    monkeypatch.setattr(backends, "mapped", start)
     monkeypatch.setattr(backends.run_in_threads, "__defaults__", (3000,))
     rng = np.random.default_rng(25)
     n = 12

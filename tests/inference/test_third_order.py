@@ -1,13 +1,12 @@
 """Third order: enumeration -> textbook loops -> torch -> compiled, each equal to the one below."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 import torch
 
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import DECODERS, backends, eisner, eisner_sibling
+from gpuparse.threads import mapped
 from tests.inference.decoders import IN_MAIN_MEMORY, TEXTBOOK
 from tests.oracles.brute_force import all_trees
 from tests.oracles.higher_order_values import part_values
@@ -369,11 +368,11 @@ def test_deep_chains_and_wide_heads(name, single_root, towards_end):
 def test_thread_counts_change_nothing(name, monkeypatch):
     started = []
 
-    def start(workers):
+    def start(work, slices, workers):
         started.append(workers)
-        return ThreadPoolExecutor(workers)
+        return mapped(work, slices, workers)
 
-    monkeypatch.setattr(backends, "ThreadPoolExecutor", start)
+    monkeypatch.setattr(backends, "mapped", start)
     rng, n = np.random.default_rng(13), 14
     scores = drawn(rng, name, 180, n, whole=False)
     lengths = torch.from_numpy(rng.integers(n // 2, n + 1, 180))
