@@ -31,6 +31,9 @@ _PLAIN_SCALARS = (
 )
 
 
+_SLICE = re.compile(r"(?<=\w)\[[-0-9:]+\]")  # of a field in a template
+
+
 @dataclass(frozen=True)
 class PlainYaml:
     """The content of a file, and the line of each key: `lines[("learning", "epochs")]`, from 1."""
@@ -155,6 +158,11 @@ def _read_any(text: str, source: str) -> PlainYaml:
             problem = "a tab, where YAML needs spaces"
             if mark and re.match(r"\d+\t", text.split("\n")[mark.line]):
                 problem = "a line of a treebank, not of a config: give it as data.train=FILE"
+        if mark and problem and _SLICE.match(text.split("\n")[mark.line], mark.column):
+            problem += (
+                ": in a list of brackets, quote a template with a slice, as in"
+                ' ["h.lower[-2:] m.pos", m.pos], or write one template in each line, after "- "'
+            )
         raise ConfigError(f"{source}{line}: {problem}") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{source}: {' '.join(str(error).split())}") from None

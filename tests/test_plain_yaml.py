@@ -153,3 +153,13 @@ _ROWS = st.builds(
 def test_what_the_simple_reader_reads_pyyaml_reads_too(text):
     found = _read_simple(text)
     assert found is None or found == _read_any(text, "x")
+
+
+@pytest.mark.parametrize("text", ["a: [{}h.lower[-2:] m.pos{}]", "a: [m.pos, {}h.form[:3]{}]"])
+def test_a_slice_in_a_list_of_brackets_needs_quotes(text):
+    with pytest.raises(ConfigError, match=r"s:1: expected ',' or '\]', .* quote a template with"):
+        parse_yaml(text.format("", ""), "s")
+    assert "[" in parse_yaml(text.format('"', '"'), "s").value["a"][-1]
+    with pytest.raises(ConfigError) as raised:
+        parse_yaml("a: [b [x]]", "s")
+    assert "slice" not in str(raised.value)

@@ -47,11 +47,11 @@ from gpuparse.jobs.resources import choose_device, limit_torch_threads, thread_c
 from gpuparse.jobs.stages import check_stages, has_stages, learn_stages, learned_of, weights_of
 from gpuparse.jobs.toy import TOY
 from gpuparse.jobs.train_checks import (
-    check_keep,
     check_output_of,
     origin_of,
     start_of,
     templates_of,
+    with_possible_keep,
 )
 from gpuparse.jobs.train_scores import RunScores, Tested, key_of
 from gpuparse.jobs.training_log import TimeLeft, TrainingLog, expected_costs
@@ -110,6 +110,7 @@ class Run:
         if _is_one_of_several() and not (config.has_encoder and config.parser):
             raise ConfigError("torchrun: several processes learn models with an encoder alone")
         self._config_as_given = config  # what the run depends on, whatever the treebank lacks
+        config = with_possible_keep(config, tell)
         self.config, self.tell, self.quiet = config, tell, quiet
         self._watch = watch
         self.output = Path(config.output)
@@ -121,7 +122,6 @@ class Run:
         self._sizes: dict[str, dict[str, int]] = {}  # of the treebanks, for the card
         self._facts = about_treebank(config)
         self.arcs, self.labels = templates_of(config)
-        check_keep(config)
         check_stages(config)
         self._start: Start | None = None
         self._stage_starts: dict[str, Any] = {}

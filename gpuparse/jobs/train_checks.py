@@ -1,6 +1,7 @@
 """What a run asks of its config, its output and init_from, and what its model depends on."""
 
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -100,13 +101,12 @@ def check_no_best(config: RunConfig, what: str) -> None:
         )
 
 
-def check_keep(config: RunConfig) -> None:
-    """ConfigError if the best epoch is to be kept and there is nothing to choose it by."""
-    if config.learning.keep == "best" and config.data.dev is None:
-        raise ConfigError(
-            "learning.keep: best, but there is no data.dev to choose the epoch by: give data.dev,"
-            " or learning.keep=last"
-        )
+def with_possible_keep(config: RunConfig, tell: Callable[[str], None]) -> RunConfig:
+    """A config that keeps the last epoch where it has no data.dev to choose the best one by."""
+    if config.learning.keep != "best" or config.data.dev is not None:
+        return config
+    tell("learning.keep best: without data.dev, the last epoch is kept")
+    return replace(config, learning=replace(config.learning, keep="last"))
 
 
 def start_of(config: RunConfig, folder: Path) -> tuple[Start | None, dict[str, Any]]:

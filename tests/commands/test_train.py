@@ -490,14 +490,34 @@ def test_the_best_epoch_is_kept_if_asked(train_run, trained, tmp_path, monkeypat
         assert model_files(folder) == whole
 
 
-def test_the_best_epoch_needs_something_to_choose_it_by(train_run, trained, tmp_path, capsys):
-    for words in (["data.dev=null"], ["data.dev=null", "parser=false", "tagger.learn=true"]):
-        result = train_run(*BEST, *words)
-        assert result[0] == 2
-        assert "learning.keep: best, but there is no data.dev" in error_of(result)
+def test_without_data_dev_the_last_epoch_is_kept(train_run, trained, tmp_path, capsys):
+    short = ["data.dev=null", "learning.epochs=2", "labels.epochs=1"]
+    code, _, lines = train_run(*BEST, *short)
+    said = "gpuparse: learning.keep best: without data.dev, the last epoch is kept"
+    assert (code, lines.count(said)) == (0, 1)
+    best = model_files(tmp_path / "model")
+    assert train_run(*BEST, *short, "learning.keep=last", "--force")[0] == 0
+    assert model_files(tmp_path / "model") == best
     folds = ["--folds", "2", "--output", str(tmp_path / "folds")]
     assert run(crossval.main, [str(trained.config), "learning.keep=best", *folds]) == 2
     assert "the parsers of folds have no data.dev" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("config", ["fast", "default", "best"])
+def test_partial_trees_have_a_set_that_learns_from_them(config, trained, tmp_path, capsys):
+    """The advice of the error can be followed in each config with word vectors."""
+    partial = tmp_path / "partial.conllu"
+    lines = trained.test.read_bytes().split(b"\n")
+    rows = [line.split(b"\t") for line in lines]
+    for row in rows[::2]:
+        row[6:8] = [b"_", b"_"] if len(row) == 10 else row[6:8]
+    partial.write_bytes(b"\n".join(map(b"\t".join, rows)))
+    words = [config, f"data.train={partial}", "data.partial=true", f"output={tmp_path / 'model'}",
+             "learning.epochs=1", "labels.epochs=1", "calibration=none", "--quiet"]  # fmt: skip
+    assert run(train.main, words) == 2
+    advice = re.search(r"give (features=\w+), a set without them", capsys.readouterr().err)
+    assert run(train.main, [*words, advice[1]]) == 0
+    assert load_parser(tmp_path / "model").label_names
 
 
 def test_case_37_a_second_writer_is_turned_away(train_run, tmp_path):

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 import pytest
 
 import gpuparse
+from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.model_folder import load_parser
 from tests.tiny_encoders import write_encoder
@@ -34,6 +35,14 @@ def test_keys_that_do_not_fit(tmp_path, config, more, said, monkeypatch):
     with pytest.raises(ConfigError, match=said):
         gpuparse.train(config, keys | more, quiet=True)
     assert not (tmp_path / "model").exists()
+
+
+def test_data_dev_can_be_left_out(tmp_path, capsys):
+    encoder = write_encoder(tmp_path / "encoder")
+    keys = {"encoder.model": str(encoder), "output": str(tmp_path / "model"), "data.dev": None}
+    trained = gpuparse.train("encoder", KEYS | {"lemmatizer.learn": False} | keys)
+    assert "learning.keep best: without data.dev, the last epoch is kept" in capsys.readouterr().err
+    assert len(trained.parser.parse(generate(2, 1))) == 2
 
 
 @pytest.mark.parametrize("length", [1_000, 1_001])

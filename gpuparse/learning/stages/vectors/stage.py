@@ -338,8 +338,8 @@ class VectorStage(AddendStage):
             )
         if config.data.partial:
             raise ConfigError(
-                f"data.partial: word vectors, which {which} has, learn from whole trees: choose a"
-                " set without them"
+                f"data.partial: word vectors, which {which} has, learn from whole trees: give"
+                " features=extended, a set without them"
             )
         if arcs.guide and config.word_vectors.margin is not None:
             raise ConfigError(
