@@ -101,8 +101,8 @@ def _column_count(line: bytes, found: int) -> str:
         return f"a line of blanks ({columns}); a blank line must be empty"
     if found == 1 and not line[:1].isdigit():
         return (
-            f"{columns} instead of 10: this is not CoNLL-U; raw text is parsed by a model that has"
-            f" a tokeniser, such as english: give `parse` {option('input', 'text')}"
+            f"{columns} instead of 10: this is not CoNLL-U; parse raw text first, by a model that"
+            f" has a tokeniser, such as english: give `parse` {option('input', 'text')}"
         )
     if found < scanner.N_COLUMNS and len(line.split()) >= scanner.N_COLUMNS:
         return f"{columns} instead of 10; separate the columns by tabs, not by spaces"

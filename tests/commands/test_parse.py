@@ -547,7 +547,7 @@ def test_compressed_input(parse_run, trained, tmp_path, module):
 
 def test_raw_text_without_a_tokeniser(parse_run, tmp_path):
     wrong = (
-        "1 column instead of 10: this is not CoNLL-U; raw text is parsed by a model that has a"
+        "1 column instead of 10: this is not CoNLL-U; parse raw text first, by a model that has a"
         " tokeniser, such as english: give `parse` --input text"
     )
     text = b"The quick brown fox jumps over the lazy dog near the river.\n"

@@ -292,6 +292,8 @@ def test_a_click_explains_the_head(page: Page) -> None:
     assert "The head of cats (5) is" in page.one(".panel pre").text
     rows = [row.text for row in page.all(".panel tbody tr")]
     assert len(rows) == 2
+    difference = float(rows[1].split()[-1])  # in nats, as in the text below
+    assert f"{difference:+.2f} nats in all" in page.one(".panel pre").text
     assert page.all(".sentence")[0].find_elements(By.CSS_SELECTOR, ".panel")
     page.one(".panel select").send_keys("the root")
     page.button("Compare").click()
@@ -498,6 +500,8 @@ def test_the_page_is_as_wide_as_the_window_and_can_be_read(
     page.word(2).click()
     page.wait(lambda: page.all(".panel"))
     assert not page.is_wider_than_window()
+    pre = page.one(".panel pre")
+    assert page.run("return arguments[0].scrollWidth <= arguments[0].clientWidth", pre)
     box = page.all(".sentence")[1].find_element(By.CSS_SELECTOR, ".wide")
     assert page.run("return arguments[0].scrollWidth > arguments[0].clientWidth", box)
     assert page.run(WEAK) == []

@@ -366,7 +366,7 @@ function panelElement(sentence, number, word, k, svg, answer) {
       "The explanation is of the tree without fixed heads."));
   }
   const rows = alternatives(reasons);
-  if (rows.length) panel.append(tableElement("Alternatives", ["head", "score", "difference"], rows));
+  if (rows.length) panel.append(tableElement("Alternatives", ["head", "nats", "difference"], rows));
 
   // Another head: to compare with, or to fix where there is no mouse.
   const heads = element("select");
@@ -390,7 +390,7 @@ function panelElement(sentence, number, word, k, svg, answer) {
   return panel;
 }
 
-/** Heads that the word could have, as rows of a table. */
+/** Heads that the word could have, with scores in nats, as rows of a table. */
 function alternatives(reasons) {
   const name = head => (head ? `${reasons.forms[head - 1]} (${head})` : "the root (0)");
   const number = value => (Number.isInteger(value) ? value.toLocaleString("en") : value.toFixed(3));
@@ -399,9 +399,9 @@ function alternatives(reasons) {
       .map(each => [name(each.head), number(each.score), number(each.difference)]);
   }
   if (!reasons.tree) return [];
-  const { score, other_score: other } = reasons.tree;
-  return [[name(reasons.head), number(score), number(0)],
-    [name(reasons.other_head), number(other), number(score - other)]];
+  const { score, other_score: other, scale, nats } = reasons.tree;
+  return [[name(reasons.head), number(score * scale), number(0)],
+    [name(reasons.other_head), number(other * scale), number(nats)]];
 }
 
 function tableElement(title, headings, rows) {
