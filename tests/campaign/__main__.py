@@ -30,7 +30,7 @@ from tests.campaign.mutants import mutants
 from tests.campaign.packages import compact, installed, packaging
 from tests.campaign.places import places
 from tests.campaign.races import races
-from tests.campaign.server import requests, stops
+from tests.campaign.server import blocks, requests, stops
 from tests.campaign.streams import disks, streams
 from tests.campaign.tables import tables
 from tests.campaign.tensors import tensors
@@ -58,6 +58,7 @@ CAMPAIGNS: dict[str, Trial] = {
     "installed": installed,
     "packaging": packaging,
     "requests": requests,
+    "blocks": blocks,
     "stops": stops,
 }
 

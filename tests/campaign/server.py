@@ -31,9 +31,10 @@ from tests.server.test_attacks import VALUES
 
 N_REQUESTS = 200  # of a trial
 SECONDS = 30  # to wait for an answer
+BESIDE = 3.0  # seconds of a right request beside others, on a machine with other work
 LIMITS = Limits(n_bytes=1 << 18, n_words=20_000, seconds=20, queue=64, idle_seconds=0.3)
 MEMORY = 96 << 20  # bytes that a server may have in addition to those after its first trial
-API = {200, 400, 404, 405, 408, 413, 415, 422, 429, 503}
+API = {200, 400, 404, 405, 408, 413, 415, 421, 422, 429, 431, 503}
 OF_FORMS = {200, 400, 408, 413, 429, 503}
 BREAK = "break-the-worker"  # a word that ends the work of the thread that parses
 JSON = "application/json"
@@ -391,6 +392,50 @@ def requests(draw: random.Random, bench: Bench) -> list[str]:
     server.most_memory = server.most_memory or server.memory() + MEMORY
     if server.memory() > server.most_memory:
         raise Failure(f"the server has {server.memory():,} bytes")
+    return outcomes
+
+
+def blocking(draw: random.Random) -> Request:
+    """A request that takes long: long sentences, many trees, reasons, drawings, odd bodies."""
+    words = [["a"] * draw.randint(300, 1000) for _ in range(draw.randint(1, 9))]
+    few = [["a"] * draw.randint(200, 400) for _ in range(draw.randint(1, 40))]
+    text = draw.choice(["lol::", "((", "a ", "1.", "a\n"])
+    path, asked = draw.choice(
+        [
+            ("parse", {"sentences": words}), ("parse", {"sentences": words, "mbr": True}),
+            ("parse", {"sentences": words[:1], "kbest": 100, "probabilities": True}),
+            ("explain", {"sentences": words[:1], "word": 1}),
+            ("explain", {"sentences": few, "word": 1, "instead": 200}),
+            ("draw", {"sentences": few}),
+            ("parse", {"text": text * draw.randint(1000, 9000)}),
+            ("parse", {"text": "She sings. " * 400, "kbest": 100}),
+            ("parse", {"sentences": [[{}] * 80_000]}), ("parse", {"heads": [{}] * 80_000}),
+        ]
+    )  # fmt: skip
+    body = json.dumps(asked).encode()
+    return Request("blocking", [packed(f"/api/{path}", JSON, body)], check_api, may_lack=True)
+
+
+def blocks(draw: random.Random, bench: Bench) -> list[str]:
+    """Requests that take long, some of whose answers nobody reads; right ones beside them."""
+    expected, server = right_requests(bench), served(bench)
+    requests = [blocking(draw) for _ in range(draw.randint(1, 4))]
+    connections = [start(request, server.port) for request in requests]
+    outcomes, slowest = [], 0.0
+    for _ in range(30):
+        began = time.monotonic()
+        outcomes += answers([draw.choice(expected)], server)
+        slowest = max(slowest, time.monotonic() - began)
+    if slowest > BESIDE:
+        raise Failure(f"a right request took {slowest:.1f} seconds beside others")
+    for request, connection in zip(requests, connections, strict=True):
+        assert connection
+        if draw.random() < 0.5:
+            connection.close()
+        else:
+            outcomes.append(f"blocking: {answer(request, connection)}")
+    if odd := server.odd_lines():
+        raise Failure(f"the log has {odd[:5]}")
     return outcomes
 
 
