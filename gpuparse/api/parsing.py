@@ -474,7 +474,7 @@ class SentenceParser:
 
         Args:
             sentence: one sentence, as `parse` takes it in a list, CoNLL-U text, or raw text: text
-                whose first line has no tab and does not begin with #.
+                whose first line that does not begin with # has no tab.
             word: counted from 1.
             instead: the other head, 0 for the root; None: that of the best tree in which the word
                 has another head, without templates the one whose arc scores most. Of graphs: a

@@ -1,6 +1,7 @@
 """Formats of inputs and outputs: their names, and what the name or the beginning of a file says."""
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -23,6 +24,7 @@ OTHERS = (
     ".bz2", ".csv", ".docx", ".htm", ".html", ".json", ".md", ".pdf", ".svg", ".tex", ".xlsx",
     ".xml", ".xz", ".yaml", ".yml", ".zip",
 )  # fmt: skip
+_COMMENT = re.compile(rb"#[ \t]*(?:[\w.:-]+[ \t]*=|new(?:doc|par)\b)")  # of CoNLL-U
 GZIP, ZSTD = COMPRESSED = ".gz", ".zst"
 
 
@@ -135,12 +137,17 @@ def outputs_of(
 
 
 def is_raw_text(begin: bytes) -> bool:
-    """Whether a stream that begins so is raw text: its first line has no tab and is no comment.
+    """Whether a stream that begins so is raw text: its first line but comments has no tab.
 
-    Args: begin: the first line that is not blank, and the blank ones before it.
+    Where all lines begin with #, it is raw text unless one is a comment such as `# key = value`.
+
+    Args: begin: the first line that is not blank and no comment, and those before it.
     """
-    text = begin.removeprefix(b"\xef\xbb\xbf").strip()
-    return bool(text) and b"\t" not in begin and not text.startswith(b"#")
+    lines = begin.removeprefix(b"\xef\xbb\xbf").splitlines()
+    others = [line for line in lines if line.strip() and not line.startswith(b"#")]
+    if others:
+        return b"\t" not in others[0]
+    return any(map(bytes.strip, lines)) and not any(map(_COMMENT.match, lines))
 
 
 def is_table(kind: str) -> bool:

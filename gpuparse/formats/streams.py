@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
+from gpuparse.data.conll import BYTE_ORDER_MARK
 from gpuparse.errors import DataError, one_line
 from gpuparse.extras import require
 from gpuparse.formats.names import GZIP, ZSTD, compression_of
@@ -132,11 +133,11 @@ def compressed(file: BinaryIO, name: str) -> Iterator[BinaryIO]:
 
 
 def beginning(source: BinaryIO) -> bytes:
-    """The first line of a stream that is not blank, and the blank ones before it."""
+    """The first line of a stream that is not blank and no comment, and those before it."""
     begin = b""
     while line := source.readline(_MAX_BEGINNING - len(begin)):
         begin += line
-        if line.strip():
+        if line.strip() and not line.removeprefix(BYTE_ORDER_MARK).startswith(b"#"):
             break
     return begin
 

@@ -27,7 +27,7 @@ from gpuparse.engines.admission import CHAIN, LOWER, default_batch_size
 from gpuparse.errors import DataError, option, plural
 from gpuparse.formats.arrow_tables import with_lists
 from gpuparse.formats.documents import texts_of
-from gpuparse.formats.names import CONLLU, JSONL, is_table
+from gpuparse.formats.names import CONLLU, JSONL, TEXT, is_table
 from gpuparse.formats.sources import (
     JsonSource,
     Piece,
@@ -243,6 +243,7 @@ class Job:
             cannot be kept; a column that the model reads is missing; a damaged file.
         """
         failed, orders, certified, searched = 0, np.zeros(3, np.int64), 0, 0
+        n_sentences, has_comments = 0, False
         for ready in self._ready(source, is_checked=is_checked, goes_ahead=True):
             piece = ready.piece
             for warning in piece.treebank.warnings:
@@ -254,6 +255,8 @@ class Job:
             for fault in piece.faults[: max(0, SHOWN - failed)]:
                 self.tell(str(fault))
             failed += len(piece.faults)
+            n_sentences += piece.n_sentences
+            has_comments |= not piece.n_sentences and b"#" in piece.treebank.data.tobytes()
             result = self._result(ready)
             if result.found is not None and result.found.orders is not None:
                 orders += np.bincount(result.found.orders, minlength=len(orders))
@@ -261,6 +264,10 @@ class Job:
                 certified += int(result.found.certified.sum())
                 searched += len(result.found.certified)
             yield piece, result
+        if has_comments and not n_sentences and getattr(source, "place", None) is None:
+            may_be_text = isinstance(source, StreamSource) and self.stages.tokenizer
+            how = f"; give {option('input', TEXT)} if it is text" if may_be_text else ""
+            (self.advise or self.tell)(f"{source.name}: has comments (#) and no sentences{how}")
         in_misc = has_misc and not isinstance(source, TableSource)
         decoder = self.model.search_decoder if self.model else ""
         for line in long_sentences(decoder, *orders[[LOWER, CHAIN]].tolist(), in_misc=in_misc):

@@ -370,7 +370,36 @@ def test_raw_text_on_standard_input(made, raw, parsed, tmp_path, begin):
     )
 
 
-@pytest.mark.parametrize("begin", ["# a comment\n", "\n\n", "\ufeff"])
+@pytest.mark.parametrize(
+    "text", ["#cats sing. #dogs too.\n", "# Cats\n\nThe dogs sing.\n", "#cats\n#dogs"]
+)
+def test_text_that_begins_as_a_comment_does(made, parsed, tmp_path, text):
+    (tmp_path / "a.txt").write_text(text)
+    done = program("parse.py", made.model, input=text.encode())
+    assert (done.returncode, done.stdout) == (0, parsed(tmp_path / "a.txt"))
+    assert b"\t0\t" in done.stdout
+
+
+def test_comments_without_a_sentence_are_told(made, command, tmp_path):
+    """They are passed through, and a text that begins with # is no CoNLL-U."""
+    (tmp_path / "tweets").write_text("#cats sing.\n")
+    code, out, err = command(parse.main, made.model, tmp_path / "tweets")
+    assert (code, out) == (0, b"#cats sing.\n")
+    assert err.splitlines()[0] == (
+        f"gpuparse: {tmp_path}/tweets: has comments (#) and no sentences; give --input text if it"
+        " is text"
+    )
+    text = b"# sent_id = 1\n# other\n\n"
+    done = program("parse.py", made.model, input=text)
+    assert (done.returncode, done.stdout) == (0, text)
+    assert b"<stdin>: has comments (#) and no sentences" in done.stderr
+    with pytest.warns(UserWarning, match=r"text: has comments \(#\) and no sentences$"):
+        assert len(gpuparse.load(made.model).parse("#\tcats\n")) == 0
+    code, _, err = command(parse.main, made.model, "--quiet", tmp_path / "tweets")
+    assert (code, err) == (0, "")
+
+
+@pytest.mark.parametrize("begin", ["# a comment\n", "# a\n#b\n\n# c\n", "\n\n", "\ufeff"])
 def test_columns_on_standard_input(made, parsed, begin):
     done = program("parse.py", made.model, "--quiet", input=begin.encode() + made.words)
     assert (done.returncode, done.stderr) == (0, b"")
