@@ -5,19 +5,16 @@ The facts are one JSON text in the file's metadata, always written in the same f
 it is checked: sizes are counted in Python's whole numbers, and memory is taken for bytes that the
 file has.
 
-`read` copies the arrays; a file that is cut off meanwhile is an error. `opened` maps those of a
-file on the disk: only the pages that are used are read, and processes share them. A file of a model
-is replaced, never written to again, and a mapping keeps the file that was replaced; a process that
-maps a file which another program cuts off ends with SIGBUS.
+Arrays are read into memory: a program that overwrites or cuts off the file afterwards changes
+nothing. A file that changes while it is read is an error.
 
-The first process that maps a file checks it completely, and a file of the user's remembers it, so
-that later processes read little of it: see `Opened`.
+The first process that opens a file checks it completely, and a file of the user's remembers it, so
+that later processes need no sums: see `Opened`.
 """
 
 import hashlib
 import json
 import math
-import mmap
 import os
 import stat
 import time
@@ -63,7 +60,7 @@ def pack(
         arrays: of the types int8, int16, int32, int64, uint8, float16, float32 and float64.
         form: number of the format of the facts.
         is_compact: whether arrays of many zeros have fewer bytes in the file. They are then read
-            into memory, and not mapped.
+            into memory.
     """
     if is_compact:
         arrays, changed = compacted(arrays)
@@ -133,13 +130,12 @@ def read_open(
 
     Args: path: for messages. hint: what to do where the format is another one.
     """
-    return _read(file, path, form, what, hint, _copied, is_known=False)
+    return _read(file, path, form, what, hint, is_known=False)
 
 
 class Opened(NamedTuple):
     """A file of arrays that are used and not changed.
 
-    arrays: read-only if they are mapped.
     is_known: whether a process of this user has checked the same file before: the sums, and what
         its reader checks of the arrays. The file is the same if its device, inode, size, and times
         of the last change of content and of inode are; the latter is set by the system alone. A
@@ -155,19 +151,21 @@ class Opened(NamedTuple):
 
 
 def opened(file: BinaryIO, path: Path, *, form: int, what: str, hint: str = "") -> Opened:
-    """As `read_open`, but the arrays of a file on the disk are mapped.
+    """As `read_open`, but a file on the disk that is known is not checked again.
 
-    The mapping has a descriptor of the file as long as the arrays live.
-
-    Cost: one pass for the sums, if the file is not known; else that of the facts.
+    Raises: ModelError: also where the file was changed while it was read.
+    Cost: one pass for reading, and one for the sums if the file is not known.
     """
     try:
         descriptor = file.fileno()
     except OSError:  # it is in memory
         return Opened(*read_open(file, path, form=form, what=what, hint=hint), False, _nothing)
-    identity = _identity(descriptor, f"{what} {form}")
+    before = os.fstat(descriptor)
+    identity = _identity(before, f"{what} {form}")
     is_known = identity in _remembered()
-    facts, arrays = _read(file, path, form, what, hint, _mapped, is_known=is_known)
+    facts, arrays = _read(file, path, form, what, hint, is_known=is_known)
+    if _state(os.fstat(descriptor)) != _state(before):
+        raise ModelError(f"{path}: was changed while it was read; load it again")
     remember = _nothing if is_known or not identity else partial(_remember, identity)
     return Opened(facts, arrays, is_known, remember)
 
@@ -185,7 +183,6 @@ def _read(
     form: int,
     what: str,
     hint: str,
-    arrays_of: Callable[[BinaryIO, "list[tuple[str, _Place]]"], _Arrays],
     *,
     is_known: bool,
 ) -> tuple[dict[str, Any], _Arrays]:
@@ -199,7 +196,7 @@ def _read(
         sums = facts.pop(_ARRAYS)
         if {name for name, _ in places} != set(sums):
             raise ValueError("its arrays are not those that it has sums of")
-        arrays = arrays_of(file, places)
+        arrays = {name: _read_array(file, place) for name, place in places}
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path}: damaged or not a weights file: {one_line(error)}") from error
     for name, array in sorted(arrays.items()):
@@ -213,16 +210,19 @@ def _read(
     return facts, arrays
 
 
-def _identity(descriptor: int, what: str) -> str:
+def _state(status: os.stat_result) -> tuple[int, ...]:
+    """Numbers that are others after a change of a file."""
+    return (
+        status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns,
+    )  # fmt: skip
+
+
+def _identity(status: os.stat_result, what: str) -> str:
     """What a file is known by; empty if it is not to be known."""
-    status = os.fstat(descriptor)
     last = max(status.st_mtime, status.st_ctime)
     if status.st_size < _WORTH or time.time() - last < _SETTLED:
         return ""
-    numbers = (
-        status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns,
-    )  # fmt: skip
-    return sha256(f"{__version__} {_CHECKS} {what} {numbers}".encode())
+    return sha256(f"{__version__} {_CHECKS} {what} {_state(status)}".encode())
 
 
 def _memory() -> Path | None:
@@ -437,29 +437,6 @@ def _are_sizes(value: object) -> bool:
     return isinstance(value, list) and all(
         type(size) is int and 0 <= size <= _MAX_LENGTH for size in value
     )
-
-
-def _copied(file: BinaryIO, places: list[tuple[str, _Place]]) -> _Arrays:
-    return {name: _read_array(file, place) for name, place in places}
-
-
-def _mapped(file: BinaryIO, places: list[tuple[str, _Place]]) -> _Arrays:
-    start = file.tell()
-    try:
-        mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except OSError:  # a file system without mappings, or too many descriptors
-        return _copied(file, places)
-    memory = np.frombuffer(mapping, np.uint8)
-    arrays = {}
-    for name, place in places:
-        part = memory[start + place.first : start + place.end]
-        if part.ctypes.data % LINE:
-            # Small, or of an older file. Rows that begin with a cache line are summed faster, and
-            # compiled code takes no array that its type is not aligned in.
-            part, mapped = aligned(len(part)), part
-            part[:] = mapped
-        arrays[name] = part.view(place.dtype).reshape(place.shape)
-    return arrays
 
 
 def _read_array(file: BinaryIO, place: _Place) -> np.ndarray:

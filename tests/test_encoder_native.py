@@ -106,7 +106,9 @@ def test_states_do_not_depend_on_instructions(level, tmp_path):
         pytest.skip("levels are those of x86-64")
     march = build.LEVELS.get(level, "x86-64-v3+avxvnni")
     library = tmp_path / "encoder.so"
-    sources = [str(ROOT / "native" / name) for name in ("encoder.cpp", "build.cpp")]
+    sources = [
+        str(ROOT / "native" / name) for name in ("encoder.cpp", "interrupts.cpp", "build.cpp")
+    ]
     flags = build.compile_flags(compiler, march, sanitize=False)
     ends = build.link_flags(compiler, sanitize=False)
     subprocess.run([*compiler, *flags, *sources, *ends, "-o", str(library)], check=True)
@@ -167,7 +169,7 @@ def test_numbers_of_half_precision_are_taken():
     assert all((made.arrays[name] == array).all() for name, array in same.arrays.items())
 
 
-def test_a_stored_encoder_is_mapped_and_the_same(tmp_path):
+def test_a_stored_encoder_is_read_and_the_same(tmp_path):
     encoder = encoder_of()
     path = tmp_path / "encoder.safetensors"
     path.write_bytes(array_file.pack(encoder.facts, encoder.arrays, form=1))

@@ -25,7 +25,7 @@ import torch
 from gpuparse import native
 from tests.campaign.bench import Bench
 from tests.campaign.kills import kill_shards, kill_streams, kill_training, kill_writes
-from tests.campaign.models import damaged_models, damaged_states, hostile
+from tests.campaign.models import changed_in_place, damaged_models, damaged_states, hostile
 from tests.campaign.mutants import mutants
 from tests.campaign.packages import compact, installed, packaging
 from tests.campaign.places import places
@@ -41,6 +41,7 @@ CAMPAIGNS: dict[str, Trial] = {
     "mutants": mutants,
     "tables": tables,
     "models": damaged_models,
+    "in-place": changed_in_place,
     "states": damaged_states,
     "hostile": hostile,
     "tensors": tensors,

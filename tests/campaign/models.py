@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import gpuparse
 from gpuparse.commands import parse, train
 from gpuparse.jobs import checkpoint
 from tests import hostile_models, hostile_stages, hostile_states
@@ -98,6 +99,40 @@ def damaged_models(draw: random.Random, bench: Bench) -> list[str]:
     except Failure as failure:
         raise Failure(f"{system}: {said}: {failure}") from None
     return [f"model: exit {ended.code}"]
+
+
+def changed_in_place(draw: random.Random, bench: Bench) -> list[str]:
+    """A file of a model is overwritten or cut off while a parser uses it: its trees stay."""
+    system = draw.choice([name for name in SYSTEMS if name != ALONE])
+    model = bench.place() / "model"
+    shutil.copytree(bench.model(system), model)
+    file = draw.choice(sorted(model.glob("*.safetensors")))
+    size = file.stat().st_size
+    at = draw.randrange(size + 1)
+    is_cut, more = draw.random() < 0.5, draw.randbytes(draw.randrange(1, size + 2))
+    source = (bench.config(system).parent / "dev.conllu").read_text()
+
+    def main(words: object) -> int:
+        parser = gpuparse.load(model)
+        before = parser.parse(source).to_conllu() if draw.random() < 0.5 else None
+        with open(file, "r+b") as stream:
+            stream.seek(at)
+            if is_cut:
+                stream.truncate()
+            else:
+                stream.write(more)
+        after = parser.parse(source).to_conllu()
+        return int(
+            after != (before or gpuparse.load(bench.model(system)).parse(source).to_conllu())
+        )
+
+    try:
+        check_end(call(main, [], model.parent), [0])
+    except Failure as failure:
+        raise Failure(
+            f"{system}: {file.name} {'cut' if is_cut else 'written'} at {at}: {failure}"
+        ) from None
+    return [f"in place: {file.name}"]
 
 
 def damaged_states(draw: random.Random, bench: Bench) -> list[str]:

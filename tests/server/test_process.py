@@ -2,12 +2,16 @@
 
 import contextlib
 import json
+import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -33,6 +37,23 @@ def test_a_signal_lets_it_finish_and_exit_with_0(number, trained):
         assert answer.result().json()["conllu"].count("\n\n") >= 10_000
     assert server.process.wait(30) == 0
     assert "Traceback" not in server.said()
+
+
+def test_a_server_keeps_its_models_when_their_files_change(trained, tmp_path):
+    copied = copy(trained)
+    copied.model = shutil.copytree(trained.model, tmp_path / "live")
+    server = Process(copied)
+    ask = partial(
+        httpx.post, f"{server.url}/api/parse", json={"text": "The dogs sleep."}, timeout=60
+    )
+    before = ask().json()
+    for file in sorted(copied.model.glob("*.safetensors")):
+        with open(file, "r+b") as stream:
+            stream.write(bytes(file.stat().st_size // 2))
+        assert ask().json() == before
+        os.truncate(file, 0)
+        assert ask().json() == before
+    server.stop()
 
 
 def test_a_signal_is_heard_once_it_says_where_it_listens(models):

@@ -7,7 +7,7 @@ exactly. Sums of float32 are added in one order. So states are equal to the last
 in any number of threads, on every processor.
 
 Weights are stored in panels of 16 outputs, which have 4 inputs of each output side by side. All
-instruction sets read this form, so that arrays that are mapped from a file are used as they are.
+instruction sets read this form, so that arrays are used as a file has them.
 """
 
 import itertools

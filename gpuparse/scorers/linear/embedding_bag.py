@@ -60,7 +60,7 @@ def _make_bag(weights: Weights, device: torch.device, dtype: torch.dtype) -> nn.
     rows, width = weights.array.shape
     if weights.is_integer:
         table = torch.zeros((rows + 1, width), dtype=dtype)
-        table[:rows] = torch.tensor(weights.array)  # which may be mapped, read-only
+        table[:rows] = torch.tensor(weights.array)
     else:
         table = torch.from_numpy(weights.padded)
     bag = nn.EmbeddingBag(rows + 1, width, mode="sum", padding_idx=rows, _weight=table)

@@ -70,7 +70,7 @@ class DeviceVectors:
         ]
 
     def _on_device(self, array: np.ndarray) -> Tensor:
-        return torch.tensor(array, device=self.device)  # a copy: it may be mapped, read-only
+        return torch.tensor(array, device=self.device)  # a copy
 
     def nodes(self, batch: TensorBatch) -> "NodeVectors":
         """The vectors of all nodes of a batch on the device."""
