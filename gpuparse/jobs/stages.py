@@ -10,6 +10,7 @@ from gpuparse.array_file import facts_text, sha256
 from gpuparse.config import RunConfig
 from gpuparse.data.columns import FEATS, LEMMA, UPOS, XPOS
 from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.data.faults import quoted
 from gpuparse.data.tag_columns import Column, read_column, with_columns
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError, ModelError, one_line, option, plural
@@ -42,7 +43,8 @@ from gpuparse.sequences.templates import load_sequence_templates
 from gpuparse.tagging.tagger import Tagger
 from gpuparse.tagging.tagger_learner import learn_tagger
 from gpuparse.tagging.word_list import WordList
-from gpuparse.text.conllu import text_pieces
+from gpuparse.text.conllu import surface_sentences, text_pieces
+from gpuparse.text.multiword import split_fault
 
 _ALONE: dict[str, Any] = dict.fromkeys(FILES)
 _LOSS = "log loss of tags"
@@ -199,6 +201,8 @@ def learn_stages(
     """
     config, seed = _with_gold(config, treebank, tell), config.seed
     _check_word_lists(config, treebank, tell)
+    if config.tokenizer.learn:
+        _check_splits(treebank, tell)
 
     def stage(name: str, row: StageRow) -> Any:
         given, start = getattr(config, name), starts.get(name)
@@ -230,6 +234,25 @@ def learn_stages(
     found = accuracies_as_text(accuracies(treebank, predicted))
     log.end(training_log.TAGS, f"by jackknifing in {config.tagger.folds} folds: {found}")
     return pipeline, predicted
+
+
+def _check_splits(treebank: Treebank, tell: Callable[[str], None]) -> None:
+    """Tell of multiword tokens that no rule of a tokeniser can split."""
+    tokens = (token for sentence in surface_sentences(treebank) for token in sentence.tokens)
+    found = [
+        (token, fault)
+        for token in tokens
+        if len(token.words) > 1 and (fault := split_fault(token.text, token.words))
+    ]
+    if found:
+        [(token, fault), *_], n = (
+            found,
+            plural(len(found), "multiword token is", "multiword tokens are"),
+        )
+        tell(
+            f"warning: {treebank.source}: {n} left out of the tokeniser, such as"
+            f" {quoted(token.text)} of {len(token.words)} words: its rule has {fault}"
+        )
 
 
 def _check_word_lists(config: RunConfig, treebank: Treebank, tell: Callable[[str], None]) -> None:

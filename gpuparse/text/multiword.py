@@ -246,7 +246,7 @@ def learn_rules(tokens: Iterable[tuple[str, tuple[str, ...]]]) -> SplitRules:
 
     Args: tokens: each with its words; a word is its own only one.
     """
-    counts = Counter(each for each in tokens if len(each[1]) < 2 or _can_be_split(*each))
+    counts = Counter(each for each in tokens if len(each[1]) < 2 or not split_fault(*each))
     splits = {each: count for each, count in counts.items() if len(each[1]) > 1}
     derived = {each: _derived(*each) for each in splits}
     stems: dict[SplitRule, set[str]] = {}
@@ -280,8 +280,11 @@ def learn_rules(tokens: Iterable[tuple[str, tuple[str, ...]]]) -> SplitRules:
     return SplitRules(learned.rules, dict(list(needed.items())[:MOST]))
 
 
-def _can_be_split(token: str, words: tuple[str, ...]) -> bool:
-    return len(token) <= LONGEST and not _whole(lower(token), tuple(map(lower, words))).faults()
+def split_fault(token: str, words: tuple[str, ...]) -> str:
+    """The reason why no rule can split a token so; "" if one can."""
+    if len(token) > LONGEST:
+        return f"more than {LONGEST} characters"
+    return _whole(lower(token), tuple(map(lower, words))).faults()
 
 
 def _whole(token: str, words: tuple[str, ...]) -> SplitRule:

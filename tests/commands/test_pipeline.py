@@ -380,6 +380,23 @@ def test_text_that_begins_as_a_comment_does(made, parsed, tmp_path, text):
     assert b"\t0\t" in done.stdout
 
 
+def test_multiword_tokens_that_cannot_be_learned_are_told(made, command, tmp_path):
+    words = "abcdefghijklmnopq"
+    rows = [f"1-17\t{words}" + 8 * "\t_"]
+    for m, word in enumerate(words, 1):
+        rows.append(f"{m}\t{word}\t{word}\tX\tX\t_\t{m - 1}\tdep\t_\t_")
+    train_file = tmp_path / "t.conllu"
+    train_file.write_bytes(generate(30, 1) + ("\n".join(rows) + "\n\n").encode())
+    short = [f"data.train={train_file}", "data.dev=null", "data.test=null", "parser=false"]
+    off = ["tagger.learn=false", "lemmatizer.learn=false", f"output={tmp_path}/m"]
+    code, _, err = command(train.main, made.config, *short, *off)
+    assert code == 0
+    assert (
+        f"warning: {train_file}: 1 multiword token is left out of the tokeniser, such as"
+        f" '{words}' of 17 words: its rule has more than 16 words or 100 characters" in err
+    )
+
+
 def test_comments_without_a_sentence_are_told(made, command, tmp_path):
     """They are passed through, and a text that begins with # is no CoNLL-U."""
     (tmp_path / "tweets").write_text("#cats sing.\n")

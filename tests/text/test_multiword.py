@@ -9,7 +9,14 @@ import pytest
 from gpuparse.data.conll import read_treebank
 from gpuparse.text import multiword
 from gpuparse.text.examples import text_examples
-from gpuparse.text.multiword import SplitRule, SplitRules, learn_rules, lower, without_accents
+from gpuparse.text.multiword import (
+    SplitRule,
+    SplitRules,
+    learn_rules,
+    lower,
+    split_fault,
+    without_accents,
+)
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 
@@ -50,6 +57,15 @@ def test_fitting_rules_are_those_of_the_definition():
             token = "".join(draw.choice("abcABC") for _ in range(draw.randrange(1, 8)))
             wanted = [k for k, rule in enumerate(rules) if rule.words(token) is not None]
             assert made.fitting(token) == wanted
+
+
+def test_tokens_that_no_rule_can_split_are_named_with_the_reason():
+    words = tuple("abcdefghijklmnopq")
+    assert split_fault("".join(words[:16]), words[:16]) == ""
+    assert "more than 16 words" in split_fault("".join(words), words)
+    assert "more than 100 characters" in split_fault(101 * "a", ("a", 100 * "a"))
+    assert "for each one that it takes off" in split_fault("a", ("a", "b", "c"))
+    assert not learn_rules([("".join(words), words)]).rules
 
 
 def test_case_and_accents():
