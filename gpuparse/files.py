@@ -28,7 +28,7 @@ def is_compressed(begin: bytes) -> bool:
     return begin.startswith(_BEGINNINGS)
 
 
-def files_below(folder: str | Path) -> list[str]:
+def files_below(folder: str | os.PathLike[str]) -> list[str]:
     """The names of all files in a folder and in those below it, relative to it, in order.
 
     Names of files and folders that begin with `.` or `_` are passed over: engines write such files.
@@ -178,7 +178,7 @@ def replace_file(path: str | Path, *, force: bool = False) -> Iterator[BinaryIO]
             yield stream
         return
     folder, name = os.path.split(target)
-    temporary = _hidden(folder, name, _TEMPORARY)
+    temporary = hidden_path(folder, name, _TEMPORARY)
     with os.fdopen(_new_file(temporary, path), "wb") as file:
         try:
             check_new_file(path, force=force)  # another process may have written it
@@ -273,7 +273,7 @@ def remove_folder(folder: Path) -> None:
 
     Raises: OSError: it cannot be removed.
     """
-    gone = Path(_hidden(str(folder.parent), folder.name, _TEMPORARY))
+    gone = Path(hidden_path(str(folder.parent), folder.name, _TEMPORARY))
     if gone.exists():  # a kill has left it
         shutil.rmtree(gone)
     if folder.exists():
@@ -293,11 +293,11 @@ def lock_file(path: str | Path) -> Iterator[None]:
         OSError: its folder is missing or cannot be written to.
     """
     folder, name = os.path.split(os.path.abspath(path))
-    with _locked(_hidden(folder, name, "lock"), path):
+    with _locked(hidden_path(folder, name, "lock"), path):
         yield
 
 
-def _hidden(folder: str, name: str, end: str) -> str:
+def hidden_path(folder: str, name: str, end: str) -> str:
     """The path of a file that belongs to the file of that name; it has a part of a long name."""
     if len(os.fsencode(name)) > _WHOLE_NAME:
         name = f"{name[:_BEGINNING]}~{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"

@@ -17,13 +17,14 @@ from gpuparse.data.conll import OnError
 from gpuparse.engines.admission import default_batch_size
 from gpuparse.errors import ConfigError, DataError, ModelError, plural
 from gpuparse.extras import require
-from gpuparse.files import check_new_file, files_below, input_file, replace_file
+from gpuparse.files import check_new_file, input_file, replace_file
 from gpuparse.formats.arrow_tables import frame_of_texts, has_texts, is_arrow
 from gpuparse.formats.json_lines import file_format, first_line, is_object
 from gpuparse.formats.names import (
     AUTO,
     WORDS_ALONE,
     check_output_folder,
+    inputs_below,
     is_raw_text,
     is_table,
     output_format,
@@ -382,7 +383,7 @@ class SentenceParser:
         if isinstance(source, (str, os.PathLike)):
             name = os.fspath(source)
             files = (
-                [os.path.join(name, f) for f in files_below(name)]
+                [os.path.join(name, f) for f in _names_below(name, input)]
                 if os.path.isdir(name)
                 else [name]
             )
@@ -441,7 +442,7 @@ class SentenceParser:
             return self._write_file(job, name, Path(target), input, force)
         counts = Counts(0, 0)
         check_output_folder(target, name)
-        names = files_below(name)
+        names = _names_below(name, input)
         files = [os.path.join(name, each) for each in names]
         kinds = [file_format(file, input) for file in files]
         for file, output in zip(files, outputs_of(files, names, target, kinds), strict=True):
@@ -659,6 +660,14 @@ def _checked_texts(texts: Any) -> list[str]:
         if not isinstance(text, str):
             raise DataError(f"texts[{number}]: expected a str, and not {type(text).__name__}")
     return found
+
+
+def _names_below(folder: str, input: str) -> list[str]:
+    """The files of a folder that are read; warns of those that are passed over."""
+    names, said = inputs_below(folder, input)
+    if said:
+        warnings.warn(said, stacklevel=3)
+    return names
 
 
 def _check_guide(guide: str | None) -> None:

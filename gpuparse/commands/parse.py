@@ -9,20 +9,20 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuparse.commands.console import exit_codes, output_file, whole_number
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import MAX_LINE
 from gpuparse.decoder_choice import limit_labels, with_decoder
 from gpuparse.engines.admission import MAX_CELLS, default_batch_size
-from gpuparse.errors import ConfigError, DataError, ModelError, plural
+from gpuparse.errors import ConfigError, DataError, GpuparseError, ModelError, plural
 from gpuparse.extras import require
 from gpuparse.files import (
     STANDARD,
     check_new_file,
-    files_below,
     input_file,
     standard_input,
 )
@@ -40,6 +40,7 @@ from gpuparse.formats.names import (
     check_output_folder,
     compression_of,
     format_of,
+    inputs_below,
     is_raw_text,
     is_table,
     output_format,
@@ -51,6 +52,7 @@ from gpuparse.formats.table_files import TableFile
 from gpuparse.formats.text import OnTextError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.installed import find_model
+from gpuparse.jobs.folders import FolderFile, receipt_of
 from gpuparse.jobs.options import ParseOptions, device_of_parsing
 from gpuparse.jobs.parse import Job, ShareRead
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY, Result
@@ -59,6 +61,7 @@ from gpuparse.jobs.receipts import Origin
 from gpuparse.jobs.resources import BACKENDS, limit_torch_threads, thread_count
 from gpuparse.jobs.shards import (
     MOST,
+    Counts,
     Sharded,
     ShardedText,
     WantedShards,
@@ -96,6 +99,8 @@ def main(arguments: Sequence[str]) -> int:
     options.folder = find_model(options.model)
     _check_model(options)
     threads, stages = thread_count(options.threads), load_stages(options.folder)
+    for said in options.passed_over:
+        tell(said)
     kinds, begin = _formats(options, stages, tell)
     forms = _output_formats(options, kinds)
     asked = _asked(options)
@@ -146,19 +151,8 @@ def main(arguments: Sequence[str]) -> int:
             share = ShareRead(sum(each.size for each in inputs))
             failed = sum(job.write_shards(each, progress, share) for each in inputs)
         else:
-            share = ShareRead(_total(files))
-            for file, kind, form, output in zip(files, kinds, forms, outputs, strict=True):
-                with (
-                    output_file(output, force=options.force) as target, input_file(file) as source
-                ):  # fmt: skip
-                    if file == STANDARD and begin:
-                        source = begun(begin, source)
-                    given = job.source(source, named(file), kind, immediate=options.immediate)
-                    counts = job.write(
-                        given, target, progress, share, form=form, name=str(output or ""),
-                        flush=options.immediate,
-                    )  # fmt: skip
-                    failed += counts.faults
+            given = _inputs(options, kinds, forms, job, outputs)
+            failed = _parse_files(options, given, job, progress, begin)
     if failed:
         # Not silenced by --quiet: it explains the exit code.
         kept = ", or their heads cannot be kept," if options.keep_heads else ""
@@ -166,6 +160,95 @@ def main(arguments: Sequence[str]) -> int:
         fate = f"{were} {_FATE[options.on_error]}"
         say(f"{plural(failed, 'sentence')} {are} malformed{kept} and {fate}")
     return 1 if failed else 0
+
+
+class _FileInput(NamedTuple):
+    """An input; receipt: of one that is parsed into a folder."""
+
+    file: str
+    kind: str
+    form: str
+    output: Path | None
+    receipt: FolderFile | None
+
+
+def _parse_files(
+    options: argparse.Namespace, inputs: Sequence[_FileInput], job: Job, progress: Progress,
+    begin: bytes,
+) -> int:  # fmt: skip
+    """Parse inputs one after the other; returns the number of sentences that are not sound.
+
+    Args: begin: what was read of standard input.
+    """
+    share = ShareRead(_total(options.files))
+    failed, kept, left = 0, [], []
+    for each in inputs:  # all are looked at before the first one is parsed
+        counts = each.receipt.finished() if each.receipt and not options.force else None
+        if counts is None:
+            left.append(each)
+        else:
+            failed += counts.faults
+            kept.append(each)
+            share.without(os.path.getsize(each.file))
+    if kept:
+        job.tell(
+            f"{options.output}: {plural(len(kept), 'file is', 'files are')} finished and kept, with"
+            " the same model, options and inputs"
+        )
+    n_done = len(kept)
+    try:
+        for each in left:
+            failed += _parse_file(options, each, job, progress, share, begin).faults
+            n_done += 1
+    except GpuparseError:
+        if n_done and any(each.receipt for each in inputs):
+            job.tell(
+                f"{options.output}: {plural(n_done, 'file is', 'files are')} finished; the same"
+                " command parses the others"
+            )
+        raise
+    for each in inputs:
+        if each.receipt:
+            receipt_of(each.receipt.output).unlink(missing_ok=True)
+    return failed
+
+
+def _parse_file(
+    options: argparse.Namespace, each: _FileInput, job: Job, progress: Progress, share: ShareRead,
+    begin: bytes,
+) -> Counts:  # fmt: skip
+    with output_file(each.output, force=options.force) as target, input_file(each.file) as source:
+        if each.file == STANDARD and begin:
+            source = begun(begin, source)
+        given = job.source(source, named(each.file), each.kind, immediate=options.immediate)
+        write = partial(
+            job.write, given, progress=progress, share=share, form=each.form,
+            name=str(each.output or ""), flush=options.immediate,
+        )  # fmt: skip
+        return each.receipt.write(target, write) if each.receipt else write(target)
+
+
+def _inputs(
+    options: argparse.Namespace, kinds: Sequence[str], forms: Sequence[str], job: Job,
+    outputs: Sequence[Path | None],
+) -> list[_FileInput]:  # fmt: skip
+    """The inputs; those that are parsed into a folder with what their outputs depend on."""
+    is_guided = options.guide is not None and is_guide_file(options.guide)
+    has_receipts = _names_folder(options) and not is_guided
+    contents = {"the model": sum_of_stages(options.folder)} if has_receipts else {}
+    found = []
+    for file, kind, form, output in zip(options.files, kinds, forms, outputs, strict=True):
+        receipt = None
+        if has_receipts and output is not None and os.path.isfile(file):
+            recipe = Origin(_recipe(options, job, kind, form), contents)
+            receipt = FolderFile(file, output, recipe)
+        found.append(_FileInput(file, kind, form, output, receipt))
+    return found
+
+
+def _recipe(options: argparse.Namespace, job: Job, kind: str, form: str) -> dict[str, Any]:
+    """The options that change bytes of an output."""
+    return job.recipe(kind, form) | {"at_most_one": options.at_most_one}
 
 
 @contextmanager
@@ -177,7 +260,7 @@ def _advice_if_stopped(options: argparse.Namespace, tell: Callable[[str], None])
         if options.shard:
             tell("the same command again parses the shards that are not finished")
         elif _names_folder(options):
-            tell(f"finished files are in {options.output}: give the missing ones, or --force")
+            tell(f"finished files are in {options.output}: the same command parses the others")
         elif options.output:
             tell(f"{options.output}: not written; with --shard all/N finished parts are kept")
         raise
@@ -291,7 +374,7 @@ def _sharded(
     inputs: list[Sharded] = []
     for file, kind, form, output in zip(options.files, kinds, forms, outputs, strict=True):
         assert output is not None
-        recipe = Origin(job.recipe(kind, form) | {"at_most_one": options.at_most_one}, contents)
+        recipe = Origin(_recipe(options, job, kind, form), contents)
         common["form"] = form
         if kind in RAW:
             skips: OnTextError = "fail" if options.on_error == "fail" else "skip"
@@ -347,8 +430,12 @@ def _check_immediate(options: argparse.Namespace) -> None:
 def _in_folders(options: argparse.Namespace) -> tuple[list[str], list[str]]:
     """The inputs, with the files in the place of their folders; and their names in an output."""
     files, names = [], []
+    options.passed_over = []
     for given in options.files:
-        below = files_below(given) if given != STANDARD and os.path.isdir(given) else []
+        below: list[str] = []
+        if given != STANDARD and os.path.isdir(given):
+            below, said = inputs_below(given, options.input_format)
+            options.passed_over += filter(None, [said])
         files += [os.path.join(given, name) for name in below] or [given]
         names += below or [os.path.basename(given)]
         if below and options.output is None:
@@ -647,7 +734,7 @@ def _output_paths(options: argparse.Namespace) -> list[Path | None]:
     outputs = outputs_of(files, options.names, output, options.kinds, options.format)
     if os.path.isdir(output):
         for file, each in zip(files, outputs, strict=True):
-            check_new_file(each, force=force, source=file)
+            check_new_file(each, force=force or receipt_of(each).exists(), source=file)
     return [*outputs]
 
 

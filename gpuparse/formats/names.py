@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from gpuparse.errors import ConfigError, option
+from gpuparse.errors import ConfigError, option, plural
+from gpuparse.files import files_below
 
 CONLLU, PARQUET, ARROW, JSONL = FORMATS = "conllu", "parquet", "arrow", "jsonl"
 AUTO, TEXT, LINES, VERTICAL = "auto", "text", "lines", "vertical"
@@ -25,6 +26,7 @@ OTHERS = (
     ".xml", ".xz", ".yaml", ".yml", ".zip",
 )  # fmt: skip
 _COMMENT = re.compile(rb"#[ \t]*(?:[\w.:-]+[ \t]*=|new(?:doc|par)\b)")  # of CoNLL-U
+_NAMED = 3  # files that a message lists
 GZIP, ZSTD = COMPRESSED = ".gz", ".zst"
 
 
@@ -105,6 +107,29 @@ def output_name(name: str, kind: str, form: str) -> str:
         return name
     stem = os.path.splitext(whole)[0] if said in (kind, TEXT) else whole
     return f"{stem}.{form}{name[len(whole) :] if compression else ''}"
+
+
+def inputs_below(folder: str | os.PathLike[str], asked: str = AUTO) -> tuple[list[str], str]:
+    """The names of the files of a folder that are read, as `files_below` gives them.
+
+    Args: asked: the format of all files; AUTO: those whose suffix says none are passed over.
+    Returns: the names, and a line about the files that are passed over, "" without any.
+    Raises: ConfigError: no file is left.
+    """
+    names = files_below(folder)
+    if asked != AUTO:
+        return names, ""
+    others = [name for name in names if suffix_of(name) not in SUFFIXES]
+    if not others:
+        return names, ""
+    more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+    said = (
+        f"{folder}: {plural(len(others), 'file')} with unknown suffixes passed over:"
+        f" {', '.join(others[:_NAMED])}{more}"
+    )
+    if len(others) == len(names):
+        raise ConfigError(f"{said}; name them, or give {option('input')}")
+    return [name for name in names if suffix_of(name) in SUFFIXES], said
 
 
 def check_output_folder(target: str | os.PathLike[str], source: str | os.PathLike[str]) -> None:

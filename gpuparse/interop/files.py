@@ -9,6 +9,7 @@ A worker reads its file, parses it, and writes a file: no sentence passes throug
 from __future__ import annotations
 
 import os
+import warnings
 from functools import lru_cache
 from inspect import signature
 from pathlib import Path
@@ -16,9 +17,8 @@ from typing import Any, NamedTuple
 
 from gpuparse.api.parsing import SentenceParser, load
 from gpuparse.errors import ConfigError
-from gpuparse.files import files_below
 from gpuparse.formats.json_lines import file_format
-from gpuparse.formats.names import AUTO, check_output_folder, outputs_of
+from gpuparse.formats.names import AUTO, check_output_folder, inputs_below, outputs_of
 from gpuparse.installed import find_model
 from gpuparse.model_folder import check_folder
 
@@ -90,7 +90,8 @@ class FileParser:
     def files(self, existing: str = "fail") -> list[str]:
         """The names of the files to parse, in order, relative to the source.
 
-        Names that begin with `.` or `_`, of files and folders, are passed over, as engines do.
+        Names that begin with `.` or `_`, of files and folders, are passed over, and so are files
+        whose suffix says no format unless `input` was given, with a warning.
 
         Args: existing: what is done about a file that has an output: "fail": an error; "keep": it
             is left out, which continues a job that has ended early; "replace": it is parsed again.
@@ -100,7 +101,9 @@ class FileParser:
             raise ConfigError(f"existing: expected one of {', '.join(EXISTING)}, not {existing!r}")
         if not self.source.is_dir():
             raise ConfigError(f"{self.source}: is not a folder; name the folder of the files")
-        names = files_below(self.source)
+        names, said = inputs_below(self.source, self._options["input"])
+        if said:
+            warnings.warn(said, stacklevel=2)
         outputs = self._outputs(names)
         done = {name for name, out in zip(names, outputs, strict=True) if out.exists()}
         if done and existing == "fail":

@@ -127,7 +127,7 @@ class _Run(io.RawIOBase):
         super().close()
 
 
-class _Summed(io.RawIOBase):
+class Summed(io.RawIOBase):
     """Forwards what is written; SHA-256 and size so far."""
 
     def __init__(self, target: BinaryIO) -> None:
@@ -242,7 +242,7 @@ class Sharded:
             _marker_of(path).unlink(missing_ok=True)
             start, end = self._cuts[i - 1 : i + 1]
             with replace_file(path, force=True) as file:
-                target = _Summed(file)
+                target = Summed(file)
                 counts, run = self._parsed_run(start, end, cast(BinaryIO, target), parse)
             if self._stamp != self._stamp_now():
                 path.unlink()
@@ -299,7 +299,7 @@ class Sharded:
     def _join(self, markers: list[Receipt], faults: int) -> None:
         """Write the joined file, and before it appears a marker that identifies it."""
         with replace_file(self._output, force=self._force) as file:
-            whole = _Summed(file)
+            whole = Summed(file)
             self._write_joined(markers, cast(BinaryIO, whole))
             origin = self._origin(_sum_of_all(each.origin.contents[_INPUT] for each in markers))
             Receipt(origin, whole.facts | {"faults": faults}).write(self._whole)
@@ -311,7 +311,7 @@ class Sharded:
 
     def _copy(self, i: int, marker: Receipt, target: BinaryIO) -> None:
         """Write the bytes of a shard; DataError if they are not those that its marker knows."""
-        shard = _Summed(target)
+        shard = Summed(target)
         with open(self._path(i), "rb") as source:
             while block := source.read(_BLOCK):
                 shard.write(block)
@@ -356,7 +356,7 @@ class Sharded:
     def _path(self, i: int) -> Path:
         # With leading zeros, so that a shell lists them in order.
         n = self._wanted.n
-        return _no_link(
+        return no_link(
             self._output.with_name(f"{self._output.name}.shard-{i:0{len(str(n))}}-of-{n}")
         )
 
@@ -423,10 +423,10 @@ def _ends_of(kind: str) -> tuple[bytes, ...]:
 
 
 def _marker_of(path: Path) -> Path:
-    return _no_link(path.with_name(path.name + _DONE))
+    return no_link(path.with_name(path.name + _DONE))
 
 
-def _no_link(path: Path) -> Path:
+def no_link(path: Path) -> Path:
     """A path that shards alone have; ConfigError if a link there leads to another file."""
     if path.is_symlink():
         raise ConfigError(f"{path}: is a link, which is not followed; remove it")
