@@ -28,10 +28,23 @@ def mapped(work: Callable[[Item], Result], items: Sequence[Item], threads: int) 
 def _in_threads(
     work: Callable[[Item], Result], items: Sequence[Item], threads: int
 ) -> Iterator[Result]:
-    from concurrent.futures import ThreadPoolExecutor  # and logging with it: a slow import
-
+    try:
+        from concurrent.futures import ThreadPoolExecutor  # and logging with it: a slow import
+    except RuntimeError as error:
+        require_ending(error)
+        yield from map(work, items)
+        return
     with ThreadPoolExecutor(threads) as pool:
         yield from mapped_in(pool, work, items)
+
+
+def require_ending(error: RuntimeError) -> None:
+    """Raise the error unless it says that Python is ending and starts no thread any more.
+
+    A daemon thread may still work then: without threads of its own it does until the process ends.
+    """
+    if "shutdown" not in str(error):
+        raise error
 
 
 def mapped_in(
@@ -48,9 +61,8 @@ def mapped_in(
     try:
         futures = [pool.submit(copy_context().run, run, item) for item in items]
     except RuntimeError as error:
-        if "shutdown" not in str(error):
-            raise
-        yield from map(work, items)  # Python is ending, and starts no thread
+        require_ending(error)
+        yield from map(work, items)
         return
     try:
         for future in futures:

@@ -16,6 +16,7 @@ import gpuparse
 from gpuparse import native
 from gpuparse.errors import Cancelled
 from gpuparse.inference import NonProjectiveTrees, ProjectiveTrees
+from gpuparse.jobs.parse import ahead
 from gpuparse.native import cancelled_when
 from gpuparse.threads import mapped
 from tests.damaged_models import arguments_of
@@ -201,3 +202,44 @@ def test_a_signal_ends_the_command(number, tmp_path):
         assert time.monotonic() - begin < SOON
     assert b"Traceback" not in said
     assert process.returncode == (130 if number == signal.SIGINT else -signal.SIGTERM)
+
+
+AT_THE_END = """
+import sys, threading, time
+import gpuparse
+
+parser = gpuparse.load("english")
+text = "The old man gave her a book about the sea. " * 3000
+
+def work():
+    while True:
+        parser.parse_text(text)
+        begun.set()
+
+begun = threading.Event()
+for _ in range(4):
+    threading.Thread(target=work, daemon=True).start()
+begun.wait()
+sys.exit(7)
+"""
+
+
+def test_daemon_threads_that_parse_say_nothing_when_python_ends():
+    command = [sys.executable, "-c", AT_THE_END]
+    ended = subprocess.run(command, capture_output=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stderr) == (7, b"")
+
+
+@pytest.mark.parametrize("said", ["cannot schedule new futures after shutdown", "no memory"])
+def test_work_is_done_without_threads_where_none_can_be_started(said, monkeypatch):
+    def refuse(*given):
+        raise RuntimeError(said)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", refuse)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    for squares in (mapped(lambda i: i * i, range(3), 3), ahead(i * i for i in range(3))):
+        if "shutdown" in said:
+            assert list(squares) == [0, 1, 4]
+        else:
+            with pytest.raises(RuntimeError, match=said):
+                list(squares)

@@ -48,6 +48,7 @@ from gpuparse.jobs.shards import Counts, Sharded
 from gpuparse.native import cancelled_when
 from gpuparse.parser import Parser, Predictions
 from gpuparse.pipeline import Pipeline
+from gpuparse.threads import require_ending
 
 Item = TypeVar("Item")
 
@@ -79,7 +80,12 @@ def ahead(items: Iterator[Item]) -> Iterator[Item]:
                 made.put(("error", error))
                 return
 
-    threading.Thread(target=copy_context().run, args=(make,), daemon=True).start()
+    try:
+        threading.Thread(target=copy_context().run, args=(make,), daemon=True).start()
+    except RuntimeError as error:
+        require_ending(error)
+        yield from items
+        return
     try:
         while True:
             kind, item = made.get()
