@@ -25,7 +25,7 @@ def check(
         partial: words may lack a head, as with data.partial=true.
         model: folder of a parser that has not learned from the treebank; the words for which it
             prefers another head or relation are listed.
-        predicted: in place of a model: the treebank as `crossval --probabilities` has parsed it.
+        predicted: in place of a model: the files as `crossval --probabilities` has parsed them.
         guide: of models with guide features, as for `SentenceParser.parse_file`.
         most: doubtful words that are listed.
         threads: 0 for all processors.

@@ -86,9 +86,9 @@ class Asked:
     """How treebanks are checked.
 
     partial: words may lack a head, as with data.partial=true. model: the folder of a parser whose
-    doubts are listed. predicted: a file of `crossval --probabilities` instead. guide: of a model
-    with guide features, as for `parse`. most: doubtful words that are listed. threads: 0 for all
-    processors.
+    doubts are listed. predicted: all files as `crossval --probabilities` parsed them, instead.
+    guide: of a model with guide features, as for `parse`. most: doubtful words that are listed.
+    threads: 0 for all processors.
     """
 
     partial: bool = False
@@ -118,8 +118,6 @@ def check_files(
         raise ConfigError(f"give one of {option('model')} and {option('predicted')}")
     if asked.guide is not None and asked.model is None:
         raise ConfigError(f"{option('guide')}: is for {option('model')}")
-    if asked.predicted is not None and len(files) > 1:
-        raise ConfigError(f"{option('predicted')}: give the one treebank that was parsed")
     problems: list[Problem] = []
     treebanks: list[Treebank] = []
     names: dict[str, str] = {}
@@ -149,7 +147,10 @@ def _with_doubts(
     from gpuparse.jobs import doubts  # without a parser, its modules are not needed
 
     if asked.predicted is not None:
-        pairs = [(gold, read_treebank(asked.predicted)) for gold in treebanks]
+        whole = read_treebank(asked.predicted)
+        ends = np.cumsum([len(gold) for gold in treebanks[:-1]])
+        of_files = np.searchsorted(ends, np.arange(len(whole)), side="right")
+        pairs = [(gold, whole.only(of_files == k)) for k, gold in enumerate(treebanks)]
     else:
         assert asked.model is not None
         parse = doubts.parser_beside_gold(Path(asked.model), asked.guide, asked.threads)

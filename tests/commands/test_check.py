@@ -9,7 +9,7 @@ import pytest
 import gpuparse
 from gpuparse.commands import check, crossval, train
 from gpuparse.commands.console import run
-from gpuparse.data.conll import read_treebank, treebank_from_bytes, write_predictions
+from gpuparse.data.conll import read_treebank, treebank_from_bytes, with_misc, write_predictions
 from gpuparse.data.faults import DepsFault
 from gpuparse.data.graphs import MESSAGES, check_graphs
 from gpuparse.data.synthetic import generate
@@ -514,6 +514,29 @@ def test_probabilities_of_changed_words(tmp_path, capsys):
     assert {*edited_lines} <= {each.line for each in again.doubts}
 
 
+def test_doubts_of_several_files(trained, tmp_path, capsys):
+    """One file of cross-validation has the sentences of all, one after the other."""
+    from gpuparse.jobs.doubts import parser_beside_gold
+
+    gold = read_treebank(str(trained.test))
+    predicted = tmp_path / "predicted.conllu"
+    parsed = parser_beside_gold(trained.model, None, 1)(gold, lambda sentences: None)
+    predicted.write_bytes(parsed.data.tobytes())
+    whole = gpuparse.check(trained.test, predicted=predicted, most=1000)
+    cut, files = len(gold) // 3, [tmp_path / "a.conllu", tmp_path / "b.conllu"]
+    for file, part in zip(files, ([0, cut], [cut, len(gold)]), strict=True):
+        file.write_bytes(with_misc(gold.part(*part), {}))
+    found = gpuparse.check(files, predicted=predicted, most=1000)
+    assert found.n_doubts == whole.n_doubts > 0
+    assert {each.file for each in found.doubts} == {*map(str, files)}
+    assert [each.probability for each in found.doubts] == [
+        each.probability for each in whole.doubts
+    ]
+    for wrong in (files[:1], files[::-1], [*files, files[0]]):
+        assert run(check.main, [*map(str, wrong), "--predicted", str(predicted)]) == 3
+        assert "both files need the same words and sentences" in capsys.readouterr().err
+
+
 def test_files_of_earlier_versions_are_refused(trained, tmp_path, capsys):
     """Probabilities of gold trees without the trees that they are of."""
     from gpuparse.jobs.doubts import parser_beside_gold
@@ -529,7 +552,6 @@ def test_wrong_options(trained, tmp_path, capsys):
     path = str(trained.test)
     for words, said in (
         ([path, "--model", "m", "--predicted", "p"], "give one of --model and --predicted"),
-        ([path, path, "--predicted", "p"], "--predicted: give the one treebank"),
         ([path, "--html", "x.html"], "--html: needs one treebank"),
         ([path, "--guide", "misc:G"], "--guide: is for --model"),
     ):
