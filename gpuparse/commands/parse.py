@@ -9,9 +9,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from gpuparse.commands.console import exit_codes, output_file, whole_number
 from gpuparse.data.columns import is_guide_file
@@ -64,6 +63,7 @@ from gpuparse.jobs.shards import (
     Counts,
     Sharded,
     ShardedText,
+    Summed,
     WantedShards,
     check_regular,
 )
@@ -217,15 +217,21 @@ def _parse_file(
     options: argparse.Namespace, each: _FileInput, job: Job, progress: Progress, share: ShareRead,
     begin: bytes,
 ) -> Counts:  # fmt: skip
-    with output_file(each.output, force=options.force) as target, input_file(each.file) as source:
-        if each.file == STANDARD and begin:
-            source = begun(begin, source)
-        given = job.source(source, named(each.file), each.kind, immediate=options.immediate)
-        write = partial(
-            job.write, given, progress=progress, share=share, form=each.form,
-            name=str(each.output or ""), flush=options.immediate,
-        )  # fmt: skip
-        return each.receipt.write(target, write) if each.receipt else write(target)
+    with output_file(each.output, force=options.force) as target:
+        summed, origin = Summed(target), None
+        with input_file(each.file) as source:
+            if each.receipt:
+                origin = each.receipt.origin()
+            if each.file == STANDARD and begin:
+                source = begun(begin, source)
+            given = job.source(source, named(each.file), each.kind, immediate=options.immediate)
+            counts = job.write(
+                given, cast(BinaryIO, summed) if origin else target, progress, share,
+                form=each.form, name=str(each.output or ""), flush=options.immediate,
+            )  # fmt: skip
+        if each.receipt and origin:
+            each.receipt.write_receipt(origin, summed.facts | counts._asdict())
+        return counts
 
 
 def _inputs(

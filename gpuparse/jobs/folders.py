@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 from gpuparse.errors import ConfigError, option
 from gpuparse.files import hidden_path
 from gpuparse.jobs.receipts import Origin, Receipt
-from gpuparse.jobs.shards import Counts, Summed, no_link
+from gpuparse.jobs.shards import Counts, no_link
 
 _DONE = "gpuparse.done"
 
@@ -52,23 +51,20 @@ class FolderFile:
         receipt = Receipt.read(receipt_of(self.output), advice)
         if receipt is None:
             return None  # and the output is not ours, which writing refuses
-        receipt.origin.check(self._origin(), self.output, advice)
+        receipt.origin.check(self.origin(), self.output, advice)
         if _digest(self.output) != receipt.result.get("sha256"):
             raise ConfigError(f"{self.output}: was changed since it was parsed; {advice}")
         return Counts(receipt.result["sentences"], receipt.result["faults"])
 
-    def write(self, target: BinaryIO, parse: Callable[[BinaryIO], Counts]) -> Counts:
-        """Parse the file; the receipt is written before the output appears.
+    def write_receipt(self, origin: Origin, result: dict[str, Any]) -> None:
+        """Write the receipt, which is done before the output appears.
 
-        Args: target: where the output is written. parse: writes it there.
+        Args: origin: of the file as it was read. result: size and sum of the output, and Counts.
         """
-        summed = Summed(target)
-        counts = parse(cast(BinaryIO, summed))
-        result: dict[str, Any] = summed.facts | counts._asdict()
-        Receipt(self._origin(), result).write(receipt_of(self.output))
-        return counts
+        Receipt(origin, result).write(receipt_of(self.output))
 
-    def _origin(self) -> Origin:
+    def origin(self) -> Origin:
+        """What the output depends on."""
         contents = self.recipe.contents | {"the input": _digest(self.source)}
         return replace(self.recipe, contents=contents)
 

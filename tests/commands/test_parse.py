@@ -413,7 +413,7 @@ def test_interruption_leaves_no_file(trained, tmp_path):
     ("output", "more", "advice"),
     [
         ("a.conllu", [], "{}/a.conllu: not written; with --shard all/N finished parts are kept"),
-        ("out/", [], "finished files are in {}/out/: give the missing ones, or --force"),
+        ("out/", [], "finished files are in {}/out/: the same command parses the others"),
         ("out/", ["--shard", "all/2"],
          "the same command again parses the shards that are not finished"),
     ],
