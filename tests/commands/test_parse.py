@@ -477,9 +477,13 @@ def test_a_sentence_or_a_file_in_the_place_of_the_model(parse_run, tmp_path, mon
     (tmp_path / "hello.txt").write_text("She sings.\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["gpuparse"])
+    missing = (
+        "no such folder; a model is a folder that `gpuparse train` wrote, or an installed one:"
+        " english"
+    )
     for model, files, wrong in (
-        ("She sings.", [], "no such folder; a model is a folder that `gpuparse train` wrote"),
-        ("en", ["hello.txt"], "no such folder; a model is a folder that `gpuparse train` wrote"),
+        ("She sings.", [], missing),
+        ("en", ["hello.txt"], missing),
         ("hello.txt", [], "a file; a model is a folder that `gpuparse train` wrote"),
     ):
         code, _, lines = parse_run(*files, model=model)
