@@ -17,7 +17,6 @@ import numpy as np
 from gpuparse import array_file
 from gpuparse.array_file import as_json, check_names, from_json, open_file, read_text, sha256
 from gpuparse.data.columns import is_value
-from gpuparse.data.lexicon import Lexicon
 from gpuparse.data.vocabulary import Vocabularies, check_size
 from gpuparse.engines.engine import Scales
 from gpuparse.errors import ConfigError, DataError, ModelError, did_you_mean, one_line, option
@@ -30,7 +29,6 @@ from gpuparse.limits import (
     MAX_ARRAYS_BYTES,
     MAX_FIELDS,
     MAX_LABELS,
-    MAX_LEXICON_BYTES,
     MAX_TAG,
     MAX_VALUES,
     MAX_VOCABULARY_BYTES,
@@ -52,9 +50,8 @@ CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY, WEIGHTS = (
     "vocabulary.json",
     "weights.safetensors",
 )
-LEXICON = "lexicon.tsv"  # of models whose templates read one
 _TEXTS = (CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY)
-_MOST_BYTES = {VOCABULARY: MAX_VOCABULARY_BYTES, LEXICON: MAX_LEXICON_BYTES}
+_MOST_BYTES = {VOCABULARY: MAX_VOCABULARY_BYTES}
 _COMMON_FACTS = {
     "decoder", "min_gain", "single_root", "arc_unit", "label_unit", "calibrated",
 }  # fmt: skip
@@ -109,8 +106,6 @@ def _pack_linear(parser: Parser) -> dict[str, bytes]:
         LABEL_FEATURES: dump_set(label_templates) if label_templates else "",
         VOCABULARY: as_json(words),
     }
-    if parser.linear.vocabularies.lexicon:
-        texts[LEXICON] = parser.linear.vocabularies.lexicon.text
     facts = _facts_of(parser) | {
         "labels_with_trees": parser.linear.joint_plan is not None,
         "table_rows": parser.linear.features.rows.rows,
@@ -202,8 +197,7 @@ def _read_linear(
     folder: Path, opened: array_file.Opened, text_of: Callable[[str, int], str]
 ) -> Parser:
     """The parser of a folder with templates; `text_of` reads a text by name, up to some bytes."""
-    sums = opened.facts.get("texts")
-    names = _texts_of(sums) if isinstance(sums, dict) else ()
+    names = _TEXTS if isinstance(opened.facts.get("texts"), dict) else ()
     texts = _checked_texts(folder, opened.facts, names, text_of)
     try:
         parser = _assemble(opened, texts)
@@ -297,11 +291,6 @@ _KINDS = {
 }
 
 
-def _texts_of(sums: Mapping[str, Any]) -> tuple[str, ...]:
-    """The texts that a folder has, by the sums of its facts."""
-    return (*_TEXTS, LEXICON) if LEXICON in sums else _TEXTS
-
-
 def sum_of_folder(folder: Path) -> str:
     """One SHA-256 for all that makes a model, from what is written in it; nothing is checked.
 
@@ -319,9 +308,7 @@ def files_of_parser(folder: Path) -> list[str]:
     """
     try:
         sums = from_json(array_file.facts_text(folder / WEIGHTS))["texts"]
-        return [name for name in (*_TEXTS, LEXICON, *encoder_files.MOST_BYTES) if name in sums] + [
-            WEIGHTS
-        ]
+        return [name for name in (*_TEXTS, *encoder_files.MOST_BYTES) if name in sums] + [WEIGHTS]
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ModelError(f"{folder}: '{WEIGHTS}' is damaged: {one_line(error)}") from error
 
@@ -347,8 +334,7 @@ def _assemble(opened: array_file.Opened, texts: dict[str, str]) -> Parser:
         raise ValueError(f"{LABEL_FEATURES}, but no labels")
     if set(words["values"]) != set(fields_read(templates, label_templates)):
         raise ValueError("the fields of the vocabulary are not those that the templates read")
-    lexicon = Lexicon(texts[LEXICON], LEXICON) if LEXICON in texts else None
-    vocabularies = Vocabularies(words["values"], words["pos_column"], lexicon)
+    vocabularies = Vocabularies(words["values"], words["pos_column"])
     pruner = None
     if "pruner" in tensors:
         pruner = Pruner(
@@ -455,7 +441,7 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
     for found, wanted in (
         (set(facts), expected),
         (set(tensors), names),
-        (set(facts["texts"]), set(_texts_of(facts["texts"]))),
+        (set(facts["texts"]), set(_TEXTS)),
     ):
         check_names(found, wanted)
     decoder, joint = facts["decoder"], facts["labels_with_trees"]

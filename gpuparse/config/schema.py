@@ -711,13 +711,6 @@ class RunConfig:
         " `encoder`: a pretrained encoder instead.",
         choices=(ENCODER,),
     )
-    lexicon: str | None = _key(
-        None,
-        "path",
-        "Values of words, such as clusters: a file of tab-separated columns, which templates read"
-        " as `lexicon.NAME`. The model has a copy.",
-        optional=True,
-    )
     decoder: str = _choice(
         "eisner",
         ("auto", *DECODERS),
@@ -824,7 +817,7 @@ class RunConfig:
             stages[name] = dataclasses.replace(stage, word_list=_file_name(stage.word_list))
         return dataclasses.replace(
             self, output="model", threads=0, device="auto", draw=0, data=data, learning=learning,
-            lexicon=_file_name(self.lexicon), init_from=start, **stages,
+            init_from=start, **stages,
         )  # fmt: skip
 
 

@@ -61,7 +61,7 @@ def checked_field(field: str, text: str) -> str:
     if not is_field(field):
         raise ConfigError(
             f"template '{text}': unknown field '{field}'; fields are form, lower, lemma, cpos, "
-            "fpos, pos, feats, feats.NAME, feats.*, feats.**, lexicon.NAME, and slices such as"
+            "fpos, pos, feats, feats.NAME, feats.*, feats.**, and slices such as"
             " form[:5] or lemma[-3:]"
         )
     return field

@@ -14,7 +14,6 @@ from gpuparse import native
 from gpuparse.cached import SharedCache, cached_property
 from gpuparse.data.batch import AFTER, BEFORE, FIRST_VALUE, MARGIN, ROOT, UNKNOWN, Batch
 from gpuparse.data.columns import FEATS, UPOS, XPOS
-from gpuparse.data.lexicon import PREFIX, Lexicon, is_lexicon_field
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
 from gpuparse.limits import MAX_FIELDS, MAX_VALUES
@@ -22,8 +21,7 @@ from gpuparse.limits import MAX_FIELDS, MAX_VALUES
 MAX_FINE_TAGS = 64  # a larger fine tag set is too sparse for `pos`
 _CACHE_LIMIT = 1 << 20  # distinct words, or strings of a column, in a cache before it is cleared
 
-_COLUMNS = {"form": 1, "lower": 1, "lemma": 2, "cpos": 3, "fpos": 4, "feats": 5, "lexicon": 1}
-_PLAIN = _COLUMNS.keys() - {"lexicon"}  # that are fields themselves
+_COLUMNS = {"form": 1, "lower": 1, "lemma": 2, "cpos": 3, "fpos": 4, "feats": 5}
 _SLICE = re.compile(r"(form|lower|lemma)\[(?::(?P<first>[1-9])|-(?P<last>[1-9]):)\]")
 _FEW = 64  # words
 NO_FORMS = "merge the text of the treebank in, as its README says"
@@ -36,19 +34,11 @@ class Vocabularies:
     Args:
         values: for each field its known values, in the order of their ids from FIRST_VALUE.
         pos_column: the column that `pos` reads, 3 (coarse) or 4 (fine).
-        lexicon: what fields `lexicon.NAME` are read from.
-    Raises: ConfigError: such a field without a lexicon, or that is not in it.
     """
 
-    def __init__(
-        self,
-        values: Mapping[str, Sequence[str]],
-        pos_column: int,
-        lexicon: Lexicon | None = None,
-    ) -> None:
-        check_lexicon(values, lexicon)
+    def __init__(self, values: Mapping[str, Sequence[str]], pos_column: int) -> None:
         self.values = {field: list(known) for field, known in values.items()}
-        self.pos_column, self.lexicon = pos_column, lexicon
+        self.pos_column = pos_column
         self._ids = {
             field: dict(zip(known, range(FIRST_VALUE, FIRST_VALUE + len(known)), strict=True))
             for field, known in self.values.items()
@@ -70,11 +60,7 @@ class Vocabularies:
 
     def column(self, field: str) -> int:
         """The CoNLL column, 0 to 9, that a field is read from."""
-        return _column_of(field, self.pos_column, self.lexicon)
-
-    def reader(self, field: str) -> Callable[[str], str | None]:
-        """The function from a string of the field's column to its value, or None."""
-        return _reader_of(field, self.lexicon)
+        return _column_of(field, self.pos_column)
 
     def size(self, field: str) -> int:
         """One more than the largest id of a field."""
@@ -85,79 +71,41 @@ class Vocabularies:
         known = self._ids[field]
         return [UNKNOWN if value is None else known.get(value, UNKNOWN) for value in values]
 
-    def grown(self, treebank: Treebank, lexicon: Lexicon | None) -> "Vocabularies":
+    def grown(self, treebank: Treebank) -> "Vocabularies":
         """These with the values that the treebank's words have and these lack, after all others.
 
-        Args: lexicon: in place of that of these.
         Raises: ConfigError: as `build`.
         """
-        seen = self.build(treebank, self.fields, self.pos_column, lexicon).values
+        seen = self.build(treebank, self.fields, self.pos_column).values
         values = {
             field: list(dict.fromkeys([*known, *seen[field]]))
             for field, known in self.values.items()
         }
         check_size(values)
-        return Vocabularies(values, self.pos_column, lexicon)
+        return Vocabularies(values, self.pos_column)
 
     @classmethod
-    def build(
-        cls,
-        treebank: Treebank,
-        fields: Iterable[str],
-        pos_column: int,
-        lexicon: Lexicon | None = None,
-    ) -> "Vocabularies":
+    def build(cls, treebank: Treebank, fields: Iterable[str], pos_column: int) -> "Vocabularies":
         """Every value that the treebank's words have, in order of first appearance.
 
-        Raises: ConfigError: more fields or values than a vocabulary may have; as for `__init__`.
+        Raises: ConfigError: more fields or values than a vocabulary may have.
         Cost: one pass a column, and Python for each distinct string.
         """
         strings: dict[int, list[str]] = {}
         values: dict[str, list[str]] = {}
-        fields = list(fields)
-        check_lexicon(fields, lexicon)
         for field in fields:
-            source = _column_of(field, pos_column, lexicon)
+            source = _column_of(field, pos_column)
             if source not in strings:
                 strings[source] = distinct(treebank, source)
-            read = _reader_of(field, lexicon)
+            read = reader(field)
             found = (read(text) for text in strings[source])
             values[field] = list(dict.fromkeys(value for value in found if value is not None))
         check_size(values)
-        return cls(values, pos_column, lexicon)
+        return cls(values, pos_column)
 
 
-def check_lexicon(fields: Iterable[str], lexicon: Lexicon | None) -> None:
-    """Make sure that a lexicon is there exactly where fields read one, with their columns.
-
-    Raises: ConfigError: it is not.
-    """
-    names = {field.removeprefix(PREFIX) for field in fields if is_lexicon_field(field)}
-    if lexicon is None:
-        if names:
-            raise ConfigError(
-                f"templates read {PREFIX}{min(names)}, and there is no lexicon: give lexicon=FILE"
-            )
-        return
-    if not names:
-        raise ConfigError(f"no template reads the lexicon: write some with {PREFIX}NAME")
-    if missing := sorted(names - set(lexicon.names)):
-        raise ConfigError(
-            f"templates read {PREFIX}{missing[0]}, and the lexicon's columns are"
-            f" {', '.join(lexicon.names)}"
-        )
-
-
-def _column_of(field: str, pos_column: int, lexicon: Lexicon | None) -> int:
-    if lexicon is not None and is_lexicon_field(field):
-        return lexicon.column
+def _column_of(field: str, pos_column: int) -> int:
     return pos_column if field == "pos" else column(field)
-
-
-def _reader_of(field: str, lexicon: Lexicon | None) -> Callable[[str], str | None]:
-    if lexicon is not None and is_lexicon_field(field):
-        return lexicon.reader(field)
-    return reader(field)
 
 
 def check_size(values: Mapping[str, Sequence[str]]) -> None:
@@ -364,7 +312,7 @@ class _Column:
 
     def __init__(self, vocabularies: Vocabularies, rows: Sequence[int]) -> None:
         fields = [vocabularies.fields[row] for row in rows]
-        self._readers = [(field, vocabularies.reader(field)) for field in fields]
+        self._readers = [(field, reader(field)) for field in fields]
         self._ids_of = vocabularies.ids
         self._clear()
 
@@ -394,16 +342,15 @@ def _slices(treebank: Treebank, source: int) -> tuple[np.ndarray, np.ndarray]:
 def is_field(name: str) -> bool:
     """Whether `name` is a field (`pos` is cpos or fpos, as `data.pos` says)."""
     return (
-        name in _PLAIN
+        name in _COLUMNS
         or name == "pos"
         or _SLICE.fullmatch(name) is not None
         or (name.startswith("feats.") and len(name) > len("feats."))
-        or is_lexicon_field(name)
     )
 
 
 def column(field: str) -> int:
-    """The CoNLL column, 0 to 9, that a field is read from; a lexicon may name another."""
+    """The CoNLL column, 0 to 9, that a field is read from."""
     return _COLUMNS[re.split(r"[.\[]", field)[0]]
 
 

@@ -9,7 +9,6 @@ from gpuparse.array_file import sha256
 from gpuparse.config import RunConfig
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import read_treebank
-from gpuparse.data.lexicon import read_lexicon
 from gpuparse.errors import ConfigError
 from gpuparse.features.plan import check_joint_templates
 from gpuparse.features.templates import NO_TEMPLATES, TemplateSet, dump_set, load_templates
@@ -137,8 +136,6 @@ def origin_of(
         contents["data.guide"] = sha256(Path(config.data.guide).read_bytes())
     if config.encoder.model is not None:
         contents |= sums_of_pretrained(config.encoder.model)
-    if config.lexicon is not None:
-        contents["lexicon"] = sha256(read_lexicon(config.lexicon).text.encode())
     for key, path in config.word_lists.items():
         contents[key] = sha256(read_treebank(path).data.tobytes())
     if config.init_from is not None:

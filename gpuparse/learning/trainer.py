@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuparse.config import RunConfig
-from gpuparse.data.lexicon import read_lexicon
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import (
     Encoder,
@@ -270,11 +269,9 @@ class Trainer(StagesTrainer):
         """The values of all fields that templates read, after those of the model."""
         pos_column = choose_pos_column(self._treebank, self.config.data.pos)
         fields = fields_read(self._arcs, self._labels)
-        path = self.config.lexicon
-        lexicon = None if path is None else read_lexicon(path)
         if self._start_parser is not None:
-            return self._start_parser.linear.vocabularies.grown(self._treebank, lexicon)
-        return Vocabularies.build(self._treebank, fields, pos_column, lexicon)
+            return self._start_parser.linear.vocabularies.grown(self._treebank)
+        return Vocabularies.build(self._treebank, fields, pos_column)
 
     def _read_labels(self) -> None:
         """The gold labels and their names."""

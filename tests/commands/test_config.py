@@ -670,11 +670,9 @@ def test_a_recorded_config_keeps_the_names_of_treebanks_and_not_their_folders():
     text = "output: out\ndata: {train: some/folder/train.conllu, test: synthetic:5:1}\n"
     data = parse_config(text, "text").recorded().data
     assert (data.train, data.dev, data.test) == ("train.conllu", None, "synthetic:5:1")
-    text += "lexicon: some/words.tsv\n"
     for stage in ("tagger", "lemmatizer"):
         text += f"{stage}: {{learn: true, word_list: some/{stage}.conllu}}\n"
     recorded = parse_config(text, "text").recorded()
-    assert recorded.lexicon == "words.tsv"
     assert recorded.tagger.word_list == "tagger.conllu"
     assert recorded.lemmatizer.word_list == "lemmatizer.conllu"
 

@@ -46,8 +46,8 @@ def test_every_atom_of_the_shipped_sets_has_a_phrase(name: str) -> None:
          [("head", "root"), ("between them", "IN"), ("", "right of the head")]),
         ("h.cpos h.pos h.feats.Case m.form[-3:] m.lemma[:2]", ["N", "N", "Acc", "ing", "ab"],
          [("head", "N Case=Acc"), ("modifier", "ends in -ing lemma begins in ab-")]),
-        ("h.lexicon.class m-1.pos", ["A", "(before the sentence)"],
-         [("head", "class=A"), ("word before the modifier", "none")]),
+        ("h.cpos m-1.pos", ["A", "(before the sentence)"],
+         [("head", "A"), ("word before the modifier", "none")]),
     ],
 )  # fmt: skip
 def test_phrases(template: str, values: list[str], said: list[tuple[str, str]]) -> None:

@@ -353,21 +353,3 @@ def test_values_that_the_table_has_no_room_for_are_refused() -> None:
     start = start_of(learned(Trainer(few, templates, None, config)))
     with pytest.raises(ConfigError, match="new values of"):
         Trainer(more, templates, None, config, start=start)
-
-
-def test_a_lexicon_is_given_again(tmp_path: Path) -> None:
-    templates = parse_set(template_set_text(arc=["h.pos m.pos", "h.lexicon.c m.lexicon.c"]), "set")
-    first, second = tmp_path / "first.tsv", tmp_path / "second.tsv"
-    first.write_text("form\tc\nHunde\tc1\na\tc2\n")
-    second.write_text("form\tc\nHunde\tc1\na\tc2\nw1\tc3\n")
-    config = replace(config_of(labels_kind="none"), lexicon=str(first))
-    start = start_of(learned(Trainer(TRAIN, templates, None, config)))
-    more = replace(config, lexicon=str(second))
-    grown = Trainer(other_words(), templates, None, more, start=start).model(16)
-    assert grown.linear.vocabularies.values["lexicon.c"] == [
-        *start.parser.linear.vocabularies.values["lexicon.c"],
-        "c3",
-    ]
-    assert differences(start.parser, grown, TRAIN) == 0
-    with pytest.raises(ConfigError, match="give lexicon=FILE"):
-        Trainer(SAME, templates, None, replace(config, lexicon=None), start=start)
