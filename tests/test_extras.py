@@ -54,14 +54,14 @@ def test_a_missing_package_is_a_config_error_and_an_import_error(no_torch: None)
 
 
 def test_a_package_that_is_broken_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "tensorboard.py").write_text("import no_such_module\n")
+    (tmp_path / "spacy.py").write_text("import no_such_module\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "tensorboard", raising=False)
+    monkeypatch.delitem(sys.modules, "spacy", raising=False)
     with pytest.raises(MissingPackageError) as raised:
-        require("a test", "tensorboard")
+        require("a test", "spacy")
     assert str(raised.value) == (
-        "a test needs tensorboard, which cannot be imported (No module named 'no_such_module'):"
-        " pip install 'gpuparse[tensorboard]'"
+        "a test needs spacy, which cannot be imported (No module named 'no_such_module'):"
+        " pip install 'gpuparse[spacy]'"
     )
 
 

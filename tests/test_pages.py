@@ -68,7 +68,6 @@ NOT_RUN = {
     "pytest ...": "runs this test",
     "python -m sphinx ...": CI,
     "python -m benchmarks.papers ...": PAPERS,
-    "tensorboard --logdir runs": "a server, which does not end",
     "docker build ...": "needs Docker; tests/test_docker.py checks the files",
     "gpuparse() { docker run ...": "needs Docker; the commands below it run without",
     "python examples/ray_parquet.py ...": "run by tests/interop/test_ray.py",

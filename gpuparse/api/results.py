@@ -34,10 +34,8 @@ from gpuparse.jobs.predictions import (
 )
 
 if TYPE_CHECKING:
-    import networkx
     import pandas
     import pyarrow
-    from nltk.parse import DependencyGraph
     from spacy.tokens import Doc
     from spacy.vocab import Vocab
 
@@ -524,52 +522,6 @@ class ParsedSentence(Sequence[Token]):
         Args: number: what `id` is without a sent_id; None: the number of the sentence from 1.
         """
         return as_json(self, self._index + 1 if number is None else number)
-
-    def to_networkx(self) -> networkx.DiGraph:
-        """The tree or graph as a DiGraph of networkx; needs networkx.
-
-        Its nodes are 0, the root, and the IDs of the words, with the attributes `form`, `lemma`,
-        `upos`, `xpos` and `feats`. An edge leads from a head to its modifier, with the attribute
-        `deprel`.
-        """
-        require("to_networkx()", "networkx")
-        import networkx
-
-        graph = networkx.DiGraph()
-        graph.add_node(0)
-        for token in self:
-            graph.add_node(
-                token.id, form=token.form, lemma=token.lemma, upos=token.upos, xpos=token.xpos,
-                feats=dict(token.feats),
-            )  # fmt: skip
-        graph.add_edges_from((h, m, {"deprel": name or None}) for h, m, name in self.arcs)
-        return graph
-
-    def to_nltk(self) -> DependencyGraph:
-        """The tree as a DependencyGraph of NLTK; needs nltk.
-
-        Of a graph it has the primary heads. A word without a head is attached to nothing.
-
-        Raises: DataError: the sentence has no words.
-        """
-        require("to_nltk()", "nltk")
-        from nltk.parse import DependencyGraph
-
-        if not len(self):
-            raise DataError(f"to_nltk(): sentence {self._index} has no words")
-        found = DependencyGraph(top_relation_label="root")
-        for token, head in zip(self, self.heads, strict=True):
-            found.nodes[token.id].update(
-                address=token.id, word=token.form, lemma=token.lemma or "_",
-                ctag=token.upos or "_", tag=token.xpos or "_",
-                feats="|".join("=".join(item) for item in token.feats.items()) or "_",
-                head=head, rel=token.deprel or "_",
-            )  # fmt: skip
-            if head >= 0:
-                found.nodes[head]["deps"][token.deprel or "_"].append(token.id)
-        if self.root is not None:
-            found.root = found.nodes[self.root.id]
-        return found
 
     def draw(
         self, target: str | os.PathLike[str] | None = None, *, tags: str = "upos",

@@ -51,7 +51,6 @@ def train(
     force: bool = False,
     resume: bool = False,
     quiet: bool = False,
-    tensorboard: bool = False,
 ) -> TrainedRun:
     """Train a parser as the command `train` does: the same config writes the same model.
 
@@ -60,7 +59,6 @@ def train(
             in sections or dotted; a dict must have `output`, the model's folder.
         overrides: other values of keys, by dotted key.
         force: whether to replace an existing model. resume: whether to continue an interrupted run.
-        tensorboard: whether to write event files of TensorBoard too.
         quiet: whether to write no messages and progress on stderr.
     Raises: ConfigError, DataError, ModelError: as the command.
     Cost: as the command, which needs as much memory.
@@ -81,7 +79,7 @@ def train(
     with _same_torch_threads():
         check_output_of(complete, resume=resume, force=force)
         complete = with_fitting_decoder(complete)
-        run = Run(complete, silent if quiet else say, quiet=quiet, tensorboard=tensorboard)
+        run = Run(complete, silent if quiet else say, quiet=quiet)
         tested = run.train(resume=resume, force=force)
     return TrainedRun(run.output, complete, _metrics(run, tested))
 

@@ -19,7 +19,7 @@ from gpuparse.jobs.train_scores import Tested
 def main(arguments: Sequence[str]) -> int:
     """Train, save and score a parser.
 
-    Args: arguments: `CONFIG [KEY=VALUE ...] [--device D] [--resume | --force] [--tensorboard]
+    Args: arguments: `CONFIG [KEY=VALUE ...] [--device D] [--resume | --force]
             [--quiet]`.
     Returns: 0.
     Raises:
@@ -38,7 +38,6 @@ def main(arguments: Sequence[str]) -> int:
             with_fitting_decoder(config),
             silent if options.quiet else say,
             quiet=options.quiet,
-            tensorboard=options.tensorboard,
         )
         if (tested := run.train(resume=resume, force=force)) is not None:
             _print_tested(run, tested)
@@ -69,11 +68,6 @@ def _parser() -> argparse.ArgumentParser:
     which.add_argument("--force", action="store_true", help="replace the output folder's content")
     parser.add_argument(
         "--device", choices=("auto", "cpu", "cuda"), help="the same as device=, as for parse"
-    )
-    parser.add_argument(
-        "--tensorboard",
-        action="store_true",
-        help="write the numbers of all epochs for TensorBoard too, into tensorboard/ of the output",
     )
     parser.add_argument("--quiet", action="store_true", help="only errors on stderr")
     return parser

@@ -39,7 +39,6 @@ from gpuparse.files import replace_file
 from gpuparse.formats.text import text_chunk
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.installed import find_model
-from gpuparse.interop.spacy_noun_chunks import noun_chunks
 from gpuparse.model_folder import WEIGHTS
 from gpuparse.pipeline import FILES, TOKENIZER, load_stage, stages_of, unpack_stage
 from gpuparse.text.conllu import surface_sentences
@@ -72,8 +71,6 @@ def make_component(
     keep: str | None, allow_missing: bool,
 ) -> Component:  # fmt: skip
     """The component of a config; see Component."""
-    if nlp.lang == "en":
-        nlp.vocab.get_noun_chunks = noun_chunks
     return Component(
         name, model, threads=threads, probabilities=probabilities, mbr=mbr, keep=keep,
         allow_missing=allow_missing,

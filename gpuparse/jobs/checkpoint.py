@@ -17,7 +17,7 @@ from gpuparse.files import check_folder, is_temporary, remove_folder, replace_fi
 from gpuparse.installed import UNFINISHED
 from gpuparse.jobs.progress import program
 from gpuparse.jobs.receipts import Origin, Receipt
-from gpuparse.jobs.records import EVENTS, METRICS
+from gpuparse.jobs.records import METRICS
 from gpuparse.pipeline import STAGES as TABLE
 
 FOLDER = UNFINISHED  # in the output of an unfinished run, from its beginning to its end
@@ -80,9 +80,7 @@ def check_output(folder: Path, *, resume: bool, force: bool) -> None:
     names: list[str] = []
     with suppress(FileNotFoundError):  # or another process takes it away just now
         names = os.listdir(folder)
-    if any(
-        name not in (".lock", FOLDER, METRICS, EVENTS) and not is_temporary(name) for name in names
-    ):
+    if any(name not in (".lock", FOLDER, METRICS) and not is_temporary(name) for name in names):
         raise ConfigError(
             f"{folder}: holds other files; name another output, or give {option('force', True)} to"
             " write among them"

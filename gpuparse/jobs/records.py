@@ -12,14 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpuparse.errors import option
-from gpuparse.extras import require
 from gpuparse.files import replace_file
 from gpuparse.jobs.version import described_version
 from gpuparse.learning.events import LearningEvent
 from gpuparse.learning.trainer import STAGES
 
-METRICS, SCORES, EVENTS = "metrics.jsonl", "scores.json", "tensorboard"
+METRICS, SCORES = "metrics.jsonl", "scores.json"
 
 Epoch = dict[str, str | int | float]
 
@@ -34,17 +32,10 @@ class MetricsFile:
         folder: of the model.
         done: epochs of each stage that the run has behind it, and parsers of pruning; None for a
             run that begins.
-        has_events: whether to write the same numbers as event files of TensorBoard.
     Raises: OSError: the folder cannot be written to.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        done: Mapping[str, int] | None,
-        *,
-        has_events: bool = False,
-    ) -> None:
+    def __init__(self, folder: Path, done: Mapping[str, int] | None) -> None:
         self._path = folder / METRICS
         kept = []
         if done is not None:
@@ -53,16 +44,6 @@ class MetricsFile:
             ]
         with replace_file(self._path, force=True) as file:
             file.write("".join(map(_as_line, kept)).encode())
-        self._events = _event_writer(folder) if has_events else None
-        for line in kept:
-            self._add_events(line)
-
-    def __enter__(self) -> "MetricsFile":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._events:
-            self._events.close()
 
     def add(self, epoch: Epoch) -> None:
         """Write the line of an epoch."""
@@ -70,32 +51,6 @@ class MetricsFile:
             file.write(_as_line(epoch).encode())
             file.flush()
             os.fsync(file.fileno())
-        self._add_events(epoch)
-
-    def _add_events(self, epoch: Epoch) -> None:
-        if self._events:
-            for name, value in epoch.items():
-                if name not in ("stage", "epoch"):
-                    self._events.add_scalar(f"{epoch['stage']}/{name}", value, epoch["epoch"])
-            self._events.flush()
-
-
-def check_events() -> None:
-    """MissingPackageError unless event files can be written."""
-    require(option("tensorboard", True), "tensorboard", "torch")
-
-
-def _event_writer(folder: Path) -> Any:
-    """A writer of event files in place of those that are there."""
-    from torch.utils.tensorboard import SummaryWriter  # takes a second
-
-    _remove_events(folder)
-    return SummaryWriter(str(folder / EVENTS))
-
-
-def _remove_events(folder: Path) -> None:
-    for path in (folder / EVENTS).glob("events.out.tfevents.*"):
-        path.unlink(missing_ok=True)
 
 
 def as_epoch(last: LearningEvent, seconds: float, cpu_seconds: float) -> Epoch:
@@ -185,4 +140,3 @@ def remove_records(folder: Path) -> None:
     """Take away what an earlier run has written."""
     for name in (METRICS, SCORES):
         (folder / name).unlink(missing_ok=True)
-    _remove_events(folder)

@@ -42,7 +42,7 @@ from gpuparse.jobs.checkpoint import (
 from gpuparse.jobs.expectations import expectations
 from gpuparse.jobs.gold import Gold, check_treebanks, guides_of, read_gold
 from gpuparse.jobs.receipts import Origin
-from gpuparse.jobs.records import MetricsFile, as_epoch, check_events, remove_records
+from gpuparse.jobs.records import MetricsFile, as_epoch, remove_records
 from gpuparse.jobs.resources import choose_device, limit_torch_threads, thread_count, working_device
 from gpuparse.jobs.stages import check_stages, has_stages, learn_stages, learned_of, weights_of
 from gpuparse.jobs.toy import TOY
@@ -91,7 +91,6 @@ class Run:
         quiet: whether to show no progress.
         watch: called with each event of learning; what it raises ends the run, which can be
             resumed.
-        tensorboard: whether to write event files too.
     Raises: ConfigError: a template set, device or package does not exist.
     """
 
@@ -102,11 +101,7 @@ class Run:
         *,
         quiet: bool,
         watch: Callable[[events.LearningEvent], None] = lambda event: None,
-        tensorboard: bool = False,
     ) -> None:
-        if tensorboard:
-            check_events()
-        self._has_events = tensorboard
         if _is_one_of_several() and not (config.has_encoder and config.parser):
             raise ConfigError("torchrun: several processes learn models with an encoder alone")
         self._config_as_given = config  # what the run depends on, whatever the treebank lacks
@@ -283,10 +278,8 @@ class Run:
         else:
             remove_records(self.output)
         self.learning_seconds = checkpoint.learning_seconds if checkpoint else 0.0
-        with MetricsFile(
-            self.output, trainer.epochs_done if checkpoint else None, has_events=self._has_events
-        ) as metrics:
-            self._learn(trainer, states, metrics)
+        metrics = MetricsFile(self.output, trainer.epochs_done if checkpoint else None)
+        self._learn(trainer, states, metrics)
         bits = self._bits(trainer)
         model = trainer.model(bits, self.config.recorded().to_yaml())
         model = self._calibrated(model, treebank, origin)

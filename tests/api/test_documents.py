@@ -184,35 +184,6 @@ def test_what_cannot_be_drawn_is_an_error(parsed, tmp_path):
         wrong.draw()
 
 
-def test_graphs_of_networkx_and_nltk_have_the_arcs(kinds, parsed):
-    networkx = pytest.importorskip("networkx")
-    nltk = pytest.importorskip("nltk.parse")
-    for sentence in parsed:
-        graph = sentence.to_networkx()
-        assert networkx.is_arborescence(graph)
-        arcs = [
-            (h, m, {"deprel": r})
-            for m, (h, r) in enumerate(zip(sentence.heads, sentence.deprels, strict=True), 1)
-        ]
-        assert sorted(graph.edges(data=True), key=str) == sorted(arcs, key=str)
-        for token in sentence:
-            attributes = {name: getattr(token, name) for name in ("form", "lemma", "upos", "xpos")}
-            assert graph.nodes[token.id] == attributes | {"feats": dict(token.feats)}
-        found = sentence.to_nltk()
-        text = "".join(
-            "\t".join(columns) + "\n"
-            for line in sentence.to_conllu().split("\n")
-            if line[:1].isdigit() and len(columns := [*line.split("\t")[:8], "_", "_"]) == 10
-        )
-        expected = nltk.DependencyGraph(text, cell_separator="\t", top_relation_label="root")
-        assert found.to_conll(10) == expected.to_conll(10)
-        assert found.tree() == expected.tree()
-        assert list(found.triples()) == list(expected.triples())
-    parsed = gpuparse.load(kinds.run("graphs").folder).parse(kinds.text("graphs"))
-    several = next(s for s in parsed if any(len(word) > 1 for word in s.deps))
-    assert several.to_networkx().number_of_edges() == sum(map(len, several.deps))
-
-
 def test_docs_of_spacy_have_the_text_and_the_trees(text_parser):
     spacy = pytest.importorskip("spacy")
     text = raw_text()
@@ -255,9 +226,7 @@ def test_docs_hold_no_sentence_with_several_roots():
         two.to_spacy()
 
 
-@pytest.mark.parametrize("package", ["networkx", "nltk", "spacy"])
-def test_a_missing_package_is_an_error_that_names_its_extra(parsed, monkeypatch, package):
-    monkeypatch.setitem(sys.modules, package, None)
-    call = parsed.to_spacy if package == "spacy" else getattr(parsed[0], f"to_{package}")
-    with pytest.raises(ConfigError, match=rf"needs {package}: pip install 'gpuparse\[{package}\]'"):
-        call()
+def test_a_missing_package_is_an_error_that_names_its_extra(parsed, monkeypatch):
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    with pytest.raises(ConfigError, match=r"needs spacy: pip install 'gpuparse\[spacy\]'"):
+        parsed.to_spacy()

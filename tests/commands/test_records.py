@@ -1,7 +1,6 @@
 """metrics.jsonl and scores.json: what training writes beside a model."""
 
 import json
-import sys
 
 import pytest
 
@@ -157,49 +156,6 @@ def test_another_run_leaves_nothing_of_the_first(train_run):
     assert "test" in before
     assert "test" not in after
     assert before["dev"] != after["dev"]
-
-
-def test_tensorboard_has_the_numbers_of_the_lines(train_run, tmp_path, monkeypatch):
-    accumulator = pytest.importorskip(
-        "tensorboard.backend.event_processing.event_accumulator",
-        reason="tensorboard is not installed",
-    )
-    write = checkpoint.write_checkpoint
-
-    def cut(*given):
-        write(*given)
-        if len(records.read_metrics(tmp_path / "model")) == 4:
-            raise Cut
-
-    with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "write_checkpoint", cut)
-        with pytest.raises(Cut):
-            train_run("--tensorboard")
-    folder = train_run("--tensorboard", "--resume")
-    events = accumulator.EventAccumulator(str(folder / records.EVENTS))
-    events.Reload()
-    found = {
-        (tag, event.step): event.value
-        for tag in events.Tags()["scalars"] for event in events.Scalars(tag)
-    }  # fmt: skip
-    expected = {
-        (f"{line['stage']}/{name}", line["epoch"]): pytest.approx(value, rel=1e-6)
-        for line in records.read_metrics(folder)
-        for name, value in line.items() if name not in ("stage", "epoch")
-    }  # fmt: skip
-    assert found == expected
-    assert sum(len(events.Scalars(tag)) for tag in events.Tags()["scalars"]) == len(expected)
-    train_run("--force", "learning.epochs=1")
-    assert list((folder / records.EVENTS).iterdir()) == []
-
-
-def test_without_tensorboard_it_is_refused(trained, tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "tensorboard", None)
-    words = [str(trained.config), f"output={tmp_path / 'model'}", "--tensorboard"]
-    monkeypatch.chdir(trained.folder)
-    assert run(train.main, words) == 2
-    assert "pip install 'gpuparse[tensorboard]'" in capsys.readouterr().err
-    assert not (tmp_path / "model").exists()
 
 
 @pytest.mark.parametrize(

@@ -532,35 +532,6 @@ def test_tags_and_features_that_spacy_does_not_hold():
     ]  # fmt: skip
 
 
-def test_noun_chunks_of_english_trees_of_ud(model, nlp):
-    nlp = pipeline(model, model, lang="en")
-    doc = nlp("The small owl saw a tall man in the old house.")
-    assert [c.text for c in doc.noun_chunks] == ["The small owl", "a tall man", "the old house"]
-    assert [c.text for c in doc[4:].noun_chunks] == ["a tall man", "the old house"]
-    for each in (*nlp.pipe([doc.text] * 2, n_process=2), pickled(nlp)(doc.text)):
-        assert [c.text for c in each.noun_chunks] == [c.text for c in doc.noun_chunks]
-    with pytest.raises(ValueError, match="E029"):
-        list(nlp.make_doc("An owl.").noun_chunks)
-    words = ["John", "Smith", "'s", "big", "cat", "and", "dogs", "like", "New", "York", "City"]
-    heads = [4, 0, 0, 4, 7, 6, 4, 7, 10, 10, 7]
-    deps = ["nmod:poss", "flat", "case", "amod", "nsubj", "cc", "conj", "ROOT", "compound"]
-    pos = ["PROPN", "PROPN", "PART", "ADJ", "NOUN", "CCONJ", "NOUN", "VERB", "PROPN", "PROPN"]
-    deps, pos = [*deps, "compound", "obj"], [*pos, "PROPN"]
-    made = Doc(nlp.vocab, words=words, heads=heads, deps=deps, pos=pos)
-    assert [c.text for c in made.noun_chunks] == ["John Smith 's big cat", "dogs", "New York City"]
-    pos = ["PROPN", "PROPN", "VERB"]
-    named = Doc(nlp.vocab, ["Barack", "Obama", "slept"], heads=[2, 0, 2], pos=pos,
-                deps=["nsubj", "flat", "ROOT"])  # fmt: skip
-    assert [c.text for c in named.noun_chunks] == ["Barack Obama"]
-    own = Doc(nlp.vocab, ["She", "saw", "him"], heads=[1, 1, 1], pos=["PRON", "VERB", "PRON"],
-              deps=["nsubj", "ROOT", "dobj"])  # fmt: skip
-    assert [c.text for c in own.noun_chunks] == ["She", "him"]
-    german = spacy.blank("de")
-    before = german.vocab.get_noun_chunks
-    german.add_pipe("gpuparse")
-    assert german.vocab.get_noun_chunks is before
-
-
 def test_displacy_draws_docs(nlp):
     doc = nlp("She didn't see wthe owl.\n\nThey slept.")
     options = {"collapse_punct": False}
