@@ -101,10 +101,8 @@ def main(arguments: Sequence[str]) -> int:
     threads, stages = thread_count(options.threads), load_stages(options.folder)
     for said in options.passed_over:
         tell(said)
-    kinds, begin = _formats(options, stages, tell)
-    forms = _output_formats(options, kinds)
     asked = _asked(options)
-    for file, kind in zip(files, kinds, strict=True):
+    for file, kind in zip(files, options.kinds, strict=True):
         asked.check_input(kind, named(file), options.model, stages)
     if has_parser(options.folder):
         model = _with_decoder(options, tell)
@@ -119,7 +117,11 @@ def main(arguments: Sequence[str]) -> int:
         _refuse_parsing(options)
         notes = asked.check(None, stages, options.model)
         model, device, is_native = None, "cpu", True
+    # Standard input is read last, so that it need not be typed before another error is told.
+    kinds, begin = _formats(options, stages, tell)
+    forms = _output_formats(options, kinds)
     for file, kind, form in zip(files, kinds, forms, strict=True):
+        asked.check_input(kind, named(file), options.model, stages)
         asked.check_output(kind, form, named(file), model)
     for note in notes:
         tell(f"{options.model}: {note}")
