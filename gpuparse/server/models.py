@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import gpuparse
+from gpuparse.cached import cached_property
 from gpuparse.data.conll import stream_treebanks, treebank_from_bytes
 from gpuparse.data.treebank import Treebank
 from gpuparse.engines.admission import MAX_CELLS
@@ -27,6 +28,7 @@ from gpuparse.scorers.scorer import ReadsWholes, Sum
 from gpuparse.server.refusals import RequestError
 
 PIECE = 1 << 16  # bytes of a request that are split into words before others have their turn
+MOST_COUNTED = 4096  # words of a sentence; a longer one takes long, too
 WORDS, TAGS, TREES = "words", "tags", "trees"  # how far an input is analysed
 
 
@@ -106,22 +108,24 @@ class ServedModel:
     def seconds(self, lengths: np.ndarray, options: ParseOptions, depth: str) -> np.ndarray:
         """(S,) about how long sentences of these numbers of words take on one core.
 
-        Rounded up; measured with the models of each config. A cell of a search takes about 1 ns,
-        and the sums for probabilities 8 times as long; a search of arcs fills n^3 / 4 cells.
+        Rounded up; measured with the models of the configs. Sums for probabilities take 8 times as
+        long as a search.
         """
-        n = lengths.astype(np.float64)
-        seconds = 2e-5 * n
+        n = np.minimum(lengths, MOST_COUNTED)
         if depth != TREES:
-            return seconds
-        scorers = self.base.parser.scorers
-        cells = Sum(scorers).size(lengths)
-        searched = np.where(cells > MAX_CELLS, 0, cells) + n**3 / 4
-        seconds += 5e-6 * n * (options.kbest or 1) + 1e-9 * searched * (
-            8 if options.probabilities or options.mbr else 1
-        )
-        if any(isinstance(scorer, ReadsWholes) for scorer in scorers):
-            seconds += 1e-3 * n
-        return seconds
+            return 2e-5 * n
+        of_word, of_search = self._seconds
+        searches = 8 if options.probabilities or options.mbr else 1
+        return (of_word + 5e-6 * (options.kbest or 1)) * n + searches * of_search[n]
+
+    @cached_property
+    def _seconds(self) -> tuple[float, np.ndarray]:
+        """Of a word, and of a search by number of words: 1 ns for a cell, of arcs n^3 / 4 cells."""
+        n, scorers = np.arange(MOST_COUNTED + 1), self.base.parser.scorers
+        cells = Sum(scorers).size(n)
+        of_search = 1e-9 * (np.where(cells > MAX_CELLS, 0, cells) + n**3 / 4)
+        reads_wholes = any(isinstance(scorer, ReadsWholes) for scorer in scorers)
+        return 1e-3 if reads_wholes else 2e-5, of_search
 
     def pieces(self, data: bytes, kind: str, name: str) -> Iterator[InputPiece]:
         """An input in pieces, whose words `words_of` finds.

@@ -63,7 +63,7 @@ class Protocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes; those of unfinished headers do not begin the time anew."""
-        self._has_long_length = bool(_LONG_LENGTH.search(data))
+        self._has_long_length = bool(_LONG_LENGTH.search(data, 0, MAX_HEADER_BYTES))
         super().data_received(data)
         if self.cycle is None or self.cycle.response_complete:
             if self._header_timer is None and not self.transport.is_closing():

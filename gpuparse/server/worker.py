@@ -154,7 +154,8 @@ class Worker:
         self._limits = limits
         self._waiting: deque[Task] = deque()
         self._current: dict[bool, list[Task]] = {False: [], True: []}  # by Task.is_long
-        self._condition = threading.Condition()
+        self._lock = threading.RLock()
+        self._conditions = {is_long: threading.Condition(self._lock) for is_long in self._current}
         self._is_stopped = False
         self._threads = [
             threading.Thread(target=self._work, args=(is_long,), name="parsing", daemon=True)
@@ -169,9 +170,9 @@ class Worker:
 
     def stop(self) -> None:
         """Finish what is in the queue, and end the threads."""
-        with self._condition:
+        with self._lock:
             self._is_stopped = True
-            self._condition.notify_all()
+            self._wake(False, True)
         for thread in self._threads:
             thread.join()
 
@@ -181,7 +182,7 @@ class Worker:
 
     def put(self, task: Task) -> None:
         """Add a request. Raises: RequestError: the queue is full, or the server stops."""
-        with self._condition:
+        with self._lock:
             if self._is_stopped:
                 raise RequestError(503, "the server is shutting down", code="shutting_down")
             if len(self) >= self._limits.queue:
@@ -189,25 +190,30 @@ class Worker:
                     429, f"{len(self):,} requests wait already: try again later", code="queue_full"
                 )
             self._waiting.append(task)
-            self._condition.notify_all()
+            self._wake(task.is_long)
 
     def cancel(self, task: Task) -> None:
         """Take a request out of the queue whose client has left, or end work for it alone."""
         task.is_cancelled = True
-        with self._condition:
+        with self._lock:
             if task in self._waiting:
                 self._waiting.remove(task)
+
+    def _wake(self, *of: bool) -> None:
+        """Wake threads that wait for work: that of long steps, or the other one."""
+        for is_long in of:
+            self._conditions[is_long].notify()
 
     def _work(self, is_long: bool) -> None:
         """Rounds until the end; no error ends the thread."""
         while True:
             tasks: list[Task] = []
             try:
-                with self._condition:
+                with self._lock:
                     while not (tasks := self._same(is_long)):
                         if self._is_stopped and not len(self):
                             return
-                        self._condition.wait()
+                        self._conditions[is_long].wait()
                     self._current[is_long] = tasks
                     self.rounds += 1
                     self.n_joined += len(tasks)
@@ -220,10 +226,13 @@ class Worker:
                 for task in tasks:
                     self._fail(task, error)
             finally:
-                with self._condition:
-                    self._waiting.extend(t for t in tasks if not (t.is_done or t.is_cancelled))
+                with self._lock:
+                    left = [task for task in tasks if not (task.is_done or task.is_cancelled)]
+                    self._waiting.extend(left)
                     self._current[is_long] = []
-                    self._condition.notify_all()
+                    self._wake(*{task.is_long for task in left})
+                    if self._is_stopped:
+                        self._wake(False, True)
 
     def _same(self, is_long: bool) -> list[Task]:
         """Requests of one recipe out of the queue, the first ones, for a round of one thread."""
