@@ -18,14 +18,20 @@ _BEGINNING = 40  # characters of a longer name that they have, each of at most 4
 _TRIES = 100  # to lock a folder that other processes make and take away
 _TEMPORARY = "gpuparse.part"  # how the hidden name of an unfinished file ends
 COMPRESSED = "the file is compressed; decompress it (`parse` reads .gz of gzip and .zst of zstd)"
+_UTF16 = "the file is UTF-16; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8); of text, {} reads it"
 STANDARD = "-"  # the name of standard input
 _HIDDEN = (".", "_")  # first letters of what engines write beside their files
 _BEGINNINGS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")  # gzip, bzip2, xz, zstd
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
-def is_compressed(begin: bytes) -> bool:
-    """Whether a file is compressed, by its first bytes."""
-    return begin.startswith(_BEGINNINGS)
+def no_utf8(begin: bytes) -> str:
+    """The message about a file that is compressed or UTF-16, by its first bytes; "" of others."""
+    if begin.startswith(_BEGINNINGS):
+        return COMPRESSED
+    is_wide = len(begin) > 3 and b"\0\0" in (begin[:4:2], begin[1:4:2])
+    is_wide |= begin.startswith(UTF16_MARKS)
+    return _UTF16.format(option("encoding", "utf-16")) if is_wide else ""
 
 
 def files_below(folder: str | os.PathLike[str]) -> list[str]:

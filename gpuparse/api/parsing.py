@@ -360,6 +360,7 @@ class SentenceParser:
         keep: str | None = None,
         deps: str = EMPTY,
         input: str = AUTO,
+        encoding: str | None = None,
     ) -> Iterator[ParsedSentence]:
         """Parse a file, or any iterable of sentences, in memory that does not grow with it.
 
@@ -367,6 +368,8 @@ class SentenceParser:
             source: the path of a file or folder; or sentences as `parse` takes them in lists, read
                 as they are needed, 1,000 at a time.
             input: the format of the file; see `parse_file`.
+            encoding: of a file of text, such as "cp1252"; None: UTF-16 if it begins with its
+                byte-order mark, else UTF-8.
             Other arguments: see `parse`.
         Returns: an iterator over the parsed sentences; nothing is read before the first is asked
             for.
@@ -378,7 +381,7 @@ class SentenceParser:
         """
         job = self.job(
             probabilities=probabilities, mbr=mbr, kbest=kbest, keep_heads=keep_heads, guide=guide,
-            keep=keep, deps=deps,
+            keep=keep, deps=deps, encoding=encoding,
         )  # fmt: skip
         if isinstance(source, (str, os.PathLike)):
             name = os.fspath(source)
@@ -389,6 +392,8 @@ class SentenceParser:
             )
             kinds = [self._kind(job, file, input) for file in files]
             return chain.from_iterable(map(self._stream_file, repeat(job), files, kinds))
+        if encoding is not None:
+            raise ConfigError("encoding: is for a file, and not for sentences")
         given = self._source(job, source, batch=BATCH)
         return chain.from_iterable(self._parsed(job, given))
 
@@ -554,8 +559,7 @@ class SentenceParser:
             )
         if is_table(kind):
             require(f"{name}: a table", "pyarrow.parquet")
-        else:
-            job.options.check_input(kind, name, self._name, self._stages)
+        job.options.check_input(kind, name, self._name, self._stages)
         return kind
 
     @contextmanager

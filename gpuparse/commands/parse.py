@@ -535,6 +535,12 @@ def _parser() -> argparse.ArgumentParser:
         " JSON lines, the same table for a table, and conllu for all others",
     )
     parser.add_argument(
+        "--encoding",
+        metavar="NAME",
+        help="of text, such as cp1252; the default is UTF-16 if the text begins with its byte-order"
+        " mark, else UTF-8",
+    )
+    parser.add_argument(
         "--immediate",
         action="store_true",
         help="for a pipe that stays open: parse each sentence of standard input, or each line or"
@@ -704,6 +710,8 @@ def check_shard(options: argparse.Namespace) -> None:
         raise ConfigError("--shard needs --output")
     if compression_of(options.output):
         raise ConfigError(f"{options.output}: shards are not compressed; name an output without it")
+    if options.encoding is not None:
+        raise ConfigError("--shard reads UTF-8, without --encoding; convert the text (iconv)")
     if options.guide is not None and is_guide_file(options.guide):
         raise ConfigError("--shard cannot be combined with --guide FILE; give --guide misc:KEY")
 

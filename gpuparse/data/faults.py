@@ -8,7 +8,7 @@ import numpy as np
 from gpuparse.data import scanner
 from gpuparse.data.treebank import find_sent_id, place
 from gpuparse.errors import DataError, option, plural
-from gpuparse.files import COMPRESSED, is_compressed
+from gpuparse.files import no_utf8
 
 SHOWN = 40  # characters of a faulty field that a message quotes
 MESSAGES = {
@@ -82,8 +82,8 @@ def fault_error(
 def fault_text(fault: np.ndarray | Sequence[int], text: bytes, *, first_byte: int) -> str:
     """What is wrong and what to do, for a row of faults; arguments as in `fault_error`."""
     code, detail, _, offset, _, end = (int(number) for number in fault)
-    if first_byte == 0 and is_compressed(text):
-        return COMPRESSED
+    if first_byte == 0 and (what := no_utf8(text)):
+        return what
     if code == scanner.COLUMN_COUNT:
         return _column_count(text[offset:end].split(b"\n", 1)[0], detail)
     if code == scanner.NOT_UTF8:

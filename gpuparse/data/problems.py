@@ -18,7 +18,7 @@ from gpuparse.data.conll import BYTE_ORDER_MARK, MAX_LINE, treebank_from_bytes
 from gpuparse.data.faults import TreeFault, fault_text
 from gpuparse.data.treebank import Treebank, find_sent_id, place
 from gpuparse.data.trees import check_sentences, tree_fault_text, tree_faults
-from gpuparse.files import COMPRESSED, is_compressed
+from gpuparse.files import no_utf8
 
 KINDS = {  # of faults of the format, by what the scanner finds
     scanner.COLUMN_COUNT: "columns",
@@ -98,8 +98,8 @@ def find_faults(text: bytes, source: str, *, partial: bool) -> tuple[Treebank, l
     read = treebank_from_bytes(text, source, on_error="skip")
     first_byte = len(BYTE_ORDER_MARK) if text.startswith(BYTE_ORDER_MARK) else 0
     text = text[first_byte:]
-    if read.faults and not first_byte and is_compressed(text):
-        return read, [Problem(source, 1, "", "compressed", COMPRESSED)]
+    if read.faults and not first_byte and (what := no_utf8(text)):
+        return read, [Problem(source, 1, "", "encoding", what)]
     rows = scanner.scan(text, MAX_LINE, stop_at_fault=False).faults if read.faults else ()
     problems: list[Problem] = []
     mended, numbers = [], []

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from gpuparse.data.conll import BYTE_ORDER_MARK
 from gpuparse.errors import DataError, option
-from gpuparse.files import COMPRESSED, input_file, is_compressed
+from gpuparse.files import input_file, no_utf8
 from gpuparse.formats.arrow_tables import TEXT
 from gpuparse.formats.names import AUTO, JSONL, format_of, is_table
 from gpuparse.formats.objects import FIELDS
@@ -110,8 +110,7 @@ def _read(number: int, line: bytes, max_line: int) -> JsonLine:
         members = _members(line.decode())
     except UnicodeDecodeError as error:
         what = f"byte {error.start} of the line is not UTF-8; convert the file to UTF-8"
-        is_packed = number == 1 and is_compressed(line)
-        return JsonLine(number, line, {}, {}, COMPRESSED if is_packed else what)
+        return JsonLine(number, line, {}, {}, (number == 1 and no_utf8(line)) or what)
     except json.JSONDecodeError as error:
         what = f"no JSON: {error.msg} at column {error.pos + 1}; write an object in each line"
         return JsonLine(number, line, {}, {}, what)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import zlib
@@ -10,12 +11,17 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
 from gpuparse.data.conll import BYTE_ORDER_MARK
-from gpuparse.errors import DataError, one_line
+from gpuparse.errors import ConfigError, DataError, one_line, option
 from gpuparse.extras import require
+from gpuparse.files import UTF16_MARKS
 from gpuparse.formats.names import GZIP, ZSTD, compression_of
 
 _MAX_BEGINNING = 1 << 20  # bytes that say of a stream whether it is raw text
 _BLOCK = 1 << 10  # compressed bytes at a time: of zstd, 4 bytes may become 128 KiB
+_MARKS = {
+    b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", **dict.fromkeys(UTF16_MARKS, "utf-16"),
+}  # fmt: skip
+_MARK_BYTES = 4
 _GZIP = 31  # zlib's number for the format of gzip
 _LEVELS = {GZIP: 6, ZSTD: 3}  # the defaults of both programs
 
@@ -26,16 +32,81 @@ def opened(file: BinaryIO, name: str) -> BinaryIO:
     Args: file: open for reading bytes. name: of the file.
     """
     suffix = compression_of(name)
-    return cast(BinaryIO, _CompressedReader(_Decompressed(file, name, suffix))) if suffix else file
+    return cast(BinaryIO, _Reader(_Decompressed(file, name, suffix))) if suffix else file
 
 
-class _CompressedReader(io.BufferedReader):
-    """Reads a compressed file."""
+def check_encoding(encoding: str) -> None:
+    """ConfigError unless an encoding of text has this name."""
+    try:
+        io.TextIOWrapper(io.BytesIO(), encoding=encoding)  # refuses codecs that are not of text
+        codecs.getincrementaldecoder(encoding)
+    except (LookupError, TypeError, ValueError):
+        raise ConfigError(
+            f"{option('encoding')}: {encoding!r} is no encoding of text; such are utf-16, cp1252,"
+            " latin-1"
+        ) from None
+
+
+def decoded(file: BinaryIO, name: str, encoding: str | None) -> BinaryIO:
+    """A text as UTF-8.
+
+    Args:
+        name: of the file in messages.
+        encoding: of the text; None: that of its byte-order mark, UTF-8 without any.
+    """
+    if encoding is None:
+        begin = file.peek(_MARK_BYTES) if hasattr(file, "peek") else b""
+        encoding = next((e for mark, e in _MARKS.items() if begin.startswith(mark)), "utf-8")
+    if codecs.lookup(encoding).name == "utf-8":
+        return file
+    return cast(BinaryIO, _Reader(_Decoded(file, name, encoding)))
+
+
+class _Reader(io.BufferedReader):
+    """Reads a file that is compressed, or has another encoding."""
 
     @property
     def consumed(self) -> int:
-        """Bytes of the compressed file that were read."""
-        return cast(_Decompressed, self.raw).consumed
+        """Bytes of the file that were read."""
+        return cast(_Decompressed | _Decoded, self.raw).consumed
+
+
+class _Decoded(io.RawIOBase):
+    """A text of another encoding as UTF-8; see `decoded`."""
+
+    def __init__(self, file: Any, name: str, encoding: str) -> None:
+        self._file, self._name, self._encoding = file, name, encoding
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._n_read, self._held = 0, memoryview(b"")
+
+    @property
+    def consumed(self) -> int:
+        return int(getattr(self._file, "consumed", self._n_read))
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Some of the next bytes, none at the end. Raises: DataError: no text of the encoding."""
+        is_open = True
+        while is_open and not self._held:
+            block = self._file.read1(io.DEFAULT_BUFFER_SIZE)
+            is_open = bool(block)
+            first = self._n_read - len(self._decoder.getstate()[0])
+            self._n_read += len(block)
+            try:
+                text = self._decoder.decode(block, final=not block)
+                self._held = memoryview(text.encode())
+            except UnicodeError as error:
+                place = first + error.start if isinstance(error, UnicodeDecodeError) else first
+                raise DataError(
+                    f"{self._name}: byte {place} is not {self._encoding}; give"
+                    f" {option('encoding')} with the encoding of the text"
+                ) from None
+        size = min(len(buffer), len(self._held))
+        buffer[:size] = self._held[:size]
+        self._held = self._held[size:]
+        return size
 
 
 class _Decompressed(io.RawIOBase):

@@ -9,8 +9,8 @@ import numpy as np
 
 from gpuparse.data.conll import BYTE_ORDER_MARK, MAX_LINE
 from gpuparse.data.treebank import place
-from gpuparse.errors import DataError, plural
-from gpuparse.files import COMPRESSED, is_compressed
+from gpuparse.errors import DataError, option, plural
+from gpuparse.files import no_utf8
 from gpuparse.formats.paragraphs import (
     MAX_SPACES,
     SPACES,
@@ -338,9 +338,10 @@ class _TextReader:
     def error(self, text: bytes, fault: "_Fault") -> DataError:
         """The error for a fault of a text that begins at the place reached."""
         where = place(self.source, self.line + text.count(b"\n", 0, fault.offset), "")
-        if self.byte == 0 and is_compressed(text):
-            return DataError(where + COMPRESSED)
-        return DataError(where + fault.message.format(byte=self.byte + fault.offset))
+        if self.byte == 0 and (what := no_utf8(text)):
+            return DataError(where + what)
+        what = fault.message.format(byte=self.byte + fault.offset, encoding=option("encoding"))
+        return DataError(where + what)
 
     def _pass(self, text: bytes) -> None:
         self.line += text.count(b"\n")
@@ -354,7 +355,10 @@ class _Fault(NamedTuple):
     message: str
 
 
-_NOT_UTF8 = "byte {byte} of the text is not UTF-8; convert the text to UTF-8"
+_NOT_UTF8 = (
+    "byte {byte} of the text is not UTF-8; convert the text to UTF-8, or give {encoding} with its"
+    " encoding, such as cp1252"
+)
 _NUL = (
     "byte {byte} of the text is NUL, which no text has; remove it, or convert the text to UTF-8 if"
     " it is UTF-16 or UTF-32"

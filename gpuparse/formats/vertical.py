@@ -6,7 +6,7 @@ from typing import BinaryIO
 from gpuparse.data.conll import BYTE_ORDER_MARK, MAX_LINE
 from gpuparse.data.treebank import place
 from gpuparse.errors import DataError
-from gpuparse.files import COMPRESSED, is_compressed
+from gpuparse.files import no_utf8
 
 CHUNK = 1 << 20  # bytes
 _COLUMNS = "\t_" * 8
@@ -72,8 +72,8 @@ def _word(line: bytes, source: str, number: int) -> str:
             wrong = "has a tab; write one word per line, without columns, or use CoNLL-U"
         elif "\0" in text or "\r" in text:
             wrong = "has NUL or a carriage return in it; remove it"
-    if wrong and number == 1 and is_compressed(line):
-        raise DataError(f"{place(source, number, '')}{COMPRESSED}")
+    if wrong and number == 1 and (what := no_utf8(line)):
+        raise DataError(f"{place(source, number, '')}{what}")
     if wrong:
         raise DataError(f"{place(source, number, '')}the line {wrong}")
     return text

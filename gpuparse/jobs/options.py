@@ -12,6 +12,7 @@ from gpuparse.data.graphs import fits_deps
 from gpuparse.engines.admission import MAX_CELLS
 from gpuparse.errors import ConfigError, option
 from gpuparse.formats.names import CONLLU, JSONL, RAW, WORDS_ALONE, is_table
+from gpuparse.formats.streams import check_encoding
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY, TREE
 from gpuparse.jobs.resources import choose_device, is_native_on, working_device
@@ -41,7 +42,8 @@ class ParseOptions:
     input stay. deps: what a parser of trees writes into DEPS, EMPTY or TREE. ranges: of tokens of
     a text, in MISC. on_error: what is done about malformed sentences. max_line: bytes of the
     longest line. max_cells: score and chart cells of a sentence; a longer sentence is parsed by a
-    lower order. allow_missing: whether columns may be missing that the model reads.
+    lower order. allow_missing: whether columns may be missing that the model reads. encoding: of
+    text; None: by its byte-order mark, or UTF-8.
     """
 
     probabilities: bool = False
@@ -56,6 +58,7 @@ class ParseOptions:
     max_line: int = MAX_LINE
     max_cells: int = MAX_CELLS
     allow_missing: bool = False
+    encoding: str | None = None
 
     @property
     def keeps_tags(self) -> bool:
@@ -70,7 +73,7 @@ class ParseOptions:
     def of_bytes(self, kind: str) -> dict[str, object]:
         """The options that change bytes of the output of an input of a format, by name."""
         facts = asdict(self)
-        del facts["allow_missing"]
+        del facts["allow_missing"], facts["encoding"]
         if kind not in WORDS_ALONE:
             del facts["ranges"]
             return facts
@@ -87,6 +90,8 @@ class ParseOptions:
                 f"{option('kbest')}: expected a whole number from 1 to {MAX_K_BEST:,}, not"
                 f" {self.kbest!r}"
             )
+        if self.encoding is not None:
+            check_encoding(self.encoding)
         for name, known in (
             ("keep", (None, TAGS)),
             ("deps", DEPS_OF_TREES),
@@ -178,6 +183,11 @@ class ParseOptions:
         if kind not in RAW and self.ranges:
             raise ConfigError(f"{name}: no text, and {option('ranges')} are places in a text")
         if kind not in WORDS_ALONE:
+            if self.encoding is not None:
+                raise ConfigError(
+                    f"{name}: {option('encoding')} is for {', '.join(WORDS_ALONE)}; convert the"
+                    " file to UTF-8 (iconv)"
+                )
             return
         asked = {"guide": self.guide, "keep_heads": self.keep_heads, "keep": self.keep}
         for each in _asked_for(asked):

@@ -27,7 +27,7 @@ from gpuparse.engines.admission import CHAIN, LOWER, default_batch_size
 from gpuparse.errors import DataError, option, plural
 from gpuparse.formats.arrow_tables import with_lists
 from gpuparse.formats.documents import texts_of
-from gpuparse.formats.names import CONLLU, JSONL, TEXT, is_table
+from gpuparse.formats.names import CONLLU, JSONL, TEXT, WORDS_ALONE, is_table
 from gpuparse.formats.sources import (
     JsonSource,
     Piece,
@@ -37,7 +37,7 @@ from gpuparse.formats.sources import (
     TableSource,
     all_but,
 )
-from gpuparse.formats.streams import compressed, opened
+from gpuparse.formats.streams import compressed, decoded, opened
 from gpuparse.formats.table_files import TableFile, table_writer
 from gpuparse.formats.text import TextChunk
 from gpuparse.inference.decoders import DECODERS
@@ -190,8 +190,11 @@ class Job:
             kind: its format. place: where it begins in its file; immediate: see StreamSource.
             on_error: another one than that of the options.
         """
+        file = opened(file, name)
+        if kind in WORDS_ALONE:
+            file = decoded(file, name, self.options.encoding)
         common: dict[str, Any] = {
-            "file": opened(file, name), "name": name, "max_line": self.options.max_line,
+            "file": file, "name": name, "max_line": self.options.max_line,
             "immediate": immediate,
         }  # fmt: skip
         on_error = on_error or self.options.on_error

@@ -1,5 +1,6 @@
 """Models with stages before the parser: training, parsing and the commands that read them."""
 
+import gzip
 import io
 import json
 import pickle
@@ -395,6 +396,57 @@ def test_multiword_tokens_that_cannot_be_learned_are_told(made, command, tmp_pat
         f"warning: {train_file}: 1 multiword token is left out of the tokeniser, such as"
         f" '{words}' of 17 words: its rule has more than 16 words or 100 characters" in err
     )
+
+
+ENCODINGS = {"utf-16": None, "utf-32": None, "utf-16-be": "UTF-16BE", "cp1252": "windows-1252"}
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_text_of_other_encodings(made, parsed, tmp_path, encoding, monkeypatch):
+    """UTF-16 and UTF-32 are known by their byte-order marks, others by their names."""
+    monkeypatch.setattr(io, "DEFAULT_BUFFER_SIZE", 3)  # halves of characters
+    text = "The Züge sing\u00a0\u2014 \u201cÖl\u201d.\r\n\r\nTwo men sang.\r\n"
+    given = ENCODINGS[encoding]
+    options = ["--encoding", given] if given else []
+    (tmp_path / "a.txt").write_bytes(text.encode())
+    (tmp_path / "b.txt").write_bytes(text.encode(encoding))
+    (tmp_path / "c.txt.gz").write_bytes(gzip.compress(text.encode(encoding)))
+    for more in ([], ["--input", "lines"], ["--input", "vertical"], ["--ranges"]):
+        expected = parsed(tmp_path / "a.txt", *more)
+        for name in ("b.txt", "c.txt.gz"):
+            assert parsed(tmp_path / name, *options, *more) == expected
+    done = program("parse.py", made.model, *options, input=text.encode(encoding))
+    assert (done.returncode, done.stdout) == (0, parsed(tmp_path / "a.txt"))
+    parser = gpuparse.load(made.model)
+    found = "".join(s.to_conllu() for s in parser.stream(tmp_path / "b.txt", encoding=given))
+    assert found == parsed(tmp_path / "a.txt").decode()
+
+
+def test_encodings_that_cannot_be_read_are_errors(made, command, tmp_path):
+    text = "Öl\n".encode("cp1252")
+    (tmp_path / "a.txt").write_bytes(text)
+    (tmp_path / "a.conllu").write_bytes("1\tÖl".encode("utf-16"))
+    (tmp_path / "b.conllu").write_bytes("1\tÖl".encode("utf-16-be"))
+    (tmp_path / "c.txt").write_bytes("Öl".encode("utf-16-le"))
+    shard = ["--shard", "all/2", "--output", tmp_path / "out.conllu", "--encoding", "cp1252"]
+    for name, words, code, said in (
+        ("a.txt", [], 3, "a.txt:1: byte 0 of the text is not UTF-8; convert the text to UTF-8, or"
+         " give --encoding with its encoding, such as cp1252"),
+        ("a.txt", ["--encoding", "ascii"], 3, "a.txt: byte 0 is not ascii; give --encoding with"),
+        ("a.txt", ["--encoding", "klingon"], 2, "--encoding: 'klingon' is no encoding of text"),
+        ("a.txt", ["--encoding", "base64"], 2, "--encoding: 'base64' is no encoding of text"),
+        ("a.txt", shard, 2, "--shard reads UTF-8, without --encoding"),
+        ("a.conllu", [], 3, "a.conllu:1: the file is UTF-16; convert it to UTF-8 (iconv"),
+        ("b.conllu", [], 3, "b.conllu:1: the file is UTF-16; convert it to UTF-8 (iconv"),
+        ("c.txt", [], 3, "c.txt:1: the file is UTF-16; convert it to UTF-8 (iconv"),
+        ("a.conllu", ["--encoding", "utf-16"], 2, "a.conllu: --encoding is for text, lines,"),
+    ):  # fmt: skip
+        got, out, err = command(parse.main, made.model, tmp_path / name, *words)
+        assert (got, out) == (code, b"")
+        assert said in err
+    parser = gpuparse.load(made.model)
+    with pytest.raises(ConfigError, match="encoding: is for a file, and not for sentences"):
+        parser.stream([["Hi"]], encoding="cp1252")
 
 
 def test_comments_without_a_sentence_are_told(made, command, tmp_path):

@@ -23,8 +23,9 @@ from gpuparse.pipeline import NO_STAGES
 from tests.dense_scorer import dense_parser
 
 NAMES = {field.name for field in fields(ParseOptions)}
-# Of the command alone: `load` has allow_missing; longest lines and sentences have one limit.
-OF_COMMAND = {"allow_missing", "max_line", "max_cells", "ranges"}
+# Of the command: `load` has allow_missing, `stream` encoding; longest lines and sentences have one
+# limit.
+OF_COMMAND = {"allow_missing", "encoding", "max_line", "max_cells", "ranges"}
 
 
 def test_all_doors_have_all_options_with_the_same_defaults():
@@ -85,8 +86,9 @@ def test_inputs_that_do_not_fit_are_refused(options, kind, command, python):
 
 
 def test_what_changes_bytes_is_in_the_recipe_of_shards():
-    assert set(ParseOptions().of_bytes(CONLLU)) == NAMES - {"allow_missing", "ranges"}
-    assert set(ParseOptions().of_bytes(TEXT)) == NAMES - {"allow_missing"} | {"input"}
+    others = {"allow_missing", "encoding"}
+    assert set(ParseOptions().of_bytes(CONLLU)) == NAMES - others - {"ranges"}
+    assert set(ParseOptions().of_bytes(TEXT)) == NAMES - others | {"input"}
 
 
 def literals(source: str) -> list[str]:
