@@ -24,13 +24,19 @@ WORKDIR /work
 ENTRYPOINT ["/opt/gpuparse/entry.sh"]
 CMD ["--help"]
 
-FROM ${BASE} AS native
-# The compiled library, for three sets of instructions; the images take the files and no compiler.
+FROM ${BASE} AS program
+# gpuparse, with the library compiled for three sets of instructions. The images take the folder from
+# here, without the compiler, and with the right modes: a later chmod would keep it twice.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends g++ \
     && rm -rf /var/lib/apt/lists/*
-COPY native /opt/gpuparse/native
-RUN python /opt/gpuparse/native/build.py --levels --quiet
+COPY native /build/native
+RUN python /build/native/build.py --levels --quiet
+COPY gpuparse /opt/gpuparse/gpuparse
+COPY configs /opt/gpuparse/configs
+COPY LICENSE docker/entry.sh docker/install.sh /opt/gpuparse/
+ARG COMMIT
+RUN mv /build/gpuparse/_native /opt/gpuparse/gpuparse && sh /opt/gpuparse/install.sh "$COMMIT"
 
 FROM start AS cuda-environment
 # Triton compiles the few lines that launch a kernel with the C compiler it finds.
@@ -54,21 +60,13 @@ FROM cuda-environment AS cuda
 ENV NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility \
     NVIDIA_REQUIRE_CUDA="cuda>=13.0"
+COPY --from=program /opt/gpuparse /opt/gpuparse
 ARG COMMIT
-COPY gpuparse /opt/gpuparse/gpuparse
-COPY --from=native /opt/gpuparse/gpuparse/_native /opt/gpuparse/gpuparse/_native
-COPY configs /opt/gpuparse/configs
-COPY LICENSE docker/entry.sh docker/install.sh /opt/gpuparse/
-RUN sh /opt/gpuparse/install.sh "$COMMIT"
 LABEL org.opencontainers.image.revision=$COMMIT org.opencontainers.image.licenses=MIT
 USER 10001:10001
 
 FROM cpu-environment AS cpu
+COPY --from=program /opt/gpuparse /opt/gpuparse
 ARG COMMIT
-COPY gpuparse /opt/gpuparse/gpuparse
-COPY --from=native /opt/gpuparse/gpuparse/_native /opt/gpuparse/gpuparse/_native
-COPY configs /opt/gpuparse/configs
-COPY LICENSE docker/entry.sh docker/install.sh /opt/gpuparse/
-RUN sh /opt/gpuparse/install.sh "$COMMIT"
 LABEL org.opencontainers.image.revision=$COMMIT org.opencontainers.image.licenses=MIT
 USER 10001:10001

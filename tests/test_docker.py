@@ -18,7 +18,7 @@ from tests.test_requirements import canonical, pinned
 
 ROOT = Path(__file__).parents[1]
 TARGETS = ("cpu", "cuda")
-LIBRARY = "/opt/gpuparse/gpuparse/_native"
+PROGRAM = "/opt/gpuparse"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -90,8 +90,9 @@ def test_what_is_copied_exists_and_reaches_the_builder(target):
     sent = [rule[1:] for rule in rules if rule.startswith("!")]
     assert all((ROOT / name).exists() for name in sent)
     copies = [shlex.split(rest) for word, rest in lineage(target) if word == "COPY"]
-    assert ["--from=native", LIBRARY, LIBRARY] in copies
+    assert ["--from=program", PROGRAM, PROGRAM] in copies
     own = [words for words in copies if not words[0].startswith("--from=")]
+    own += [shlex.split(rest) for word, rest in stages()["program"][1] if word == "COPY"]
     sources = [source for *several, _ in own for source in several]
     assert {"gpuparse", "configs", f"docker/{target}.lock", "docker/entry.sh"} <= set(sources)
     for source in sources:
@@ -100,10 +101,11 @@ def test_what_is_copied_exists_and_reaches_the_builder(target):
 
 
 def test_the_library_is_built_where_no_image_keeps_the_compiler():
-    parent, made = stages()["native"]
+    parent, made = stages()["program"]
     assert parent == "${BASE}"
-    assert ("COPY", "native /opt/gpuparse/native") in made
-    assert "native/build.py --levels" in made[-1][1]
+    assert ("COPY", "native /build/native") in made
+    assert ("RUN", "python /build/native/build.py --levels --quiet") in made
+    assert "/build/gpuparse/_native" in made[-1][1]
     assert "gpuparse/_native" in (ROOT / ".dockerignore").read_text().splitlines()
     for target in TARGETS:
         assert not any("g++" in rest for _, rest in lineage(target))
@@ -272,3 +274,90 @@ def test_the_guide_runs_commands_that_exist():
         if command == "train":
             config = str(ROOT / words[0]) if "/" in words[0] else words[0]
             load_config(config, [word for word in words[1:] if "=" in word])
+
+
+# Programs of a machine with buildah, which write down how they are called.
+FAKES = {
+    "debootstrap": 'mkdir -p "$4/usr/bin"',
+    "unshare": 'shift; NETWORK=none exec "$@"',
+    "buildah": """while case $1 in --*) shift 2 ;; *) false ;; esac; do :; done
+        printf '%s\\t' "$NETWORK" "$@" >> "$RECORD"; printf '\\36' >> "$RECORD"
+        [ "$1" = from ] && echo container
+        [ "$1" = mount ] && mkdir "$TMPDIR/root" && echo "$TMPDIR/root"
+        [ "$1" = run ] || exit 0
+        while [ "$1" != -- ]; do shift; done
+        [ "$3" != "$FAILS" ] || exit 3
+        mkdir -p runs/one runs/again
+        for run in one again; do
+            touch runs/$run/config.yaml runs/$run/vocabulary.json runs/$run/weights.safetensors
+        done""",
+}
+
+
+def try_images(tmp_path, *words, fails="", fakes=tuple(FAKES)):
+    """Run docker/test with those programs: what it ended with, and the calls of buildah."""
+    for name in fakes:
+        (tmp_path / name).write_text(f"#!/bin/bash\n{FAKES[name]}\n")
+        (tmp_path / name).chmod(0o755)
+    for name in ("bash", "dirname"):
+        (tmp_path / name).symlink_to(shutil.which(name))
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    path = f"{tmp_path}:{os.environ['PATH']}" if len(fakes) == len(FAKES) else str(tmp_path)
+    record = tmp_path / "record"
+    record.touch()
+    given = {"PATH": path, "TMPDIR": str(scratch), "RECORD": str(record), "FAILS": fails}
+    done = subprocess.run(
+        [ROOT / "docker" / "test", *words], env=given, capture_output=True, text=True, check=False
+    )
+    assert [path.name for path in scratch.iterdir()] in ([], ["root"]), "it leaves nothing behind"
+    return done, [call.split("\t")[:-1] for call in record.read_text().split("\36")[:-1]]
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="docker/test is for root")
+
+
+@needs_root
+@pytest.mark.parametrize("targets", [TARGETS, ("cpu",)])
+def test_the_trial_builds_and_runs_what_the_guide_shows(tmp_path, targets):
+    options = ["--cpu"] * (len(targets) == 1) + ["--build-arg", "TORCH_INDEX=file:///wheels"]
+    done, calls = try_images(tmp_path, *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    builds = [words[2:] for words in calls if words[1] == "build"]
+    shown = [words[2:] for words in shown_commands() if words[:2] == ["docker", "build"]]
+    assert [words[words.index("--target") + 1] for words in builds] == list(targets)
+    git = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
+    commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
+    for words, printed in zip(builds, shown, strict=False):
+        assert words[-len(printed) :] == [
+            word.replace("$(git rev-parse HEAD)", commit) for word in printed
+        ]
+        assert options[-1] in words
+    runs = [words for words in calls if words[1] == "run"]
+    for words in runs:
+        assert words[0] == "none", "without a network"
+        assert words[words.index("--user") + 1] == "10001:10001"
+    entered = [words for words in runs if "/opt/gpuparse/entry.sh" in words]
+    assert all(any(word.endswith("/data:/work/data:ro") for word in words) for words in entered)
+    commands = [words[words.index("--") + 2 :] for words in entered]
+    last_ones = ["parse", "doctor"] * len(targets)
+    guide = [words[1:] for words in shown_commands() if words[0] == "gpuparse"]
+    first = guide.index(["train", "configs/quickstart.yaml"])
+    last = next(i for i, words in enumerate(guide) if "output=runs/again" in words) + 1
+    printed = [words[: words.index(">")] if ">" in words else words for words in guide[first:]]
+    assert commands[: last - first + 1] == printed[: last - first + 1]
+    assert [words[0] for words in commands[last - first + 1 :]] == last_ones
+
+
+@needs_root
+def test_the_trial_ends_at_the_first_failure(tmp_path):
+    done, calls = try_images(tmp_path, fails="train")
+    assert done.returncode == 1
+    assert re.search(r"^FAILED \(3\) .*: gpuparse train", done.stdout, re.MULTILINE)
+    assert [words for words in calls if words[1] == "run"][-1][-2] == "train"
+
+
+def test_the_trial_says_what_to_install(tmp_path):
+    done, calls = try_images(tmp_path, fakes=["debootstrap"])
+    assert (done.returncode, calls) == (2, [])
+    assert "apt-get install buildah" in done.stderr
