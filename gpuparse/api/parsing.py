@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,6 +22,7 @@ from gpuparse.formats.arrow_tables import frame_of_texts, has_texts, is_arrow
 from gpuparse.formats.json_lines import file_format, first_line, is_object
 from gpuparse.formats.names import (
     AUTO,
+    TEXT,
     WORDS_ALONE,
     check_output_folder,
     inputs_below,
@@ -30,7 +31,15 @@ from gpuparse.formats.names import (
     output_format,
     outputs_of,
 )
-from gpuparse.formats.objects import EXAMPLE, GIVEN, Columns, is_pandas, table_rows, tags_in
+from gpuparse.formats.objects import (
+    EXAMPLE,
+    GIVEN,
+    Columns,
+    is_pandas,
+    shown,
+    table_rows,
+    tags_in,
+)
 from gpuparse.formats.sources import (
     BATCH,
     SENTENCES,
@@ -328,10 +337,11 @@ class SentenceParser:
             source: Source = BytesSource(text=words, name=_TEXT, hints=named)
         else:
             texts = _checked_texts(text)
-            names = None if ids is None else list(ids)
-            if names is not None and len(names) != len(texts):
+            names = list(range(len(texts)) if ids is None else ids)
+            if len(names) != len(texts):
                 raise ConfigError(f"ids: {len(names)} names of {plural(len(texts), 'text')}")
-            source = DocumentSource(texts=texts, identifiers=names, split=job.split)
+            documents = zip(names, texts, strict=True)
+            source = DocumentSource(documents=documents, split=job.split)
         [parsed] = self._parsed(job, source, is_text=True)
         return parsed
 
@@ -362,12 +372,15 @@ class SentenceParser:
         input: str = AUTO,
         encoding: str | None = None,
     ) -> Iterator[ParsedSentence]:
-        """Parse a file, or any iterable of sentences, in memory that does not grow with it.
+        """Parse a file, or any iterable, in memory that does not grow with it.
 
         Args:
-            source: the path of a file or folder; or sentences as `parse` takes them in lists, read
-                as they are needed, 1,000 at a time.
-            input: the format of the file; see `parse_file`.
+            source: the path of a file or folder; or an iterable, read as it is needed, 1,000 items
+                at a time: of sentences as `parse` takes them in lists, or, for models with a
+                tokeniser, of raw texts, or of tuples of an identifier and a text, the name of
+                `ParsedSentence.document`.
+            input: the format of the file; see `parse_file`. "text": an iterable has texts; "auto":
+                if its first item is a str or such a tuple.
             encoding: of a file of text, such as "cp1252"; None: UTF-16 if it begins with its
                 byte-order mark, else UTF-8.
             Other arguments: see `parse`.
@@ -394,8 +407,30 @@ class SentenceParser:
             return chain.from_iterable(map(self._stream_file, repeat(job), files, kinds))
         if encoding is not None:
             raise ConfigError("encoding: is for a file, and not for sentences")
-        given = self._source(job, source, batch=BATCH)
-        return chain.from_iterable(self._parsed(job, given))
+        if input not in (AUTO, TEXT):
+            raise ConfigError(f"input: {input!r} is a format of files; an iterable has sentences")
+        if is_arrow(source) or is_pandas(source) or isinstance(source, Mapping):
+            return chain.from_iterable(self._parsed(job, self._source(job, source, batch=BATCH)))
+        return self._stream_items(job, _iterable(source), input)
+
+    def _stream_items(self, job: Job, items: Iterable[Any], input: str) -> Iterator[ParsedSentence]:
+        """The results of sentences, or of texts if the first item is one."""
+        left = iter(items)
+        first = list(islice(left, 1))
+        items = chain(first, left)
+        if input == TEXT or any(map(self._is_document, first)):
+            job.options.check_input(TEXT, "texts", self._name, self._stages)
+            given: Source = DocumentSource(
+                documents=_documents(items), split=job.split, is_stream=True
+            )
+        else:
+            given = self._source(job, items, batch=BATCH)
+        yield from chain.from_iterable(self._parsed(job, given))
+
+    def _is_document(self, item: Any) -> bool:
+        """Whether an item is a text, or a pair of an identifier and a text."""
+        is_pair = isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], str)
+        return isinstance(item, str) or bool(is_pair and self._stages.tokenizer)
 
     def parse_file(
         self,
@@ -664,6 +699,18 @@ def _checked_texts(texts: Any) -> list[str]:
         if not isinstance(text, str):
             raise DataError(f"texts[{number}]: expected a str, and not {type(text).__name__}")
     return found
+
+
+def _documents(items: Iterable[Any]) -> Iterator[tuple[object, str]]:
+    """Texts with their identifiers, or numbers; DataError for anything else."""
+    for number, item in enumerate(items):
+        name, text = item if isinstance(item, tuple) and len(item) == 2 else (number, item)
+        if not isinstance(text, str):
+            raise DataError(
+                f"texts[{number}]: expected a str, or a tuple of an identifier and a str, and not"
+                f" {shown(item)}"
+            )
+        yield name, text
 
 
 def _names_below(folder: str, input: str) -> list[str]:

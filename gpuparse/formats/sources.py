@@ -282,11 +282,15 @@ class BytesSource(Source):
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentSource(Source):
-    """Raw texts of Python, as one piece. identifiers: of the documents; None: their numbers."""
+    """Raw texts of Python.
 
-    texts: Sequence[str | None]
-    identifiers: Iterable[object] | None
+    documents: pairs of an identifier and a text. is_stream: whether they are read some at a time,
+    as pieces of their own; otherwise they are one piece, and each has another name.
+    """
+
+    documents: Iterable[tuple[object, str]]
     split: Split
+    is_stream: bool = False
     name: str = "texts"
 
     def pieces(self) -> Iterator[Piece]:
@@ -295,28 +299,52 @@ class DocumentSource(Source):
         Raises: DataError: NUL in a text, or too much white space; an identifier with a line end, or
             of two texts.
         """
+        left, first, hints = iter(self.documents), 0, list[str]()
+        while True:
+            batch = list(_some(left) if self.is_stream else left)
+            if not batch and (first or self.is_stream):
+                return
+            piece = self._piece(batch, first)
+            yield replace(piece, hints=[] if hints else piece.hints)
+            if not self.is_stream:
+                return
+            hints, first = hints or list(piece.hints), first + len(batch)
+
+    def _piece(self, documents: list[tuple[object, str]], first: int) -> Piece:
+        texts = [text for _, text in documents]
         try:
-            names = identifiers_of(self.identifiers, len(self.texts), 0)
+            names = identifiers_of([name for name, _ in documents], len(texts), first)
         except DataError as error:
             raise DataError(f"ids{error}") from error
-        if (same := repeated(names)) is not None:
+        if not self.is_stream and (same := repeated(names)) is not None:
             i, j = same
             raise DataError(f"ids[{j}]: {names[j]!r} is the name of texts[{i}] too; rename one")
-        found = split_documents(self.texts, names, self.split)
+        found = split_documents(texts, names, self.split)
         for number, what in found.faults.items():
-            raise DataError(f"{self.name}[{number}]{what}")
+            raise DataError(f"{self.name}[{first + number}]{what}")
         treebank = treebank_from_bytes(found.text, self.name)
         counts = np.diff(treebank.word_starts)
-        documents = list(zip(names, found.counts, strict=True))
         hints: list[str] = []
-        first = next((k for k, text in enumerate(self.texts) if text and "\n" in text), None)
-        if first is not None:
-            text, n = self.texts[first] or "", found.counts[first]
-            found_hints = line_hints(text.encode(), n, "give a text for each line")
-            hints += [f"{self.name}[{first}]: {hint}" for hint in found_hints]
-        yield Piece(
-            treebank, counts, [], len(counts), len(found.text), documents=documents, hints=hints
-        )
+        of_lines = next((k for k, text in enumerate(texts) if "\n" in text), None)
+        if of_lines is not None:
+            found_hints = line_hints(
+                texts[of_lines].encode(), found.counts[of_lines], "give a text for each line"
+            )
+            hints += [f"{self.name}[{first + of_lines}]: {hint}" for hint in found_hints]
+        return Piece(
+            treebank, counts, [], len(counts), len(found.text),
+            documents=list(zip(names, found.counts, strict=True)), hints=hints,
+        )  # fmt: skip
+
+
+def _some(documents: Iterator[tuple[object, str]]) -> Iterator[tuple[object, str]]:
+    """The next documents, of some megabytes together."""
+    n_characters = 0
+    for document in islice(documents, BATCH):
+        yield document
+        n_characters += len(document[1])
+        if n_characters >= TEXT_CHUNK:
+            return
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from gpuparse.commands import parse
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError, ModelError
+from gpuparse.formats import sources
 from tests.api.conftest import COMMENTED, KINDS
 from tests.commands.test_start import run_python
 
@@ -355,6 +356,67 @@ def test_streams_read_only_what_is_asked_for(parser):
     assert len(taken) == 1000
     assert len(list(itertools.islice(stream, 1500))) == 1500
     assert len(taken) == 2000
+
+
+def test_streams_of_texts_have_the_sentences_of_lists(parser, monkeypatch):
+    reader = gpuparse.load("english", threads=1)
+    texts = ["She sings. He listens.", "", "Stop.", "A man sings.\n\nWe go."] * 3
+    names = [f"n{k}" for k in range(len(texts))]
+    expected = reader.parse_text(texts, ids=names)
+    monkeypatch.setattr(sources, "TEXT_CHUNK", 40)
+    taken: list[str] = []
+    pairs = ((name, taken.append(name) or text) for name, text in zip(names, texts, strict=True))
+    stream = reader.stream(pairs)
+    assert taken == []
+    first = next(stream)
+    assert taken == names[:4]
+    found = [first, *stream]
+    assert [s.document for s in found] == [s.document for s in expected]
+    assert [s.to_conllu() for s in found] == [s.to_conllu() for s in expected]
+    assert [(t.start, t.end) for s in found for t in s] == [
+        (t.start, t.end) for s in expected for t in s
+    ]
+    of_texts = reader.parse_text(texts)
+    for way in (reader.stream(iter(texts)), reader.stream(texts, input="text")):
+        assert [(s.document, s.to_conllu()) for s in way] == [
+            (s.document, s.to_conllu()) for s in of_texts
+        ]
+    assert list(reader.stream([], input="text")) == []
+    assert list(reader.stream([("a", "")])) == []
+    assert len(list(reader.stream(("She", "sings") for _ in range(2)))) == 2  # names and texts
+    assert len(next(reader.stream([["She", "sings"]]))) == 2  # words
+
+
+def test_streams_of_texts_refuse_other_items(parser):
+    reader = gpuparse.load("english", threads=1)
+    with pytest.raises(DataError, match=r"texts\[1\]: expected a str, or a tuple of an identifier"):
+        list(reader.stream(["a", ["b"]]))
+    with pytest.raises(DataError, match=r"ids\[2\]: .*expected an identifier"):
+        list(reader.stream([("a", "b"), ("a", "b"), (None, "c")]))
+    with pytest.raises(DataError, match=r"texts\[0\]: byte 1 of the text is NUL"):
+        next(reader.stream(["a\0"]))
+    with pytest.raises(ConfigError, match=r"texts: text, but .* has no tokeniser"):
+        next(parser.stream(["She sings."]))
+    with pytest.raises(ConfigError, match="keep_heads"):
+        next(reader.stream(["She sings."], keep_heads=True))
+    with pytest.raises(ConfigError, match="'lines' is a format of files"):
+        reader.stream(["She sings."], input="lines")
+
+
+def test_the_memory_of_a_stream_of_texts_does_not_grow(monkeypatch):
+    reader = gpuparse.load("english", threads=1)
+    monkeypatch.setattr(sources, "TEXT_CHUNK", 2000)
+
+    def most(times: int) -> int:
+        tracemalloc.start()
+        for _ in reader.stream("She sings. He listens to her." for _ in range(100 * times)):
+            pass
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak
+
+    most(1)
+    assert most(12) < 1.5 * most(3)
 
 
 def test_the_memory_of_a_stream_does_not_grow(parser, monkeypatch):
