@@ -130,6 +130,7 @@ private:
         out_.put('\n');
     }
 
+    // Other white space than the four is written as \\u00A0: at the end of a line it would be lost.
     void write_spaces(int64_t from, int64_t to) {
         for (int64_t i = from; i < to; ++i) {
             char byte = (char)text_[i];
@@ -138,8 +139,19 @@ private:
                           : byte == '\r' ? 'r'
                           : byte == '\n' ? 'n'
                                          : 0;
-            if (escape) out_.put('\\');
-            out_.put(escape ? escape : byte);
+            const uint32_t lead = text_[i];
+            const int64_t more = lead < 0xC0 ? 0 : lead < 0xE0 ? 1 : 2;  // bytes
+            if (escape) {
+                out_.put('\\');
+                out_.put(escape);
+            } else if (lead > ' ' && (more == 0 || lead >= 0xF0 || i + more >= to)) {
+                out_.put(byte);
+            } else {
+                uint32_t code = more == 0 ? lead : lead & (more == 1 ? 0x1F : 0x0F);
+                for (int64_t k = 0; k < more; ++k) code = code << 6 | (text_[++i] & 0x3F);
+                out_.copy("\\u");
+                for (int shift = 12; shift >= 0; shift -= 4) out_.put("0123456789ABCDEF"[code >> shift & 15]);
+            }
         }
     }
 };

@@ -22,6 +22,7 @@ from gpuparse.data.tikz import tikz_of_layout
 from gpuparse.formats.text import line_hints
 from gpuparse.server.refusals import RequestError
 from gpuparse.server.worker import Sink
+from gpuparse.text.conllu import with_raw_spaces
 
 IN_MEMORY = 1 << 20  # bytes of an answer
 MAX_HINTED = 1 << 16  # bytes of a text whose lines are looked at
@@ -81,10 +82,10 @@ def _inside(text: str) -> bytes:
 
 
 class ProcessSink(Sink):
-    """The answer of UDPipe's interface; `model` is the name, `output` one of OUTPUTS."""
+    """The answer of UDPipe's interface; output: one of OUTPUTS. is_text: raw text was given."""
 
-    def __init__(self, model: str, output: str) -> None:
-        self._output, self._text = output, Spooled()
+    def __init__(self, model: str, output: str, *, is_text: bool) -> None:
+        self._output, self._text, self._is_text = output, Spooled(), is_text
         self._head = (
             b'{\n "model": ' + as_json(model) + b',\n "acknowledgements": [],\n "result": "'
         )
@@ -92,6 +93,8 @@ class ProcessSink(Sink):
     def add(self, text: bytes, sentences: Sequence[gpuparse.ParsedSentence]) -> None:
         """Write sentences in the format that was asked for."""
         found = text.decode()
+        if self._is_text:
+            found = with_raw_spaces(found)
         if self._output != CONLLU:
             blocks = filter(None, found.split("\n\n"))
             found = "".join(_as_words(block, self._output) for block in blocks)

@@ -9,7 +9,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from gpuparse.errors import one_line
-from gpuparse.formats.names import CONLLU, LINES, TEXT, VERTICAL
+from gpuparse.formats.names import CONLLU, LINES, RAW, TEXT, VERTICAL
 from gpuparse.jobs.options import TAGS as KEEP_TAGS
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job
@@ -64,7 +64,7 @@ async def process_request(service: Service, request: Request, fields: Mapping[st
         else:
             yield from model.pieces(data, kind, "data")
 
-    sink = ProcessSink(model.name, output)
+    sink = ProcessSink(model.name, output, is_text=kind in RAW)
     return await service.answer(request, model, options, depth, pieces=pieces, sink=sink)
 
 

@@ -1,8 +1,9 @@
 """Tokens of a text as CoNLL-U, and back: the text of a treebank.
 
 The spaces around tokens are kept in MISC as UDPipe does: `SpaceAfter=No`, `SpacesAfter=\\s\\n` for
-anything but one space, `SpacesBefore` before the first token. `SpacesInToken`, where a token has
-other spaces than its FORM, is read too.
+anything but one space, `SpacesBefore` before the first token. Other white space is `\\u00A0` and
+so on, which Stanza writes too: programs take white space off the ends of lines. `SpacesInToken`,
+where a token has other spaces than its FORM, is read too.
 """
 
 import re
@@ -17,6 +18,7 @@ from gpuparse.formats.paragraphs import ends_paragraph
 
 NO_PARAGRAPH, NEW_PARAGRAPH, NEW_DOCUMENT = 0, 1, 2
 _ESCAPED = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
+_HEXADECIMAL = re.compile(r"\\u([0-9A-F]{4})")
 _UNESCAPES = {"s": " ", "t": "\t", "r": "\r", "n": "\n", "p": "|", "\\": "\\"}
 _NEW = re.compile(r"#[ \t]*new(par|doc)\b")
 
@@ -58,12 +60,27 @@ def write_tokens(text: np.ndarray, table: TokenTable) -> bytes:
     return written[:size].tobytes()
 
 
+def with_raw_spaces(conllu: str) -> str:
+    """CoNLL-U of `write_tokens` with `\\u00A0` and so on as characters, as UDPipe has them."""
+    if "\\u" not in conllu:
+        return conllu
+    found = []
+    for line in conllu.split("\n"):
+        columns, tab, misc = line.rpartition("\t")
+        found.append(columns + tab + (_HEXADECIMAL.sub(_character, misc) if tab else misc))
+    return "\n".join(found)
+
+
+def _character(found: re.Match[str]) -> str:
+    return chr(int(found[1], 16))
+
+
 def unescaped(value: str) -> str:
     """The white space that was written; `\\u00A0` is read too, other escapes stay as they are."""
 
     def character(found: re.Match[str]) -> str:
         if found[1]:
-            return chr(int(found[1], 16))
+            return _character(found)
         return _UNESCAPES.get(found[2], found[0])
 
     return _ESCAPED.sub(character, value) if "\\" in value else value

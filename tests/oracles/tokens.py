@@ -5,7 +5,12 @@ from typing import Any
 
 import numpy as np
 
-_ESCAPES = str.maketrans({" ": "\\s", "\t": "\\t", "\r": "\\r", "\n": "\\n"})
+from gpuparse.formats.paragraphs import SPACES
+
+_ESCAPES = str.maketrans(
+    {chr(code): f"\\u{code:04X}" for code in SPACES}
+    | {" ": "\\s", "\t": "\\t", "\r": "\\r", "\n": "\\n"}
+)
 
 
 def write_tokens(text: np.ndarray, table: Any) -> bytes:

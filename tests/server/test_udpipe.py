@@ -41,6 +41,21 @@ def test_the_result_is_that_of_the_command(client, trained):
     assert result(client, data=given, parser="") == wanted
 
 
+def test_rare_spaces_are_as_they_are_in_the_text(client, trained):
+    """UDPipe does not escape them; other doors do, so that programs keep them."""
+    text = "The\u00a0dogs\u3000sleep .\u2028\n"
+    found, escaped = result(client, data=text, **ALL), trained.command(text.encode(), "text")
+    spaces = [f"SpacesAfter={each}\n" for each in ("\u00a0", "\u3000", "\u2028\\n")]
+    assert [each in found for each in spaces] == [True] * 3
+    rows = [f"SpacesAfter={each}\n" for each in ("\\u00A0", "\\u3000", "\\u2028\\n")]
+    assert [each in escaped for each in rows] == [True] * 3
+    for before, after in zip(rows, spaces, strict=True):
+        escaped = escaped.replace(before, after)
+    assert found == escaped
+    row = "1\tHi\t_\tX\t_\t_\t_\t_\t_\tSpacesAfter=\\u00A0\n\n"
+    assert "SpacesAfter=\\u00A0\n" in result(client, data=row, tagger="", parser="")  # MISC stays
+
+
 def test_a_form_of_the_standard_library_is_read(client, trained):
     """As the client of UDPipe makes it."""
     message = email.mime.multipart.MIMEMultipart("form-data", policy=email.policy.HTTP)

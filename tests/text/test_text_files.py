@@ -19,9 +19,11 @@ from gpuparse.formats.paragraphs import are_spaces, code_points, segments
 from gpuparse.formats.text import immediate_text, line_hints, stream_text, text_chunk
 from gpuparse.formats.vertical import stream_vertical
 from gpuparse.text.conllu import (
+    TokenTable,
     surface_sentences,
     text_pieces,
     unescaped,
+    with_raw_spaces,
     write_tokens,
 )  # fmt: skip
 from tests.oracles import tokens as oracle
@@ -56,6 +58,26 @@ def test_text_of_random_tokens_comes_back():
         assert concatenated(conllu) == expected
 
 
+def test_no_line_ends_in_white_space():
+    """Validators and libraries take it off."""
+    for space in map(chr, paragraphs.SPACES):
+        data = f"a{space}b{space}".encode()
+        ends, one = np.array([1, 2 + len(space.encode())]), np.zeros(1, np.int64)
+        table = TokenTable(
+            ends - 1, ends, np.array([0, 2]), np.ones(1, np.uint8), one + 1, one + 1,
+            np.zeros(3, np.int64), np.zeros(0, np.uint8), one, np.zeros((0, 2), np.int64), True,
+        )  # fmt: skip
+        conllu = write_tokens(np.frombuffer(data, np.uint8), table)
+        assert text_of(conllu) == data.decode()
+        rows = [line for line in conllu.decode().split("\n") if "\t" in line]
+        assert len(rows) == 2
+        assert [row.rstrip() for row in rows] == rows
+        assert sum(map(len, map(str.splitlines, rows))) == 2
+        raw = with_raw_spaces(conllu.decode())
+        assert text_of(raw.encode()) == data.decode()
+        assert ("\\u" in raw) is False
+
+
 def test_tokens_are_written_as_in_plain_python():
     draw = random.Random(2)
     for _ in range(500):
@@ -79,7 +101,7 @@ def test_what_is_written():
         "# newdoc\n# newpar\n# sent_id = 1-1\n# text = Du bist da.\n"
         f"1-2\tDu{rest}SpacesBefore=\\t|TokenRange=1:3\n"
         f"1\tDe{rest}_\n2\tre{rest}_\n"
-        f"3\tbist{rest}SpacesAfter=\u00a0|TokenRange=4:8\n"
+        f"3\tbist{rest}SpacesAfter=\\u00A0|TokenRange=4:8\n"
         f"4\tda{rest}SpaceAfter=No|TokenRange=9:11\n"
         f"5\t.{rest}SpacesAfter=\\r\\n|TokenRange=11:12\n\n"
         "# sent_id = 1-2\n# text = Ja\n"
