@@ -103,7 +103,8 @@ def main(arguments: Sequence[str]) -> int:
         tell(said)
     asked = _asked(options)
     for file, kind in zip(files, options.kinds, strict=True):
-        asked.check_input(kind, named(file), options.model, stages)
+        if file != STANDARD or options.input_format != AUTO:  # else its beginning says its format
+            asked.check_input(kind, named(file), options.model, stages)
     if has_parser(options.folder):
         model = _with_decoder(options, tell)
         stages = stages.filled_by(model)
