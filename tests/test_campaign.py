@@ -7,7 +7,17 @@ pytest.importorskip("httpx")
 from tests.campaign import __main__ as campaign
 from tests.campaign.running import Failure
 
-QUICK = ["mutants", "tables", "models", "in-place", "kill-shards", "checks", "compact", "requests"]
+QUICK = [
+    "mutants",
+    "tables",
+    "json-lines",
+    "models",
+    "in-place",
+    "kill-shards",
+    "checks",
+    "compact",
+    "requests",
+]
 
 
 def test_a_few_trials_find_nothing(capsys):

@@ -428,7 +428,7 @@ class SentenceParser:
         yield from chain.from_iterable(self._parsed(job, given))
 
     def _is_document(self, item: Any) -> bool:
-        """Whether an item is a text, or a pair of an identifier and a text."""
+        """True for a text, or a pair of an identifier and a text."""
         is_pair = isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], str)
         return isinstance(item, str) or bool(is_pair and self._stages.tokenizer)
 

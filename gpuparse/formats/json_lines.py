@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, NamedTuple
 
+import numpy as np
+
 from gpuparse.data.conll import BYTE_ORDER_MARK
 from gpuparse.errors import DataError, option
 from gpuparse.files import input_file, no_utf8
@@ -23,6 +25,9 @@ NO_FIELDS = (
     " models with a tokeniser)"
 )
 _SPACES = re.compile("[ \t\r\n]*")
+_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"')
+_OPENING, _CLOSING = list(b"[{"), list(b"]}")
+_MOST_LEVELS = 100  # of arrays and objects in each other
 _SHORT = 18  # digits of a number that is read exactly
 
 
@@ -52,7 +57,7 @@ class JsonLine(NamedTuple):
 
     @property
     def has_text(self) -> bool:
-        """Whether it is a document: it has a text and no words."""
+        """True for a document, which has a text and no words."""
         return TEXT in self.values and self.words is None
 
 
@@ -114,8 +119,6 @@ def _read(number: int, line: bytes, max_line: int) -> JsonLine:
     except json.JSONDecodeError as error:
         what = f"no JSON: {error.msg} at column {error.pos + 1}; write an object in each line"
         return JsonLine(number, line, {}, {}, what)
-    except RecursionError:
-        return JsonLine(number, line, {}, {}, "the JSON has too many levels")
     except DataError as error:
         return JsonLine(number, line, {}, {}, str(error))
     return JsonLine(
@@ -127,8 +130,10 @@ def _read(number: int, line: bytes, max_line: int) -> JsonLine:
 def _members(text: str) -> dict[str, tuple[str, Any]]:
     """The members of the object that a text is: key and value as text, and the value.
 
-    Raises: json.JSONDecodeError, RecursionError: it is no JSON. DataError: no object; a key twice.
+    Raises: json.JSONDecodeError: it is no JSON. DataError: no object; a key twice; too many levels.
     """
+    if _levels(text) > _MOST_LEVELS:
+        raise DataError(f"the JSON has more than {_MOST_LEVELS} levels")
     at = _after_spaces(text, 0)
     if text[at : at + 1] != "{":
         _decode(text, at)
@@ -159,6 +164,19 @@ def _members(text: str) -> dict[str, tuple[str, Any]]:
     return found
 
 
+def _levels(text: str) -> int:
+    """The depth of arrays and objects in each other, or more where it is within the limit.
+
+    The decoder's own limit depends on how deep its caller is.
+    """
+    n_most = text.count("[") + text.count("{")
+    if n_most <= _MOST_LEVELS:
+        return n_most
+    codes = np.frombuffer(_STRINGS.sub("", text).encode(), np.uint8)
+    steps = np.isin(codes, _OPENING).astype(np.int64) - np.isin(codes, _CLOSING)
+    return int(steps.cumsum().max(initial=0))
+
+
 def _after_spaces(text: str, at: int) -> int:
     found = _SPACES.match(text, at)
     return found.end() if found else at
@@ -181,7 +199,7 @@ def _shown(key: str) -> str:
 
 
 def is_object(begin: bytes) -> bool:
-    """Whether the first line of an input is an object of JSON.
+    """True if the first line of an input is an object of JSON.
 
     A line of which only the beginning was read is one if it begins like one.
     """

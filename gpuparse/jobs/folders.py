@@ -40,7 +40,7 @@ class FolderFile:
     recipe: Origin
 
     def finished(self) -> Counts | None:
-        """What an earlier run counted, if the output is there and a run would write it again.
+        """The counts of an earlier run whose output this run would write again; None without one.
 
         Raises: ConfigError: the output was made of another input, model or with other options, or
             was changed since.
@@ -64,7 +64,7 @@ class FolderFile:
         Receipt(origin, result).write(receipt_of(self.output))
 
     def origin(self) -> Origin:
-        """What the output depends on."""
+        """All that the output depends on."""
         contents = self.recipe.contents | {"the input": _digest(self.source)}
         return replace(self.recipe, contents=contents)
 

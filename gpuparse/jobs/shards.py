@@ -418,7 +418,7 @@ class ShardedText(Sharded):
 
 
 def _ends_of(kind: str) -> tuple[bytes, ...]:
-    """What follows each sentence of a format."""
+    """The ends of a sentence of a format."""
     return _LINE_ENDS if kind in (LINES, JSONL) else _BLANK_LINES
 
 

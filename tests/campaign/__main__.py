@@ -24,6 +24,7 @@ import torch
 
 from gpuparse import native
 from tests.campaign.bench import Bench
+from tests.campaign.json_lines import json_lines
 from tests.campaign.kills import kill_shards, kill_streams, kill_training, kill_writes
 from tests.campaign.models import changed_in_place, damaged_models, damaged_states, hostile
 from tests.campaign.mutants import mutants
@@ -40,6 +41,7 @@ Trial = Callable[[random.Random, Bench], list[str]]
 CAMPAIGNS: dict[str, Trial] = {
     "mutants": mutants,
     "tables": tables,
+    "json-lines": json_lines,
     "models": damaged_models,
     "in-place": changed_in_place,
     "states": damaged_states,

@@ -113,7 +113,8 @@ FAULTS = {
     '{"form": ["a"], "upos": [' + "1" * 9999 + "]}": "[0]: upos: expected text, not float inf",
     '{"form": ["a", "\\udfff"]}': "[1]: form str",
     '{"form": ["a\\tb"]}': "has a tab, a line end or NUL",
-    '{"x": ' + "[" * 100_000 + "}": "the JSON has too many levels",
+    '{"x": ' + "[" * 100_000 + "}": "the JSON has more than 100 levels",
+    '{"x": ' + "[" * 100 + "]" * 100 + "}": "the JSON has more than 100 levels",
     '{"text": "' + "a" * (1 << 20) + '"}': "the line has more than 1,048,576 bytes",
     b'{"text": "\xff"}': "byte 10 of the line is not UTF-8",
 }  # fmt: skip
