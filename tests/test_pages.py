@@ -56,7 +56,6 @@ ERRORS = ("gpuparse: error", "error: ")  # how output begins of commands that ma
 # Lines that are not run, and why. The key is the line, or its beginning up to " ...".
 INSTALLS = "needs the network; tests/test_installed.py installs the wheel"
 CI = "a step of .ci/run, beside this test"
-PAPERS = "trains a dozen parsers; tests/benchmarks/test_papers.py does with small settings"
 DOWNLOADED = "needs a treebank of the network; tests/commands/test_stages.py trains stages"
 CUDA = "needs a CUDA device; tests marked gpu run there"
 NOT_RUN = {
@@ -67,7 +66,6 @@ NOT_RUN = {
     "mypy": CI,
     "pytest ...": "runs this test",
     "python -m sphinx ...": CI,
-    "python -m benchmarks.papers ...": PAPERS,
     "docker build ...": "needs Docker; tests/test_docker.py checks the files",
     "gpuparse() { docker run ...": "needs Docker; the commands below it run without",
     "python examples/ray_parquet.py ...": "run by tests/interop/test_ray.py",

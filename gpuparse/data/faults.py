@@ -75,6 +75,8 @@ def fault_error(
     line, start, end = (
         int(fault[i]) for i in (scanner.FAULT_LINE, scanner.FAULT_START, scanner.FAULT_END)
     )
+    if first_byte == 0 and (of_file := no_utf8(text)):
+        return DataError(f"{source}:1: {of_file}")
     what = fault_text(fault, text, first_byte=first_byte)
     return DataError(place(source, first_line + line, find_sent_id(text[start:end])) + what)
 

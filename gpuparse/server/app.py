@@ -24,7 +24,7 @@ from starlette.routing import Route
 
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError, GpuparseError, NoTreeError, one_line
+from gpuparse.errors import ConfigError, GpuparseError, NoTreeError, one_line, option
 from gpuparse.formats.names import CONLLU, LINES, RAW
 from gpuparse.formats.names import TEXT as RAW_TEXT
 from gpuparse.formats.objects import as_conllu, read_sentences
@@ -587,13 +587,13 @@ class _Watched:
         if host and service.hosts and name not in service.hosts and scope["path"] != "/health":
             return RequestError(
                 421, f"the host {one_line(name)!r} is none of {', '.join(service.hosts)};"
-                " --host-name of gpuparse serve adds one",
+                f" {option('host_name', 'NAME')} adds it",
             )  # fmt: skip
         origin = headers.get(b"origin", b"").decode("latin-1")
         if origin and origin not in service.origins and origin.partition("://")[2].lower() != host:
             return RequestError(
-                403, f"pages of {one_line(origin)} may not send requests; --allow-origin of"
-                " gpuparse serve lets them",
+                403, f"pages of {one_line(origin)} may not send requests;"
+                f" {option('allow_origin', 'ORIGIN')} lets them",
             )  # fmt: skip
         if self._is_open(scope):
             return None

@@ -67,7 +67,6 @@ def without_heads(text: bytes) -> bytes:
         (["data.partial=true", "decoder=multi_parent"], "data.partial: decoder multi_parent"),
         (["learning.backend=torch", "decoder=hill_climb"], "learns with decoder hill_climb"),
         (["device=cuda", "decoder=multi_parent"], "which device cuda selects too"),
-        (["learning.backend=torch", "learning.k=2"], "learns with learning.k 2"),
         (
             ["learning.backend=torch", "learning.rule=mira-factored"],
             "learns with learning.rule mira-factored",

@@ -1,7 +1,5 @@
 """Second-order Eisner: enumeration -> textbook -> torch -> native, Triton; laws."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 import torch
@@ -11,6 +9,7 @@ from hypothesis import strategies as st
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import backends, eisner, eisner_sibling
 from gpuparse.inference.textbook import projective
+from gpuparse.threads import mapped
 from tests.inference.decoders import (
     BACKENDS,
     QUICK_BACKENDS,
@@ -375,11 +374,11 @@ def test_deep_chains(single_root, towards_end, backend, n):
 def test_thread_counts_change_nothing(monkeypatch):
     started = []
 
-    def start(workers):
+    def start(work, slices, workers):
         started.append(workers)
-        return ThreadPoolExecutor(workers)
+        return mapped(work, slices, workers)
 
-    monkeypatch.setattr(backends, "ThreadPoolExecutor", start)
+    monkeypatch.setattr(backends, "mapped", start)
     rng = np.random.default_rng(7)
     n = 30
     batch = SiblingBatch(

@@ -1,7 +1,6 @@
 """Long sentences, deep trees, many cycles, many threads."""
 
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ import torch
 
 from gpuparse.inference import backends, chu_liu_edmonds, eisner
 from gpuparse.inference.textbook import spanning_trees
+from gpuparse.threads import mapped
 from tests.inference.decoders import ROWS
 
 every_decoder = pytest.mark.parametrize("name", ROWS)
@@ -110,11 +110,11 @@ def test_backends_agree_on_long_sentences(name, single_root, dtype):
 def test_thread_counts_change_nothing(name, monkeypatch):
     started = []
 
-    def start(workers):
+    def start(work, slices, workers):
         started.append(workers)
-        return ThreadPoolExecutor(workers)
+        return mapped(work, slices, workers)
 
-    monkeypatch.setattr(backends, "ThreadPoolExecutor", start)
+    monkeypatch.setattr(backends, "mapped", start)
     rng = np.random.default_rng(5)
     arcs = torch.from_numpy(rng.standard_normal((600, 71, 71)).astype(np.float32))
     lengths = torch.from_numpy(rng.integers(1, 71, 600))
