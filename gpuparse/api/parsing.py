@@ -457,8 +457,8 @@ class SentenceParser:
                 is complete. It is compressed if its name ends in .gz or .zst, as the source may be.
             input: the format of the source: "conllu" (CoNLL-X too), "text" and "lines" (one
                 sentence per line) for models with a tokeniser, "vertical" (one word per line),
-                "jsonl", "parquet", "arrow"; "auto": by the suffix (.txt, .jsonl, .parquet, .arrow,
-                ...) or a first line that is an object of JSON, conllu for others.
+                "jsonl", "parquet", "arrow"; "auto": by the suffix, such as .txt or .jsonl, or by a
+                first line that is an object of JSON; conllu for others.
             on_error: what is done about a malformed sentence: "fail": an error; "skip": it is left
                 out; "keep": it is passed through, in a table with nulls.
             force: whether an existing target may be replaced.
