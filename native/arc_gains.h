@@ -45,7 +45,8 @@ struct ArcGains {
     void start_from(const int64_t* heads) {
         for (int64_t h = 0; h <= n; h++) memset(arcs.row(h), 0, (size_t)(n + 1));
         for (int64_t m = 1; m <= n; m++) arcs(heads[m], m) = 1;
-        for (int64_t h = 0; h <= n && !is_interrupted(10 * n); h++) fill(h, h);
+        Pace pace;
+        for (int64_t h = 0; h <= n && !pace.is_interrupted(10 * n); h++) fill(h, h);
     }
 
     // gains(m, h) of the heads h = first..last and all words m.

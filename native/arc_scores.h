@@ -102,7 +102,8 @@ struct PairScorer {
     // Fill out(h, 1..n) of the heads first..n with the scores of two words each.
     void score(int64_t first_head, View2<Sum<W>> out) const {
         const int64_t n = keys.n, nodes = n + 1;
-        for (int64_t h = first_head; h <= n && !is_interrupted(2 * n * plan.pair.n0); ++h) {
+        Pace pace;
+        for (int64_t h = first_head; h <= n && !pace.is_interrupted(2 * n * plan.pair.n0); ++h) {
             const int64_t* combination = keys.combinations + n - h;
             const Sum<W>* of_head = word_sum + h * LINE;
             const Sum<W>* of_modifier = word_sum + nodes * LINE;
@@ -297,6 +298,7 @@ void add_between(const Sentence& sentence, const ArcPlan& plan, const W* weights
     int64_t* middle = arena.take<int64_t>(n + 1);
     Sum<W>* prefix = arena.take<Sum<W>>((n + 2) * LINE);
     if (arena.failed()) return;
+    Pace pace;
     for (int64_t f = 0; f < plan.between.n0; ++f) {
         const BetweenFamily& family = betweens_of(plan)[f];
         heads.fill(sentence, 0, family.head_side, plan);
@@ -307,7 +309,7 @@ void add_between(const Sentence& sentence, const ArcPlan& plan, const W* weights
             middle[k] = value * family.n_modifiers * LINE;
         }
         for (int64_t a = 0; a <= n; ++a) {
-            if (is_interrupted(n * n)) return;
+            if (pace.is_interrupted(n * n)) return;
             if (!heads.is_first[a]) continue;
             for (int64_t b = 1; b <= n; ++b) {
                 if (!modifiers.is_first[b]) continue;

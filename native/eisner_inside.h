@@ -69,7 +69,8 @@ template <class Chart>
 inline void fill_by_diagonal(const Chart& chart) {
     typedef typename Chart::F F;
     const int64_t nodes = chart.last + 1, stride = chart.stride, offset = chart.offset;
-    for (int64_t h = 0; h < nodes && !is_interrupted(2 * nodes); h++) {
+    Pace pace;
+    for (int64_t h = 0; h < nodes && !pace.is_interrupted(2 * nodes); h++) {
         const F* arcs = &chart.arc_scores(h + offset, offset);
         F *to_left = chart.i_l + h * stride, *to_right = chart.i_r + h;
         for (int64_t m = 0; m < h; m++, to_left += 1 - stride) *to_left = arcs[m];
@@ -83,7 +84,7 @@ inline void fill_by_diagonal(const Chart& chart) {
     }
     for (int64_t i = 0; i < stride; i++) chart.c_r[i] = chart.c_l[i] = Chart::Semiring::one;
     for (int64_t width = 1; width <= chart.last; width++) {
-        if (is_interrupted(width * (nodes - width) / 2)) return;
+        if (pace.is_interrupted(width * (nodes - width) / 2)) return;
         for (int64_t start = 0; start <= chart.last - width; start += Lanes<F>::count)
             fill_diagonal(chart, width, start);
     }
@@ -196,11 +197,12 @@ inline void copy_scores(const Chart& chart) {
     typedef typename Chart::F F;
     const int64_t n = chart.n, stride = chart.stride;
     F* const planes[] = {chart.i_r, chart.i_l, chart.s_r, chart.e_r, chart.e_l};
+    Pace pace;
     for (F* cells : planes)
-        for (int64_t i = 0; i < chart.plane && !is_interrupted(stride); i += stride)
+        for (int64_t i = 0; i < chart.plane && !pace.is_interrupted(stride); i += stride)
             for (int64_t j = 0; j < stride; j++) cells[i + j] = S::zero;
     for (int64_t j = 0; j < stride; j++) chart.c_l[(n + 1) * stride + j] = S::zero;
-    for (int64_t h = 0; h <= n && !is_interrupted(3 * n); h++) {
+    for (int64_t h = 0; h <= n && !pace.is_interrupted(3 * n); h++) {
         for (int64_t m = h + 1; m <= n; m++) chart.i_r[chart.at(h, m)] = chart.arc_scores(h, m);
         for (int64_t m = 1; m < h; m++) chart.i_l[chart.at(m, h)] = chart.arc_scores(h, m);
     }
@@ -257,8 +259,9 @@ template <class Chart>
 inline void fill_by_row(const Chart& chart) {
     typedef typename Chart::Semiring S;
     const int64_t count = Lanes<typename Chart::F>::count;
+    Pace pace;
     for (int64_t i = chart.n; i >= (chart.single_root ? 1 : 0); i--) {
-        if (is_interrupted((chart.n - i) * (chart.n - i))) return;
+        if (pace.is_interrupted((chart.n - i) * (chart.n - i))) return;
         if constexpr (Chart::SIBLINGS) spread_parts(chart, i);
         const int64_t diagonal = chart.at(i, i);
         chart.semiring.put(chart.c_r + diagonal, S::one);

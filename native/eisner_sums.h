@@ -80,7 +80,8 @@ struct EisnerSums {
             }
         else
             s.put(out[OF_C_R] + chart.at(0, n), S::one);
-        for (int64_t i = chart.single_root ? 1 : 0; i < n && !is_interrupted(2 * (n - i) * (n - i)); i++)
+        Pace pace;
+        for (int64_t i = chart.single_root ? 1 : 0; i < n && !pace.is_interrupted(2 * (n - i) * (n - i)); i++)
             fill_outside(i, marginals);
     }
 
@@ -112,7 +113,8 @@ private:
         const int64_t n = chart.n;
         const auto& arcs = chart.arc_scores;
         constexpr int64_t PIECE = 1 << 17;
-        for (int64_t k = 0; k < chart.n_cells && !is_interrupted(PIECE); k += PIECE)
+        Pace pace;
+        for (int64_t k = 0; k < chart.n_cells && !pace.is_interrupted(PIECE); k += PIECE)
             s.fill_zero(chart.cells + k, chart.n_cells - k < PIECE ? chart.n_cells - k : PIECE);
         for (int64_t m = 1; m <= n; m++) {
             double top = arcs(0, m);
@@ -125,7 +127,7 @@ private:
         const auto arc = [&](int64_t h, int64_t m) {
             return (arcs(h, m) - chart.arc_tops[m]) * chart.scale - LOG_TREES;
         };
-        for (int64_t i = 0; i < n && !is_interrupted(10 * n); i++) {
+        for (int64_t i = 0; i < n && !pace.is_interrupted(10 * n); i++) {
             const int64_t row = i * chart.stride;
             for (int64_t j = i + 1; j <= n; j++) {
                 chart.arcs_r[row + j] = arc(i, j);

@@ -20,6 +20,7 @@ struct Python {
     void* question;
 };
 Python python = {};
+constexpr int64_t LEAST = 1 << 15;
 int64_t steps_between = 0, interval = 0;  // nanoseconds
 int64_t* n_ended = nullptr;
 
@@ -66,6 +67,7 @@ using namespace gpuparse;
 // must live as long as the library.
 GPUPARSE(void) ask_python(const uint64_t* addresses, int64_t steps, double seconds, int64_t* ended) {
     steps_between = steps;
+    least_steps = steps < LEAST ? steps : LEAST;
     interval = (int64_t)(seconds * 1e9);
     n_ended = ended;
     python = {(int (*)())addresses[0],

@@ -11,6 +11,7 @@
 
 namespace gpuparse {
 
+inline int64_t least_steps = 0;              // that a loop counts by itself
 inline thread_local int64_t steps_left = 0;  // until the clock is looked at
 inline thread_local bool is_ending = false;
 
@@ -22,5 +23,19 @@ inline bool is_interrupted(int64_t steps) {
     steps_left -= steps;
     return steps_left < 0 ? ask_whether_to_end() : is_ending;
 }
+
+// The same for a loop of short rounds. It counts without memory of the thread, which takes a few nanoseconds
+// to find, and so learns a little later that the call is to end.
+struct Pace {
+    int64_t steps = 0;
+
+    bool is_interrupted(int64_t more) {
+        steps += more;
+        if (steps <= least_steps) return false;
+        const int64_t done = steps;
+        steps = 0;
+        return gpuparse::is_interrupted(done);
+    }
+};
 
 }  // namespace gpuparse

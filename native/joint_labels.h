@@ -167,7 +167,8 @@ template<class W>
 void add_best_labels(LabelSums<W>& labels, View2<Sum<W>> best, View2<double> scores) {
     const int64_t n = labels.keys.n, stride = labels.joint->stride;
     const int64_t per_cache_line = CACHE_LINE / (int64_t)sizeof(W);
-    for (int64_t h = 0; h <= n && !is_interrupted(50 * n); ++h) {
+    Pace pace;
+    for (int64_t h = 0; h <= n && !pace.is_interrupted(50 * n); ++h) {
         if (labels.vectors) labels.vectors->fill_row(h, labels.of_vectors);
         for (int64_t m = 1; m <= n; ++m) {
             if (h == m) continue;

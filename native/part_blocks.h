@@ -43,7 +43,8 @@ inline Blocks<F> sibling_blocks(View2<const F> scores, const Provider& parts, co
                                 Arena& arena) {
     const int64_t* start = sibling_starts(c, arena);
     F* blocks = take_blocks<F>(c, start, arena);
-    for (int64_t a = 1; blocks && a < c.n_arcs && !is_interrupted(5 * (c.rank[a] + 1)); a++)
+    Pace pace;
+    for (int64_t a = 1; blocks && a < c.n_arcs && !pace.is_interrupted(5 * (c.rank[a] + 1)); a++)
         for (int64_t j = 0; j <= c.rank[a]; j++)
             blocks[start[a] + j] = score_of_two(scores, parts, c, c.head[a], c.modifier[a], j);
     return {blocks, start};
@@ -57,9 +58,10 @@ inline Blocks<F> grand_sibling_blocks(View2<const F> scores, const Provider& par
     F* blocks = take_blocks<F>(c, start, arena);
     ArenaMark mark(arena);
     F* grand = arena.take<F>(c.n + 1);
+    Pace pace;
     for (int64_t a = 1; !arena.failed() && a < c.n_arcs; a++) {
         const int64_t h = c.head[a], m = c.modifier[a], width = c.width(h);
-        if (is_interrupted(10 * width * (c.rank[a] + 1))) break;
+        if (pace.is_interrupted(10 * width * (c.rank[a] + 1))) break;
         const int32_t* heads = c.head + c.first[h];
         for (int64_t q = 0; q < width; q++) grand[q] = 0;
         parts.add_grandparents(h, m, heads, width, grand);
@@ -79,9 +81,10 @@ inline Blocks<F> tri_sibling_blocks(View2<const F> scores, const Provider& parts
                                     Arena& arena) {
     const int64_t* start = tri_sibling_starts(c, arena);
     F* blocks = take_blocks<F>(c, start, arena);
+    Pace pace;
     for (int64_t a = 1; blocks && a < c.n_arcs; a++) {
         const int64_t h = c.head[a], m = c.modifier[a];
-        if (is_interrupted(5 * (c.rank[a] + 1) * (c.rank[a] + 1))) break;
+        if (pace.is_interrupted(5 * (c.rank[a] + 1) * (c.rank[a] + 1))) break;
         F* block = blocks + start[a];
         for (int64_t j = 0; j <= c.rank[a]; j++) {
             const int64_t count = j > 1 ? j : 1;
@@ -107,9 +110,10 @@ inline GrandchildBlocks<F> grandchild_blocks(View2<const F> scores, const Provid
     }
     ArenaMark mark(arena);
     int32_t* children = arena.take<int32_t>(c.n + 1);
+    Pace pace;
     for (int64_t a = 1; !arena.failed() && a < c.n_arcs; a++) {
         const int64_t h = c.head[a], m = c.modifier[a], away = h < m ? 0 : 1;
-        if (is_interrupted(20 * (c.side[0][m + 1] - c.side[0][m] + c.side[1][m + 1] - c.side[1][m]))) break;
+        if (pace.is_interrupted(20 * (c.side[0][m + 1] - c.side[0][m] + c.side[1][m + 1] - c.side[1][m]))) break;
         const int32_t* of_kind[3] = {c.inner_siblings(h, m), c.modifiers[1 - away] + c.side[1 - away][m],
                                      c.modifiers[away] + c.side[away][m]};
         for (int64_t which = 0; which < 3; which++) {

@@ -112,7 +112,8 @@ void add_open_arcs(const Sentence& sentence, const ArcPlan& plan, const W* weigh
         for (const int64_t* row = found.rows; row < found.end; ++row) sum = add(sum, (Sum<W>)weights[*row]);
         *score = add(*score, sum);
     };
-    for (int64_t h = 0; h <= n && !is_interrupted(5 * n); ++h) {
+    Pace pace;
+    for (int64_t h = 0; h <= n && !pace.is_interrupted(5 * n); ++h) {
         int64_t count = 0;
         for (int64_t m = 1; m <= n; ++m) open[count] = m, count += scores(h, m) >= lowest[m];
         for (int64_t k = 0; k < count; ++k) {
@@ -139,7 +140,8 @@ void score_sentence_arcs(const Sentence& sentence, const Scorer& scorer, const S
     const Plan& plan = *scorer.plan;
     const W* weights = (const W*)scorer.weights.data;
     if (vectors && vectors->of->arc_margin >= 0) {
-        for (int64_t h = 0; h <= sentence.n && !is_interrupted(sentence.n); ++h)
+        Pace pace;
+        for (int64_t h = 0; h <= sentence.n && !pace.is_interrupted(sentence.n); ++h)
             memset(scores.row(h), 0, (size_t)scores.stride * sizeof(Sum<W>));
         add_vector_pairs(*vectors, ARC_PAIRS, arena, scores);
         const ScoreUnit unit = vector_pairs(*vectors->of, ARC_PAIRS).unit;
@@ -173,7 +175,8 @@ SentenceScores<W> score_sentence(const Sentence& sentence, const Scorer& scorer,
     if (arena.failed()) return found;
     score_sentence_arcs<W>(sentence, scorer, found.keys, vectors, arena, sums);
     if (arena.failed()) return found;
-    for (int64_t h = 0; h <= n && !is_interrupted(2 * n); ++h) {
+    Pace pace;
+    for (int64_t h = 0; h <= n && !pace.is_interrupted(2 * n); ++h) {
         found.arcs(h, 0) = 0;
         sums(h, 0) = 0;
         sums(h, h) = 0;  // the diagonal is undefined, and nothing reads it
@@ -218,7 +221,7 @@ SentenceScores<W> score_sentence(const Sentence& sentence, const Scorer& scorer,
     View3<Sum<W>> arcs{arena.take<Sum<W>>(nodes * nodes * joint->stride), nodes * joint->stride,
                        joint->stride};
     if (arena.failed()) return found;
-    for (int64_t h = 0; h <= n && !is_interrupted(50 * n); ++h)
+    for (int64_t h = 0; h <= n && !pace.is_interrupted(50 * n); ++h)
         for (int64_t m = 1; m <= n; ++m)
             if (h != m && (!allowed.data || allowed(h, m)))
                 sum_labels(h, m, found.labels, arcs.row(h, m));

@@ -182,7 +182,8 @@ inline FactoredSiblings<Weight, double> factored(const PairSiblings& pairs, View
 template <class Siblings, class F>
 inline void copy_parts_of_two(const Siblings& siblings, int64_t n, int64_t stride, F* first_right,
                               F* first_left, F* pair_right, F* pair_left) {
-    for (int64_t i = 0; i <= n && !is_interrupted(4 * n); i++) {
+    Pace pace;
+    for (int64_t i = 0; i <= n && !pace.is_interrupted(4 * n); i++) {
         for (int64_t j = i + 1; j <= n; j++) {
             first_right[i * stride + j] = siblings.first(i, j);
             pair_right[i * stride + j] = siblings.part_of_pair(j, i);
@@ -197,7 +198,8 @@ inline void copy_parts_of_two(const Siblings& siblings, int64_t n, int64_t strid
 // The ends of i < j, written to [i * stride + j]: to_right of j under i, to_left of i under j.
 template <class Siblings, class F>
 inline void copy_ends(const Siblings& siblings, int64_t n, int64_t stride, F* to_right, F* to_left) {
-    for (int64_t i = 0; i <= n && !is_interrupted(4 * n); i++) {
+    Pace pace;
+    for (int64_t i = 0; i <= n && !pace.is_interrupted(4 * n); i++) {
         for (int64_t j = i + 1; j <= n; j++) to_right[i * stride + j] = siblings.end(i, j);
         for (int64_t j = 1; j < i; j++) to_left[j * stride + i] = siblings.end(i, j);
     }

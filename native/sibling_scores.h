@@ -99,14 +99,16 @@ void score_ends(const ArcPlan& plan, const W* weights, const RowMap& rows, const
                 Arena& arena, View2<Sum<W>> scores, View2<double> ends) {
     const int64_t n = keys.n;
     if (plan.word.n0 + plan.pair.n0 == 0) {
-        for (int64_t h = 0; h <= n && !is_interrupted(n); ++h)
+        Pace pace;
+        for (int64_t h = 0; h <= n && !pace.is_interrupted(n); ++h)
             memset(ends.row(h), 0, (size_t)(n + 1) * sizeof(double));
         return;
     }
     const PairScorer<W> pairs(plan, weights, rows, keys, arena);
     if (arena.failed()) return;
     pairs.score(0, scores);
-    for (int64_t h = 0; h <= n && !is_interrupted(2 * n); ++h) {
+    Pace pace;
+    for (int64_t h = 0; h <= n && !pace.is_interrupted(2 * n); ++h) {
         Sum<W> alone[LINE];
         pairs.score_combinations(h, NO_SIBLING, alone);
         ends(h, 0) = 0;
@@ -164,7 +166,8 @@ void add_vector_parts(const SentenceVectors& vectors, int64_t kind, int64_t firs
     if (arena.failed()) return;
     add_vector_pairs(vectors, kind, arena, scores);
     if (arena.failed()) return;
-    for (int64_t i = first; i <= n && !is_interrupted(2 * n); ++i)
+    Pace pace;
+    for (int64_t i = first; i <= n && !pace.is_interrupted(2 * n); ++i)
         for (int64_t m = 1; m <= n; ++m)
             if (i != m) pair(i, m) += scores(i, m);
 }
@@ -202,14 +205,15 @@ FactoredSiblings<W, double> score_siblings(const Sentence& sentence, const Sibli
     if (arena.failed()) return siblings;
     pairs.score(1, scores);
     memset(pair.data, 0, (size_t)nodes * sizeof(double));
-    for (int64_t s = 1; s <= n && !is_interrupted(2 * n); ++s)
+    Pace pace;
+    for (int64_t s = 1; s <= n && !pace.is_interrupted(2 * n); ++s)
         for (int64_t m = 0; m <= n; ++m) pair(s, m) = m > 0 ? scores(s, m) : 0;
     if (vectors && has_pairs(vectors->of, SIBLING_PAIRS))
         add_vector_parts<W>(*vectors, SIBLING_PAIRS, 1, arena, pair);
     if (arena.failed()) return siblings;
     for (int64_t m = 1; m <= n; ++m) pairs.score_combinations(NO_SIBLING, m, alone + m * LINE);
     const FactoredSiblings<W, double>& t = siblings;
-    for (int64_t h = 0; h <= n && !is_interrupted(2 * n * t.terms); ++h) {
+    for (int64_t h = 0; h <= n && !pace.is_interrupted(2 * n * t.terms); ++h) {
         double* row = first.row(h);
         row[0] = 0;
         for (int64_t m = 1; m <= n; ++m) row[m] = alone[m * LINE + keys.pairs.combination(h, m)];

@@ -497,7 +497,8 @@ void add_sized_pairs(const SentenceVectors& nodes, const VectorPairs& pairs, Are
     if (arena.failed()) return;
     const int64_t n_runs = list_runs(*nodes.of->plan, n, runs);
     const ScoreUnit unit = pairs.unit;
-    for (int64_t h = 0; h <= n && !is_interrupted(10 * n); ++h) {
+    Pace pace;
+    for (int64_t h = 0; h <= n && !pace.is_interrupted(10 * n); ++h) {
         fill_pairs_of_head<SIZE>(nodes, pairs, h, runs, n_runs, products, sums);
         fill_lane_sums(sums, n + 1, scores);
         scores[0] = scores[h] = 0;
