@@ -24,6 +24,7 @@ from gpuparse.installed import find_model
 from gpuparse.jobs.card import read_card
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job
+from gpuparse.jobs.progress import silent
 from gpuparse.scorers.scorer import ReadsWholes, Sum
 from gpuparse.server.refusals import RequestError
 
@@ -182,5 +183,6 @@ def load_models(given: Sequence[str], *, threads: int, device: str) -> dict[str,
         parser = gpuparse.SentenceParser.of_folder(
             path, threads=threads, device=device, advice={"to_allow_missing": ""}
         )  # as requests cannot allow it
-        found[name] = ServedModel(name, parser, parser.job(), read_card(find_model(path)))
+        job = replace(parser.job(), advise=silent)  # hints are of requests, not for the log
+        found[name] = ServedModel(name, parser, job, read_card(find_model(path)))
     return found

@@ -1,6 +1,7 @@
 """The JSON interface: what it gives is what the command gives, and as it is described."""
 
 import json
+import warnings
 
 import pytest
 from starlette.testclient import TestClient
@@ -98,6 +99,16 @@ def test_lines_are_sentences_and_a_text_of_lines_is_told(client, trained):
         " of text makes each a sentence"
     ]
     assert refused(client, lines=text, keep="tags")["where"] == "keep"
+
+
+def test_hints_about_requests_are_not_in_the_log(client, monkeypatch):
+    said = []
+    monkeypatch.setattr(warnings, "showwarning", lambda message, *_: said.append(str(message)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        parsed(client, conllu="# a comment\n\n")
+        parsed(client, text="- one\n- two\n- three\n")
+    assert [each for each in said if "sentence" in each] == []
 
 
 def test_words_can_be_given(client):
