@@ -287,6 +287,7 @@ FAKES = {
         [ "$1" = run ] || exit 0
         while [ "$1" != -- ]; do shift; done
         [ "$3" != "$FAILS" ] || exit 3
+        echo nsubj
         mkdir -p runs/one runs/again
         for run in one again; do
             touch runs/$run/config.yaml runs/$run/vocabulary.json runs/$run/weights.safetensors
