@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Any
 
@@ -88,6 +89,7 @@ class Protocol(H11Protocol):
             self.conn.send(
                 h11.Response(
                     status_code=error.status,
+                    reason=HTTPStatus(error.status).phrase.encode(),
                     headers=[("content-type", "application/json"), ("connection", "close")],
                 )
             )
