@@ -29,7 +29,8 @@ def no_utf8(begin: bytes) -> str:
     """The message about a file that is compressed or UTF-16, by its first bytes; "" of others."""
     if begin.startswith(_BEGINNINGS):
         return COMPRESSED
-    is_wide = len(begin) > 3 and b"\0\0" in (begin[:4:2], begin[1:4:2])
+    # Every other byte of most UTF-16 is zero; a file of zeros alone is none.
+    is_wide = len(begin) > 3 and (begin[:4:2] == b"\0\0") != (begin[1:4:2] == b"\0\0")
     is_wide |= begin.startswith(UTF16_MARKS)
     return _UTF16.format(option("encoding", "utf-16")) if is_wide else ""
 

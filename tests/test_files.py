@@ -10,7 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from gpuparse.errors import ConfigError, DataError
-from gpuparse.files import lock_file, lock_folder, read_input, replace_file, unchanged
+from gpuparse.files import (
+    lock_file,
+    lock_folder,
+    no_utf8,
+    read_input,
+    replace_file,
+    unchanged,
+)
 
 
 def write(path, data: bytes = b"new", **options):
@@ -246,3 +253,19 @@ def test_an_input_that_is_replaced_is_read_as_it_was_opened(tmp_path):
 def test_streams_that_are_no_files_have_no_changes():
     with pytest.raises(DataError, match=r"^other$"), unchanged(io.BytesIO(b"x"), "in"):
         raise DataError("other")
+
+
+@pytest.mark.parametrize(
+    ("begin", "said"),
+    [
+        ("She".encode("utf-16"), "UTF-16"),
+        ("She".encode("utf-16-le"), "UTF-16"),
+        ("She".encode("utf-16-be"), "UTF-16"),
+        (bytes(9), ""),
+        (b"1\tShe", ""),
+    ],
+)
+def test_utf_16_is_told_from_zeros(begin: bytes, said: str) -> None:
+    message = no_utf8(begin)
+    assert said in message
+    assert bool(message) == bool(said)
