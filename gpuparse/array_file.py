@@ -59,8 +59,7 @@ def pack(
         facts: plain data.
         arrays: of the types int8, int16, int32, int64, uint8, float16, float32 and float64.
         form: number of the format of the facts.
-        is_compact: whether arrays of many zeros have fewer bytes in the file. They are then read
-            into memory.
+        is_compact: whether arrays of many zeros have fewer bytes in the file.
     """
     if is_compact:
         arrays, changed = compacted(arrays)

@@ -197,8 +197,7 @@ def _read_linear(
     folder: Path, opened: array_file.Opened, text_of: Callable[[str, int], str]
 ) -> Parser:
     """The parser of a folder with templates; `text_of` reads a text by name, up to some bytes."""
-    names = _TEXTS if isinstance(opened.facts.get("texts"), dict) else ()
-    texts = _checked_texts(folder, opened.facts, names, text_of)
+    texts = _checked_texts(folder, opened.facts, _TEXTS, text_of)
     try:
         parser = _assemble(opened, texts)
     except (

@@ -165,7 +165,7 @@ def _native_tree(decoder: str, parts: Mapping[str, np.ndarray], *, single_root: 
     heads, labels = np.zeros((2, 1, n_nodes), np.int64)
     native.call(
         "higher_order_batch", SimpleNamespace(n_labels=1, **given), Search(number, single_root),
-        lengths, heads, labels, np.zeros(1), np.zeros(1, np.bool_), np.zeros(1, np.int64),
+        lengths, heads, labels, np.zeros(1, np.bool_), np.zeros(1, np.int64),
     )  # fmt: skip
     return heads[0].tolist()
 

@@ -60,7 +60,6 @@ DenseParts<F> parts_of(const HigherOrderScores& scores, int64_t n_limited, int64
 
 struct Results {
     out_i64_2 heads, labels;
-    double* totals;
     uint8_t* certified;
     int64_t* iterations;
 };
@@ -81,7 +80,6 @@ int64_t search_all(const HigherOrderScores& scores, const Search& search, i64_1 
             found = search_higher_order(parts.arc_scores(n, arena), parts, search, n, arena, heads, labels);
         }
         if (arena.failed()) return NO_MEMORY;
-        results.totals[b] = found.found ? found.score : -(double)INFINITY;
         results.certified[b] = found.is_proven;
         results.iterations[b] = found.iterations;
     }
@@ -116,15 +114,15 @@ int64_t find_suspicious(const any_4& scores, i64_1 lengths, uint8_t* suspicious)
 
 GPUPARSE(int64_t) higher_order_batch(const HigherOrderScores* scores, const Search* search,
                                      i64_1 lengths, out_i64_2 heads, out_i64_2 labels,
-                                     out_f64_1 totals, out_b8_1 certified, out_i64_1 iterations) {
+                                     out_b8_1 certified, out_i64_1 iterations) {
     const int64_t n_batch = heads.n0, N = heads.n1;
     const bool is_single = scores->arc.dtype == DT_F32;
     if (!is_single && scores->arc.dtype != DT_F64) return BAD_TYPE;
     if (!is_higher_order(search->decoder) || !fit(*scores, *search, n_batch, N) ||
         !are_lengths(lengths, n_batch, N) || labels.n0 != n_batch || labels.n1 != N ||
-        totals.n0 != n_batch || certified.n0 != n_batch || iterations.n0 != n_batch)
+        certified.n0 != n_batch || iterations.n0 != n_batch)
         return BAD_SHAPE;
-    const Results results{heads, labels, totals.data, certified.data, iterations.data};
+    const Results results{heads, labels, certified.data, iterations.data};
     return is_single ? search_all<float>(*scores, *search, lengths, results)
                      : search_all<double>(*scores, *search, lengths, results);
 }

@@ -272,7 +272,6 @@ def of_scores(random: np.random.Generator) -> dict[str, Any]:
         "lengths": random.integers(0, n_nodes, n_batch),
         "heads": np.empty((n_batch, n_nodes), np.int64),
         "labels": np.empty((n_batch, n_nodes), np.int64),
-        "totals": np.empty(n_batch),
         "certified": np.empty(n_batch, np.bool_),
         "iterations": np.empty(n_batch, np.int64),
     }

@@ -30,9 +30,8 @@ SECONDS = 20
 # with valid arguments, whole and damaged.
 MADE = {
     "Sentences", "ConllTable", "ConllColumns", "StringTable", "HigherPlan", "HigherOrderScores",
-    "VectorStep", "SequenceModel", "SequenceTemplates", "Chains", "TextView",
-    "TextTokenizer", "Encoder", "ByteLabels", "ByteArcs",
-    "ByteLinear",
+    "VectorStep", "SequenceModel", "SequenceTemplates", "TextView", "TextTokenizer",
+    "Encoder", "ByteLabels", "ByteArcs", "ByteLinear",
 }  # fmt: skip
 ALSO_MADE = {
     "count_deps",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any, NamedTuple
 
 from gpuparse.api.results import Parsed
-from gpuparse.api.tokens import members_as_json
+from gpuparse.api.tokens import encoded, members_as_json
 from gpuparse.errors import DataError, one_line
 from gpuparse.formats.objects import FIELDS
 from gpuparse.formats.sources import Piece, Rows
@@ -64,7 +63,7 @@ def _lines(piece: Rows) -> Iterator[_Given]:
     for name in names:
         try:
             values = piece.table.column(name).to_pylist()
-            columns.append([f"{_encoded(name)}:{_encoded(_plain(value))}" for value in values])
+            columns.append([f"{encoded(name)}:{encoded(_plain(value))}" for value in values])
         except (ValueError, OverflowError) as error:
             raise DataError(
                 f"{piece.treebank.source}: column {name}: cannot be written as JSON:"
@@ -85,6 +84,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)
-
-
-_encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

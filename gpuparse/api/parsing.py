@@ -403,7 +403,7 @@ class SentenceParser:
                 if os.path.isdir(name)
                 else [name]
             )
-            kinds = [self._kind(job, file, input) for file in files]
+            kinds = self._checked_kinds(job, files, input)
             return chain.from_iterable(map(self._stream_file, repeat(job), files, kinds))
         if encoding is not None:
             raise ConfigError("encoding: is for a file, and not for sentences")
@@ -479,20 +479,24 @@ class SentenceParser:
         )  # fmt: skip
         name = os.fspath(source)
         if not os.path.isdir(name):
-            return self._write_file(job, name, Path(target), input, force)
+            kind = file_format(name, input)
+            return self._write_file(job, name, kind, Path(target), input, force)
         counts = Counts(0, 0)
         check_output_folder(target, name)
         names = _names_below(name, input)
         files = [os.path.join(name, each) for each in names]
         kinds = [file_format(file, input) for file in files]
-        for file, output in zip(files, outputs_of(files, names, target, kinds), strict=True):
+        outputs = outputs_of(files, names, target, kinds)
+        for file, kind, output in zip(files, kinds, outputs, strict=True):
             output.parent.mkdir(parents=True, exist_ok=True)
-            of_file = self._write_file(job, file, output, input, force)
+            of_file = self._write_file(job, file, kind, output, input, force)
             counts = Counts(*(a + b for a, b in zip(counts, of_file, strict=True)))
         return counts
 
-    def _write_file(self, job: Job, name: str, output: Path, input: str, force: bool) -> Counts:
-        kind = self._kind(job, name, input)
+    def _write_file(
+        self, job: Job, name: str, kind: str, output: Path, input: str, force: bool
+    ) -> Counts:
+        self._check_kind(job, name, kind, input)
         if is_table(kind) and job.options.kbest is not None:
             raise ConfigError("kbest: a table has one tree per row; give CoNLL-U, or use parse")
         form = output_format(kind, os.fspath(output))
@@ -585,9 +589,15 @@ class SentenceParser:
                 of_piece = piece.table
             yield Parsed(result, piece.counts, of_piece, piece.documents, is_text=is_text)
 
-    def _kind(self, job: Job, name: str, input: str) -> str:
-        """The format of a file, which the model can read."""
-        kind = file_format(name, input)
+    def _checked_kinds(self, job: Job, names: Sequence[str], input: str) -> list[str]:
+        """The formats of files, which the model can read."""
+        kinds = [file_format(name, input) for name in names]
+        for name, kind in zip(names, kinds, strict=True):
+            self._check_kind(job, name, kind, input)
+        return kinds
+
+    def _check_kind(self, job: Job, name: str, kind: str, input: str) -> None:
+        """Make sure that the model can read a file of this format."""
         if input in WORDS_ALONE and os.path.isfile(name) and is_object(first_line(name)):
             warnings.warn(
                 f"{name}: the first line is an object of JSON: read as {kind}", stacklevel=4
@@ -595,7 +605,6 @@ class SentenceParser:
         if is_table(kind):
             require(f"{name}: a table", "pyarrow.parquet")
         job.options.check_input(kind, name, self._name, self._stages)
-        return kind
 
     @contextmanager
     def _opened(self, job: Job, name: str, kind: str) -> Iterator[Source]:

@@ -354,7 +354,7 @@ def _joined(tokens: list[Surface]) -> str:
     return "".join(token.text + ("" if token.after == "" else " ") for token in tokens).rstrip(" ")
 
 
-_encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 def as_json(sentence: ParsedSentence, number: int) -> str:
@@ -382,11 +382,11 @@ def members_as_json(sentence: ParsedSentence, name: str | None) -> dict[str, str
     ]  # fmt: skip
     tokens = sentence._parsed._tokens_as_json[sentence._start : sentence._stop]
     return {
-        "id": f'"id":{_encoded(sentence.sent_id or name)}',
-        "text": f'"text":{_encoded(sentence.text)}',
+        "id": f'"id":{encoded(sentence.sent_id or name)}',
+        "text": f'"text":{encoded(sentence.text)}',
         "tokens": f'"tokens":[{",".join(tokens)}]',
-        "multiword": f'"multiword":{_encoded(multiword)}',
-        "trees": f'"trees":{_encoded(trees)}',
+        "multiword": f'"multiword":{encoded(multiword)}',
+        "trees": f'"trees":{encoded(trees)}',
     }
 
 
@@ -396,21 +396,21 @@ def tokens_as_json(parsed: Parsed) -> list[str]:
     size = treebank.n_words
     null = ["null"] * size
     forms, *others, feats = (column_ids(treebank, number) for number in range(FORM, FEATS + 1))
-    values = [_texts_of(ids, [_encoded(_none(name)) for name in names]) for ids, names in others]
+    values = [_texts_of(ids, [encoded(_none(name)) for name in names]) for ids, names in others]
     if "_" in forms[1]:
         for w in np.flatnonzero(forms[0] == forms[1].index("_")).tolist():
-            values[0][w] = _encoded(_lemma("_", others[0][1][others[0][0][w]]))
+            values[0][w] = encoded(_lemma("_", others[0][1][others[0][0][w]]))
     ids = np.arange(1, size + 1) - np.repeat(
         treebank.word_starts[:-1], np.diff(treebank.word_starts)
     )
-    labels, names = found.labels, [_encoded(_none(name)) for name in found.names]
+    labels, names = found.labels, [encoded(_none(name)) for name in found.names]
     return [
         f'{{"id":{i},"form":{form},"lemma":{lemma},"upos":{upos},"xpos":{xpos},"feats":{features},'
         f'"head":{head},"deprel":{deprel},"start":{start},"end":{end},"space_after":{space},'
         f'"probability":{p},"deprel_probability":{q},"tag_probability":{r}}}'
         for i, form, lemma, upos, xpos, features, head, deprel, start, end, space, p, q, r in zip(
-            ids.tolist(), _texts_of(forms[0], map(_encoded, forms[1])), *values,
-            _texts_of(feats[0], [_encoded(dict(items_of(name))) for name in feats[1]]),
+            ids.tolist(), _texts_of(forms[0], map(encoded, forms[1])), *values,
+            _texts_of(feats[0], [encoded(dict(items_of(name))) for name in feats[1]]),
             [head if head >= 0 else "null" for head in found.heads[0].tolist()],
             null if labels is None else _texts_of(labels[0], names),
             surfaces.starts or null, surfaces.ends or null,

@@ -14,8 +14,8 @@ from gpuparse.errors import ConfigError, one_line, plural
 from gpuparse.explaining import explain
 from gpuparse.extras import require
 from gpuparse.files import STANDARD, check_new_file, input_file, read_input, replace_file
-from gpuparse.formats.json_lines import check_fields, file_format, is_object
-from gpuparse.formats.names import AUTO, INPUTS, JSONL, TEXT, is_raw_text, is_table
+from gpuparse.formats.json_lines import file_format, stream_format
+from gpuparse.formats.names import AUTO, INPUTS, is_table
 from gpuparse.formats.sources import Source
 from gpuparse.formats.streams import beginning
 from gpuparse.installed import find_model
@@ -136,12 +136,9 @@ def _source(options: argparse.Namespace, job: Job) -> Iterator[Source]:
     kind = file_format(file, options.input_format)
     if file == STANDARD:
         content = read_input(file)
-        begin = beginning(io.BytesIO(content))
-        if options.input_format == AUTO and is_object(begin):
-            check_fields(begin, name)
-            kind = JSONL
-        elif options.input_format == AUTO and job.stages.tokenizer and is_raw_text(begin):
-            kind = TEXT
+        if options.input_format == AUTO:
+            begin = beginning(io.BytesIO(content))
+            kind = stream_format(begin, name, is_text=bool(job.stages.tokenizer))
     job.options.check_input(kind, name, options.model, job.stages)
     if is_table(kind):
         require(f"{name}: a table", "pyarrow.parquet")

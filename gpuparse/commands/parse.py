@@ -25,7 +25,12 @@ from gpuparse.files import (
     input_file,
     standard_input,
 )
-from gpuparse.formats.json_lines import check_fields, file_format, first_line, is_object
+from gpuparse.formats.json_lines import (
+    file_format,
+    first_line,
+    is_object,
+    stream_format,
+)
 from gpuparse.formats.names import (
     AUTO,
     CONLLU,
@@ -40,7 +45,6 @@ from gpuparse.formats.names import (
     compression_of,
     format_of,
     inputs_below,
-    is_raw_text,
     is_table,
     output_format,
     outputs_of,
@@ -299,12 +303,10 @@ def _formats(
         if file == STANDARD and options.input_format in (AUTO, *WORDS_ALONE):
             begin = beginning(standard_input())
             is_json = is_object(begin)
-            if options.input_format == AUTO and is_json:
-                check_fields(begin, named(file))
-                kinds[i] = JSONL
-            elif options.input_format == AUTO and stages.tokenizer and is_raw_text(begin):
-                kinds[i] = TEXT
-                tell("<stdin>: the first line has no tab: read as raw text, as by --input text")
+            if options.input_format == AUTO:
+                kinds[i] = stream_format(begin, named(file), is_text=bool(stages.tokenizer))
+                if kinds[i] == TEXT:
+                    tell("<stdin>: the first line has no tab: read as raw text, as by --input text")
         elif options.input_format in WORDS_ALONE and os.path.isfile(file):
             is_json = is_object(first_line(file))
         if is_json:
@@ -456,18 +458,15 @@ def _in_folders(options: argparse.Namespace) -> tuple[list[str], list[str]]:
 
 def _check_tables(options: argparse.Namespace) -> None:
     """ConfigError for options that do not fit tables, where the input has some."""
-    of_rows = [
-        file for file, kind in zip(options.files, options.kinds, strict=True)
-        if is_table(kind) or kind == JSONL
-    ]  # fmt: skip
-    if of_rows and options.guide is not None and is_guide_file(options.guide):
+    tables = [
+        file for file, kind in zip(options.files, options.kinds, strict=True) if is_table(kind)
+    ]
+    has_rows = tables or JSONL in options.kinds
+    if has_rows and options.guide is not None and is_guide_file(options.guide):
         raise ConfigError(
             "--guide FILE needs an input in CoNLL-U; give --guide misc:KEY for tables and JSON"
             " lines"
         )
-    tables = [
-        file for file, kind in zip(options.files, options.kinds, strict=True) if is_table(kind)
-    ]
     if not tables:
         return
     require(f"{named(tables[0])}: a table", "pyarrow.parquet")

@@ -84,8 +84,6 @@ def fault_error(
 def fault_text(fault: np.ndarray | Sequence[int], text: bytes, *, first_byte: int) -> str:
     """What is wrong and what to do, for a row of faults; arguments as in `fault_error`."""
     code, detail, _, offset, _, end = (int(number) for number in fault)
-    if first_byte == 0 and (what := no_utf8(text)):
-        return what
     if code == scanner.COLUMN_COUNT:
         return _column_count(text[offset:end].split(b"\n", 1)[0], detail)
     if code == scanner.NOT_UTF8:

@@ -6,15 +6,18 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO, NamedTuple
+from dataclasses import dataclass
+from typing import Any, BinaryIO
 
 import numpy as np
 
+from gpuparse.cached import cached_property
 from gpuparse.data.conll import BYTE_ORDER_MARK
 from gpuparse.errors import DataError, option
 from gpuparse.files import input_file, no_utf8
 from gpuparse.formats.arrow_tables import TEXT
-from gpuparse.formats.names import AUTO, JSONL, format_of, is_table
+from gpuparse.formats.names import AUTO, CONLLU, JSONL, format_of, is_raw_text, is_table
+from gpuparse.formats.names import TEXT as RAW_TEXT
 from gpuparse.formats.objects import FIELDS
 from gpuparse.formats.streams import beginning, opened
 
@@ -31,7 +34,8 @@ _MOST_LEVELS = 100  # of arrays and objects in each other
 _SHORT = 18  # digits of a number that is read exactly
 
 
-class JsonLine(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class JsonLine:
     """A line.
 
     number: from 1. data: its bytes. members: key and value of each member as they are in the line,
@@ -44,7 +48,7 @@ class JsonLine(NamedTuple):
     values: Mapping[str, Any]
     fault: str = ""
 
-    @property
+    @cached_property
     def words(self) -> Any:
         """A sentence, as `read_sentences` takes it; None of a line without words."""
         if FIELDS[0] in self.values:
@@ -222,6 +226,18 @@ def check_fields(begin: bytes, name: str) -> None:
             f"{name}: the first line is an object of JSON {NO_FIELDS}; to parse the JSON itself as"
             f" prose, give {option('input', TEXT)}"
         )
+
+
+def stream_format(begin: bytes, name: str, *, is_text: bool) -> str:
+    """The format of a stream, which has no suffix, by what `beginning` reads of it.
+
+    Args: name: in messages. is_text: whether what begins like raw text may be raw text.
+    Raises: DataError: as `check_fields`.
+    """
+    if is_object(begin):
+        check_fields(begin, name)
+        return JSONL
+    return RAW_TEXT if is_text and is_raw_text(begin) else CONLLU
 
 
 def file_format(path: str, asked: str = AUTO) -> str:

@@ -299,16 +299,15 @@ class DocumentSource(Source):
         Raises: DataError: NUL in a text, or too much white space; an identifier with a line end, or
             of two texts.
         """
-        left, first, hints = iter(self.documents), 0, list[str]()
-        while True:
-            batch = list(_some(left) if self.is_stream else left)
-            if not batch and (first or self.is_stream):
-                return
+        if not self.is_stream:
+            yield self._piece(list(self.documents), 0)
+            return
+        left, first, has_hint = iter(self.documents), 0, False
+        while batch := list(_some(left)):
             piece = self._piece(batch, first)
-            yield replace(piece, hints=[] if hints else piece.hints)
-            if not self.is_stream:
-                return
-            hints, first = hints or list(piece.hints), first + len(batch)
+            yield replace(piece, hints=[]) if has_hint else piece
+            has_hint |= bool(piece.hints)
+            first += len(batch)
 
     def _piece(self, documents: list[tuple[object, str]], first: int) -> Piece:
         texts = [text for _, text in documents]

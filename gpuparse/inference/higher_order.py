@@ -8,7 +8,6 @@ from gpuparse.inference.backends import choose_engine
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.higher_order_scores import check_parts, search_native
 from gpuparse.inference.scores import device_of, require_trees
-from gpuparse.inference.tree_parts import part_tree_scores
 
 
 def eisner_grand_sibling(
@@ -196,8 +195,7 @@ def _search(
     engine = choose_engine(backend, device_of(arc_scores))
     scores = check_parts(arc_scores, lengths, parts, has_labels=has_labels)
     if engine == "native":
-        heads, labels, *_ = search_native(name, scores, single_root=single_root)
-        totals = part_tree_scores(scores, heads, labels if has_labels else None)
+        heads, labels, totals, *_ = search_native(name, scores, single_root=single_root)
     else:
         search = DECODERS[name].tensor_function(engine)
         heads, labels, totals = search(scores, single_root=single_root)

@@ -21,6 +21,7 @@ from gpuparse.inference.scores import (
     require_tensor,
 )
 from gpuparse.inference.search import Search
+from gpuparse.inference.tree_parts import part_tree_scores
 from gpuparse.parts import axes_of
 
 # Of `HigherOrderScores` in native/api/higher.h.
@@ -183,21 +184,33 @@ def search_native(
         field: None if part is None else part.flatten(1).numpy() for field, part in given.items()
     }
     search = native.struct("Search", Search(DECODERS[name].number, **options))
-    n_labels = scores.arc.shape[3] if scores.arc.dim() == 4 else 1
+    has_labels = scores.arc.dim() == 4
+    n_labels = scores.arc.shape[3] if has_labels else 1
     words, shape = scores.lengths.numpy(), scores.arc.shape[:2]
     heads, labels = np.empty(shape, np.int64), np.empty(shape, np.int64)
-    totals, certified = np.empty(len(words)), np.empty(len(words), np.bool_)
-    iterations = np.empty(len(words), np.int64)
+    certified, iterations = np.empty(len(words), np.bool_), np.empty(len(words), np.int64)
 
     def find(part: slice) -> None:
         of_part = {field: None if row is None else row[part] for field, row in rows.items()}
         native.call(
             "higher_order_batch", SimpleNamespace(n_labels=n_labels, **of_part), search,
-            words[part], heads[part], labels[part], totals[part], certified[part],
-            iterations[part],
+            words[part], heads[part], labels[part], certified[part], iterations[part],
         )  # fmt: skip
 
     power = 4 if DECODERS[name].is_projective else 3
     run_in_threads(find, words, power, torch.get_num_threads(), WORTH_A_THREAD // power)
-    found = (torch.from_numpy(array) for array in (heads, labels, totals, certified, iterations))
-    return SearchedTrees(*found)
+    trees, chosen = torch.from_numpy(heads), torch.from_numpy(labels)
+    totals = part_tree_scores(scores, trees, chosen if has_labels else None)
+    if label_scores is not None:
+        totals = totals + _label_sums(label_scores, trees, chosen)
+    return SearchedTrees(
+        trees, chosen, totals, torch.from_numpy(certified), torch.from_numpy(iterations)
+    )
+
+
+def _label_sums(label_scores: Tensor, heads: Tensor, labels: Tensor) -> Tensor:
+    """Float64 (B,), the scores of the labels of trees."""
+    b, m = (heads >= 0).nonzero(as_tuple=True)
+    of_words = torch.zeros(heads.shape, dtype=torch.float64)
+    of_words[b, m] = label_scores[b, heads[b, m], m, labels[b, m]].double()
+    return of_words.sum(1)

@@ -54,9 +54,13 @@ def check_treebanks(config: RunConfig) -> None:
     names = ("train", "dev", "test", "guide", "dev_guide", "test_guide")
     parts = {f"data.{name}": getattr(config.data, name) for name in names}
     wrong = []
-    files = {key: [path] for key, path in (parts | config.word_lists).items() if path is not None}
-    files |= {key: part_files(each[0]) for key, each in files.items() if key in _PARTS}
-    for key, path in ((key, path) for key, paths in files.items() for path in paths):
+    files = [
+        (key, file)
+        for key, path in (parts | config.word_lists).items()
+        if path is not None
+        for file in (part_files(path) if key in _PARTS else [path])
+    ]
+    for key, path in files:
         if path.startswith((SYNTHETIC, IN_MISC)):
             continue
         if not Path(path).exists():

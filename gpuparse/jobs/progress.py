@@ -133,7 +133,8 @@ class Progress:
     def _write(self, now: float, *, last: bool) -> None:
         if self._quiet:
             return
-        text = f"gpuparse: {visible(self._what)}: {self._figures(now - self._started, last=last)}"
+        figures = self._figures(now - self._started, last=last)
+        text = visible(f"gpuparse: {self._what}: {figures}")
         if self._on_terminal:
             _tell(self._stream, f"\r\x1b[K{text}" + ("\n" if last else ""))
         else:
@@ -143,7 +144,7 @@ class Progress:
         rate = self._done / seconds if seconds > 0 else 0.0
         count = plural(self._done, "sentence")
         speed = f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.2f}/s"
-        note = f", {visible(self._note)}" if self._note else ""
+        note = f", {self._note}" if self._note else ""
         if last:
             return f"{count} in {seconds:.1f} s, {speed}{note}"
         if not self._fraction:

@@ -245,10 +245,8 @@ def _check_splits(treebank: Treebank, tell: Callable[[str], None]) -> None:
         if len(token.words) > 1 and (fault := split_fault(token.text, token.words))
     ]
     if found:
-        [(token, fault), *_], n = (
-            found,
-            plural(len(found), "multiword token is", "multiword tokens are"),
-        )
+        token, fault = found[0]
+        n = plural(len(found), "multiword token is", "multiword tokens are")
         tell(
             f"warning: {treebank.source}: {n} left out of the tokeniser, such as"
             f" {quoted(token.text)} of {len(token.words)} words: its rule has {fault}"

@@ -291,10 +291,10 @@ class DeviceLearner:
         is_tree = (found[:, :, 1:] >= 0).any(2)  # else there are fewer than k
         costs = ((gold >= 0).unsqueeze(1) & (gold.unsqueeze(1) != found)).sum(2) * is_tree
         found = torch.where((costs > 0).unsqueeze(2), found, target.unsqueeze(1))
-        features = []
-        for rank in range(self._k):
-            features.append(self._rows_of(batch, target, found[:, rank]))
-            features[-1][0] = features[-1][0] * self._k + rank
+        rows = PartRows(batch, self._plan, self._features, self._weights)
+        features = [self._rows_of(rows, target, found[:, rank]) for rank in range(self._k)]
+        for rank, of_rank in enumerate(features):
+            of_rank[0] = of_rank[0] * self._k + rank
         return costs, torch.cat(features, 1)
 
     def _search(self, batch: TensorBatch, gold: Tensor) -> tuple[Tensor, Tensor]:
@@ -339,9 +339,8 @@ class DeviceLearner:
         best = self._decoded(lengths[some], under_gold, [part[some] for part in others])
         return gold.index_copy(0, some, best)
 
-    def _rows_of(self, batch: TensorBatch, target: Tensor, found: Tensor) -> Tensor:
+    def _rows_of(self, rows: PartRows, target: Tensor, found: Tensor) -> Tensor:
         """(3, F) the features that only one of two trees has: sentence, row, sign."""
-        rows = PartRows(batch, self._plan, self._features, self._weights)
         silent = self._features.n_rows
         size = max(1, ROWS_AT_ONCE // rows.longest_line)
         features = []

@@ -13,11 +13,10 @@ class AddendKind(NamedTuple):
     See `gpuparse.scorers.vectors.stored`.
     """
 
-    kind: str
     arrays: Callable[..., dict[str, Any]]
     facts: Callable[..., dict[str, Any]]
     names: Callable[..., tuple[set[str], set[str]]]
     read: Callable[..., VectorScorer | None]
 
 
-ADDENDS = {KIND: AddendKind(KIND, stored.arrays, stored.facts, stored.names, stored.read)}
+ADDENDS = {KIND: AddendKind(stored.arrays, stored.facts, stored.names, stored.read)}

@@ -46,10 +46,6 @@ class NativeAddend(Protocol):
     def room(self, batch: Batch) -> np.ndarray | None:
         """Room for what it computes of a batch once, for trees and for labels."""
 
-    @property
-    def content(self) -> str:
-        """What it consists of, for messages."""
-
     def explained(self, sentences: native.Struct, n_nodes: int) -> ExplainedAddend:
         """Its scores in one sentence."""
 

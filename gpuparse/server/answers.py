@@ -6,7 +6,6 @@ status before the first byte is sent.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import gpuparse
+from gpuparse.api.tokens import encoded
 from gpuparse.data.arc_layout import Arc, lay_out
 from gpuparse.data.svg import svg_graph
 from gpuparse.data.tikz import tikz_of_layout
@@ -68,12 +68,9 @@ class Body:
                 yield part
 
 
-_encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-
-
 def as_json(value: Any) -> bytes:
     """A value as JSON in UTF-8."""
-    return _encoded(value).encode()
+    return encoded(value).encode()
 
 
 def _inside(text: str) -> bytes:

@@ -183,8 +183,6 @@ def load_models(given: Sequence[str], *, threads: int, device: str) -> dict[str,
         parser = gpuparse.SentenceParser.of_folder(
             path, threads=threads, device=device, advice={"to_allow_missing": ""}
         )  # as requests cannot allow it
-        job = replace(
-            parser.job(), tell=silent, advise=silent
-        )  # hints are of requests, not for the log
+        job = replace(parser.job(), advise=silent)  # hints are of requests, not for the log
         found[name] = ServedModel(name, parser, job, read_card(find_model(path)))
     return found

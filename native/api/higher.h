@@ -40,11 +40,10 @@ struct HigherOrderScores {
 };
 
 // Best trees by a decoder of higher order: heads (B, N), -1 where no word is; labels (B, N), written
-// where labels are found with the trees; totals (B,), -inf for a sentence without a tree, which gets
-// no heads; certified (B,): no tree scores more; iterations (B,).
+// where labels are found with the trees; a sentence without a tree gets no heads. certified (B,): no
+// tree scores more; iterations (B,).
 GPUPARSE(int64_t) higher_order_batch(const HigherOrderScores* scores, const Search* search,
-    i64_1 lengths, out_i64_2 heads, out_i64_2 labels, out_f64_1 totals, out_b8_1 certified,
-    out_i64_1 iterations);
+    i64_1 lengths, out_i64_2 heads, out_i64_2 labels, out_b8_1 certified, out_i64_1 iterations);
 
 // Which sentences have a number that may be unusable; how many. scores: (B, N, N, M), [h, m, ...], of
 // which all cells of words are looked at; or (B, N, N N, M), [h, (m, s), ...], of which the s that are

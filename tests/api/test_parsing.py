@@ -403,13 +403,12 @@ def test_streams_of_texts_refuse_other_items(parser):
         reader.stream(["She sings."], input="lines")
 
 
-def test_the_memory_of_a_stream_of_texts_does_not_grow(monkeypatch):
-    reader = gpuparse.load("english", threads=1)
-    monkeypatch.setattr(sources, "TEXT_CHUNK", 2000)
+def require_even_memory(stream):
+    """Make sure that four times the input takes no more memory; `stream` takes its size."""
 
     def most(times: int) -> int:
         tracemalloc.start()
-        for _ in reader.stream("She sings. He listens to her." for _ in range(100 * times)):
+        for _ in stream(times):
             pass
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
@@ -417,22 +416,19 @@ def test_the_memory_of_a_stream_of_texts_does_not_grow(monkeypatch):
 
     most(1)
     assert most(12) < 1.5 * most(3)
+
+
+def test_the_memory_of_a_stream_of_texts_does_not_grow(monkeypatch):
+    reader = gpuparse.load("english", threads=1)
+    monkeypatch.setattr(sources, "TEXT_CHUNK", 2000)
+    text = "She sings. He listens to her."
+    require_even_memory(lambda times: reader.stream(text for _ in range(100 * times)))
 
 
 def test_the_memory_of_a_stream_does_not_grow(parser, monkeypatch):
     monkeypatch.setattr(parsing, "BATCH", 40)
     block = in_dicts(generate(40, 9))
-
-    def most(times: int) -> int:
-        tracemalloc.start()
-        for _ in parser.stream(sentence for _ in range(times) for sentence in block):
-            pass
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return peak
-
-    most(1)
-    assert most(12) < 1.5 * most(3)
+    require_even_memory(lambda times: parser.stream(s for _ in range(times) for s in block))
 
 
 def test_many_threads_use_one_parser(kinds):

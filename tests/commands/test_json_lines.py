@@ -236,8 +236,9 @@ def test_json_is_not_parsed_as_prose_in_silence(parser, tmp_path, capfd, monkeyp
         assert (
             f"a.txt: the first line is an object of JSON: read as {kind}, as --input says" in said
         )
-        with pytest.warns(UserWarning, match=f"is an object of JSON: read as {kind}"):
+        with pytest.warns(UserWarning, match=f"is an object of JSON: read as {kind}") as warned:
             next(parser.stream(tmp_path / "a.txt", input=kind))
+        assert warned[0].filename == __file__  # the line of the user's program
     (tmp_path / "a.txt").write_text('{"text": "She sings."}\n' * 2)
     assert parse.main([MODEL, str(tmp_path / "a.txt")]) == 0
     told = capfd.readouterr()

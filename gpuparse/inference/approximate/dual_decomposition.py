@@ -21,7 +21,6 @@ from gpuparse.inference.higher_order_scores import (
 )
 from gpuparse.inference.scores import device_of
 from gpuparse.inference.search import MAX_ITERATIONS, classes_of_labels
-from gpuparse.inference.tree_parts import part_tree_scores
 
 
 def dual_decomposition(
@@ -80,11 +79,10 @@ def dual_decomposition(
     parts = check_parts(arc_scores, lengths, given, may_cross=True)
     least = gain_limit(min_gain)
     if engine == "native":
-        heads, _, _, certified, iterations = search_native(
+        heads, _, scores, certified, iterations = search_native(
             "dual_decomposition", parts, single_root=single_root, min_gain=least,
             max_iterations=max_iterations, granularity=_granularity(granularity),
         )  # fmt: skip
-        scores = part_tree_scores(parts, heads)
     else:
         found = dual_decomposition_torch(parts, single_root, max_iterations, granularity)
         heads, scores, certified, iterations = found
@@ -145,8 +143,6 @@ def dual_decomposition_labelled(
             min_gain=least, max_iterations=max_iterations,
             granularity=_granularity(granularity), class_of=class_of, masks=masks,
         )  # fmt: skip
-        sums = _label_sums(of_labels, found.heads, found.labels)
-        found = found._replace(scores=part_tree_scores(parts, found.heads) + sums)
     else:
         labels = LimitedLabels.of(of_labels, parts.lengths, class_of, masks)
         heads, scores, certified, iterations = dual_decomposition_torch(
@@ -159,14 +155,6 @@ def dual_decomposition_labelled(
         found = SearchedTrees(heads, best_labels, scores, certified & is_certain, iterations)
     _require_found(found.scores, found.certified, max_iterations)
     return found
-
-
-def _label_sums(label_scores: Tensor, heads: Tensor, labels: Tensor) -> Tensor:
-    """Float64 (B,), the scores of the labels of trees."""
-    b, m = (heads >= 0).nonzero(as_tuple=True)
-    of_words = torch.zeros(heads.shape, dtype=torch.float64)
-    of_words[b, m] = label_scores[b, heads[b, m], m, labels[b, m]].double()
-    return of_words.sum(1)
 
 
 def _granularity(given: float | None) -> float:

@@ -13,7 +13,7 @@ from gpuparse.cached import cached_property
 from gpuparse.data.batch import Batch, Encoded
 from gpuparse.data.tag_columns import Column
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ScoreError, plural
+from gpuparse.errors import ScoreError
 from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.scorers.scorer import Scorer
 from gpuparse.scorers.sizes import PartSize, sentence_cells
@@ -59,11 +59,6 @@ class VectorScorer:
         labels = linear.label_weights
         n_labels = 0 if labels is None else labels.array.shape[1]
         return cls(numbers, n_labels, linear.labels_with_trees)
-
-    @property
-    def content(self) -> str:
-        """What it consists of, for messages."""
-        return f"word vectors of {plural(self.numbers.networks, 'network')}"
 
     def explained(self, sentences: native.Struct, n_nodes: int) -> ExplainedVectors:
         """Its scores in one sentence, for explanations."""
