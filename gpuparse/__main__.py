@@ -32,10 +32,6 @@ COMMANDS = {
         "score several parsed files, and test whether they differ",
     ),
     "calibrate": ("gpuparse.commands.calibrate", "fit a model's probabilities to gold trees"),
-    "reliability": (
-        "gpuparse.commands.reliability",
-        "compare a parsed file's probabilities with the share of correct words",
-    ),
     "report": (
         "gpuparse.commands.report",
         "write a page about a run, or two: scores, curves, errors, drawn sentences",
@@ -56,7 +52,6 @@ COMMANDS = {
 # New objects after which Python looks for garbage. Its own number, 700, is reached many times while
 # a model is read.
 _NEW_OBJECTS = 20_000
-ALIASES = {"calibration": "reliability"}  # earlier names, not listed
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -77,7 +72,6 @@ def main(arguments: Sequence[str]) -> int:
 
         print(f"gpuparse {described_version()}")
         return 0
-    name = ALIASES.get(name, name)
     if name not in COMMANDS:
         wrong = f"no command {name!r}" if name else "a command is missing"
         hint = did_you_mean(near_names(name, COMMANDS))

@@ -146,7 +146,7 @@ COMMAND_LINES = {
     "evaluate": ["test.conllu", "parsed.conllu"],
     "compare": ["test.conllu", "parsed.conllu", "parsed.conllu"],
     "calibrate": ["model", "dev.conllu", "--output", "fitted"],
-    "reliability": ["test.conllu", "parsed.conllu"],
+    "evaluate ": ["test.conllu", "parsed.conllu", "--probabilities"],
     "report": ["model"],
     "text": ["test.conllu"],
     "draw": ["parsed.conllu", "--against", "test.conllu"],

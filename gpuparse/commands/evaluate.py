@@ -2,15 +2,24 @@
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import numpy as np
 
 from gpuparse.commands.console import exit_codes, print_json
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, plural
+from gpuparse.evaluation.reliability import HEAD, Reliability
+from gpuparse.evaluation.treebanks import measure_reliability_of_treebanks
 from gpuparse.jobs.progress import program, say, visible
 from gpuparse.lab.scoring import Punctuation, scored
+
+_TITLES = {
+    "heads": "heads",
+    "relations": "relations, where the head is right",
+    "both": "heads and relations",
+}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -18,20 +27,23 @@ def main(arguments: Sequence[str]) -> int:
 
     Files of the same words get the scores of trees, and with other tags or lemmas those too. Files
     of the same text with other words or sentences, or without any heads, get the scores of the
-    CoNLL 2018 shared task.
+    CoNLL 2018 shared task. With --probabilities, the probabilities in the second file are compared
+    with the share of correct words instead.
 
     Args:
-        arguments: `GOLD SYSTEM [--graphs {deps,heads}] [--json] [--ignore-punct |
-            --punct-tags TAG...]`.
+        arguments: `GOLD SYSTEM [--graphs {deps,heads} | --probabilities] [--json]
+            [--ignore-punct | --punct-tags TAG...]`.
     Returns: 0.
     Raises:
         ConfigError: both files are standard input, or punctuation is to be left out of the scores
             of the shared task.
-        DataError: a file cannot be used, or the two differ in their text.
+        DataError: a file cannot be used, has no probabilities, or the two differ in their text.
     """
     options = _parser().parse_args(arguments)
     check_standard_input([options.gold, options.system])
     gold, system = read_treebank(options.gold), read_treebank(options.system)
+    if options.probabilities:
+        return _print_reliability(gold, system, options)
     found = scored(gold, system, options.graphs, punctuation_of(options))
     for note in found.notes:
         say(note)
@@ -39,6 +51,22 @@ def main(arguments: Sequence[str]) -> int:
         print_json(found.as_json)
     else:
         print(visible(found.as_text), end="")
+    return 0
+
+
+def _print_reliability(gold: Treebank, system: Treebank, options: argparse.Namespace) -> int:
+    ignored = ignored_words(gold, options)
+    found = measure_reliability_of_treebanks(gold, system, ignored=ignored)
+    without = gold.n_words - found["heads"].count - (0 if ignored is None else int(ignored.sum()))
+    if without:
+        are = "is" if without == 1 else "are"
+        say(f"{options.system}: {plural(without, 'word')} without {HEAD} {are} not counted")
+    if options.json:
+        print_json({name: asdict(part) for name, part in found.items()})
+    else:
+        print(
+            "\n\n".join(_reliability_as_text(_TITLES[name], part) for name, part in found.items())
+        )
     return 0
 
 
@@ -59,18 +87,54 @@ def _parser() -> argparse.ArgumentParser:
         " unless an option leaves it out. docs/evaluating.md defines the measures.",
         epilog=exit_codes(0, 2, 3),
     )
+    kind = parser.add_mutually_exclusive_group()
     parser.add_argument("gold", help="CoNLL-X or CoNLL-U file with the right trees, or -")
     parser.add_argument("system", help="the same text, parsed, or -")
-    parser.add_argument(
+    kind.add_argument(
         "--graphs",
         choices=("deps", "heads"),
         help="score graphs instead of trees: precision, recall and F over the arcs of the gold"
         " file's DEPS; the system's arcs are in its DEPS (deps) or in its HEAD column (heads), for"
         " parsers of trees, whose DEPS is empty",
     )
+    kind.add_argument(
+        "--probabilities",
+        action="store_true",
+        help="compare the probabilities in the parsed file, HeadProb and LabelProb in MISC, with"
+        " the share of correct words: reliability tables, the expected calibration error, and how"
+        " well low probabilities find errors",
+    )
     parser.add_argument("--json", action="store_true", help="write JSON instead of a table")
     add_punctuation_options(parser)
     return parser
+
+
+def _reliability_as_text(title: str, found: Reliability) -> str:
+    expected, right = 100 * found.mean, 100 * found.right
+    lines = [
+        f"{title}: {plural(found.count, 'word')}, {right:.2f} % right, {expected:.2f} % expected",
+        "",
+        "probability            words  expected   right    right - expected",
+    ]
+    for row in found.bins:
+        values = (
+            f"{100 * row.mean:9.2f} {100 * row.right:7.2f} {100 * (row.right - row.mean):+z9.2f}"
+        )
+        lines.append(f"{row.least:.4f} to {row.most:.4f} {row.count:>9} {values}")
+    auc = "-" if found.auc is None else f"{found.auc:.4f}"
+    lines += [
+        "",
+        f"expected calibration error  {100 * found.ece:.2f} %",
+        f"Brier score                 {found.brier:.4f}",
+        f"log loss                    {found.log_loss:.4f}",
+        f"AUC                         {auc}",
+    ]
+    for percent, share in found.errors_found.items():
+        if share is not None:
+            lines.append(
+                f"least certain {percent:>2} % of words  {100 * share:.2f} % of the errors"
+            )
+    return "\n".join(lines)
 
 
 def add_punctuation_options(parser: argparse.ArgumentParser) -> None:

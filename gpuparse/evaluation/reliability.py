@@ -1,15 +1,14 @@
-"""Reliability of the probabilities in MISC of a parsed file: reading, measures, and a diagram."""
+"""Reliability of the probabilities in MISC of a parsed file: reading and measures."""
 
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from gpuparse.data.columns import MISC
 from gpuparse.data.treebank import Treebank, word_place
-from gpuparse.errors import DataError, plural
+from gpuparse.errors import DataError
 
 HEAD, LABEL, TAG = "HeadProb", "LabelProb", "TagProb"
 # Of gold trees; GOLD_ARC is the head and relation that the other two are of, as in 2:nsubj.
@@ -21,18 +20,7 @@ _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE]-?[0-9]+)?")
 # log loss of an error at 1.0000 is -ln(LEAST), not infinite.
 LEAST = 0.00005
 LEAST_CERTAIN = (1, 5, 10, 20)  # percent of the words
-_SIDE, _STRIP = 240, 48  # pixels: the square of a panel, the counts below it
-_LEFT, _TOP, _BETWEEN, _BOTTOM = 52, 48, 12, 44
-_STYLE = """text { font: 12px sans-serif; fill: #333 }
-.title { font-weight: bold; font-size: 13px }
-.frame { fill: none; stroke: #999 }
-.grid { stroke: #e4e4e4 }
-.ideal { stroke: #999; stroke-dasharray: 4 4 }
-.line { fill: none; stroke: #1f6fb4; stroke-width: 1.5 }
-.interval { stroke: #1f6fb4; stroke-opacity: .5; stroke-width: 1.5 }
-.point { fill: #1f6fb4 }
-.count { fill: #a9cbe6 }
-.middle { text-anchor: middle } .end { text-anchor: end }"""
+BINS = 10  # of reliability tables, of equal width
 
 
 def misc_probabilities(treebank: Treebank, key: str) -> np.ndarray:
@@ -88,9 +76,7 @@ class Reliability:
     errors_found: dict[int, float | None]
 
 
-def measure_reliability(
-    probabilities: np.ndarray, right: np.ndarray, *, bins: int = 10, equal_counts: bool = False
-) -> Reliability:
+def measure_reliability(probabilities: np.ndarray, right: np.ndarray) -> Reliability:
     """Compare the probabilities of decisions with the share of correct decisions.
 
     - `mean`, `right`: the mean probability, and the share of correct decisions.
@@ -107,14 +93,12 @@ def measure_reliability(
     Args:
         probabilities: (K,) in 0..1.
         right: (K,) bool.
-        bins: number of bins, at least 1; see `reliability_table`.
-        equal_counts: whether bins have about equal counts instead of equal width.
     Returns: The measures, all as shares in 0..1.
     Raises: ValueError: no probabilities, or some outside 0..1, or arrays that do not fit together.
     Cost: O(K log K).
     Source: Naeini, Cooper & Hauskrecht (2015), AAAI, for ece; Brier (1950), for two outcomes.
     """
-    table = reliability_table(probabilities, right, bins, equal_counts=equal_counts)
+    table = reliability_table(probabilities, right)
     clipped = np.clip(np.where(right, probabilities, 1.0 - probabilities), LEAST, 1.0 - LEAST)
     return Reliability(
         count=len(probabilities),
@@ -132,42 +116,33 @@ def measure_reliability(
     )
 
 
-def reliability_table(
-    probabilities: np.ndarray, right: np.ndarray, bins: int, *, equal_counts: bool = False
-) -> list[Bin]:
+def reliability_table(probabilities: np.ndarray, right: np.ndarray) -> list[Bin]:
     """The reliability table: the share of correct decisions in each bin of probabilities.
+
+    Bin k holds k/BINS <= p < (k+1)/BINS, the last bin also 1.
 
     Args:
         probabilities: (K,) in 0..1.
         right: (K,) bool.
-        bins: number of bins. Bin k of equal width holds k/bins <= p < (k+1)/bins, the last bin
-            also 1.
-        equal_counts: whether bins have about equal counts instead. Equal probabilities share a
-            bin, so there may be fewer bins.
     Returns: The bins that are not empty, ascending.
     Raises: ValueError: no probabilities, or some outside 0..1, or arrays that do not fit together.
     Cost: O(K log K).
     """
     n = len(probabilities)
-    if not n or len(right) != n or bins < 1:
-        raise ValueError(f"{n} probabilities, {len(right)} outcomes and {bins} bins; none may be 0")
+    if not n or len(right) != n:
+        raise ValueError(f"{n} probabilities and {len(right)} outcomes; none may be 0")
     if not ((probabilities >= 0.0) & (probabilities <= 1.0)).all():
         raise ValueError("probabilities must lie in 0..1")
-    bounds = np.arange(bins + 1) / bins
-    if equal_counts:
-        ordered = np.sort(probabilities)
-        place = np.searchsorted(ordered, probabilities, side="left") * bins // n
-    else:
-        place = np.minimum(np.searchsorted(bounds, probabilities, side="right"), bins) - 1
+    bounds = np.arange(BINS + 1) / BINS
+    place = np.minimum(np.searchsorted(bounds, probabilities, side="right"), BINS) - 1
     table = []
     for k in np.unique(place).tolist():
         inside = place == k
         values = probabilities[inside]
-        ends = (values.min(), values.max()) if equal_counts else (bounds[k], bounds[k + 1])
         table.append(
             Bin(
-                least=float(ends[0]),
-                most=float(ends[1]),
+                least=float(bounds[k]),
+                most=float(bounds[k + 1]),
                 count=len(values),
                 mean=float(values.mean()),
                 right=float(right[inside].mean()),
@@ -227,95 +202,3 @@ def errors_among_least_certain(
         return None
     inside = np.interp(share * len(right), np.append(0, counts), np.append(0.0, errors))
     return float(inside / errors[-1])
-
-
-def reliability_svg(panels: Mapping[str, Reliability]) -> str:
-    """Draw reliability tables side by side.
-
-    One point per bin: the share correct over the mean probability, with the 95 % Wilson interval of
-    the share as a vertical line. Calibrated probabilities lie on the dashed diagonal; below it they
-    are overconfident. The bars below show the share of all words in each bin.
-
-    Args: panels: title and measures of each.
-    Returns: An SVG document; the same bytes for the same measures.
-    """
-    width = len(panels) * (_LEFT + _SIDE) + 20
-    height = _TOP + _SIDE + _BETWEEN + _STRIP + _BOTTOM
-    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
-    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" {size}>', f"<style>{_STYLE}</style>"]
-    lines.append(f'<rect width="{width}" height="{height}" fill="white"/>')
-    for k, (title, found) in enumerate(panels.items()):
-        lines.append(f'<g transform="translate({_LEFT + k * (_LEFT + _SIDE)},{_TOP})">')
-        lines += [*_frame(title, found), *_points(found.bins), *_counts(found.bins), "</g>"]
-    return "\n".join([*lines, "</svg>", ""])
-
-
-def _frame(title: str, found: Reliability) -> list[str]:
-    from html import escape  # slow to import, and parsing does not need it
-
-    middle, bottom = _SIDE / 2, _SIDE + _BETWEEN + _STRIP
-    said = f"{plural(found.count, 'word')}, ECE {100 * found.ece:.2f} %"
-    lines = [
-        f'<text class="title middle" x="{middle}" y="-26">{escape(title)}</text>',
-        f'<text class="middle" x="{middle}" y="-9">{said}</text>',
-    ]
-    for tenth in range(0, 11, 2):
-        x, y, label = _at(tenth / 10), _up(tenth / 10), f"{tenth / 10:.1f}"
-        lines += [
-            f'<path class="grid" d="M{x} 0V{_SIDE}M0 {y}H{_SIDE}"/>',
-            f'<text class="middle" x="{x}" y="{bottom + 16}">{label}</text>',
-            f'<text class="end" x="-7" y="{y + 4}">{label}</text>',
-        ]
-    return [
-        *lines,
-        f'<path class="ideal" d="M0 {_SIDE}L{_SIDE} 0"/>',
-        f'<rect class="frame" width="{_SIDE}" height="{_SIDE}"/>',
-        f'<text class="middle" x="{middle}" y="{bottom + 34}">mean probability</text>',
-        f'<text class="middle" transform="translate(-36,{middle}) rotate(-90)">share right</text>',
-    ]
-
-
-def _points(bins: tuple[Bin, ...]) -> list[str]:
-    places = [(_at(row.mean), _up(row.right)) for row in bins]
-    lines = []
-    for row, (x, _) in zip(bins, places, strict=True):
-        low, high = wilson_interval(row.right, row.count)
-        lines.append(f'<path class="interval" d="M{x} {_up(low)}V{_up(high)}"/>')
-    joined = " ".join(f"{x},{y}" for x, y in places)
-    lines.append(f'<polyline class="line" points="{joined}"/>')
-    return lines + [f'<circle class="point" cx="{x}" cy="{y}" r="3.5"/>' for x, y in places]
-
-
-def _counts(bins: tuple[Bin, ...]) -> list[str]:
-    total, top = sum(row.count for row in bins), _SIDE + _BETWEEN
-    lines = []
-    for row in bins:
-        left, height = _at(row.least), round(_STRIP * row.count / total, 2)
-        wide = round(max(_at(row.most) - left - 1, 1), 2)
-        y = round(top + _STRIP - height, 2)
-        lines.append(f'<rect class="count" x="{left}" y="{y}" width="{wide}" height="{height}"/>')
-    lines.append(f'<rect class="frame" y="{top}" width="{_SIDE}" height="{_STRIP}"/>')
-    return [*lines, f'<text class="end" x="-7" y="{top + _STRIP / 2 + 4}">words</text>']
-
-
-def _at(share: float) -> float:
-    return round(_SIDE * share, 2)
-
-
-def _up(share: float) -> float:
-    return round(_SIDE * (1 - share), 2)
-
-
-def wilson_interval(share: float, count: int) -> tuple[float, float]:
-    """The 95 % confidence interval of a share observed in `count` cases.
-
-    Args:
-        share: 0..1.
-        count: 1 or more.
-    Returns: Its two ends.
-    Source: Wilson (1927), JASA 22(158).
-    """
-    z = 1.959964
-    middle = share + z * z / (2 * count)
-    reach = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    return (middle - reach) / (1 + z * z / count), (middle + reach) / (1 + z * z / count)

@@ -103,12 +103,7 @@ def compare_treebanks(
 
 
 def measure_reliability_of_treebanks(
-    gold: Treebank,
-    system: Treebank,
-    *,
-    ignored: np.ndarray | None = None,
-    bins: int = 10,
-    equal_counts: bool = False,
+    gold: Treebank, system: Treebank, *, ignored: np.ndarray | None = None
 ) -> dict[str, Reliability]:
     """Compare the probabilities in MISC of a parsed file with the gold file.
 
@@ -123,7 +118,6 @@ def measure_reliability_of_treebanks(
         gold: the gold file; every word has a head and the heads of a sentence form a tree.
         system: the same words and sentences, parsed, with probabilities.
         ignored: (W) bool, words to leave out of all counts; None counts all.
-        bins, equal_counts: of the reliability tables; see `reliability_table`.
     Returns: The measures by the names above.
     Raises:
         DataError: the files differ in words or sentence breaks, a sentence is no tree, a
@@ -150,7 +144,7 @@ def measure_reliability_of_treebanks(
         "both": (with_label, of_head * of_label, head_right & label_right),
     }
     return {
-        name: measure_reliability(values[words], right[words], bins=bins, equal_counts=equal_counts)
+        name: measure_reliability(values[words], right[words])
         for name, (words, values, right) in parts.items()
         if words.any()
     }

@@ -1,4 +1,4 @@
-"""The command `reliability`: tables, JSON, diagrams, errors."""
+"""`evaluate --probabilities`: tables, JSON, errors."""
 
 import json
 import subprocess
@@ -6,11 +6,14 @@ import sys
 
 import pytest
 
-from gpuparse.__main__ import main as program_main
 from gpuparse.commands.console import run
-from gpuparse.commands.reliability import main
+from gpuparse.commands.evaluate import main as evaluate
 
 WORD = "{}\t{}\t_\t{}\t_\t_\t{}\t{}\t_\t{}\n"
+
+
+def main(arguments) -> int:
+    return evaluate(["--probabilities", *arguments])
 
 
 def text_of(*rows: tuple[str, str, int, str, str]) -> str:
@@ -57,23 +60,18 @@ def test_the_tables(files, capsys):
 
 
 def test_json(files, capsys):
-    assert main([*files, "--json", "--bins", "2"]) == 0
+    assert main([*files, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert list(result) == ["heads", "relations", "both"]
     heads = result["heads"]
     assert [(b["least"], b["most"], b["count"]) for b in heads["bins"]] == [
-        (0, 0.5, 1),
-        (0.5, 1, 3),
+        (0.4, 0.5, 1),
+        (0.8, 0.9, 1),
+        (0.9, 1, 2),
     ]
     assert heads["brier"] == pytest.approx((0.05**2 + 0.15**2 + 0.05**2 + 0.4**2) / 4)
     assert heads["errors_found"]["20"] == pytest.approx(0.8)
     assert result["relations"]["count"] == 3
-
-
-def test_bins_of_equal_counts(files, capsys):
-    assert main([*files, "--json", "--bins", "2", "--equal-counts"]) == 0
-    bins = json.loads(capsys.readouterr().out)["heads"]["bins"]
-    assert [(b["least"], b["most"], b["count"]) for b in bins] == [(0.4, 0.85, 2), (0.95, 0.95, 2)]
 
 
 @pytest.mark.parametrize("options", [["--ignore-punct"], ["--punct-tags", "PUNCT"]])
@@ -117,32 +115,13 @@ def test_files_that_differ_are_bad_input(files, tmp_path, capsys):
     assert "the word is 'cat'" in capsys.readouterr().err
 
 
-def test_the_diagram_is_the_same_each_time_and_replaced_only_by_force(files, tmp_path, capsys):
-    plot = tmp_path / "plot.svg"
-    assert main([*files, "--plot", str(plot)]) == 0
-    once = plot.read_bytes()
-    assert once.startswith(b"<svg ")
-    assert run(main, [*files, "--plot", str(plot)]) == 2
-    assert "--force" in capsys.readouterr().err
-    assert plot.read_bytes() == once
-    assert main([*files, "--plot", str(plot), "--force"]) == 0
-    assert plot.read_bytes() == once
-
-
 def test_standard_input_is_read_once(capsys):
     assert run(main, ["-", "-"]) == 2
     assert "can be read once only" in capsys.readouterr().err
 
 
-def test_bins_must_be_some(files, capsys):
-    with pytest.raises(SystemExit) as caught:
-        main([*files, "--bins", "0"])
-    assert caught.value.code == 2
-    assert "expected a whole number from 1 on, not '0'" in capsys.readouterr().err
-
-
 def test_as_a_process(files):
-    command = [sys.executable, "-m", "gpuparse", "reliability"]
+    command = [sys.executable, "-m", "gpuparse", "evaluate", "--probabilities"]
     done = subprocess.run([*command, *files], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     with open(files[1]) as system:
@@ -153,12 +132,5 @@ def test_as_a_process(files):
 
 
 def test_torch_is_not_loaded():
-    code = "import sys, gpuparse.commands.reliability; sys.exit('torch' in sys.modules)"
+    code = "import sys, gpuparse.commands.evaluate; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
-
-
-def test_an_earlier_name_of_the_command_still_works(files, capsys):
-    words = [*files, "--json"]
-    assert program_main(["calibration", *words]) == program_main(["reliability", *words]) == 0
-    first, second = capsys.readouterr().out.split("}\n{")
-    assert "{" + second == first + "}\n"
