@@ -31,7 +31,6 @@ COMMANDS = {
         "gpuparse.commands.compare",
         "score several parsed files, and test whether they differ",
     ),
-    "calibrate": ("gpuparse.commands.calibrate", "fit a model's probabilities to gold trees"),
     "report": (
         "gpuparse.commands.report",
         "write a page about a run, or two: scores, curves, errors, drawn sentences",

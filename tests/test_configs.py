@@ -149,7 +149,7 @@ def test_the_quickstart(tmp_path, capsys, monkeypatch):
 
 def test_the_configs_that_the_page_names_have_probabilities() -> None:
     """And k best trees, whatever decoder `auto` chooses, and no others but two that may."""
-    page = (ROOT / "docs" / "probabilities.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "parsing.md").read_text(encoding="utf-8")
     [row] = [line for line in page.splitlines() if line.startswith("| `--probabilities`, `--mbr`")]
     named = set(re.findall(r"`([\w-]+)`", row.split("|")[3]))
     of_order = {"first-order-projective", "first-order-non-projective"}

@@ -145,7 +145,6 @@ COMMAND_LINES = {
     "check": ["test.conllu", "--model", "model"],
     "evaluate": ["test.conllu", "parsed.conllu"],
     "compare": ["test.conllu", "parsed.conllu", "parsed.conllu"],
-    "calibrate": ["model", "dev.conllu", "--output", "fitted"],
     "evaluate ": ["test.conllu", "parsed.conllu", "--probabilities"],
     "report": ["model"],
     "text": ["test.conllu"],

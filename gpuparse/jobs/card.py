@@ -205,18 +205,6 @@ def _is_own(path: Path) -> bool:
         return f"\n{_LIBRARY}\n".encode() in file.read(10_000)
 
 
-def carry_card(card: Mapping[str, Any] | None, folder: Path) -> None:
-    """Write the card of a model whose copy in a folder was changed in its probabilities alone.
-
-    Args: card: of `read_card`; None: a card there is taken away.
-    Raises: OSError: the folder cannot be written to.
-    """
-    remove_card(folder)
-    if card is not None:
-        files = {file: (folder / file).stat().st_size for file in files_of(folder)}
-        write_card(folder, {**card, "model": sum_of_stages(folder), "files": files})
-
-
 def config_shown(config: RunConfig) -> RunConfig:
     """The config as a card has it: as a model records it, without the folders of template sets."""
     found = config.recorded()

@@ -23,12 +23,12 @@ from gpuparse.self_test import device_difference
 
 TAGS = "tags"  # what `keep` may keep
 TAGS_NOT_CALIBRATED = (
-    "its probabilities of tags are not calibrated and may be far too high or too low; gpuparse"
-    " calibrate MODEL GOLD fits them to gold tags"
+    "its probabilities of tags are not calibrated and may be far too high or too low; train it with"
+    " data.dev, or without calibration=none"
 )
 NOT_CALIBRATED = (
-    "its probabilities are not calibrated and may be far too high or too low; gpuparse calibrate"
-    " MODEL GOLD fits them to gold trees"
+    "its probabilities are not calibrated and may be far too high or too low; train it with"
+    " data.dev, or without calibration=none"
 )
 
 

@@ -27,7 +27,6 @@ from gpuparse.extras import require
 from gpuparse.files import lock_folder
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs import training_log
-from gpuparse.jobs.calibrate import fits_as_text
 from gpuparse.jobs.card import about_treebank, card_of, remove_card, write_card
 from gpuparse.jobs.checkpoint import (
     CALIBRATION,
@@ -62,6 +61,7 @@ from gpuparse.learning.temperatures import (
     PIECES,
     calibration_parts,
     fit_temperatures,
+    fits_as_text,
     with_temperatures_of,
 )
 from gpuparse.learning.trainer import StagesTrainer, Trainer

@@ -597,8 +597,8 @@ def _reliability(systems: Sequence[System]) -> str:
     )
     uncalibrated = [system for system in systems if system.is_calibrated is False]
     note += "".join(
-        f" The probabilities of {escape(printable(system.name))} are not calibrated: gpuparse"
-        " calibrate fits them."
+        f" The probabilities of {escape(printable(system.name))} are not calibrated: train"
+        " it with data.dev, or without calibration=none."
         for system in uncalibrated
     )
     headings = ["", "words", "right", "expected", "ECE", "Brier", "log loss", "AUC", "errors found"]

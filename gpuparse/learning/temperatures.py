@@ -43,6 +43,16 @@ class Fit:
     tags: float | None = None
 
 
+def fits_as_text(before: Fit, after: Fit) -> str:
+    """The log loss of the gold heads, relations and tags, before and after."""
+    text = f"log loss of heads {before.heads:.4f} -> {after.heads:.4f} nats per word"
+    if before.labels is not None and after.labels is not None:
+        text += f", of relations {before.labels:.4f} -> {after.labels:.4f}"
+    if before.tags is not None and after.tags is not None:
+        text += f", of UPOS {before.tags:.4f} -> {after.tags:.4f}"
+    return text
+
+
 def fit_temperatures(
     parser: Parser, treebank: Treebank, *, guides: np.ndarray | None = None, threads: int = 1
 ) -> tuple[Parser, Fit, Fit]:

@@ -1,15 +1,14 @@
-"""parse.py with probabilities, k-best trees, minimum Bayes risk and kept heads; calibrate."""
+"""parse.py with probabilities, k-best trees, minimum Bayes risk and kept heads."""
 
 import io
 import re
-import shutil
 import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from gpuparse.commands import calibrate, parse, train
+from gpuparse.commands import parse, train
 from gpuparse.commands.console import run
 from gpuparse.confidence import find_k_best_trees, parse_with_confidence
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
@@ -19,11 +18,6 @@ from gpuparse.data.treebank import repeated
 from gpuparse.evaluation.reliability import HEAD, LABEL, misc_probabilities
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.model_folder import (
-    CONFIG,
-    FEATURES,
-    LABEL_FEATURES,
-    VOCABULARY,
-    WEIGHTS,
     load_parser,
     save_parser,
 )
@@ -390,8 +384,8 @@ def test_calibration_says_what_it_costs_and_why_it_is_left_out(tmp_path, capfd):
         assert "calibration:" not in capfd.readouterr().err
 
 
-def test_models_without_dev_warn_until_calibrated(trained, model, call, tmp_path):
-    raw, done = tmp_path / "raw", tmp_path / "done"
+def test_models_that_are_not_calibrated_warn(trained, model, call, tmp_path):
+    raw = tmp_path / "raw"
     raw.mkdir()
     save_parser(
         model.with_scales(3 * model.scales.arc, model.scales.label / 3, is_calibrated=False), raw
@@ -403,41 +397,6 @@ def test_models_without_dev_warn_until_calibrated(trained, model, call, tmp_path
         assert call(trained.test, *words, "--quiet", model=raw)[2] == []
     assert not any("calib" in line for line in call(trained.test, "--probabilities")[2])
     assert not any("calib" in line for line in call(trained.test, "--kbest", 2, model=raw)[2])
-    held_out = tmp_path / "dev.conllu"
-    held_out.write_bytes(generate(80, 61))
-
-    code, out, lines = call(held_out, "--output", done, model=raw, main=calibrate.main)
-    assert (code, out) == (0, b"")
-    assert f"gpuparse: {done}: log loss of heads" in lines[-1]
-    for name in (CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY):
-        assert (done / name).read_bytes() == (raw / name).read_bytes()
-    (before, tensors), (after, same) = facts_of(raw), facts_of(done)
-    units = {"arc_unit", "label_unit", "calibrated"}
-    assert {k: v for k, v in before.items() if k not in units} == {
-        k: v for k, v in after.items() if k not in units
-    }
-    assert after["calibrated"] is True
-    assert all(np.array_equal(tensors[name], same[name]) for name in tensors)
-    assert set(tensors) == set(same)
-    assert not any("calib" in line for line in call(trained.test, "--probabilities", model=done)[2])
-
-    content = (done / WEIGHTS).read_bytes()
-    assert call(held_out, "--output", done, model=raw, main=calibrate.main)[0] == 2
-    assert call(held_out, model=raw, main=calibrate.main)[0] == 2
-    assert call(held_out, "--output", held_out, model=raw, main=calibrate.main)[0] == 2
-    assert (done / WEIGHTS).read_bytes() == content
-    shutil.rmtree(done)
-    for how in (["--threads", 1], ["--threads", 3]):
-        words = [held_out, "--force", "--output", done, *how]
-        assert call(*words, model=raw, main=calibrate.main)[0] == 0
-        assert (done / WEIGHTS).read_bytes() == content
-    assert call(held_out, "--force", "--quiet", model=raw, main=calibrate.main) == (0, b"", [])
-    assert (raw / WEIGHTS).read_bytes() == content
-    blank = tmp_path / "blank.conllu"
-    blank.write_bytes(sentence(["_"] * 4))
-    code, _, lines = call(blank, "--force", model=raw, main=calibrate.main)
-    assert code == 3
-    assert "no HEAD for words" in lines[-1]
 
 
 def test_a_model_without_relations(call, trained, tmp_path):

@@ -19,7 +19,7 @@ import pytest
 from pyarrow import parquet
 
 import gpuparse
-from gpuparse.commands import calibrate, crossval, explain, jackknife, parse, report, train
+from gpuparse.commands import crossval, explain, jackknife, parse, report, train
 from gpuparse.commands.console import run
 from gpuparse.data.conll import read_treebank, stream_treebanks, treebank_from_bytes
 from gpuparse.data.synthetic import generate
@@ -575,13 +575,6 @@ def test_a_model_without_a_parser_has_probabilities_of_tags(made, parsed, comman
     assert code == 0, err
     code, _, err = command(parse.main, tmp_path / "raw", made.test, "--probabilities")
     assert (code, "its probabilities of tags are not calibrated" in err) == (0, True)
-    code, _, err = command(calibrate.main, tmp_path / "raw", made.test, "--force")
-    assert code == 0, err
-    assert "log loss of tags" in err
-    assert load_stages(tmp_path / "raw").tagger.is_calibrated
-    (tmp_path / "words.conllu").write_bytes(made.words)
-    code, _, err = command(calibrate.main, tmp_path / "raw", tmp_path / "words.conllu", "--force")
-    assert (code, "no word has tags" in err) == (3, True)
     (tmp_path / "raw" / FILES["tagger"]).unlink()
     code, _, err = command(parse.main, tmp_path / "raw", made.test, "--probabilities")
     assert (code, "has no parser and no tagger" in err) == (2, True)
@@ -752,19 +745,6 @@ def test_crossval_scores_with_predicted_tags(made, command, tmp_path):
     gold = (made.folder / "train.conllu").read_bytes()
     assert column(predicted.read_bytes(), 3) != column(gold, 3), "tags were not predicted"
     assert column(predicted.read_bytes(), 1) == column(gold, 1)
-
-
-def test_calibrate_keeps_the_stages(made, command, tmp_path):
-    code, _, err = command(
-        calibrate.main, made.model, made.test, "--output", tmp_path / "fitted", "--quiet"
-    )
-    assert code == 0, err
-    assert stages_of(tmp_path / "fitted") == stages_of(made.model)
-    packed, expected = (load_stages(each).pack() for each in (tmp_path / "fitted", made.model))
-    for stage in ("tokenizer", "lemmatizer"):
-        assert packed[stage] == expected[stage]
-    scales = [load_stages(each).tagger.pairs.scale for each in (made.model, tmp_path / "fitted")]
-    assert scales[0] != scales[1]
 
 
 @pytest.mark.parametrize("way", ["a file", "standard input"])

@@ -5,8 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpuparse.commands import calibrate
-from gpuparse.commands.console import run
 from gpuparse.data.columns import UPOS
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
@@ -77,15 +75,3 @@ def test_a_model_gets_the_temperature_of_another_one(model):
 def test_runs_calibrate_tags(models):
     folder = models.model("bert", "calibrated-8", weights__bits=8)
     assert load_parser(folder).scorers[0].tag_scale != 1.0
-
-
-def test_the_command_reads_gold_tags(models, tmp_path):
-    """Not those that the encoder fills: of these, all are right."""
-    folder = models.model("bert", "calibrated-8", weights__bits=8)
-    gold, output = tmp_path / "gold.conllu", tmp_path / "model"
-    gold.write_bytes(generate(60, 9))
-    words = [str(folder), str(gold), "--output", str(output), "--threads", "1", "--quiet"]
-    assert run(calibrate.main, words) == 0
-    fitted, _, _ = fit_temperatures(load_parser(folder), GOLD)
-    assert load_parser(output).scorers[0].tag_scale == fitted.scorers[0].tag_scale
-    assert 0.01 < fitted.scorers[0].tag_scale < 20

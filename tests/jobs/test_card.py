@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import gpuparse
-from gpuparse.commands import calibrate, parse, train
+from gpuparse.commands import parse, train
 from gpuparse.commands.console import run
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ModelError
@@ -223,15 +223,6 @@ def test_a_readme_of_others_is_not_replaced(treebank, tmp_path, capsys):
     assert run(train.main, keys) == 2
     assert f"{folder / README}: would be replaced by the card" in capsys.readouterr().err
     assert (folder / README).read_text() == "# Mine\n"
-
-
-def test_a_calibrated_copy_has_the_card_with_its_own_sum(model, card, treebank, tmp_path):
-    gold, copy = f"{treebank}/en_toy-ud-test.conllu", tmp_path / "copy"
-    assert run(calibrate.main, [str(model), gold, "--output", str(copy), "--quiet"]) == 0
-    found = read_card(copy)
-    assert found["model"] == sum_of_stages(copy) != card["model"]
-    assert {**found, "model": 0, "files": 0} == {**card, "model": 0, "files": 0}
-    assert (copy / README).exists()
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{}", b"\xff"])
