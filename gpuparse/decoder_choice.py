@@ -161,8 +161,6 @@ def limit_labels(parser: Parser, limits: Sequence[Sequence[str]]) -> Parser:
             raise ConfigError(f"no relation {name!r} in this model, which knows {known}")
     numbers = [[labels.index(name) for name in limit] for limit in limits]
     limited = replace(parser, limits=LabelLimits(*classes_of_labels(numbers, len(labels))))
-    if not parser.has_templates:
-        return limited
     # All labels of each arc are scored where there are templates of children, if only none.
     plans, vocabularies = parser.linear.plans, parser.linear.vocabularies
     higher = compile_higher(TemplateSet("", (), (), ()), vocabularies, even_if_none=True)

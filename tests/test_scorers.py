@@ -11,7 +11,7 @@ from gpuparse.confidence import find_k_best_trees, find_marginals, parse_with_co
 from gpuparse.data.batch import word_places
 from gpuparse.data.conll import write_predictions
 from gpuparse.data.treebank import Treebank
-from gpuparse.decoder_choice import limit_labels, with_decoder
+from gpuparse.decoder_choice import with_decoder
 from gpuparse.engines.admission import CHAIN, LOWER, OWN
 from gpuparse.engines.dense import Dense
 from gpuparse.engines.engine import How
@@ -24,7 +24,7 @@ from gpuparse.model_folder import MANIFEST, load_parser, save_parser
 from gpuparse.parser import NOTHING_KNOWN, Parser
 from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.self_test import device_difference
-from tests.dense_scorer import LABELS, dense_parser
+from tests.dense_scorer import dense_parser
 from tests.hostile_files import facts_of, rewrite
 from tests.oracles import brute_force
 from tests.samples import random_sentences, treebank_of
@@ -80,10 +80,10 @@ def test_a_scorer_of_tensors_parses_with_every_decoder(name: str, single_root: b
 def test_neither_batches_nor_backends_change_anything(name: str) -> None:
     model = dense_parser(name)
     expected = model.parse(TREEBANK)
-    others = [model.parse(TREEBANK, batch_size=1), model.parse(TREEBANK, threads=3)]
-    if name != "dual_decomposition":  # whose forms search in different ways
-        others.append(model.parse(TREEBANK, backend="torch"))
-    for other in others:
+    for other in (
+        model.parse(TREEBANK, batch_size=1), model.parse(TREEBANK, threads=3),
+        model.parse(TREEBANK, backend="torch"),
+    ):  # fmt: skip
         assert np.array_equal(other.heads, expected.heads)
         assert np.array_equal(other.labels, expected.labels)
 
@@ -213,23 +213,6 @@ def tree_value(scores: Scores, heads: tuple[int, ...]) -> float:
         if m == max(side, key=lambda c: abs(c - h)):
             total += parts["end"][h][m]
     return total
-
-
-def test_limits_on_labels_are_kept() -> None:
-    model = dense_parser("dual_decomposition", labels_with_trees=True)
-    free = model.parse(TREEBANK)
-    limited = limit_labels(model, [LABELS[:2]]).parse(TREEBANK)
-
-    def breaks(found: object) -> int:
-        count = 0
-        for s in range(len(TREEBANK)):
-            words = words_of(TREEBANK, s)
-            heads = found.heads[words][found.labels[words] < 2]
-            count += len(heads) - len(set(heads.tolist()))
-        return count
-
-    assert breaks(free) > 0
-    assert breaks(limited) == 0
 
 
 def test_self_tests_allow_for_rounding() -> None:

@@ -26,7 +26,6 @@ from gpuparse.engines.engine import (
 )
 from gpuparse.engines.found import Found, GraphArcs, found_graphs
 from gpuparse.errors import NoTreeError, ResourceError, plural
-from gpuparse.inference.approximate.dual_decomposition import dual_decomposition_labelled
 from gpuparse.inference.approximate.hill_climb import primary_heads
 from gpuparse.inference.backends import MOST_NODES
 from gpuparse.inference.constraints import constrain
@@ -101,14 +100,13 @@ class Dense:
 
         def work(sent: Any, some: Encoded) -> bool:
             scored = self._scored(sent, some, known)
-            found, labels = self._searched(scored)
+            found = self._searched(scored)
             values.append(found.scores)
             if found.arcs is not None:
                 arcs.append(self._labelled_graphs(scored, found.arcs, out))
                 return True
             assert found.heads is not None
-            if labels is None:
-                labels = self._best_labels(scored, found.heads)
+            labels = self._best_labels(scored, found.heads)
             out[0].index_put_((scored.places,), found.heads)
             if labels is not None:
                 out[1].index_put_((scored.places,), labels)
@@ -152,7 +150,7 @@ class Dense:
                     single_root=self._wanted.single_root,
                 )  # fmt: skip
             else:
-                trees = self._searched(scored)[0].heads
+                trees = self._searched(scored).heads
                 assert trees is not None
             best = self._best_labels(scored, trees)
             places = scored.places.cpu().numpy()
@@ -315,8 +313,7 @@ class Dense:
         scores, labels = self._scorer.score(part), None
         if self._is_joint:
             labels = self._scorer.arc_label_scores(part)
-            if self._wanted.limits is None:  # which have the labels' scores themselves
-                scores = replace(scores, arc=scores.arc + labels.max(-1).values)
+            scores = replace(scores, arc=scores.arc + labels.max(-1).values)
         if len(known):
             of_words = torch.from_numpy(known).to(self._device)[places]
             of_words[:, 0] = -1
@@ -335,31 +332,21 @@ class Dense:
         nothing = Scores(trees.new_zeros(len(trees), 0, 0), lengths)
         return _Scored(self._scorer.part(sent, some), places, nothing, None), trees
 
-    def _searched(self, scored: _Scored) -> tuple[Parse, Tensor | None]:
-        """What the decoder finds, on the device, and labels if there are limits on them."""
+    def _searched(self, scored: _Scored) -> Parse:
+        """The trees or graphs that the decoder finds, on the device."""
         wanted, scores, backend = self._wanted, scored.scores, _BACKENDS[self._form]
-        granularity = 1.0 if self._is_exact else 0.0
-        if wanted.limits is not None:
-            assert scored.labels is not None
-            parts: dict[str, Any] = parts_for(wanted.decoder, scores)[1]
-            found = dual_decomposition_labelled(
-                scores.arc, scored.labels, scores.lengths,
-                limits=wanted.limits.sets(), single_root=wanted.single_root,
-                min_gain=wanted.min_gain, granularity=granularity, backend=backend, **parts,
-            )  # fmt: skip
-            heads, labels, *more = found
-            return Parse(heads, more[0], None, *more[1:]), labels
         in_memory = not self._decoder.has("best", self._form)
-        if in_memory:  # by single changes, one after the other
+        if in_memory:  # there is native code only
             scores, backend = _on(scores, torch.device("cpu")), "cpu"
         parse = decode(
             wanted.decoder, scores, single_root=wanted.single_root, backend=backend,
-            min_gain=wanted.min_gain, granularity=granularity, are_checked=self._is_exact,
+            min_gain=wanted.min_gain, granularity=1.0 if self._is_exact else 0.0,
+            are_checked=self._is_exact,
         )  # fmt: skip
         if in_memory:
             heads = None if parse.heads is None else parse.heads.to(self._device)
             parse = replace(parse, heads=heads)
-        return parse, None
+        return parse
 
     def _label_scores(self, scored: _Scored, heads: Tensor) -> Tensor:
         """(B, N, L) the scores of all labels of the arcs of trees; of no use without a head."""

@@ -17,11 +17,6 @@ class LabelLimits(NamedTuple):
     class_of: np.ndarray
     masks: np.ndarray
 
-    def sets(self) -> list[list[int]]:
-        """The labels of each set."""
-        of_label, n_sets = self.masks[self.class_of], int(self.masks.max(initial=0)).bit_length()
-        return [np.flatnonzero(of_label >> k & 1).tolist() for k in range(n_sets)]
-
 
 class GraphArcs(NamedTuple):
     """Arcs of graphs, ascending by token and head.

@@ -94,7 +94,7 @@ def require_native(name: str, backend: str, device: torch.device) -> None:
         backend: "auto" or "cpu".
         device: where the scores are.
     """
-    if choose_engine(backend, device) != "native":
+    if backend == "gpu" or choose_engine(backend, device) != "native":
         raise ScoreError(
             f"{name} exists in native code only, for tensors in main memory with backend 'cpu', not"
             f" for tensors on {device} with backend {backend!r}"

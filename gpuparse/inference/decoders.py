@@ -76,14 +76,13 @@ class Decoder:
     def tensor_function(self, engine: Engine) -> Callable[..., Any]:
         """The search on checked scores of any device, which does not wait for the device.
 
-        It takes the score tensors and lengths, or of a higher order a `Scores`.
+        It takes the score tensors and lengths.
 
-        Args: engine: "torch" or "triton"; `has("best", engine)`, of a decoder without certificates.
+        Args: engine: "torch" or "triton"; `has("best", engine)`.
         """
         if engine == "triton":
             return _import(f"triton.{self.of_arcs}", self.name)
-        module = "higher_order" if self.is_higher_order else self.of_arcs
-        return _import(f"batched.{module}", f"{self.name}_torch")
+        return _import(f"batched.{self.of_arcs}", f"{self.name}_torch")
 
     @property
     def number(self) -> int:
@@ -232,7 +231,7 @@ _TABLE = (
         "projective",
         "exact",
         "n⁴, or n²k²",
-        _forms(best=("higher_order:eisner_grandchild", "native", "torch")),
+        _forms(best=("higher_order:eisner_grandchild", "native")),
         parts=("sibling", *CHILD_PARTS),
         needs=CHILD_PARTS,
         reads=("sibling", "inner_grandchild", "outer_grandchild"),
@@ -242,7 +241,7 @@ _TABLE = (
         "projective",
         "exact",
         "n⁴, or nk³ + n²k²",
-        _forms(best=("higher_order:eisner_grand_sibling", "native", "torch")),
+        _forms(best=("higher_order:eisner_grand_sibling", "native")),
         parts=(*SIBLING_PARTS, *GRAND_PARTS),
         needs=GRAND_PARTS,
         reads=(*SIBLING_PARTS, *GRAND_PARTS),
@@ -253,7 +252,7 @@ _TABLE = (
         "exact; scores grandparents and grand-siblings only for the outermost modifier of each"
         " side",
         "n⁴, or nk³ + n²k²",
-        _forms(best=("higher_order:eisner_tri_sibling", "native", "torch")),
+        _forms(best=("higher_order:eisner_tri_sibling", "native")),
         parts=(*SIBLING_PARTS, *GRAND_PARTS, "tri_sibling"),
         needs=("tri_sibling",),
         reads=(*SIBLING_PARTS, "tri_sibling", "outermost"),
@@ -263,7 +262,7 @@ _TABLE = (
         "all",
         "exact where the tree is certified",
         "n² + nk³ per iteration",
-        _forms(best=("approximate.dual_decomposition:dual_decomposition", "native", "torch")),
+        _forms(best=("approximate.dual_decomposition:dual_decomposition", "native")),
         parts=(*SIBLING_PARTS, *GRAND_PARTS),
         needs=("sibling", *GRAND_PARTS),
         reads=(*SIBLING_PARTS, *GRAND_PARTS),

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from gpuparse.inference.backends import choose_engine
-from gpuparse.inference.decoders import DECODERS
+from gpuparse.inference.backends import require_native
 from gpuparse.inference.higher_order_scores import check_parts, search_native
 from gpuparse.inference.scores import device_of, require_trees
 
@@ -36,7 +35,7 @@ def eisner_grand_sibling(
         end_scores: (B, N, N), [b, h, m]: m is the outermost modifier of h on its side. A side
             without modifiers scores 0. None, of these and the three before: zeros.
         single_root: exactly one modifier of the root; otherwise one or more.
-        backend: "auto", "torch" or "cpu" (native); both give the same trees and the same bits.
+        backend: "auto" or "cpu" (native); there is no other form.
     Returns: heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,), the sum over
         words 1..n of ((arc + sibling) + grandparent) + grand-sibling score, and then the end's, one
         by one. Ties and the order of additions in the charts: as `gpuparse.charts.grand_sibling`
@@ -44,7 +43,7 @@ def eisner_grand_sibling(
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown backend.
         NoTreeError: a sentence, named by its index, has no tree without forbidden parts.
-    Cost: O(n^4) time; in native code O(n^3) memory a sentence, and O(n^4) for the parts; with k
+    Cost: O(n^4) time; O(n^3) memory a sentence, and O(n^4) for the parts; with k
     heads per word left, and as many modifiers, O(n k^3 + n^2 k^2).
     Source: Koo & Collins 2010, Model 1; single root: Carreras 2007, section 2.1;
     differs: arcs, siblings and grandparents have scores of their own, an outermost modifier too.
@@ -82,7 +81,7 @@ def eisner_tri_sibling(
         end_scores: (B, N, N), [b, h, m], of the same m. None, of these and those before: zeros. A
             side without modifiers scores 0.
         single_root: exactly one modifier of the root; otherwise one or more.
-        backend: "auto", "torch" or "cpu" (native); both give the same trees and the same bits.
+        backend: "auto" or "cpu" (native); there is no other form.
     Returns:
         heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,), the sum over words
         1..n of (arc + sibling) + tri-sibling score, then the outermost pair's, then the end's, one
@@ -128,7 +127,7 @@ def eisner_grandchild(
         outer_grandchild_scores: (B, N, N, N), [b, h, m, c]: c is the modifier of m furthest from m
             on the side away from h; c == m: there is none.
         single_root: exactly one modifier of the root; otherwise one or more.
-        backend: "auto", "torch" or "cpu" (native); both give the same trees and the same bits.
+        backend: "auto" or "cpu" (native); there is no other form.
     Returns: heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,), the sum over
         the words, in their order, of arc + sibling, inner and outer score, one by one. Ties and the
         order of additions: as `gpuparse.charts.grandchild` says.
@@ -136,7 +135,7 @@ def eisner_grandchild(
         ScoreError: wrong shapes, types, lengths or values; an unknown backend.
         NoTreeError: a sentence, named by its index, has no tree without forbidden parts.
     Cost: O(n^4) time, O(n^3) memory a sentence; with at most k candidate heads (arcs that are not
-    forbidden) for each word, in native code O(n^2 k^2) time and O(n^2 k) memory beside the scores.
+    forbidden) for each word, O(n^2 k^2) time and O(n^2 k) memory beside the scores.
     Source: Carreras 2007, sections 2 and 2.1.
     """
     parts = _children(sibling_scores, inner_grandchild_scores, outer_grandchild_scores)
@@ -192,12 +191,8 @@ def _search(
     has_labels: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Heads, labels where they are found with the trees, and scores."""
-    engine = choose_engine(backend, device_of(arc_scores))
+    require_native(name, backend, device_of(arc_scores))
     scores = check_parts(arc_scores, lengths, parts, has_labels=has_labels)
-    if engine == "native":
-        heads, labels, totals, *_ = search_native(name, scores, single_root=single_root)
-    else:
-        search = DECODERS[name].tensor_function(engine)
-        heads, labels, totals = search(scores, single_root=single_root)
+    heads, labels, totals, *_ = search_native(name, scores, single_root=single_root)
     require_trees(totals)
     return heads, labels, totals

@@ -53,10 +53,6 @@ class Scores:
     inner_grandchild: Tensor | None = None
     outer_grandchild: Tensor | None = None
 
-    @property
-    def has_grandparents(self) -> bool:
-        return self.grandparent is not None or self.grand_sibling is not None
-
 
 @dataclass(frozen=True)
 class Parse:
@@ -475,7 +471,7 @@ def decode(
         raise ScoreError(
             f"{name} does not run on the backend {backend!r}, only on {' or '.join(known)}"
         )
-    if are_checked and backend in ("torch", "gpu") and decoder.order < 3:
+    if are_checked and backend in ("torch", "gpu"):
         search = decoder.tensor_function(ENGINES[backend])
         if decoder.order == 2:
             ends = scores.end

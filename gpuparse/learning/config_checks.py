@@ -68,11 +68,7 @@ def check_learning(config: RunConfig) -> None:
 def _check_torch(config: RunConfig) -> None:
     """Refuse keys that the torch engine does not have, so that no other engine replaces it."""
     learning = config.learning
-    decoders = [
-        name
-        for name, decoder in DECODERS.items()
-        if decoder.has("best", "torch") and not decoder.is_higher_order
-    ]
+    decoders = with_quantity("best", "torch")
     rules = [name for name, rule in RULES.items() if rule.searches]
     wanted = [
         (learning.rule in rules, f"learning.rule {learning.rule}", f"one of {', '.join(rules)}"),

@@ -1,4 +1,4 @@
-"""Siblings and grandchildren: enumeration -> textbook -> torch -> compiled; with labels; laws."""
+"""Siblings and grandchildren: enumeration -> textbook -> compiled; with labels; laws."""
 
 from contextlib import suppress
 from functools import cache
@@ -16,13 +16,11 @@ from gpuparse.inference import (
     eisner_sibling,
 )
 from gpuparse.inference.textbook import higher_order
-from tests.inference.decoders import IN_MAIN_MEMORY, search_with, skip_unless_it_reads
 from tests.oracles.brute_force import all_trees
 from tests.oracles.grandchildren import grandchild_parts_of, grandchild_tree_values
 from tests.strategies import cases
 
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
-every_backend = pytest.mark.parametrize("backend", IN_MAIN_MEMORY)
 labelled = pytest.mark.parametrize("n_labels", [1, 3], ids=["unlabelled", "labelled"])
 KINDS = ("sibling_scores", "inner_grandchild_scores", "outer_grandchild_scores")
 CASES = cases({1: 500, 2: 1500, 3: 2500, 4: 3000, 5: 2500})
@@ -51,14 +49,14 @@ def draw(rng, n_batch, n, n_labels, *, forbidden=0.0, dtype=np.float32, whole=Tr
     return parts
 
 
-def search(parts, lengths, single_root, backend="cpu"):
+def search(parts, lengths, single_root):
     """heads, labels, scores; through the function without labels if there is one label."""
     arcs, *others = (torch.as_tensor(part) for part in parts)
-    options = dict(zip(KINDS, others, strict=True), single_root=single_root, backend=backend)
+    options = dict(zip(KINDS, others, strict=True), single_root=single_root)
     if arcs.shape[3] > 1:
-        return search_with(eisner_grandchild_labelled, arcs, lengths, **options)
+        return eisner_grandchild_labelled(arcs, lengths, **options)
     options |= {kind: options[kind][..., 0] for kind in KINDS}
-    heads, scores = search_with(eisner_grandchild, arcs[..., 0], lengths, **options)
+    heads, scores = eisner_grandchild(arcs[..., 0], lengths, **options)
     return heads, torch.where(heads >= 0, 0, -1), scores
 
 
@@ -137,18 +135,15 @@ def textbook_cases(single_root, n_labels, kind):
 
 
 @every_root
-@every_backend
 @labelled
 @pytest.mark.parametrize("kind", ["float32", "float64", "ties", "forbidden"])
-def test_every_backend_equals_the_textbook(single_root, backend, device, n_labels, kind):
+def test_native_code_equals_the_textbook(single_root, n_labels, kind):
     """The same trees, labels and bits, ties and rounding included."""
-    skip_unless_it_reads(backend, device)
     n, (parts, wanted) = 9, textbook_cases(single_root, n_labels, kind)
-    left = [torch.from_numpy(part).to(device) for part in parts]
+    left = [torch.from_numpy(part) for part in parts]
     lengths = torch.tensor([len(tree) - 1 for tree, *_ in wanted])
-    heads, labels, values = search(left, lengths, single_root, backend)
+    heads, labels, values = search(left, lengths, single_root)
     assert heads.dtype == labels.dtype == torch.int64
-    assert heads.device.type == values.device.type == device.type
     assert values.dtype == torch.float64
     for k, (tree, of_words, value) in enumerate(wanted):
         padding = [-1] * (n + 1 - len(tree))
@@ -158,10 +153,9 @@ def test_every_backend_equals_the_textbook(single_root, backend, device, n_label
 
 
 @every_root
-@every_backend
 @labelled
 @pytest.mark.parametrize("n", CASES)
-def test_many_cases_have_the_value_of_enumeration(single_root, backend, n_labels, n):
+def test_many_cases_have_the_value_of_enumeration(single_root, n_labels, n):
     """Over n = 1..5, with many ties, half of the cases with forbidden parts."""
     rng, half = np.random.default_rng(n), CASES[n] // 2
     free, forbidden = (draw(rng, half, n, n_labels, forbidden=p) for p in (0.0, 0.25))
@@ -172,7 +166,7 @@ def test_many_cases_have_the_value_of_enumeration(single_root, backend, n_labels
     assert not has_tree.all()
     left = [part[has_tree] for part in parts]
     lengths = torch.full((len(left[0]),), n)
-    heads, labels, values = search(left, lengths, single_root, backend)
+    heads, labels, values = search(left, lengths, single_root)
     assert values.tolist() == best[has_tree].tolist()
     trees = {tuple(tree) for tree in all_trees(n, True, single_root).tolist()}
     found = zip(heads.tolist(), labels.tolist(), values.tolist(), *left, strict=True)
@@ -181,91 +175,75 @@ def test_many_cases_have_the_value_of_enumeration(single_root, backend, n_labels
         assert value_of(scores, tree, of_words) == value
     for b in np.flatnonzero(~has_tree)[:10]:
         with pytest.raises(NoTreeError, match="sentence 0"):
-            search([part[b : b + 1] for part in parts], torch.tensor([n]), single_root, backend)
+            search([part[b : b + 1] for part in parts], torch.tensor([n]), single_root)
 
 
 @every_root
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n", [3, 9, 21, 34])
+@pytest.mark.parametrize("n", [3, 9, 17, pytest.param(34, marks=pytest.mark.slow)])
 def test_arcs_may_differ_in_their_labels(single_root, n, dtype):
-    """Some labels of an arc are forbidden; the same trees, labels and bits as in torch."""
+    """Some labels of an arc are forbidden, and some arcs; the same bits as the textbook's."""
     rng = np.random.default_rng(n)
-    parts = draw(rng, 2, n, 3, dtype=dtype)
-    parts[0][rng.random(parts[0].shape) < 0.4] = -np.inf
-    lengths = torch.tensor([n, n - 1])
-    found = search(parts, lengths, single_root)
-    again = search(parts, lengths, single_root, "torch")
-    assert all(x.equal(y) for x, y in zip(found, again, strict=True))
+    parts = draw(rng, 1, n, 3, dtype=dtype, whole=False)
+    parts[0][rng.random(parts[0].shape) < 0.6] = -np.inf
+    heads, labels, values = search(parts, torch.tensor([n]), single_root)
+    tree = higher_order.eisner_grandchild_labelled(
+        *(part[0] for part in parts), single_root=single_root
+    )
+    assert (heads[0].tolist(), labels[0].tolist(), values.item()) == tree
 
 
 @every_root
-def test_the_backends_agree_on_long_sentences(single_root):
-    rng = np.random.default_rng(3)
-    parts = draw(rng, 2, 40, 2, whole=False)
-    order = rng.permuted(np.broadcast_to(np.arange(41), (2, 41, 41)), axis=2)
-    parts[0][1, order[1].T >= 20] = -np.inf
-    lengths = torch.tensor([40, 37])
-    ours = search(parts, lengths, single_root)
-    theirs = search(parts, lengths, single_root, "torch")
-    assert all(x.equal(y) for x, y in zip(ours, theirs, strict=True))
-
-
-@every_root
-@every_backend
-def test_without_grandchildren_it_is_the_search_of_lower_order(single_root, backend):
+def test_without_grandchildren_it_is_the_search_of_lower_order(single_root):
     rng = np.random.default_rng(4)
     arcs, siblings, _, _ = (
         torch.from_numpy(part[..., 0]) for part in draw(rng, 5, 9, 1, whole=False)
     )
     lengths, options = torch.tensor([9, 5, 1, 0, 7]), {"single_root": single_root}
-    heads, values = eisner_grandchild(arcs, lengths, backend=backend, **options)
+    heads, values = eisner_grandchild(arcs, lengths, **options)
     expected = eisner(arcs, lengths, **options)
     assert heads.equal(expected[0])
     assert values.equal(expected[1])
-    heads, values = eisner_grandchild(
-        arcs, lengths, sibling_scores=siblings, backend=backend, **options
-    )
+    heads, values = eisner_grandchild(arcs, lengths, sibling_scores=siblings, **options)
     expected = eisner_sibling(arcs, siblings, lengths, **options)
     assert heads.equal(expected[0])
     torch.testing.assert_close(values, expected[1])
 
 
-@every_backend
-def test_laws(backend):
+def test_laws():
     rng = np.random.default_rng(5)
     parts = draw(rng, 4, 7, 2)
     lengths = torch.tensor([7, 3, 6, 0])
     before = [part.copy() for part in parts]
-    found = search(parts, lengths, False, backend)
+    found = search(parts, lengths, False)
     for part, was in zip(parts, before, strict=True):
         np.testing.assert_array_equal(part, was)
     # A constant on all arcs into a word changes no tree.
     shifted = [parts[0].copy(), *parts[1:]]
     shifted[0][:, :, 2] += 5
-    again = search(shifted, lengths, False, backend)
+    again = search(shifted, lengths, False)
     assert again[0].equal(found[0])
     assert again[1].equal(found[1])
     assert (again[2] - found[2]).tolist() == [5, 5, 5, 0]
     # The batch may be turned round, and there may be more padding.
-    turned = search([part[::-1].copy() for part in parts], lengths.flip(0), False, backend)
+    turned = search([part[::-1].copy() for part in parts], lengths.flip(0), False)
     assert all(x.flip(0).equal(y) for x, y in zip(turned, found, strict=True))
     padded = [
         np.pad(part, [(0, 0), *[(0, 3)] * (part.ndim - 2), (0, 0)], constant_values=np.nan)
         for part in parts
     ]
-    heads, labels, values = search(padded, lengths, False, backend)
+    heads, labels, values = search(padded, lengths, False)
     assert heads[:, :8].equal(found[0])
     assert labels[:, :8].equal(found[1])
     assert (heads[:, 8:] == -1).all()
     assert values.equal(found[2])
 
 
-@every_backend
-def test_equally_good_trees_are_chosen_by_the_documented_rule(backend):
+def test_equally_good_trees_are_chosen_by_the_documented_rule():
     zeros = [part[..., 0] for part in draw(np.random.default_rng(0), 1, 4, 1)]
     zeros = [torch.zeros_like(torch.from_numpy(part)) for part in zeros]
     options = dict(zip(KINDS, zeros[1:], strict=True))
-    heads, _ = eisner_grandchild(zeros[0], torch.tensor([4]), backend=backend, **options)
+    heads, _ = eisner_grandchild(zeros[0], torch.tensor([4]), **options)
     expected, _ = higher_order.eisner_grandchild(*(part[0].tolist() for part in zeros))
     assert heads[0].tolist() == expected
 
@@ -274,24 +252,23 @@ def test_many_threads_find_the_same(monkeypatch):
     monkeypatch.setattr(backends.run_in_threads, "__defaults__", (1,))
     parts = draw(np.random.default_rng(6), 9, 8, 2)
     lengths = torch.tensor([8, 1, 0, 5, 8, 7, 2, 3, 8])
-    expected = search(parts, lengths, True, "torch")
-    n_threads = torch.get_num_threads()
+    n_threads, found = torch.get_num_threads(), []
     try:
-        torch.set_num_threads(3)
-        found = search(parts, lengths, True)
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            found.append(search(parts, lengths, True))
     finally:
         torch.set_num_threads(n_threads)
-    assert all(x.equal(y) for x, y in zip(found, expected, strict=True))
+    assert all(x.equal(y) for x, y in zip(*found, strict=True))
 
 
-@every_backend
-def test_what_is_refused(backend):
+def test_what_is_refused():
     parts = [torch.zeros(2, 4, 4), *(torch.zeros(2, 4, 4, 4) for _ in range(3))]
     lengths = torch.tensor([3, 2])
 
     def refuse(message, arcs=parts[0], lengths=lengths, **options):
         with pytest.raises(ScoreError, match=message):
-            eisner_grandchild(arcs, lengths, backend=backend, **options)
+            eisner_grandchild(arcs, lengths, **options)
 
     refuse("expected", arcs=torch.zeros(2, 4, 3))
     refuse("lengths has shape", lengths=torch.tensor([3]))
@@ -306,37 +283,31 @@ def test_what_is_refused(backend):
         bad[1, 0, 1, :2] = 0
         # The word 3 is padding in this sentence; 2 is read in outer scores only.
         bad[1, 0, 1, 2] = 0
-        eisner_grandchild(parts[0], lengths, backend=backend, **{kind: bad})
+        eisner_grandchild(parts[0], lengths, **{kind: bad})
     bad = torch.zeros(2, 4, 4)
     bad[0, 1, 2] = torch.inf
     refuse("sentence 0: the score of head 1 -> modifier 2 is inf", arcs=bad)
     with pytest.raises(ScoreError, match="unknown backend"):
         eisner_grandchild(parts[0], lengths, backend="no")
     with pytest.raises(ScoreError, match="L > 0"):
-        eisner_grandchild_labelled(torch.zeros(1, 2, 2, 0), torch.tensor([1]), backend=backend)
+        eisner_grandchild_labelled(torch.zeros(1, 2, 2, 0), torch.tensor([1]))
 
 
-@every_backend
-def test_integers_and_mixed_types_are_widened(backend):
+def test_integers_and_mixed_types_are_widened():
     arcs = torch.ones(1, 3, 3, dtype=torch.int64)
-    _, values = eisner_grandchild(arcs, torch.tensor([2]), backend=backend)
+    _, values = eisner_grandchild(arcs, torch.tensor([2]))
     assert values.dtype == torch.float64
     assert values.tolist() == [2]
     siblings = torch.ones(1, 3, 3, 3, dtype=torch.float64)
-    _, values = eisner_grandchild(
-        arcs.float(), torch.tensor([2]), sibling_scores=siblings, backend=backend
-    )
+    _, values = eisner_grandchild(arcs.float(), torch.tensor([2]), sibling_scores=siblings)
     assert values.dtype == torch.float64
     assert values.tolist() == [4]
 
 
-@every_backend
-def test_no_sentence_and_no_word(backend):
-    heads, values = eisner_grandchild(
-        torch.zeros(0, 4, 4), torch.zeros(0, dtype=torch.int64), backend=backend
-    )
+def test_no_sentence_and_no_word():
+    heads, values = eisner_grandchild(torch.zeros(0, 4, 4), torch.zeros(0, dtype=torch.int64))
     assert heads.shape == (0, 4)
     assert values.shape == (0,)
-    heads, values = eisner_grandchild(torch.zeros(2, 1, 1), torch.tensor([0, 0]), backend=backend)
+    heads, values = eisner_grandchild(torch.zeros(2, 1, 1), torch.tensor([0, 0]))
     assert heads.tolist() == [[-1], [-1]]
     assert values.tolist() == [0, 0]

@@ -226,11 +226,7 @@ def cases_of(name, single_root, kinds, lengths):
     return some, [(length, tree) for _, length, tree in kept]
 
 
-# Dual decomposition in torch takes all its iterations here: test_dual_decomposition.py has it.
-ENGINES = [pair for pair in engines_of() if pair.values[:2] != ("dual_decomposition", "torch")]
-
-
-@pytest.mark.parametrize(("name", "backend"), ENGINES)
+@pytest.mark.parametrize(("name", "backend"), engines_of())
 @every_root
 @pytest.mark.parametrize(
     "kinds", [("float32", "ties", "forbidden"), ("float64",)], ids=["float32", "float64"]

@@ -31,8 +31,7 @@ from tests.learning.test_trainer import LABELS
 from tests.runs import changed
 from tests.samples import Sentence, fingerprint, random_sentences, treebank_of
 
-DECODERS = [name for name, decoder in inference.DECODERS.items()
-            if decoder.order < 3 and decoder.has("best", "torch")]  # fmt: skip
+DECODERS = inference.with_quantity("best", "torch")
 SENTENCES = random_sentences(3, 16, 9, projective=False)
 
 

@@ -48,7 +48,6 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 from torch import Tensor
 
 from gpuparse.errors import GpuparseError, NoTreeError
-from gpuparse.inference.batched.dual_decomposition import LimitedLabels
 from gpuparse.inference.best_trees import chu_liu_edmonds
 from gpuparse.inference.higher_order_scores import check_label_scores, check_parts
 from gpuparse.inference.scores import Scores, sibling_tree_scores, tree_scores
@@ -105,7 +104,7 @@ def integer_program(
     }  # fmt: skip
     parts = check_parts(arc_scores, lengths, given, may_cross=True)
     heads, optimal = _solve_all(parts, None, (), single_root, time_limit)
-    if parts.has_grandparents:
+    if parts.grandparent is not None or parts.grand_sibling is not None:
         return heads, part_tree_scores(parts, heads), optimal
     arcs, words = parts.arc, parts.lengths
     if parts.sibling is None and parts.end is None:
@@ -146,8 +145,43 @@ def integer_program_labelled(
     of_labels = check_label_scores(label_scores, parts)
     class_of, masks = classes_of_labels(limits, of_labels.shape[3])
     heads, optimal = _solve_all(parts, of_labels, (class_of, masks), single_root, time_limit)
-    sums, labels = LimitedLabels.of(of_labels, parts.lengths, class_of, masks).of_trees(heads)
+    labels, sums = torch.full_like(heads, NO_HEAD), torch.zeros(len(heads), dtype=torch.float64)
+    for b, n in enumerate(parts.lengths.tolist()):
+        tree = heads[b, : n + 1].tolist()
+        scores = of_labels[b].tolist()
+        found, sums[b] = _best_labels(scores, masks[class_of].tolist(), tree)
+        for m, label in found.items():
+            labels[b, m] = label
     return heads, labels, part_tree_scores(parts, heads) + sums, optimal
+
+
+def _best_labels(
+    scores: list[list[list[float]]], limits: list[int], heads: list[int]
+) -> tuple[dict[int, int], float]:
+    """The best labels of the words of a tree, each modifier tried after the others of its head.
+
+    Args: scores: [h][m][l]. limits: of each label, as bits.
+    Returns: The labels and their sum; nothing and -inf where the limits leave none.
+    """
+    labels: dict[int, int] = {}
+    total = 0.0
+    for h in range(len(heads)):
+        best: dict[int, tuple[float, dict[int, int]]] = {0: (0.0, {})}  # by limits in use
+        for m in (m for m in range(1, len(heads)) if heads[m] == h):
+            longer: dict[int, tuple[float, dict[int, int]]] = {}
+            for used, (value, chosen) in best.items():
+                for label, limit in enumerate(limits):
+                    new = value + scores[h][m][label]
+                    old, _ = longer.get(used | limit, (-np.inf, {}))
+                    if not used & limit and new > old:
+                        longer[used | limit] = new, chosen | {m: label}
+            best = longer
+        if not best:
+            return {}, -np.inf
+        value, chosen = max(best.values(), key=lambda found: found[0])
+        labels |= chosen
+        total += value
+    return labels, total
 
 
 def _solve_all(

@@ -1,25 +1,21 @@
 """Dual decomposition of non-projective trees with higher-order parts: the public functions."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference.approximate.hill_climb import gain_limit
-from gpuparse.inference.backends import choose_engine
-from gpuparse.inference.batched.dual_decomposition import (
-    LimitedLabels,
-    dual_decomposition_torch,
-    prefer_projective_torch,
-)
+from gpuparse.inference.backends import require_native
 from gpuparse.inference.higher_order_scores import (
     SearchedTrees,
     check_label_scores,
     check_parts,
     search_native,
 )
-from gpuparse.inference.scores import device_of
+from gpuparse.inference.scores import Scores, device_of
 from gpuparse.inference.search import MAX_ITERATIONS, classes_of_labels
 
 
@@ -51,44 +47,33 @@ def dual_decomposition(
             sentence are whole, else 0: the bound must be reached but for rounding errors.
         min_gain: a tree with crossing arcs must score more, by more than this, than the best
             projective tree, which replaces it otherwise.
-        backend: "auto", "cpu" (native) or "torch".
+        backend: "auto" or "cpu" (native); there is no other form.
     Returns: heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,): sums over
         words 1, 2, ..., n, of ((arc + sibling) + grandparent) +
         grand-sibling and the end; certified bool (B,): no tree scores more; iterations int64 (B,).
         Without a certificate it is the best tree met. Among equally good trees, the one met first.
-        Backends search in different ways, so their certified trees have equal scores, and no more
-        is promised.
     Raises:
         ScoreError: as `check_parts`; a limit or granularity that is none; an unknown
             backend.
         NoTreeError: a sentence, named by its index, has no tree without forbidden parts, or none
             was found within the iterations.
     Cost: an iteration takes O(n^2) and, for A arcs of which up to k lead from a head to one side,
-    O(A k) times the heads of a word in models with grandparents. "cpu" branches where the bound
-    does not close, so that only the number of iterations keeps it from being exact; "torch" does
-    not, and takes O(n^4) memory a sentence.
+    O(A k) times the heads of a word in models with grandparents. It branches where the bound does
+    not close, so that only the number of iterations keeps it from being exact.
     Source: Koo, Rush, Collins, Jaakkola & Sontag 2010; differs: steps towards the best tree met
     (Polyak 1969), trees repaired by hill climbing, arcs barred by bounds, branches.
     """
-    engine = choose_engine(backend, device_of(arc_scores))
-    _check_limits(max_iterations, granularity)
+    require_native("dual_decomposition", backend, device_of(arc_scores))
     given = {
         "sibling": sibling_scores, "grandparent": grandparent_scores,
         "grand_sibling": grand_sibling_scores, "end": end_scores,
     }  # fmt: skip
     parts = check_parts(arc_scores, lengths, given, may_cross=True)
-    least = gain_limit(min_gain)
-    if engine == "native":
-        heads, _, scores, certified, iterations = search_native(
-            "dual_decomposition", parts, single_root=single_root, min_gain=least,
-            max_iterations=max_iterations, granularity=_granularity(granularity),
-        )  # fmt: skip
-    else:
-        found = dual_decomposition_torch(parts, single_root, max_iterations, granularity)
-        heads, scores, certified, iterations = found
-        heads, scores, _ = prefer_projective_torch(parts, single_root, least, heads, scores)
-    _require_found(scores, certified, max_iterations)
-    return heads, scores, certified, iterations
+    heads, _, *found = _search(
+        parts, None, max_iterations, granularity, single_root=single_root,
+        min_gain=gain_limit(min_gain),
+    )  # fmt: skip
+    return heads, *found
 
 
 def dual_decomposition_labelled(
@@ -127,8 +112,7 @@ def dual_decomposition_labelled(
     Cost: that of `dual_decomposition` and O(A L); an iteration takes O(A 2^K D) more, for K limits
     and D different sets of limits that labels are under.
     """
-    engine = choose_engine(backend, device_of(arc_scores))
-    _check_limits(max_iterations, granularity)
+    require_native("dual_decomposition_labelled", backend, device_of(arc_scores))
     given = {
         "sibling": sibling_scores, "grandparent": grandparent_scores,
         "grand_sibling": grand_sibling_scores, "end": end_scores,
@@ -136,49 +120,41 @@ def dual_decomposition_labelled(
     parts = check_parts(arc_scores, lengths, given, may_cross=True)
     of_labels = check_label_scores(label_scores, parts)
     class_of, masks = classes_of_labels(limits, of_labels.shape[3])
-    least = gain_limit(min_gain)
-    if engine == "native":
-        found = search_native(
-            "dual_decomposition", parts, of_labels, single_root=single_root,
-            min_gain=least, max_iterations=max_iterations,
-            granularity=_granularity(granularity), class_of=class_of, masks=masks,
-        )  # fmt: skip
-    else:
-        labels = LimitedLabels.of(of_labels, parts.lengths, class_of, masks)
-        heads, scores, certified, iterations = dual_decomposition_torch(
-            parts, single_root, max_iterations, granularity, labels
-        )
-        heads, scores, is_certain = prefer_projective_torch(
-            parts, single_root, least, heads, scores, labels
-        )
-        best_labels = labels.of_trees(heads)[1]
-        found = SearchedTrees(heads, best_labels, scores, certified & is_certain, iterations)
-    _require_found(found.scores, found.certified, max_iterations)
-    return found
+    return _search(
+        parts, of_labels, max_iterations, granularity, single_root=single_root,
+        min_gain=gain_limit(min_gain), class_of=class_of, masks=masks,
+    )  # fmt: skip
 
 
-def _granularity(given: float | None) -> float:
-    """As native code takes it: below 0 where the scores say."""
-    return -1.0 if given is None else float(given)
+def _search(
+    parts: Scores,
+    label_scores: Tensor | None,
+    max_iterations: int,
+    granularity: float | None,
+    **options: Any,
+) -> SearchedTrees:
+    """`search_native` on checked scores, all of whose sentences have a tree.
 
-
-def _check_limits(max_iterations: int, granularity: float | None) -> None:
+    Args: options: other fields of `Search`.
+    """
     if max_iterations < 1:
         raise ScoreError(f"max_iterations is {max_iterations}, expected a number from 1 on")
     if granularity is not None and not 0 <= granularity < torch.inf:
         raise ScoreError(f"granularity is {granularity}, expected None or a number from 0 on")
-
-
-def _require_found(scores: Tensor, certified: Tensor, max_iterations: int) -> None:
-    """Raise NoTreeError for the first sentence whose score is -inf."""
-    missing = (scores == -torch.inf).nonzero()
+    found = search_native(
+        "dual_decomposition", parts, label_scores, max_iterations=max_iterations,
+        granularity=-1.0 if granularity is None else float(granularity),  # below 0: by the scores
+        **options,
+    )  # fmt: skip
+    missing = (found.scores == -torch.inf).nonzero()
     if len(missing):
         b = int(missing[0, 0])
-        if certified[b]:
+        if found.certified[b]:
             what = "has no tree: too many of its parts are forbidden (-inf)"
         else:
             what = (
                 f"shows no tree in {max_iterations} iterations, as many of its parts are forbidden"
-                " (-inf); it may have one: raise max_iterations, or use backend 'cpu'"
+                " (-inf); it may have one: raise max_iterations"
             )
         raise NoTreeError(f"sentence {b} of the batch {what}")
+    return found

@@ -1,7 +1,7 @@
 """Dual decomposition as textbook loops, one sentence at a time: for readers, and for tests.
 
 Koo, Rush, Collins, Jaakkola & Sontag 2010, with steps towards the best tree met in the place of
-steps that shrink as the bound rises. `batched.dual_decomposition` does the same for a batch.
+steps that shrink as the bound rises.
 """
 
 from collections.abc import Callable, Sequence
