@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
 from pathlib import Path
@@ -22,9 +22,7 @@ from typing import Any
 
 from benchmarks.registry import Report
 from gpuparse.errors import ConfigError
-from gpuparse.interop.files import FileParser
-from gpuparse.interop.ray import RayParser
-from gpuparse.interop.spark import SparkParser
+from gpuparse.interop.workers import WorkerParser, files_of
 
 GATE = ("tests/interop/test_files.py", "tests/interop/test_tables.py")
 ENGINES = ("processes", "ray", "spark", "ray-batches", "spark-batches")
@@ -146,32 +144,33 @@ class _Timed:
 
 
 class _TimedFiles:
-    """A FileParser that is timed in each process."""
+    """A parser of files that is timed in each process."""
 
     def __init__(self, folder: Path, name: str, options: argparse.Namespace, threads: int) -> None:
-        self.parser = FileParser(options.model, folder / "input", folder / name, threads=threads)
+        self._parser = WorkerParser(options.model, threads=threads)
+        self.files = files_of(folder / "input", folder / name)
         self._marks = _marks(folder, name)
 
-    def __call__(self, name: str) -> Any:
+    def __call__(self, names: tuple[str, str]) -> Any:
         timed = _of_process(self._marks, _FILE)
-        timed.parser = self.parser
-        return timed(name)
+        timed.parser = lambda names: self._parser.file(*names)
+        return timed(names)
 
 
 class _TimedOfRay(_Timed):
     def __init__(self, model: str, marks: Path) -> None:
-        super().__init__(RayParser(model), marks, _BATCH)
+        super().__init__(WorkerParser(model), marks, _BATCH)
 
 
-class _TimedOfSpark:
-    def __init__(self, parse: SparkParser, marks: Path) -> None:
-        self._parse, self._marks = parse, marks
+class _TimedOfSpark(WorkerParser):
+    def __init__(self, model: str, marks: Path) -> None:
+        super().__init__(model)
+        self._marks = marks
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def __call__(self, batch: Any) -> Any:
         timed = _of_process(self._marks, _BATCH)
-        timed.parser = lambda batch: list(self._parse(iter([batch])))
-        for batch in batches:
-            yield from timed(batch)
+        timed.parser = super().__call__
+        return timed(batch)
 
 
 @lru_cache
@@ -186,14 +185,14 @@ def _marks(folder: Path, name: str) -> Path:
 
 def _alone(folder: Path, name: str, options: argparse.Namespace) -> None:
     timed = _TimedFiles(folder, name, options, options.workers)
-    for file in timed.parser.files():
+    for file in timed.files:
         timed(file)
 
 
 def _by_processes(folder: Path, name: str, options: argparse.Namespace) -> None:
     timed = _TimedFiles(folder, name, options, 1)
     with ProcessPoolExecutor(options.workers, multiprocessing.get_context("spawn")) as pool:
-        list(pool.map(timed, timed.parser.files()))
+        list(pool.map(timed, timed.files))
 
 
 def _start_ray(n_cpus: int) -> Any:
@@ -213,7 +212,7 @@ def _by_ray(folder: Path, name: str, options: argparse.Namespace) -> None:
     ray = _start_ray(options.workers)
     timed = _TimedFiles(folder, name, options, 1)
     task = ray.remote(lambda file: timed(file))
-    ray.get([task.remote(file) for file in timed.parser.files()])
+    ray.get([task.remote(file) for file in timed.files])
     ray.shutdown()
 
 
@@ -247,17 +246,17 @@ def _start_spark(options: argparse.Namespace) -> Any:
 def _by_spark(folder: Path, name: str, options: argparse.Namespace) -> None:
     session = _start_spark(options)
     timed = _TimedFiles(folder, name, options, 1)
-    files = timed.parser.files()
-    session.sparkContext.parallelize(files, len(files)).map(timed).collect()
+    tasks = session.sparkContext.parallelize(timed.files, len(timed.files))
+    tasks.map(timed).collect()
     session.stop()
 
 
 def _by_spark_in_batches(folder: Path, name: str, options: argparse.Namespace) -> None:
+    from examples.spark_parquet import parsed_frame
+
     session = _start_spark(options)
     frame = session.read.parquet(str(folder / "input"))
-    parse = SparkParser(options.model)
-    timed = _TimedOfSpark(parse, _marks(folder, name))
-    parsed = frame.mapInArrow(timed, parse.schema(frame.schema))
+    parsed = parsed_frame(frame, _TimedOfSpark(options.model, _marks(folder, name)))
     parsed.write.mode("overwrite").parquet(str(folder / name))
     session.stop()
 

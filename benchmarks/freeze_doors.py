@@ -7,7 +7,6 @@ offer.
 
 import hashlib
 import json
-import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,8 +18,7 @@ import pyarrow
 from pyarrow import ipc, parquet
 
 import gpuparse
-from gpuparse.interop.files import FileParser
-from gpuparse.interop.ray import RayParser
+from gpuparse.interop.workers import WorkerParser
 
 FIELDS = {1: "form", 2: "lemma", 3: "upos", 4: "xpos", 5: "feats", 6: "head", 7: "deprel"}
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -159,12 +157,10 @@ def doors(model: str) -> Iterator[tuple[str, Callable[[], Any]]]:
             f"parse_file {on_error}",
             lambda on_error=on_error: written(parser, "malformed.conllu", {"on_error": on_error}),
         )
-    for name in ("known.conllu", "text.txt", "table.parquet"):
-        yield f"FileParser {name}", lambda name=name: by_files(model, name)
-    yield (
-        "RayParser",
-        lambda: str(RayParser(model, threads=1, device="cpu")(objects["table"]).to_pydict()),
-    )
+    of_worker = WorkerParser(model)
+    for name in ("known.conllu", "table.parquet"):
+        yield f"WorkerParser.file {name}", lambda name=name: by_worker(of_worker, name)
+    yield "WorkerParser", lambda: str(of_worker(objects["table"]).to_pydict())
     yield "explain", lambda: json.dumps(parser.explain(dicts[0], 3).to_dict(), sort_keys=True)
 
 
@@ -173,11 +169,9 @@ def written(parser: Any, name: str, options: dict[str, Any]) -> bytes:
     return Path("written").read_bytes()
 
 
-def by_files(model: str, name: str) -> bytes:
-    Path("files").mkdir(exist_ok=True)
-    shutil.copy(name, "files")
-    FileParser(model, "files", "of-files", threads=1)(name)
-    return Path("of-files", name).read_bytes()
+def by_worker(parse: WorkerParser, name: str) -> bytes:
+    parse.file(name, "of-worker")
+    return Path("of-worker").read_bytes()
 
 
 def main(model: str) -> None:

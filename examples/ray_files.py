@@ -8,19 +8,22 @@ import argparse
 
 import ray
 
-from gpuparse.interop.files import FileParser, ParsedFile
+from gpuparse.interop.workers import WorkerParser, files_of
 
 
 def parse_files(
-    parse: FileParser, *, threads: int, gpus: float = 0, existing: str = "fail"
-) -> list[ParsedFile]:
-    """Parse each file in a task that reserves some CPUs; Ray repeats it if its process dies."""
+    parse: WorkerParser, source: str, target: str, *, threads: int, gpus: float = 0
+) -> list[tuple[int, int]]:
+    """Parse each file in a task that reserves some CPUs; Ray repeats it if its process dies.
+
+    Returns: sentences and malformed ones of each file that had no output.
+    """
 
     @ray.remote(num_cpus=threads, num_gpus=gpus, max_retries=3)
-    def parsed(name: str) -> ParsedFile:
-        return parse(name)
+    def parsed(source: str, target: str) -> tuple[int, int]:
+        return parse.file(source, target)
 
-    return ray.get([parsed.remote(name) for name in parse.files(existing)])
+    return ray.get([parsed.remote(*names) for names in files_of(source, target)])
 
 
 if __name__ == "__main__":
@@ -29,11 +32,10 @@ if __name__ == "__main__":
         arguments.add_argument(name)
     arguments.add_argument("--workers", type=int, default=2)
     arguments.add_argument("--threads", type=int, default=1, help="of each worker")
-    arguments.add_argument("--existing", default="fail", help="outputs: fail, keep or replace")
     given = arguments.parse_args()
-    function = FileParser(given.model, given.input, given.output, threads=given.threads)
+    parser = WorkerParser(given.model, threads=given.threads)
     # On this machine; a cluster is `ray.init(address="auto")`.
     ray.init(num_cpus=given.workers * given.threads, include_dashboard=False)
-    found = parse_files(function, threads=given.threads, existing=given.existing)
-    print(f"{len(found)} files, {sum(file.sentences for file in found):,} sentences")
+    found = parse_files(parser, given.input, given.output, threads=given.threads)
+    print(f"{len(found)} files, {sum(sentences for sentences, _ in found):,} sentences")
     ray.shutdown()

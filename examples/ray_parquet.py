@@ -8,7 +8,7 @@ import argparse
 
 import ray
 
-from gpuparse.interop.ray import RayParser
+from gpuparse.interop.workers import WorkerParser
 
 
 def parse_parquet(
@@ -21,14 +21,16 @@ def parse_parquet(
     context.target_max_block_size = 8 << 20  # small blocks keep all actors busy
     dataset = ray.data.read_parquet(source, num_cpus=0.2)  # reading and writing take little
     parsed = dataset.map_batches(
-        RayParser,
-        fn_constructor_kwargs={"model": model},
+        WorkerParser,
+        fn_constructor_kwargs={
+            "model": model, "threads": threads, "device": "cuda" if gpus else "cpu",
+        },
         batch_format="pyarrow",
         batch_size=4000,
         compute=ray.data.ActorPoolStrategy(size=actors),
         num_cpus=threads,
         num_gpus=gpus,
-    )
+    )  # fmt: skip
     parsed.write_parquet(target, ray_remote_args={"num_cpus": 0.2})
 
 

@@ -10,15 +10,19 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from gpuparse.interop.files import FileParser, ParsedFile
+from gpuparse.interop.workers import WorkerParser, files_of
 
 
 def parse_files(
-    session: SparkSession, parse: FileParser, existing: str = "fail"
-) -> list[ParsedFile]:
-    """Parse each file in a task, which Spark repeats if its process dies."""
-    names = parse.files(existing)
-    return session.sparkContext.parallelize(names, max(1, len(names))).map(parse).collect()
+    session: SparkSession, parse: WorkerParser, source: str, target: str
+) -> list[tuple[int, int]]:
+    """Parse each file in a task, which Spark repeats if its process dies.
+
+    Returns: sentences and malformed ones of each file that had no output.
+    """
+    files = files_of(source, target)
+    tasks = session.sparkContext.parallelize(files, max(1, len(files)))
+    return tasks.map(lambda names: parse.file(*names)).collect()
 
 
 if __name__ == "__main__":
@@ -26,13 +30,11 @@ if __name__ == "__main__":
     for name in ("model", "input", "output"):
         arguments.add_argument(name)
     arguments.add_argument("--workers", type=int, default=2)
-    arguments.add_argument("--existing", default="fail", help="outputs: fail, keep or replace")
     given = arguments.parse_args()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    function = FileParser(given.model, given.input, given.output)
     # On this machine: the number of workers, and four attempts at each task.
     builder = SparkSession.builder.master(f"local[{given.workers},4]")
     session = builder.config("spark.ui.enabled", "false").getOrCreate()
-    found = parse_files(session, function, given.existing)
-    print(f"{len(found)} files, {sum(file.sentences for file in found):,} sentences")
+    found = parse_files(session, WorkerParser(given.model), given.input, given.output)
+    print(f"{len(found)} files, {sum(sentences for sentences, _ in found):,} sentences")
     session.stop()

@@ -7,17 +7,24 @@ OUTPUT: a folder, which gets Parquet files with all columns, and head and deprel
 import argparse
 import os
 import sys
+from collections.abc import Iterator
 
-from pyspark.sql import SparkSession
+import pyarrow
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from gpuparse.interop.spark import SparkParser
+from gpuparse.interop.workers import WorkerParser
 
 
-def parse_parquet(session: SparkSession, model: str, source: str, target: str) -> None:
-    """Parse with the workers of a session; each loads the model once."""
-    frame = session.read.parquet(source)
-    parse = SparkParser(model)
-    frame.mapInArrow(parse, parse.schema(frame.schema)).write.parquet(target)
+def parsed_frame(frame: DataFrame, parse: WorkerParser) -> DataFrame:
+    """A frame with the columns of the trees; each worker loads the model once."""
+
+    def rows(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        for batch in batches:
+            yield from parse(batch).to_batches()
+
+    schema = parse.schema(to_arrow_schema(frame.schema))
+    return frame.mapInArrow(rows, from_arrow_schema(schema))
 
 
 if __name__ == "__main__":
@@ -30,5 +37,7 @@ if __name__ == "__main__":
     # On this machine: the number of workers, and four attempts at each task.
     builder = SparkSession.builder.master(f"local[{given.workers},4]")
     session = builder.config("spark.ui.enabled", "false").getOrCreate()
-    parse_parquet(session, given.model, given.input, given.output)
+    parsed_frame(session.read.parquet(given.input), WorkerParser(given.model)).write.parquet(
+        given.output
+    )
     session.stop()

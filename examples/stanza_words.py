@@ -5,12 +5,11 @@ import sys
 import stanza
 
 import gpuparse
-from gpuparse.interop.annotators import from_stanza
 
 
 def parse_document(model: str, document: stanza.Document) -> gpuparse.Parsed:
     """The trees of a Document that has words and tags."""
-    return gpuparse.load(model).parse(from_stanza(document))
+    return gpuparse.load(model).parse(f"{document:C}")
 
 
 if __name__ == "__main__":

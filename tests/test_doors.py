@@ -1,7 +1,7 @@
 """One law for all doors: the same input and the same options give the same bytes.
 
 The doors are the command, its shards, `parse`, `parse_text`, `stream`, `parse_file` and
-`FileParser`; for tables also the parser of Ray's batches. `train` of Python learns what the
+`WorkerParser`, for tables also of batches. `train` of Python learns what the
 command learns.
 """
 
@@ -21,8 +21,7 @@ from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.formats.streams import opened
-from gpuparse.interop.files import FileParser
-from gpuparse.interop.ray import RayParser
+from gpuparse.interop.workers import WorkerParser
 from tests.runs import model_files
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*not calibrated")
@@ -150,11 +149,9 @@ def test_all_doors_give_the_same_bytes(made, tmp_path, name, what):
         found["parse"] = parser.parse(source.read_bytes(), **of_parse).to_conllu().encode()
     if name.endswith(".txt"):
         found["parse_text"] = parser.parse_text(source.read_text(), **of_parse).to_conllu().encode()
-    files = FileParser(made.model, made.folder / "in", tmp_path / "files", **options, **kind)
-    files(name)
-    [written] = (tmp_path / "files").iterdir()
-    assert written.name == output.name == NAMES.get(name, name)
-    found["FileParser"] = written.read_bytes()
+    WorkerParser(made.model, **options).file(source, tmp_path / "files" / "of worker", **kind)
+    assert output.name == NAMES.get(name, name)
+    found["WorkerParser"] = (tmp_path / "files" / "of worker").read_bytes()
     assert {door: content == expected for door, content in found.items()} == dict.fromkeys(
         found, True
     )
@@ -180,11 +177,11 @@ def test_all_doors_give_the_same_tables(made, tmp_path, name, what):
     assert table.column_names.count("deps") == 1
     if what != "deps":
         assert set(sum(table.column("deps").to_pylist(), [])) == {None}  # noqa: RUF017
-    FileParser(made.model, made.folder / "in", tmp_path / "files", **options)(name)
+    of_worker = WorkerParser(made.model, **options)
+    of_worker.file(source, tmp_path / "files" / name)
     assert (tmp_path / "files" / name).read_bytes() == expected
     if name == TABLES[0]:
-        of_ray = RayParser(made.model, threads=1, device="cpu", **options)
-        assert str(of_ray(made.table).to_pydict()) == values
+        assert str(of_worker(made.table).to_pydict()) == values
 
 
 def read_arrow(path):
@@ -231,8 +228,8 @@ def test_compressed_files_have_the_bytes_of_others(made, tmp_path, name, suffix)
     assert (tmp_path / "file").read_bytes() == expected
     streamed = parser.stream(source, **kind)
     assert "".join(s.to_conllu() for s in streamed).encode() == expected
-    FileParser(made.model, tmp_path, made.folder / f"files{suffix}", **kind)(source.name)
-    assert unpack((made.folder / f"files{suffix}" / of_name).read_bytes()) == expected
+    WorkerParser(made.model).file(source, tmp_path / "files" / of_name, **kind)
+    assert unpack((tmp_path / "files" / of_name).read_bytes()) == expected
     half = tmp_path / f"half-{name}{suffix}"
     half.write_bytes(source.read_bytes()[:-20])
     with pytest.raises(DataError, match=rf"half-{name}{suffix}: cannot be decompressed: "):
@@ -330,7 +327,7 @@ def test_documents_of_all_doors_have_the_sentences_of_their_texts(made, tmp_path
     with pytest.raises(DataError, match="documents 1 and 2 are both named 'b'; rename one"):
         same.documents  # noqa: B018 (it is computed)
     assert str(parser.parse(table).to_arrow().to_pydict()) == str(rows)
-    assert str(RayParser(made.model, threads=1, device="cpu")(table).to_pydict()) == str(rows)
+    assert str(WorkerParser(made.model)(table).to_pydict()) == str(rows)
     streamed = [(s.document, s.heads) for s in parser.stream(tmp_path / "docs.parquet") if len(s)]
     assert streamed == [(name, heads) for name in names for heads in alone[name]]
     text = of_list.to_conllu()
@@ -339,10 +336,10 @@ def test_documents_of_all_doors_have_the_sentences_of_their_texts(made, tmp_path
     ]
     assert "# sent_id = c-1-1" in text
     bad = table.set_column(2, "text", pyarrow.array(["A\0b.", "c.", "d.", "e.", "f."]))
-    nulls = RayParser(made.model, threads=1, device="cpu", on_error="null")(bad).to_pydict()
+    nulls = WorkerParser(made.model, on_error="keep")(bad).to_pydict()
     assert [heads is None for heads in nulls["head"]] == [True, False, False, False, False]
     with pytest.raises(DataError, match=r"row 0 of a batch of 5 rows: byte 1 of the text is NUL"):
-        RayParser(made.model, threads=1, device="cpu")(bad)
+        WorkerParser(made.model)(bad)
     with pytest.raises(DataError, match=r"texts\[0\]: byte 1 of the text is NUL"):
         parser.parse_text(["A\0b."])
     with pytest.raises(ConfigError, match="no heads to keep"):

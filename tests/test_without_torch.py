@@ -188,14 +188,9 @@ assert run.metrics["test_uas"] > 0
 """
 INTEROP = """
 import pyarrow
-import gpuparse.interop.ray, gpuparse.interop.spark
-from gpuparse.interop.files import FileParser
-from gpuparse.interop.tables import TableParser
-import os, pathlib
-pathlib.Path("corpus").mkdir()
-pathlib.Path("corpus/1.conllu").write_text(pathlib.Path("test.conllu").read_text())
-assert FileParser("model", "corpus", "trees")("1.conllu")
-parse = gpuparse.interop.ray.RayParser("model", threads=1, device="cpu")
+from gpuparse.interop.workers import WorkerParser
+parse = WorkerParser("model")
+assert parse.file("test.conllu", "of_worker.conllu")
 assert parse(pyarrow.table({"form": [["She", "sings"]]})).num_rows == 1
 """
 SPACY = """

@@ -482,12 +482,7 @@ class SentenceParser:
             kind = file_format(name, input)
             return self._write_file(job, name, kind, Path(target), input, force)
         counts = Counts(0, 0)
-        check_output_folder(target, name)
-        names = _names_below(name, input)
-        files = [os.path.join(name, each) for each in names]
-        kinds = [file_format(file, input) for file in files]
-        outputs = outputs_of(files, names, target, kinds)
-        for file, kind, output in zip(files, kinds, outputs, strict=True):
+        for file, kind, output in folder_files(name, target, input):
             output.parent.mkdir(parents=True, exist_ok=True)
             of_file = self._write_file(job, file, kind, output, input, force)
             counts = Counts(*(a + b for a, b in zip(counts, of_file, strict=True)))
@@ -728,6 +723,20 @@ def _names_below(folder: str, input: str) -> list[str]:
     if said:
         warnings.warn(said, stacklevel=3)
     return names
+
+
+def folder_files(
+    source: str, target: str | os.PathLike[str], input: str = AUTO
+) -> list[tuple[str, str, Path]]:
+    """The files of a folder that `gpuparse parse` reads, with their formats and outputs.
+
+    Raises: ConfigError: the target is in the source; there are no files; outputs of one name.
+    """
+    check_output_folder(target, source)
+    names = _names_below(source, input)
+    files = [os.path.join(source, each) for each in names]
+    kinds = [file_format(file, input) for file in files]
+    return list(zip(files, kinds, outputs_of(files, names, target, kinds), strict=True))
 
 
 def _check_guide(guide: str | None) -> None:

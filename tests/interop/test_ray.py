@@ -16,8 +16,7 @@ import pyarrow.parquet as parquet  # noqa: E402 (after the check that it is ther
 
 from examples.ray_files import parse_files  # noqa: E402
 from examples.ray_parquet import parse_parquet  # noqa: E402
-from gpuparse.interop.files import FileParser, ParsedFile  # noqa: E402
-from gpuparse.interop.ray import RayParser  # noqa: E402
+from gpuparse.interop.workers import WorkerParser  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,32 +45,27 @@ def parsed_by(kind: type, model: str, table: Any, **options: Any) -> Any:
     return arrow.concat_tables(ray.get(done.to_arrow_refs())).sort_by("id").combine_chunks()
 
 
-class MortalFileParser(FileParser):
-    """A process that has parsed file 1 is killed when it parses file 2, after it is written."""
-
-    def __init__(self, marks: Path, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.marks = marks
-
-    def __call__(self, name: str) -> ParsedFile:
-        found = super().__call__(name)
-        if name == "2.parquet" and not (self.marks / "killed").exists():
-            (self.marks / "killed").touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return found
-
-
 def test_files_have_the_bytes_of_one_process(model, corpus, parsed_files, tmp_path):
-    found = parse_files(FileParser(model, corpus, tmp_path / "out"), threads=1)
-    assert found == [ParsedFile(f"{k}.parquet", 100, 0) for k in range(4)]
+    found = parse_files(WorkerParser(model), corpus, tmp_path / "out", threads=1)
+    assert found == 4 * [(100, 0)]
     assert bytes_in(tmp_path / "out") == parsed_files
 
 
 @pytest.mark.slow
 def test_a_worker_killed_over_files_changes_nothing(model, corpus, parsed_files, tmp_path):
-    found = parse_files(MortalFileParser(tmp_path, model, corpus, tmp_path / "out"), threads=1)
+    class Mortal(WorkerParser):
+        """The process that parses file 2 first is killed when its output is there."""
+
+        def file(self, source: str, target: str) -> Any:
+            found = super().file(source, target)
+            if source.endswith("2.parquet") and not (tmp_path / "killed").exists():
+                (tmp_path / "killed").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return found
+
+    found = parse_files(Mortal(model), corpus, tmp_path / "out", threads=1)
     assert (tmp_path / "killed").exists()
-    assert [each.name for each in found] == sorted(parsed_files)
+    assert found == 4 * [(100, 0)]
     assert bytes_in(tmp_path / "out") == parsed_files
 
 
@@ -79,7 +73,7 @@ def test_a_worker_killed_over_files_changes_nothing(model, corpus, parsed_files,
 def test_the_error_of_a_file_reaches_the_program(model, corpus, tmp_path):
     (corpus / "2.parquet").write_bytes(b"no table")
     with pytest.raises(ray.exceptions.RayTaskError, match=r"2\.parquet: cannot be read as a Parq"):
-        parse_files(FileParser(model, corpus, tmp_path / "out"), threads=1)
+        parse_files(WorkerParser(model), corpus, tmp_path / "out", threads=1)
 
 
 def bytes_in(folder: Path) -> dict[str, bytes]:
@@ -94,15 +88,13 @@ def test_the_example_writes_the_rows_of_one_process(model, sentences, parsed, tm
 
 
 def test_a_killed_actor_changes_nothing(model, sentences, parsed, tmp_path):
-    class Mortal(RayParser):
+    class Mortal(WorkerParser):
         """The actor that meets row 200 first is killed; one is loaded anew in its place."""
 
         def __init__(self, marks: str, **options: Any) -> None:
             super().__init__(**options)
             self.marks = Path(marks)
             (self.marks / f"loaded-{os.getpid()}").touch()
-            threads = self._parser._parser._threads  # of Ray's one CPU for each actor
-            (self.marks / f"threads-{threads}").touch()
 
         def __call__(self, batch: Any) -> Any:
             if 200 in batch["id"].to_pylist() and not (self.marks / "killed").exists():
@@ -115,7 +107,6 @@ def test_a_killed_actor_changes_nothing(model, sentences, parsed, tmp_path):
     names = [path.name.partition("-") for path in tmp_path.iterdir()]
     assert [name for name, _, _ in names].count("killed") == 1
     assert [name for name, _, _ in names].count("loaded") == 3  # two, and one in place of the dead
-    assert [rest for name, _, rest in names if name == "threads"] == ["1"]
 
 
 def test_the_error_of_a_row_reaches_the_program(model, sentences):
@@ -123,4 +114,4 @@ def test_the_error_of_a_row_reaches_the_program(model, sentences):
     rows[17]["form"][0] = None
     bad = arrow.Table.from_pylist(rows, schema=sentences.schema)
     with pytest.raises(ray.exceptions.RayTaskError, match=r"row 17 of a batch of 20 rows\[0\]"):
-        parsed_by(RayParser, model, bad)
+        parsed_by(WorkerParser, model, bad)

@@ -20,7 +20,7 @@ from gpuparse.formats.text import text_chunk
 from gpuparse.jobs.predictions import Result
 from gpuparse.parser import Predictions
 from gpuparse.text.conllu import surface_sentences
-from tests.interop.test_annotators import example
+from tests.interop.test_programs import example
 from tests.multiword_texts import CONFIG, raw_text, with_multiword_tokens
 from tests.text.raw_texts import random_text
 

@@ -17,16 +17,13 @@ if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
 
 import pyarrow.parquet as parquet  # noqa: E402 (after the check that it is there)
 from pyspark.sql import SparkSession  # noqa: E402
-from pyspark.sql.functions import struct  # noqa: E402
 
 from examples.spark_files import parse_files  # noqa: E402
-from examples.spark_parquet import parse_parquet  # noqa: E402
+from examples.spark_parquet import parsed_frame  # noqa: E402
 from gpuparse.errors import DataError  # noqa: E402
-from gpuparse.interop.files import FileParser, ParsedFile  # noqa: E402
-from gpuparse.interop.spark import SparkParser  # noqa: E402
+from gpuparse.interop.workers import WorkerParser, files_of  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
-WORDS = ("form", "lemma", "upos", "xpos", "feats")
 pytestmark = [
     pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning"),
     pytest.mark.filterwarnings("ignore:.*not calibrated"),
@@ -66,88 +63,75 @@ def bytes_in(folder: Path) -> dict[str, bytes]:
 
 
 def test_files_have_the_bytes_of_one_process(session, model, corpus, parsed_files, tmp_path):
-    found = parse_files(session, FileParser(model, corpus, tmp_path / "out"))
-    assert found == [ParsedFile(f"{k}.parquet", 100, 0) for k in range(4)]
+    assert parse_files(session, WorkerParser(model), corpus, tmp_path / "out") == 4 * [(100, 0)]
     assert bytes_in(tmp_path / "out") == parsed_files
 
 
 @pytest.mark.slow
 def test_a_worker_killed_over_files_changes_nothing(session, model, corpus, parsed_files, tmp_path):
-    parse, out = FileParser(model, corpus, tmp_path / "out"), tmp_path / "out"
+    parse = WorkerParser(model)
 
-    def mortal(name: str) -> ParsedFile:
+    def mortal(names: tuple[str, str]) -> Any:
         """The process that parses file 2 first is killed when its output is there."""
-        found = parse(name)
-        if name == "2.parquet" and not (tmp_path / "killed").exists():
+        found = parse.file(*names)
+        if names[0].endswith("2.parquet") and not (tmp_path / "killed").exists():
             (tmp_path / "killed").touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return found
 
-    found = session.sparkContext.parallelize(parse.files(), 4).map(mortal).collect()
+    files = files_of(corpus, tmp_path / "out")
+    found = session.sparkContext.parallelize(files, 4).map(mortal).collect()
     assert (tmp_path / "killed").exists()
-    assert [each.name for each in found] == sorted(parsed_files)
-    assert bytes_in(out) == parsed_files
+    assert found == 4 * [(100, 0)]
+    assert bytes_in(tmp_path / "out") == parsed_files
 
 
 @pytest.mark.slow
 def test_the_error_of_a_file_reaches_the_program(session, model, corpus, tmp_path):
     (corpus / "2.parquet").write_bytes(b"no table")
     with pytest.raises(Exception, match=r"2\.parquet: cannot be read as a Parquet file"):
-        parse_files(session, FileParser(model, corpus, tmp_path / "out"))
+        parse_files(session, WorkerParser(model), corpus, tmp_path / "out")
 
 
 def test_the_example_writes_the_rows_of_one_process(session, model, sentences, parsed, tmp_path):
     source, target = tmp_path / "in.parquet", tmp_path / "out"
     parquet.write_table(sentences.slice(0, 100), source, row_group_size=50)
-    parse_parquet(session, model, str(source), str(target))
+    frame = session.read.parquet(str(source))
+    parsed_frame(frame, WorkerParser(model)).write.parquet(str(target))
     found = parquet.read_table(target).sort_by("id")
     assert found.column_names == parsed.column_names
     assert found.to_pylist() == parsed.slice(0, 100).to_pylist()
 
 
 def test_a_killed_worker_changes_nothing(frame, model, parsed, tmp_path):
-    parse = SparkParser(model)
+    class Mortal(WorkerParser):
+        """The process that meets row 200 first is killed."""
 
-    def mortal(batches: Iterator[Any]) -> Iterator[Any]:
-        for batch in batches:
+        def __call__(self, batch: Any) -> Any:
             if 200 in batch["id"].to_pylist() and not (tmp_path / "killed").exists():
                 (tmp_path / "killed").touch()
                 os.kill(os.getpid(), signal.SIGKILL)
-            yield from parse(iter([batch]))
+            return super().__call__(batch)
 
-    found = frame.mapInArrow(mortal, parse.schema(frame.schema))
-    assert in_order(found) == parsed.to_pylist()
+    assert in_order(parsed_frame(frame, Mortal(model))) == parsed.to_pylist()
     assert (tmp_path / "killed").exists()
 
 
-def test_a_shipped_model_and_the_pandas_udf_give_the_same_trees(session, frame, model, parsed):
-    session.sparkContext.addFile(model, recursive=True)
-    parse = SparkParser(Path(model).name)
-    trees = frame.select("id", parse.udf()(struct(*WORDS)).alias("tree"))
-    found = in_order(trees.select("id", "tree.*"))
-    assert found == parsed.select(["id", "head", "deprel"]).to_pylist()
-
-
 def test_the_schema_has_what_is_asked_for_and_is_checked_before_any_task(frame, model):
-    schema = SparkParser(model, probabilities=True, deps="tree").schema(frame.schema)
+    schema = parsed_frame(frame, WorkerParser(model, probabilities=True, deps="tree")).schema
     assert schema.names[:2] == ["id", "source"]
     new = {name: schema[name].dataType.simpleString() for name in schema.names[-5:]}
     assert new == {
         "head": "array<int>", "deprel": "array<string>", "prob": "array<double>",
         "deprel_prob": "array<double>", "deps": "array<string>",
     }  # fmt: skip
-    again = SparkParser(model).schema(schema)
-    assert again.names == [name for name in schema.names if name not in ("head", "deprel")] + [
-        "head", "deprel",
-    ]  # fmt: skip
     with pytest.raises(DataError, match="the model reads upos"):
-        SparkParser(model).schema(frame.drop("upos").schema)
+        parsed_frame(frame.drop("upos"), WorkerParser(model))
 
 
 def test_the_error_of_a_row_reaches_the_program(session, model, sentences):
     rows = sentences.slice(0, 20).to_pylist()
     rows[17]["form"][0] = None
     bad = session.createDataFrame(arrow.Table.from_pylist(rows, schema=sentences.schema))
-    parse = SparkParser(model)
     with pytest.raises(Exception, match=r"row \d+ of a batch of \d+ rows\[0\].*id=17"):
-        bad.mapInArrow(parse, parse.schema(bad.schema)).collect()
+        parsed_frame(bad, WorkerParser(model)).collect()

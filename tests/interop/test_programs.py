@@ -1,4 +1,4 @@
-"""What other programs return, and the examples that use them, give the trees of the same words."""
+"""The examples that use other programs give the trees of the same words."""
 
 import importlib.util
 import json
@@ -9,8 +9,6 @@ import pytest
 import gpuparse
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
-from gpuparse.errors import DataError
-from gpuparse.interop.annotators import from_stanza, from_udpipe
 
 TEXT = generate(30, 5)
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -47,24 +45,6 @@ def in_stanza() -> list[list[dict]]:
         )  # fmt: skip
     found[0].insert(0, {"id": (1, 2), "text": "both", "ner": "O"})
     return found
-
-
-def test_stanza_and_udpipe_are_read(model, trees):
-    parser = gpuparse.load(model, threads=1)
-    assert [(s.heads, s.deprels) for s in parser.parse(from_stanza(in_stanza()))] == trees
-    for wrong in ("text", {"a": 1}, [{"id": 1}]):
-        with pytest.raises(DataError, match="from_stanza takes a Document"):
-            from_stanza(wrong)
-    udpipe = pytest.importorskip("ufal.udpipe")
-    reader = udpipe.InputFormat.newConlluInputFormat()
-    reader.setText(TEXT.decode())
-    sentences, sentence = [], udpipe.Sentence()
-    while reader.nextSentence(sentence, udpipe.ProcessingError()):
-        sentences.append(sentence)
-        sentence = udpipe.Sentence()
-    assert [(s.heads, s.deprels) for s in parser.parse(from_udpipe(sentences))] == trees
-    gold = [s.heads for s in treebank_from_bytes(TEXT, "text")]
-    assert [each["head"] for each in from_udpipe(sentences)] == gold
 
 
 def test_stanza_example(model, trees):
