@@ -508,23 +508,20 @@ class SentenceParser:
     ) -> Reasons:  # fmt: skip
         """Say why a word has its head and not another, template by template or word by word.
 
-        With a parser of graphs: why it has these heads; see `gpuparse.explaining.explain`. With a
-        parser without templates: the scores of all heads, and what leaving out each other word
-        changes.
+        With a parser without templates: what leaving out each other word changes.
 
         Args:
             sentence: one sentence, as `parse` takes it in a list, CoNLL-U text, or raw text: text
                 whose first line that does not begin with # has no tab.
             word: counted from 1.
             instead: the other head, 0 for the root; None: that of the best tree in which the word
-                has another head, without templates the one whose arc scores most. Of graphs: a
-                head that the other graph has too, or instead, or leaves out if the word has it.
+                has another head, without templates the one whose arc scores most.
             guide: of models with guide features: `misc:KEY`.
             keep: see `parse`.
         Returns: the reasons; weights of templates add up to the scores of both trees exactly,
             effects of words do not.
-        Raises: as `parse`; ConfigError: no such word or head. NoTreeError:
-            no tree or graph has the other head. ResourceError: the sentence is too long.
+        Raises: as `parse`; ConfigError: no such word or head, a parser of graphs. NoTreeError: no
+            tree has the other head. ResourceError: the sentence is too long.
         Cost: two searches, or one for each possible head; without templates one for each word.
 
         >>> she = {"form": ["She", "sings"], "upos": ["PRON", "VERB"], "xpos": ["PRP", "VBZ"]}

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from spacy.vocab import Vocab
 
     from gpuparse.api.drawings import Drawing
-    from gpuparse.explaining import Explanation, WordEffects
+    from gpuparse.explaining import Explanation
 
 SHOWN = 10  # sentences that a notebook or `str` shows
 _OF_INPUT = range(1, 6)  # FORM to FEATS
@@ -615,11 +615,11 @@ class ParsedSentence(Sequence[Token]):
 class Reasons:
     """Why a word has its head, as `SentenceParser.explain` returns it; `str` gives the text.
 
-    explanation: both trees, both scores and all rows; of models without templates the candidate
-    heads and the words left out.
+    explanation: both trees, both scores and all rows; of models without templates the words left
+    out.
     """
 
-    def __init__(self, explanation: Explanation | WordEffects) -> None:
+    def __init__(self, explanation: Explanation) -> None:
         self.explanation = explanation
 
     @property
@@ -645,8 +645,3 @@ class Reasons:
         from gpuparse.jobs.reasons import as_text
 
         return as_text(self.explanation)
-
-    def _repr_html_(self) -> str:
-        from gpuparse.jobs.reasons import as_fragment
-
-        return as_fragment(self.explanation)

@@ -31,9 +31,6 @@ class ExplainedAddend(Protocol):
     pairs: dict[str, np.ndarray]
     open_arcs: np.ndarray
 
-    def leaves_open(self, scores: np.ndarray) -> bool:
-        """Whether templates score the labels of an arc too; scores: (labels,), what is added."""
-
 
 @runtime_checkable
 class NativeAddend(Protocol):

@@ -87,7 +87,7 @@ class ServedModel:
                 "probabilities": sums and decoder.has("marginals", "native"),
                 "kbest": sums and decoder.has("k_best", "native"),
                 "keep_heads": not decoder.gives_graphs,
-                "explain": True,
+                "explain": not decoder.gives_graphs,
             },
         }  # fmt: skip
 

@@ -21,7 +21,6 @@ from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import NoTreeError
 from gpuparse.explaining import Explanation, explain
-from gpuparse.inference.decoders import DECODERS
 from gpuparse.model_folder import load_parser
 from gpuparse.parser import Parser
 from tests.samples import random_sentences, treebank_of
@@ -77,9 +76,8 @@ def check(name: str, model: Parser, sentences: Iterator[Treebank], wanted: int) 
         if found is None:
             n_without += 1
             continue
-        for choice in filter(None, (found.tree, found.label)):
-            choice.require_exact()
-            n_lines += len(choice.lines)
+        assert found.tree is not None
+        n_lines += len(found.tree.lines)
         n_exact += 1
         n_asked += is_asked
     seconds = time.monotonic() - start
@@ -96,10 +94,9 @@ def explanation(
     """Of a random word of one sentence; None: every word has the same head in every tree."""
     guides = treebank.heads if model.linear.templates.guide else None
     own = model.parse(treebank, guides=guides).heads
-    is_graph = DECODERS[model.search_decoder].gives_graphs
     words = list(range(1, treebank.n_words + 1))
     for word in draw.sample(words, len(words)):
-        others = [h for h in (0, *words) if h != word and (is_graph or h != own[word - 1])]
+        others = [h for h in (0, *words) if h not in (word, own[word - 1])]
         for instead in draw.sample(others, len(others)) if is_asked else [None]:
             try:
                 return explain(model, treebank, 1, word, instead=instead, guides=guides)

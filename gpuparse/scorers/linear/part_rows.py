@@ -1,6 +1,6 @@
 """The weight rows of single parts of a sentence, a place for each template, from native code."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,17 +35,6 @@ def listed_number(name: str, *, has_label: bool = False) -> int:
         return LISTED_KINDS.index(name)
     number = [kind.name for kind in HIGHER_ORDER].index(name)
     return len(LISTED_KINDS) + number + (len(HIGHER_ORDER) if has_label else 0)
-
-
-def higher_part(name: str, words: Mapping[str, int], label: int = -1) -> ListedPart:
-    """A part of a higher order from its words by role, ABSENT_WORD for one that it lacks.
-
-    label: that is found with the tree, -1 for the part without labels.
-    """
-    number = listed_number(name, has_label=label >= 0)
-    roles = {"grandparent": "g", "grand_sibling": "sg", "tri_sibling": "st"}.get(name, "c")
-    third, fourth = words[roles[0]], words[roles[1]] if roles[1:] else 0
-    return ListedPart(number, words["h"], words["m"], third, fourth, max(label, 0))
 
 
 def list_part_rows(

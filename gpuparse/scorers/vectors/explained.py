@@ -24,25 +24,15 @@ class ExplainedVectors:
                 self.pairs[kind] = scores[0]
         self.open_arcs = self._open_arcs(self.pairs["arc"])
 
-    def leaves_open(self, scores: np.ndarray) -> bool:
-        """See `ExplainedAddend`; the best score is 0."""
-        if self._vectors.label_margin < 0:
-            return True
-        return int((scores >= -self._margin("label")).sum()) > 1
-
     def _open_arcs(self, scores: np.ndarray) -> np.ndarray:
         is_arc = ~np.eye(len(scores), dtype=np.bool_)
         is_arc[:, 0] = False
         if self._vectors.arc_margin < 0:
             return is_arc
         scores = np.where(is_arc, scores, -np.inf)
-        is_close = is_arc & (scores >= scores.max(0) - self._margin("arc"))
-        return is_close & (is_close.sum(0) > 1)
-
-    def _margin(self, kind: str) -> int:
-        """The margin of a kind as a score."""
         margin, multiplier, shift = (
-            int(getattr(self._vectors, f"{kind}_{name}"))
-            for name in ("margin", "multiplier", "shift")
+            int(getattr(self._vectors, f"arc_{name}")) for name in ("margin", "multiplier", "shift")
         )
-        return min((margin * multiplier + ((1 << shift) >> 1)) >> shift, MOST_POINTS)
+        points = min((margin * multiplier + ((1 << shift) >> 1)) >> shift, MOST_POINTS)
+        is_close = is_arc & (scores >= scores.max(0) - points)
+        return is_close & (is_close.sum(0) > 1)

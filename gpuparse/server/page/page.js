@@ -390,14 +390,10 @@ function panelElement(sentence, number, word, k, svg, answer) {
   return panel;
 }
 
-/** Heads that the word could have, with scores in nats, as rows of a table. */
+/** Both trees' scores in nats as rows of a table; none of models without templates. */
 function alternatives(reasons) {
   const name = head => (head ? `${reasons.forms[head - 1]} (${head})` : "the root (0)");
   const number = value => (Number.isInteger(value) ? value.toLocaleString("en") : value.toFixed(3));
-  if (reasons.candidates) { // of models that score each arc alone
-    return reasons.candidates.slice(0, 10)
-      .map(each => [name(each.head), number(each.score), number(each.difference)]);
-  }
   if (!reasons.tree) return [];
   const { score, other_score: other, scale, nats } = reasons.tree;
   return [[name(reasons.head), number(score * scale), number(0)],
