@@ -45,8 +45,7 @@ COMMANDS = {
     "crossval": ("gpuparse.commands.crossval", "train and score a config on folds of its treebank"),
     "tune": ("gpuparse.commands.tune", "score a config with several values of its keys or sizes"),
     "doctor": ("gpuparse.commands.doctor", "test this installation, and print it for bug reports"),
-    "config": ("gpuparse.commands.config", "check a config, list all keys, or explain one"),
-    "configs": ("gpuparse.commands.configs", "list and copy the configs that come with gpuparse"),
+    "config": ("gpuparse.commands.config", "check a config, explain keys, list and copy configs"),
 }
 # New objects after which Python looks for garbage. Its own number, 700, is reached many times while
 # a model is read.

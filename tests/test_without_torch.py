@@ -158,7 +158,7 @@ COMMAND_LINES = {
     "package": ["model", "toy", "--version", "1.0", "--license", "MIT"],
     "doctor": [],
     "config": ["small.yaml"],
-    "configs": [],
+    "config ": ["--list"],
     "train": ["small.yaml", "init_from=model", "data.train=dev.conllu", "output=grown"],
 }  # fmt: skip
 

@@ -1,17 +1,25 @@
-"""`config`: check a config file and print it complete, list all keys, or explain one."""
+"""`config`: check and print a config, list keys or configs, explain a key, copy configs."""
 
 import argparse
 import os
+import re
 import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 
-from gpuparse.config.load import nearest_key, read_settings
+from gpuparse.commands.console import exit_codes
+from gpuparse.config.load import BASE, nearest_key, read_settings
 from gpuparse.config.schema import SECTIONS, Key, default_values, known_keys, yaml_word
-from gpuparse.config.shipped import shipped_configs
+from gpuparse.config.shipped import nearest, shipped_configs
 from gpuparse.errors import ConfigError, did_you_mean, near_names
+from gpuparse.features.templates import SETS, shipped_sets
+from gpuparse.files import replace_file
 from gpuparse.jobs.progress import program, say
+from gpuparse.plain_yaml import read_yaml
 
 _WIDTH = 100  # characters of a printed line
+_SETS = "sets/"  # before the name of a template set, which may also be that of a config
+_FIRST_SENTENCE = re.compile(r"(.*?)\.(?: [A-Z]|$)")
 
 
 def add_folds(parser: argparse.ArgumentParser) -> None:
@@ -56,23 +64,44 @@ def parse_with_overrides(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Check a config file and print it with all keys resolved, list all keys, or explain one.
+    """Check a config file and print it with all keys resolved, list or explain keys, copy configs.
 
-    Args: arguments: `[CONFIG [KEY=VALUE ...]]`, or the name of a key or section.
+    Args: arguments: `[CONFIG [KEY=VALUE ...]]`, the name of a key or section, `--list`, or `copy
+        NAME ... --to FOLDER [--force]`.
     Returns: 0.
-    Raises: ConfigError: the config is wrong, or there is none of that name.
+    Raises: ConfigError: the config is wrong, or there is none of that name; a file is in the way of
+        a copy, and nothing is copied.
     """
+    if arguments[:1] == ["copy"]:
+        options = _copy_parser().parse_args(arguments[1:])
+        _copy(options.names, Path(options.to), force=options.force)
+        return 0
     parser = argparse.ArgumentParser(
         prog=program("config"),
-        usage=f"{program('config')} [-h] [CONFIG [KEY=VALUE ...]]\n       {program('config')} KEY",
+        usage="\n       ".join(
+            f"{program('config')} {words}"
+            for words in (
+                "[-h] [CONFIG [KEY=VALUE ...]]",
+                "KEY",
+                "--list",
+                "copy NAME ... --to FOLDER",
+            )
+        ),
         description="Check a config and print it with all keys; without it, list all keys. With the"
         " name of a key, such as learning.epochs, or of a section, such as learning: explain it.",
     )
     parser.add_argument("config", nargs="?", metavar="CONFIG", help="YAML file or name; or a key")
+    parser.add_argument(
+        "--list", action="store_true", help="list the configs and template sets of gpuparse"
+    )
     add_overrides(parser, "as for train")
     options = parse_with_overrides(parser, arguments)
     name, keys = options.config, known_keys()
-    if name is None:
+    if options.list and name is not None:
+        raise ConfigError(f"--list is given alone, without {name}")
+    if options.list:
+        print(_shipped())
+    elif name is None:
         print(_listed(keys))
         print("\n`gpuparse config KEY` explains a key; docs/configuration.md has them all.")
     elif name in SECTIONS:
@@ -118,7 +147,7 @@ def _check_name(name: str) -> None:
     shipped = shipped_configs()
     if name.removesuffix(".yaml") not in shipped and not os.path.lexists(name):
         hint = did_you_mean([*near_names(name, shipped), *nearest_key(name)])
-        lists = "`gpuparse config` lists all keys, `gpuparse configs` all configs"
+        lists = "`gpuparse config` lists all keys, `gpuparse config --list` all configs"
         raise ConfigError(f"{name}: no file, config or key of this name; {hint or lists}")
 
 
@@ -128,3 +157,83 @@ def _print_config(name: str, overrides: Sequence[str]) -> None:
     print(settings.config(may_lack=settings.is_shipped).to_yaml(), end="")
     for missing in settings.missing():
         say(missing)
+
+
+def _copy_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=program("config copy"),
+        description="Copy configs and template sets that come with gpuparse, to change them, with"
+        " the configs that they are based on. `gpuparse config --list` lists their names.",
+        epilog=exit_codes(0, 2),
+    )
+    parser.add_argument("names", nargs="+", metavar="NAME", help="what to copy")
+    parser.add_argument(
+        "--to", required=True, metavar="FOLDER", help="where to copy to; made if missing"
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="replace existing files of these names"
+    )
+    return parser
+
+
+def _template_sets() -> dict[str, Path]:
+    return {f"{_SETS}{name}": SETS / f"{name}.yaml" for name in shipped_sets()}
+
+
+def _shipped() -> str:
+    """The configs and template sets, a line each."""
+    configs = shipped_configs()
+    general = {name: configs[name] for name in configs if "/" not in name}
+    others = {name: configs[name] for name in configs if name not in general}
+    sections = [
+        _section("Configs", general),
+        _section("Configs for treebanks", others),
+        _section(f"Template sets: values of `features` without `{_SETS}`", _template_sets()),
+    ]
+    return "\n\n".join(sections)
+
+
+def _section(title: str, files: dict[str, Path]) -> str:
+    width = max(map(len, files))
+    lines = [f"  {name:<{width}}  {_meaning(file)}" for name, file in files.items()]
+    return "\n".join([f"{title}:", *lines])
+
+
+def _meaning(file: Path) -> str:
+    """The first sentence of a file's first comment."""
+    paragraph = file.read_text(encoding="utf-8").partition("\n#\n")[0].splitlines()
+    text = " ".join(line.lstrip("# ") for line in paragraph if line.startswith("#"))
+    found = _FIRST_SENTENCE.match(text)
+    return found[1] if found else text
+
+
+def _copy(names: Sequence[str], folder: Path, *, force: bool) -> None:
+    """Copy files, and bases that are not there yet, to places in a folder as they have here."""
+    known = shipped_configs() | _template_sets()
+    asked = [name.removesuffix(".yaml") for name in names]
+    unknown = [f"{name}: {nearest(name, list(known))}" for name in asked if name not in known]
+    if unknown:
+        raise ConfigError("\n".join(unknown))
+    bases = [base for name in asked for base in _bases(known[name], known) if base not in asked]
+    targets = {name: folder / f"{name}.yaml" for name in dict.fromkeys([*asked, *bases])}
+    in_the_way = [str(targets[name]) for name in asked if os.path.lexists(targets[name])]
+    if in_the_way and not force:
+        raise ConfigError("\n".join(f"{e}: exists; give --force to replace it" for e in in_the_way))
+    for name, target in targets.items():
+        if name in bases and os.path.lexists(target):
+            say(f"{target}: left as it is; the copied configs extend it")
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with replace_file(target, force=force) as file:
+            file.write(known[name].read_bytes())
+        say(f"{target}: written")
+
+
+def _bases(file: Path, known: dict[str, Path]) -> list[str]:
+    """The names of the configs that a config is based on."""
+    content = read_yaml(file).value
+    if BASE not in content:
+        return []
+    base = (file.parent / content[BASE]).resolve()
+    [name] = [name for name, other in known.items() if other.resolve() == base]
+    return [name, *_bases(base, known)]
