@@ -33,7 +33,7 @@ COMMANDS = {
     ),
     "report": (
         "gpuparse.commands.report",
-        "write a page about a run, or two: scores, curves, errors, drawn sentences",
+        "write a page about a run, or two: scores, errors, drawn sentences",
     ),
     "text": ("gpuparse.commands.text", "print the raw text of a CoNLL-U file"),
     "draw": ("gpuparse.commands.draw", "draw trees and graphs as HTML, SVG, TikZ or text"),

@@ -7,6 +7,7 @@ from gpuparse.errors import MissingPackageError, one_line
 # Package -> the extra of pyproject.toml that installs it.
 EXTRAS = {
     "torch": "torch",
+    "matplotlib": "plots",
     "pyarrow": "arrow",
     "pandas": "arrow",
     "spacy": "spacy",

@@ -10,16 +10,11 @@ from gpuparse.commands.console import exit_codes, print_json
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, plural
-from gpuparse.evaluation.reliability import HEAD, Reliability
+from gpuparse.evaluation.reliability import HEAD
+from gpuparse.evaluation.reports import reliability_as_text
 from gpuparse.evaluation.treebanks import measure_reliability_of_treebanks
 from gpuparse.jobs.progress import program, say, visible
 from gpuparse.lab.scoring import Punctuation, scored
-
-_TITLES = {
-    "heads": "heads",
-    "relations": "relations, where the head is right",
-    "both": "heads and relations",
-}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -64,9 +59,7 @@ def _print_reliability(gold: Treebank, system: Treebank, options: argparse.Names
     if options.json:
         print_json({name: asdict(part) for name, part in found.items()})
     else:
-        print(
-            "\n\n".join(_reliability_as_text(_TITLES[name], part) for name, part in found.items())
-        )
+        print(reliability_as_text(found), end="")
     return 0
 
 
@@ -107,34 +100,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="write JSON instead of a table")
     add_punctuation_options(parser)
     return parser
-
-
-def _reliability_as_text(title: str, found: Reliability) -> str:
-    expected, right = 100 * found.mean, 100 * found.right
-    lines = [
-        f"{title}: {plural(found.count, 'word')}, {right:.2f} % right, {expected:.2f} % expected",
-        "",
-        "probability            words  expected   right    right - expected",
-    ]
-    for row in found.bins:
-        values = (
-            f"{100 * row.mean:9.2f} {100 * row.right:7.2f} {100 * (row.right - row.mean):+z9.2f}"
-        )
-        lines.append(f"{row.least:.4f} to {row.most:.4f} {row.count:>9} {values}")
-    auc = "-" if found.auc is None else f"{found.auc:.4f}"
-    lines += [
-        "",
-        f"expected calibration error  {100 * found.ece:.2f} %",
-        f"Brier score                 {found.brier:.4f}",
-        f"log loss                    {found.log_loss:.4f}",
-        f"AUC                         {auc}",
-    ]
-    for percent, share in found.errors_found.items():
-        if share is not None:
-            lines.append(
-                f"least certain {percent:>2} % of words  {100 * share:.2f} % of the errors"
-            )
-    return "\n".join(lines)
 
 
 def add_punctuation_options(parser: argparse.ArgumentParser) -> None:

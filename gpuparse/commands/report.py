@@ -6,14 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpuparse.commands.console import exit_codes, whole_number
-from gpuparse.commands.evaluate import add_punctuation_options, ignored_words
-from gpuparse.evaluation.treebanks import (
-    compare_treebanks,
-)
+from gpuparse.commands.evaluate import add_punctuation_options, punctuation_of
 from gpuparse.files import check_new_file, replace_file
 from gpuparse.jobs.progress import program, say
-from gpuparse.lab.report import gold_of, model_of, system_of
-from gpuparse.lab.report_page import Report, page
+from gpuparse.lab.report import Report, gold_of, model_of, page, system_of
 
 PAGE = "report.html"
 
@@ -38,12 +34,11 @@ def main(arguments: Sequence[str]) -> int:
     output = options.output or (Path(options.run) / PAGE if os.path.isdir(options.run) else PAGE)
     check_new_file(output, force=options.force)
     gold, part = gold_of(runs, options.gold)
-    ignored = ignored_words(gold, options)
-    systems = [system_of(run, gold, part, ignored=ignored, threads=options.threads) for run in runs]
-    comparison = None
-    if len(systems) == 2:
-        comparison = compare_treebanks(gold, systems[0].parsed, systems[1].parsed, ignored=ignored)
-    text = page(Report(gold, systems, comparison, options.sentences))
+    punctuation = punctuation_of(options)
+    systems = [
+        system_of(run, gold, part, punctuation=punctuation, threads=options.threads) for run in runs
+    ]
+    text = page(Report(gold, systems, punctuation, options.sentences))
     with replace_file(output, force=options.force) as file:
         file.write(text.encode())
     say(f"{output}: written")
@@ -53,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program("report"),
-        description="Write an HTML page about a run: scores, learning curves, errors by relation,"
+        description="Write an HTML page about a run: scores, errors by relation,"
         " part of speech, length, depth and projectivity, confusions of relations, reliability of"
         " probabilities, and the sentences with the most errors; or about two runs side by side,"
         " with tests whether they differ. Trees are those of HEAD and DEPREL; DEPS is read for"

@@ -13,14 +13,9 @@ from gpuparse.commands.console import GIVE_AGAIN, exit_codes, goes_on_by, print_
 from gpuparse.errors import ConfigError
 from gpuparse.files import check_new_file, replace_file
 from gpuparse.jobs.progress import program, say, silent
+from gpuparse.lab.plots import check_plots, tuning_plot
 from gpuparse.lab.search import SearchOptions, SettingsSearch
-from gpuparse.lab.settings import (
-    drawn_settings,
-    grid,
-    parse_grid,
-    parse_sizes,
-)
-from gpuparse.lab.tuning_plot import tuning_svg
+from gpuparse.lab.settings import drawn_settings, grid, parse_grid, parse_sizes
 
 _NOT_SEARCHED = ("output", "data.dev", "data.test")
 
@@ -37,11 +32,13 @@ def main(arguments: Sequence[str]) -> int:
             config, treebank or sample.
         DataError: a treebank cannot be used.
         ModelError: the state of an unfinished training is damaged.
+        MissingPackageError: --plot without matplotlib.
     Cost: a training run per setting and fold, one per thread at a time.
     """
     options = parse_with_overrides(_parser(), arguments)
     tell = silent if options.quiet else say
     if options.plot:
+        check_plots()
         check_new_file(options.plot, force=options.force)
     axes = parse_grid(options.grid)
     if refused := [axis.name for axis in axes if axis.name in _NOT_SEARCHED]:
@@ -67,9 +64,8 @@ def main(arguments: Sequence[str]) -> int:
         search.learn(chosen)
     trials = search.results(chosen)
     if options.plot:
-        drawing = tuning_svg(axes, search.points(trials), search.title)
         with replace_file(options.plot, force=options.force) as file:
-            file.write(drawing.encode())
+            file.write(tuning_plot(axes, search.points(trials), search.title))
     if options.json:
         print_json(search.as_json(trials))
     elif options.tsv:
@@ -136,7 +132,9 @@ def _parser() -> argparse.ArgumentParser:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="write unrounded JSON instead of a table")
     form.add_argument("--tsv", action="store_true", help="write tab-separated values instead")
-    parser.add_argument("--plot", metavar="FILE", help="draw the scores over the values, as SVG")
+    parser.add_argument(
+        "--plot", metavar="FILE", help="draw the scores over the values, as SVG (extra plots)"
+    )
     parser.add_argument("--force", action="store_true", help="replace that file if it exists")
     parser.add_argument("--quiet", action="store_true", help="only errors on stderr")
     return parser

@@ -8,6 +8,7 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.errors import plural
 from gpuparse.evaluation.graphs import GraphScores
 from gpuparse.evaluation.metrics import ArcCounts, Share, TreeScores
+from gpuparse.evaluation.reliability import Reliability
 from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks
 from gpuparse.evaluation.words import Hits
 
@@ -53,6 +54,11 @@ WORD_MEASURES = (
     ("MLAS", "mlas"),
     ("BLEX", "blex"),
 )
+_RELIABILITY_TITLES = {
+    "heads": "heads",
+    "relations": "relations, where the head is right",
+    "both": "heads and relations",
+}
 OF_TAGS_TITLE = "tags and lemmas, all words"
 
 
@@ -181,6 +187,40 @@ def hits_as_json(hits: dict[str, Hits]) -> dict[str, Any]:
         }
         for name, of in hits.items()
     }
+
+
+def reliability_as_text(found: dict[str, Reliability]) -> str:
+    """A reliability table and the measures of each kind of probability."""
+    tables = (_reliability_table(_RELIABILITY_TITLES[name], part) for name, part in found.items())
+    return "\n\n".join("\n".join(table) for table in tables) + "\n"
+
+
+def _reliability_table(title: str, found: Reliability) -> list[str]:
+    expected, right = 100 * found.mean, 100 * found.right
+    lines = [
+        f"{title}: {plural(found.count, 'word')}, {right:.2f} % right, {expected:.2f} % expected",
+        "",
+        "probability            words  expected   right    right - expected",
+    ]
+    for row in found.bins:
+        values = (
+            f"{100 * row.mean:9.2f} {100 * row.right:7.2f} {100 * (row.right - row.mean):+z9.2f}"
+        )
+        lines.append(f"{row.least:.4f} to {row.most:.4f} {row.count:>9} {values}")
+    auc = "-" if found.auc is None else f"{found.auc:.4f}"
+    lines += [
+        "",
+        f"expected calibration error  {100 * found.ece:.2f} %",
+        f"Brier score                 {found.brier:.4f}",
+        f"log loss                    {found.log_loss:.4f}",
+        f"AUC                         {auc}",
+    ]
+    for percent, share in found.errors_found.items():
+        if share is not None:
+            lines.append(
+                f"least certain {percent:>2} % of words  {100 * share:.2f} % of the errors"
+            )
+    return lines
 
 
 @dataclass(frozen=True)

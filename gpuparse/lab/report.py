@@ -1,7 +1,12 @@
-"""What a report says of a run: its model parses the gold file, and is scored."""
+"""`report`: a run's model parses the gold file, which is scored; a page of HTML about it.
+
+The page has its style and its drawn sentences, no scripts and no other files.
+"""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -9,34 +14,81 @@ import numpy as np
 
 from gpuparse.confidence import parse_with_confidence
 from gpuparse.config import SYNTHETIC
+from gpuparse.data.arc_layout import Arc
 from gpuparse.data.columns import DEPREL
 from gpuparse.data.conll import read_part, read_treebank, treebank_from_bytes
+from gpuparse.data.draw import printable
 from gpuparse.data.graphs import missing_graphs
 from gpuparse.data.guides import read_guides
 from gpuparse.data.scanner import column_name
-from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError, DataError, option
-from gpuparse.evaluation.errors import find_errors
-from gpuparse.evaluation.graphs import GraphScores
-from gpuparse.evaluation.reliability import HEAD, misc_probabilities
-from gpuparse.evaluation.treebanks import (
-    measure_reliability_of_treebanks,
-    score_treebank_graphs,
-    score_treebanks,
-)
+from gpuparse.data.svg import svg_graph
+from gpuparse.data.treebank import Sentence, Treebank
+from gpuparse.errors import ConfigError, DataError, option, plural
+from gpuparse.evaluation.errors import Errors, Group, find_errors
+from gpuparse.evaluation.metrics import ArcCounts
+from gpuparse.evaluation.reliability import HEAD, Reliability, misc_probabilities
+from gpuparse.evaluation.reports import percent_text, reliability_as_text, scores_as_text
+from gpuparse.evaluation.treebanks import measure_reliability_of_treebanks, score_treebanks
 from gpuparse.files import STANDARD
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.installed import find_model, model_hint
 from gpuparse.jobs.gold import read_gold
 from gpuparse.jobs.parse import missing_columns
 from gpuparse.jobs.predictions import written
-from gpuparse.jobs.progress import say
-from gpuparse.jobs.records import read_metrics, read_scores
+from gpuparse.jobs.progress import say, visible
+from gpuparse.jobs.records import read_scores
 from gpuparse.jobs.resources import thread_count
-from gpuparse.lab.report_page import System
+from gpuparse.lab.drawing import KINDS, LINES, compared
+from gpuparse.lab.scoring import Punctuation, scored
+from gpuparse.lab.scoring import compared as compare_scores
 from gpuparse.model_folder import load_parser
 from gpuparse.parser import Parser
 from gpuparse.pipeline import NO_STAGES, load_stages
+
+SHOWN_ROWS = 20  # of a table; further ones are folded
+_FACTS = (
+    "decoder", "features", "seed", "bits", "seconds", "learning_seconds", "peak_memory_bytes",
+    "threads", "device", "version",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """A run: a parsed file and its scores.
+
+    name: as the user gave it. labelled: whether it has relations. has_graphs: whether those of a
+    model are scored. reliability: by measure, none without probabilities. is_calibrated: of a model
+    that has them. record: of scores.json.
+    """
+
+    name: str
+    parsed: Treebank
+    labelled: bool
+    has_graphs: bool
+    errors: Errors
+    reliability: dict[str, Reliability]
+    is_calibrated: bool | None
+    record: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """One run or two; punctuation is left out of the scores. sentences: how many are drawn."""
+
+    gold: Treebank
+    systems: list[System]
+    punctuation: Punctuation
+    sentences: int
+
+    @property
+    def letters(self) -> list[str]:
+        """The names of runs in headings: nothing, if there is but one."""
+        return [""] if len(self.systems) == 1 else ["A", "B"]
+
+    @property
+    def labelled(self) -> bool:
+        """Whether all runs have relations."""
+        return all(system.labelled for system in self.systems)
 
 
 def model_of(run: str) -> Path | None:
@@ -74,40 +126,29 @@ def _recorded(path: str, *, skips: bool) -> Treebank:
 
 
 def system_of(
-    run: str, gold: Treebank, part: str | None, *, ignored: np.ndarray | None, threads: int
+    run: str, gold: Treebank, part: str | None, *, punctuation: Punctuation, threads: int
 ) -> System:
     """A run, parsed and scored."""
     record: dict[str, Any] = {}
-    metrics: list[dict[str, Any]] = []
-    is_calibrated = graphs = None
+    is_calibrated, has_graphs = None, False
     if folder := model_of(run):
-        record, metrics = read_scores(folder), read_metrics(folder)
+        record = read_scores(folder)
         model = load_parser(folder)
         tagged = load_stages(folder).filled_by(model).annotate(gold, threads=threads)
         parsed, has_probabilities = _parsed(model, tagged, record, part, threads)
         is_calibrated = model.scales.is_calibrated if has_probabilities else None
         labelled = bool(model.labels)
-        graphs = _graph_scores(model, gold, parsed, ignored)
+        has_graphs = DECODERS[model.decoder].gives_graphs and not missing_graphs(gold).all()
     else:
         parsed = read_treebank(run)
         has_probabilities = True
         labelled = any(parsed.column(w, DEPREL) != "_" for w in range(parsed.n_words))
-    scores = score_treebanks(gold, parsed, ignored=ignored)
-    if has_probabilities:
-        has_probabilities = not np.isnan(misc_probabilities(parsed, HEAD)).all()
-    return System(
-        name=run,
-        parsed=parsed,
-        labelled=labelled,
-        scores=scores,
-        errors=find_errors(gold, parsed, ignored=ignored),
-        graphs=graphs,
-        reliability=measure_reliability_of_treebanks(gold, parsed, ignored=ignored)
-        if has_probabilities else {},
-        is_calibrated=is_calibrated,
-        record=record,
-        metrics=metrics,
-    )  # fmt: skip
+    ignored = punctuation.words_of(gold)
+    errors = find_errors(gold, parsed, ignored=ignored)
+    reliability = {}
+    if has_probabilities and not np.isnan(misc_probabilities(parsed, HEAD)).all():
+        reliability = measure_reliability_of_treebanks(gold, parsed, ignored=ignored)
+    return System(run, parsed, labelled, has_graphs, errors, reliability, is_calibrated, record)
 
 
 def _parsed(
@@ -138,10 +179,224 @@ def _parsed(
     return treebank_from_bytes(written(model, gold, found), f"{gold.source}, parsed"), can_sum
 
 
-def _graph_scores(
-    model: Parser, gold: Treebank, parsed: Treebank, ignored: np.ndarray | None
-) -> GraphScores | None:
-    """Of a model of graphs, if the gold file has graphs."""
-    if not DECODERS[model.decoder].gives_graphs or missing_graphs(gold).all():
-        return None
-    return score_treebank_graphs(gold, parsed, "deps", ignored=ignored)
+_STYLE = """
+:root { color-scheme: light dark; --rule: light-dark(#d9d9d9, #444); }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 1.5rem auto;
+  padding: 0 1rem; background: light-dark(#fff, #17181a); color: light-dark(#1b1b1b, #e6e6e6);
+  overflow-wrap: break-word; }
+h1 { font-size: 1.7rem; overflow-wrap: anywhere; }
+h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--rule); }
+a { color: light-dark(#1663b0, #74b3f2); }
+nav { display: flex; flex-wrap: wrap; gap: .3rem 1.1rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; margin: .6rem 0; font-variant-numeric: tabular-nums; }
+th, td { padding: .15rem .7rem; border-bottom: 1px solid var(--rule); text-align: right;
+  white-space: nowrap; }
+th:first-child, .text th, .text td { text-align: left; }
+.text td { white-space: normal; overflow-wrap: anywhere; }
+tbody th { font-weight: 400; }
+.note, .legend { color: light-dark(#555, #aaa); font-size: .9rem; }
+svg { display: block; }
+"""
+_COLOURS = "".join(
+    f".{kind} {{ color: light-dark({light}, {dark}); }}\n"
+    for kind, (_, light, dark) in KINDS.items()
+)
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # no script, no request
+
+
+def page(report: Report) -> str:
+    """The page as HTML; the same bytes for the same report."""
+    names = [printable(system.name) for system in report.systems]
+    title = escape("Parsing report: " + " and ".join(names))
+    sections = [
+        ("The runs" if len(names) > 1 else "The run", _about(report)),
+        ("Scores", _scores(report)),
+        ("Errors", "".join(_groups(report, kind) for kind in report.systems[0].errors.groups)),
+        ("Confusion of relations", _of_each(report, _confusions)),
+        ("Reliability of probabilities", _of_each(report, _reliability)),
+        ("Sentences", _sentences(report)),
+    ]
+    links, body = "", ""
+    for heading, text in sections:
+        if text:
+            anchor = heading.lower().replace(" ", "-")
+            links += f'<a href="#{anchor}">{heading}</a>'
+            body += f'<section id="{anchor}"><h2>{heading}</h2>\n{text}</section>\n'
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title}</title><style>{_STYLE}{_COLOURS}{LINES}</style></head>\n<body>\n"
+        f"<h1>{title}</h1>\n<nav>{links}</nav>\n{body}</body></html>\n"
+    )
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
+    """A table with a name first in each row; further rows than those shown are folded.
+
+    kind: "text" for cells with words instead of numbers.
+    """
+    head = "<tr>" + "".join(f'<th scope="col">{escape(text)}</th>' for text in headings) + "</tr>"
+    lines = []
+    for name, *cells in rows:
+        others = "".join(f"<td>{escape(printable(cell))}</td>" for cell in cells)
+        lines.append(f'<tr><th scope="row">{escape(printable(name))}</th>{others}</tr>\n')
+
+    def table(of: list[str]) -> str:
+        return (
+            f'<div class="wide"><table class="{kind}"><thead>{head}</thead><tbody>\n{"".join(of)}'
+            "</tbody></table></div>\n"
+        )
+
+    first, rest = lines[:SHOWN_ROWS], lines[SHOWN_ROWS:]
+    more = f"<details><summary>{len(rest)} more</summary>{table(rest)}</details>\n" if rest else ""
+    return table(first) + more
+
+
+def _preformatted(text: str) -> str:
+    return f'<div class="wide"><pre>{escape(visible(text))}</pre></div>\n'
+
+
+def _note(text: str) -> str:
+    return f'<p class="note">{escape(printable(text))}</p>\n'
+
+
+def _about(report: Report) -> str:
+    gold, systems = report.gold, report.systems
+    said = f"{gold.source}: {plural(len(gold), 'sentence')}, {plural(gold.n_words, 'word')}"
+    rows = [["run", *(system.name for system in systems)], ["gold trees", said]]
+    for key in _FACTS:
+        values = [system.record.get(key, "-") for system in systems]
+        if values != ["-"] * len(values):
+            rows.append([key.replace("_", " "), *map(str, values)])
+    return _table(["", *report.letters], rows, "text")
+
+
+def _scores(report: Report) -> str:
+    """The tables of `evaluate`, or of `compare` for two runs."""
+    gold, systems, left_out = report.gold, report.systems, report.punctuation
+    if len(systems) > 1:
+        parsed, names = zip(*((system.parsed, system.name) for system in systems), strict=True)
+        text = compare_scores(gold, parsed, names, left_out).as_text
+    else:
+        scores = score_treebanks(gold, systems[0].parsed, ignored=left_out.words_of(gold))
+        text = scores_as_text(scores, labelled=report.labelled)
+    for system, letter in zip(systems, report.letters, strict=True):
+        if system.has_graphs:
+            text += f"\ngraphs {letter}\n{scored(gold, system.parsed, 'deps', left_out).as_text}"
+    return _preformatted(text)
+
+
+_NOTES = {
+    "relation": "Recall, precision and F: head and whole relation right.",
+    "arc length": "Words from the word to its head. UAS is over the gold arcs of a length,"
+    " precision over the system's arcs of a length.",
+    "distance to the root": "Arcs from the root to the word; precision as for lengths.",
+    "projectivity": "Non-projective: a word between the two ends of the arc is not below its head;"
+    " a non-projective sentence has such an arc in its gold tree.",
+}
+_NOTHING = ArcCounts(0, 0, 0, 0)
+
+
+def _groups(report: Report, kind: str) -> str:
+    """A table of groups of words, of each measure the values of all runs."""
+    if kind == "relation" and not report.labelled:
+        return ""
+    of_runs = [{group.name: group for group in run.errors.groups[kind]} for run in report.systems]
+    headings, rows = [], []
+    for name in dict.fromkeys(name for groups in of_runs for name in groups):
+        groups = [of.get(name, Group(name, _NOTHING, _NOTHING)) for of in of_runs]
+        measures = {"UAS": [group.heads.recall for group in groups]}
+        if kind == "relation":
+            for title, measure in (("recall", "recall"), ("precision", "precision"), ("F", "f")):
+                measures[title] = [getattr(group.labelled, measure) for group in groups]
+        elif report.labelled:
+            measures["LAS"] = [group.labelled.recall for group in groups]
+        if kind in ("arc length", "distance to the root"):  # arcs of other words than in gold
+            measures["precision"] = [group.heads.precision for group in groups]
+        gold = max(group.heads.gold for group in groups)
+        wrong = [f"{group.heads.gold - group.heads.found:,}" for group in groups]
+        values = [percent_text(value).strip() for of in measures.values() for value in of]
+        titles = (*measures, "wrong heads")
+        headings = [f"{title} {letter}".rstrip() for title in titles for letter in report.letters]
+        rows.append([name, f"{gold:,}", *values, *wrong])
+    note = _note(_NOTES[kind]) if kind in _NOTES else ""
+    return f"<h3>By {kind}</h3>\n{note}{_table(['', 'words', *headings], rows)}"
+
+
+def _of_each(report: Report, section: Callable[[System], str]) -> str:
+    """A section of each run, where it has one."""
+    text = ""
+    for system, letter in zip(report.systems, report.letters, strict=True):
+        if part := section(system):
+            text += f"<h3>{letter}</h3>\n{part}" if letter else part
+    return text
+
+
+def _confusions(system: System) -> str:
+    """The relations that are confused most often."""
+    wrong = system.errors.confusions - np.diag(np.diag(system.errors.confusions))
+    total = int(wrong.sum())
+    if not (system.labelled and total):
+        return "<p>No relation is wrong.</p>\n" if system.labelled else ""
+    relations, rows = system.errors.relations, []
+    for k in np.argsort(-wrong.ravel(), kind="stable")[:SHOWN_ROWS]:
+        if count := wrong.flat[k]:
+            gold, found = divmod(int(k), len(relations))
+            share = f"{100 * count / total:.1f} %"
+            rows.append([f"{relations[gold]} → {relations[found]}", f"{count:,}", share])
+    said = f"{total:,} words have another relation than in gold, whatever their heads."
+    return _note(said) + _table(["gold → system", "words", "of all"], rows)
+
+
+def _reliability(system: System) -> str:
+    text = _preformatted(reliability_as_text(system.reliability)) if system.reliability else ""
+    if system.is_calibrated is False:
+        text += _note(
+            "These probabilities are not calibrated: train with data.dev, or without"
+            " calibration=none."
+        )
+    return text
+
+
+def _sentences(report: Report) -> str:
+    counts = [
+        system.errors.wrong_heads + (system.errors.wrong_relations if system.labelled else 0)
+        for system in report.systems
+    ]
+    weight, intro = counts[0], "The sentences with the most wrong words."
+    if len(counts) == 2:
+        weight = np.abs(counts[0] - counts[1])
+        intro = "The sentences in which the numbers of wrong words differ most."
+    order = np.argsort(-weight, kind="stable")[: report.sentences]
+    drawn = [_sentence(report, int(s)) for s in order if weight[s]]
+    keys = "".join(
+        f'<span class="{kind}">{escape(meaning)}</span> ' for kind, (meaning, *_) in KINDS.items()
+    )
+    return f'{_note(intro)}<p class="legend">{keys}</p>\n{"".join(drawn)}' if drawn else ""
+
+
+def _sentence(report: Report, s: int) -> str:
+    gold = report.gold[s]
+    gold_arcs = _arcs(gold, labelled=report.labelled)
+    said, figures = [], ""
+    for system, letter in zip(report.systems, report.letters, strict=True):
+        heads, relations = system.errors.wrong_heads[s], system.errors.wrong_relations[s]
+        also = f" and {relations} of the other relations" if system.labelled and relations else ""
+        name = f"{letter}: " if letter else ""
+        said.append(f"{name}{heads} of {len(gold)} heads{also} wrong")
+        arcs = compared(_arcs(system.parsed[s], labelled=report.labelled), gold_arcs)
+        figures += f'<p>{letter}</p><div class="wide">{svg_graph(gold.forms, arcs)}</div>\n'
+    return (
+        f"<article><h3>{escape(printable(gold.sent_id or f'sentence {s + 1}'))}</h3>\n"
+        f"<p>{'; '.join(said)}.</p>\n{figures}</article>\n"
+    )
+
+
+def _arcs(sentence: Sentence, *, labelled: bool) -> list[Arc]:
+    """The arcs of a tree, all above the words."""
+    labels = sentence.labels if labelled else [""] * len(sentence)
+    return [
+        Arc(h, m, label) for m, (h, label) in enumerate(zip(sentence.heads, labels, strict=True), 1)
+    ]

@@ -21,14 +21,8 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.progress import silent
 from gpuparse.lab.fold_scores import percentages
 from gpuparse.lab.folds import Folds, FoldSplit, Sample, learn_folds, read_split
-from gpuparse.lab.settings import (
-    ALL,
-    SENTENCES,
-    KeyValues,
-    Setting,
-    setting_words,
-)
-from gpuparse.lab.tuning_plot import Point
+from gpuparse.lab.plots import Point
+from gpuparse.lab.settings import ALL, SENTENCES, KeyValues, Setting, setting_words
 
 # Titles of measures and their names in JSON, the one to choose by last; of graphs or trees, and
 # whether relations count.

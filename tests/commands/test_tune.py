@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import sys
 from xml.etree import ElementTree
 
 import pytest
@@ -12,8 +13,8 @@ from gpuparse.config import load_config
 from gpuparse.data.synthetic import generate
 from gpuparse.jobs import train as train_job
 from gpuparse.lab.folds import Sample, read_split
+from gpuparse.lab.plots import Point, lines_of, tuning_plot
 from gpuparse.lab.settings import ALL, SENTENCES, KeyValues, drawn_settings, grid, parse_grid
-from gpuparse.lab.tuning_plot import Point, tuning_svg
 
 CONFIG = """
 output: model
@@ -277,41 +278,37 @@ def test_what_it_refuses_before_it_works(folder, capsys, words, code, said):
     assert sorted(path.name for path in folder.iterdir()) == before
 
 
-def drawn(axes, points):
-    """Circles, labels below the panels and their rotation, in a drawing."""
-    root = ElementTree.fromstring(tuning_svg(axes, points, "title"))
-    circles = [(float(c.get("cx")), float(c.get("cy"))) for c in root.iter(f"{SVG}circle")]
-    return root, circles
+def texts_of(picture) -> set[str]:
+    return {text.text for text in ElementTree.fromstring(picture).iter(f"{SVG}text")}
 
 
-def test_a_plot_has_sizes_on_a_logarithmic_scale():
+def test_a_plot_over_sizes_has_a_line_for_each_setting_of_the_other_keys():
     axes = [KeyValues("seed", ("1", "2")), KeyValues(SENTENCES, ("10", "100", ALL))]
-    sizes = ("10", "100", "1000")
     points = [
         Point({"seed": seed, SENTENCES: n}, 50.0 + 10 * k + int(seed), 1.0)
         for seed in "12"
-        for k, n in enumerate(sizes)
+        for k, n in enumerate(("10", "100", "1000"))
     ]
-    root, circles = drawn(axes, points)
-    xs, ys = zip(*circles[:3], strict=True)
-    assert xs[1] - xs[0] == pytest.approx(xs[2] - xs[1]) != 0
-    assert ys[0] - ys[1] == pytest.approx(ys[1] - ys[2])
-    assert ys[0] > ys[1]
-    assert len(list(root.iter(f"{SVG}polyline"))) == 2
-    assert {"seed=1", "seed=2"} < {text.text for text in root.iter(f"{SVG}text")}
+    assert lines_of(axes[1], points) == {"seed=1": [0, 1, 2], "seed=2": [3, 4, 5]}
+    picture = tuning_plot(axes, points, "a title")
+    assert {"a title", "seed=1", "seed=2", "10", "100", "1000"} < texts_of(picture)
+    assert tuning_plot(axes, points, "a title") == picture
 
 
 def test_a_plot_has_a_panel_for_each_key_and_a_line_along_the_best():
-    axes = [KeyValues("learning.epochs", ("5", "10", "20")), KeyValues("features", ("a" * 40, "b"))]
+    axes = [KeyValues("learning.epochs", ("5", "10", "20")), KeyValues("features", ("$a$", "b"))]
     points = [Point(setting, 80.0 + k, None) for k, setting in enumerate(grid(axes))]
-    root, circles = drawn(axes, points)
-    assert len(list(root.iter(f"{SVG}g"))) == 2
-    assert len(circles) == 2 * len(points)
-    lines = [line.get("points").split() for line in root.iter(f"{SVG}polyline")]
-    assert [len(line) for line in lines] == [3, 2]
-    best = [f"{x},{y}" for x, y in circles[1:6:2]]
-    assert lines[0] == best
-    long = next(text for text in root.iter(f"{SVG}text") if text.text == "a" * 40)
-    assert "rotate" in long.get("transform")
-    with_one = drawn([axes[0]], points[:1])[1]
-    assert len(with_one) == 1
+    assert [lines_of(axis, points) for axis in axes] == [{"": [1, 3, 5]}, {"": [4, 5]}]
+    texts = texts_of(tuning_plot(axes, points, ""))
+    assert {"learning.epochs", "features", "5", "10", "20", "$a$", "b"} < texts
+    assert texts_of(tuning_plot([axes[0]], points[:1], ""))
+
+
+def test_a_plot_without_matplotlib_is_refused_before_anything_is_learned(
+    folder, capsys, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    words = ["--folds", "2", "--grid", "seed=1,2", "--plot", str(folder / "a.svg")]
+    assert tuned(folder, *words) == 2
+    assert "pip install 'gpuparse[plots]'" in capsys.readouterr().err
+    assert not (folder / "out").exists()
