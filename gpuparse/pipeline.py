@@ -35,10 +35,9 @@ from gpuparse.model_folder import (
 from gpuparse.parser import Parser
 from gpuparse.scorers.scorer import Scorer
 from gpuparse.sequences.learner import Watch, unwatched
-from gpuparse.tagging.fields import is_field
 from gpuparse.tagging.lemmatizer import Lemmatizer
 from gpuparse.tagging.tagger import Tagger, Tags
-from gpuparse.text.tokenizer import MODELS, Tokenizer
+from gpuparse.text.tokenizer import Tokenizer
 
 TOKENIZER, TAGGER, LEMMATIZER, PARSER = "tokenizer", "tagger", "lemmatizer", "parser"
 
@@ -53,9 +52,9 @@ class StageRow(NamedTuple):
         kind: has `unpack` and `pack`.
         learner: the function of `learn`, with its module.
         gold: the names and numbers of the columns that it learns from; one must be filled.
-        templates: of each model, the key of the config, and what a field is.
+        keys: of its section of the config, that the learner takes.
         result: what training says of it.
-        cost: microseconds per word of an epoch, on one thread, measured on French.
+        cost: microseconds per word, on one thread, measured on French.
     """
 
     title: str
@@ -65,7 +64,7 @@ class StageRow(NamedTuple):
     kind: Any = None
     learner: str = ""
     gold: Mapping[str, int] = {}
-    templates: Mapping[str, tuple[str, Callable[[str], bool]]] = {}
+    keys: tuple[str, ...] = ()
     result: Callable[[Any], str] | None = None
     cost: float = 0.0
 
@@ -83,29 +82,26 @@ class StageRow(NamedTuple):
         """
         module, _, name = self.learner.rpartition(".")
         learn = getattr(import_module(module), name)
-        return learn(treebank, section, seed=seed, watch=watch, start=start)
+        given = {key: getattr(section, key) for key in self.keys}
+        return learn(treebank, **given, seed=seed, watch=watch, start=start)
 
 
 STAGES = {
     TOKENIZER: StageRow(
         "tokeniser", f"{TOKENIZER}.safetensors", (), (ID, FORM, MISC), Tokenizer,
-        "gpuparse.text.training.learn_tokenizer", {}, {
-            "gaps": ("token_features", MODELS["gaps"]),
-            "ends": ("sentence_features", MODELS["ends"]),
-            "words": ("word_features", MODELS["words"]),
-        }, lambda found: plural(len(found.rules.rules), "rule") + " of multiword tokens", 6.0,
+        "gpuparse.text.training.learn_tokenizer", {}, (),
+        lambda found: plural(len(found.rules.rules), "rule") + " of multiword tokens", 60.0,
     ),
     TAGGER: StageRow(
         "tagger", f"{TAGGER}.safetensors", (FORM,), (UPOS, XPOS, FEATS), Tagger,
         "gpuparse.tagging.tagger_learner.learn_tagger", {"UPOS": UPOS, "XPOS": XPOS},
-        {"pairs": ("features", is_field), "feats": ("feats_features", is_field)},
-        lambda found: plural(len(found.pairs.table), "pair") + " of UPOS and XPOS", 25.0,
+        ("bits", "networks", "word_list"),
+        lambda found: plural(len(found.pairs.table), "pair") + " of UPOS and XPOS", 200.0,
     ),
     LEMMATIZER: StageRow(
         "lemmatiser", f"{LEMMATIZER}.safetensors", (FORM, UPOS, FEATS), (LEMMA,), Lemmatizer,
         "gpuparse.tagging.lemmatizer.learn_lemmatizer", {"LEMMA": LEMMA},
-        {"rules": ("features", is_field)},
-        lambda found: plural(len(found.rules), "rule"), 4.0,
+        ("word_list",), lambda found: plural(len(found.rules), "rule"), 32.0,
     ),
     PARSER: StageRow(
         "parser", WEIGHTS, (FORM, LEMMA, UPOS, XPOS, FEATS), (HEAD, DEPREL, DEPS),

@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from gpuparse import native
 from gpuparse.errors import NativeError
+from tests.small_stages import small_stages as with_small_stages
 
 if not torch.cuda.is_available():
     # Triton reads it when its kernels are imported: without a GPU they run in its interpreter.
@@ -70,6 +71,13 @@ def build_native() -> None:
         native.library()
     except NativeError as error:
         pytest.exit(f"the compiled library does not load: {error}", returncode=3)
+
+
+@pytest.fixture(scope="module")
+def small_stages() -> Iterator[None]:
+    """`tests.small_stages` in a module."""
+    with with_small_stages():
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuparse import array_file
-from gpuparse.config.schema import LemmatizerConfig, TaggerConfig, TokenizerConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Treebank
@@ -36,6 +35,7 @@ from gpuparse.text.conllu import text_pieces
 from gpuparse.text.training import learn_tokenizer
 from tests.hostile_files import Arrays, bounded, pack, print_outcomes, try_entries
 from tests.hostile_models import FACTS, HEADERS, PACKED, SHAPES, TYPES, VALUES
+from tests.small_stages import small_stages
 
 SECONDS, MEGABYTES = 5.0, 300
 # `many`: a tagger whose second model has XPOS with FEATS.
@@ -91,18 +91,11 @@ class Entry(NamedTuple):
 @cache
 def learned(kind: str) -> bytes:
     """The file of a small stage of a kind."""
-    if kind == TOKENIZER:
-        return learn_tokenizer(TRAIN, TokenizerConfig(rows=1 << 16, epochs=1), seed=1).pack()
-    if kind == LEMMATIZER:
-        keys = LemmatizerConfig(rows=1 << 16, epochs=1)
-        return learn_lemmatizer(TRAIN, keys, seed=1).pack()
-    before = tagger_learner._MANY
-    try:
-        tagger_learner._MANY = 4 if kind == MANY else before
-        keys = TaggerConfig(rows=1 << 16, epochs=1, dictionary=5)
-        return learn_tagger(TRAIN, keys, seed=1).pack()
-    finally:
-        tagger_learner._MANY = before
+    learners = {TOKENIZER: learn_tokenizer, LEMMATIZER: learn_lemmatizer}
+    with small_stages(epochs=1) as patch:
+        if kind == MANY:
+            patch.setattr(tagger_learner, "_MANY", 4)
+        return learners.get(kind, learn_tagger)(TRAIN, seed=1).pack()
 
 
 def parts_of(kind: str) -> Parts:

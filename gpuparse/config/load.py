@@ -15,13 +15,19 @@ from gpuparse.data.folders import find_parts, part_files
 from gpuparse.errors import ConfigError, did_you_mean, near_names
 from gpuparse.features.templates import SETS
 from gpuparse.plain_yaml import PlainYaml, parse_yaml, read_yaml
-from gpuparse.sequences import templates as sequences
 
 BASE = "base"  # the key that names the file whose keys a file takes over
 TREEBANK = "data.treebank"  # the key of the folder that has the parts train, dev and test
 MAX_BASES = 8
 _LISTED = "`gpuparse config` lists all keys"
-SETS_OF = {"template set": SETS, "sequence templates": sequences.SETS}  # by the kind of a key
+_SET = "template set"  # a kind of keys
+_FIXED = {  # keys that are gone, since their values are always the same
+    "tokenizer": "token_features sentence_features word_features epochs min_count rows cost"
+    " max_step max_words",
+    "tagger": "features feats_features epochs dictionary min_count rows cost max_step"
+    " network_epochs",
+    "lemmatizer": "features epochs min_count rows",
+}
 
 
 def load_config(
@@ -193,7 +199,7 @@ class Settings:
         except ConfigError:
             value = text
         # Text needs no quotes here: `output=2024` and `data.train=[1].conllu` are text.
-        texts = ("text", "path", "paths", "guides", *SETS_OF)
+        texts = ("text", "path", "paths", "guides", _SET)
         if key is not None and key.kind in texts and value is not None:
             value = text
         self.set(name, value, place, folder="")
@@ -241,7 +247,7 @@ class Settings:
                 f"{place}: {name}: expected {key.expected()}, the key without blanks, '=' and '|',"
                 f" not {_shown(value)}"
             )
-        elif key.kind in SETS_OF and _wrong_set(key, value):
+        elif key.kind == _SET and _wrong_set(key, value):
             names = _sets_of(key)
             self.errors.append(
                 f"{place}: {name}: expected {' or '.join(names)} or a YAML file's path, not"
@@ -343,6 +349,9 @@ def _is_same_file(one: str, other: str) -> bool:
 
 def unknown_key(name: str) -> str:
     """The error about a key that does not exist, with one that was probably meant."""
+    section, _, last = name.partition(".")
+    if last in _FIXED.get(section, "").split():
+        return "this key is gone, its value is fixed; leave it out"
     if name in SECTIONS:
         return f"a section; expected one of its keys, such as {_keys_of(name)[0]}"
     return f"unknown key; {did_you_mean(nearest_key(name)) or _LISTED}"
@@ -390,9 +399,7 @@ def _wrong_guides(value: object) -> bool:
 
 def _sets_of(key: Key) -> list[str]:
     """The names of sets that a key takes, and what else it takes in place of a name."""
-    return sorted(
-        [*(file.stem for file in SETS_OF[key.kind].glob("*.yaml")), *map(str, key.choices)]
-    )
+    return sorted([*(file.stem for file in SETS.glob("*.yaml")), *map(str, key.choices)])
 
 
 def _wrong_set(key: Key, value: object) -> bool:
@@ -410,7 +417,7 @@ def _resolved(key: Key, value: object, folder: str) -> object:
         files = value.split(",")
         return ",".join(str(_resolved(Key("path", ""), file, folder)) for file in files)
     is_path = key.kind in ("path", "guides") or (
-        key.kind in SETS_OF and isinstance(value, str) and is_template_file(value)
+        key.kind == _SET and isinstance(value, str) and is_template_file(value)
     )
     if not is_path or not isinstance(value, str) or not folder:
         return value

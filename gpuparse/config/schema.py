@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from gpuparse.data.columns import IN_MISC
 from gpuparse.data.folders import part_files
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.limits import MAX_SENTENCE
 from gpuparse.plain_yaml import dump_yaml
 
 MAX_INT32 = 2**31 - 1
@@ -42,9 +41,8 @@ class Key:
 
     Attributes:
         kind: "text", "path" (relative paths are resolved), "paths" (one, or several as a list or
-            joined by commas), "template set" and "sequence templates"
-            (a path if it looks like one), "guides" (a path or a key of MISC), "integer", "number",
-            or "choice".
+            joined by commas), "template set" (a path if it looks like one), "guides" (a path or a
+            key of MISC), "integer", "number", or "choice".
         meaning: one sentence for the table in docs/configuration.md.
         choices: the values of a choice; what a template set takes beside names and paths.
         low, high: range of a number, both ends included.
@@ -67,7 +65,7 @@ class Key:
         if self.kind == "choice":
             words = " or ".join(yaml_word(choice) for choice in self.choices)
         else:
-            article = {"integer": "an ", "text": "", "sequence templates": ""}.get(self.kind, "a ")
+            article = {"integer": "an ", "text": ""}.get(self.kind, "a ")
             words = f"{article}{self.kind}"
             if self.kind == "paths":
                 words = "a path, or a list of paths without commas"
@@ -451,9 +449,7 @@ class WeightsConfig:
     )
 
 
-# Keys that the stages before the parser share: all are learned as models of sequences.
-
-_WORDS_OF_FEATURE = "Words of the training treebank in which a feature must occur."
+# Keys that the stages before the parser share.
 
 
 def _learns(stage: str, then: str = "") -> Any:
@@ -474,66 +470,12 @@ def _word_list(columns: str) -> Any:
     )
 
 
-def _sequence_epochs(default: int) -> Any:
-    return _key(default, "integer", "Passes over the training treebank.", low=1, high=10_000)
-
-
-def _sequence_count(default: int, text: str) -> Any:
-    return _key(default, "integer", text, low=1, high=MAX_INT32)
-
-
-def _sequence_rows(default: int, which: str) -> Any:
-    sizes = tuple(1 << bits for bits in range(16, 29))
-    return _choice(default, sizes, f"Rows of {which} table of weights, a power of two.")
-
-
-def _sequence_cost(default: float, where: str = "") -> Any:
-    what = f"Cost of a wrong tag in the search while learning{where}."
-    return _key(default, "number", what, low=0, high=1000)
-
-
-def _sequence_step(default: float, where: str = "") -> Any:
-    return _key(
-        default,
-        "number",
-        f"Largest step of the passive-aggressive rule{where}; 0: the perceptron, whose step is 1.",
-        low=0,
-        high=1000,
-    )
-
-
-_NOT_OF_ENDS = ", but of sentence ends"
-
-
 @dataclass(frozen=True, kw_only=True)
 class TokenizerConfig:
     """How tokens, sentences and multiword tokens are learned."""
 
     learn: bool = _learns("a tokeniser", ", so that the model reads raw text")
     model: str | None = _taken_from("the tokeniser")
-    token_features: str = _key(
-        "tokens", "sequence templates", "Template set of token ends: `tokens` or your own file."
-    )
-    sentence_features: str = _key(
-        "sentences",
-        "sequence templates",
-        "Template set of sentence ends: `sentences` or your own file.",
-    )
-    word_features: str = _key(
-        "words", "sequence templates", "Template set of multiword tokens: `words` or your own file."
-    )
-    epochs: int = _sequence_epochs(10)
-    min_count: int = _sequence_count(1, "Times that a feature must occur in the training treebank.")
-    rows: int = _sequence_rows(1 << 20, "each")
-    cost: float = _sequence_cost(0.0, _NOT_OF_ENDS)
-    max_step: float = _sequence_step(0.0, _NOT_OF_ENDS)
-    max_words: int = _key(
-        1_000,
-        "integer",
-        "Words of the longest sentence that the tokeniser finds; a longer one is cut.",
-        low=1,
-        high=MAX_SENTENCE,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -550,40 +492,11 @@ class TaggerConfig:
         low=1,
         high=100,
     )
-    features: str = _key(
-        "tags",
-        "sequence templates",
-        "Template set of UPOS with XPOS: `tags` or your own file.",
-    )
-    feats_features: str = _key(
-        "feats", "sequence templates", "Template set of FEATS: `feats` or your own file."
-    )
-    epochs: int = _sequence_epochs(8)
-    dictionary: int = _key(
-        20,
-        "integer",
-        "Times that a word must occur in the training treebank to get only tags that it had there.",
-        low=1,
-        high=MAX_INT32,
-    )
     word_list: str | None = _word_list("UPOS, XPOS and FEATS")
-    min_count: int = _sequence_count(2, _WORDS_OF_FEATURE)
-    rows: int = _sequence_rows(1 << 22, "each")
     bits: int = _choice(
         11,
         (8, 11, 16),
         "Bits per stored weight; 8: a packaged model is smaller; 16: search is slower.",
-    )
-    cost: float = _sequence_cost(1.0)
-    max_step: float = _sequence_step(0.05)
-    network_epochs: int | str = _key(
-        "auto",
-        "integer",
-        "Passes of the network; `auto`: 8, or up to 60 of small treebanks, and a quarter of them,"
-        " at least 5, in folds; 0: no network, or that of `init_from` as it is.",
-        low=0,
-        high=1_000,
-        auto=True,
     )
     networks: int = _key(
         1,
@@ -601,13 +514,7 @@ class LemmatizerConfig:
 
     learn: bool = _learns("a lemmatiser")
     model: str | None = _taken_from("the lemmatiser")
-    features: str = _key(
-        "lemmas", "sequence templates", "Template set of lemmas: `lemmas` or your own file."
-    )
-    epochs: int = _sequence_epochs(8)
     word_list: str | None = _word_list("UPOS, FEATS and lemmas")
-    min_count: int = _sequence_count(1, _WORDS_OF_FEATURE)
-    rows: int = _sequence_rows(1 << 20, "the")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,9 +39,7 @@ from gpuparse.pipeline import (
     unpack_stage,
 )
 from gpuparse.sequences.model import SequenceModel
-from gpuparse.sequences.templates import load_sequence_templates
 from gpuparse.tagging.tagger import Tagger
-from gpuparse.tagging.tagger_learner import learn_tagger
 from gpuparse.tagging.word_list import WordList
 from gpuparse.text.conllu import surface_sentences, text_pieces
 from gpuparse.text.multiword import split_fault
@@ -120,8 +118,7 @@ def starts_of(
     """The stages that a run learns on, by name; their models have `learned`.
 
     Args: stages: of the model of init_from. learned: what they were rounded from.
-    Raises: ConfigError: it lacks one of them, or has it without these numbers, or the run has
-        other templates or rows.
+    Raises: ConfigError: it lacks one of them, or has it without these numbers.
     """
     found = {}
     for name in FILES:
@@ -139,20 +136,6 @@ def starts_of(
                 f"{name}.learn: the model of init_from has no training state of its {title}: learn"
                 f" that {title} with learning.keep_state=true"
             )
-        for each, model in models.items():
-            key, is_field = STAGES[name].templates[each]
-            if load_sequence_templates(getattr(keys, key), is_field).dump() != (
-                model.templates.dump()
-            ):
-                raise ConfigError(
-                    f"{name}.{key}: other templates than the model of init_from has: give the set"
-                    " that the model was learned with"
-                )
-            if len(model.weights) != keys.rows:
-                raise ConfigError(
-                    f"{name}.rows: {keys.rows}, and the model of init_from has"
-                    f" {len(model.weights)}: give {name}.rows={len(model.weights)}"
-                )
         found[name] = _with_learned(stage, name, learned)
     return found
 
@@ -346,7 +329,7 @@ def _calibrated(
         learned, held_out = (treebank.only(part) for part in parts)
 
         def fit() -> dict[str, np.ndarray]:
-            other = learn_tagger(learned, config.tagger, seed=config.seed, start=start)
+            other = STAGES[TAGGER].learn(learned, config.tagger, seed=config.seed, start=start)
             fitted, *losses = fit_tag_temperature(other, held_out, threads=threads)
             scales = [fitted.pairs.scale, other.pairs.scale]
             return {"scales": np.array(scales), "losses": np.array(losses)}

@@ -37,8 +37,8 @@ def expected_costs(config: RunConfig, arcs: TemplateSet, threads: int) -> dict[s
     """
     decoder, costs = DECODERS[config.decoder], dict[str, float]()
     for name, row in BEFORE_PARSER.items():
-        if (keys := getattr(config, name)).learn:
-            costs[row.title] = row.cost * keys.epochs
+        if getattr(config, name).learn:
+            costs[row.title] = row.cost
     holds_out = config.data.dev is None and config.calibration == "held-out"
     if not config.parser:
         return costs

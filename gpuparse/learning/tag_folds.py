@@ -5,7 +5,6 @@ consecutive sentences; each is tagged by a tagger that is learned from all other
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from threading import Lock
 
 import numpy as np
@@ -17,7 +16,6 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.errors import DataError
 from gpuparse.sequences.learner import Watch, unwatched
 from gpuparse.tagging.lemmatizer import Lemmatizer, learn_lemmatizer
-from gpuparse.tagging.network_learner import epochs_of
 from gpuparse.tagging.tagger import Tagger, part_of
 from gpuparse.tagging.tagger_learner import learn_tagger
 from gpuparse.threads import mapped
@@ -65,15 +63,16 @@ def jackknifed(
         others = np.ones(n, np.bool_)
         others[bounds[k] : bounds[k + 1]] = False
         rest, fold = treebank.only(others), part_of(treebank, bounds[k], bounds[k + 1])
-        epochs = epochs_of(tagger.network_epochs, rest.n_words, of_fold=True)
         learned = learn_tagger(
-            rest, replace(tagger, network_epochs=epochs, networks=1), seed=seed,
+            rest, seed=seed, bits=tagger.bits, word_list=tagger.word_list, of_fold=True,
             watch=lambda share, note: say(k, share, f", {note}"), start=starts[0],
         )  # fmt: skip
         tags = learned.tag(fold)
         columns: dict[int, Column] = dict(zip((UPOS, XPOS, FEATS), tags, strict=True))
         if lemmatizer is not None:
-            lemmas = learn_lemmatizer(rest, lemmatizer, seed=seed, start=starts[1])
+            lemmas = learn_lemmatizer(
+                rest, seed=seed, word_list=lemmatizer.word_list, start=starts[1]
+            )
             columns[LEMMA] = lemmas.lemmatize(fold, tags)
         return columns
 

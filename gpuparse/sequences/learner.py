@@ -7,6 +7,7 @@ sequence to score higher by the cost, and at most `max_step` long.
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,19 +25,32 @@ def unwatched(done: float, note: str) -> None:
     """For learning that nothing is to be told of."""
 
 
+class Learning(NamedTuple):
+    """The sizes and steps of learning.
+
+    epochs: passes over all sequences, each in another random order.
+    rows: of the table of weights, a power of two.
+    min_count: positions in which a feature must occur.
+    cost: of a wrong tag in the search. max_step: 0 for the perceptron.
+    beam: as in SequenceModel. margin: of the beam of the result, in the unit of `cost`.
+    """
+
+    epochs: int
+    rows: int
+    min_count: int
+    cost: float = 1.0
+    max_step: float = 0.05
+    beam: tuple[int, int] = (3, 8)
+    margin: float | None = None
+
+
 def learn_sequences(
     sequences: Sequences,
     gold: np.ndarray,
     templates: SequenceTemplates,
     table: TagTable,
+    learning: Learning,
     *,
-    epochs: int,
-    rows: int,
-    min_count: int,
-    cost: float = 1.0,
-    max_step: float = 0.05,
-    beam: tuple[int, int] = (3, 8),
-    margin: float | None = None,
     bits: int = 16,
     seed: int = 1,
     watch: Watch = unwatched,
@@ -46,25 +60,21 @@ def learn_sequences(
 
     Args:
         sequences: of training. gold: (N,) int32, the numbers of their tags.
-        epochs: passes over all sequences, each in another random order.
-        rows: of the table of weights, a power of two.
-        min_count: positions in which a feature must occur.
-        cost: of a wrong tag in the search. max_step: 0 for the perceptron.
-        beam: as in SequenceModel. margin: of the beam of the result, in the unit of `cost`.
         bits: of a whole number.
         watch: is told the share that is done, and the share of wrong tags in the epoch.
         start: a model to learn on, which has `learned`, the same templates and rows, and the first
             tags of the table; None: from nothing. The average is that of the weights of now.
     Cost: one search per sequence and epoch; 12 bytes per row.
     """
-    weights, sums = np.zeros(rows, np.float32), np.zeros(rows)
+    epochs, cost, max_step = learning.epochs, learning.cost, learning.max_step
+    weights, sums = np.zeros(learning.rows, np.float32), np.zeros(learning.rows)
     changed = np.zeros(1 << (FILTER_BITS - 5), np.uint32)  # the features that have got weights
-    known = known_features(sequences.features, min_count)
+    known = known_features(sequences.features, learning.min_count)
     if start is not None:
         assert start.learned is not None
         weights[:] = start.learned
         known |= start.known
-    model = SequenceModel(templates, table, weights, known, 1.0, np.array(beam, np.int64))
+    model = SequenceModel(templates, table, weights, known, 1.0, np.array(learning.beam, np.int64))
     generator = np.random.default_rng(seed)
     n_sequences, n_tags, seen = len(sequences.starts) - 1, len(gold), 0
     for epoch in range(epochs):
@@ -80,8 +90,8 @@ def learn_sequences(
             watch(done, f"epoch {epoch + 1} of {epochs}, {100 * wrong[0] / n_tags:.2f} % wrong")
     mean = (weights - sums / max(seen, 1)).astype(np.float32)
     learned = replace(model, weights=mean).rounded(bits)
-    if margin is not None:
-        points = min(round(margin / learned.scale), MAX_MARGIN)
+    if learning.margin is not None:
+        points = min(round(learning.margin / learned.scale), MAX_MARGIN)
         learned = replace(learned, beam=np.append(learned.beam, points))
     # A feature that never got a weight would add those of others in the same row.
     return replace(learned, known=changed if start is None else changed | start.known)

@@ -158,22 +158,21 @@ class TemplateArrays(NamedTuple):
 
 
 def load_sequence_templates(name: str, has_field: Callable[[str], bool]) -> SequenceTemplates:
-    """A shipped set by its name, or a YAML file.
+    """A set that comes with gpuparse.
 
     Args: has_field: whether a name is a field that the caller has values of.
-    Raises: ConfigError: there is no such set, or it is wrong.
     """
-    path = Path(name) if "/" in name or name.endswith(".yaml") else SETS / f"{name}.yaml"
-    if not path.exists():
-        shipped = ", ".join(sorted(each.stem for each in SETS.glob("*.yaml")))
-        raise ConfigError(f"{name}: no such template set; shipped sets of sequences: {shipped}")
+    path = SETS / f"{name}.yaml"
     return _checked(read_yaml(path).value, str(path), has_field)
 
 
 def parse_sequence_templates(
     text: str, source: str, has_field: Callable[[str], bool]
 ) -> SequenceTemplates:
-    """As `load_sequence_templates`, of the text of a YAML file."""
+    """A set of the text of a YAML file, as `load_sequence_templates`.
+
+    Raises: ConfigError: it is none.
+    """
     return _checked(parse_yaml(text, source).value, source, has_field)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from gpuparse.data.tag_columns import Column, require_values
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import ConfigError, DataError, ModelError, one_line
-from gpuparse.sequences.learner import Watch, learn_sequences, unwatched
+from gpuparse.sequences.learner import Learning, Watch, learn_sequences, unwatched
 from gpuparse.sequences.model import (
     ARRAYS,
     SequenceModel,
@@ -41,14 +41,12 @@ from gpuparse.tagging.fields import SeenTags, WordFields, Words, is_field, value
 from gpuparse.tagging.tagger import Tags
 from gpuparse.tagging.word_list import WordList
 
-if TYPE_CHECKING:
-    from gpuparse.config.schema import LemmatizerConfig
-
 FORMAT = 2
 _DICTIONARIES = ("words", "classes")
 _AS_MODEL: Any = {"form": FORMAT, "what": "lemmatiser", "hint": "; train it again"}
 _CACHE = 1 << 18  # words with tags whose lemmas are kept
 _MOST_RULES = 40  # candidates of a word
+LEARNING = Learning(epochs=8, rows=1 << 20, min_count=1, beam=(_MOST_RULES, _MOST_RULES))
 
 
 class Lemmatizer:
@@ -228,13 +226,15 @@ def _sequences(
 
 
 def learn_lemmatizer(
-    treebank: Treebank, config: LemmatizerConfig, *, seed: int, watch: Watch = unwatched,
+    treebank: Treebank, *, seed: int, word_list: str | None = None, watch: Watch = unwatched,
     start: Lemmatizer | None = None,
 ) -> Lemmatizer:  # fmt: skip
     """Learn a lemmatiser from the lemmas of a treebank, under its tags.
 
-    Args: start: to learn on from, whose model has `learned`; its rules and words are kept.
-    Raises: ConfigError: templates that do not exist or are wrong. DataError: there are no lemmas.
+    Args:
+        word_list: as the key of the config.
+        start: to learn on from, whose model has `learned`; its rules and words are kept.
+    Raises: DataError: there are no lemmas, or the list cannot be read.
     Cost: some seconds for 200,000 words of English.
     """
     ids, forms = column_ids(treebank, FORM)
@@ -254,7 +254,7 @@ def learn_lemmatizer(
     short = [is_rule(texts[pair]) for pair in pairs]  # no model may have longer rules
     kept, pairs = kept[short], list(compress(pairs, short))
     of_words = [texts[pair] for pair in pairs]
-    more = [] if config.word_list is None else _rules_of(config.word_list)
+    more = [] if word_list is None else _rules_of(word_list)
     counts: Counter[Tag] = Counter((text,) for text in of_words)
     counts.update(dict.fromkeys(((text,) for _, text in more), 0))
     table = TagTable.of_counts(
@@ -288,7 +288,7 @@ def learn_lemmatizer(
         start.classes.all_counts() if start else None,
     )
     classes = Dictionary.of_counts(of_classes, 1)
-    templates = load_sequence_templates(config.features, is_field)
+    templates = load_sequence_templates("lemmas", is_field)
     untrained = SequenceModel(
         templates, table, np.zeros(2, np.int16), np.zeros(1, np.uint32), 1.0, np.ones(2, np.int64)
     )
@@ -300,9 +300,7 @@ def learn_lemmatizer(
     model = learn_sequences(
         _sequences(untrained, lemmatizer._fields, treebank, tags, chosen, candidates),
         np.array([gold[place] for place in places], np.int32), templates, table,
-        epochs=config.epochs, rows=config.rows, min_count=config.min_count,
-        beam=(_MOST_RULES, _MOST_RULES), seed=seed, watch=watch,
-        start=start.model if start else None,
+        LEARNING, seed=seed, watch=watch, start=start.model if start else None,
     )  # fmt: skip
     return Lemmatizer(model, known, classes)
 

@@ -186,13 +186,8 @@ def _drawn(random: np.random.Generator, shape: tuple[int, ...], deviation: float
     return numbers
 
 
-def epochs_of(epochs: int | str, n_words: int, *, of_fold: bool = False) -> int:
-    """Passes over a treebank of some words: as given, or what "auto" stands for.
-
-    Args: of_fold: whether the tagger is that of a fold; "auto" gives it fewer passes.
-    """
-    if isinstance(epochs, int):
-        return epochs
+def epochs_of(n_words: int, *, of_fold: bool = False) -> int:
+    """Passes over a treebank of some words, more of small ones; fewer for the tagger of a fold."""
     found = min(max(_WORDS // max(n_words, 1), _LEAST_EPOCHS), _MOST_EPOCHS)
     return max(found // _OF_FOLD, _LEAST_OF_FOLD) if of_fold else found
 
@@ -204,7 +199,7 @@ def learn_network(
     tasks: Mapping[str, TagTask],
     *,
     networks: int,
-    epochs: int | str,
+    epochs: int,
     seed: int,
     watch: Watch,
     start: TagNetwork | None = None,
@@ -215,14 +210,13 @@ def learn_network(
         words: of training. of_words: what the field `seen` reads; seen: its values of these words.
         tasks: of the models, one or two.
         networks: learned one after the other; scores are the mean of theirs.
-        epochs: passes over all sentences; "auto": more of small treebanks.
+        epochs: passes over all sentences.
         watch: is told the share that is done, and the share of wrong tags in the epoch.
         start: to learn on from, in place of `networks`; its tables of tags are the first parts of
             those of the tasks.
     Cost: 10 to 15 microseconds per word, epoch and network, more where words have many candidates.
     """
     fields, ngrams = (start.fields, start.ngrams) if start else (FIELDS, NGRAMS)
-    epochs = epochs_of(epochs, len(words.ids))
     before = start.keys if start else None
     lesson, keys = _lesson(words, of_words, seen, fields, ngrams, before)
     parts = [int(task.table.tag_parts.max()) + 1 for task in tasks.values()]

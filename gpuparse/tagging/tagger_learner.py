@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from gpuparse.data.columns import FORM
 from gpuparse.data.tag_columns import read_column, require_values
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import DataError
-from gpuparse.sequences.learner import Watch, learn_sequences, unwatched
+from gpuparse.sequences.learner import Learning, Watch, learn_sequences, unwatched
 from gpuparse.sequences.model import Sequences
 from gpuparse.sequences.tags import Tag, TagTable
 from gpuparse.sequences.templates import load_sequence_templates
@@ -27,14 +27,12 @@ from gpuparse.tagging.fields import (
     is_field,
     seen_without_itself,
 )
-from gpuparse.tagging.network_learner import TagTask, learn_network
+from gpuparse.tagging.network_learner import TagTask, epochs_of, learn_network
 from gpuparse.tagging.tagger import Tagger, Tags
 from gpuparse.tagging.word_list import WordList
 
-if TYPE_CHECKING:
-    from gpuparse.config.schema import TaggerConfig
-
-_BEAM, _MARGIN = (3, 8), 1.5  # coarse classes, tags; costs below the best one
+LEARNING = Learning(epochs=8, rows=1 << 22, min_count=2, margin=1.5)
+FREQUENT = 20  # times that a word must occur to get only the tags that it had
 _LEARNED = 10  # times as often a word has only its tags in learning, which meets more wrong ones
 _MANY = 128  # pairs of UPOS and XPOS; where there are more, UPOS is found first
 
@@ -96,43 +94,42 @@ class _PossibleFeats(NamedTuple):
 
 
 def learn_tagger(
-    treebank: Treebank, config: TaggerConfig, *, seed: int, watch: Watch = unwatched,
+    treebank: Treebank, *, seed: int, bits: int = 11, networks: int = 1,
+    word_list: str | None = None, of_fold: bool = False, watch: Watch = unwatched,
     start: Tagger | None = None,
 ) -> Tagger:  # fmt: skip
     """Learn a tagger from the tags of a treebank.
 
-    Args: start: to learn on from, whose models have `learned`; its tags and words are kept.
-    Raises: ConfigError: templates that do not exist or are wrong. DataError: a treebank without
-        words, or without tags; a word list that cannot be read.
+    Args:
+        bits: of a weight. networks, word_list: as the keys of the config.
+        of_fold: whether it is the tagger of a fold, whose networks have fewer passes.
+        start: to learn on from, whose models have `learned`; its tags and words are kept.
+    Raises: DataError: a treebank without words, or without tags; a word list that cannot be read.
     Cost: about a minute for 200,000 words of English.
     """
     gold, words = _Gold.of(treebank, start), Words.of(treebank)
-    more = None if config.word_list is None else WordList.read(config.word_list)
+    more = None if word_list is None else WordList.read(word_list)
     has_feats = set(gold.feats) != {"_"}
     # A new network beside models that are learned on would not know the words of before.
-    has_network = start.network is not None if start else config.network_epochs != 0
+    has_network = start is None or start.network is not None
     of_network = 0.5 if has_network else 0.0
     share = (0.5 if has_feats else 1.0) * (1 - of_network)
-    common: Any = {
-        "epochs": config.epochs, "rows": config.rows, "min_count": config.min_count,
-        "cost": config.cost, "max_step": config.max_step, "beam": _BEAM, "margin": _MARGIN,
-        "bits": config.bits, "seed": seed,
-    }  # fmt: skip
-    learned_least = _LEARNED * config.dictionary
+    learned_least = _LEARNED * FREQUENT
 
     table = TagTable.of_counts(
         Counter(gold.pairs), attributes=False, before=start.pairs.table if start else None
     )
     pairs = np.array([table.numbers[pair] for pair in gold.pairs], np.int32)
-    known = _known_words(gold, table, pairs, more, start, config.dictionary)
-    templates = load_sequence_templates(config.features, is_field)
+    known = _known_words(gold, table, pairs, more, start)
+    templates = load_sequence_templates("tags", is_field)
     fields = WordFields(templates.fields, known.of_words).read(words, {"seen": known.seen})
     lists = known.words.with_least(learned_least).candidates_of(words.forms)
     candidates = joined_candidates(words.ids, lists)
     sequences = Sequences(templates.features(*fields), treebank.word_starts, *candidates)
     model = learn_sequences(
-        sequences, pairs, templates, table, start=start.pairs if start else None,
-        watch=lambda done, note: watch(share * done, f"UPOS and XPOS, {note}"), **common,
+        sequences, pairs, templates, table, LEARNING, bits=bits, seed=seed,
+        watch=lambda done, note: watch(share * done, f"UPOS and XPOS, {note}"),
+        start=start.pairs if start else None,
     )  # fmt: skip
     tasks = {"pairs": TagTask(model.scale, table, sequences, pairs)}
 
@@ -143,32 +140,33 @@ def learn_tagger(
         numbers = possible.table.numbers
         tags = zip(gold.upos, gold.feats, strict=True)
         feats = np.array([numbers[tag] for tag in tags], np.int32)
-        known_feats, seen = _known_feats(gold, feats, possible, more, before, config.dictionary)
-        templates = load_sequence_templates(config.feats_features, is_field)
+        known_feats, seen = _known_feats(gold, feats, possible, more, before)
+        templates = load_sequence_templates("feats", is_field)
         of_words = known_feats.words_of_feats.with_least(learned_least)
         reader = FeatsReader(
             templates, table, possible.table, known_feats._replace(words_of_feats=of_words)
         )
         sequences = reader.read(words, pairs, seen)
         of_feats = learn_sequences(
-            sequences, feats, templates, possible.table, start=before.feats if before else None,
-            watch=lambda done, note: watch(share * (1 + done), f"FEATS, {note}"), **common,
+            sequences, feats, templates, possible.table, LEARNING, bits=bits, seed=seed,
+            watch=lambda done, note: watch(share * (1 + done), f"FEATS, {note}"),
+            start=before.feats if before else None,
         )  # fmt: skip
         tasks["feats"] = TagTask(of_feats.scale, possible.table, sequences, feats)
 
     network = None
     if has_network:
         network = learn_network(
-            words, known.of_words, known.seen, tasks, networks=config.networks,
-            epochs=config.network_epochs, seed=seed, start=start.network if start else None,
+            words, known.of_words, known.seen, tasks, networks=networks,
+            epochs=epochs_of(treebank.n_words, of_fold=of_fold), seed=seed,
             watch=lambda done, note: watch(1 - of_network * (1 - done), note),
+            start=start.network if start else None,
         )  # fmt: skip
     return Tagger(model, known.words, of_feats, known_feats, network=network)
 
 
 def _known_words(
-    gold: _Gold, table: TagTable, pairs: np.ndarray, more: WordList | None, start: Tagger | None,
-    least: int,
+    gold: _Gold, table: TagTable, pairs: np.ndarray, more: WordList | None, start: Tagger | None
 ) -> _KnownWords:  # fmt: skip
     """The pairs that words were seen with. Args: pairs: (W,) numbers in the table."""
     counts = start.words.all_counts() if start else {}
@@ -179,7 +177,7 @@ def _known_words(
     of_lowers = counted(lowers, gold.upos, _renamed(counts, str.lower, upos_of_tags))
     classes = {word: class_of_counts(of_word) for word, of_word in of_lowers.items()}
     return _KnownWords(
-        Dictionary.of_counts(counted(gold.words, pairs.tolist(), counts), least),
+        Dictionary.of_counts(counted(gold.words, pairs.tolist(), counts), FREQUENT),
         SeenTags.of_classes(classes),
         seen_without_itself(lowers, gold.upos, of_lowers),
     )
@@ -207,7 +205,7 @@ def _possible_feats(gold: _Gold, before: Tagger | None) -> _PossibleFeats:
 
 def _known_feats(
     gold: _Gold, feats: np.ndarray, possible: _PossibleFeats, more: WordList | None,
-    before: Tagger | None, least: int,
+    before: Tagger | None,
 ) -> tuple[FeatsDictionaries, np.ndarray]:  # fmt: skip
     """The FEATS that are known, and (W,) values of `seen` as if each word did not occur itself.
 
@@ -230,7 +228,7 @@ def _known_feats(
         if new
     }
     known = FeatsDictionaries(
-        Dictionary.of_counts(counted(keys, feats.tolist(), counts), least),
+        Dictionary.of_counts(counted(keys, feats.tolist(), counts), FREQUENT),
         Dictionary.of_counts(counted(pairs, feats.tolist(), of_classes), 1),
         Dictionary.of_counts(of_composed, 1),
     )

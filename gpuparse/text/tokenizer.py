@@ -49,7 +49,7 @@ from gpuparse.threads import mapped
 
 FORMAT = 3
 _AS_MODEL: Any = {"form": FORMAT, "what": "tokeniser", "hint": "; train it again"}
-MAX_WORDS = 1_000  # of a sentence, unless the config says otherwise
+MAX_WORDS = 1_000  # of a sentence
 _GROUP = 1 << 15  # characters that are looked at together; no result depends on it
 _CACHED = 1 << 16  # forms whose rules are kept in memory
 _CACHED_LENGTH = 100  # characters of them

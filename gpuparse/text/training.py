@@ -1,16 +1,11 @@
 """Training of the tokeniser: what a treebank tells of tokens, sentences and multiword tokens."""
 
-from __future__ import annotations
-
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import DataError
 from gpuparse.formats.paragraphs import are_spaces, segments
-from gpuparse.sequences.learner import Watch, learn_sequences, unwatched
+from gpuparse.sequences.learner import Learning, Watch, learn_sequences, unwatched
 from gpuparse.sequences.model import SequenceModel, Sequences
 from gpuparse.sequences.tags import TagTable
 from gpuparse.sequences.templates import SequenceTemplates, load_sequence_templates
@@ -29,13 +24,12 @@ from gpuparse.text.sentences import KnownCases, Tokens
 from gpuparse.text.tokenizer import MODELS, Tokenizer, choices
 from gpuparse.text.views import TextView, span_hashes
 
-if TYPE_CHECKING:
-    from gpuparse.config.schema import TokenizerConfig
-
 _GAPS = 40  # of a training sequence
 _TOKENS = 60  # of a training sequence, at least
 _UNSPACED = 0.15  # open gaps per character of text whose words are looked up
 _FOLDS = 8  # of the treebank, for words that are known from its other parts
+# Perceptron steps: token ends are many, and learned well by any step.
+LEARNING = Learning(epochs=10, rows=1 << 20, min_count=1, cost=0.0, max_step=0.0)
 # Sentence ends are few, and a small treebank tells the perceptron little of them: a margin, and
 # small steps, are better for any size.
 _END_COST, _END_STEP = 1.0, 0.02
@@ -43,12 +37,7 @@ _TAGS = TagTable((("no",), ("yes",)), False)  # JOIN and CUT, GO_ON and END
 
 
 def learn_tokenizer(
-    treebank: Treebank,
-    config: TokenizerConfig,
-    *,
-    seed: int,
-    watch: Watch = unwatched,
-    start: Tokenizer | None = None,
+    treebank: Treebank, *, seed: int, watch: Watch = unwatched, start: Tokenizer | None = None
 ) -> Tokenizer:
     """Learn the tokens, sentences and multiword tokens of a treebank.
 
@@ -76,7 +65,7 @@ def learn_tokenizer(
     is_open = learn_open_gaps(view, cut, start.is_open if start and start.gaps else None)
     keeps_addresses = learn_addresses(view, cut) and (not start or start.keeps_addresses)
     places, _ = open_places(view, is_open, keeps_addresses=keeps_addresses)
-    gaps, lexicon = _learn_gaps(view, cut, places, config, seed, part(0, 0.4, "tokens"), start)
+    gaps, lexicon = _learn_gaps(view, cut, places, seed, part(0, 0.4, "tokens"), start)
     cases = KnownCases.learn(tokens, examples.is_end, _FOLDS)
     rules = learn_rules(examples.words)
     keeps_closing = _keeps_closing(tokens, examples.is_end)
@@ -85,15 +74,15 @@ def learn_tokenizer(
         cases, rules = start.cases.joined(cases), start.rules.joined(rules)
         keeps_closing &= start.keeps_closing
     ends = _learn_ends(
-        tokens, examples, config, seed, part(0.4, 0.4, "sentences"), start.ends if start else None
+        tokens, examples, seed, part(0.4, 0.4, "sentences"), start.ends if start else None
     )
     words = _learn_words(
-        tokens, examples, rules, config, seed, part(0.8, 0.2, "words"),
+        tokens, examples, rules, seed, part(0.8, 0.2, "words"),
         start.words if start else None,
     )  # fmt: skip
     return Tokenizer(
         characters, is_open, keeps_addresses, gaps, lexicon, ends, cases, keeps_closing, rules,
-        words, config.max_words,
+        words,
     )  # fmt: skip
 
 
@@ -102,28 +91,27 @@ def _learn(
     gold: np.ndarray,
     templates: SequenceTemplates,
     table: TagTable,
-    config: TokenizerConfig,
+    learning: Learning,
     seed: int,
     watch: Watch,
     start: SequenceModel | None,
 ) -> SequenceModel:
+    gold = gold.astype(np.int32)
     return learn_sequences(
-        sequences, gold.astype(np.int32), templates, table, epochs=config.epochs, rows=config.rows,
-        min_count=config.min_count, cost=config.cost, max_step=config.max_step, seed=seed,
-        watch=watch, start=start,
-    )  # fmt: skip
+        sequences, gold, templates, table, learning, seed=seed, watch=watch, start=start
+    )
 
 
 def _learn_gaps(
-    view: TextView, cut: np.ndarray, places: np.ndarray, config: TokenizerConfig, seed: int,
-    watch: Watch, start: Tokenizer | None,
+    view: TextView, cut: np.ndarray, places: np.ndarray, seed: int, watch: Watch,
+    start: Tokenizer | None,
 ) -> tuple[SequenceModel | None, np.ndarray]:  # fmt: skip
     """The model of open gaps, and the hashes of words that it knows."""
     before = start.gaps if start else None
     lexicon = start.lexicon if start else np.empty(0, np.uint64)
     if not len(places):
         return before, lexicon
-    templates = load_sequence_templates(config.token_features, MODELS["gaps"])
+    templates = load_sequence_templates("tokens", MODELS["gaps"])
     tokens = Tokens(view, cut)
     short = tokens.last - tokens.first <= LONGEST
     if len(places) < _UNSPACED * np.count_nonzero(view.is_visible):
@@ -144,18 +132,18 @@ def _learn_gaps(
     of_segment = sequence_starts(view, places)
     starts = np.unique(np.concatenate([of_segment, np.arange(0, len(places), _GAPS)]))
     model = _learn(
-        Sequences.open(features, starts), cut[places], templates, _TAGS, config, seed, watch,
+        Sequences.open(features, starts), cut[places], templates, _TAGS, LEARNING, seed, watch,
         before,
     )  # fmt: skip
     return model, np.union1d(lexicon, hashes)
 
 
 def _learn_ends(
-    tokens: Tokens, examples: TextExamples, config: TokenizerConfig, seed: int, watch: Watch,
+    tokens: Tokens, examples: TextExamples, seed: int, watch: Watch,
     start: SequenceModel | None,
 ) -> SequenceModel:  # fmt: skip
     """The model of sentence ends."""
-    templates = load_sequence_templates(config.sentence_features, MODELS["ends"])
+    templates = load_sequence_templates("sentences", MODELS["ends"])
     features = templates.features(tokens.fields(templates.fields), tokens.rows)
     # A sequence begins where a sentence does, as a segment does.
     starts = [0]
@@ -164,10 +152,9 @@ def _learn_ends(
     for end in (np.flatnonzero(examples.is_end) + 1).tolist():
         if is_start[end] or end - starts[-1] >= _TOKENS:
             starts.append(end)
-    config = replace(config, cost=_END_COST, max_step=_END_STEP)
     return _learn(
         Sequences.open(features, np.unique([*starts, len(tokens)])), examples.is_end, templates,
-        _TAGS, config, seed, watch, start,
+        _TAGS, LEARNING._replace(cost=_END_COST, max_step=_END_STEP), seed, watch, start,
     )  # fmt: skip
 
 
@@ -178,8 +165,8 @@ def _keeps_closing(tokens: Tokens, is_end: np.ndarray) -> bool:
 
 
 def _learn_words(
-    tokens: Tokens, examples: TextExamples, rules: SplitRules, config: TokenizerConfig, seed: int,
-    watch: Watch, start: SequenceModel | None,
+    tokens: Tokens, examples: TextExamples, rules: SplitRules, seed: int, watch: Watch,
+    start: SequenceModel | None,
 ) -> SequenceModel | None:  # fmt: skip
     """The model that chooses the rule of a multiword token."""
     at, fitting, gold = [], [], []
@@ -196,12 +183,12 @@ def _learn_words(
         gold.append(right[0] + 1 if len(words) > 1 else 0)
     if not at:
         return start
-    templates = load_sequence_templates(config.word_features, MODELS["words"])
+    templates = load_sequence_templates("words", MODELS["words"])
     features = templates.features(
         tokens.fields(templates.fields), tokens.rows[np.array(at, np.int64)]
     )
     tags = (("no", "no"), *(("yes", str(n)) for n in range(len(rules.rules))))
     return _learn(
-        choices(features, fitting), np.array(gold), templates, TagTable(tags, False), config, seed,
-        watch, start,
+        choices(features, fitting), np.array(gold), templates, TagTable(tags, False), LEARNING,
+        seed, watch, start,
     )  # fmt: skip

@@ -10,6 +10,7 @@ from gpuparse.data.synthetic import generate
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.multiword_texts import CONFIG, with_multiword_tokens
 from tests.samples import random_sentences, text_of
+from tests.small_stages import small_stages
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 SMALL = {
@@ -79,5 +80,6 @@ def text_parser(tmp_path_factory: pytest.TempPathFactory) -> gpuparse.SentencePa
     folder = tmp_path_factory.mktemp("text")
     (folder / "train.conllu").write_bytes(with_multiword_tokens(generate(400, 1)))
     own = {"data.train": folder / "train.conllu", "output": folder / "model"}
-    gpuparse.train(CONFIG | own, quiet=True)
+    with small_stages():
+        gpuparse.train(CONFIG | own, quiet=True)
     return gpuparse.load(folder / "model", threads=1, single_root=True)

@@ -246,7 +246,7 @@ def ticking(monkeypatch) -> None:
 
 
 def test_systems_with_a_tagger_are_trained_once(printed, tmp_path):
-    keys = ["tagger.learn=true", "tagger.rows=65536", "tagger.epochs=1", "tagger.folds=2"]
+    keys = ["tagger.learn=true", "tagger.folds=2"]
     words = [*printed.words[:3], *SMALL, *keys, f"output={tmp_path}", "--only", "1"]
     first = call(*words)
     assert first.code == 0, first.err
@@ -254,7 +254,7 @@ def test_systems_with_a_tagger_are_trained_once(printed, tmp_path):
     again = call(*words)
     assert (again.code, again.out) == (0, first.out)
     assert not any("jackknifing" in line for line in again.err)
-    assert call(*words, "tagger.epochs=2").code == 2
+    assert call(*words, "tagger.bits=8").code == 2
 
 
 def test_an_interrupted_run_goes_on_and_so_does_its_time(printed, tmp_path, monkeypatch):

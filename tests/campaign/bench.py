@@ -18,9 +18,7 @@ from tests.samples import random_sentences, text_of
 PRUNING = ["pruning.max_heads=6", "pruning.epochs=1", "pruning.folds=2"]
 JOINT = ["labels.kind=joint", "labels.features=joint-labels"]
 STAGES = [
-    "tokenizer.learn=true", "tokenizer.epochs=2", "tokenizer.rows=65536",
-    "tagger.learn=true", "tagger.epochs=2", "tagger.rows=65536", "tagger.folds=3",
-    "lemmatizer.learn=true", "lemmatizer.epochs=2", "lemmatizer.rows=65536",
+    "tokenizer.learn=true", "tagger.learn=true", "tagger.folds=3", "lemmatizer.learn=true",
 ]  # fmt: skip
 VECTORS = [
     "features=fast", "labels.features=fast-labels", "word_vectors.networks=2",

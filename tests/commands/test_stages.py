@@ -8,7 +8,6 @@ import pytest
 
 import gpuparse
 from gpuparse.commands import parse, train
-from gpuparse.config.schema import TokenizerConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError, ModelError
@@ -18,11 +17,12 @@ from gpuparse.pipeline import BEFORE_PARSER
 from gpuparse.text.conllu import text_pieces
 from gpuparse.text.training import learn_tokenizer
 
+pytestmark = pytest.mark.usefixtures("small_stages")
 KEYS = [
     "quickstart", "data.train=synthetic:200:1", "data.dev=synthetic:30:2",
     "data.test=synthetic:30:3", "draw=0", "feature_map.rows=65536", "labels.rows=65536",
-    "tagger.learn=true", "tagger.rows=65536", "tagger.epochs=3", "lemmatizer.learn=true",
-    "lemmatizer.rows=65536", "lemmatizer.epochs=3", "tagger.folds=3",
+    "tagger.learn=true", "lemmatizer.learn=true",
+    "tagger.folds=3",
 ]  # fmt: skip
 FILES = ("tagger.safetensors", "lemmatizer.safetensors", "weights.safetensors")
 
@@ -156,7 +156,7 @@ class Killed(Exception):
 @pytest.mark.parametrize("parser", ["true", "false"])
 def test_a_killed_run_goes_on_after_its_last_stage(tmp_path, monkeypatch, capsys, parser):
     keys = [*KEYS, "data.train=synthetic:60:1", f"parser={parser}"]
-    keys += ["tokenizer.learn=true", "tokenizer.rows=65536"]
+    keys += ["tokenizer.learn=true"]
     keys += [f"output={tmp_path / 'model'}"]
     kept = tmp_path / "model" / "last" / "stages"
     names = ["lemmatizer", "tagger", "tokenizer"]
@@ -219,7 +219,7 @@ TEXT = "\ufeff\n The men sang.  \U0001f642 Ärzte\tsang.\r\n\r\nA e\u0301te sing
 
 @pytest.mark.parametrize("is_parsed", [False, True])
 def test_ranges_of_tokens_in_their_text(is_parsed, run, tmp_path, monkeypatch, capfdbinary):
-    stages = ["tokenizer.learn=true", "tokenizer.epochs=3", f"parser={str(is_parsed).lower()}"]
+    stages = ["tokenizer.learn=true", f"parser={str(is_parsed).lower()}"]
     keys = [*KEYS[:8], *stages, f"output={tmp_path / 'model'}", "--quiet"]
     assert train.main(keys[:-1]) == 0
     said = capfdbinary.readouterr().err.decode()
@@ -276,7 +276,7 @@ def test_ranges_are_those_of_udpipe(tmp_path):
     writer = udpipe.OutputFormat.newOutputFormat("conllu")
     while theirs.nextSentence(sentence, udpipe.ProcessingError()):
         found += writer.writeSentence(sentence).encode()
-    ours = learn_tokenizer(treebank_from_bytes(generate(100, 1), "t"), TokenizerConfig(), seed=1)
+    ours = learn_tokenizer(treebank_from_bytes(generate(100, 1), "t"), seed=1)
     split = ours.split(text_chunk(text.encode(), "t"), token_range=True)
 
     def places(conllu):

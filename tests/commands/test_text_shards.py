@@ -28,7 +28,7 @@ TEXTS = {
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shards") / "model"
-    keys = ["tokenizer.learn=true", "tokenizer.rows=65536", "tagger.folds=1"]
+    keys = ["tokenizer.learn=true", "tagger.folds=1"]
     assert train.main([*KEYS, *keys, f"output={folder}", "--quiet"]) == 0
     return folder
 

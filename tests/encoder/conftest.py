@@ -14,8 +14,7 @@ from tests.tiny_encoders import write_encoder
 KEYS = {
     "data.train": "synthetic:40:1", "data.dev": "synthetic:20:2", "threads": 1, "device": "cpu",
     "encoder.epochs": 1, "encoder.arc_size": 32, "encoder.label_size": 16,
-    "encoder.head_rate": 0.02, "tokenizer.learn": False, "tokenizer.rows": 65536,
-    "tokenizer.epochs": 1, "lemmatizer.rows": 65536, "lemmatizer.epochs": 1,
+    "encoder.head_rate": 0.02, "tokenizer.learn": False,
 }  # fmt: skip
 
 

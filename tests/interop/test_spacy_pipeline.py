@@ -22,6 +22,7 @@ from gpuparse.parser import Predictions
 from gpuparse.text.conllu import surface_sentences
 from tests.interop.test_programs import example
 from tests.multiword_texts import CONFIG, raw_text, with_multiword_tokens
+from tests.small_stages import small_stages
 from tests.text.raw_texts import random_text
 
 spacy = pytest.importorskip("spacy")
@@ -42,7 +43,8 @@ def model(tmp_path_factory) -> str:
     folder = tmp_path_factory.mktemp("pipeline")
     (folder / "train.conllu").write_bytes(with_multiword_tokens(generate(400, 1)))
     config = CONFIG | {"data.train": str(folder / "train.conllu"), "output": str(folder / "model")}
-    gpuparse.train(config, quiet=True)
+    with small_stages():
+        gpuparse.train(config, quiet=True)
     return str(folder / "model")
 
 

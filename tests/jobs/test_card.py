@@ -17,10 +17,10 @@ from gpuparse.pipeline import sum_of_stages
 from gpuparse.plain_yaml import parse_yaml
 from tests.runs import model_files
 
+pytestmark = pytest.mark.usefixtures("small_stages")
 KEYS = {
-    "decoder": "eisner", "tagger.learn": True, "tagger.rows": 65536, "tagger.epochs": 2,
-    "tagger.folds": 2, "lemmatizer.learn": True, "lemmatizer.rows": 65536, "lemmatizer.epochs": 2,
-    "tokenizer.learn": True, "tokenizer.rows": 65536, "tokenizer.epochs": 2,
+    "decoder": "eisner", "tagger.learn": True, "tagger.folds": 2, "lemmatizer.learn": True,
+    "tokenizer.learn": True,
     "feature_map.rows": 65536, "labels.rows": 65536, "labels.epochs": 1, "learning.epochs": 1,
 }  # fmt: skip
 README_OF_TREEBANK = """# Summary
@@ -186,7 +186,7 @@ def test_names_that_cannot_be_printed_make_a_card_that_can_be_read(name, tmp_pat
 
 def test_parts_that_are_left_out_are_in_the_command(treebank, tmp_path):
     keys = {"data.treebank": treebank, "data.dev": None, "data.test": None, "parser": False}
-    keys |= {"tagger.learn": True, "tagger.epochs": 1, "tagger.rows": 65536, "tagger.folds": 1}
+    keys |= {"tagger.learn": True, "tagger.folds": 1}
     gpuparse.train("fast", {**keys, "decoder": "eisner", "output": tmp_path / "x"}, quiet=True)
     found = read_card(tmp_path / "x")
     assert (found["stages"], found["decoder"]) == (["tagger"], None)

@@ -9,7 +9,7 @@ import pytest
 
 from gpuparse import native
 from gpuparse.errors import ConfigError
-from gpuparse.sequences.learner import known_features, learn_sequences
+from gpuparse.sequences.learner import Learning, known_features, learn_sequences
 from gpuparse.sequences.model import (
     Output,
     SequenceModel,
@@ -280,16 +280,16 @@ def test_what_separates_is_learned_and_a_rare_feature_is_none():
     sequences = Sequences.open(read.features(values, places), np.arange(0, 301, 10))
     gold = (values[0, places] == 8).astype(np.int32)
     model = learn_sequences(
-        sequences, gold, read, table, epochs=5, rows=1 << 12, min_count=1, seed=1
+        sequences, gold, read, table, Learning(epochs=5, rows=1 << 12, min_count=1), seed=1
     )
     assert model.weights.dtype == np.int16
     assert (model.find(sequences) == gold).all()
     filtered = learn_sequences(
-        sequences, gold, read, table, epochs=5, rows=1 << 12, min_count=301, seed=1
+        sequences, gold, read, table, Learning(epochs=5, rows=1 << 12, min_count=301), seed=1
     )
     assert not filtered.known.any()
     eight = learn_sequences(
-        sequences, gold, read, table, epochs=5, rows=1 << 12, min_count=1, seed=1, bits=8
+        sequences, gold, read, table, Learning(epochs=5, rows=1 << 12, min_count=1), seed=1, bits=8
     )
     assert np.abs(eight.weights).max() == 127
     assert (eight.find(sequences) == gold).all()
@@ -305,7 +305,7 @@ def test_features_that_never_got_a_weight_are_left_out_and_change_no_tag():
     sequences = Sequences.open(read.features(values, places), np.arange(0, 301, 10))
     gold = (values[0, places] == 8).astype(np.int32)
     model = learn_sequences(
-        sequences, gold, read, table, epochs=5, rows=1 << 24, min_count=1, seed=1
+        sequences, gold, read, table, Learning(epochs=5, rows=1 << 24, min_count=1), seed=1
     )
     all_known = known_features(sequences.features, 1)
     bits = [np.bitwise_count(known).sum() for known in (model.known, all_known)]

@@ -136,7 +136,7 @@ class Page:
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page") / "english"
     keys = ["quickstart", "tokenizer.learn=true", "tagger.learn=true", "lemmatizer.learn=true"]
-    keys += ["tokenizer.rows=65536", "tagger.folds=1"]
+    keys += ["tagger.folds=1"]
     assert train.main([*keys, f"output={folder}"]) == 0
     return folder
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuparse.config.schema import LemmatizerConfig, TaggerConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.data.vocabulary import numbered_rows
@@ -21,6 +20,7 @@ from gpuparse.tagging.fields import SeenTags, _Forms, value_of
 from gpuparse.tagging.lemmatizer import LemmaRule, candidates_of, learn_lemmatizer, rule_of
 from gpuparse.tagging.tagger_learner import learn_tagger
 from tests.oracles.fields import text_of
+from tests.small_stages import small_stages
 from tests.strategies import some
 
 FILLED = (2, 3, 4, 5)  # LEMMA, UPOS, XPOS, FEATS
@@ -128,9 +128,9 @@ GIVEN = generate(30, 2)
 
 @pytest.fixture(scope="module")
 def stages() -> Pipeline:
-    tagger = learn_tagger(TRAIN, TaggerConfig(rows=1 << 14, epochs=2), seed=1)
-    config = LemmatizerConfig(rows=1 << 14, epochs=2)
-    return Pipeline(None, tagger, learn_lemmatizer(TRAIN, config, seed=1))
+    with small_stages(rows=1 << 14):
+        tagger = learn_tagger(TRAIN, seed=1)
+        return Pipeline(None, tagger, learn_lemmatizer(TRAIN, seed=1))
 
 
 def rows_of(text: bytes) -> list[list[str]]:

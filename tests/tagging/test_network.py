@@ -17,7 +17,7 @@ from gpuparse.data.synthetic import generate
 from gpuparse.errors import ModelError
 from gpuparse.learning.tag_folds import jackknifed
 from gpuparse.sequences.tags import starts_of
-from gpuparse.tagging import network_learner
+from gpuparse.tagging import network_learner, tagger_learner
 from gpuparse.tagging.fields import FormTexts, SeenTags, Words, as_bytes, value_of
 from gpuparse.tagging.network import NetworkArrays, TagNetwork, bases_of, keys_of, mixed, runs_of
 from gpuparse.tagging.tagger import FORMAT, Tagger, Tags
@@ -25,12 +25,12 @@ from gpuparse.tagging.tagger_learner import learn_tagger
 
 TRAIN = treebank_from_bytes(generate(300, 1), "train")
 TEST = treebank_from_bytes(generate(60, 2), "test")
-TAGGING = TaggerConfig(rows=1 << 16, epochs=3, dictionary=5, network_epochs=3)
+pytestmark = pytest.mark.usefixtures("small_taggers")
 
 
 @pytest.fixture(scope="module")
 def tagger() -> Tagger:
-    return learn_tagger(TRAIN, TAGGING, seed=1)
+    return learn_tagger(TRAIN, seed=1)
 
 
 def whole(number, shift, low, high):
@@ -245,7 +245,7 @@ def test_whole_numbers_say_what_was_learned(monkeypatch):
         return freeze(weights, keys, lesson, *more)
 
     monkeypatch.setattr(network_learner, "_frozen", spy)
-    network = learn_tagger(TRAIN, TAGGING, seed=1).network
+    network = learn_tagger(TRAIN, seed=1).network
     weights, lesson = kept["weights"], kept["lesson"]
     lists = [
         lesson.rows[a:b] for a, b in zip(lesson.row_starts, lesson.row_starts[1:], strict=False)
@@ -271,16 +271,14 @@ def test_whole_numbers_say_what_was_learned(monkeypatch):
 )
 def test_small_treebanks_get_more_passes_and_folds_fewer(words, passes, of_fold):
     epochs_of = network_learner.epochs_of
-    assert epochs_of("auto", words) == passes
-    assert epochs_of("auto", words, of_fold=True) == of_fold
-    assert epochs_of(7, words) == epochs_of(7, words, of_fold=True) == 7
+    assert epochs_of(words) == passes
+    assert epochs_of(words, of_fold=True) == of_fold
 
 
-def test_networks_change_tags_and_are_left_out_on_demand(tagger):
-    none = learn_tagger(TRAIN, replace(TAGGING, network_epochs=0), seed=1)
-    assert none.network is None
-    assert tagger.network is not None
-    assert (none.pairs.weights == tagger.pairs.weights).all()
+def test_networks_change_tags(tagger):
+    """Some older models have no network."""
+    pairs, feats = (replace(model, output=None) for model in tagger.models.values())
+    none = Tagger(pairs, tagger.words, feats, tagger.known_feats)
     words = Words.of(TEST)
     scores = [each._search_of_pairs.sums(each._pairs_of(words), 2)[1] for each in (none, tagger)]
     assert not np.allclose(*scores)
@@ -295,14 +293,11 @@ def with_learned(tagger):
 
 def test_learning_on_begins_with_the_old_network(tagger):
     more = treebank_from_bytes(generate(30, 9), "more")
-    start = replace(TAGGING, network_epochs=1)
-    learned = learn_tagger(more, start, seed=2, start=with_learned(tagger))
+    learned = learn_tagger(more, seed=2, start=with_learned(tagger))
     assert set(tagger.network.keys) <= set(learned.network.keys)
     found, gold = learned.tag(TEST), tagger.tag(TEST)
     same = np.mean([a == b for a, b in zip(found.upos.texts(), gold.upos.texts(), strict=True)])
     assert same > 0.95
-    without = learn_tagger(TRAIN, replace(TAGGING, network_epochs=0), seed=1)
-    assert learn_tagger(more, start, seed=2, start=with_learned(without)).network is None
 
 
 def changed(tagger, facts=(), arrays=()):
@@ -363,8 +358,8 @@ def test_scores_of_merged_networks_are_the_mean():
 
 
 def test_several_networks_are_one_of_more_numbers(tagger):
-    config, notes = replace(TAGGING, networks=2), []
-    several = learn_tagger(TRAIN, config, seed=1, watch=lambda _, note: notes.append(note))
+    notes = []
+    several = learn_tagger(TRAIN, networks=2, seed=1, watch=lambda _, note: notes.append(note))
     assert several.network.sizes == (3, 128, 512)
     assert notes[-1].startswith("network 2 of 2, epoch 3 of 3")
     read = Tagger.unpack(io.BytesIO(several.pack()), Path("x"))
@@ -374,28 +369,29 @@ def test_several_networks_are_one_of_more_numbers(tagger):
         np.array([column.texts() for column in each.tag(TEST)]) for each in (tagger, several)
     )
     assert (two == gold).mean() > (one == gold).mean() - 0.01
-    on = learn_tagger(TRAIN, replace(config, networks=1), seed=1, start=with_learned(several))
+    on = learn_tagger(TRAIN, seed=1, start=with_learned(several))
     assert on.network.sizes == several.network.sizes
 
 
 def test_each_fold_is_tagged_by_a_tagger_of_all_others():
-    some, config = TRAIN.only(np.arange(len(TRAIN)) < 41), replace(TAGGING, folds=3)
+    some, config = TRAIN.only(np.arange(len(TRAIN)) < 41), TaggerConfig(folds=3)
     found = jackknifed(some, config, None, seed=1, threads=2)
     texts = {number: np.array(column.texts()) for number, column in found.items()}
     bounds = [k * len(some) // config.folds for k in range(1, config.folds)]
     fold_of = np.searchsorted(bounds, np.arange(len(some)), side="right")
     for fold in range(config.folds):
-        learned = learn_tagger(some.only(fold_of != fold), config, seed=1)
+        learned = learn_tagger(some.only(fold_of != fold), seed=1)
         of_fold = fold_of.repeat(np.diff(some.word_starts)) == fold
         tags = learned.tag(some.only(fold_of == fold))
         for number, column in zip((UPOS, XPOS, FEATS), tags, strict=True):
             assert texts[number][of_fold].tolist() == column.texts()
 
 
-def test_taggers_of_folds_have_fewer_passes():
+def test_taggers_of_folds_have_fewer_passes(monkeypatch):
+    monkeypatch.setattr(tagger_learner, "epochs_of", network_learner.epochs_of)
     some, notes = TRAIN.only(np.arange(len(TRAIN)) < 40), []
-    config = TaggerConfig(rows=1 << 14, epochs=1, folds=2)
+    config = TaggerConfig(folds=2)
     jackknifed(some, config, None, seed=1, threads=1, watch=lambda _, note: notes.append(note))
     last = max(note for note in notes if "network, epoch" in note)
     assert "of 15," in last  # 60 without folds
-    assert network_learner.epochs_of("auto", some.n_words) == 60
+    assert network_learner.epochs_of(some.n_words) == 60

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from gpuparse import array_file
-from gpuparse.config.schema import LemmatizerConfig, TaggerConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.data.tag_columns import Column, with_columns
@@ -40,8 +39,7 @@ from tests.oracles import sequences as oracle
 
 TRAIN = treebank_from_bytes(generate(300, 1), "train")
 TEST = treebank_from_bytes(generate(60, 2), "test")
-TAGGING = TaggerConfig(rows=1 << 16, epochs=3, dictionary=5, bits=16, network_epochs=3)
-LEMMAS = LemmatizerConfig(rows=1 << 16, epochs=3)
+pytestmark = pytest.mark.usefixtures("small_taggers")
 
 
 def as_treebank(rows: str):
@@ -60,7 +58,7 @@ def texts(column: Column) -> list[str]:
 
 @pytest.fixture(scope="module")
 def tagger() -> Tagger:
-    return learn_tagger(TRAIN, TAGGING, seed=1)
+    return learn_tagger(TRAIN, bits=16, seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +73,7 @@ def small_weights(tagger) -> Tagger:
 
 @pytest.fixture(scope="module")
 def lemmatizer() -> Lemmatizer:
-    return learn_lemmatizer(TRAIN, LEMMAS, seed=1)
+    return learn_lemmatizer(TRAIN, seed=1)
 
 
 def test_new_sentences_are_tagged(tagger):
@@ -115,8 +113,8 @@ def test_the_same_bytes_come_back_and_learning_repeats(tagger, lemmatizer):
     for kind, stage in ((Tagger, tagger), (Lemmatizer, lemmatizer)):
         packed = stage.pack()
         assert kind.unpack(io.BytesIO(packed), Path("x")).pack() == packed
-    assert learn_tagger(TRAIN, TAGGING, seed=1).pack() == tagger.pack()
-    again = learn_lemmatizer(TRAIN, LEMMAS, seed=1)
+    assert learn_tagger(TRAIN, bits=16, seed=1).pack() == tagger.pack()
+    again = learn_lemmatizer(TRAIN, seed=1)
     assert again.pack() == lemmatizer.pack()
 
 
@@ -212,7 +210,7 @@ def test_damaged_files_are_refused(tagger, lemmatizer):
 
 def test_a_frequent_word_gets_what_it_had_and_a_new_one_anything():
     rows = "the the DET DT _\ndog dog NOUN NN Number=Sing\nruns run VERB VBZ Number=Sing\n\n" * 9
-    tagger = learn_tagger(as_treebank(rows), TAGGING, seed=1)
+    tagger = learn_tagger(as_treebank(rows), bits=16, seed=1)
     found = tagger.tag(as_treebank("dog _ _ _ _\nthe _ _ _ _\nzog _ _ _ _\n\n"))
     assert texts(found.upos)[:2] == ["NOUN", "DET"]
     assert texts(found.feats)[:2] == ["Number=Sing", "_"]
@@ -239,7 +237,7 @@ def test_feats_that_were_never_seen_are_possible_for_new_words_alone():
         f"{prefix}s _ N n {feats}\n\n{prefix}s _ N n {feats}\n\n"
         for prefix, feats in (("fo", "G=F|N=P"), ("mi", "G=M|N=S"), ("xx", "G=F|N=S|T=X"))
     )
-    tagger = learn_tagger(as_treebank(rows), TAGGING, seed=1)
+    tagger = learn_tagger(as_treebank(rows), bits=16, seed=1)
     again = Tagger.unpack(io.BytesIO(tagger.pack()), Path("x"))
     words = as_treebank("fot _ N n _\nmis _ N n _\n\n")
     found = again._feats_reader.read(Words.of(words), np.zeros(2, np.int32))
@@ -271,13 +269,17 @@ def test_words_of_a_list_get_its_tags(tmp_path: Path, with_xpos: bool) -> None:
         again = Tagger.unpack(io.BytesIO(tagger.pack()), Path("x"))
         return sum(a == words[b] for a, b in zip(texts(again.tag(test)[0]), new, strict=True)) / 50
 
-    assert right(learn_tagger(rows, TAGGING, seed=1)) < 0.8
-    with_words = replace(TAGGING, word_list=words_file)
-    learned = learn_tagger(rows, with_words, seed=1)
+    assert right(learn_tagger(rows, bits=16, seed=1)) < 0.8
+    learned = learn_tagger(rows, word_list=words_file, bits=16, seed=1)
     assert right(learned) == 1
     once = {learned.pairs.table.numbers[words[new[0]], "x"]: 1}
     assert learned.words.counts_of(new[0]) == once
-    assert learn_tagger(rows, with_words, seed=1, start=learned).words.counts_of(new[0]) == once
+    assert (
+        learn_tagger(rows, word_list=words_file, bits=16, seed=1, start=learned).words.counts_of(
+            new[0]
+        )
+        == once
+    )
 
 
 @pytest.mark.parametrize("n_others", [0, 130])  # pairs; of many, XPOS is found with FEATS
@@ -304,8 +306,8 @@ def test_words_of_a_list_get_its_feats(tmp_path: Path, n_others: int, with_xpos:
         again = Tagger.unpack(io.BytesIO(tagger.pack()), Path("x"))
         return sum(a == words[b] for a, b in zip(texts(again.tag(test)[2]), new, strict=True)) / 50
 
-    assert right(learn_tagger(rows, TAGGING, seed=1)) < 0.8
-    learned = learn_tagger(rows, replace(TAGGING, word_list=words_file), seed=1)
+    assert right(learn_tagger(rows, bits=16, seed=1)) < 0.8
+    learned = learn_tagger(rows, word_list=words_file, bits=16, seed=1)
     assert right(learned) > 0.95
     assert learned.feats is not None
     found = {
@@ -325,14 +327,14 @@ def test_lists_that_say_nothing_are_refused(tmp_path: Path) -> None:
     ):
         WordList.read(words_file).left_out(rows)
     with pytest.raises(DataError, match=r"missing\.conllu"):
-        learn_tagger(rows, replace(TAGGING, word_list=str(tmp_path / "missing.conllu")), seed=1)
+        learn_tagger(rows, word_list=str(tmp_path / "missing.conllu"), bits=16, seed=1)
     some = list_of(tmp_path / "some.conllu", [("a", "_", "X"), ("b", "_", "Y", "_", "G=F")])
     assert (
         WordList.read(some).left_out(rows) == "the tags of 1 (b: Y, _) and the FEATS of 1 (b: G=F)"
     )
     assert WordList.read(list_of(tmp_path / "all.conllu", [("a", "_", "X")])).left_out(rows) == ""
     with pytest.raises(DataError, match=r"words\.conllu: LEMMA is _ in all words.*give it lemmas"):
-        learn_lemmatizer(rows, replace(LEMMAS, word_list=words_file), seed=1)
+        learn_lemmatizer(rows, word_list=words_file, seed=1)
 
 
 def test_words_of_a_list_get_its_lemmas(tmp_path: Path) -> None:
@@ -344,7 +346,7 @@ def test_words_of_a_list_get_its_lemmas(tmp_path: Path) -> None:
         ("walked", "step", "V", "_", "T=Past"), ("walked", "step", "N"),
     ]  # fmt: skip
     words_file = list_of(tmp_path / "words.conllu", words)
-    learned = learn_lemmatizer(rows, replace(LEMMAS, word_list=words_file), seed=1)
+    learned = learn_lemmatizer(rows, word_list=words_file, seed=1)
     again = Lemmatizer.unpack(io.BytesIO(learned.pack()), Path("x"))
     expected = (
         ("cats", "N", "_", "cat"), ("dogs", "N", "_", "dog"), ("geese", "N", "_", "goose"),
@@ -359,23 +361,23 @@ def test_words_of_a_list_get_its_lemmas(tmp_path: Path) -> None:
 
 
 def test_a_treebank_without_feats_or_tags():
-    tagger = learn_tagger(as_treebank("a a X _ _\nb b Y _ _\n\n" * 5), TAGGING, seed=1)
+    tagger = learn_tagger(as_treebank("a a X _ _\nb b Y _ _\n\n" * 5), bits=16, seed=1)
     assert tagger.feats is None
     again = Tagger.unpack(io.BytesIO(tagger.pack()), Path("x"))
     found = again.tag(as_treebank("b _ _ _ _\n\n"))
     assert [texts(column) for column in found] == [["Y"], ["_"], ["_"]]
     with pytest.raises(DataError, match="UPOS and XPOS"):
-        learn_tagger(as_treebank("a a _ _ _\n\n"), TAGGING, seed=1)
+        learn_tagger(as_treebank("a a _ _ _\n\n"), bits=16, seed=1)
     rows = as_treebank("a _ X _ _\n\n")
     with pytest.raises(DataError, match="LEMMA"):
-        learn_lemmatizer(rows, LEMMAS, seed=1)
+        learn_lemmatizer(rows, seed=1)
     empty = treebank_from_bytes(b"", "empty")
     assert [len(column.ids) for column in again.tag(empty)] == [0, 0, 0]
 
 
 def test_many_pairs_are_found_by_the_second_model(monkeypatch):
     monkeypatch.setattr("gpuparse.tagging.tagger_learner._MANY", 3)
-    tagger = learn_tagger(TRAIN, TAGGING, seed=1)
+    tagger = learn_tagger(TRAIN, bits=16, seed=1)
     assert {tag[1] for tag in tagger.pairs.table.tags} == {"_"}
     again = Tagger.unpack(io.BytesIO(tagger.pack()), Path("x"))
     for one, two in zip(again.tag(TEST), Tags.of(TEST), strict=True):
@@ -388,7 +390,7 @@ def test_lemmas_of_new_words_depend_on_their_own_tags_alone():
         f"{stem}s {stem} N PL _\n{stem}s {stem}s N SG _\n\n"
         for stem in ("lamp", "dog", "cat", "tree", "star", "cloud", "stone", "river")
     )
-    learned = learn_lemmatizer(as_treebank(rows), LEMMAS, seed=1)
+    learned = learn_lemmatizer(as_treebank(rows), seed=1)
     found = {}
     for order in (("PL", "SG"), ("SG", "PL")):
         fresh = Lemmatizer.unpack(io.BytesIO(learned.pack()), Path("x"))
@@ -407,7 +409,7 @@ def test_lemmas_of_known_and_new_words(lemmatizer):
         for stem in ("dog", "cat", "house", "tree", "stone", "river")
     )
     train = as_treebank(rows)
-    learned = learn_lemmatizer(train, LEMMAS, seed=1)
+    learned = learn_lemmatizer(train, seed=1)
     new = as_treebank("Lamps _ NOUN NNS Number=Plur\nlamp _ NOUN NN Number=Sing\n\n")
     assert texts(learned.lemmatize(new, Tags.of(new))) == ["lamp", "lamp"]
     strange = as_treebank("qq _ ZZ _ _\n\n")
@@ -430,7 +432,7 @@ def test_a_rule_makes_the_lemma_of_its_form(form, lemma):
 
 def test_no_rule_leaves_an_empty_lemma():
     rows = "dogs dog NOUN NN _\ncats cat NOUN NN _\nhens hen NOUN NN _\n\n" * 5
-    known = learn_lemmatizer(as_treebank(rows), LEMMAS, seed=1)
+    known = learn_lemmatizer(as_treebank(rows), seed=1)
     words = as_treebank("s _ NOUN NN _\nS _ NOUN NN _\npigs _ NOUN NN _\n\n")
     assert texts(known.lemmatize(words, Tags.of(words))) == ["s", "s", "pig"]
     assert LemmaRule("keep", "10", "", "000", "").apply("10 000") == "10 000"
@@ -446,12 +448,12 @@ def test_tags_that_no_model_may_have_are_not_learned(column):
         fields = {"LEMMA": "dog", "UPOS": "NOUN", "XPOS": "NN", "FEATS": "A=B"} | {column: text}
         line = "\t".join(["1", "dog", *fields.values(), "_", "_", "_", "_"])
         with pytest.raises(DataError, match=f"^rows: {column}: .*{what}"):
-            learn_tagger(treebank_from_bytes(f"{line}\n\n".encode(), "rows"), TAGGING, seed=1)
+            learn_tagger(treebank_from_bytes(f"{line}\n\n".encode(), "rows"), bits=16, seed=1)
 
 
 def test_a_lemma_without_a_short_rule_is_not_learned():
     rows = f"dog {'x' * 1001} NOUN NN _\ncats cat NOUN NN _\n\n"
-    known = learn_lemmatizer(as_treebank(rows), LEMMAS, seed=1)
+    known = learn_lemmatizer(as_treebank(rows), seed=1)
     again = Lemmatizer.unpack(io.BytesIO(known.pack()), Path("x"))
     assert texts(again.lemmatize(as_treebank(rows), Tags.of(as_treebank(rows)))) == ["dog", "cat"]
 

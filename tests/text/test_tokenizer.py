@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from gpuparse import array_file
-from gpuparse.config.schema import TokenizerConfig
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.synthetic import generate
 from gpuparse.errors import DataError, ModelError
 from gpuparse.evaluation.words import score_words
 from gpuparse.formats.text import stream_text, text_chunk
 from gpuparse.sequences.model import Sequences
+from gpuparse.text import training
 from gpuparse.text.boundaries import CUT, gap_fields, open_places, sequence_starts
 from gpuparse.text.conllu import surface_sentences, text_pieces
 from gpuparse.text.sentences import END, Tokens
@@ -24,10 +24,10 @@ from gpuparse.text.tokenizer import FORMAT, Tokenizer
 from gpuparse.text.training import learn_tokenizer
 from gpuparse.text.views import TextView
 from tests.oracles import text as oracle
+from tests.small_stages import small_stages
 from tests.strategies import some
 from tests.text.raw_texts import random_text
 
-KEYS = TokenizerConfig(rows=1 << 16, epochs=5)
 N_STRINGS = some(10_000)
 DATA = Path(__file__).parents[3] / "shared" / "data"
 TREEBANKS = (
@@ -49,9 +49,15 @@ def split(tokenizer: Tokenizer, text: str, **options) -> bytes:
     return tokenizer.split(text_chunk(text.encode(), "text"), **options)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def five_epochs():
+    with small_stages(epochs=5):
+        yield
+
+
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return learn_tokenizer(bank(generate(300, 1)), KEYS, seed=1)
+    return learn_tokenizer(bank(generate(300, 1)), seed=1)
 
 
 def rows(*sentences: str) -> str:
@@ -85,7 +91,7 @@ def test_multiword_tokens_of_new_stems():
     stems = ["da", "fa", "porta", "mangia", "parla", "canta", "salta", "ama", "cerca", "trova"]
     lines = [f"voglio {stem}rlo={stem}r+lo ora- ." for stem in stems]
     lines += [f"io {stem} del=di+il pane ora- ." for stem in stems]
-    made = learn_tokenizer(bank(rows(*lines)), KEYS, seed=1)
+    made = learn_tokenizer(bank(rows(*lines)), seed=1)
     forms = bank(split(made, "voglio guardarlo ora. io guarda del vino ora."))
     words = [word for sentence in forms for word in sentence.forms]
     assert words[:4] == ["voglio", "guardar", "lo", "ora"]
@@ -105,7 +111,7 @@ def given_tokens(text: str, sentences) -> np.ndarray:
 def test_the_tokens_of_a_split_get_its_words_and_sentences(tokenizer):
     stems = ["da", "fa", "porta", "mangia", "parla", "canta", "salta", "ama", "cerca", "trova"]
     lines = [f"voglio {stem}rlo={stem}r+lo ora- ." for stem in stems]
-    made = learn_tokenizer(bank(rows(*lines)), KEYS, seed=1)
+    made = learn_tokenizer(bank(rows(*lines)), seed=1)
     draw = random.Random(4)
     texts = [" ", ""]
     for _ in range(40):
@@ -131,7 +137,7 @@ def test_text_without_spaces_between_words():
     generator = random.Random(1)
     words = ["我们", "喜欢", "的", "学生", "老师", "在", "学校", "里"]
     lines = [" ".join(f"{generator.choice(words)}-" for _ in range(6)) + " 。-" for _ in range(200)]
-    made = learn_tokenizer(bank(rows(*lines)), KEYS, seed=1)
+    made = learn_tokenizer(bank(rows(*lines)), seed=1)
     found = bank(split(made, "老师喜欢学生。我们在学校里。"))
     assert [sentence.forms for sentence in found] == [
         ["老师", "喜欢", "学生", "。"], ["我们", "在", "学校", "里", "。"],
@@ -272,9 +278,7 @@ def test_strings_without_example_that_stay_whole(string, tokenizer):
 def test_addresses_that_the_treebank_separates_are_separated():
     lines = ["see http- :- /- /- a- .- de now- .", "mail c- @- d- .- org now- ."]
     for examples, expected in ((lines, "h t t p : / / a . d e"), (lines[:0], "http://a.de")):
-        made = learn_tokenizer(
-            bank(rows(*(["one two three- ."] * 50 + examples * 20))), KEYS, seed=1
-        )
+        made = learn_tokenizer(bank(rows(*(["one two three- ."] * 50 + examples * 20))), seed=1)
         words = [w for s in bank(split(made, "see http://a.de now")) for w in s.forms]
         assert made.keeps_addresses == (not examples)
         assert "".join(words[1:-1]) == "".join(expected.split())
@@ -289,7 +293,7 @@ def test_tokens_with_spaces_have_no_line_ends():
         one = one.replace(
             f"4\t{k}\t" + "_\t" * 7 + "_\n5\t000\t", f"4\t{k} 000\t"
         ).replace("\n6\teuros", "\n5\teuros").replace("\n7\t.", "\n6\t.")  # fmt: skip
-    made = learn_tokenizer(bank(one), KEYS, seed=1)
+    made = learn_tokenizer(bank(one), seed=1)
     for between in (" ", "\u00a0", "\u202f", "\n", "\t", "\r\n", "  ", "\u2028", "\x0b", "\u200b"):
         text = f"un homme a 55{between}000 euros."
         found = bank(split(made, text))
@@ -304,9 +308,9 @@ def test_tokens_with_spaces_have_no_line_ends():
 def test_the_same_bytes_come_back_and_learning_repeats(tokenizer):
     packed = tokenizer.pack()
     assert Tokenizer.unpack(io.BytesIO(packed), Path("x")).pack() == packed
-    assert learn_tokenizer(bank(generate(300, 1)), KEYS, seed=1).pack() == packed
+    assert learn_tokenizer(bank(generate(300, 1)), seed=1).pack() == packed
     with pytest.raises(DataError):
-        learn_tokenizer(bank(""), KEYS, seed=1)
+        learn_tokenizer(bank(""), seed=1)
 
 
 def test_damaged_files_are_refused_or_are_other_models(tokenizer):
@@ -330,16 +334,14 @@ def test_damaged_files_are_refused_or_are_other_models(tokenizer):
 def test_sentences_end_after_closing_marks():
     plain = ["one two- .", "“- three four- .- ”", "(- five six- .- )", "seven- !"] * 20
     text = "Aa bb. “Cc dd!” Ee. (Ff gg.) “Hh ii.”) Jj. ” Kk."
-    known = learn_tokenizer(bank(rows(*plain)), KEYS, seed=1)
+    known = learn_tokenizer(bank(rows(*plain)), seed=1)
     assert known.keeps_closing
     ends = [sentence.split("\n")[-1].split("\t")[1] for sentence in sentences_of(known, text)]
     assert "”" in ends
     assert ")" in ends
     for end, following in itertools.pairwise(sentences_of(known, text.replace(". ”", "."))):
         assert following.split("\t")[1] not in {"”", ")"}, end
-    otherwise = learn_tokenizer(
-        bank(rows(*["“- three four- .-", "” one two- ."] * 20)), KEYS, seed=1
-    )
+    otherwise = learn_tokenizer(bank(rows(*["“- three four- .-", "” one two- ."] * 20)), seed=1)
     assert not otherwise.keeps_closing
     split_there = sentences_of(otherwise, "“Three four.” One two.")
     assert [sentence.split("\t")[1] for sentence in split_there] == ["“", "”"]
@@ -372,7 +374,7 @@ def test_long_sentences_are_cut(tokenizer):
 def test_a_long_sentence_is_cut_where_an_end_is_likely():
     """`;` ends some sentences of training, but too few; only it is a likely place."""
     lines = ["a b c ; d e f- ."] * 60 + ["a b c ;", "d e f- ."] * 15
-    made = learn_tokenizer(bank(rows(*lines)), KEYS, seed=1)
+    made = learn_tokenizer(bank(rows(*lines)), seed=1)
     text = "a b c ; d e f a b c ; d e f" + " e" * 18 + "."
     assert len(sentences_of(made, text)) == 1
     sizes = [len(s.forms) for s in bank(split(replace(made, max_words=12), text))]
@@ -381,18 +383,18 @@ def test_a_long_sentence_is_cut_where_an_end_is_likely():
     assert sum(sizes) == len(bank(split(made, text))[0].forms)
 
 
-def test_sentence_ends_have_a_cost_and_a_step_of_their_own():
+def test_sentence_ends_have_a_cost_and_a_step_of_their_own(monkeypatch):
     treebank = bank(rows(*["one two- .", "three, four five- .", "six. seven- ."] * 10))
-    made, other = (
-        learn_tokenizer(treebank, keys, seed=1)
-        for keys in (KEYS, replace(KEYS, cost=3.0, max_step=0.5))
-    )
+    made = learn_tokenizer(treebank, seed=1)
+    other_steps = training.LEARNING._replace(cost=3.0, max_step=0.5)
+    monkeypatch.setattr(training, "LEARNING", other_steps)
+    other = learn_tokenizer(treebank, seed=1)
     assert np.array_equal(made.ends.learned, other.ends.learned)
     assert not np.array_equal(made.gaps.learned, other.gaps.learned)
 
 
 def test_a_long_sentence_is_not_cut_before_a_closing_mark():
-    made = learn_tokenizer(bank(rows(*["one two- .", "(- five six- .- )"] * 20)), KEYS, seed=1)
+    made = learn_tokenizer(bank(rows(*["one two- .", "(- five six- .- )"] * 20)), seed=1)
     found = bank(split(replace(made, max_words=3), "(one two three) four (five six seven) eight"))
     assert [s.forms[0] for s in found if s.forms[0] in ").,"] == []
     assert max(len(s.forms) for s in found) == 3
@@ -400,7 +402,7 @@ def test_a_long_sentence_is_not_cut_before_a_closing_mark():
 
 def test_a_sentence_is_cut_between_tokens_and_keeps_tokens_of_more_words():
     treebank = bank(rows(*["des=de+les mots", "du=de+le mot"] * 40))
-    made = learn_tokenizer(treebank, replace(KEYS, max_words=1), seed=1)
+    made = replace(learn_tokenizer(treebank, seed=1), max_words=1)
     found = bank(split(made, "des mots du mot"))
     assert [s.forms for s in found] == [["de", "les"], ["mots"], ["de", "le"], ["mot"]]
     again = Tokenizer.unpack(io.BytesIO(made.pack()), Path("tokenizer"))
