@@ -23,18 +23,22 @@ _API_ROW = re.compile(r"^\| `(gpuparse[\w.]*)` \|(.*)\|$", re.MULTILINE)
 _ITEM = re.compile(r"\*{0,2}[\w.]+(?:, \*{0,2}[\w.]+)*: ")
 
 
+_PARTS = {"config": ("copy",), "models": ("show", "package")}  # of commands, with help of their own
+
+
 def commands() -> str:
     """The help of each command, as Markdown."""
     pages = []
     for name, (module, purpose) in COMMANDS.items():
         text = io.StringIO()
-        with (
-            mock.patch.object(sys, "argv", ["gpuparse"]),
-            mock.patch.dict(os.environ, COLUMNS="88"),
-            contextlib.redirect_stdout(text),
-            contextlib.suppress(SystemExit),
-        ):
-            importlib.import_module(module).main(["--help"])
+        for words in ([], *([part] for part in _PARTS.get(name, ()))):
+            with (
+                mock.patch.object(sys, "argv", ["gpuparse"]),
+                mock.patch.dict(os.environ, COLUMNS="88"),
+                contextlib.redirect_stdout(text),
+                contextlib.suppress(SystemExit),
+            ):
+                importlib.import_module(module).main([*words, "--help"])
         pages.append(
             f"## {name}\n\n{purpose[0].upper()}{purpose[1:]}.\n\n```text\n{text.getvalue()}```\n"
         )

@@ -38,9 +38,10 @@ COMMANDS = {
     "text": ("gpuparse.commands.text", "print the raw text of a CoNLL-U file"),
     "draw": ("gpuparse.commands.draw", "draw trees and graphs as HTML, SVG, TikZ or text"),
     "explain": ("gpuparse.commands.explain", "say why a word has its head"),
-    "models": ("gpuparse.commands.models", "list the installed models"),
-    "info": ("gpuparse.commands.info", "show the card of a model: treebank, licence, scores"),
-    "package": ("gpuparse.commands.package", "write a wheel of a model, for pip"),
+    "models": (
+        "gpuparse.commands.models",
+        "list the installed models, show the card of one, make a package of one",
+    ),
     "jackknife": ("gpuparse.commands.jackknife", "make guides (stacking features) for training"),
     "crossval": ("gpuparse.commands.crossval", "train and score a config on folds of its treebank"),
     "tune": ("gpuparse.commands.tune", "score a config with several values of its keys or sizes"),

@@ -13,7 +13,7 @@ import pytest
 
 import gpuparse
 from gpuparse import installed
-from gpuparse.commands import info, models, package
+from gpuparse.commands import models
 from gpuparse.errors import ConfigError, ModelError
 from gpuparse.jobs.card import read_card
 from gpuparse.pipeline import files_of
@@ -37,7 +37,7 @@ def model(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def wheel(model, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    assert package.main([str(model), *ASKED, "--output", str(folder)]) == 0
+    assert models.main(["package", str(model), *ASKED, "--output", str(folder)]) == 0
     [made] = folder.iterdir()
     return made
 
@@ -61,7 +61,7 @@ def run(site: Path, *words: object, **options) -> subprocess.CompletedProcess:
 
 def test_the_same_model_gives_the_same_wheel(model, wheel, tmp_path):
     assert wheel.name == "gpuparse_model_toy-1.2-py3-none-any.whl"
-    package.main([str(model), *ASKED, "--output", str(tmp_path)])
+    models.main(["package", str(model), *ASKED, "--output", str(tmp_path)])
     assert (tmp_path / wheel.name).read_bytes() == wheel.read_bytes()
 
 
@@ -108,7 +108,7 @@ def test_every_door_finds_it_by_its_name(model, site, tmp_path):
     assert json.loads(listed.stdout)["toy"]["package"]["version"] == "1.2"
     rows = run(site, "models", cwd=tmp_path).stdout.decode().splitlines()
     assert any(row.startswith("toy ") and "CC BY-SA 4.0" in row for row in rows)
-    shown = run(site, "info", "toy", cwd=tmp_path).stdout.decode()
+    shown = run(site, "models", "show", "toy", cwd=tmp_path).stdout.decode()
     assert shown.startswith("# toy\n")
     assert "gpuparse parse toy text.txt" in shown
     code = f"import gpuparse; print(gpuparse.load('toy').parse_text({TEXT!r}).to_conllu(), end='')"
@@ -183,32 +183,32 @@ def test_damaged_entry_points_are_an_error_that_names_their_folder(content, tmp_
 def test_what_a_package_cannot_have_is_refused(model, words, expected, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=expected):
-        package.main([str(model), *words])
+        models.main(["package", str(model), *words])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_existing_files_are_kept_without_force(model, wheel, tmp_path):
     with pytest.raises(ConfigError, match="exists"):
-        package.main([str(model), *ASKED, "--output", str(wheel.parent)])
+        models.main(["package", str(model), *ASKED, "--output", str(wheel.parent)])
     asked = [str(model), *ASKED, "--output", str(tmp_path), "--unpacked"]
-    package.main(asked)
+    models.main(["package", *asked])
     with pytest.raises(ConfigError, match="exists"):
-        package.main(asked)
-    package.main([*asked, "--force"])
+        models.main(["package", *asked])
+    models.main(["package", *asked, "--force"])
     (tmp_path / "toy" / "notes.txt").write_text("mine")
     with pytest.raises(ConfigError, match=r"notes\.txt: no file of this model"):
-        package.main([*asked, "--force"])
+        models.main(["package", *asked, "--force"])
 
 
 def test_a_model_without_a_card_is_refused(model, tmp_path, capsys):
     for name in files_of(model):
         (tmp_path / name).write_bytes((model / name).read_bytes())
     with pytest.raises(ModelError, match=r"has no card\.json"):
-        package.main([str(tmp_path), *ASKED, "--output", str(tmp_path)])
+        models.main(["package", str(tmp_path), *ASKED, "--output", str(tmp_path)])
     with pytest.raises(ModelError, match=r"has no card\.json"):
-        info.main([str(tmp_path)])
+        models.main(["show", str(tmp_path)])
     with pytest.raises(ModelError, match="no such folder"):
-        info.main(["nothing-here"])
+        models.main(["show", "nothing-here"])
 
 
 def test_models_lists_those_of_gpuparse(capsys):

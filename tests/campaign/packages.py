@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from gpuparse.array_file import pack, read_open
-from gpuparse.commands import info, models, package, parse
+from gpuparse.commands import models, parse
 from gpuparse.compact import compacted
 from gpuparse.pipeline import files_of
 from tests.campaign.bench import PIPELINE, Bench
@@ -93,7 +93,7 @@ def wheel(bench: Bench, system: str) -> dict[str, bytes]:
     """The files of the wheel of a model."""
     place = bench.folder / f"wheel-of-{system}"
     place.mkdir()
-    ended = call(package.main, [bench.model(system), *ASKED, "--output", place], place)
+    ended = call(models.main, ["package", bench.model(system), *ASKED, "--output", place], place)
     check_end(ended, [0])
     with zipfile.ZipFile(next(place.glob("*.whl"))) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
@@ -166,7 +166,7 @@ def installed(draw: random.Random, bench: Bench) -> list[str]:
 
     name, ends = draw.choice([*["toy"] * 9, "../up", "up", "os"]), {}
     asked = {
-        "models": (models.main, [[], ["--json"]]), "info": (info.main, [[name], [name, "--json"]]),
+        "models": (models.main, [[], ["--json"], ["show", name], ["show", name, "--json"]]),
         "parse": (parse.main, [[name, str(small(bench)), "--threads", "1"]]),
     }  # fmt: skip
     try:
@@ -194,7 +194,7 @@ def edited(text: bytes, draw: random.Random, pieces: Sequence[bytes] = WORDS) ->
 
 
 def packaging(draw: random.Random, bench: Bench) -> list[str]:
-    """`package` of a damaged model, or with names and versions that none has."""
+    """`models package` of a damaged model, or with names and versions that none has."""
     system = draw.choice(SYSTEMS)
     place = bench.place()
     shutil.copytree(bench.model(system), place / "model")
@@ -208,7 +208,9 @@ def packaging(draw: random.Random, bench: Bench) -> list[str]:
     if not is_whole:
         damage(draw.choice(sorted(path for path in (place / "model").iterdir())), draw)
     before = contents(place / "model")
-    ended = call(package.main, [place / "model", *words, "--output", place / "out"], place)
+    ended = call(
+        models.main, ["package", place / "model", *words, "--output", place / "out"], place
+    )
     check_end(ended, [0, 2, REFUSED])
     check_same(contents(place / "model"), before, "the model")
     made = contents(place / "out")

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import gpuparse
-from gpuparse.commands import check, info, train
+from gpuparse.commands import check, models, train
 from gpuparse.data.folders import find_parts
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.jobs.card import read_card
@@ -95,7 +95,7 @@ def folders(draw: random.Random, bench: Bench) -> list[str]:
         assert train_part
         if card["parts"]["train"]["file"] != os.path.basename(train_part):
             raise Failure(f"the card has {card['parts']}")
-        check_end(call(info.main, [place / "model"], place), [0])
+        check_end(call(models.main, ["show", place / "model"], place), [0])
     return [f"exit {ended.code}"]
 
 
