@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.kernels import Search, is_installed
-from benchmarks.kernels_sibling import CLASSES, search_tables, tables_of
+from benchmarks.kernels_sibling import CLASSES, scores_of
 from benchmarks.registry import Report, median_times
 from gpuparse.inference import eisner, eisner_kbest, eisner_sibling_kbest
 from gpuparse.inference.textbook import projective
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> Report:
     has_peer = is_installed("torch_struct")
     rows = []
     for n in WORDS:
-        arcs, tables, siblings = tables_of(n, CLASSES[n])
+        arcs, siblings = scores_of(n, CLASSES[n])
         lengths = torch.full((BATCH,), n)
         batch = torch.from_numpy(arcs), torch.from_numpy(siblings), lengths
         for k in RANKS:
@@ -41,14 +41,8 @@ def run(options: argparse.Namespace) -> Report:
                 "first": partial(eisner_kbest, batch[0], lengths, k),
                 "second": partial(eisner_sibling_kbest, *batch, k),
             }
-            trees, values = eisner_kbest(batch[0], lengths, k)
+            _, values = eisner_kbest(batch[0], lengths, k)
             textbook = _check_textbook(arcs, k, values)
-            found, tree = np.full(trees.shape, -1), np.full((BATCH, 1, n + 1), -1)
-            contestants["one"] = partial(search_tables, arcs, tables, tree)
-            contestants["k"] = partial(search_tables, arcs, tables, found)
-            sums = search_tables(arcs, tables, found)
-            if not (sums == eisner_sibling_kbest(*batch, k)[1].numpy()).all():
-                raise AssertionError(f"tables and dense scores disagree at n = {n}, k = {k}")
             if has_peer and k in PEER_RANKS:
                 contestants["peer"], theirs = _torch_struct_topk(batch[0], lengths, k)
                 torch.testing.assert_close(values, theirs, rtol=1e-5, atol=1e-2)
@@ -58,21 +52,17 @@ def run(options: argparse.Namespace) -> Report:
             rows.append(
                 [
                     str(n), k, micro["eisner"], first, peer, peer / first if peer else None,
-                    textbook, micro["second"], micro["one"], micro["k"],
-                    micro["k"] / micro["one"],
+                    textbook, micro["second"],
                 ]
             )  # fmt: skip
     columns = [
-        "n", "k", "eisner", "k-best", "torch-struct", "x", "textbook",
-        "sibling k-best", "tables 1-best", "tables k-best", "ratio",
+        "n", "k", "eisner", "k-best", "torch-struct", "x", "textbook", "sibling k-best",
     ]  # fmt: skip
     notes = [
         f"float32, batch {BATCH}, {options.threads} thread(s), median of {options.repeats} rounds.",
         "k-best, sibling k-best: public functions, checks included. torch-struct: topk, its own "
         f"layout ready-made, up to k = {max(PEER_RANKS)}.",
         f"textbook: the loops of the first order, once, on {IN_TEXTBOOK} sentences.",
-        "tables: second order, one call a sentence, from scores of pairs and of parts-of-speech "
-        "triples: the best tree, the k best trees, and how many times longer these take.",
     ]
     if not has_peer:
         notes.append("torch-struct left out: it is not installed.")

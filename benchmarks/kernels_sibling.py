@@ -3,7 +3,6 @@
 import argparse
 import importlib
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,7 +10,6 @@ from torch import Tensor
 
 from benchmarks.kernels import Search, is_installed
 from benchmarks.registry import Report, median_times
-from gpuparse import native
 from gpuparse.inference import eisner, eisner_sibling, hill_climb
 
 GATE = ("tests/inference/test_eisner_sibling.py", "tests/inference/test_single_changes.py")
@@ -27,24 +25,18 @@ def run(options: argparse.Namespace) -> Report:
     rows = []
     has_peer = is_installed("supar")
     for n, n_classes in CLASSES.items():
-        arcs, tables, siblings = tables_of(n, n_classes)
+        arcs, siblings = scores_of(n, n_classes)
         lengths = torch.full((BATCH,), n)
         batch = torch.from_numpy(arcs), torch.from_numpy(siblings), lengths
         heads, values = eisner_sibling(*batch, backend="cpu")
         again = eisner_sibling(*batch, backend="torch")
         if not (heads.equal(again[0]) and values.equal(again[1])):
             raise AssertionError(f"the backends disagree at n = {n}")
-        found = np.full((BATCH, 1, n + 1), -1)
-        in_place = partial(search_tables, arcs, tables, found)
-        in_place()
-        if not (found[:, 0] == heads.numpy()).all():
-            raise AssertionError(f"tables and dense scores disagree at n = {n}")
         _, _, changes = hill_climb(*batch)
         contestants: dict[str, Search] = {
             "eisner": partial(eisner, batch[0], lengths, backend="cpu"),
             "cpu": partial(eisner_sibling, *batch, backend="cpu"),
             "torch": partial(eisner_sibling, *batch, backend="torch"),
-            "tables": in_place,
             "climb": partial(hill_climb, *batch),
         }
         if has_peer:
@@ -58,18 +50,16 @@ def run(options: argparse.Namespace) -> Report:
                 str(n), micro["eisner"], micro["cpu"],
                 micro["torch"], micro["torch"] / micro["cpu"],
                 peer, peer / micro["cpu"] if peer else None,
-                micro["tables"], micro["climb"] - micro["cpu"],
+                micro["climb"] - micro["cpu"],
                 changes.double().mean().item(),
             ]
         )  # fmt: skip
     columns = [
-        "n", "eisner", "sibling cpu", "torch", "x torch", "SuPar", "x SuPar",
-        "tables", "+ climb", "changes",
+        "n", "eisner", "sibling cpu", "torch", "x torch", "SuPar", "x SuPar", "+ climb", "changes",
     ]  # fmt: skip
     notes = [
         f"float32, batch {BATCH}, {options.threads} thread(s), median of {options.repeats} rounds.",
         "eisner, sibling cpu and torch: public functions, checks included; dense sibling scores.",
-        "tables: one call a sentence; from scores of sibling pairs and of parts-of-speech triples.",
         f"+ climb: what hill climbing adds; {CROSSING:.0%} of sentences have one stray arc.",
     ]
     if not has_peer:
@@ -77,21 +67,8 @@ def run(options: argparse.Namespace) -> Report:
     return Report("Second-order search, microseconds per sentence", columns, rows, notes)
 
 
-class SiblingTables(NamedTuple):
-    """As `SiblingTables` of native/api/exact_trees.h."""
-
-    first: np.ndarray
-    pair: np.ndarray
-    end: np.ndarray
-    table: np.ndarray
-    firsts: np.ndarray
-    places: np.ndarray
-    masks: np.ndarray
-    gaps: np.ndarray
-
-
-def tables_of(n: int, n_classes: int) -> tuple[np.ndarray, list[SiblingTables], np.ndarray]:
-    """Scores near a tree as trained ones are: arcs, tables of all sentences, and both as one.
+def scores_of(n: int, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Scores near a tree as trained ones are, of arcs and of siblings.
 
     Whole numbers, so that all forms find the same trees.
     """
@@ -118,26 +95,7 @@ def tables_of(n: int, n_classes: int) -> tuple[np.ndarray, list[SiblingTables], 
     cells = cells ^ places[:, 1, 0, None, None, :] ^ gaps[0, n + 1 + m - s]
     of_three = np.take_along_axis(table, cells.reshape(BATCH, -1), 1).reshape(cells.shape)
     siblings = pair.transpose(0, 2, 1)[:, None] + of_three
-    siblings = np.where(s == h, first[:, :, :, None], siblings)
-    masks, firsts = np.full_like(places, -1), np.zeros(1, np.int64)
-    end = np.zeros((n + 1, n + 1))
-    first, pair = first.astype(np.float64), pair.astype(np.float64)
-    tables = [
-        SiblingTables(first[b], pair[b], end, table[b], firsts, places[b], masks[b], gaps)
-        for b in range(BATCH)
-    ]
-    return arcs, tables, siblings
-
-
-def search_tables(arcs: np.ndarray, tables: list[SiblingTables], heads: np.ndarray) -> np.ndarray:
-    """Fill heads (B, k, N) with the k best trees of each sentence; returns their scores (B, k)."""
-    arcs, scores = arcs.astype(np.float64), np.empty(heads.shape[:2])
-    for b, of_sentence in enumerate(tables):
-        native.call(
-            "eisner_sibling_of_tables", arcs[b], of_sentence, False, 1.0, heads[b], scores[b],
-            None, None,
-        )  # fmt: skip
-    return scores
+    return arcs, np.where(s == h, first[:, :, :, None], siblings)
 
 
 def _supar_argmax(

@@ -58,49 +58,6 @@ bool find_trees(const ExactTrees<F, DenseSiblings<F>>& trees, int64_t k, Arena& 
     return count > 0;
 }
 
-// The provider over tables of one type.
-template <class Weight>
-FactoredSiblings<Weight, double> provider_of(const SiblingTables& tables) {
-    const int64_t nodes = tables.first.n1, terms = tables.firsts.n0;
-    const auto of_role = [&](const i64_3& array, int64_t role) {
-        return View2<const int64_t>{array.data + role * terms * nodes, nodes};
-    };
-    return {view(tables.first), view(tables.pair), view(tables.end),
-            (const Weight*)tables.table.data, terms, tables.firsts.data,
-            of_role(tables.places, 0), of_role(tables.places, 1), of_role(tables.places, 2),
-            of_role(tables.masks, 0), of_role(tables.masks, 1), of_role(tables.masks, 2),
-            view(tables.gaps), tables.gaps.n1 / 2};
-}
-
-bool tables_fit(const SiblingTables& tables, int64_t nodes) {
-    const f64_2* const matrices[] = {&tables.first, &tables.pair, &tables.end};
-    const i64_3* const roles[] = {&tables.places, &tables.masks};
-    const int64_t terms = tables.firsts.n0;
-    for (const f64_2* matrix : matrices)
-        if (matrix->n0 != nodes || matrix->n1 != nodes) return false;
-    for (const i64_3* role : roles)
-        if (role->n0 != 3 || role->n1 != terms || role->n2 != nodes) return false;
-    return nodes >= 2 && tables.gaps.n0 == terms && tables.gaps.n1 >= 2 * nodes + 1;
-}
-
-template <class Weight>
-int64_t search_tables(f64_2 arc, const SiblingTables& tables, bool single_root, double scale,
-                      out_i64_2 heads, out_f64_1 totals, out_f64_2 marginals,
-                      out_f64_1 log_partition) {
-    Arena arena;
-    const ExactTrees<double, FactoredSiblings<Weight, double>> trees = {
-        BY_EISNER_SIBLING, view(arc), provider_of<Weight>(tables), arc.n1 - 1, single_root};
-    int64_t count;
-    if (heads.n0 == 1) {
-        count = trees.find_best(arena, heads.data);
-        if (count) totals.data[0] = trees.score(heads.data);
-    } else {
-        count = trees.find_k_best(heads.n0, arena, view(heads), totals.data);
-    }
-    if (log_partition.n0) log_partition.data[0] = trees.sum(scale, arena, view(marginals));
-    return arena.failed() ? (int64_t)NO_MEMORY : count;
-}
-
 }  // namespace
 
 GPUPARSE(int64_t) find_trees_batch(int64_t decoder, any_3 arc, any_3 sibling, any_3 end, i64_1 lengths,
@@ -154,30 +111,4 @@ GPUPARSE(int64_t) draw_trees_batch(int64_t decoder, f64_3 arc, f64_3 sibling, f6
                          .draw(seeds.data[b], heads.n1, arena, trees);
         return log_partitions.data[b] > -(double)INFINITY;
     });
-}
-
-GPUPARSE(int64_t) eisner_sibling_of_tables(f64_2 arc, const SiblingTables* tables, bool single_root,
-                                           double scale, out_i64_2 heads, out_f64_1 totals,
-                                           out_f64_2 marginals, out_f64_1 log_partition) {
-    const int64_t nodes = arc.n0, k = heads.n0;
-    if (arc.n1 != nodes || !tables_fit(*tables, nodes) || heads.n1 != nodes || k < 1 || k > MAX_RANK ||
-        totals.n0 != k || log_partition.n0 > 1 ||
-        (marginals.n0 && (marginals.n0 != nodes || marginals.n1 != nodes)))
-        return BAD_SHAPE;
-    switch (tables->table.dtype) {
-        case DT_F64:
-            return search_tables<double>(arc, *tables, single_root, scale, heads, totals, marginals,
-                                         log_partition);
-        case DT_F32:
-            return search_tables<float>(arc, *tables, single_root, scale, heads, totals, marginals,
-                                        log_partition);
-        case DT_I16:
-            return search_tables<int16_t>(arc, *tables, single_root, scale, heads, totals, marginals,
-                                          log_partition);
-        case DT_I8:
-            return search_tables<int8_t>(arc, *tables, single_root, scale, heads, totals, marginals,
-                                         log_partition);
-        default:
-            return BAD_TYPE;
-    }
 }

@@ -25,23 +25,3 @@ GPUPARSE(int64_t) sum_trees_batch(int64_t decoder, f64_3 arc, f64_3 sibling, f64
 // sentence depends on its scores, its seed and t alone.
 GPUPARSE(int64_t) draw_trees_batch(int64_t decoder, f64_3 arc, f64_3 sibling, f64_3 end, i64_1 lengths,
     bool single_root, i64_1 seeds, out_i64_3 heads, out_f64_1 log_partitions);
-
-// Sibling scores of one sentence as sums of cells of a table, for tests and benchmarks of what search
-// reads while it runs: see FactoredSiblings in sibling_provider.h. first, pair, end (N, N); firsts
-// (P,); places and masks (3, P, N) of head, sibling and modifier; gaps (P, 2 N + 1) or wider.
-struct SiblingTables {
-    f64_2 first;
-    f64_2 pair;
-    f64_2 end;
-    any_1 table;
-    i64_1 firsts;
-    i64_3 places;
-    i64_3 masks;
-    i64_2 gaps;
-};
-
-// The k best trees of a sentence of N - 1 >= 1 words: heads (k, N) and their scores (k,) as the chart
-// adds them; then, unless empty, marginals (N, N) under scores times `scale`, and the log-partition
-// (1,). Returns how many trees there are.
-GPUPARSE(int64_t) eisner_sibling_of_tables(f64_2 arc, const SiblingTables* tables, bool single_root,
-    double scale, out_i64_2 heads, out_f64_1 totals, out_f64_2 marginals, out_f64_1 log_partition);
