@@ -21,6 +21,7 @@ from gpuparse.model_folder import load_parser
 from gpuparse.parser import Parser
 from gpuparse.scorers.linear.arcs import arc_scores
 from gpuparse.scorers.linear.siblings import sibling_scores
+from gpuparse.scorers.tensors import tensors_over
 from tests.oracles.integer_program import integer_program
 
 GATE = (
@@ -165,8 +166,9 @@ def scored_sentences(model: Parser, treebank: Treebank) -> Iterator[ScoredSenten
     batch = model.encode(treebank)
     for b in range(len(batch)):
         alone = batch.select(np.array([b]))
-        arcs = arc_scores(alone, plan.arcs, *given, backend="cpu")
-        siblings, ends = sibling_scores(alone, plan.siblings, *given, backend="cpu")
+        tensors = tensors_over(torch.from_numpy(alone.values), alone)
+        arcs = arc_scores(tensors, plan.arcs, *given)
+        siblings, ends = sibling_scores(tensors, plan.siblings, *given)
         yield arcs[0].double(), siblings[0].double(), ends[0].double()
 
 

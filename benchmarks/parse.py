@@ -23,7 +23,6 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.model_folder import save_parser
 from gpuparse.parser import NOTHING_KNOWN, Parser
-from gpuparse.scorers.linear.arcs import arc_scores
 from gpuparse.scorers.native import sentences_of
 from gpuparse.scorers.vectors.scorer import VectorScorer, vectors_of
 
@@ -100,12 +99,15 @@ def _stages(model: Parser, treebank: Treebank) -> Iterator[tuple[str, float, flo
     yield "token ids", _seconds(lambda: model.encode(treebank)), None
     order = np.argsort(batch.lengths, kind="stable")
     parts = [batch.select(order[first : first + 64]) for first in range(0, len(order), 64)]
-    scores = _seconds(
-        lambda: [
-            arc_scores(part, model.linear.plan.arcs, model.linear.features, model.linear.arcs)
-            for part in parts
-        ]
-    )
+    assert model.fused is not None
+    scorer = model.fused.scorer
+
+    def score_arcs() -> None:
+        for part in parts:
+            out = np.zeros((len(part), part.n_nodes, part.n_nodes))
+            native.call("score_arcs_batch", sentences_of(part), scorer, out)
+
+    scores = _seconds(score_arcs)
     yield "scores", scores, _gathers(model, batch.lengths) * GATHER
     found = model.search(batch)
     heads, labels = found.heads, found.labels

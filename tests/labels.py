@@ -10,7 +10,8 @@ from gpuparse.features.plan import LabelPlan
 from gpuparse.scorers.linear.labels import arc_label_scores
 from gpuparse.scorers.linear.weights import Weights
 from gpuparse.scorers.native import GraphHeads, sentences_of
-from gpuparse.scorers.tensors import AnyBatch, as_arrays, as_tensors, first_best
+from gpuparse.scorers.tensors import first_best
+from tests.scoring.forms import AnyBatch, as_arrays, as_tensors
 
 
 def tree_label_scores(batch: AnyBatch, heads: Tensor, plan: LabelPlan, weights: Weights) -> Tensor:

@@ -18,13 +18,12 @@ from gpuparse.learning.gold import unkeepable
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.model_folder import load_parser, save_parser
 from gpuparse.parser import Parser
-from gpuparse.scorers.linear.arcs import arc_scores
 from gpuparse.scorers.linear.labels import all_label_scores
-from gpuparse.scorers.linear.siblings import sibling_scores
 from gpuparse.scorers.vectors.scorer import vectors_of
 from tests.oracles import brute_force
 from tests.parsers import parser_with
 from tests.samples import any_heads, random_sentences, template_set_text, treebank_of
+from tests.scoring.forms import arc_scores, as_tensors, sibling_scores
 from tests.test_model import TEST, TRAIN, WITH_VECTORS, trained
 from tests.vectors import vector_arc_scores
 
@@ -68,7 +67,7 @@ def dense(model: Parser, treebank):
     labels = None
     if model.linear.joint_plan:
         weights = model.linear.label_weights
-        labels = all_label_scores(batch, model.linear.joint_plan, weights).double()
+        labels = all_label_scores(as_tensors(batch), model.linear.joint_plan, weights).double()
         arcs = arcs + labels.max(-1).values * model.scales.arc
         labels = labels * model.scales.label
     options = {"single_root": model.single_root}

@@ -18,13 +18,12 @@ from gpuparse.jobs.receipts import Origin
 from gpuparse.learning.trainer import Trainer, check_templates
 from gpuparse.model_folder import WEIGHTS, load_parser, save_parser
 from gpuparse.parser import Parser
-from gpuparse.scorers.linear.arcs import arc_scores
-from gpuparse.scorers.tensors import as_tensors
 from gpuparse.scorers.vectors.scorer import vectors_of
 from tests.labels import tree_label_scores
 from tests.parsers import parser_with
 from tests.runs import changed, run_config
 from tests.samples import random_sentences, template_set_text, treebank_of
+from tests.scoring.forms import arc_scores, as_tensors
 from tests.vectors import labels_of_trees, nodes_of, vector_arc_scores
 
 SECTION = """

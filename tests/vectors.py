@@ -10,7 +10,7 @@ from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.features.word_vectors import FURTHER, VectorPlan
 from gpuparse.scorers.native import sentences_of
-from gpuparse.scorers.tensors import AnyBatch, TensorBatch, as_arrays, as_tensors
+from gpuparse.scorers.tensors import TensorBatch
 from gpuparse.scorers.vectors.scores import DeviceVectors, NodeVectors
 from gpuparse.scorers.vectors.word_vectors import (
     BETWEEN_TERMS,
@@ -21,6 +21,7 @@ from gpuparse.scorers.vectors.word_vectors import (
     VectorWeights,
     WordVectors,
 )
+from tests.scoring.forms import AnyBatch, as_arrays, as_tensors
 
 
 def random_plan(

@@ -22,7 +22,8 @@ from gpuparse.features.plan import ArcPlan
 from gpuparse.inference.scores import Scores, decode
 from gpuparse.parser import Parser
 from gpuparse.scorers.scorer import Sum
-from gpuparse.scorers.tensors import Sent, as_arrays, as_tensors
+from gpuparse.scorers.tensors import Sent
+from tests.scoring.forms import as_arrays, as_tensors
 
 TITLE = "Token ids to trees on a device"
 COLUMNS = TIMES

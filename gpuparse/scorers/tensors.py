@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpuparse.data.batch import MARGIN, Batch, Encoded
+from gpuparse.data.batch import MARGIN, Encoded
 from gpuparse.inference.scores import Scores
 
 EXACT_BELOW = 1 << 24  # float32 holds every integer up to here
@@ -117,33 +117,6 @@ def added(before: Scores | None, scores: Scores) -> Scores:
         mine, its = getattr(scores, name), getattr(before, name)
         sums[name] = mine if its is None else its if mine is None else its + mine
     return Scores(lengths=scores.lengths, **sums)
-
-
-AnyBatch = Batch | TensorBatch
-
-
-def device_of(batch: AnyBatch) -> torch.device:
-    """Where a batch lies: arrays lie in main memory."""
-    return batch.values.device if isinstance(batch, TensorBatch) else torch.device("cpu")
-
-
-def as_tensors(batch: AnyBatch) -> TensorBatch:
-    """The batch as tensors; arrays are not copied."""
-    if isinstance(batch, TensorBatch):
-        return batch
-    return TensorBatch(
-        torch.from_numpy(batch.values),
-        torch.from_numpy(batch.starts),
-        torch.from_numpy(batch.lengths),
-        batch.n_nodes - 1,
-    )
-
-
-def as_arrays(batch: AnyBatch) -> Batch:
-    """A batch in main memory as arrays; nothing is copied."""
-    if isinstance(batch, Batch):
-        return batch
-    return Batch(batch.values.numpy(), batch.starts.numpy(), batch.lengths.numpy())
 
 
 def tensors_over(values: Tensor, batch: Encoded) -> TensorBatch:

@@ -26,9 +26,9 @@ from gpuparse.data.vocabulary import (
     reader,
     seen_attributes,
 )
-from gpuparse.scorers.tensors import as_tensors
 from tests.oracles.arc_features import known_values, source_column, value_of
 from tests.samples import FEATS, FORMS, LEMMAS, Sentence, random_sentences, row, treebank_of
+from tests.scoring.forms import as_tensors
 
 FIELDS = [
     "form", "lower", "lemma", "cpos", "fpos", "pos", "feats", "feats.Case", "feats.Flag",

@@ -10,7 +10,6 @@ from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.features.plan import ArcPlan, compile_arcs
 from gpuparse.features.templates import load_templates, parse_set
-from gpuparse.scorers.linear.arcs import arc_scores
 from gpuparse.scorers.linear.weights import Weights, hashed_map
 from tests.oracles.arc_features import arc_features, known_values
 from tests.rows import rows_of_arcs, silence, wide_map
@@ -21,6 +20,7 @@ from tests.samples import (
     template_set_text,
     treebank_of,
 )
+from tests.scoring.forms import arc_scores
 
 EVERY_ATOM = [
     "h.form",

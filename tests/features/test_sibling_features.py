@@ -11,7 +11,6 @@ from gpuparse.errors import ConfigError
 from gpuparse.features import plan as plan_module
 from gpuparse.features.plan import LINE, Plan, compile_arcs, compile_plan
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
-from gpuparse.scorers.linear.siblings import sibling_scores
 from gpuparse.scorers.linear.weights import FeatureMap, Weights, hashed_map
 from tests.oracles.arc_features import known_values
 from tests.oracles.sibling_features import end_features, sibling_features
@@ -25,6 +24,7 @@ from tests.rows import (
     wide_map,
 )
 from tests.samples import Sentence, random_sentences, row, template_set_text, treebank_of
+from tests.scoring.forms import sibling_scores
 
 ARCS = ["h.form m.form", "h.pos m.pos direction distance", "h.pos between.pos m.pos"]
 EVERY_ATOM = [

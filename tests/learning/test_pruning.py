@@ -13,7 +13,6 @@ from gpuparse.features.plan import compile_plan
 from gpuparse.inference import chu_liu_edmonds, eisner, eisner_marginals, matrix_tree_marginals
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.learning.trainer import Trainer
-from gpuparse.scorers.linear.arcs import arc_scores
 from gpuparse.scorers.linear.pruning import KeptArcs, Pruner, all_cells, prune
 from gpuparse.scorers.linear.weights import Weights, hashed_map
 from tests.learning.literal import ALL, FIRST_ORDER, OPTIONS, learned, without_heads
@@ -21,6 +20,7 @@ from tests.oracles.brute_force import all_trees
 from tests.rows import silence
 from tests.runs import changed
 from tests.samples import Sentence, fingerprint, random_sentences, treebank_of
+from tests.scoring.forms import arc_scores
 
 NOTHING = np.zeros(0, np.int64)
 PRUNING = PruningConfig(threshold=0.01, max_heads=2, epochs=2, folds=3)

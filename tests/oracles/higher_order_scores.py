@@ -9,7 +9,8 @@ from gpuparse.scorers.linear.embedding_bag import sum_rows
 from gpuparse.scorers.linear.hashing import fold, mix
 from gpuparse.scorers.linear.part_rows import ABSENT_WORD
 from gpuparse.scorers.linear.weights import FeatureMap, Weights
-from gpuparse.scorers.tensors import AnyBatch, TensorBatch, as_tensors
+from gpuparse.scorers.tensors import TensorBatch
+from tests.scoring.forms import AnyBatch, as_tensors
 
 RIGHT, BELOW = 0x5BD1E995, 0xB5297A4D  # into the hash: m stands to the right of h, h to that of g
 PART_SEED = 1 << 16  # of higher-order templates; families of arcs and siblings have smaller ones

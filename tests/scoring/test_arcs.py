@@ -13,11 +13,10 @@ from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.features import plan as plan_module
 from gpuparse.features.plan import ArcPlan, compile_arcs
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
-from gpuparse.scorers.linear.arcs import arc_scores
 from gpuparse.scorers.linear.weights import FeatureMap, Weights, hashed_map
-from gpuparse.scorers.tensors import as_tensors
 from tests.rows import rows_of_arcs, silence
 from tests.samples import random_sentence, random_sentences, template_set_text, treebank_of
+from tests.scoring.forms import arc_scores, as_tensors
 
 MIXED = parse_set(
     template_set_text(
@@ -163,25 +162,6 @@ def test_more_families_take_no_more_operations() -> None:
     (few, by_few), (many, by_many) = counts
     assert many > 2 * few
     assert by_many < 1.2 * by_few < 300
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_threads_change_nothing(threads: int) -> None:
-    # More than 5 million operations, below which no second thread starts.
-    sentences = random_sentences(21, 40, 110)
-    batch, plan, features = prepared(load_templates("mcdonald-2005"), 1 << 14, sentences)
-    weights = random_weights(np.int16, plan, features)
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(threads)
-        scores = arc_scores(batch, plan, features, weights, backend="cpu")
-    finally:
-        torch.set_num_threads(before)
-    for b in (0, 17, 39):
-        n = int(batch.lengths[b])
-        alone = arc_scores(batch.select(np.array([b])), plan, features, weights, backend="torch")
-        arcs = [(0, h, m) for h in range(n + 1) for m in range(1, n + 1) if h != m]
-        assert np.array_equal(values_at(scores[b : b + 1], arcs), values_at(alone, arcs))
 
 
 def test_a_long_sentence_at_the_extremes_stays_exact() -> None:

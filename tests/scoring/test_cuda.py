@@ -4,16 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from gpuparse.scorers.linear.arcs import arc_scores
 from gpuparse.scorers.linear.labels import all_label_scores
-from gpuparse.scorers.linear.siblings import sibling_scores
 from gpuparse.scorers.linear.weights import Weights
-from gpuparse.scorers.tensors import as_tensors
 from tests.labels import best_labels
 from tests.scoring import test_arcs as arcs
 from tests.scoring import test_joint as joint
 from tests.scoring import test_labels as labels
 from tests.scoring import test_siblings as siblings
+from tests.scoring.forms import arc_scores, as_tensors, sibling_scores
 from tests.scoring.test_word_vectors import sample_vectors
 from tests.vectors import nodes_of
 

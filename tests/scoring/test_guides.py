@@ -11,11 +11,11 @@ from gpuparse.data.batch import Batch
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.features.plan import Plan, compile_plan
 from gpuparse.features.templates import parse_set
-from gpuparse.scorers.linear.arcs import guide_scores
 from gpuparse.scorers.linear.weights import FeatureMap, Weights, hashed_map
 from tests.oracles.arc_features import arc_features, known_values
 from tests.rows import WIDE, rows_of_arcs
 from tests.samples import random_sentences, template_set_text, treebank_of
+from tests.scoring.forms import guide_scores
 
 GUIDE = [
     "", "direction distance", "h.pos", "m.pos direction", "h.pos m.pos",

@@ -15,10 +15,8 @@ from gpuparse.features.templates import PARTS, parse_set, parse_template
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.parser import Parser
 from gpuparse.parts import HIGHER_ORDER
-from gpuparse.scorers.linear.arcs import arc_scores
 from gpuparse.scorers.linear.part_rows import listed_number
 from gpuparse.scorers.linear.scorer import LinearScorer
-from gpuparse.scorers.linear.siblings import sibling_scores
 from gpuparse.scorers.linear.weights import Weights, hashed_map
 from tests.oracles.arc_features import known_values
 from tests.oracles.brute_force import all_trees, ends_of, parts_of
@@ -27,6 +25,7 @@ from tests.oracles.higher_order_parts import higher_order_parts_of
 from tests.oracles.higher_order_scores import higher_rows, higher_scores
 from tests.rows import rows_of_parts
 from tests.samples import random_sentences, treebank_of
+from tests.scoring.forms import arc_scores, sibling_scores
 
 TEMPLATES = {
     "grandparent": ["g.pos h.pos m.pos", "g.form m.pos", "h.pos m.pos m+1.pos direction"],

@@ -18,6 +18,7 @@ from tests.named_rows import rows_of_names
 from tests.oracles.arc_features import arc_features, known_values
 from tests.rows import rows_of_arcs, wide_map
 from tests.samples import random_sentences, template_set_text, treebank_of
+from tests.scoring.forms import as_tensors
 
 LABEL = [
     "m.form", "m.form direction", "h.lemma direction", "h.pos m.pos", "h.pos m.pos direction",
@@ -89,7 +90,7 @@ def test_both_forms_are_the_sum_over_features_by_name(dtype: type, width: int) -
     maps = wide_map(plan), label_map(1 << 16)
     rows = ([rows_of_arcs(batch, b, plan, each) for b in range(len(batch))] for each in maps)
     lines, wide = rows_of_names(named, *rows), weights.array.astype(np.float64)
-    by_torch = best_of(all_label_scores(batch, plan, weights))
+    by_torch = best_of(all_label_scores(as_tensors(batch), plan, weights))
     seen: set[int] = set()
     for b, (most, label) in enumerate(by_native(batch, plan, weights)):
         heads, modifiers = arcs_of(len(SENTENCES[b]))
@@ -119,8 +120,8 @@ def test_compiled_equals_torch_to_the_bit_where_features_share_lines(
     small = Weights(weights.array // 64)
     ties = 0
     for table in (weights, small):
-        most, label = best_of(all_label_scores(batch, plan, table))
-        few, same = best_of(all_label_scores(batch, plan, table, rows_at_once=1))
+        most, label = best_of(all_label_scores(as_tensors(batch), plan, table))
+        few, same = best_of(all_label_scores(as_tensors(batch), plan, table, rows_at_once=1))
         assert most.dtype == torch.float64
         for b, (ours, which) in enumerate(by_native(batch, plan, table)):
             cells = arcs_of(len(SENTENCES[b]))
@@ -129,7 +130,7 @@ def test_compiled_equals_torch_to_the_bit_where_features_share_lines(
             assert np.array_equal(ours[cells], few[b].numpy()[cells])
             assert np.array_equal(which[cells], same[b].numpy()[cells])
         reversed_table = Weights(np.ascontiguousarray(table.array[:, ::-1]))
-        other = 6 - best_of(all_label_scores(batch, plan, reversed_table))[1]
+        other = 6 - best_of(all_label_scores(as_tensors(batch), plan, reversed_table))[1]
         ties += sum(
             np.count_nonzero(label[b].numpy()[cells] < other[b].numpy()[cells])
             for b in range(len(batch))

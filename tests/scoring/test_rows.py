@@ -11,9 +11,9 @@ from gpuparse.features.plan import Plan, compile_plan
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.scorers.linear.rows import PartRows
 from gpuparse.scorers.linear.weights import FeatureMap, Weights, hashed_map
-from gpuparse.scorers.tensors import as_tensors
 from tests.rows import rows_of_arcs, rows_of_ends, rows_of_siblings
 from tests.samples import random_sentences, template_set_text, treebank_of
+from tests.scoring.forms import as_tensors
 from tests.scoring.test_guides import random_guides
 
 MIXED = parse_set(

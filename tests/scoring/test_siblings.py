@@ -13,10 +13,7 @@ from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.features import plan as plan_module
 from gpuparse.features.plan import Plan, compile_plan
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
-from gpuparse.scorers.linear.arcs import arc_scores
-from gpuparse.scorers.linear.siblings import sibling_scores
 from gpuparse.scorers.linear.weights import FeatureMap, Weights, hashed_map
-from gpuparse.scorers.tensors import as_tensors
 from tests.rows import (
     end_parts,
     rows_of_ends,
@@ -25,6 +22,7 @@ from tests.rows import (
     silence,
 )
 from tests.samples import random_sentence, random_sentences, template_set_text, treebank_of
+from tests.scoring.forms import arc_scores, as_tensors, sibling_scores
 
 ARCS = ["h.form m.form", "h.pos between.pos m.pos direction", "m.pos distance"]
 MIXED = parse_set(
@@ -199,25 +197,6 @@ def test_chunks_change_nothing(dtype: type, rows_at_once: int, cells: str) -> No
         batch, plan.siblings, features, weights, backend="torch", rows_at_once=rows_at_once
     )
     assert np.array_equal(values_at(cut, parts), values_at(whole, parts))
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_threads_change_nothing(threads: int) -> None:
-    # So many operations that several threads start.
-    batch, plan, features = prepared(MIXED, 1 << 14, random_sentences(21, 12, 70))
-    weights = random_weights(np.int16, plan, features)
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(threads)
-        scores = sibling_scores(batch, plan.siblings, features, weights, backend="cpu")
-    finally:
-        torch.set_num_threads(before)
-    for b in (0, 5, 11):
-        alone = sibling_scores(
-            batch.select(np.array([b])), plan.siblings, features, weights, backend="cpu"
-        )
-        parts = parts_over(int(batch.lengths[b]))
-        assert np.array_equal(values_at(of_sentence(scores, b), parts), values_at(alone, parts))
 
 
 def test_a_long_sentence_at_the_extremes_stays_exact(cells: str) -> None:

@@ -24,9 +24,7 @@ from gpuparse.features.templates import parse_set
 from gpuparse.features.word_vectors import FURTHER
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import Scores, decode, read_cells
-from gpuparse.scorers.linear.arcs import arc_scores
 from gpuparse.scorers.linear.labels import all_label_scores, arc_label_scores
-from gpuparse.scorers.linear.siblings import sibling_scores
 from gpuparse.scorers.linear.weights import (
     FeatureMap,
     JointLabels,
@@ -35,7 +33,7 @@ from gpuparse.scorers.linear.weights import (
     joint_labels,
 )
 from gpuparse.scorers.native import GraphHeads, make_scorer, make_search, sentences_of
-from gpuparse.scorers.tensors import TensorBatch, as_tensors, first_best
+from gpuparse.scorers.tensors import TensorBatch, first_best
 from gpuparse.scorers.vectors import scores as torch_form
 from gpuparse.scorers.vectors.scorer import VectorScorer
 from gpuparse.scorers.vectors.scores import NodeVectors
@@ -43,6 +41,7 @@ from gpuparse.scorers.vectors.word_vectors import TERMS, WordVectors, check_vect
 from tests.labels import best_labels
 from tests.oracles.higher_order_scores import dense_higher_scores
 from tests.samples import random_sentence, random_sentences, template_set_text, treebank_of
+from tests.scoring.forms import arc_scores, as_tensors, sibling_scores
 from tests.vectors import (
     float_pairs,
     float_scores,

@@ -1,31 +1,25 @@
-"""Arc scores of a batch, and what guides add to them: public functions and their torch forms."""
+"""Arc scores of a batch, and what guides add to them, in torch on any device."""
 
 from collections.abc import Callable
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from gpuparse import native
-from gpuparse.data.batch import Batch
-from gpuparse.features.plan import ArcPlan, GuidePlan, Plan
-from gpuparse.inference.backends import choose_engine, run_in_threads
+from gpuparse.features.plan import ArcPlan, GuidePlan
 from gpuparse.scorers.linear.embedding_bag import sum_rows
 from gpuparse.scorers.linear.plan_tensors import kept_tables
 from gpuparse.scorers.linear.rows import ArcTables, RowsOfTwo
 from gpuparse.scorers.linear.weights import FeatureMap, Weights
-from gpuparse.scorers.native import make_scorer, sentences_of
 from gpuparse.scorers.sizes import ROWS_AT_ONCE
-from gpuparse.scorers.tensors import AnyBatch, TensorBatch, as_arrays, as_tensors, device_of
+from gpuparse.scorers.tensors import TensorBatch
 
 
 def arc_scores(
-    batch: AnyBatch,
+    batch: TensorBatch,
     plan: ArcPlan,
     features: FeatureMap,
     weights: Weights,
     *,
-    backend: str = "auto",
     rows_at_once: int = ROWS_AT_ONCE,
 ) -> Tensor:
     """Scores of all arcs of all sentences.
@@ -35,30 +29,14 @@ def arc_scores(
         plan, features, weights: the compiled templates, their row map, their weights. Weights
             are zero where no feature can point, as learning leaves them: in the dense lines of
             value 0.
-        backend: "cpu" (native code), "torch" (any device), or "auto".
-        rows_at_once: feature rows that the torch form holds at a time, or those of one head.
+        rows_at_once: feature rows that are held at a time, or those of one head.
     Returns: (B, N, N): [b, h, m] is the arc h -> m. float32 for learned weights, and for
-        whole-number weights float64, exact and the same on every backend. Column 0, the diagonal
+        whole-number weights float64, exact and those of native code. Column 0, the diagonal
         and padding hold nothing of use.
-    Cost: families times n^2 gathers a sentence, and n^2 K^2 in between (torch: n^3).
+    Cost: families times n^2 gathers a sentence, and n^3 in between.
     Source: McDonald, Crammer & Pereira (2005), section 2.1: s(i, j) = w . f(i, j).
     """
-    if choose_engine(backend, device_of(batch)) == "native":
-        return _by_native(as_arrays(batch), plan, features, weights)
-    return TorchSums(as_tensors(batch), plan, features, weights, rows_at_once).scores()
-
-
-def _by_native(batch: Batch, plan: ArcPlan, features: FeatureMap, weights: Weights) -> Tensor:
-    nodes = batch.n_nodes
-    out = np.zeros((len(batch), nodes, nodes), np.float64 if weights.is_integer else np.float32)
-    scorer = make_scorer(Plan(plan), weights, features.rows)
-
-    def score(part: slice) -> None:
-        native.call("score_arcs_batch", sentences_of(batch.select(part)), scorer, out[part])
-
-    per_arc = 2 * len(plan.pair) + 1
-    run_in_threads(score, batch.lengths * int(np.sqrt(per_arc)), 2, torch.get_num_threads())
-    return torch.from_numpy(out)
+    return TorchSums(batch, plan, features, weights, rows_at_once).scores()
 
 
 class TorchSums:
@@ -116,12 +94,11 @@ def by_heads(
 
 
 def guide_scores(
-    batch: AnyBatch,
+    batch: TensorBatch,
     plan: GuidePlan,
     features: FeatureMap,
     weights: Weights,
     *,
-    backend: str = "auto",
     rows_at_once: int = ROWS_AT_ONCE,
 ) -> Tensor:
     """What guide features add to the scores of all arcs of all sentences.
@@ -130,19 +107,15 @@ def guide_scores(
         batch: B sentences of at most N - 1 words with a row of guides, on the device that is to do
             the work.
         plan, features, weights: as in `arc_scores`.
-        backend: "cpu" (native code), "torch" (any device), or "auto".
-        rows_at_once: feature rows that the torch form holds at a time, or those of one head.
+        rows_at_once: feature rows that are held at a time, or those of one head.
     Returns:
         (B, N, N): [b, h, m] of the arc h -> m, 0 for arcs without a guide; dtypes as in arc_scores.
-    Cost: families times n gathers a sentence (torch: times n^2).
+    Cost: families times n^2 gathers a sentence.
     Source: McDonald, Crammer & Pereira (2005), section 3.1: "a feature [...] that indicates for
         given edge, whether the Collins parser believed this dependency actually exists".
     """
-    if choose_engine(backend, device_of(batch)) == "native":
-        return _native_guides(as_arrays(batch), plan, features, weights)
-    tensors = as_tensors(batch)
-    scores = TorchSums(tensors, plan.arcs, features, weights, rows_at_once).scores()
-    return torch.where(is_guide(tensors, plan), scores, 0)
+    scores = TorchSums(batch, plan.arcs, features, weights, rows_at_once).scores()
+    return torch.where(is_guide(batch, plan), scores, 0)
 
 
 def is_guide(batch: TensorBatch, plan: GuidePlan) -> Tensor:
@@ -150,11 +123,3 @@ def is_guide(batch: TensorBatch, plan: GuidePlan) -> Tensor:
     nodes = torch.arange(batch.n_nodes, device=batch.values.device)
     heads = batch.values[plan.row].long()[batch.places()]
     return heads.unsqueeze(1) == nodes.unsqueeze(1) + 1
-
-
-def _native_guides(batch: Batch, plan: GuidePlan, features: FeatureMap, weights: Weights) -> Tensor:
-    nodes = batch.n_nodes
-    out = np.zeros((len(batch), nodes, nodes), np.float64 if weights.is_integer else np.float32)
-    scorer = make_scorer(Plan(plan.arcs, guide=plan), weights, features.rows)
-    native.call("score_guides_batch", sentences_of(batch), scorer, out)
-    return torch.from_numpy(out)

@@ -19,10 +19,10 @@ def template_scores(
     if plan.higher is not None and len(plan.higher.sides):
         raise ScoreError("templates of higher orders are scored in native code, on the CPU")
     given = features, weights
-    arcs = arc_scores(batch, plan.arcs, *given, backend="torch")
+    arcs = arc_scores(batch, plan.arcs, *given)
     if plan.guide:
-        arcs += guide_scores(batch, plan.guide, *given, backend="torch")
+        arcs += guide_scores(batch, plan.guide, *given)
     if plan.siblings is None:
         return Scores(arcs, batch.lengths)
-    siblings, ends = sibling_scores(batch, plan.siblings, *given, backend="torch")
+    siblings, ends = sibling_scores(batch, plan.siblings, *given)
     return Scores(arcs, batch.lengths, sibling=siblings, end=ends)

@@ -12,7 +12,7 @@ from gpuparse.scorers.linear.hashing import fold, mix
 from gpuparse.scorers.linear.plan_tensors import atoms_in_turn, kept_tables, sender
 from gpuparse.scorers.linear.weights import Weights, label_map
 from gpuparse.scorers.sizes import ROWS_AT_ONCE
-from gpuparse.scorers.tensors import AnyBatch, TensorBatch, as_tensors
+from gpuparse.scorers.tensors import TensorBatch
 
 LABEL_ROLES = BY_NAME["label"].roles
 
@@ -124,7 +124,7 @@ def _last_true(mask: Tensor) -> Tensor:
 
 
 def all_label_scores(
-    batch: AnyBatch, plan: ArcPlan, weights: Weights, *, rows_at_once: int = ROWS_AT_ONCE
+    batch: TensorBatch, plan: ArcPlan, weights: Weights, *, rows_at_once: int = ROWS_AT_ONCE
 ) -> Tensor:
     """The scores of all labels of every arc, whatever tree it may be in, by operations of torch.
 
@@ -140,6 +140,6 @@ def all_label_scores(
         scored.
     """
     lines = label_map(len(weights.array))
-    scorer = TorchSums(as_tensors(batch), plan, lines, weights, rows_at_once)
+    scorer = TorchSums(batch, plan, lines, weights, rows_at_once)
     scores = scorer.scores()
     return scores.reshape(*scores.shape[:3], weights.array.shape[1])  # one label: (B, N, N)

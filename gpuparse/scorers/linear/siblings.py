@@ -1,35 +1,29 @@
-"""Sibling and end scores of a batch as dense tensors: the public function and its torch form.
+"""Sibling and end scores of a batch as dense tensors, in torch on any device.
 
 Parsing on the CPU never makes these tensors: `FactoredSiblings::score` in native/sibling_provider.h
 computes the score of one sibling part, from sums over pairs of words that native/sibling_scores.h
 computes for the sentence.
 """
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from gpuparse import native
-from gpuparse.data.batch import Batch
-from gpuparse.features.plan import NO_SIBLING, ArcPlan, Plan, SiblingPlan
-from gpuparse.inference.backends import choose_engine, run_in_threads
+from gpuparse.features.plan import NO_SIBLING, ArcPlan, SiblingPlan
 from gpuparse.scorers.linear.arcs import TorchSums, by_heads
 from gpuparse.scorers.linear.embedding_bag import sum_rows
 from gpuparse.scorers.linear.plan_tensors import kept_tables
 from gpuparse.scorers.linear.rows import TripleRows, TripleTables
 from gpuparse.scorers.linear.weights import FeatureMap, Weights
-from gpuparse.scorers.native import make_scorer, sentences_of
 from gpuparse.scorers.sizes import ROWS_AT_ONCE
-from gpuparse.scorers.tensors import AnyBatch, TensorBatch, as_arrays, as_tensors, device_of
+from gpuparse.scorers.tensors import TensorBatch
 
 
 def sibling_scores(
-    batch: AnyBatch,
+    batch: TensorBatch,
     plan: SiblingPlan,
     features: FeatureMap,
     weights: Weights,
     *,
-    backend: str = "auto",
     rows_at_once: int = ROWS_AT_ONCE,
 ) -> tuple[Tensor, Tensor]:
     """Scores of all sibling parts and ends of all sentences.
@@ -37,42 +31,16 @@ def sibling_scores(
     Args:
         batch: B sentences of at most N - 1 words, on the device that is to do the work.
         plan, features, weights: as in `gpuparse.scorers.linear.arcs.arc_scores`.
-        backend: "cpu" (native code), "torch" (any device), or "auto".
-        rows_at_once: feature rows that the torch form holds at a time, or those of one head.
+        rows_at_once: feature rows that are held at a time, or those of one head.
     Returns: siblings (B, N, N, N): [b, h, m, s] is the modifier m of h with the inner sibling s,
         [b, h, m, h] without one; ends (B, N, N): [b, h, m] is m as the outermost modifier of h on
         its side, minus the score of the side without modifiers. float32 for learned weights,
-        and for whole-number weights float64, exact and the same on every backend. Cells of no part
+        and for whole-number weights float64, exact and those of native code. Cells of no part
         hold nothing of use.
     Cost: families times n^2 gathers a sentence, and n^3 for each suffix of templates of three
     words.
     Source: McDonald & Pereira (2006), sections 2.2 and 5.
     """
-    if choose_engine(backend, device_of(batch)) == "native":
-        return _by_native(as_arrays(batch), plan, features, weights)
-    return _torch(as_tensors(batch), plan, features, weights, rows_at_once)
-
-
-def _by_native(
-    batch: Batch, plan: SiblingPlan, features: FeatureMap, weights: Weights
-) -> tuple[Tensor, Tensor]:
-    nodes = batch.n_nodes
-    dtype = np.float64 if weights.is_integer else np.float32
-    out = np.zeros((len(batch), *[nodes] * 3), dtype)
-    ends = np.zeros((len(batch), nodes, nodes), dtype)
-    scorer = make_scorer(Plan(plan.pairs, plan), weights, features.rows)
-
-    def score(part: slice) -> None:
-        sentences = sentences_of(batch.select(part))
-        native.call("score_siblings_batch", sentences, scorer, out[part], ends[part])
-
-    run_in_threads(score, batch.lengths, 3, torch.get_num_threads())
-    return torch.from_numpy(out), torch.from_numpy(ends)
-
-
-def _torch(
-    batch: TensorBatch, plan: SiblingPlan, features: FeatureMap, weights: Weights, rows_at_once: int
-) -> tuple[Tensor, Tensor]:
     pairs = TorchSums(batch, plan.pairs, features, weights, rows_at_once, lone_root=True)
     tables = kept_tables(weights, plan, batch.values.device, TripleTables)
     triples = TripleRows(batch, tables, features._replace(n_rows=len(weights.array)))
