@@ -17,7 +17,7 @@ from gpuparse.data.conll import read_part, read_treebank, treebank_from_bytes
 from gpuparse.data.folders import find_parts, part_files
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError, one_line
-from gpuparse.evaluation.treebanks import score_treebanks
+from gpuparse.evaluation.metrics import score_treebanks
 from gpuparse.evaluation.words import score_words
 from gpuparse.files import replace_file
 from gpuparse.jobs.card import config_shown, read_card

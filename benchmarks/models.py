@@ -13,7 +13,7 @@ from benchmarks.parse import parse_file, this_machine, vector_stages
 from benchmarks.registry import Report, median_times
 from gpuparse.data.conll import read_treebank
 from gpuparse.errors import ConfigError, DataError, ModelError
-from gpuparse.evaluation.treebanks import score_treebanks
+from gpuparse.evaluation.metrics import score_treebanks
 from gpuparse.model_folder import load_parser
 from gpuparse.scorers.vectors.scorer import vectors_of
 

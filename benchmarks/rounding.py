@@ -13,7 +13,7 @@ from gpuparse.config import load_config
 from gpuparse.data.batch import Batch
 from gpuparse.data.conll import read_treebank, treebank_from_bytes, write_predictions
 from gpuparse.errors import ConfigError
-from gpuparse.evaluation.treebanks import score_treebanks
+from gpuparse.evaluation.metrics import score_treebanks
 from gpuparse.features.word_vectors import VectorPlan
 from gpuparse.inference import chu_liu_edmonds, eisner
 from gpuparse.jobs.gold import with_fitting_decoder

@@ -28,8 +28,8 @@ from gpuparse.config import RunConfig
 from gpuparse.data.graphs import check_graphs, missing_graphs
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError
-from gpuparse.evaluation.metrics import punctuation_by_category
-from gpuparse.evaluation.treebanks import GraphColumn, score_treebank_graphs, score_treebanks
+from gpuparse.evaluation.graphs import GraphColumn, score_treebank_graphs
+from gpuparse.evaluation.metrics import punctuation_by_category, score_treebanks
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.checkpoint import (
     check_output,

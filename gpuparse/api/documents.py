@@ -13,7 +13,7 @@ from gpuparse.api.results import Parsed
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError
-from gpuparse.evaluation.treebanks import GraphColumn
+from gpuparse.evaluation.graphs import GraphColumn
 from gpuparse.jobs.predictions import Result
 from gpuparse.lab.drawing import GRAPHS
 from gpuparse.lab.scoring import RESAMPLES, Punctuation, Scored, compared, scored

@@ -10,9 +10,9 @@ from gpuparse.commands.console import exit_codes, print_json
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, plural
+from gpuparse.evaluation.metrics import measure_reliability_of_treebanks
 from gpuparse.evaluation.reliability import HEAD
 from gpuparse.evaluation.reports import reliability_as_text
-from gpuparse.evaluation.treebanks import measure_reliability_of_treebanks
 from gpuparse.jobs.progress import program, say, visible
 from gpuparse.lab.scoring import Punctuation, scored
 

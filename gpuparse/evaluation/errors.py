@@ -14,9 +14,15 @@ from gpuparse.data.columns import UPOS, XPOS
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import nonprojective_arcs
 from gpuparse.data.vocabulary import column_ids
-from gpuparse.evaluation.metrics import ArcCounts, universal_parts
-from gpuparse.evaluation.significance import by_sentence
-from gpuparse.evaluation.treebanks import relation_ids, score_treebanks
+from gpuparse.evaluation.metrics import (
+    ArcCounts,
+    arc_lengths,
+    by_sentence,
+    group_counts,
+    in_bins,
+    judge,
+    kept_words,
+)
 
 # Names of groups, and the least number of each.
 LENGTHS = {"root": 0, "1": 1, "2": 2, "3": 3, "4": 4, "5": 5, "6-9": 6, "10-19": 10, "20-": 20}
@@ -80,40 +86,37 @@ def find_errors(gold: Treebank, system: Treebank, *, ignored: np.ndarray | None 
     Raises: DataError: the files differ in words or sentence breaks, or a sentence is no tree.
     Cost: O(bytes of both files), and the depth of the deepest tree times O(W).
     """
-    score_treebanks(gold, system)  # for the checks of both
-    (gold_ids, system_ids), names = relation_ids(gold, system)
-    starts = gold.word_starts
-    keep = np.ones(gold.n_words, bool) if ignored is None else ~ignored
-    universal = universal_parts(names)
-    head_right = gold.heads == system.heads
-    las_right = head_right & (universal[gold_ids] == universal[system_ids])
-    whole_right = head_right & (gold_ids == system_ids)
+    judged, keep, starts = judge(gold, system), kept_words(gold, ignored), gold.word_starts
+    names = judged.names
 
     def grouped(
         names: Sequence[str], gold_groups: np.ndarray, system_groups: np.ndarray | None = None,
-        labelled: np.ndarray = las_right,
+        labelled: np.ndarray = judged.las,
     ) -> list[Group]:  # fmt: skip
         others = gold_groups if system_groups is None else system_groups
-        kept = gold_groups[keep], others[keep]
         heads, relations = (
-            _counts(*kept, right[keep], len(names)) for right in (head_right, labelled)
-        )
+            group_counts(
+                len(names), gold_groups[keep], others[keep], gold_groups[keep & right],
+                others[keep & right],
+            )
+            for right in (judged.head, labelled)
+        )  # fmt: skip
         groups = [Group(*each) for each in zip(names, heads, relations, strict=True)]
         return [group for group in groups if group.heads.gold or group.heads.system]
 
     trees = gold.heads, system.heads
-    lengths = [_in_bins(_arc_lengths(heads, starts), LENGTHS) for heads in trees]
-    distances = [_in_bins(_root_distances(heads, starts), DISTANCES) for heads in trees]
+    lengths = [in_bins(arc_lengths(heads, starts), LENGTHS) for heads in trees]
+    distances = [in_bins(_root_distances(heads, starts), DISTANCES) for heads in trees]
     crossing = [nonprojective_arcs(heads, starts).astype(np.int64) for heads in trees]
     sizes = np.repeat(np.diff(starts), np.diff(starts))
-    by_relation = grouped(names, gold_ids, system_ids, whole_right)
+    by_relation = grouped(names, judged.gold, judged.system, judged.both)
     is_crossed = np.repeat(by_sentence(crossing[0] > 0, starts) > 0, np.diff(starts))
     groups = {
-        "relation": sorted(by_relation, key=lambda group: (-group.heads.gold, group.name)),
+        "relation": _by_size(by_relation),
         "part of speech": _by_size(grouped(*_tags(gold))),
         "arc length": grouped(list(LENGTHS), *lengths),
         "distance to the root": grouped(list(DISTANCES), *distances),
-        "sentence length": grouped(list(SIZES), _in_bins(sizes, SIZES)),
+        "sentence length": grouped(list(SIZES), in_bins(sizes, SIZES)),
         "projectivity": [
             *grouped(["projective arcs", "non-projective arcs"], *crossing),
             *grouped(
@@ -122,40 +125,18 @@ def find_errors(gold: Treebank, system: Treebank, *, ignored: np.ndarray | None 
         ],
     }
     n_names = len(names)
-    pairs = (gold_ids.astype(np.int64) * n_names + system_ids)[keep]
+    pairs = (judged.gold.astype(np.int64) * n_names + judged.system)[keep]
     return Errors(
         groups=groups,
         relations=names,
         confusions=np.bincount(pairs, minlength=n_names**2).reshape(n_names, n_names),
-        wrong_heads=by_sentence(keep & ~head_right, starts),
-        wrong_relations=by_sentence(keep & head_right & ~whole_right, starts),
+        wrong_heads=by_sentence(keep & ~judged.head, starts),
+        wrong_relations=by_sentence(keep & judged.head & ~judged.both, starts),
     )
 
 
 def _by_size(groups: list[Group]) -> list[Group]:
     return sorted(groups, key=lambda group: (-group.heads.gold, group.name))
-
-
-def _counts(
-    gold: np.ndarray, system: np.ndarray, right: np.ndarray, n_groups: int
-) -> list[ArcCounts]:
-    """Of each group; gold and system are the groups of the words (K,), right (K,) bool."""
-    counts = [
-        np.bincount(groups, minlength=n_groups).tolist()
-        for groups in (gold, system, gold[right], system[right])
-    ]
-    return [ArcCounts(*group) for group in zip(*counts, strict=True)]
-
-
-def _in_bins(numbers: np.ndarray, least: dict[str, int]) -> np.ndarray:
-    """The places of numbers among bins."""
-    return np.searchsorted(np.array(list(least.values())), numbers, side="right") - 1
-
-
-def _arc_lengths(heads: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """(W,) words from each word to its head, 0 for words attached to the root."""
-    places = 1 + np.arange(len(heads)) - np.repeat(starts[:-1], np.diff(starts))
-    return np.where(heads == 0, 0, np.abs(heads - places))
 
 
 def _root_distances(heads: np.ndarray, starts: np.ndarray) -> np.ndarray:

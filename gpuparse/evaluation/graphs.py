@@ -1,17 +1,38 @@
 """Scores of dependency graphs against gold graphs: precision, recall and F over arcs."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from gpuparse.data.graphs import Graphs
-from gpuparse.evaluation.metrics import ArcCounts, Share, complete_sentences, universal_parts
+from gpuparse.data.graphs import (
+    Graphs,
+    check_graphs,
+    missing_graphs,
+    read_graphs,
+    tree_graphs,
+    with_tree_arcs,
+)
+from gpuparse.data.treebank import Treebank
+from gpuparse.data.trees import check_trees
+from gpuparse.errors import DataError, option
+from gpuparse.evaluation.metrics import (
+    ArcCounts,
+    Share,
+    arc_counts,
+    complete_sentences,
+    kept_words,
+    relation_counts,
+    universal_parts,
+)
+from gpuparse.evaluation.treebanks import check_same_words, require_none
+
+GraphColumn = Literal["deps", "heads"]
 
 
 @dataclass(frozen=True)
 class GraphScores:
-    """The measures of a pair of files; `score_graphs` defines them."""
+    """The measures of a pair of files; `score_treebank_graphs` defines them."""
 
     words: int
     unlabelled: ArcCounts
@@ -24,32 +45,31 @@ class GraphScores:
     relations: dict[str, ArcCounts]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _ScoredArcs:
-    """The scored arcs of one of two graphs, and which of them the other graph has.
+    """The scored arcs (A,) of one of two files, by their modifiers, heads and relations.
 
-    modifiers: (A,) words of the treebank. relations: (A,) ids shared by both sides.
-    secondary: (A,) bool. met: (A,) bool, the other side has the arc; met_labelled, met_universal:
-    with the same relation, whole or up to its first ":".
+    secondary: (A,) bool, not from the primary head. met: (A,) bool, the other file has the arc;
+    labelled, universal: with the same relation, whole or up to its first ":".
     """
 
     modifiers: np.ndarray
+    heads: np.ndarray
     relations: np.ndarray
     secondary: np.ndarray
     met: np.ndarray
-    met_labelled: np.ndarray
-    met_universal: np.ndarray
+    labelled: np.ndarray
+    universal: np.ndarray
 
 
-def score_graphs(
-    gold: Graphs,
-    system: Graphs,
-    word_starts: np.ndarray,
-    gold_heads: np.ndarray,
-    system_heads: np.ndarray,
-    scored: np.ndarray | None = None,
+def score_treebank_graphs(
+    gold: Treebank,
+    system: Treebank,
+    system_graphs: GraphColumn,
+    *,
+    ignored: np.ndarray | None = None,
 ) -> GraphScores:
-    """Compare the system's graphs with the gold graphs of the same words.
+    """Score the graphs of a parsed file against those in the gold file's DEPS.
 
     - `unlabelled`: arcs with the same head and modifier. `labelled`: and the same whole relation.
       `labelled_universal`: and the same relation up to its first ":".
@@ -61,99 +81,99 @@ def score_graphs(
     - `relations`: for each whole relation, labelled; by descending gold count.
 
     Args:
-        gold, system: graphs of the same W words; cycles are allowed.
-        word_starts: (S+1) int; the words of sentence s are word_starts[s]:word_starts[s+1].
-        gold_heads, system_heads: (W) int; primary head of each word, negative for none.
-        scored: (W) bool; False leaves out all arcs into the word. None scores all words.
-    Returns: The counts.
-    Raises: ValueError: arrays of different lengths.
-    Cost: O(W + A log A) in numpy.
+        gold: the gold file. Its HEAD column has the primary heads; words may lack one.
+        system: the same words and sentences, parsed; cycles of graphs are allowed.
+        system_graphs: where the system's graphs are: in "deps", or in "heads", that is in HEAD and
+            DEPREL, with one arc per word; DEPS is then not read.
+        ignored: (W) bool, words to leave out with all arcs into them; None scores all.
+    Returns: The counts; `deps_graphs` says what an arc is.
+    Raises:
+        DataError: the files differ in words or sentence breaks, a DEPS to be read cannot be, or
+            has no graphs, or a HEAD column has a cycle (or, under "heads", is no tree).
+    Cost: O(bytes of both files + A log A).
     Source: McDonald & Pereira (2006), table 3, for unlabelled arcs.
     """
-    n_words = int(word_starts[-1])
-    sizes = (gold.n_words, system.n_words, len(gold_heads), len(system_heads))
-    if any(size != n_words for size in sizes):
-        raise ValueError(f"graphs and heads must have one entry for each of the {n_words} words")
-    keep = np.ones(n_words, bool) if scored is None else np.asarray(scored, bool)
-    names = list(dict.fromkeys(gold.names + system.names))
-    mine, theirs = _sides(gold, system, gold_heads, system_heads, keep, names)
-    right = _without([mine.modifiers[~mine.met], theirs.modifiers[~theirs.met]], n_words)
-    right_labelled = _without(
-        [mine.modifiers[~mine.met_labelled], theirs.modifiers[~theirs.met_labelled]], n_words
-    )
-    return GraphScores(
-        words=int(np.count_nonzero(keep)),
-        unlabelled=_counts(mine.met, theirs.met),
-        labelled=_counts(mine.met_labelled, theirs.met_labelled),
-        labelled_universal=_counts(mine.met_universal, theirs.met_universal),
-        secondary=_counts(mine.met[mine.secondary], theirs.met[theirs.secondary]),
-        secondary_labelled=_counts(
-            mine.met_labelled[mine.secondary], theirs.met_labelled[theirs.secondary]
-        ),
-        complete=complete_sentences(right, keep, word_starts),
-        complete_labelled=complete_sentences(right_labelled, keep, word_starts),
-        relations=_relations(mine, theirs, names),
-    )
-
-
-def _sides(
-    gold: Graphs,
-    system: Graphs,
-    gold_heads: np.ndarray,
-    system_heads: np.ndarray,
-    keep: np.ndarray,
-    names: Sequence[str],
-) -> tuple[_ScoredArcs, _ScoredArcs]:
-    """The arcs of both graphs, each with those that the other graph has."""
-    span = 1 + max(int(gold.heads.max(initial=0)), int(system.heads.max(initial=0)))
+    check_same_words(gold, system)
+    graphs = [deps_graphs(gold)]
+    if system_graphs == "deps":
+        graphs.append(deps_graphs(system))
+    else:
+        require_none(check_trees(system))
+        graphs.append(tree_graphs(system))
+    keep = kept_words(gold, ignored)
+    names = list(dict.fromkeys(graphs[0].names + graphs[1].names))
     ids = {name: r for r, name in enumerate(names)}
-    universal = universal_parts(names)
-    parts = []
-    for graphs, heads in ((gold, gold_heads), (system, system_heads)):
-        modifiers = graphs.modifiers()
-        kept = keep[modifiers]
-        modifiers, arc_heads = modifiers[kept], graphs.heads[kept]
-        shared = np.array([ids[name] for name in graphs.names], np.int64)
-        relations = shared[graphs.relations[kept]]
-        secondary = arc_heads != np.asarray(heads)[modifiers]
-        parts.append((modifiers * span + arc_heads, modifiers, relations, secondary))
-    _, *places = np.intersect1d(
-        parts[0][0], parts[1][0], assume_unique=True, return_indices=True
-    )  # fmt: skip
-    pairs = [part[2][place] for part, place in zip(parts, places, strict=True)]
-    labelled = pairs[0] == pairs[1]
-    universal_too = universal[pairs[0]] == universal[pairs[1]]
-    sides = []
-    for (_, modifiers, relations, secondary), place in zip(parts, places, strict=True):
-        met = [np.zeros(len(modifiers), bool) for _ in range(3)]
-        met[0][place], met[1][place], met[2][place] = True, labelled, universal_too
-        sides.append(_ScoredArcs(modifiers, relations, secondary, *met))
-    return sides[0], sides[1]
+    sides = [
+        _scored_arcs(of, treebank, keep, ids)
+        for of, treebank in zip(graphs, (gold, system), strict=True)
+    ]
+    mine, theirs = sides
+    _meet(mine, theirs, universal_parts(names))
 
+    def complete(wrong: list[np.ndarray]) -> Share:
+        right = np.ones(gold.n_words, bool)
+        right[np.concatenate(wrong)] = False
+        return complete_sentences(right, keep, gold.word_starts)
 
-def _counts(found: np.ndarray, right: np.ndarray) -> ArcCounts:
-    return ArcCounts(
-        gold=len(found),
-        system=len(right),
-        found=int(np.count_nonzero(found)),
-        right=int(np.count_nonzero(right)),
+    return GraphScores(
+        words=int(keep.sum()),
+        unlabelled=arc_counts(mine.met, theirs.met),
+        labelled=arc_counts(mine.labelled, theirs.labelled),
+        labelled_universal=arc_counts(mine.universal, theirs.universal),
+        secondary=arc_counts(mine.met[mine.secondary], theirs.met[theirs.secondary]),
+        secondary_labelled=arc_counts(
+            mine.labelled[mine.secondary], theirs.labelled[theirs.secondary]
+        ),
+        complete=complete([side.modifiers[~side.met] for side in sides]),
+        complete_labelled=complete([side.modifiers[~side.labelled] for side in sides]),
+        relations=relation_counts(
+            names, mine.relations, theirs.relations, mine.relations[mine.labelled]
+        ),
     )
 
 
-def _without(wrong: Sequence[np.ndarray], n_words: int) -> np.ndarray:
-    """(n_words,) bool, False for these words."""
-    right = np.ones(n_words, bool)
-    right[np.concatenate(wrong)] = False
-    return right
+def _scored_arcs(
+    graphs: Graphs, treebank: Treebank, keep: np.ndarray, ids: dict[str, int]
+) -> _ScoredArcs:
+    """The arcs of a file, none met yet."""
+    modifiers = graphs.modifiers()
+    kept = keep[modifiers]
+    modifiers, heads = modifiers[kept], graphs.heads[kept]
+    shared = np.array([ids[name] for name in graphs.names], np.int64)
+    relations = shared[graphs.relations[kept]]
+    met = (np.zeros(len(modifiers), bool) for _ in range(3))
+    return _ScoredArcs(modifiers, heads, relations, heads != treebank.heads[modifiers], *met)
 
 
-def _relations(
-    gold: _ScoredArcs, system: _ScoredArcs, names: Sequence[str]
-) -> dict[str, ArcCounts]:
-    size = len(names)
-    n_gold = np.bincount(gold.relations, minlength=size).tolist()
-    n_system = np.bincount(system.relations, minlength=size).tolist()
-    n_right = np.bincount(gold.relations[gold.met_labelled], minlength=size).tolist()
-    used = [r for r in range(size) if n_gold[r] or n_system[r]]
-    used.sort(key=lambda r: (-n_gold[r], names[r]))
-    return {names[r]: ArcCounts(n_gold[r], n_system[r], n_right[r], n_right[r]) for r in used}
+def _meet(mine: _ScoredArcs, theirs: _ScoredArcs, universal: np.ndarray) -> None:
+    """Mark the arcs that both files have."""
+    span = 1 + max(int(side.heads.max(initial=0)) for side in (mine, theirs))
+    arcs, others = (side.modifiers * span + side.heads for side in (mine, theirs))
+    _, first, second = np.intersect1d(arcs, others, assume_unique=True, return_indices=True)
+    relations = mine.relations[first], theirs.relations[second]
+    same = relations[0] == relations[1]
+    same_universal = universal[relations[0]] == universal[relations[1]]
+    for side, places in ((mine, first), (theirs, second)):
+        side.met[places] = True
+        side.labelled[places] = same
+        side.universal[places] = same_universal
+
+
+def deps_graphs(treebank: Treebank) -> Graphs:
+    """The graphs of a file's DEPS, to be scored.
+
+    A word whose DEPS is `_` has the arc from its HEAD, if it has one; a word whose DEPS names empty
+    nodes only has none.
+
+    Raises: DataError: an item of DEPS cannot be read, every DEPS is `_`, or the heads have a cycle.
+    """
+    require_none(check_trees(treebank, partial=True))
+    require_none(check_graphs(treebank))
+    missing = missing_graphs(treebank)
+    if treebank.n_words and missing.all():
+        raise DataError(
+            f"{treebank.source}: DEPS (column 9) is _ in every word, so there are no graphs; give a"
+            " file that has them, or compare the HEAD column of a parsed file"
+            f" ({option('graphs', 'heads')})"
+        )
+    return with_tree_arcs(read_graphs(treebank), treebank, missing)

@@ -1,4 +1,4 @@
-"""Attachment scores of parsed trees against gold trees, over arrays of heads and relations."""
+"""Attachment scores of parsed trees against gold trees, and the reliability of probabilities."""
 
 import unicodedata
 from collections.abc import Collection, Sequence
@@ -6,9 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuparse.data.columns import FORM, UPOS, XPOS
+from gpuparse.data.columns import DEPREL, FORM, UPOS, XPOS
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import nonprojective_arcs
+from gpuparse.errors import DataError, option
+from gpuparse.evaluation.reliability import (
+    HEAD,
+    LABEL,
+    Reliability,
+    measure_reliability,
+    misc_probabilities,
+)
+from gpuparse.evaluation.treebanks import check_parsed, column_numbers
 
 
 @dataclass(frozen=True)
@@ -63,7 +72,7 @@ class ArcCounts:
 
 @dataclass(frozen=True)
 class TreeScores:
-    """The measures of a pair of files; `score_trees` defines them."""
+    """The measures of a pair of files; `score_treebanks` defines them."""
 
     uas: Share
     las: Share
@@ -76,16 +85,43 @@ class TreeScores:
     relations: dict[str, ArcCounts]
 
 
-def score_trees(
-    word_starts: np.ndarray,
-    gold_heads: np.ndarray,
-    system_heads: np.ndarray,
-    gold_labels: np.ndarray,
-    system_labels: np.ndarray,
-    label_names: Sequence[str],
-    scored: np.ndarray | None = None,
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """The relations of two files as indices into names, (W,) each, and which words are right.
+
+    las: the head and the relation up to its first ":". both: the head and the whole relation.
+    """
+
+    names: list[str]
+    gold: np.ndarray
+    system: np.ndarray
+    head: np.ndarray
+    label: np.ndarray
+    las: np.ndarray
+    both: np.ndarray
+
+
+def judge(gold: Treebank, system: Treebank) -> Judged:
+    """Compare a parsed file with the gold file, word by word.
+
+    Raises: DataError: the files differ in words or sentence breaks, or a sentence is no tree.
+    """
+    check_parsed(gold, system)
+    (ours, theirs), names = column_numbers(DEPREL, gold, system)
+    head, label, universal = gold.heads == system.heads, ours == theirs, universal_parts(names)
+    las = head & (universal[ours] == universal[theirs])
+    return Judged(names, ours, theirs, head, label, las, head & label)
+
+
+def kept_words(gold: Treebank, ignored: np.ndarray | None) -> np.ndarray:
+    """(W,) bool, the words that are counted."""
+    return np.ones(gold.n_words, bool) if ignored is None else ~ignored
+
+
+def score_treebanks(
+    gold: Treebank, system: Treebank, *, ignored: np.ndarray | None = None
 ) -> TreeScores:
-    """Compare the system's trees with the gold trees of the same words.
+    """Score a parsed file against the gold file.
 
     - `uas`: words with the right head.
     - `las`: words with the right head and the right relation, relations compared up to their first
@@ -101,41 +137,31 @@ def score_trees(
     - `relations`: for each relation, right head and right relation; by descending gold count.
 
     Args:
-        word_starts: (S+1) int; the words of sentence s are word_starts[s]:word_starts[s+1].
-        gold_heads, system_heads: (W) int; 0 for the root, else 1..n within the sentence.
-        gold_labels, system_labels: (W) int; indices into label_names.
-        label_names: the relations.
-        scored: (W) bool; False leaves the word out of all counts. None scores all words.
+        gold: the gold file; every word has a head and the heads of a sentence form a tree.
+        system: the same words and sentences, parsed.
+        ignored: (W) bool, words to leave out of all counts; None scores all.
     Returns: The counts.
-    Raises: ValueError: arrays of different lengths, or heads that are not trees.
-    Cost: O(W) in numpy, and at most the sum of the arcs' lengths for non-projective arcs.
+    Raises: DataError: the files differ in words or sentence breaks, or a sentence is no tree.
+    Cost: O(bytes of both files), and at most the sum of the arcs' lengths.
     Source: CoNLL 2018 shared task script for uas and las; McDonald, Crammer & Pereira (2005),
         table 2, for complete and root. differs: the script refuses files with several roots.
     """
-    n_words = int(word_starts[-1])
-    arrays = (gold_heads, system_heads, gold_labels, system_labels)
-    if any(len(array) != n_words for array in arrays):
-        raise ValueError("heads and labels must have one entry per word")
-    keep = np.ones(n_words, bool) if scored is None else np.asarray(scored, bool)
-    universal = universal_parts(label_names)
-    head_right = gold_heads == system_heads
-    label_right = gold_labels == system_labels
-    universal_right = universal[gold_labels] == universal[system_labels]
-    both_right = head_right & label_right
+    judged, keep, starts = judge(gold, system), kept_words(gold, ignored), gold.word_starts
+    trees = gold.heads, system.heads
+    roots = [(heads == 0) & keep for heads in trees]
+    crossing = [nonprojective_arcs(heads, starts) & keep for heads in trees]
     return TreeScores(
-        uas=_share(head_right, keep),
-        las=_share(head_right & universal_right, keep),
-        las_full=_share(both_right, keep),
-        label_accuracy=_share(label_right, keep),
-        complete=complete_sentences(head_right, keep, word_starts),
-        complete_labelled=complete_sentences(both_right, keep, word_starts),
-        root=_arc_counts((gold_heads == 0) & keep, (system_heads == 0) & keep, head_right),
-        nonprojective=_arc_counts(
-            nonprojective_arcs(gold_heads, word_starts) & keep,
-            nonprojective_arcs(system_heads, word_starts) & keep,
-            head_right,
+        uas=_share(judged.head, keep),
+        las=_share(judged.las, keep),
+        las_full=_share(judged.both, keep),
+        label_accuracy=_share(judged.label, keep),
+        complete=complete_sentences(judged.head, keep, starts),
+        complete_labelled=complete_sentences(judged.both, keep, starts),
+        root=arc_counts(*(judged.head[words] for words in roots)),
+        nonprojective=arc_counts(*(judged.head[words] for words in crossing)),
+        relations=relation_counts(
+            judged.names, judged.gold[keep], judged.system[keep], judged.gold[keep & judged.both]
         ),
-        relations=_relations(gold_labels, system_labels, both_right, keep, label_names),
     )
 
 
@@ -159,31 +185,88 @@ def complete_sentences(right: np.ndarray, keep: np.ndarray, word_starts: np.ndar
     return _share(faultless, counted)
 
 
-def _arc_counts(gold: np.ndarray, system: np.ndarray, head_right: np.ndarray) -> ArcCounts:
-    return ArcCounts(
-        gold=int(np.count_nonzero(gold)),
-        system=int(np.count_nonzero(system)),
-        found=int(np.count_nonzero(gold & head_right)),
-        right=int(np.count_nonzero(system & head_right)),
-    )
+def arc_counts(found: np.ndarray, right: np.ndarray) -> ArcCounts:
+    """Counts of two sets of arcs; found: of each gold arc, right: of each arc of the system."""
+    return ArcCounts(len(found), len(right), int(found.sum()), int(right.sum()))
 
 
-def _relations(
-    gold_labels: np.ndarray,
-    system_labels: np.ndarray,
-    both_right: np.ndarray,
-    keep: np.ndarray,
-    label_names: Sequence[str],
+def group_counts(
+    n_groups: int, gold: np.ndarray, system: np.ndarray, found: np.ndarray, right: np.ndarray
+) -> list[ArcCounts]:
+    """Counts of each group.
+
+    Args: gold, system, found, right: the groups of such arcs, see `ArcCounts`.
+    """
+    counts = [np.bincount(of, minlength=n_groups).tolist() for of in (gold, system, found, right)]
+    return [ArcCounts(*group) for group in zip(*counts, strict=True)]
+
+
+def relation_counts(
+    names: Sequence[str], gold: np.ndarray, system: np.ndarray, right: np.ndarray
 ) -> dict[str, ArcCounts]:
-    n_labels = len(label_names)
-    gold = np.bincount(gold_labels[keep], minlength=n_labels).tolist()
-    system = np.bincount(system_labels[keep], minlength=n_labels).tolist()
-    right = np.bincount(gold_labels[keep & both_right], minlength=n_labels).tolist()
-    used = [label for label in range(n_labels) if gold[label] or system[label]]
-    used.sort(key=lambda label: (-gold[label], label_names[label]))
+    """Counts of the relations that occur, by descending gold count; args: as of `group_counts`."""
+    counts = zip(names, group_counts(len(names), gold, system, right, right), strict=True)
+    used = [(name, of) for name, of in counts if of.gold or of.system]
+    return dict(sorted(used, key=lambda item: (-item[1].gold, item[0])))
+
+
+def by_sentence(words: np.ndarray, word_starts: np.ndarray) -> np.ndarray:
+    """(S,) number of the words (W,) bool in each sentence."""
+    before = np.concatenate(([0], np.cumsum(words, dtype=np.int64)))
+    return np.diff(before[word_starts])
+
+
+def in_bins(numbers: np.ndarray, least: dict[str, int]) -> np.ndarray:
+    """The places of numbers among bins; least: of each bin, ascending."""
+    return np.searchsorted(np.array(list(least.values())), numbers, side="right") - 1
+
+
+def arc_lengths(heads: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """(W,) words from each word to its head, 0 for words attached to the root."""
+    places = 1 + np.arange(len(heads)) - np.repeat(starts[:-1], np.diff(starts))
+    return np.where(heads == 0, 0, np.abs(heads - places))
+
+
+def measure_reliability_of_treebanks(
+    gold: Treebank, system: Treebank, *, ignored: np.ndarray | None = None
+) -> dict[str, Reliability]:
+    """Compare the probabilities in MISC of a parsed file with the gold file.
+
+    - `heads`: HeadProb, against the head.
+    - `relations`: LabelProb, against the whole relation, over words whose head is right, because it
+      is the probability of the relation given the head.
+    - `both`: their product, against head and whole relation.
+
+    Words without a probability are not counted. A measure without words is left out.
+
+    Args:
+        gold: the gold file; every word has a head and the heads of a sentence form a tree.
+        system: the same words and sentences, parsed, with probabilities.
+        ignored: (W) bool, words to leave out of all counts; None counts all.
+    Returns: The measures by the names above.
+    Raises:
+        DataError: the files differ in words or sentence breaks, a sentence is no tree, a
+            probability cannot be read, or no word to count has a HeadProb.
+    Cost: O(bytes of both files), some microseconds per word.
+    """
+    judged = judge(gold, system)
+    of_head, of_label = (misc_probabilities(system, key) for key in (HEAD, LABEL))
+    counted = ~np.isnan(of_head) & kept_words(gold, ignored)
+    if not counted.any():
+        raise DataError(
+            f"{system.source}: no scored word has {HEAD} in MISC (column 10); parse the file with"
+            f" {option('probabilities', True)}"
+        )
+    with_label = counted & ~np.isnan(of_label)
+    parts = {
+        "heads": (counted, of_head, judged.head),
+        "relations": (with_label & judged.head, of_label, judged.label),
+        "both": (with_label, of_head * of_label, judged.both),
+    }
     return {
-        label_names[label]: ArcCounts(gold[label], system[label], right[label], right[label])
-        for label in used
+        name: measure_reliability(values[words], right[words])
+        for name, (words, values, right) in parts.items()
+        if words.any()
     }
 
 

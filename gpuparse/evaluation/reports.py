@@ -6,10 +6,9 @@ from typing import Any
 
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import plural
-from gpuparse.evaluation.graphs import GraphScores
-from gpuparse.evaluation.metrics import ArcCounts, Share, TreeScores
+from gpuparse.evaluation.graphs import GraphScores, score_treebank_graphs
+from gpuparse.evaluation.metrics import ArcCounts, Share, TreeScores, score_treebanks
 from gpuparse.evaluation.reliability import Reliability
-from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks
 from gpuparse.evaluation.words import Hits
 
 # Title of a share, its key in JSON (and attribute), and its meaning.

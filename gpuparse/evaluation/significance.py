@@ -1,12 +1,22 @@
 """Comparison of two systems' outputs for the same words, with significance tests."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from gpuparse.evaluation.metrics import Share, universal_parts
+from gpuparse.data.treebank import Treebank
+from gpuparse.errors import DataError
+from gpuparse.evaluation.metrics import (
+    Share,
+    arc_lengths,
+    by_sentence,
+    group_counts,
+    in_bins,
+    judge,
+    kept_words,
+)
+from gpuparse.evaluation.treebanks import check_parsed
 
 EXACT_UP_TO = 1000  # disagreements; 2 ** -1000 is still an ordinary number in float64
 _DRAWN_AT_ONCE = 1 << 20  # sentences; bounds the memory to some 30 MB
@@ -57,72 +67,30 @@ class Bootstrap:
 
 
 def paired_bootstrap(
-    gains: np.ndarray, words: np.ndarray, *, resamples: int = 10_000, seed: int = 0
-) -> list[Bootstrap]:
-    """Test differences of scores over words by resampling the sentences of a text.
-
-    A resample draws S of the S sentences with replacement and keeps both outputs of a sentence
-    together. Its difference is the sum of gains divided by the sum of words. Resampled differences
-    scatter around the observed difference d as observations would around zero under the null
-    hypothesis; so p is the share of resamples at least as far from d as d is from zero: at or
-    beyond zero on one side, at or beyond 2d on the other. The interval is that of the percentiles
-    2.5 and 97.5. All comparisons use the same resamples.
-
-    Args:
-        gains: (K, S) int; for each of K comparisons, correct words of the second system minus those
-            of the first in sentence s.
-        words: (S,) int, scored words of each sentence. Sentences without any are not drawn.
-        resamples: how many to draw, 1 or more.
-        seed: of numpy's generator.
-    Returns: K results.
-    Raises: ValueError: no sentence has words, or arrays do not fit together, or no resamples.
-    Cost: about 10 ns per sentence and resample, one thread.
-    Source: Berg-Kirkpatrick, Burkett & Klein (2012), figure 1, for the shift by d. differs: their
-        test is one-sided, the share beyond 2d; here both sides count, as in McNemar's test, and
-        the observation counts as one more resample (Davison & Hinkley 1997, section 4.2), so p is
-        never 0. `turned` is the share that Koehn (2004), section 3, takes.
-    """
-    counted = words > 0
-    if gains.ndim != 2 or gains.shape[1:] != words.shape or not counted.any() or resamples < 1:
-        raise ValueError(
-            f"gains {gains.shape} must be (K, S) for words {words.shape} of which some count, and"
-            f" resamples 1 or more, but are {resamples}"
-        )
-    columns = np.vstack([words, gains])[:, counted].astype(np.int64)
-    sums = _resampled_sums(columns, resamples, np.random.default_rng(seed))
-    total, *observed = columns.sum(axis=1).tolist()
-    drawn_words = sums[:, 0]
-    results = []
-    for gain, drawn in zip(observed, sums.T[1:], strict=True):
-        towards = drawn if gain >= 0 else -drawn  # the observed direction is the positive one
-        turned = towards <= 0
-        doubled = towards * total >= 2 * abs(gain) * drawn_words  # in integers: ties are ties
-        low, high = np.quantile(100.0 * drawn / drawn_words, [0.025, 0.975]).tolist()
-        results.append(
-            Bootstrap(
-                difference=100.0 * gain / total,
-                low=low,
-                high=high,
-                p=(1 + int(np.count_nonzero(turned | doubled))) / (1 + resamples),
-                turned=int(np.count_nonzero(turned)) / resamples,
-            )
-        )
-    return results
-
-
-def bootstrap_of_f(
     counts: np.ndarray, *, resamples: int = 10_000, seed: int = 0
 ) -> list[Bootstrap]:
-    """As `paired_bootstrap`, of F: the systems may differ in how many items they have.
+    """Test differences of F by resampling the sentences of a text.
+
+    Where both systems have the gold items, such as words, F is the share of right ones. A resample
+    draws S of the S sentences with replacement and keeps both outputs of a sentence together.
+    Resampled differences scatter around the observed difference d as observations would around zero
+    under the null hypothesis; so p is the share of resamples at least as far from d as d is from
+    zero: at or beyond zero on one side, at or beyond 2d on the other. The interval is that of the
+    percentiles 2.5 and 97.5. All comparisons use the same resamples.
 
     Args:
         counts: (K, 5, S) int, for each of K measures and each sentence: the gold items; the right
             items and the items of the first system; those two of the second system. Sentences
             without any are not drawn.
-        resamples, seed: as for `paired_bootstrap`.
+        resamples: how many to draw, 1 or more.
+        seed: of numpy's generator.
     Returns: K results. Resamples without items of a measure have a difference of 0.
     Raises: ValueError: no sentence has items, or the shape is another one, or no resamples.
     Cost: about 10 ns per sentence and resample, and 1 ns for each measure; one thread.
+    Source: Berg-Kirkpatrick, Burkett & Klein (2012), figure 1, for the shift by d. differs: their
+        test is one-sided, the share beyond 2d; here both sides count, as in McNemar's test, and
+        the observation counts as one more resample (Davison & Hinkley 1997, section 4.2), so p is
+        never 0. `turned` is the share that Koehn (2004), section 3, takes.
     """
     if counts.ndim != 3 or counts.shape[1] != 5 or not counts.any() or resamples < 1:
         raise ValueError(
@@ -175,8 +143,8 @@ def _resampled_sums(columns: np.ndarray, resamples: int, draw: np.random.Generat
     return np.concatenate(sums).astype(np.int64)
 
 
-# Lengths of arcs, in words: name, least, most.
-_LENGTHS = (("1", 1, 1), ("2", 2, 2), ("3-6", 3, 6), ("7-", 7, np.iinfo(np.int64).max))
+# Lengths of arcs, in words: the least of each group.
+_LENGTHS = {"root": 0, "1": 1, "2": 2, "3-6": 3, "7-": 7}
 
 
 @dataclass(frozen=True)
@@ -194,72 +162,73 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Result of `compare_trees`; the keys of the first two are shares of words in TreeScores."""
+    """Result of a comparison; the keys of the first two are measures."""
 
     disagreements: dict[str, Disagreement]
     bootstrap: dict[str, Bootstrap]
     lengths: dict[str, tuple[Share, Share]]
 
 
-def compare_trees(
-    word_starts: np.ndarray,
-    gold_heads: np.ndarray,
-    heads: tuple[np.ndarray, np.ndarray],
-    gold_labels: np.ndarray,
-    labels: tuple[np.ndarray, np.ndarray],
-    label_names: Sequence[str],
-    scored: np.ndarray | None = None,
+def compare_treebanks(
+    gold: Treebank,
+    first: Treebank,
+    second: Treebank,
     *,
+    ignored: np.ndarray | None = None,
     resamples: int = 10_000,
     seed: int = 0,
 ) -> Comparison:
-    """Test whether two systems differ, and at arcs of which length.
+    """Test whether two parsed files differ in how well they agree with the gold file.
 
-    - `disagreements`, `bootstrap`: for `uas`, `las` and `las_full`, which `score_trees` defines.
+    - `disagreements`, `bootstrap`: for `uas`, `las` and `las_full`, see `score_treebanks`.
     - `lengths`: the words with the right head, of either system, by the distance from the word to
       its gold head: `root`, `1`, `2`, `3-6`, `7-`.
 
     Args:
-        word_starts: (S+1) int; the words of sentence s are word_starts[s]:word_starts[s+1].
-        gold_heads: (W) int; 0 for the root, else 1..n within the sentence.
-        heads: the same of the first and of the second system.
-        gold_labels: (W) int; indices into label_names.
-        labels: the same of the first and of the second system.
-        label_names: the relations.
-        scored: (W) bool; False leaves the word out of all counts. None scores all words.
-        resamples, seed: number of resamples and seed of the bootstrap.
+        gold: the gold file; every word has a head and the heads of a sentence form a tree.
+        first, second: the same words and sentences, parsed.
+        ignored: (W) bool, words to leave out of all counts; None counts all.
+        resamples, seed: of the bootstrap.
     Returns: The comparison.
-    Raises: ValueError: arrays of different lengths, no word to score, or resamples below 1.
-    Cost: the bootstrap, about 10 ns per sentence and resample.
+    Raises:
+        DataError: the files differ in words or sentence breaks, a sentence is no tree, or no word
+            is left to compare.
+    Cost: O(bytes of the files) and the bootstrap, 10 ns for each sentence of each resample.
     Source: McDonald, Crammer & Pereira (2005), section 3, for McNemar's test on the choice of
         heads; the lengths are those of the CoNLL 2007 shared task's script.
     """
-    n_words = int(word_starts[-1])
-    if any(len(array) != n_words for array in (gold_heads, gold_labels, *heads, *labels)):
-        raise ValueError("heads and labels must have one entry per word")
-    keep = np.ones(n_words, bool) if scored is None else np.asarray(scored, bool)
-    universal = universal_parts(label_names)
-    right: dict[str, list[np.ndarray]] = {"uas": [], "las": [], "las_full": []}
-    for found_heads, found_labels in zip(heads, labels, strict=True):
-        head_right = (found_heads == gold_heads) & keep
-        right["uas"].append(head_right)
-        right["las"].append(head_right & (universal[found_labels] == universal[gold_labels]))
-        right["las_full"].append(head_right & (found_labels == gold_labels))
-    gains = [by_sentence(b, word_starts) - by_sentence(a, word_starts) for a, b in right.values()]
-    results = paired_bootstrap(
-        np.array(gains), by_sentence(keep, word_starts), resamples=resamples, seed=seed
-    )
+    check_parsed(gold, first, second)
+    keep, starts = kept_words(gold, ignored), gold.word_starts
+    if not keep.any():
+        raise DataError(f"{gold.source}: no word to compare the systems on; give a longer text")
+    both = [judge(gold, system) for system in (first, second)]
+    right = {
+        name: [words & keep for words in pair]
+        for name, pair in {
+            "uas": [judged.head for judged in both],
+            "las": [judged.las for judged in both],
+            "las_full": [judged.both for judged in both],
+        }.items()
+    }
+    words = by_sentence(keep, starts)
+    counts = [
+        [words, by_sentence(a, starts), words, by_sentence(b, starts), words]
+        for a, b in right.values()
+    ]
+    results = paired_bootstrap(np.array(counts), resamples=resamples, seed=seed)
+    lengths = in_bins(arc_lengths(gold.heads, starts), _LENGTHS)
+    shares = [
+        group_counts(len(_LENGTHS), lengths[keep], lengths[keep], *[lengths[words]] * 2)
+        for words in right["uas"]
+    ]
     return Comparison(
         disagreements={name: disagreement(a, b) for name, (a, b) in right.items()},
         bootstrap=dict(zip(right, results, strict=True)),
-        lengths=_by_length(word_starts, gold_heads, right["uas"], keep),
+        lengths={
+            name: (Share(a.found, a.gold), Share(b.found, b.gold))
+            for name, a, b in zip(_LENGTHS, *shares, strict=True)
+        },
     )
-
-
-def by_sentence(words: np.ndarray, word_starts: np.ndarray) -> np.ndarray:
-    """(S,) number of the words (W,) bool in each sentence."""
-    before = np.concatenate(([0], np.cumsum(words, dtype=np.int64)))
-    return np.diff(before[word_starts])
 
 
 def disagreement(first: np.ndarray, second: np.ndarray) -> Disagreement:
@@ -268,19 +237,3 @@ def disagreement(first: np.ndarray, second: np.ndarray) -> Disagreement:
         only_first=int(np.count_nonzero(first & ~second)),
         only_second=int(np.count_nonzero(second & ~first)),
     )
-
-
-def _by_length(
-    word_starts: np.ndarray, gold_heads: np.ndarray, right: list[np.ndarray], keep: np.ndarray
-) -> dict[str, tuple[Share, Share]]:
-    positions = 1 + np.arange(len(gold_heads)) - np.repeat(word_starts[:-1], np.diff(word_starts))
-    from_root = gold_heads == 0
-    lengths = np.where(from_root, 0, np.abs(gold_heads - positions))
-    groups = {"root": from_root}
-    groups |= {name: (lengths >= least) & (lengths <= most) for name, least, most in _LENGTHS}
-    result = {}
-    for name, group in groups.items():
-        total = int(np.count_nonzero(group & keep))
-        first, second = (Share(int(np.count_nonzero(words & group)), total) for words in right)
-        result[name] = (first, second)
-    return result

@@ -17,7 +17,7 @@ from gpuparse.data.treebank import Treebank, place
 from gpuparse.data.trees import check_trees
 from gpuparse.errors import DataError, plural
 from gpuparse.evaluation.metrics import ArcCounts, Share, universal_parts
-from gpuparse.evaluation.significance import Comparison, bootstrap_of_f, disagreement
+from gpuparse.evaluation.significance import Comparison, disagreement, paired_bootstrap
 from gpuparse.evaluation.treebanks import column_numbers, require_none
 
 # The script's sets; a relation in neither, such as punct, counts in neither way.
@@ -225,7 +225,7 @@ def compare_words(
             for name, hits in first.items()
         ]
     )
-    results = bootstrap_of_f(counts, resamples=resamples, seed=seed)
+    results = paired_bootstrap(counts, resamples=resamples, seed=seed)
     return Comparison(
         disagreements={
             name: disagreement(hits.right, second[name].right) for name, hits in first.items()

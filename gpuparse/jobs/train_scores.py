@@ -12,10 +12,9 @@ from gpuparse.config import SYNTHETIC, RunConfig
 from gpuparse.data.columns import IN_MISC
 from gpuparse.data.folders import part_files
 from gpuparse.data.treebank import Treebank
-from gpuparse.evaluation.graphs import GraphScores
-from gpuparse.evaluation.metrics import TreeScores
+from gpuparse.evaluation.graphs import GraphScores, score_treebank_graphs
+from gpuparse.evaluation.metrics import TreeScores, score_treebanks
 from gpuparse.evaluation.reports import Measures, treebank_scores
-from gpuparse.evaluation.treebanks import score_treebank_graphs, score_treebanks
 from gpuparse.evaluation.words import Hits
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.gold import guide_source, guides_of, parsed

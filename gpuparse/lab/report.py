@@ -25,10 +25,9 @@ from gpuparse.data.svg import svg_graph
 from gpuparse.data.treebank import Sentence, Treebank
 from gpuparse.errors import ConfigError, DataError, option, plural
 from gpuparse.evaluation.errors import Errors, Group, find_errors
-from gpuparse.evaluation.metrics import ArcCounts
+from gpuparse.evaluation.metrics import ArcCounts, measure_reliability_of_treebanks, score_treebanks
 from gpuparse.evaluation.reliability import HEAD, Reliability, misc_probabilities
 from gpuparse.evaluation.reports import percent_text, reliability_as_text, scores_as_text
-from gpuparse.evaluation.treebanks import measure_reliability_of_treebanks, score_treebanks
 from gpuparse.files import STANDARD
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.installed import find_model, model_hint

@@ -8,7 +8,8 @@ import numpy as np
 
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, option, plural
-from gpuparse.evaluation.metrics import punctuation_by_category, punctuation_by_tag
+from gpuparse.evaluation.graphs import GraphColumn, score_treebank_graphs
+from gpuparse.evaluation.metrics import punctuation_by_category, punctuation_by_tag, score_treebanks
 from gpuparse.evaluation.reports import (
     OF_TAGS_TITLE,
     graph_scores_as_json,
@@ -18,13 +19,8 @@ from gpuparse.evaluation.reports import (
     scores_as_json,
     scores_as_text,
 )
-from gpuparse.evaluation.treebanks import (
-    GraphColumn,
-    compare_treebanks,
-    find_difference,
-    score_treebank_graphs,
-    score_treebanks,
-)
+from gpuparse.evaluation.significance import compare_treebanks
+from gpuparse.evaluation.treebanks import find_difference
 from gpuparse.evaluation.words import Hits, compare_words, has_heads, has_same_tags, score_words
 from gpuparse.lab.comparing import add_trees, add_words, letters, trees_as_text, words_as_text
 

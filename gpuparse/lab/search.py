@@ -15,8 +15,7 @@ from gpuparse.cached import cached_property
 from gpuparse.config import RunConfig, load_config
 from gpuparse.errors import ConfigError, option, plural
 from gpuparse.evaluation.reports import percent_text
-from gpuparse.evaluation.significance import Bootstrap
-from gpuparse.evaluation.treebanks import compare_treebanks
+from gpuparse.evaluation.significance import Bootstrap, compare_treebanks
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.progress import silent
 from gpuparse.lab.fold_scores import percentages

@@ -10,8 +10,7 @@ from gpuparse.data.synthetic import generate
 from gpuparse.data.trees import is_projective, nonprojective_arcs
 from gpuparse.errors import DataError
 from gpuparse.evaluation.errors import find_errors
-from gpuparse.evaluation.metrics import ArcCounts
-from gpuparse.evaluation.treebanks import score_treebanks
+from gpuparse.evaluation.metrics import ArcCounts, score_treebanks
 
 GOLD = treebank_from_bytes(generate(80, 5), "gold")
 

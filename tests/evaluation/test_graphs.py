@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
-from gpuparse.data.graphs import read_graphs
 from gpuparse.errors import DataError
-from gpuparse.evaluation.graphs import score_graphs
+from gpuparse.evaluation.graphs import deps_graphs, score_treebank_graphs
 from gpuparse.evaluation.metrics import ArcCounts, Share, punctuation_by_category
-from gpuparse.evaluation.treebanks import deps_graphs, score_treebank_graphs
 from tests.oracles import deps as oracle
 
 TREEBANKS = Path(__file__).resolve().parents[2].parent / "shared" / "data"
@@ -127,13 +125,6 @@ def test_a_file_without_graphs_is_refused():
 def test_what_cannot_be_compared_is_refused(gold, system, column, what):
     with pytest.raises(DataError, match=what):
         score_treebank_graphs(gold, system, column)
-
-
-def test_arrays_must_fit():
-    treebank = bank("0:a", "1:b")
-    graphs = read_graphs(treebank)
-    with pytest.raises(ValueError, match="one entry for each of the 2 words"):
-        score_graphs(graphs, graphs, treebank.word_starts, treebank.heads, treebank.heads[:1])
 
 
 def random_files(seed: int, n_sentences: int) -> tuple[bytes, bytes]:

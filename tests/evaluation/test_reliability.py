@@ -8,6 +8,7 @@ import pytest
 
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.errors import DataError
+from gpuparse.evaluation.metrics import measure_reliability_of_treebanks
 from gpuparse.evaluation.reliability import (
     BINS,
     HEAD,
@@ -21,7 +22,6 @@ from gpuparse.evaluation.reliability import (
     misc_probabilities,
     reliability_table,
 )
-from gpuparse.evaluation.treebanks import measure_reliability_of_treebanks
 
 
 def random_case(seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from gpuparse.evaluation import significance
-from gpuparse.evaluation.significance import EXACT_UP_TO, bootstrap_of_f, mcnemar, paired_bootstrap
+from gpuparse.evaluation.significance import EXACT_UP_TO, mcnemar, paired_bootstrap
+
+
+def bootstrap_of_words(gains, words, **options):
+    """Of two systems with the gold words: the second has `gains` more right."""
+    counts = np.array([[words, 0 * words, words, row, words] for row in gains])
+    counts.setflags(write=False)
+    return paired_bootstrap(counts, **options)
 
 
 def by_enumeration(only_a: int, only_b: int) -> Fraction:
@@ -97,7 +104,7 @@ def test_the_bootstrap_equals_a_literal_loop(seed):
     gains = np.array([draw.integers(-w, w + 1) for w in words] * 3).reshape(3, -1)
     gains[1] = 0
     gains[2] = -gains[0]
-    results = paired_bootstrap(gains, words, resamples=301, seed=seed)
+    results = bootstrap_of_words(gains, words, resamples=301, seed=seed)
     for row, result in zip(gains.tolist(), results, strict=True):
         expected = literal_bootstrap(row, words.tolist(), 301, seed)
         found = result.difference, result.low, result.high, result.p, result.turned
@@ -109,20 +116,20 @@ def test_how_many_are_drawn_at_once_changes_nothing(monkeypatch):
     draw = np.random.default_rng(5)
     words = draw.integers(1, 30, size=40)
     gains = draw.integers(-2, 3, size=(2, 40))
-    whole = paired_bootstrap(gains, words, resamples=500, seed=3)
+    whole = bootstrap_of_words(gains, words, resamples=500, seed=3)
     monkeypatch.setattr(significance, "_DRAWN_AT_ONCE", 130)
-    assert paired_bootstrap(gains, words, resamples=500, seed=3) == whole
-    assert paired_bootstrap(gains, words, resamples=500, seed=4) != whole
+    assert bootstrap_of_words(gains, words, resamples=500, seed=3) == whole
+    assert bootstrap_of_words(gains, words, resamples=500, seed=4) != whole
 
 
 def test_no_difference_has_p_one():
-    [result] = paired_bootstrap(np.array([[1, -1, 0]]), np.array([3, 3, 3]), resamples=100)
+    [result] = bootstrap_of_words(np.array([[1, -1, 0]]), np.array([3, 3, 3]), resamples=100)
     assert (result.difference, result.p) == (0.0, 1.0)
 
 
 def test_a_gain_in_every_sentence_has_the_least_p():
     # Every resample has the same difference, d: never nought and never 2d.
-    [result] = paired_bootstrap(np.ones((1, 50), int), np.full(50, 10), resamples=999)
+    [result] = bootstrap_of_words(np.ones((1, 50), int), np.full(50, 10), resamples=999)
     assert (result.difference, result.low, result.high) == (10.0, 10.0, 10.0)
     assert (result.p, result.turned) == (0.001, 0.0)
 
@@ -131,7 +138,7 @@ def test_p_is_uniform_where_the_systems_are_alike():
     # Of 400 texts with no true difference, a twentieth should have p <= 0.05, half p <= 0.5.
     draw = np.random.default_rng(0)
     gains = draw.integers(-3, 4, size=(400, 200))
-    p = np.array([r.p for r in paired_bootstrap(gains, np.full(200, 20), resamples=1000)])
+    p = np.array([r.p for r in bootstrap_of_words(gains, np.full(200, 20), resamples=1000)])
     assert 0.025 <= np.mean(p <= 0.05) <= 0.08
     assert 0.42 <= np.mean(p <= 0.5) <= 0.58
 
@@ -139,42 +146,11 @@ def test_p_is_uniform_where_the_systems_are_alike():
 def test_p_is_that_of_a_z_test_for_long_texts():
     draw = np.random.default_rng(1)
     gains = draw.integers(-3, 4, size=(1, 2000)) + (draw.random((1, 2000)) < 0.08)
-    [result] = paired_bootstrap(gains, np.full(2000, 20), resamples=20_000, seed=2)
+    [result] = bootstrap_of_words(gains, np.full(2000, 20), resamples=20_000, seed=2)
     z = gains.mean() / (gains.std() / math.sqrt(2000))
     assert result.p == pytest.approx(math.erfc(abs(z) / math.sqrt(2)), abs=0.01)
     half = 1.96 * 100 * gains.std() / 20 / math.sqrt(2000)
     assert (result.high - result.low) / 2 == pytest.approx(half, rel=0.03)
-
-
-def test_inputs_are_unchanged():
-    gains, words = np.array([[1, 0, -1]]), np.array([2, 0, 4])
-    paired_bootstrap(gains, words, resamples=10)
-    np.testing.assert_array_equal(gains, [[1, 0, -1]])
-    np.testing.assert_array_equal(words, [2, 0, 4])
-
-
-@pytest.mark.parametrize(
-    ("gains", "words", "resamples"),
-    [
-        (np.zeros((1, 2), int), np.zeros(2, int), 10),
-        (np.zeros((1, 3), int), np.ones(2, int), 10),
-        (np.zeros(2, int), np.ones(2, int), 10),
-        (np.zeros((1, 2), int), np.ones(2, int), 0),
-    ],
-)
-def test_what_cannot_be_resampled_is_refused(gains, words, resamples):
-    with pytest.raises(ValueError, match="resamples 1 or more"):
-        paired_bootstrap(gains, words, resamples=resamples)
-
-
-def test_the_bootstrap_of_f_is_that_of_words_where_all_have_the_same_words():
-    draw = np.random.default_rng(5)
-    words = draw.integers(1, 20, 60)
-    right = draw.integers(0, words + 1, (2, 2, 60))  # measures, systems, sentences
-    counts = np.array([[words, a, words, b, words] for a, b in right])
-    expected = paired_bootstrap(right[:, 1] - right[:, 0], words, resamples=400, seed=7)
-    for found, wanted in zip(bootstrap_of_f(counts, resamples=400, seed=7), expected, strict=True):
-        assert vars(found) == pytest.approx(vars(wanted))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -185,7 +161,7 @@ def test_the_bootstrap_of_f_equals_a_literal_loop(seed):
     right = draw.integers(0, np.minimum(gold, items) + 1)
     other_right = draw.integers(0, np.minimum(gold, others) + 1)
     counts = np.array([[gold, right, items, other_right, others]])
-    [found] = bootstrap_of_f(counts, resamples=199, seed=seed)
+    [found] = paired_bootstrap(counts, resamples=199, seed=seed)
 
     def change(drawn) -> float:
         n_gold = gold[drawn].sum()
@@ -207,6 +183,6 @@ def test_the_bootstrap_of_f_equals_a_literal_loop(seed):
     ("counts", "resamples"),
     [(np.zeros((1, 5, 3), int), 10), (np.ones((5, 3), int), 10), (np.ones((1, 5, 3), int), 0)],
 )
-def test_the_bootstrap_of_f_refuses_what_it_cannot_draw_from(counts, resamples):
+def test_what_cannot_be_drawn_from_is_refused(counts, resamples):
     with pytest.raises(ValueError, match="must be"):
-        bootstrap_of_f(counts, resamples=resamples)
+        paired_bootstrap(counts, resamples=resamples)

@@ -7,8 +7,8 @@ import pytest
 
 from gpuparse.data.conll import read_treebank
 from gpuparse.errors import DataError
-from gpuparse.evaluation.metrics import punctuation_by_category, punctuation_by_tag
-from gpuparse.evaluation.treebanks import check_same_words, score_treebanks
+from gpuparse.evaluation.metrics import punctuation_by_category, punctuation_by_tag, score_treebanks
+from gpuparse.evaluation.treebanks import check_same_words
 from tests.oracles.attachment import attachment, is_punctuation, sentences
 
 TREEBANKS = Path(__file__).parents[2] / ".." / "shared" / "data"
