@@ -26,6 +26,8 @@ from typing import Any
 
 from safetensors import safe_open
 
+from tests.synthetic import generate
+
 # Options of parse.py that every model of trees with exact sums takes.
 SUMS = (["--probabilities"], ["--mbr"], ["--kbest", "3"], ["--kbest", "3", "--probabilities"])
 JOINT = ["labels.kind=joint", "labels.features=joint-labels"]
@@ -184,19 +186,12 @@ word_vectors:
   label: 16
   templates: [w.form, w.pos, w-1.pos, w+1.pos]
 """
-TREEBANKS = """
-import sys
-from gpuparse.data.synthetic import generate
-for name, count, seed in (("treebank.conllu", 150, 1), ("input.conllu", 60, 2)):
-    open(name, "wb").write(generate(count, seed))
-"""
 
 
 def prepare(folder: Path, code: Path) -> None:
     """Write the treebanks, a set of templates and the config that all cases start from."""
-    subprocess.run(
-        [sys.executable, "-c", TREEBANKS], cwd=folder, env=_environment(code), check=True
-    )
+    (folder / "treebank.conllu").write_bytes(generate(150, 1))
+    (folder / "input.conllu").write_bytes(generate(60, 2))
     has_key = CALIBRATION.split()[0] in (code / "gpuparse/config/schema.py").read_text()
     (folder / "base.yaml").write_text(BASE + CALIBRATION * has_key)
     (folder / "grandparents.yaml").write_text(GRANDPARENTS)

@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.registry import Report
 from gpuparse.data.conll import stream_treebanks, treebank_from_bytes, write_predictions
-from gpuparse.data.synthetic import generate
+from tests.synthetic import generate
 
 GATE = ("tests/data/test_conll.py",)
 REPEATS = 7

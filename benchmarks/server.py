@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 from benchmarks.registry import Report
 from benchmarks.start import run_timed
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
+from tests.synthetic import generate
 
 GATE = ("tests/server/test_worker.py",)
 STAGES = {"tokenizer": "", "tagger": "", "parser": ""}

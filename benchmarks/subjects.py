@@ -13,12 +13,12 @@ from gpuparse.config.schema import (
     WordVectorsConfig,
 )
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Treebank
 from gpuparse.features.templates import load_templates
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.trainer import Trainer
 from gpuparse.parser import Parser
+from tests.synthetic import generate
 
 GENERATED = "4000 generated sentences"
 SYSTEMS = (

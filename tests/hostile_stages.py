@@ -22,7 +22,6 @@ import numpy as np
 
 from gpuparse import array_file
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ModelError
 from gpuparse.formats.text import text_chunk
@@ -36,6 +35,7 @@ from gpuparse.text.training import learn_tokenizer
 from tests.hostile_files import Arrays, bounded, pack, print_outcomes, try_entries
 from tests.hostile_models import FACTS, HEADERS, PACKED, SHAPES, TYPES, VALUES
 from tests.small_stages import small_stages
+from tests.synthetic import generate
 
 SECONDS, MEGABYTES = 5.0, 300
 # `many`: a tagger whose second model has XPOS with FEATS.

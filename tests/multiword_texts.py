@@ -3,8 +3,8 @@
 import random
 
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.text.conllu import text_pieces
+from tests.synthetic import generate
 
 CONFIG = {
     "features": "mcdonald-2005", "decoder": "chu_liu_edmonds", "threads": 1, "device": "cpu",

@@ -19,7 +19,6 @@ from gpuparse import inference
 from gpuparse.commands import evaluate, parse, train
 from gpuparse.commands.console import run
 from gpuparse.data.conll import treebank_from_bytes, write_predictions
-from gpuparse.data.synthetic import generate
 from gpuparse.data.tag_columns import without_deps
 from gpuparse.errors import ScoreError
 from gpuparse.inference.decoders import DECODERS
@@ -29,6 +28,7 @@ from gpuparse.parser import Parser
 from tests.campaign.bench import ALONE, SYSTEMS, Bench
 from tests.hostile_files import facts_of, rewrite
 from tests.samples import row, text_of
+from tests.synthetic import generate
 
 CASES = """
 1 empty files and comments alone; 2 ends missing; 3 line ends; 4 byte order marks; 5 invalid UTF-8

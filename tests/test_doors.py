@@ -18,17 +18,17 @@ from pyarrow import parquet
 import gpuparse
 from gpuparse.commands import parse, train
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.formats.streams import opened
 from gpuparse.interop.workers import WorkerParser
 from tests.runs import model_files
+from tests.synthetic import generate, treebank_file
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*not calibrated")
 
 KEYS = {
     "features": "mcdonald-2005", "decoder": "chu_liu_edmonds", "threads": 1, "device": "cpu",
-    "data.dev": "synthetic:20:2", "feature_map.rows": 65537, "labels.rows": 16384,
+    "data.dev": treebank_file(20, 2), "feature_map.rows": 65537, "labels.rows": 16384,
     "learning.epochs": 2, "labels.epochs": 1,
     **{f"{stage}.learn": True for stage in ("tokenizer", "tagger", "lemmatizer")},
     **{f"{stage}.epochs": 1 for stage in ("tokenizer", "tagger", "lemmatizer")},

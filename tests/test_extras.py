@@ -15,6 +15,7 @@ from gpuparse.errors import ConfigError, MissingPackageError
 from gpuparse.extras import EXTRAS, require
 from gpuparse.jobs.resources import choose_device
 from gpuparse.model_folder import save_parser
+from tests.synthetic import treebank_file
 from tests.test_model import trained
 
 INSTALL = "pip install 'gpuparse[torch]'"
@@ -93,7 +94,7 @@ def test_training_names_the_extra(
     capfd: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    words = ["first-order-projective", "data.train=synthetic:20:1", "output=model", key]
+    words = ["first-order-projective", f"data.train={treebank_file(20, 1)}", "output=model", key]
     assert run(train.main, words) == 2
     assert f"gpuparse: error: {what} needs torch: {INSTALL}\n" in capfd.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -17,6 +17,7 @@ from gpuparse.commands import models
 from gpuparse.errors import ConfigError, ModelError
 from gpuparse.jobs.card import read_card
 from gpuparse.pipeline import files_of
+from tests.synthetic import treebank_file
 
 ROOT = Path(__file__).parents[1]
 STAGES = ("tokenizer", "tagger", "lemmatizer")
@@ -29,7 +30,7 @@ def model(tmp_path_factory) -> Path:
     """A model of all stages."""
     folder = tmp_path_factory.mktemp("model") / "run"
     keys = {f"{stage}.learn": True for stage in STAGES} | {f"{stage}.epochs": 1 for stage in STAGES}
-    keys |= {"output": folder, "device": "cpu", "threads": 1, "data.test": "synthetic:40:9"}
+    keys |= {"output": folder, "device": "cpu", "threads": 1, "data.test": treebank_file(40, 9)}
     gpuparse.train("quickstart", keys | {"tagger.bits": 8}, quiet=True)
     return folder
 

@@ -29,7 +29,7 @@ import pytest
 
 from gpuparse.__main__ import main
 from gpuparse.commands.console import run_and_exit
-from gpuparse.data.synthetic import generate
+from tests.synthetic import generate
 from tests.test_docs import DOCUMENTS, FENCE, ROOT, name
 
 # Treebanks of the reader's: sentences and seed of a generated one.
@@ -87,7 +87,6 @@ SMALLER = {
     "--sizes 100,300,1000,all": "--sizes 10,all",
     "word_vectors.epochs=5,10,20": "word_vectors.epochs=1,2",
     "learning.epochs=5..40": "learning.epochs=1..3",
-    "quickstart tokenizer.learn=true": "quickstart data.train=synthetic:500:1 tokenizer.learn=true",
 }
 SAVED = re.compile(r"as\s+`([^`]+)`:\s*$")
 TIMES = re.compile(r"[\d.,]+(?= s\b|/s\b)|\b\d+ MiB")

@@ -8,11 +8,11 @@ import pytest
 
 from gpuparse.commands import parse, train
 from gpuparse.config import RunConfig
-from gpuparse.data.synthetic import generate
 from gpuparse.pipeline import BEFORE_PARSER, FILES, PARSER, STAGES, Pipeline, load_stages, stages_of
+from tests.synthetic import generate, treebank_file
 
 KEYS = [
-    "quickstart", "data.train=synthetic:80:1", "data.dev=null", "data.test=null", "draw=0",
+    "quickstart", f"data.train={treebank_file(80, 1)}", "data.dev=null", "data.test=null", "draw=0",
     "feature_map.rows=65536", "labels.rows=65536", "learning.epochs=1", "labels.epochs=1",
     "calibration=none", "tagger.folds=1", "--quiet",
     *(f"{name}.{key}" for name in FILES for key in ("learn=true", "rows=65536", "epochs=1")),

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gpuparse.__main__ import COMMANDS
-from gpuparse.data.synthetic import generate
+from tests.synthetic import generate
 from tests.tiny_encoders import write_encoder
 
 ROOT = Path(__file__).parents[1]

@@ -16,7 +16,6 @@ from benchmarks.parse import vector_work
 from benchmarks.subjects import read_subject, trained_model
 from gpuparse.data.batch import Batch
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import ScoreError
 from gpuparse.features.plan import ArcPlan
 from gpuparse.inference.scores import Scores, decode

@@ -8,12 +8,13 @@ from pathlib import Path
 from benchmarks.on_device.contest import Contest
 from gpuparse.commands import train
 from gpuparse.jobs.records import METRICS, SCORES
+from tests.synthetic import treebank_file
 
 TITLE = "Training on a device"
 CONFIG = """
 output: model
 features: mcdonald-2005
-data: {train: "synthetic:4000:1"}
+data: {train: none}
 labels: {kind: none}
 """
 COLUMNS = ["config", "device", "batch size", "seconds per epoch", "sentences/s", "same bytes again"]
@@ -32,7 +33,7 @@ def run(options: argparse.Namespace, contest: Contest) -> None:
                 continue
             overrides = [
                 f"device={device}", f"learning.batch_size={size}", "threads=0",
-                f"data.train=synthetic:{sentences}:1",
+                f"data.train={treebank_file(sentences, 1)}",
             ]  # fmt: skip
             first, model = _trained([*overrides, "learning.epochs=1"])
             first, again = _trained([*overrides, "learning.epochs=1"])

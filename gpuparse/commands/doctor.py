@@ -15,8 +15,7 @@ from pathlib import Path
 from gpuparse import native
 from gpuparse.commands.console import exit_codes
 from gpuparse.config.schema import DataConfig, FeatureMapConfig, RunConfig
-from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
+from gpuparse.data.conll import read_part
 from gpuparse.errors import MissingPackageError, NativeError, SelfTestError, plural
 from gpuparse.extras import require
 from gpuparse.features.templates import load_templates
@@ -177,15 +176,15 @@ def _self_tests(device: str) -> Iterator[tuple[str, Callable[[], str]]]:
 
 
 def _generated_parser(templates: str, labels: str, decoder: str) -> Parser:
-    """A parser with random weights and the values of a generated treebank."""
+    """A parser with random weights and the values of generated sentences."""
     config = RunConfig(
         output="model",
         decoder=decoder,
-        data=DataConfig(train="generated"),
+        data=DataConfig(train="toy-train"),
         feature_map=FeatureMapConfig(rows=1 << 16),
     )
-    treebank = treebank_from_bytes(generate(50, 1), "generated")
-    trainer = Trainer(treebank, load_templates(templates), load_templates(labels), config)
+    sentences = read_part(config.data.train)
+    trainer = Trainer(sentences, load_templates(templates), load_templates(labels), config)
     return with_random_weights(trainer.model(16))
 
 

@@ -15,11 +15,9 @@ from gpuparse.config.schema import (
     WordVectorsConfig,
     known_keys,
 )
-from gpuparse.data.columns import SYNTHETIC
 
 __all__ = [
     "RULES",
-    "SYNTHETIC",
     "DataConfig",
     "Key",
     "RunConfig",

@@ -10,8 +10,8 @@ from typing import Any
 
 from gpuparse.config.schema import SECTIONS, Key, RunConfig, default_values, known_keys, yaml_word
 from gpuparse.config.shipped import config_file, shipped_configs
-from gpuparse.data.columns import IN_MISC, SYNTHETIC, is_key
-from gpuparse.data.folders import find_parts, part_files
+from gpuparse.data.columns import IN_MISC, is_key
+from gpuparse.data.folders import TOY, find_parts, part_files
 from gpuparse.errors import ConfigError, did_you_mean, near_names
 from gpuparse.features.templates import SETS
 from gpuparse.plain_yaml import PlainYaml, parse_yaml, read_yaml
@@ -237,11 +237,6 @@ class Settings:
                 f"{place}: {name}: expected {key.expected()}, not {_shown(value)}"
                 + _meant_value(value, words)
             )
-        elif key.kind == "paths" and _wrong_synthetic(value):
-            self.errors.append(
-                f"{place}: {name}: expected synthetic:N:SEED with N of at least 1 and SEED of at"
-                f" least 0, not {_shown(value)}"
-            )
         elif key.kind == "guides" and _wrong_guides(value):
             self.errors.append(
                 f"{place}: {name}: expected {key.expected()}, the key without blanks, '=' and '|',"
@@ -379,16 +374,6 @@ def _meant_value(value: object, words: Iterable[str]) -> str:
     return f"; {hint}" if hint else ""
 
 
-def _wrong_synthetic(value: object) -> bool:
-    for file in part_files(value) if isinstance(value, str) else ():
-        if file.startswith(SYNTHETIC):
-            numbers = file.removeprefix(SYNTHETIC).split(":")
-            are_numbers = all(n.isascii() and n.isdigit() and len(n) < 10 for n in numbers)
-            if len(numbers) != 2 or not are_numbers or int(numbers[0]) < 1:
-                return True
-    return False
-
-
 def _wrong_guides(value: object) -> bool:
     return (
         isinstance(value, str)
@@ -421,7 +406,7 @@ def _resolved(key: Key, value: object, folder: str) -> object:
     )
     if not is_path or not isinstance(value, str) or not folder:
         return value
-    if value.startswith((SYNTHETIC, IN_MISC)):
+    if value.startswith(IN_MISC) or value in TOY:
         return value
     return os.path.normpath(os.path.join(folder, value))
 

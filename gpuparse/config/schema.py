@@ -126,8 +126,8 @@ class DataConfig:
     train: str = _key(
         MISSING,
         "paths",
-        "Training treebank; several files are a list, or `a.conllu,b.conllu`. `synthetic:N:SEED` is"
-        " a generated treebank of N sentences.",
+        "Training treebank; several files are a list, or `a.conllu,b.conllu`. `toy-train` has 300"
+        " generated sentences.",
     )
     dev: str | None = _key(
         None,

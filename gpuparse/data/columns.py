@@ -20,7 +20,6 @@ ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, DEPREL, DEPS, MISC = range(10)
 FAULT_CODE, FAULT_SENTENCE, FAULT_WORD, FAULT_START, FAULT_END = 0, 1, 2, 3, 4
 
 IN_MISC = "misc:"  # how the name of a source begins that is an item of MISC
-SYNTHETIC = "synthetic:"  # how that of a generated treebank begins
 SEPARATORS = "\t\n\r|"  # what neither a key nor a value may have in it
 MAX_KEYS = 62  # bits of a mask
 _IN_NO_COLUMN = re.compile("[\t\n\r\0\ud800-\udfff]")

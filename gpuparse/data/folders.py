@@ -8,6 +8,8 @@ from typing import NamedTuple
 from gpuparse.errors import ConfigError
 
 PARTS = ("train", "dev", "test")
+# Sentences of a small English-like grammar, for the config `quickstart`, by tests/synthetic.py.
+TOY = {f"toy-{part}": f"{Path(__file__).parent}/toy/toy-{part}.conllu" for part in PARTS}
 _NAMED = re.compile(r"(?:(.+)-ud-)?(train|dev|test)(?:\.conllu|\.conll)")
 _SPLIT = re.compile(r"(.+)-ud-(train|dev|test)-.+\.conllu")  # a large part in several files
 _README = ("README.md", "README.txt", "README")
@@ -48,8 +50,8 @@ class Facts(NamedTuple):
 
 
 def part_files(part: str) -> list[str]:
-    """The files of a part such as `a.conllu,b.conllu`; a file of this name is one file."""
-    return [part] if os.path.exists(part) else part.split(",")
+    """The files of a part such as `a.conllu,b.conllu` or `toy-train`; one of this name is taken."""
+    return [part] if os.path.exists(part) else [TOY.get(file, file) for file in part.split(",")]
 
 
 def find_parts(folder: str) -> dict[str, str | None]:

@@ -27,7 +27,7 @@ from gpuparse.evaluation.reports import GRAPH_ARC_SETS, GRAPH_SHARES, SHARES
 from gpuparse.files import replace_file
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.receipts import flat
-from gpuparse.jobs.toy import TOY
+from gpuparse.jobs.toy import TOY, is_toy
 from gpuparse.jobs.version import described_version
 from gpuparse.pipeline import LEMMATIZER, PARSER, STAGES, files_of, stages_of, sum_of_stages
 from gpuparse.scorers.encoder import stored as encoder
@@ -332,7 +332,7 @@ def _limits(
         found.append("It finds no trees: no parser was learned.")
     else:
         found += _limits_of_trees(parser)
-    if config.data.train.startswith("synthetic:"):
+    if is_toy(config.to_yaml()):
         found.append(f"It was {TOY}.")
     found.append("Text of another language, time or kind than its treebank is parsed less well.")
     return found

@@ -1,4 +1,4 @@
-"""Gold treebanks for training: read from files or generated, and checked."""
+"""Gold treebanks for training: read from files, and checked."""
 
 import hashlib
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpuparse.config import SYNTHETIC, RunConfig
+from gpuparse.config import RunConfig
 from gpuparse.data.columns import FORM, IN_MISC, is_guide_file
 from gpuparse.data.conll import check_trees, joined, treebank_from_bytes
 from gpuparse.data.faults import TreeFault
@@ -15,7 +15,6 @@ from gpuparse.data.folders import part_files
 from gpuparse.data.graphs import check_graphs, readable_graphs
 from gpuparse.data.guides import read_guides
 from gpuparse.data.scanner import column_name
-from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import check_sentences
 from gpuparse.data.vocabulary import NO_FORMS, is_empty_column
@@ -61,7 +60,7 @@ def check_treebanks(config: RunConfig) -> None:
         for file in (part_files(path) if key in _PARTS else [path])
     ]
     for key, path in files:
-        if path.startswith((SYNTHETIC, IN_MISC)):
+        if path.startswith(IN_MISC):
             continue
         if not Path(path).exists():
             without = "" if key == "data.train" else f", or {key}=null to do without"
@@ -81,10 +80,10 @@ def read_gold(
     tell: Callable[[str], None],
     partial: bool | None = None,
 ) -> Gold:
-    """Read, or generate, a treebank and check its trees.
+    """Read a treebank and check its trees.
 
     Args:
-        path: a file, or `synthetic:N:SEED`; several joined by commas.
+        path: a file; several joined by commas.
         on_error: "fail" or "skip", for malformed sentences and those without a tree.
         single_root: whether a tree with several root words is an error.
         graphs: whether DEPS is read too, so that errors in it count.
@@ -110,7 +109,7 @@ def _read_file(
     path: str, on_error: str, single_root: bool, graphs: bool, tell: Callable[[str], None],
     partial: bool | None,
 ) -> Gold:  # fmt: skip
-    text = _text(path)
+    text = read_input(path)
     treebank = treebank_from_bytes(text, path, on_error="skip" if on_error == "skip" else "fail")
     for warning in treebank.warnings:
         tell(warning)
@@ -139,13 +138,6 @@ def _lacks_heads_alone(treebank: Treebank, fault: DataError) -> bool:
         {str(each) for each in check_trees(treebank, partial=partial)} for partial in (False, True)
     )
     return str(fault) in of_heads - others
-
-
-def _text(path: str) -> bytes:
-    if path.startswith(SYNTHETIC):
-        sentences, seed = path.removeprefix(SYNTHETIC).split(":")
-        return generate(int(sentences), int(seed))
-    return read_input(path)
 
 
 def _well_formed(treebank: Treebank, single_root: bool, graphs: bool, partial: bool) -> Treebank:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuparse.cached import cached_property
-from gpuparse.config import SYNTHETIC, RunConfig
+from gpuparse.config import RunConfig
 from gpuparse.data.columns import DEPREL
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import is_empty_column
@@ -44,7 +44,7 @@ from gpuparse.jobs.receipts import Origin
 from gpuparse.jobs.records import MetricsFile, as_epoch, remove_records
 from gpuparse.jobs.resources import choose_device, limit_torch_threads, thread_count, working_device
 from gpuparse.jobs.stages import check_stages, has_stages, learn_stages, learned_of, weights_of
-from gpuparse.jobs.toy import TOY
+from gpuparse.jobs.toy import TOY, is_toy
 from gpuparse.jobs.train_checks import (
     check_output_of,
     origin_of,
@@ -292,7 +292,7 @@ class Run:
         self._write_card(model)
         seconds = time.monotonic() - started
         self.tell(f"{self.output}: model of {bits}-bit weights written, {seconds:.1f} s in all")
-        if self.config.data.train.startswith(SYNTHETIC):
+        if is_toy(model.config):
             self.tell(f"{self.output}: {TOY}")
         return tested
 

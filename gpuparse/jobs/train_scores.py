@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuparse.config import SYNTHETIC, RunConfig
+from gpuparse.config import RunConfig
 from gpuparse.data.columns import IN_MISC
 from gpuparse.data.folders import part_files
 from gpuparse.data.treebank import Treebank
@@ -247,6 +247,4 @@ def _absolute(file: str | None) -> str | None:
     """A treebank as any working directory can name it."""
     if file is None or file.startswith(IN_MISC):
         return file
-    return ",".join(
-        each if each.startswith(SYNTHETIC) else os.path.abspath(each) for each in part_files(file)
-    )
+    return ",".join(map(os.path.abspath, part_files(file)))

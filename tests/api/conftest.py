@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 import gpuparse
-from gpuparse.data.synthetic import generate
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.multiword_texts import CONFIG, with_multiword_tokens
 from tests.samples import random_sentences, text_of
 from tests.small_stages import small_stages
+from tests.synthetic import generate
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 SMALL = {

@@ -7,9 +7,9 @@ import pytest
 
 import gpuparse
 from gpuparse.commands import compare, draw, evaluate
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError
 from tests.multiword_texts import raw_text
+from tests.synthetic import generate
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*not calibrated")
 TEXT = generate(12, 21)

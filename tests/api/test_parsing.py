@@ -17,11 +17,11 @@ import gpuparse
 from gpuparse.api import parsing
 from gpuparse.commands import parse
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.formats import sources
 from tests.api.conftest import COMMENTED, KINDS
 from tests.commands.test_start import run_python
+from tests.synthetic import generate
 
 pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
 NAMES = {"form": "forms", "lemma": "lemmas", "upos": "cpos", "xpos": "pos", "feats": "feats"}

@@ -9,8 +9,8 @@ import pytest
 import gpuparse
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.graphs import read_graphs
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError
+from tests.synthetic import generate
 
 pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.filterwarnings("ignore:.*not calibrated")

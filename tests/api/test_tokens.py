@@ -12,7 +12,6 @@ import pytest
 import gpuparse
 from gpuparse.api.tokens import Surfaces
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.formats.paragraphs import SPACES
@@ -20,6 +19,7 @@ from gpuparse.text.conllu import NEW_DOCUMENT, surface_sentences
 from tests.api.conftest import COMMENTED
 from tests.multiword_texts import raw_text
 from tests.strategies import some
+from tests.synthetic import generate
 from tests.text.raw_texts import random_text
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*not calibrated")

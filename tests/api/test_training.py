@@ -9,9 +9,9 @@ import gpuparse
 from gpuparse.commands import crossval, evaluate, jackknife, report, train
 from gpuparse.commands.console import run as called
 from gpuparse.config import load_config, make_config
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError
 from tests.runs import model_files
+from tests.synthetic import generate, treebank_file
 
 KEYS = {
     "features": "mcdonald-2005", "decoder": "eisner", "threads": 1, "device": "cpu",
@@ -25,8 +25,8 @@ def folder(tmp_path, monkeypatch):
     words = "\n".join(f"{key}: {value}" for key, value in KEYS.items() if "." not in key)
     (tmp_path / "run.yaml").write_text(
         f"{words}\nfeature_map: {{rows: 65537}}\nlearning: {{epochs: 1}}\n"
-        "labels: {rows: 16384, epochs: 1}\ndata: {train: 'synthetic:40:1', dev: 'synthetic:9:2',"
-        " test: 'synthetic:20:3'}\n"
+        f"labels: {{rows: 16384, epochs: 1}}\ndata: {{train: {treebank_file(40, 1)},"
+        f" dev: {treebank_file(9, 2)}, test: {treebank_file(20, 3)}}}\n"
     )
     return tmp_path
 
@@ -38,7 +38,7 @@ def test_it_writes_the_model_of_the_command_and_scores_as_evaluate_does(folder, 
     capsys.readouterr()
     assert model_files(folder / "runs" / "run") == model_files(folder / "other")
     other = gpuparse.load("other")
-    gold = gpuparse.jobs.gold._text("synthetic:20:3")
+    gold = generate(20, 3)
     assert run.parser.parse(gold).to_conllu() == other.parse(gold).to_conllu()
     (folder / "gold").write_bytes(gold)
     (folder / "system").write_text(run.parser.parse(gold).to_conllu())
@@ -53,7 +53,7 @@ def test_it_writes_the_model_of_the_command_and_scores_as_evaluate_does(folder, 
 
 
 def test_a_dict_is_a_config_in_sections_or_dotted(folder):
-    data = {"train": "synthetic:40:1", "dev": None, "test": folder / "none.conllu"}
+    data = {"train": treebank_file(40, 1), "dev": None, "test": folder / "none.conllu"}
     nested = make_config({"output": folder / "x", "decoder": "eisner", "data": data})
     dotted = make_config(
         {"output": "y", "base": folder / "run.yaml"},
@@ -69,7 +69,7 @@ def test_a_dict_is_a_config_in_sections_or_dotted(folder):
     ("config", "overrides", "said"),
     [
         ({"output": "x"}, {}, "config: data.train is missing"),
-        ({"data.train": "synthetic:9:1"}, {}, "config: output: missing"),
+        ({"data.train": "t"}, {}, "config: output: missing"),
         ({"output": "x", "data.train": "t", "epochs": 3}, {}, "did you mean learning.epochs"),
         ({"output": "x", "data": "t"}, {}, "config: data: a section; expected one of its keys"),
         ("run.yaml", {"learning.epochs": "many"}, "overrides: learning.epochs: expected"),

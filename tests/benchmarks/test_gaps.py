@@ -11,13 +11,13 @@ from safetensors.torch import save_file
 from benchmarks import gaps
 from benchmarks.subjects import options_for
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import load_templates
 from gpuparse.inference import eisner_sibling, hill_climb
 from gpuparse.learning.trainer import Trainer
 from gpuparse.model_folder import save_parser
 from tests.oracles.brute_force import best_sibling_values, best_values
+from tests.synthetic import generate
 
 pytest.importorskip("scipy.optimize", reason="scipy is not installed")
 

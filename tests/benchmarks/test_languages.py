@@ -9,8 +9,8 @@ import pytest
 from benchmarks import languages
 from gpuparse.config import load_config
 from gpuparse.data.conll import read_treebank
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError
+from tests.synthetic import generate
 
 CONFIG = """
 base: {root}/pipeline.yaml

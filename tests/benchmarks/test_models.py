@@ -9,9 +9,9 @@ import pytest
 from benchmarks import models, plots
 from benchmarks.subjects import trained_model
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, ModelError
 from gpuparse.model_folder import save_parser
+from tests.synthetic import generate
 
 needs_udpipe = pytest.mark.skipif(
     not models.can_run_udpipe(), reason="ufal.udpipe is not installed"

@@ -18,7 +18,6 @@ from benchmarks.papers.tables import FOLDER, load_tables
 from gpuparse.commands import compare, evaluate, parse
 from gpuparse.commands.console import run
 from gpuparse.config import load_config
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import load_templates
 from gpuparse.inference.decoders import DECODERS
@@ -27,6 +26,7 @@ from gpuparse.jobs import train as train_job
 from gpuparse.learning.config_checks import check_learning
 from gpuparse.model_folder import WEIGHTS, load_parser
 from tests.commands.conftest import program
+from tests.synthetic import generate
 
 PAPER = FOLDER / "mcdonald-pereira-2006.yaml"
 PAPER_2005 = FOLDER / "mcdonald-crammer-pereira-2005.yaml"

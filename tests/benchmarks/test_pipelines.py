@@ -7,13 +7,13 @@ import pytest
 
 from benchmarks import pipelines
 from gpuparse.commands import train
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError
 from gpuparse.sequences.learner import known_features
 from gpuparse.sequences.model import SequenceModel, Sequences
 from gpuparse.sequences.tags import TagTable
 from gpuparse.sequences.templates import parse_sequence_templates
 from tests.commands.test_stages import KEYS
+from tests.synthetic import generate
 
 
 def test_a_pipeline_is_scored_and_timed(tmp_path):

@@ -9,11 +9,11 @@ from functools import cache
 from pathlib import Path
 
 from gpuparse.commands import parse, train
-from gpuparse.data.synthetic import generate
 from tests.campaign.running import Child, Failure, call
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.runs import model_files
 from tests.samples import random_sentences, text_of
+from tests.synthetic import generate
 
 PRUNING = ["pruning.max_heads=6", "pruning.epochs=1", "pruning.folds=2"]
 JOINT = ["labels.kind=joint", "labels.features=joint-labels"]

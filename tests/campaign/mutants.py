@@ -8,11 +8,11 @@ from pathlib import Path
 
 from gpuparse.commands import evaluate, parse, train
 from gpuparse.data.conll import treebank_from_bytes, write_predictions
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import DataError
 from tests.campaign.bench import SYSTEMS, Bench
 from tests.campaign.running import Failure, call, check_end
 from tests.samples import random_sentences, text_of
+from tests.synthetic import generate
 
 BOM = b"\xef\xbb\xbf"
 PIECES = [

@@ -18,7 +18,6 @@ from urllib.parse import urlencode
 
 from gpuparse.commands import parse
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.server import run
 from gpuparse.server.app import Limits, Service
 from gpuparse.server.models import load_models
@@ -28,6 +27,7 @@ from tests.campaign.mutants import PIECES, mutant
 from tests.campaign.packages import changed_json, edited
 from tests.campaign.running import Child, Failure, call, check_end
 from tests.server.test_attacks import VALUES
+from tests.synthetic import generate
 
 N_REQUESTS = 200  # of a trial
 SECONDS = 30  # to wait for an answer

@@ -10,9 +10,9 @@ from pyarrow import ipc
 
 from gpuparse.commands import parse
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from tests.campaign.bench import Bench
 from tests.campaign.running import call, check_end
+from tests.synthetic import generate
 
 KINDS = {
     "string": pyarrow.string(), "large": pyarrow.large_string(), "view": pyarrow.string_view(),

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from gpuparse.commands.console import as_option
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import options_named
 from gpuparse.jobs import checkpoint
+from tests.synthetic import generate, treebank_file
 
 ROOT = Path(__file__).parents[2]
 CONFIG = """
@@ -22,7 +22,7 @@ decoder: chu_liu_edmonds
 threads: 1
 device: cpu
 draw: 2
-data: {{train: train.conllu, dev: "synthetic:60:2", test: test.conllu}}
+data: {{train: train.conllu, dev: {dev}, test: test.conllu}}
 feature_map: {{rows: 65537}}
 learning: {{epochs: 3, cost_augmented: true}}
 labels: {{rows: 16384, epochs: 2}}
@@ -59,7 +59,7 @@ def trained(tmp_path_factory) -> SimpleNamespace:
     """A trained model with its config, its gold test file, and what training said."""
     folder = tmp_path_factory.mktemp("trained")
     config = folder / "run.yaml"
-    config.write_text(CONFIG.format(folder=folder))
+    config.write_text(CONFIG.format(folder=folder, dev=treebank_file(60, 2)))
     (folder / "train.conllu").write_bytes(generate(300, 1))
     (folder / "test.conllu").write_bytes(generate(100, 3))
     done = program("train.py", config)

@@ -12,11 +12,11 @@ from gpuparse.commands.console import run
 from gpuparse.data.conll import read_treebank, treebank_from_bytes, with_misc, write_predictions
 from gpuparse.data.faults import DepsFault
 from gpuparse.data.graphs import MESSAGES, check_graphs
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.jobs.check_rows import deps_fault
 from gpuparse.jobs.checking import MOST_WARNINGS
 from tests.commands.conftest import program
+from tests.synthetic import generate
 
 REAL = Path(__file__).resolve().parents[3] / "shared" / "data"
 SOUND = """# sent_id = one

@@ -394,9 +394,9 @@ def test_a_part_in_several_files_is_a_list(treebank):
     assert config.recorded().data.train == "fr_mini-ud-train-a.conllu,fr_mini-ud-train-b.conllu"
     assert load_config(path, [f"data.treebank={folder}", f"data.train={config.data.train}"])
     path = folder / "lists.yaml"
-    path.write_text("data:\n  train: [a.conllu, 'synthetic:5:1']\n  dev: c.conllu,d.conllu\n")
+    path.write_text("data:\n  train: [a.conllu, toy-train]\n  dev: c.conllu,d.conllu\n")
     data = load_config(path).data
-    assert data.train == f"{folder}/a.conllu,synthetic:5:1"
+    assert data.train == f"{folder}/a.conllu,toy-train"
     assert data.dev == f"{folder}/c.conllu,{folder}/d.conllu"
     (folder / "c.conllu,d.conllu").write_text("")
     assert load_config(path).data.dev == f"{folder}/c.conllu,d.conllu"
@@ -404,8 +404,6 @@ def test_a_part_in_several_files_is_a_list(treebank):
         path.write_text(f"data: {{train: {wrong}}}\n")
         [error] = errors_of(path)
         assert f"{path}:1: data.train: expected a path, or a list of paths without" in error
-    path.write_text("data: {train: [a, 'synthetic:x']}\n")
-    assert "data.train: expected synthetic:N:SEED" in errors_of(path)[0]
 
 
 def test_a_model_records_no_folder_of_a_treebank(treebank):
@@ -430,12 +428,12 @@ def test_an_override_mends_no_error_of_the_file(config_file):
 def test_paths_count_from_the_file_and_overrides_from_here(config_file):
     text = (
         "output: runs/x\nfeatures: mine.yaml\nlabels: {features: sub/l.yml}\n"
-        "data: {train: ../a/t.conllu, dev: d.conllu, test: 'synthetic:10:1'}\n"
+        "data: {train: ../a/t.conllu, dev: d.conllu, test: toy-test}\n"
     )
     config = load_config(config_file(text), ["data.dev=here.conllu"])
     assert config.data.train == "a/t.conllu"
     assert config.data.dev == "here.conllu"
-    assert config.data.test == "synthetic:10:1"
+    assert config.data.test == "toy-test"
     assert config.features == "configs/mine.yaml"
     assert config.labels.features == "configs/sub/l.yml"
     assert config.output == "runs/x"
@@ -454,14 +452,6 @@ def test_the_folder_behind_a_link_is_where_paths_count_from(tmp_path, monkeypatc
     (tmp_path / "real" / "deep" / "run.yaml").write_text("output: x\ndata: {train: ../t}\n")
     (tmp_path / "link").symlink_to("real/deep")
     assert load_config("link/run.yaml").data.train == "real/t"
-
-
-@pytest.mark.parametrize(
-    "value", ["synthetic:0:1", "synthetic:5", "synthetic:5:-1", "synthetic:a:b"]
-)
-def test_a_wrong_synthetic_treebank_is_refused(config_file, value):
-    [error] = errors_of(config_file(MINIMAL), f"data.dev={value}")
-    assert "expected synthetic:N:SEED" in error
 
 
 def test_yaml_one_point_one_traps(config_file):
@@ -670,9 +660,9 @@ def test_an_option_that_is_no_key_is_a_usage_error(capsys):
 
 
 def test_a_recorded_config_keeps_the_names_of_treebanks_and_not_their_folders():
-    text = "output: out\ndata: {train: some/folder/train.conllu, test: synthetic:5:1}\n"
+    text = "output: out\ndata: {train: some/folder/train.conllu, test: toy-test}\n"
     data = parse_config(text, "text").recorded().data
-    assert (data.train, data.dev, data.test) == ("train.conllu", None, "synthetic:5:1")
+    assert (data.train, data.dev, data.test) == ("train.conllu", None, "toy-test.conllu")
     for stage in ("tagger", "lemmatizer"):
         text += f"{stage}: {{learn: true, word_list: some/{stage}.conllu}}\n"
     recorded = parse_config(text, "text").recorded()

@@ -6,8 +6,8 @@ import pytest
 
 from gpuparse.commands import compare, crossval, evaluate, parse, train
 from gpuparse.commands.console import run
-from gpuparse.data.synthetic import generate
 from gpuparse.jobs import train as train_job
+from tests.synthetic import generate
 
 N_SENTENCES, FOLDS = 40, 3
 CONFIG = """

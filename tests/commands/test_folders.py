@@ -7,9 +7,9 @@ import pytest
 
 import gpuparse
 from gpuparse.commands import parse
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.interop.workers import files_of
+from tests.synthetic import generate
 
 MODEL = "english"
 

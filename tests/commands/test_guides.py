@@ -10,10 +10,10 @@ from gpuparse.commands import parse, train
 from gpuparse.commands.console import run
 from gpuparse.config import load_config
 from gpuparse.data.conll import read_treebank, treebank_from_bytes, with_misc, write_predictions
-from gpuparse.data.synthetic import generate
 from gpuparse.jobs import train as train_job
 from gpuparse.jobs.progress import silent
 from tests.commands.conftest import program
+from tests.synthetic import generate
 
 CONFIG = """
 output: {folder}/model

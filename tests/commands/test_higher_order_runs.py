@@ -9,7 +9,6 @@ import pytest
 from gpuparse.commands import parse, train
 from gpuparse.commands.console import run
 from gpuparse.data.conll import read_treebank
-from gpuparse.data.synthetic import generate
 from gpuparse.jobs import checkpoint, resources
 from gpuparse.jobs.records import read_metrics
 from gpuparse.model_folder import load_parser
@@ -19,6 +18,7 @@ from tests.commands.test_parse import columns
 from tests.learning.literal import higher_order_text
 from tests.runs import model_files
 from tests.samples import random_sentences, template_set_text, text_of
+from tests.synthetic import generate, treebank_file
 
 CONFIG = """\
 output: model
@@ -27,7 +27,7 @@ decoder: {decoder}
 seed: 1
 threads: 2
 device: cpu
-data: {{train: train.conllu, dev: "synthetic:20:2", test: test.conllu}}
+data: {{train: train.conllu, dev: {dev}, test: test.conllu}}
 feature_map: {{rows: 65536}}
 learning: {{epochs: 2, cost_augmented: true}}
 pruning: {{max_heads: 4, epochs: 2, folds: 2}}
@@ -50,7 +50,7 @@ def trained(request, tmp_path_factory):
     """A folder with a model and its treebanks, and what training said."""
     folder = tmp_path_factory.mktemp(request.param)
     (folder / "set.yaml").write_text(HIGHER_ORDER)
-    (folder / "run.yaml").write_text(CONFIG.format(decoder=request.param))
+    (folder / "run.yaml").write_text(CONFIG.format(decoder=request.param, dev=treebank_file(20, 2)))
     (folder / "train.conllu").write_bytes(generate(40, 1))
     (folder / "test.conllu").write_bytes(generate(40, 3))
     return folder, request.param, _trained_in(folder)

@@ -12,12 +12,12 @@ import gpuparse
 from gpuparse.commands import crossval, jackknife, train
 from gpuparse.commands.console import run
 from gpuparse.config import load_config
-from gpuparse.data.synthetic import generate
 from gpuparse.jobs import train as train_job
 from gpuparse.learning.start import FILE
 from gpuparse.model_folder import WEIGHTS, load_parser
 from tests.commands.conftest import ROOT, program
 from tests.runs import model_files
+from tests.synthetic import generate
 
 
 @pytest.fixture

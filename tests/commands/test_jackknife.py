@@ -15,10 +15,10 @@ from gpuparse.commands.console import run
 from gpuparse.config import load_config
 from gpuparse.data.conll import read_treebank, treebank_from_bytes, with_misc
 from gpuparse.data.guides import read_guides
-from gpuparse.data.synthetic import generate
 from gpuparse.jobs.train_checks import templates_of
 from gpuparse.learning.trainer import Trainer
 from tests.commands.conftest import ROOT
+from tests.synthetic import generate
 
 N_SENTENCES, FOLDS = 50, 3
 CONFIG = """

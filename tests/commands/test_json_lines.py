@@ -11,8 +11,8 @@ from pyarrow import parquet
 
 import gpuparse
 from gpuparse.commands import parse
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError
+from tests.synthetic import generate
 
 MODEL = "english"
 ROWS = [

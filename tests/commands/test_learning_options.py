@@ -4,10 +4,10 @@ import pytest
 
 from gpuparse.commands import train
 from gpuparse.commands.console import run
-from gpuparse.data.synthetic import generate
 from gpuparse.jobs import train as train_job
 from gpuparse.model_folder import load_parser
 from tests.runs import model_files
+from tests.synthetic import generate
 
 CONFIG = """\
 output: model

@@ -19,7 +19,6 @@ from gpuparse.commands.console import run
 from gpuparse.data import conll
 from gpuparse.data.conll import read_treebank, treebank_from_bytes, write_predictions
 from gpuparse.data.graphs import check_graphs
-from gpuparse.data.synthetic import generate
 from gpuparse.data.tag_columns import without_deps
 from gpuparse.decoder_choice import with_decoder
 from gpuparse.errors import ConfigError, DataError
@@ -29,6 +28,7 @@ from gpuparse.formats.vertical import stream_vertical
 from gpuparse.jobs import parse as parse_job
 from gpuparse.model_folder import load_parser
 from tests.commands.conftest import ROOT, program
+from tests.synthetic import generate
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from gpuparse.commands import parse, train
 from gpuparse.commands.console import run
 from gpuparse.confidence import find_k_best_trees, parse_with_confidence
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.data.tag_columns import without_deps
 from gpuparse.data.treebank import repeated
 from gpuparse.evaluation.reliability import HEAD, LABEL, misc_probabilities
@@ -26,6 +25,7 @@ from tests import test_model
 from tests.commands.conftest import program
 from tests.hostile_files import facts_of
 from tests.runs import model_files
+from tests.synthetic import generate, treebank_file
 
 MISC = 9
 
@@ -339,8 +339,8 @@ def test_training_calibrates_on_dev(trained, model):
 
 def test_training_without_dev_calibrates_on_held_out_sentences(tmp_path):
     words = [
-        "quickstart", "data.train=synthetic:200:5", "feature_map.rows=65536", "data.dev=null",
-        "data.test=null",
+        "quickstart", f"data.train={treebank_file(200, 5)}", "feature_map.rows=65536",
+        "data.dev=null", "data.test=null",
         "learning.epochs=2", "labels.epochs=1", "draw=0", "threads=1", "device=cpu",
     ]  # fmt: skip
     folders = {name: tmp_path / name for name in ("first", "second", "none")}
@@ -370,16 +370,16 @@ def test_training_without_dev_calibrates_on_held_out_sentences(tmp_path):
 def test_calibration_says_what_it_costs_and_why_it_is_left_out(tmp_path, capfd):
     words = ["quickstart", "data.dev=null", "data.test=null", "learning.epochs=1", "draw=0"]
     words += ["labels.epochs=1", f"output={tmp_path / 'model'}", "--force"]
-    assert run(train.main, [*words, "data.train=synthetic:40:5"]) == 0
+    assert run(train.main, [*words, f"data.train={treebank_file(40, 5)}"]) == 0
     said = capfd.readouterr().err
     assert "learns from 12 sentences" in said
     assert "fitted to 4 others; calibration=none leaves this out" in said
     assert re.search(r"calibration: [\d.]+ s, log loss of heads [\d.]+ -> [\d.]+ nats", said)
-    assert run(train.main, [*words, "data.train=synthetic:19:5"]) == 0
+    assert run(train.main, [*words, f"data.train={treebank_file(19, 5)}"]) == 0
     assert "not calibrated: there are fewer than 20 sentences" in capfd.readouterr().err
     assert not load_parser(tmp_path / "model").scales.is_calibrated
     for more in ("calibration=none", "decoder=hill_climb"):  # which has no probabilities
-        given = [*words, "data.train=synthetic:40:5", "features=extended", more]
+        given = [*words, f"data.train={treebank_file(40, 5)}", "features=extended", more]
         assert run(train.main, given) == 0
         assert "calibration:" not in capfd.readouterr().err
 

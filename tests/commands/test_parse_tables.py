@@ -16,10 +16,10 @@ import gpuparse
 from gpuparse.commands import parse
 from gpuparse.commands.console import run
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.formats import table_files
 from gpuparse.formats.sources import TableSource
+from tests.synthetic import generate
 
 TEXT = generate(60, 9)
 FORMATS = ["parquet", "arrow", "arrows"]

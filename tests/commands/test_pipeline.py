@@ -22,7 +22,6 @@ import gpuparse
 from gpuparse.commands import crossval, explain, jackknife, parse, report, train
 from gpuparse.commands.console import run
 from gpuparse.data.conll import read_treebank, stream_treebanks, treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.data.tag_columns import read_column
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.evaluation.reports import WORD_MEASURES
@@ -36,6 +35,7 @@ from gpuparse.model_folder import WEIGHTS
 from gpuparse.pipeline import FILES, load_stages, stages_of
 from gpuparse.text.conllu import text_pieces
 from tests.commands.conftest import ROOT, program
+from tests.synthetic import generate, treebank_file
 
 CONFIG = """
 output: {folder}/model
@@ -43,7 +43,7 @@ features: mcdonald-2005
 decoder: chu_liu_edmonds
 threads: 1
 device: cpu
-data: {{train: {folder}/train.conllu, dev: "synthetic:60:2", test: {folder}/test.conllu}}
+data: {{train: {folder}/train.conllu, dev: {dev}, test: {folder}/test.conllu}}
 feature_map: {{rows: 65537}}
 tokenizer: {{learn: true, epochs: 3, rows: 65536}}
 tagger: {{learn: true, epochs: 3, rows: 65536, folds: 3, dictionary: 5}}
@@ -59,7 +59,7 @@ def made(tmp_path_factory) -> SimpleNamespace:
     """A model with all stages, trained by the command; what training said."""
     folder = tmp_path_factory.mktemp("pipeline")
     config = folder / "run.yaml"
-    config.write_text(CONFIG.format(folder=folder))
+    config.write_text(CONFIG.format(folder=folder, dev=treebank_file(60, 2)))
     (folder / "train.conllu").write_bytes(generate(300, 1))
     (folder / "test.conllu").write_bytes(generate(60, 3))
     done = program("train.py", config)

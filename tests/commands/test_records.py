@@ -9,6 +9,7 @@ from gpuparse.commands.console import run
 from gpuparse.jobs import checkpoint, records
 from tests.commands.conftest import program
 from tests.runs import model_files
+from tests.synthetic import treebank_file
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def test_the_scores_are_those_of_evaluate(trained, tmp_path, capsys):
     found = json.loads((trained.model / "scores.json").read_text())
     assert found["files"] == {
         "train": str(trained.folder / "train.conllu"),
-        "dev": "synthetic:60:2",
+        "dev": treebank_file(60, 2),
         "test": str(trained.test),
     }
     assert (found["seed"], found["threads"], found["device"]) == (1, 1, "cpu")
@@ -126,7 +127,7 @@ def test_a_run_that_goes_on_has_each_epoch_once(
 
 def test_the_epochs_of_pruning_are_kept_with_the_state(train_run, tmp_path, monkeypatch):
     words = ["decoder=dual_decomposition", "features=extended", "data.dev=null"]
-    words += ["data.train=synthetic:40:1", "data.test=null"]
+    words += [f"data.train={treebank_file(40, 1)}", "data.test=null"]
     words += ["pruning.folds=2", "pruning.epochs=1", "learning.epochs=1", "labels.kind=none"]
     expected = [("pruning", 1), ("pruning", 2), ("pruning", 3), ("arcs", 1)]
     whole = model_files(train_run(*words))

@@ -9,11 +9,11 @@ import pytest
 
 from gpuparse.commands import compare, evaluate, report
 from gpuparse.commands.console import run
-from gpuparse.data.synthetic import generate
 from gpuparse.jobs import records
 from gpuparse.jobs.progress import visible
 from tests.browser import needs_chromium, show
 from tests.commands.conftest import program
+from tests.synthetic import generate
 
 
 @pytest.fixture

@@ -17,12 +17,12 @@ import pytest
 from gpuparse.commands import parse
 from gpuparse.commands.console import run
 from gpuparse.data.conll import stream_treebanks, write_predictions
-from gpuparse.data.synthetic import generate
 from gpuparse.files import lock_file
 from gpuparse.jobs import parse as parse_job
 from gpuparse.jobs import shards
 from gpuparse.jobs.shards import cuts_of
 from tests.commands.conftest import ROOT, program
+from tests.synthetic import generate
 
 NUMBERS = (1, 2, 7, 100)  # the last leaves most shards empty
 FAULTY = b"1\ta\ta\tX\n\n"

@@ -9,18 +9,18 @@ import pytest
 import gpuparse
 from gpuparse.commands import parse, train
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.evaluation.words import score_words
 from gpuparse.formats.text import text_chunk
 from gpuparse.pipeline import BEFORE_PARSER
 from gpuparse.text.conllu import text_pieces
 from gpuparse.text.training import learn_tokenizer
+from tests.synthetic import generate, treebank_file
 
 pytestmark = pytest.mark.usefixtures("small_stages")
 KEYS = [
-    "quickstart", "data.train=synthetic:200:1", "data.dev=synthetic:30:2",
-    "data.test=synthetic:30:3", "draw=0", "feature_map.rows=65536", "labels.rows=65536",
+    "quickstart", f"data.train={treebank_file(200, 1)}", f"data.dev={treebank_file(30, 2)}",
+    f"data.test={treebank_file(30, 3)}", "draw=0", "feature_map.rows=65536", "labels.rows=65536",
     "tagger.learn=true", "lemmatizer.learn=true",
     "tagger.folds=3",
 ]  # fmt: skip
@@ -155,7 +155,7 @@ class Killed(Exception):
 @pytest.mark.slow  # tests/test_kills.py kills all stages too
 @pytest.mark.parametrize("parser", ["true", "false"])
 def test_a_killed_run_goes_on_after_its_last_stage(tmp_path, monkeypatch, capsys, parser):
-    keys = [*KEYS, "data.train=synthetic:60:1", f"parser={parser}"]
+    keys = [*KEYS, f"data.train={treebank_file(60, 1)}", f"parser={parser}"]
     keys += ["tokenizer.learn=true"]
     keys += [f"output={tmp_path / 'model'}"]
     kept = tmp_path / "model" / "last" / "stages"

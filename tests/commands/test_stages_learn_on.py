@@ -12,7 +12,6 @@ from gpuparse.commands import train
 from gpuparse.commands.console import run
 from gpuparse.config.schema import LemmatizerConfig, TaggerConfig, TokenizerConfig
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import DataError, ModelError
 from gpuparse.jobs.stages import accuracies, hits_from_text, weights_of
@@ -25,6 +24,7 @@ from gpuparse.text.training import learn_tokenizer
 from tests.hostile_files import pack
 from tests.hostile_models import HEADERS, PACKED, SHAPES, TYPES
 from tests.runs import model_files
+from tests.synthetic import generate
 
 ROWS = [f"{name}.rows=65536" for name in FILES]
 LEARNED = [*ROWS, *(f"{name}.learn=true" for name in FILES), *(f"{n}.epochs=2" for n in FILES)]

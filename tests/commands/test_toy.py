@@ -5,13 +5,13 @@ import pytest
 import gpuparse
 from gpuparse.commands import parse, train
 from gpuparse.commands.console import run
-from gpuparse.data.synthetic import generate
 from gpuparse.jobs import checkpoint
 from gpuparse.jobs.toy import TOY
 from tests.runs import model_files
+from tests.synthetic import generate
 
 SMALL = [
-    "data.train=synthetic:30:1", "data.dev=null", "data.test=null", "learning.epochs=1",
+    "data.dev=null", "data.test=null", "learning.epochs=1",
     "labels.epochs=1", "feature_map.rows=65537", "labels.rows=16384", "calibration=none",
     "threads=1", "device=cpu",
 ]  # fmt: skip

@@ -18,7 +18,6 @@ from gpuparse.commands import crossval, train
 from gpuparse.commands.console import run
 from gpuparse.config import parse_config
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError
 from gpuparse.files import lock_folder, replace_file
 from gpuparse.jobs import checkpoint, gold, records, train_scores
@@ -29,6 +28,7 @@ from gpuparse.learning.trainer import StagesTrainer
 from gpuparse.model_folder import WEIGHTS, load_parser
 from tests.commands.conftest import ROOT, program
 from tests.runs import model_files
+from tests.synthetic import generate, treebank_file
 
 
 @pytest.fixture
@@ -442,7 +442,7 @@ def test_a_treebank_without_relations_trains_heads_only(trained, train_run, tmp_
 
 BEST = [
     "learning.epochs=8", "labels.epochs=6", "data.test=null", "learning.keep=best",
-    "data.train=synthetic:80:5", "weights.bits=16",
+    f"data.train={treebank_file(80, 5)}", "weights.bits=16",
 ]  # fmt: skip
 
 
@@ -458,7 +458,7 @@ def best_epochs(folder, measures):
 
 
 def test_the_best_epoch_is_kept_if_asked(train_run, trained, tmp_path, monkeypatch):
-    words = [*BEST, "data.dev=synthetic:40:9"]
+    words = [*BEST, f"data.dev={treebank_file(40, 9)}"]
     code, _, lines = train_run(*words)
     assert code == 0
     folder = tmp_path / "model"

@@ -10,11 +10,11 @@ import pytest
 from gpuparse.commands import compare, crossval, evaluate, parse, train, tune
 from gpuparse.commands.console import run
 from gpuparse.config import load_config
-from gpuparse.data.synthetic import generate
 from gpuparse.jobs import train as train_job
 from gpuparse.lab.folds import Sample, read_split
 from gpuparse.lab.plots import Point, lines_of, tuning_plot
 from gpuparse.lab.settings import ALL, SENTENCES, KeyValues, drawn_settings, grid, parse_grid
+from tests.synthetic import generate
 
 CONFIG = """
 output: model

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from gpuparse.data.columns import as_key, is_key, scan_numbers
 from gpuparse.data.conll import treebank_from_bytes, with_misc, write_predictions
 from gpuparse.data.scanner import BAD_HEAD, NO_HEAD
-from gpuparse.data.synthetic import generate
 from tests.data.test_conll import TEXT, documents
 from tests.strategies import some
+from tests.synthetic import generate
 
 KEYS = ["Guide", "G", "PArc", "é"]
 ITEMS = st.sampled_from(

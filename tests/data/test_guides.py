@@ -9,8 +9,8 @@ import pytest
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import stream_treebanks, treebank_from_bytes, with_misc, write_predictions
 from gpuparse.data.guides import Guides, read_guides
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError
+from tests.synthetic import generate
 
 TEXT = generate(40, 1)
 TREEBANK = treebank_from_bytes(TEXT, "text.conllu")

@@ -18,11 +18,11 @@ from gpuparse.data.conll import (
     write_predictions,
 )
 from gpuparse.data.graphs import acyclic, read_graphs
-from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import nonprojective_arcs
 from gpuparse.data.vocabulary import distinct
 from gpuparse.errors import DataError
+from tests.synthetic import generate
 
 BASE = generate(6, 3)
 PIECES = [

@@ -10,9 +10,9 @@ import pytest
 from gpuparse.data.arc_layout import FONT, SMALL, Arc, lay_out, text_width
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.svg import svg_graph, svg_tree
-from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Sentence
 from tests.drawings import crossed
+from tests.synthetic import generate
 
 LINE = r"M([\d.]+),(\d+)V\d+Q\S+ \S+,(\d+)H\S+Q([\d.]+),\d+ .*V(\d+)"
 SVG = "{http://www.w3.org/2000/svg}"

@@ -2,13 +2,15 @@
 
 import hashlib
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gpuparse.data.conll import check_trees, treebank_from_bytes
-from gpuparse.data.synthetic import LONGEST, SENTENCES, SHORTEST, generate
+from gpuparse.data.folders import TOY
 from gpuparse.data.trees import nonprojective_arcs
+from tests.synthetic import LONGEST, SENTENCES, SHORTEST, generate
 
 N = 3000
 
@@ -30,6 +32,13 @@ def second_heads(sentence):
 def test_it_is_the_same_on_every_machine():
     digest = hashlib.sha256(generate(200, 7)).hexdigest()
     assert digest == "eaa8847b53fa6030b301618b6f25ed4182c46604ce8852c74796bf02cb81d046"
+
+
+@pytest.mark.parametrize(
+    ("name", "sentences", "seed"), [("toy-train", 300, 8), ("toy-dev", 40, 2), ("toy-test", 100, 3)]
+)
+def test_the_files_of_quickstart_are_generated(name, sentences, seed):
+    assert Path(TOY[name]).read_bytes() == generate(sentences, seed)
 
 
 def test_the_first_sentences_do_not_depend_on_how_many_are_made():

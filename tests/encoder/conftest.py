@@ -8,11 +8,12 @@ import pytest
 import gpuparse
 from gpuparse.commands import parse
 from gpuparse.commands.console import run
-from gpuparse.data.synthetic import generate
+from tests.synthetic import generate, treebank_file
 from tests.tiny_encoders import write_encoder
 
 KEYS = {
-    "data.train": "synthetic:40:1", "data.dev": "synthetic:20:2", "threads": 1, "device": "cpu",
+    "data.train": treebank_file(40, 1), "data.dev": treebank_file(20, 2), "threads": 1,
+    "device": "cpu",
     "encoder.epochs": 1, "encoder.arc_size": 32, "encoder.label_size": 16,
     "encoder.head_rate": 0.02, "tokenizer.learn": False,
 }  # fmt: skip

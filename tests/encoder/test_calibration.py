@@ -7,11 +7,11 @@ import pytest
 
 from gpuparse.data.columns import UPOS
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.data.tag_columns import read_column
 from gpuparse.evaluation.reliability import LEAST
 from gpuparse.learning.temperatures import fit_temperatures, with_temperatures_of
 from gpuparse.model_folder import load_parser
+from tests.synthetic import generate
 
 GOLD = treebank_from_bytes(generate(60, 9), "gold")
 

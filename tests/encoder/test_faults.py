@@ -11,7 +11,6 @@ import pytest
 from gpuparse.commands import train
 from gpuparse.commands.console import run
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.jobs import checkpoint
 from gpuparse.model_folder import load_parser
 from gpuparse.pipeline import NO_STAGES
@@ -19,6 +18,7 @@ from tests.campaign.kills import is_finished, wait_and_kill
 from tests.campaign.running import Child, check_end, contents
 from tests.encoder.conftest import without_columns
 from tests.runs import model_files
+from tests.synthetic import generate
 from tests.test_threads import THREADS, compare_with_one_thread
 
 KILLS = 20

@@ -13,9 +13,9 @@ from gpuparse.array_file import below
 from gpuparse.config import make_config
 from gpuparse.config.schema import EncoderConfig
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.model_folder import load_parser
 from tests.encoder.conftest import KEYS
+from tests.synthetic import generate, treebank_file
 
 DROPPING = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 SURE = {"encoder__dropout": 0, "weights__bits": 16, "encoder__loss": "local"}
@@ -156,7 +156,7 @@ def test_the_other_processes_end_where_nothing_is_left(sure):
 
 
 def test_one_process_learns_other_models(tmp_path):
-    words = ["fast", "data.train=synthetic:20:1", "output=model", "tokenizer.learn=false"]
+    words = ["fast", f"data.train={treebank_file(20, 1)}", "output=model", "tokenizer.learn=false"]
     run = start_two(tmp_path, words)
     assert run.returncode != 0
     assert "torchrun: several processes learn models with an encoder alone" in run.stderr

@@ -7,12 +7,16 @@ from contextlib import nullcontext
 import pytest
 
 import gpuparse
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.model_folder import load_parser
+from tests.synthetic import generate, treebank_file
 from tests.tiny_encoders import write_encoder
 
-KEYS = {"data.train": "synthetic:20:1", "data.dev": "synthetic:5:2", "tokenizer.learn": False}
+KEYS = {
+    "data.train": treebank_file(20, 1),
+    "data.dev": treebank_file(5, 2),
+    "tokenizer.learn": False,
+}
 
 
 @pytest.mark.parametrize(

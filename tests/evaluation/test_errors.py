@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.data.trees import is_projective, nonprojective_arcs
 from gpuparse.errors import DataError
 from gpuparse.evaluation.errors import find_errors
 from gpuparse.evaluation.metrics import ArcCounts, score_treebanks
+from tests.synthetic import generate
 
 GOLD = treebank_from_bytes(generate(80, 5), "gold")
 

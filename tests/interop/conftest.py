@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 import gpuparse
-from gpuparse.data.synthetic import generate
+from tests.synthetic import generate, treebank_file
 
 CONFIG = Path(__file__).parents[2] / "configs" / "fast.yaml"
 SMALL = {
-    "decoder": "eisner", "device": "cpu", "threads": 1, "data.train": "synthetic:300:1",
+    "decoder": "eisner", "device": "cpu", "threads": 1, "data.train": treebank_file(300, 1),
     "labels.epochs": 1, "word_vectors.networks": 1, "word_vectors.epochs": 1,
     "word_vectors.min_count": 2,
 }  # fmt: skip

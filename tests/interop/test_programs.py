@@ -8,7 +8,7 @@ import pytest
 
 import gpuparse
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
+from tests.synthetic import generate
 
 TEXT = generate(30, 5)
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -4,8 +4,8 @@ import pytest
 
 import gpuparse
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError
+from tests.synthetic import generate
 
 spacy = pytest.importorskip("spacy")
 pytest.importorskip("gpuparse.interop.spacy")

@@ -13,7 +13,6 @@ import pytest
 import gpuparse
 from gpuparse.api.results import Parsed
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.formats.paragraphs import SPACES
 from gpuparse.formats.text import text_chunk
@@ -23,6 +22,7 @@ from gpuparse.text.conllu import surface_sentences
 from tests.interop.test_programs import example
 from tests.multiword_texts import CONFIG, raw_text, with_multiword_tokens
 from tests.small_stages import small_stages
+from tests.synthetic import generate
 from tests.text.raw_texts import random_text
 
 spacy = pytest.importorskip("spacy")

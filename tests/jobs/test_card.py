@@ -10,12 +10,12 @@ import pytest
 import gpuparse
 from gpuparse.commands import parse, train
 from gpuparse.commands.console import run
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import ModelError
 from gpuparse.jobs.card import CARD, README, licence_id, markdown, read_card, write_card
 from gpuparse.pipeline import sum_of_stages
 from gpuparse.plain_yaml import parse_yaml
 from tests.runs import model_files
+from tests.synthetic import generate
 
 pytestmark = pytest.mark.usefixtures("small_stages")
 KEYS = {
@@ -137,7 +137,7 @@ def test_the_readme_begins_with_what_model_hubs_read(model):
 
 
 def test_files_alone_have_no_language(tmp_path):
-    keys = {"data.train": "synthetic:60:1", "labels.kind": "none", "learning.epochs": 1}
+    keys = {"data.train": "toy-train", "labels.kind": "none", "learning.epochs": 1}
     gpuparse.train("fast", {**keys, "output": tmp_path / "x", "decoder": "eisner"}, quiet=True)
     found = read_card(tmp_path / "x")
     assert [found[name] for name in ("treebank", "language", "code", "licence")] == [None] * 4
@@ -148,10 +148,11 @@ def test_files_alone_have_no_language(tmp_path):
         ["LEMMA", "UPOS", "XPOS", "FEATS"],
     )
     assert found["config"]["name"] == "fast"
-    assert found["config"]["overrides"] == keys | {"decoder": "eisner"}
+    keys |= {"data.train": "toy-train.conllu", "decoder": "eisner"}
+    assert found["config"]["overrides"] == keys
     text = (tmp_path / "x" / README).read_text()
     assert "language:" not in text
-    assert "# synthetic:60:1\n" in text
+    assert "# toy-train.conllu\n" in text
     assert "None were measured." in text
     assert "- Its input needs LEMMA, UPOS, XPOS, FEATS, which no stage fills.\n" in text
     assert "- It finds heads without relations.\n" in text
@@ -159,10 +160,10 @@ def test_files_alone_have_no_language(tmp_path):
 
 
 def test_the_command_leaves_out_what_a_config_has(tmp_path):
-    keys = {"data.train": "synthetic:60:1", "data.dev": None, "draw": 0, "learning.epochs": 1}
+    keys = {"data.dev": None, "draw": 0, "learning.epochs": 1}
     gpuparse.train("quickstart", {**keys, "output": tmp_path / "x"}, quiet=True)
     assert read_card(tmp_path / "x")["command"] == (
-        "gpuparse train quickstart data.train=synthetic:60:1 data.dev=null learning.epochs=1"
+        "gpuparse train quickstart data.dev=null learning.epochs=1"
     )
 
 

@@ -11,7 +11,6 @@ import torch
 from gpuparse import inference
 from gpuparse.config import RunConfig
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import ConfigError, ResourceError
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.learning import on_device
@@ -30,6 +29,7 @@ from tests.learning.literal import (
 from tests.learning.test_trainer import LABELS
 from tests.runs import changed
 from tests.samples import Sentence, fingerprint, random_sentences, treebank_of
+from tests.synthetic import generate
 
 DECODERS = inference.with_quantity("best", "torch")
 SENTENCES = random_sentences(3, 16, 9, projective=False)

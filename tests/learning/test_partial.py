@@ -7,7 +7,6 @@ import pytest
 
 from gpuparse.config import RunConfig
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.data.treebank import Treebank
 from gpuparse.features.templates import parse_set
 from gpuparse.inference.decoders import DECODERS
@@ -23,6 +22,7 @@ from tests.learning.literal import (
 )
 from tests.runs import changed
 from tests.samples import Sentence, fingerprint, random_sentences, template_set_text, treebank_of
+from tests.synthetic import generate
 
 LABELS = parse_set(template_set_text(label=["m.form direction", "h.pos m.pos"]), "labels")
 RICH = parse_set(

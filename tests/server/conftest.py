@@ -13,7 +13,7 @@ import pytest
 
 import gpuparse
 from gpuparse.__main__ import main
-from gpuparse.data.synthetic import generate
+from tests.synthetic import generate
 from tests.test_doors import KEYS
 
 httpx = pytest.importorskip("httpx")

@@ -7,11 +7,11 @@ import pytest
 from starlette.testclient import TestClient
 
 import gpuparse
-from gpuparse.data.synthetic import generate
 from gpuparse.server.answers import MAX_DRAWN
 from gpuparse.server.app import Limits, Service, make_app
 from gpuparse.server.models import load_models
 from tests.server.schemas import faults
+from tests.synthetic import generate
 from tests.test_doors import KEYS
 
 WORDS = [["The", "dogs", "sleep"], [{"form": "She", "upos": "PRON"}, {"form": "sings"}]]

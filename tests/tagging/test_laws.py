@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.data.vocabulary import numbered_rows
 from gpuparse.pipeline import Pipeline
 from gpuparse.tagging.composition import composed
@@ -22,6 +21,7 @@ from gpuparse.tagging.tagger_learner import learn_tagger
 from tests.oracles.fields import text_of
 from tests.small_stages import small_stages
 from tests.strategies import some
+from tests.synthetic import generate
 
 FILLED = (2, 3, 4, 5)  # LEMMA, UPOS, XPOS, FEATS
 # Letters whose other case is another letter, several letters, or depends on the place.

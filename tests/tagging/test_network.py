@@ -13,7 +13,6 @@ from gpuparse import array_file, native
 from gpuparse.config.schema import TaggerConfig
 from gpuparse.data.columns import FEATS, UPOS, XPOS
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import ModelError
 from gpuparse.learning.tag_folds import jackknifed
 from gpuparse.sequences.tags import starts_of
@@ -22,6 +21,7 @@ from gpuparse.tagging.fields import FormTexts, SeenTags, Words, as_bytes, value_
 from gpuparse.tagging.network import NetworkArrays, TagNetwork, bases_of, keys_of, mixed, runs_of
 from gpuparse.tagging.tagger import FORMAT, Tagger, Tags
 from gpuparse.tagging.tagger_learner import learn_tagger
+from tests.synthetic import generate
 
 TRAIN = treebank_from_bytes(generate(300, 1), "train")
 TEST = treebank_from_bytes(generate(60, 2), "test")

@@ -14,7 +14,6 @@ import pytest
 
 from gpuparse import array_file
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.data.tag_columns import Column, with_columns
 from gpuparse.errors import DataError, ModelError
 from gpuparse.learning.temperatures import fit_tag_temperature
@@ -36,6 +35,7 @@ from gpuparse.tagging.tagger import FORMAT, Tagger, Tags
 from gpuparse.tagging.tagger_learner import learn_tagger
 from gpuparse.tagging.word_list import WordList
 from tests.oracles import sequences as oracle
+from tests.synthetic import generate
 
 TRAIN = treebank_from_bytes(generate(300, 1), "train")
 TEST = treebank_from_bytes(generate(60, 2), "test")

@@ -11,7 +11,6 @@ import pytest
 
 from gpuparse import array_file
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.errors import DataError, ModelError
 from gpuparse.evaluation.words import score_words
 from gpuparse.formats.text import stream_text, text_chunk
@@ -26,6 +25,7 @@ from gpuparse.text.views import TextView
 from tests.oracles import text as oracle
 from tests.small_stages import small_stages
 from tests.strategies import some
+from tests.synthetic import generate
 from tests.text.raw_texts import random_text
 
 N_STRINGS = some(10_000)

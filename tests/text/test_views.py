@@ -7,7 +7,6 @@ import pytest
 
 from gpuparse import native
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.synthetic import generate
 from gpuparse.formats.paragraphs import (
     BLANKS,
     are_spaces,
@@ -23,6 +22,7 @@ from gpuparse.text.examples import text_examples
 from gpuparse.text.sentences import END, FIELDS, GO_ON, KnownCases, Tokens
 from gpuparse.text.views import MARGIN, SPACE, TextView, field_numbers, span_hashes
 from tests.oracles import text as oracle
+from tests.synthetic import generate
 from tests.text.raw_texts import random_text
 
 

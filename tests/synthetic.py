@@ -8,9 +8,12 @@ Verbs and nouns have preferences, so that whether `with the spoon` belongs to th
 noun before it depends on the words alone.
 """
 
+import functools
 import itertools
 import random
+import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 SHORTEST, LONGEST = 3, 35  # words
@@ -747,7 +750,7 @@ SENTENCES: tuple[tuple[float, Callable[[Grammar], Phrase], str], ...] = (
 
 
 def generate(n_sentences: int, seed: int) -> bytes:
-    """Text of a treebank in CoNLL-U, made by this package's own grammar.
+    """Text of a treebank in CoNLL-U, made by the grammar above.
 
     Args:
         n_sentences: number of sentences; a longer treebank begins with a shorter one.
@@ -764,6 +767,19 @@ def generate(n_sentences: int, seed: int) -> bytes:
             sentence = grammar.sentence()
         parts.append(_conllu(sentence, f"synthetic-{seed}-{k + 1}"))
     return "".join(parts).encode()
+
+
+@functools.cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="gpuparse-")  # removed when the process ends
+
+
+@functools.cache
+def treebank_file(n_sentences: int, seed: int) -> str:
+    """The path of a file with these sentences."""
+    path = Path(_folder().name, f"synthetic-{n_sentences}-{seed}.conllu")
+    path.write_bytes(generate(n_sentences, seed))
+    return str(path)
 
 
 def _conllu(sentence: list[Word], sent_id: str) -> str:
