@@ -29,7 +29,7 @@ ASKED = ["toy", "--version", "1.2", "--license", "CC BY-SA 4.0"]
 def model(tmp_path_factory) -> Path:
     """A model of all stages."""
     folder = tmp_path_factory.mktemp("model") / "run"
-    keys = {f"{stage}.learn": True for stage in STAGES} | {f"{stage}.epochs": 1 for stage in STAGES}
+    keys = {f"{stage}.learn": True for stage in STAGES}
     keys |= {"output": folder, "device": "cpu", "threads": 1, "data.test": treebank_file(40, 9)}
     gpuparse.train("quickstart", keys | {"tagger.bits": 8}, quiet=True)
     return folder

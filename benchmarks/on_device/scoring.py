@@ -23,6 +23,7 @@ from gpuparse.parser import Parser
 from gpuparse.scorers.scorer import Sum
 from gpuparse.scorers.tensors import Sent
 from tests.scoring.forms import as_arrays, as_tensors
+from tests.synthetic import generate
 
 TITLE = "Token ids to trees on a device"
 COLUMNS = TIMES
