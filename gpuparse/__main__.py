@@ -25,7 +25,6 @@ COMMANDS = {
         "list all faults of a treebank, and the words that a parser doubts",
     ),
     "serve": ("gpuparse.commands.serve", "answer requests over HTTP, with a page and UDPipe's API"),
-    "show": ("gpuparse.commands.show", "open a page with trees of your text in a browser"),
     "evaluate": ("gpuparse.commands.evaluate", "score a parsed file against the gold file"),
     "compare": (
         "gpuparse.commands.compare",

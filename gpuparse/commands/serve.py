@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import webbrowser
 from collections.abc import Sequence
 
 from gpuparse.commands.console import exit_codes, whole_number
@@ -29,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
     require("gpuparse serve", "starlette", "uvicorn", "prometheus_client")
     from gpuparse.server.app import Service
     from gpuparse.server.models import load_models
-    from gpuparse.server.run import listen, serve
+    from gpuparse.server.run import address_of, listen, serve
 
     token = _token(options.token_file) if options.token_file else None
     listening = listen(options.host, options.port)
@@ -40,7 +41,13 @@ def main(arguments: Sequence[str]) -> int:
             options.max_sentence,
         )  # fmt: skip
         hosts = tuple(name.lower() for name in options.host_name)
-        serve(Service(models, limits, token, hosts, tuple(options.allow_origin)), listening, say)
+
+        def tell(text: str) -> None:
+            say(text)
+            if options.open and not webbrowser.open(address_of(listening)):
+                say("no browser was found: open this address in one")
+
+        serve(Service(models, limits, token, hosts, tuple(options.allow_origin)), listening, tell)
     return 0
 
 
@@ -75,6 +82,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="[NAME=]MODEL",
         help="a folder that train wrote, or an installed model; NAME is its public name, without"
         " it the last part of the path; the first model is the default",
+    )
+    parser.add_argument(
+        "--open",
+        action="store_true",
+        help="open the page in a browser: trees of your text with probabilities, the k best trees,"
+        " why a word has its head, and heads that can be fixed",
     )
     parser.add_argument(
         "--host", default="127.0.0.1", help="the address to listen on (127.0.0.1: this machine)"

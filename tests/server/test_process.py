@@ -68,6 +68,16 @@ def test_a_signal_is_heard_once_it_says_where_it_listens(models):
     assert said[0].startswith("listening on http://127.0.0.1:")
 
 
+def test_the_page_is_opened_in_a_browser(trained, tmp_path, monkeypatch):
+    script, opened = tmp_path / "browser", tmp_path / "opened"
+    script.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("BROWSER", f"{script} %s")
+    server = Process(trained, "--open")
+    assert server.stop() == 0
+    assert opened.read_text() == f"{server.url}\n"
+
+
 def test_a_port_in_use_is_a_clear_error(process, trained):
     command = [sys.executable, "-m", "gpuparse", "serve", str(trained.model)]
     found = subprocess.run(
