@@ -1,7 +1,6 @@
 """Reliability of the probabilities in MISC of a parsed file: reading and measures."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,7 +104,7 @@ def measure_reliability(probabilities: np.ndarray, right: np.ndarray) -> Reliabi
         mean=float(np.mean(probabilities)),
         right=float(np.mean(right)),
         bins=tuple(table),
-        ece=expected_calibration_error(table),
+        ece=sum(row.count * abs(row.mean - row.right) for row in table) / len(probabilities),
         brier=float(np.mean((probabilities - right) ** 2)),
         log_loss=float(np.mean(-np.log(clipped))),
         auc=area_under_curve(probabilities, right),
@@ -117,16 +116,11 @@ def measure_reliability(probabilities: np.ndarray, right: np.ndarray) -> Reliabi
 
 
 def reliability_table(probabilities: np.ndarray, right: np.ndarray) -> list[Bin]:
-    """The reliability table: the share of correct decisions in each bin of probabilities.
+    """The bins that are not empty, ascending.
 
     Bin k holds k/BINS <= p < (k+1)/BINS, the last bin also 1.
 
-    Args:
-        probabilities: (K,) in 0..1.
-        right: (K,) bool.
-    Returns: The bins that are not empty, ascending.
-    Raises: ValueError: no probabilities, or some outside 0..1, or arrays that do not fit together.
-    Cost: O(K log K).
+    Args, raises: as of `measure_reliability`.
     """
     n = len(probabilities)
     if not n or len(right) != n:
@@ -151,29 +145,8 @@ def reliability_table(probabilities: np.ndarray, right: np.ndarray) -> list[Bin]
     return table
 
 
-def expected_calibration_error(table: Sequence[Bin]) -> float:
-    """Mean distance between mean probability and share correct of a bin, weighted by its count.
-
-    Args: table: of `reliability_table`.
-    Returns: The error, 0..1.
-    Raises: ValueError: no bins.
-    """
-    count = sum(row.count for row in table)
-    if not count:
-        raise ValueError("a table without counts has no error")
-    return sum(row.count * abs(row.mean - row.right) for row in table) / count
-
-
 def area_under_curve(probabilities: np.ndarray, right: np.ndarray) -> float | None:
-    """The area under the receiver operating characteristic of correct against wrong decisions.
-
-    Args:
-        probabilities: (K,).
-        right: (K,) bool.
-    Returns: The probability that a correct decision has a higher probability than a wrong one, ties
-        counting half: 0.5 for uninformative probabilities; None if all are correct or all wrong.
-    Cost: O(K log K).
-    """
+    """The area under the receiver operating characteristic of correct against wrong decisions."""
     good, bad = probabilities[right], np.sort(probabilities[~right])
     if not len(good) or not len(bad):
         return None
@@ -185,15 +158,9 @@ def area_under_curve(probabilities: np.ndarray, right: np.ndarray) -> float | No
 def errors_among_least_certain(
     probabilities: np.ndarray, right: np.ndarray, share: float
 ) -> float | None:
-    """The share of all errors that are among the decisions with the lowest probabilities.
+    """The share of all errors that are among a share of the decisions, the least certain ones.
 
-    Args:
-        probabilities: (K,).
-        right: (K,) bool.
-        share: share of the decisions, 0..1. If it cuts a group of equal probabilities, the errors
-            of the group are counted in proportion.
-    Returns: 0..1; None if nothing is wrong.
-    Cost: O(K log K).
+    If it cuts a group of equal probabilities, the errors of the group are counted in proportion.
     """
     _, group = np.unique(probabilities, return_inverse=True)
     counts = np.cumsum(np.bincount(group))

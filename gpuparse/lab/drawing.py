@@ -1,7 +1,7 @@
 """Trees and graphs of a treebank as pictures, and as text."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import NamedTuple
@@ -241,14 +241,14 @@ _COLOURS = "".join(f".{kind} {{ color: {light}; }}\n" for kind, (_, light, _) in
 
 _DARK = "".join(f".{kind} {{ color: {dark}; }}\n" for kind, (_, _, dark) in KINDS.items())
 
-LINES = f""".{MISSING} path[stroke] {{ stroke-dasharray: 5 3; }}
+_LINES = f""".{MISSING} path[stroke] {{ stroke-dasharray: 5 3; }}
 .{WRONG_HEAD} path[stroke] {{ stroke-width: 2; }}
 """
 
 _PAPER = ("--paper: #fff; color: #1b1b1b;", "--paper: #17181a; color: #e6e6e6;")
 
 _DRAWING_STYLE = (
-    f"svg {{ {_PAPER[0]} background: var(--paper); }}\n{_COLOURS}{LINES}"
+    f"svg {{ {_PAPER[0]} background: var(--paper); }}\n{_COLOURS}{_LINES}"
     f"@media (prefers-color-scheme: dark) {{ svg {{ {_PAPER[1]} }}\n{_DARK}}}\n"
 )
 
@@ -261,38 +261,46 @@ h2 {{ font-size: 1rem; margin: 2rem 0 .3rem; overflow-wrap: anywhere; }}
 .wide {{ overflow-x: auto; }}
 svg {{ display: block; }}
 .legend span {{ margin-right: 1.2rem; display: inline-block; }}
-{_COLOURS}{LINES}@media (prefers-color-scheme: dark) {{ body {{ {_PAPER[1]} }}
+{_COLOURS}{_LINES}@media (prefers-color-scheme: dark) {{ body {{ {_PAPER[1]} }}
 {_DARK}}}
 """
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # no script, no request
 
 
-def _html(pictures: Iterable[Picture], source: str) -> Iterator[str]:
-    title = escape(printable(source))
-    yield (
+def page_head(title: str, style: str = "") -> str:
+    """The beginning of a page with its title and its style, besides that of all pages."""
+    title = escape(printable(title))
+    return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{_PAGE_STYLE}</style></head>\n<body>\n<h1>{title}</h1>\n"
+        f"<title>{title}</title><style>{_PAGE_STYLE}{style}</style></head>\n<body>\n"
+        f"<h1>{title}</h1>\n"
     )
+
+
+def _html(pictures: Iterable[Picture], source: str) -> Iterator[str]:
+    yield page_head(source)
     for picture in pictures:
         name = f" · {escape(picture.name)}" if picture.name else ""
         way = ' dir="rtl"' if picture.layout.is_mirrored else ""
         yield (
-            f'<h2 id="s{picture.number}">{picture.number}{name}</h2>\n{_legend(picture)}'
+            f'<h2 id="s{picture.number}">{picture.number}{name}</h2>\n'
+            f"{legend(picture.kinds, has_shades=picture.has_shades)}"
             f'<div class="wide" tabindex="0"{way}>{svg_of_layout(picture.layout)}</div>\n'
         )
     yield "</body></html>\n"
 
 
-def _legend(picture: Picture) -> str:
+def legend(kinds: Collection[str], *, has_shades: bool) -> str:
+    """The colours of a drawing."""
     said = [
         f'<span class="{kind}">{escape(meaning)}</span>'
         for kind, (meaning, _, _) in KINDS.items()
-        if kind in picture.kinds
+        if kind in kinds
     ]
-    if picture.has_shades:
+    if has_shades:
         said.append("<span>lighter: less probable</span>")
     return f'<p class="legend">{"".join(said)}</p>\n' if said else ""
 

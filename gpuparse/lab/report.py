@@ -36,7 +36,7 @@ from gpuparse.jobs.predictions import written
 from gpuparse.jobs.progress import say, visible
 from gpuparse.jobs.records import read_scores
 from gpuparse.jobs.resources import thread_count
-from gpuparse.lab.drawing import KINDS, LINES, compared
+from gpuparse.lab.drawing import KINDS, compared, legend, page_head
 from gpuparse.lab.scoring import Punctuation, scored
 from gpuparse.lab.scoring import compared as compare_scores
 from gpuparse.model_folder import load_parser
@@ -177,35 +177,21 @@ def _parsed(
 
 
 _STYLE = """
-:root { color-scheme: light dark; --rule: light-dark(#d9d9d9, #444); }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 1.5rem auto;
-  padding: 0 1rem; background: light-dark(#fff, #17181a); color: light-dark(#1b1b1b, #e6e6e6);
-  overflow-wrap: break-word; }
-h1 { font-size: 1.7rem; overflow-wrap: anywhere; }
-h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--rule); }
-a { color: light-dark(#1663b0, #74b3f2); }
-nav { display: flex; flex-wrap: wrap; gap: .3rem 1.1rem; }
-.wide { overflow-x: auto; }
+body { max-width: 76rem; overflow-wrap: anywhere; }
+h2 { margin-top: 2.5rem; font-size: 1.3rem; border-bottom: 1px solid #8888; }
+nav a { margin-right: 1.1rem; color: inherit; }
 table { border-collapse: collapse; margin: .6rem 0; font-variant-numeric: tabular-nums; }
-th, td { padding: .15rem .7rem; border-bottom: 1px solid var(--rule); text-align: right;
+th, td { padding: .15rem .7rem; border-bottom: 1px solid #8886; text-align: right;
   white-space: nowrap; }
 th:first-child, .text th, .text td { text-align: left; }
 .text td { white-space: normal; overflow-wrap: anywhere; }
 tbody th { font-weight: 400; }
-.note, .legend { color: light-dark(#555, #aaa); font-size: .9rem; }
-svg { display: block; }
 """
-_COLOURS = "".join(
-    f".{kind} {{ color: light-dark({light}, {dark}); }}\n"
-    for kind, (_, light, dark) in KINDS.items()
-)
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # no script, no request
 
 
 def page(report: Report) -> str:
     """The page as HTML; the same bytes for the same report."""
-    names = [printable(system.name) for system in report.systems]
-    title = escape("Parsing report: " + " and ".join(names))
+    names = [system.name for system in report.systems]
     sections = [
         ("The runs" if len(names) > 1 else "The run", _about(report)),
         ("Scores", _scores(report)),
@@ -220,13 +206,8 @@ def page(report: Report) -> str:
             anchor = heading.lower().replace(" ", "-")
             links += f'<a href="#{anchor}">{heading}</a>'
             body += f'<section id="{anchor}"><h2>{heading}</h2>\n{text}</section>\n'
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{_STYLE}{_COLOURS}{LINES}</style></head>\n<body>\n"
-        f"<h1>{title}</h1>\n<nav>{links}</nav>\n{body}</body></html>\n"
-    )
+    title = "Parsing report: " + " and ".join(names)
+    return f"{page_head(title, _STYLE)}<nav>{links}</nav>\n{body}</body></html>\n"
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
@@ -256,7 +237,7 @@ def _preformatted(text: str) -> str:
 
 
 def _note(text: str) -> str:
-    return f'<p class="note">{escape(printable(text))}</p>\n'
+    return f"<p>{escape(printable(text))}</p>\n"
 
 
 def _about(report: Report) -> str:
@@ -368,10 +349,8 @@ def _sentences(report: Report) -> str:
         intro = "The sentences in which the numbers of wrong words differ most."
     order = np.argsort(-weight, kind="stable")[: report.sentences]
     drawn = [_sentence(report, int(s)) for s in order if weight[s]]
-    keys = "".join(
-        f'<span class="{kind}">{escape(meaning)}</span> ' for kind, (meaning, *_) in KINDS.items()
-    )
-    return f'{_note(intro)}<p class="legend">{keys}</p>\n{"".join(drawn)}' if drawn else ""
+    keys = legend(KINDS, has_shades=False)
+    return f"{_note(intro)}{keys}{''.join(drawn)}" if drawn else ""
 
 
 def _sentence(report: Report, s: int) -> str:
