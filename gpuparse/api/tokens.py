@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, chain
 from math import isnan
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -46,27 +46,27 @@ class Token:
     @property
     def form(self) -> str:
         """FORM, the word."""
-        return self._column(FORM)
+        return self._value("form")
 
     @property
     def lemma(self) -> str | None:
         """LEMMA; None without one, which is `_` except of the word `_`."""
-        return _lemma(self.form, self._column(LEMMA))
+        return self._value("lemma")
 
     @property
     def upos(self) -> str | None:
         """UPOS, the coarse tag; None without one."""
-        return self._value(UPOS)
+        return self._value("upos")
 
     @property
     def xpos(self) -> str | None:
         """XPOS, the fine tag; None without one."""
-        return self._value(XPOS)
+        return self._value("xpos")
 
     @property
     def feats(self) -> Mapping[str, str]:
         """FEATS by name, read-only; a feature without `=` has the value ""."""
-        return items_of(self._column(FEATS))
+        return MappingProxyType(self._value("feats"))
 
     @property
     def misc(self) -> Mapping[str, str]:
@@ -80,16 +80,13 @@ class Token:
     @property
     def head(self) -> Token | None:
         """Its head; None for the root, and for a word of a file without a head."""
-        head = self._head
-        return Token(self._sentence, head - 1) if head > 0 else None
+        head = self._value("head")
+        return Token(self._sentence, head - 1) if head else None
 
     @property
     def deprel(self) -> str | None:
         """The relation to its head; None from a parser of heads only."""
-        found = self._sentence._parsed._found
-        if found.labels is None:
-            return None
-        return _none(found.names[found.labels[0, self._word]])
+        return self._value("deprel")
 
     @property
     def children(self) -> list[Token]:
@@ -118,36 +115,32 @@ class Token:
         A word of a multiword token has the characters of the token, unless the words one after
         the other are the token, as `do` and `n't` are `don't`.
         """
-        starts = self._sentence._parsed._surfaces.starts
-        return starts[self._word] if starts else None
+        return self._value("start")
 
     @property
     def end(self) -> int | None:
         """The character after its last one; see `start`."""
-        ends = self._sentence._parsed._surfaces.ends
-        return ends[self._word] if ends else None
+        return self._value("end")
 
     @property
     def space_after(self) -> bool:
         """Whether white space may follow: False for `SpaceAfter=No`, and in a multiword token."""
-        return self._sentence._parsed._surfaces.space_after[self._word]
+        return self._value("space_after")
 
     @property
     def probability(self) -> float | None:
         """The probability of its head; None unless asked for."""
-        return self._number(self._sentence._parsed._found.head_probabilities)
+        return self._value("probability")
 
     @property
     def deprel_probability(self) -> float | None:
         """The probability of its relation, given the head; None unless asked for."""
-        return self._number(self._sentence._parsed._found.label_probabilities)
+        return self._value("deprel_probability")
 
     @property
     def tag_probability(self) -> float | None:
         """The probability of its tags; None unless asked for, and where the tags were given."""
-        found = self._sentence._parsed._found.tag_probabilities
-        number = None if found is None else float(found[self._word])
-        return None if number is None or isnan(number) else number
+        return self._value("tag_probability")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Token):
@@ -162,8 +155,7 @@ class Token:
         return self.form
 
     def __repr__(self) -> str:
-        head, deprel = self._head, self.deprel
-        above = self.head
+        head, deprel, above = self._value("head"), self.deprel, self.head
         of = "root" if head == 0 else "no head" if above is None else f"{head} {above.form}"
         if above is not None:
             of = f"{deprel or 'modifier'} of {of}"
@@ -171,34 +163,14 @@ class Token:
             of = f"{deprel}, {of}"
         return f"<Token {self.id} {self.form}: {of}>"
 
-    @property
-    def _word(self) -> int:
-        """Its number among the words of all sentences."""
-        return self._sentence._start + self._index
-
-    @property
-    def _head(self) -> int:
-        return int(self._sentence._parsed._found.heads[0, self._word])
-
-    def _column(self, number: int) -> str:
-        ids, names = column_ids(self._sentence._parsed._treebank, number)
-        return names[ids[self._word]]
-
-    def _value(self, number: int) -> str | None:
-        return _none(self._column(number))
-
-    def _number(self, of_trees: np.ndarray | None) -> float | None:
-        return None if of_trees is None else float(of_trees[0, self._word])
+    def _value(self, field: str) -> Any:
+        return self._sentence._parsed._values(field)[self._sentence._start + self._index]
 
 
 def items_of(text: str) -> Mapping[str, str]:
     """FEATS or MISC by name, read-only."""
     items = (item.partition("=") for item in text.split("|")) if text != "_" else ()
     return MappingProxyType({name: value for name, _, value in items})
-
-
-def _lemma(form: str, value: str) -> str | None:
-    return value if form == "_" else _none(value)
 
 
 def _none(value: str) -> str | None:
@@ -356,20 +328,37 @@ def _joined(tokens: list[Surface]) -> str:
 
 encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
+_COLUMNS = {"form": FORM, "lemma": LEMMA, "upos": UPOS, "xpos": XPOS, "feats": FEATS}
+_FIELDS = (
+    "id", *_COLUMNS, "head", "deprel", "start", "end", "space_after", "probability",
+    "deprel_probability", "tag_probability",
+)  # fmt: skip
+_TEXTS = (*_COLUMNS, "deprel", "space_after")  # of few values; others are numbers
 
-def as_json(sentence: ParsedSentence, number: int) -> str:
-    """A sentence as JSON, with the fields of `ParsedSentence.to_dict`.
 
-    Args: number: its name if it has no `# sent_id`.
-    """
-    return f"{{{','.join(members_as_json(sentence, str(number)).values())}}}"
-
-
-def members_as_json(sentence: ParsedSentence, name: str | None) -> dict[str, str]:
-    """The members of a sentence, key and value as JSON, by key.
+def as_dict(sentence: ParsedSentence, name: str | None) -> dict[str, Any]:
+    """A sentence as `ParsedSentence.to_dict` describes it.
 
     Args: name: what `id` is without a `# sent_id`.
     """
+    words = slice(sentence._start, sentence._stop)
+    columns = [sentence._parsed._values(field)[words] for field in _FIELDS]
+    tokens = [dict(zip(_FIELDS, values, strict=True)) for values in zip(*columns, strict=True)]
+    for token in tokens:
+        token["feats"] = dict(token["feats"])
+    return _members(sentence, name) | {"tokens": tokens}
+
+
+def members_as_json(sentence: ParsedSentence, name: str | None) -> dict[str, str]:
+    """The members of `as_dict`, key and value as JSON, by key."""
+    tokens = sentence._parsed._tokens_as_json[sentence._start : sentence._stop]
+    values = {key: encoded(value) for key, value in _members(sentence, name).items()}
+    values["tokens"] = f"[{','.join(tokens)}]"
+    return {key: f'"{key}":{value}' for key, value in values.items()}
+
+
+def _members(sentence: ParsedSentence, name: str | None) -> dict[str, Any]:
+    """The members of `as_dict`, without its tokens."""
     trees = [
         {"heads": [head if head >= 0 else None for head in tree.heads], "deprels": tree.deprels,
          "probabilities": tree.probabilities, "score": tree.score, "probability": tree.probability}
@@ -380,55 +369,61 @@ def members_as_json(sentence: ParsedSentence, name: str | None) -> dict[str, str
          "end": each.end}
         for each in sentence.multiword
     ]  # fmt: skip
-    tokens = sentence._parsed._tokens_as_json[sentence._start : sentence._stop]
     return {
-        "id": f'"id":{encoded(sentence.sent_id or name)}',
-        "text": f'"text":{encoded(sentence.text)}',
-        "tokens": f'"tokens":[{",".join(tokens)}]',
-        "multiword": f'"multiword":{encoded(multiword)}',
-        "trees": f'"trees":{encoded(trees)}',
-    }
+        "id": sentence.sent_id or name, "text": sentence.text, "tokens": [],
+        "multiword": multiword, "trees": trees,
+    }  # fmt: skip
 
 
 def tokens_as_json(parsed: Parsed) -> list[str]:
-    """Each word as JSON. Cost: 2 µs per word."""
-    treebank, found, surfaces = parsed._treebank, parsed._found, parsed._surfaces
-    size = treebank.n_words
-    null = ["null"] * size
-    forms, *others, feats = (column_ids(treebank, number) for number in range(FORM, FEATS + 1))
-    values = [_texts_of(ids, [encoded(_none(name)) for name in names]) for ids, names in others]
-    if "_" in forms[1]:
-        for w in np.flatnonzero(forms[0] == forms[1].index("_")).tolist():
-            values[0][w] = encoded(_lemma("_", others[0][1][others[0][0][w]]))
-    ids = np.arange(1, size + 1) - np.repeat(
-        treebank.word_starts[:-1], np.diff(treebank.word_starts)
-    )
-    labels, names = found.labels, [encoded(_none(name)) for name in found.names]
-    return [
-        f'{{"id":{i},"form":{form},"lemma":{lemma},"upos":{upos},"xpos":{xpos},"feats":{features},'
-        f'"head":{head},"deprel":{deprel},"start":{start},"end":{end},"space_after":{space},'
-        f'"probability":{p},"deprel_probability":{q},"tag_probability":{r}}}'
-        for i, form, lemma, upos, xpos, features, head, deprel, start, end, space, p, q, r in zip(
-            ids.tolist(), _texts_of(forms[0], map(encoded, forms[1])), *values,
-            _texts_of(feats[0], [encoded(dict(items_of(name))) for name in feats[1]]),
-            [head if head >= 0 else "null" for head in found.heads[0].tolist()],
-            null if labels is None else _texts_of(labels[0], names),
-            surfaces.starts or null, surfaces.ends or null,
-            ["true" if space else "false" for space in surfaces.space_after],
-            _numbers(found.head_probabilities) or null, _numbers(found.label_probabilities) or null,
-            _numbers(found.tag_probabilities) or null, strict=True,
-        )
-    ]  # fmt: skip
+    """Each word as JSON, in half the time of `json`: each text is encoded once."""
+    columns = []
+    for field in _FIELDS:
+        values = parsed._values(field)
+        if field in _TEXTS:
+            texts = {number: encoded(value) for number, value in {id(v): v for v in values}.items()}
+            columns.append([texts[id(value)] for value in values])
+        else:
+            columns.append(["null" if value is None else value for value in values])
+    members = ",".join(f'"{field}":%s' for field in _FIELDS)
+    return [f"{{{members % row}}}" for row in zip(*columns, strict=True)]
 
 
-def _numbers(probabilities: np.ndarray | None) -> list[str]:
-    """Probabilities of words, (W,) or those of the best trees of (k, W), as JSON."""
-    if probabilities is None:
-        return []
-    of_words: list[float] = np.atleast_2d(probabilities)[0].tolist()
-    return ["null" if isnan(number) else repr(number) for number in of_words]
-
-
-def _texts_of(ids: np.ndarray, texts: Iterable[str]) -> list[str]:
-    by_number = list(texts)
-    return [by_number[i] for i in ids.tolist()]
+def values_of(parsed: Parsed, field: str) -> list[Any]:
+    """A field of tokens, for all words."""
+    treebank, found = parsed._treebank, parsed._found
+    if field in _COLUMNS:
+        ids, names = column_ids(treebank, _COLUMNS[field])
+        values: list[Any] = names
+        if field == "feats":
+            values = [dict(items_of(name)) for name in names]
+        elif field != "form":
+            values = [_none(name) for name in names]
+        of_words = [values[i] for i in ids.tolist()]
+        if field == "lemma" and "_" in names:
+            forms, place = parsed._values("form"), names.index("_")
+            for w in np.flatnonzero(ids == place).tolist():
+                of_words[w] = "_" if forms[w] == "_" else None
+        return of_words
+    if field == "id":
+        starts = treebank.word_starts
+        ids = np.arange(1, treebank.n_words + 1) - np.repeat(starts[:-1], np.diff(starts))
+        return ids.tolist()
+    if field == "head":
+        return [head if head >= 0 else None for head in found.heads[0].tolist()]
+    nothing = [None] * treebank.n_words
+    if field == "deprel":
+        values = [_none(name) for name in found.names]
+        return nothing if found.labels is None else [values[i] for i in found.labels[0].tolist()]
+    if field in ("start", "end", "space_after"):
+        surfaces = parsed._surfaces
+        places = {"start": surfaces.starts, "end": surfaces.ends}
+        return surfaces.space_after if field == "space_after" else places[field] or nothing
+    numbers = {
+        "probability": found.head_probabilities, "deprel_probability": found.label_probabilities,
+        "tag_probability": found.tag_probabilities,
+    }[field]  # fmt: skip
+    if numbers is None:
+        return nothing
+    # Of trees those of the best one.
+    return [None if isnan(number) else number for number in np.atleast_2d(numbers)[0].tolist()]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import gpuparse
-from gpuparse.api.tokens import encoded
+from gpuparse.api.tokens import encoded, members_as_json
 from gpuparse.data.arc_layout import Arc, lay_out
 from gpuparse.data.svg import svg_graph
 from gpuparse.data.tikz import tikz_of_layout
@@ -149,7 +149,8 @@ class ParseSink(Sink):
         for sentence in sentences:
             self._n += 1
             if len(sentence):
-                found.append(sentence.to_json(self._n))
+                members = members_as_json(sentence, str(self._n))
+                found.append(f"{{{','.join(members.values())}}}")
         if found:
             comma = b",\n" * bool(self._sentences.n_bytes)
             self._sentences.write(comma + ",\n".join(found).encode())

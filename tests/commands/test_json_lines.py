@@ -36,6 +36,10 @@ def parsed(path, *words: object) -> int:
     return parse.main([MODEL, *map(str, [path, *options])])
 
 
+def dicts(parsed: gpuparse.Parsed) -> list[dict]:
+    return [sentence.to_dict() for sentence in parsed]
+
+
 def lines_of(path) -> list[dict]:
     read = json.JSONDecoder(parse_int=lambda digits: int(digits[:20])).decode
     return [read(line) for line in path.read_text().splitlines()]
@@ -58,8 +62,8 @@ def test_lines_keep_their_members_and_get_those_of_a_sentence(parser, tmp_path):
     raw = out.read_text().splitlines()
     kept = ['"n": 1.50e400,', '"x": {"b": 1, "b": 2},', '"big": ' + "9" * 5000 + ","]
     assert all(text in raw[i] for i, text in zip((0, 2, 3), kept, strict=True))
-    of_text = parser.parse_text(["She sings. He does not listen."]).to_dicts()
-    of_words = parser.parse([["She", "sings"], ["Go", "!"]]).to_dicts()
+    of_text = dicts(parser.parse_text(["She sings. He does not listen."]))
+    of_words = dicts(parser.parse([["She", "sings"], ["Go", "!"]]))
     for i, expected in zip((0, 1, 2, 4), [*of_text, *of_words], strict=True):
         assert {key: found[i][key] for key in added} == {key: expected[key] for key in added}
     assert found[1]["tokens"][0]["start"] == 11
@@ -173,7 +177,7 @@ def test_other_inputs_are_written_as_json_lines(parser, tmp_path, capfd):
     named = generate(20, 3)
     text = b"".join(line for line in named.splitlines(True) if b"# sent_id" not in line)
     (tmp_path / "a.conllu").write_bytes(text)
-    expected = parser.parse(text).to_dicts()
+    expected = dicts(parser.parse(text))
     for line in expected:
         line["id"] = None  # the input has no sent_id
     assert parsed(tmp_path / "a.conllu", "-o", tmp_path / "a.jsonl") == 0
@@ -204,7 +208,7 @@ def test_rows_of_a_table_are_written_as_json_lines(parser, tmp_path):
     kept = {"id": 5, "form": ["She", "sings"], "when": "1970-01-01", "x": None, "b": "/w==",
             "m": {"a": None}}  # fmt: skip
     assert {key: first[key] for key in kept} == kept
-    trees = parser.parse([["She", "sings"]]).to_dicts()[0]["trees"]
+    trees = parser.parse([["She", "sings"]])[0].to_dict()["trees"]
     assert (first["trees"], second["tokens"]) == (trees, [])
     assert parsed(tmp_path / "t.parquet", "-o", tmp_path / "s.jsonl", "--shard", "all/2") == 0
     assert (tmp_path / "s.jsonl").read_bytes() == (tmp_path / "t.jsonl").read_bytes()

@@ -79,11 +79,12 @@ def test_sentences_are_those_of_python(client, trained, models):
     parser = models["first"].parser
     for given in ({}, options):
         found = parsed(client, text=text, **given)["sentences"]
-        assert found == parser.parse_text(text, **given).to_dicts()
+        assert found == [s.to_dict() for s in parser.parse_text(text, **given)]
         assert any(sentence["multiword"] for sentence in found)
         found = parsed(client, conllu=trained.conllu.decode(), **given)["sentences"]
-        assert found == parser.parse(trained.conllu, **given).to_dicts()
-    assert parsed(client, sentences=WORDS)["sentences"] == parser.parse(WORDS).to_dicts()
+        assert found == [s.to_dict() for s in parser.parse(trained.conllu, **given)]
+    expected = [s.to_dict() for s in parser.parse(WORDS)]
+    assert parsed(client, sentences=WORDS)["sentences"] == expected
 
 
 def test_lines_are_sentences_and_a_text_of_lines_is_told(client, trained):
