@@ -53,7 +53,7 @@ def quantities_table() -> str:
     ]
     for name, decoder in DECODERS.items():
         cells = [
-            ", ".join(decoder.forms[quantity].engines) if decoder.has(quantity) else ""
+            ", ".join(decoder.engines[quantity]) if decoder.has(quantity) else ""
             for quantity in quantities
         ]
         rows.append(f"| `{name}` | {' | '.join(cells)} |")

@@ -22,7 +22,8 @@ from gpuparse.data.conll import treebank_from_bytes, write_predictions
 from gpuparse.data.tag_columns import without_deps
 from gpuparse.errors import ScoreError
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.inference.scores import Scores, decode
+from gpuparse.inference.scores import Scores
+from gpuparse.inference.searches import decode
 from gpuparse.model_folder import load_parser
 from gpuparse.parser import Parser
 from tests.campaign.bench import ALONE, SYSTEMS, Bench
@@ -151,7 +152,7 @@ def test_case_20_a_sentence_of_a_thousand_words_among_others(bench, call, tmp_pa
 @pytest.mark.parametrize("single_root", [False, True])
 def test_case_24_equal_scores_have_one_tree_on_every_engine_and_in_any_batch(name, single_root):
     lengths = [4, 2, 4, 1, 3]
-    forms = DECODERS[name].forms["best"].engines
+    forms = DECODERS[name].engines["best"]
     backends = [
         {"native": "cpu", "torch": "torch"}[engine] for engine in forms if engine != "triton"
     ]

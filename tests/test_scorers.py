@@ -18,7 +18,8 @@ from gpuparse.engines.engine import How
 from gpuparse.errors import ConfigError, ModelError, NoTreeError, ResourceError, ScoreError
 from gpuparse.explaining import explain
 from gpuparse.inference.decoders import DECODERS, with_quantity
-from gpuparse.inference.scores import Scores, decode
+from gpuparse.inference.scores import Scores
+from gpuparse.inference.searches import decode
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.model_folder import MANIFEST, load_parser, save_parser
 from gpuparse.parser import NOTHING_KNOWN, Parser

@@ -18,7 +18,8 @@ from gpuparse.data.batch import Batch
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.errors import ScoreError
 from gpuparse.features.plan import ArcPlan
-from gpuparse.inference.scores import Scores, decode
+from gpuparse.inference.scores import Scores
+from gpuparse.inference.searches import decode
 from gpuparse.parser import Parser
 from gpuparse.scorers.scorer import Sum
 from gpuparse.scorers.tensors import Sent

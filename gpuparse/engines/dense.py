@@ -32,7 +32,8 @@ from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.decoders import Engine as Form
 from gpuparse.inference.marginals import minimum_bayes_risk
-from gpuparse.inference.scores import Parse, Scores, decode, parts_for, word_mask
+from gpuparse.inference.scores import Scores, word_mask
+from gpuparse.inference.searches import Parse, decode, parts_for
 from gpuparse.scorers.scorer import Scorer, Sum
 from gpuparse.scorers.tensors import first_best
 

@@ -5,8 +5,6 @@ functions need it (the extra `torch`).
 """
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from gpuparse.extras import require
@@ -60,7 +58,8 @@ if TYPE_CHECKING:
         eisner_sibling_marginals,
         eisner_sibling_sample,
     )
-    from gpuparse.inference.scores import Parse, Scores, decode
+    from gpuparse.inference.scores import Scores
+    from gpuparse.inference.searches import Parse, decode
     from gpuparse.inference.support import projectivise
 
 __all__ = [
@@ -108,22 +107,11 @@ __all__ = [
 ]
 
 _MODULES = (
-    "decoders", "scores", "best_trees", "projective_sums", "matrix_tree", "marginals",
+    "decoders", "scores", "searches", "best_trees", "projective_sums", "matrix_tree", "marginals",
     "constraints", "higher_order", "distributions", "approximate.dual_decomposition",
     "approximate.hill_climb", "support",
 )  # fmt: skip
 """Where public names are looked for, in this order."""
-
-
-class _Room(ModuleType):
-    """The package; where a module has the name of its public function, the function is meant."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name in __all__ and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Room
 
 
 def __getattr__(name: str) -> Any:

@@ -1,9 +1,13 @@
 """Best trees, one or k: projective ones of the first and second order, and all trees."""
 
+from collections.abc import Callable
+
 from torch import Tensor
 
 from gpuparse.inference.backends import choose_engine, require_native
-from gpuparse.inference.decoders import DECODERS, Engine
+from gpuparse.inference.batched.chu_liu_edmonds import chu_liu_edmonds_torch
+from gpuparse.inference.batched.eisner import eisner_sibling_torch, eisner_torch
+from gpuparse.inference.decoders import Engine
 from gpuparse.inference.native_trees import find_best, find_k_best
 from gpuparse.inference.scores import (
     Lengths,
@@ -194,7 +198,32 @@ def _search(
     """The best trees on an engine; scores are checked, for native code at least by `as_arcs`."""
     if engine == "native":
         return find_best(decoder, lengths, *parts, single_root=single_root)
-    search = DECODERS[decoder].tensor_function(engine)
-    heads, scores = search(*parts, lengths, single_root=single_root)
+    heads, scores = device_search(decoder, engine)(*parts, lengths, single_root=single_root)
     require_trees(scores)
     return heads, scores
+
+
+def device_search(decoder: str, engine: Engine) -> Callable[..., tuple[Tensor, Tensor]]:
+    """The search on checked scores of any device, which does not wait for the device.
+
+    It takes the score tensors and lengths.
+
+    Args: engine: "torch" or "triton", which must have the best trees of this decoder.
+    """
+    if engine == "torch":
+        return _IN_TORCH[decoder]
+    from gpuparse.inference.triton import chu_liu_edmonds, eisner  # Triton is an extra
+
+    searches: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
+        "eisner": eisner.eisner,
+        "eisner_sibling": eisner.eisner_sibling,
+        "chu_liu_edmonds": chu_liu_edmonds.chu_liu_edmonds,
+    }
+    return searches[decoder]
+
+
+_IN_TORCH: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
+    "eisner": eisner_torch,
+    "eisner_sibling": eisner_sibling_torch,
+    "chu_liu_edmonds": chu_liu_edmonds_torch,
+}

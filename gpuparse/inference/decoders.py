@@ -1,11 +1,10 @@
 """The table of decoders: what each reads, what it finds, and what is known of its trees, and where.
 
 This is the one place that says which quantities exist for which decoder on which engine. Commands,
-the parser, the learner and the tests ask the table. It imports no torch: functions are named here
-and imported when they are asked for.
+the parser, the learner and the tests ask the table. It imports no torch: searches.py has the
+functions.
 """
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -25,14 +24,6 @@ CHILD_PARTS = ("head_child", "inner_grandchild", "outer_grandchild")
 
 
 @dataclass(frozen=True)
-class Form:
-    """A quantity of a decoder: the public function, as module:name, and the engines it runs on."""
-
-    function: str
-    engines: tuple[Engine, ...]
-
-
-@dataclass(frozen=True)
 class Decoder:
     """A decoder and what it needs and gives.
 
@@ -40,9 +31,10 @@ class Decoder:
     trees: the kind of trees among which it searches.
     search, time: whether it is exact, and what it costs, as docs/decoders.md says it; n words, k
     candidate heads per word.
-    forms: by quantity. `best` is (arc_scores, lengths, *, single_root, backend) -> (heads, scores,
-    ...); one of the second order takes sibling_scores after arc_scores, and the keyword end_scores;
-    a higher-order one takes all scores but those of arcs by keyword.
+    engines: those that compute each quantity. The function of `best` is (arc_scores, lengths, *,
+    single_root, backend) -> (heads, scores, ...); one of the second order takes sibling_scores
+    after arc_scores, and the keyword end_scores; a higher-order one takes all scores but those of
+    arcs by keyword.
     parts: the part kinds, as template sets name them, that it reads; needs: at least one of these
     must have templates. reads: the fields of `Scores`, besides `arc`, that hold their scores.
     certifies: it says which trees are known to be the best ones, and keeps limits on labels.
@@ -53,7 +45,7 @@ class Decoder:
     trees: Literal["projective", "all", "graphs"]
     search: str
     time: str
-    forms: Mapping[Quantity, Form]
+    engines: Mapping[Quantity, tuple[Engine, ...]]
     parts: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
@@ -66,23 +58,14 @@ class Decoder:
 
     def has(self, quantity: Quantity, engine: Engine | None = None) -> bool:
         """Whether a quantity exists, on this engine or, for None, on any."""
-        form = self.forms.get(quantity)
-        return form is not None and (engine is None or engine in form.engines)
+        engines = self.engines.get(quantity)
+        return engines is not None and (engine is None or engine in engines)
 
     def function(self, quantity: Quantity = "best") -> Callable[..., Any]:
-        """The public function of a quantity that exists."""
-        return _import(*self.forms[quantity].function.split(":"))
+        """The public function of a quantity that exists. It needs torch."""
+        from gpuparse.inference.searches import FUNCTIONS
 
-    def tensor_function(self, engine: Engine) -> Callable[..., Any]:
-        """The search on checked scores of any device, which does not wait for the device.
-
-        It takes the score tensors and lengths.
-
-        Args: engine: "torch" or "triton"; `has("best", engine)`.
-        """
-        if engine == "triton":
-            return _import(f"triton.{self.of_arcs}", self.name)
-        return _import(f"batched.{self.of_arcs}", f"{self.name}_torch")
+        return FUNCTIONS[self.name, quantity]
 
     @property
     def number(self) -> int:
@@ -132,14 +115,6 @@ class Decoder:
         return "eisner" if self.is_projective else "chu_liu_edmonds"
 
 
-def _import(module: str, name: str) -> Callable[..., Any]:
-    """A function of a module of this folder."""
-    found: Callable[..., Any] = getattr(
-        importlib.import_module(f"gpuparse.inference.{module}"), name
-    )
-    return found
-
-
 def _row(name: str) -> Decoder:
     return DECODERS[name]
 
@@ -149,12 +124,10 @@ def with_quantity(quantity: Quantity, engine: Engine | None = None) -> tuple[str
     return tuple(name for name, decoder in DECODERS.items() if decoder.has(quantity, engine))
 
 
-def _forms(**forms: tuple[str, *tuple[Engine, ...]]) -> Mapping[Quantity, Form]:
-    """Forms from quantity=(module:function, engines...)."""
-    made: dict[Any, Form] = {
-        quantity: Form(function, tuple(engines)) for quantity, (function, *engines) in forms.items()
-    }
-    return MappingProxyType(made)
+def _engines(**engines: tuple[Engine, ...]) -> Mapping[Quantity, tuple[Engine, ...]]:
+    """The engines of quantities."""
+    found: dict[Any, tuple[Engine, ...]] = engines
+    return MappingProxyType(found)
 
 
 _OF_SIBLINGS: dict[str, Any] = {
@@ -169,13 +142,13 @@ _TABLE = (
         "projective",
         "exact",
         "n³",
-        _forms(
-            best=("best_trees:eisner", "native", "torch", "triton"),
-            k_best=("best_trees:eisner_kbest", "native"),
-            log_partition=("projective_sums:eisner_log_partition", "native", "torch"),
-            marginals=("projective_sums:eisner_marginals", "native", "torch"),
-            entropy=("projective_sums:eisner_entropy", "native", "torch"),
-            samples=("projective_sums:eisner_sample", "native"),
+        _engines(
+            best=("native", "torch", "triton"),
+            k_best=("native",),
+            log_partition=("native", "torch"),
+            marginals=("native", "torch"),
+            entropy=("native", "torch"),
+            samples=("native",),
         ),
     ),
     Decoder(
@@ -183,13 +156,13 @@ _TABLE = (
         "all",
         "exact",
         "n²",
-        _forms(
-            best=("best_trees:chu_liu_edmonds", "native", "torch", "triton"),
-            k_best=("best_trees:chu_liu_edmonds_kbest", "native"),
-            log_partition=("matrix_tree:matrix_tree_log_partition", "native", "torch"),
-            marginals=("matrix_tree:matrix_tree_marginals", "native", "torch"),
-            entropy=("matrix_tree:matrix_tree_entropy", "torch"),
-            samples=("matrix_tree:matrix_tree_sample", "native"),
+        _engines(
+            best=("native", "torch", "triton"),
+            k_best=("native",),
+            log_partition=("native", "torch"),
+            marginals=("native", "torch"),
+            entropy=("torch",),
+            samples=("native",),
         ),
     ),
     Decoder(
@@ -197,13 +170,13 @@ _TABLE = (
         "projective",
         "exact",
         "n³",
-        _forms(
-            best=("best_trees:eisner_sibling", "native", "torch", "triton"),
-            k_best=("best_trees:eisner_sibling_kbest", "native"),
-            log_partition=("projective_sums:eisner_sibling_log_partition", "native", "torch"),
-            marginals=("projective_sums:eisner_sibling_marginals", "native", "torch"),
-            entropy=("projective_sums:eisner_sibling_entropy", "torch"),
-            samples=("projective_sums:eisner_sibling_sample", "native"),
+        _engines(
+            best=("native", "torch", "triton"),
+            k_best=("native",),
+            log_partition=("native", "torch"),
+            marginals=("native", "torch"),
+            entropy=("torch",),
+            samples=("native",),
         ),
         **_OF_SIBLINGS,
     ),
@@ -213,7 +186,7 @@ _TABLE = (
         "approximate: starts from the best projective tree, and changes one head at a time while"
         " the score rises",
         "n³, and n² per change",
-        _forms(best=("approximate.hill_climb:hill_climb", "native")),
+        _engines(best=("native",)),
         starts_from="eisner_sibling",
         **_OF_SIBLINGS,
     ),
@@ -222,7 +195,7 @@ _TABLE = (
         "graphs",
         "approximate: as hill_climb, and heads can be added",
         "n³, and n² per change",
-        _forms(best=("approximate.hill_climb:multi_parent", "native")),
+        _engines(best=("native",)),
         starts_from="eisner_sibling",
         **_OF_SIBLINGS,
     ),
@@ -231,7 +204,7 @@ _TABLE = (
         "projective",
         "exact",
         "n⁴, or n²k²",
-        _forms(best=("higher_order:eisner_grandchild", "native")),
+        _engines(best=("native",)),
         parts=("sibling", *CHILD_PARTS),
         needs=CHILD_PARTS,
         reads=("sibling", "inner_grandchild", "outer_grandchild"),
@@ -241,7 +214,7 @@ _TABLE = (
         "projective",
         "exact",
         "n⁴, or nk³ + n²k²",
-        _forms(best=("higher_order:eisner_grand_sibling", "native")),
+        _engines(best=("native",)),
         parts=(*SIBLING_PARTS, *GRAND_PARTS),
         needs=GRAND_PARTS,
         reads=(*SIBLING_PARTS, *GRAND_PARTS),
@@ -252,7 +225,7 @@ _TABLE = (
         "exact; scores grandparents and grand-siblings only for the outermost modifier of each"
         " side",
         "n⁴, or nk³ + n²k²",
-        _forms(best=("higher_order:eisner_tri_sibling", "native")),
+        _engines(best=("native",)),
         parts=(*SIBLING_PARTS, *GRAND_PARTS, "tri_sibling"),
         needs=("tri_sibling",),
         reads=(*SIBLING_PARTS, "tri_sibling", "outermost"),
@@ -262,7 +235,7 @@ _TABLE = (
         "all",
         "exact where the tree is certified",
         "n² + nk³ per iteration",
-        _forms(best=("approximate.dual_decomposition:dual_decomposition", "native")),
+        _engines(best=("native",)),
         parts=(*SIBLING_PARTS, *GRAND_PARTS),
         needs=("sibling", *GRAND_PARTS),
         reads=(*SIBLING_PARTS, *GRAND_PARTS),

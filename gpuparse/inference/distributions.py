@@ -34,15 +34,10 @@ from gpuparse.inference.scores import (
     word_mask,
 )
 from gpuparse.inference.search import NO_HEAD
+from gpuparse.inference.searches import FUNCTIONS
 from gpuparse.inference.support import TreeKind, Unreachable, as_heads
 from gpuparse.inference.tree_parts import find_parts, scores_of_words
 
-# Found once: torch.compile traces no imports.
-_FUNCTIONS = {
-    (decoder.name, quantity): decoder.function(quantity)
-    for decoder in DECODERS.values()
-    for quantity in decoder.forms
-}
 _OTHER_PARTS = tuple(f.name for f in fields(Scores) if f.name not in ("arc", "lengths"))
 
 
@@ -355,7 +350,7 @@ class TreeDistribution:
             raise ScoreError(
                 f"{self.decoder.name} has no {quantity}: reduce the parts to those of {names}"
             )
-        return _FUNCTIONS[self.decoder.name, quantity]
+        return FUNCTIONS[self.decoder.name, quantity]
 
     def _tensors(self, *, detached: bool = False) -> list[Tensor]:
         """The positional arguments of a function: scores of arcs, perhaps of siblings, lengths."""
@@ -371,7 +366,7 @@ class TreeDistribution:
     def _options(self, quantity: Quantity) -> dict[str, Any]:
         """The keyword arguments of the function of a quantity."""
         options: dict[str, Any] = {"single_root": self.single_root}
-        engines = self.decoder.forms[quantity].engines
+        engines = self.decoder.engines[quantity]
         # What exists on one engine alone runs there, whatever the backend of the rest.
         if len(engines) > 1 and ENGINES.get(self.backend, engines[0]) in engines:
             options["backend"] = self.backend

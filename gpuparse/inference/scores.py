@@ -1,4 +1,4 @@
-"""What decoders read and what they return, and the one place where scores are checked."""
+"""Scores of parts, which decoders read, and the one place where they are checked."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from gpuparse import native
-from gpuparse.errors import ConfigError, NoTreeError, ScoreError
+from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference.backends import is_traced
-from gpuparse.inference.decoders import DECODERS, ENGINES
 
 
 def word_mask(lengths: Tensor, n_nodes: int) -> Tensor:
@@ -52,22 +51,6 @@ class Scores:
     outermost: Tensor | None = None
     inner_grandchild: Tensor | None = None
     outer_grandchild: Tensor | None = None
-
-
-@dataclass(frozen=True)
-class Parse:
-    """What a decoder finds for a batch.
-
-    heads: of trees, int64 (B, N), -1 at the root and in padding; None if there are graphs.
-    scores: float64 (B,). arcs: of graphs, bool (B, N, N), [b, h, m]; None if there are trees.
-    certified, iterations: bool and int64 (B,), of a decoder that certifies trees.
-    """
-
-    heads: Tensor | None
-    scores: Tensor
-    arcs: Tensor | None = None
-    certified: Tensor | None = None
-    iterations: Tensor | None = None
 
 
 def check_scores(arc_scores: Tensor, lengths: Lengths) -> Scores:
@@ -416,77 +399,3 @@ def without_tree(b: int) -> NoTreeError:
     return NoTreeError(
         f"sentence {b} of the batch has no tree: too many of its arcs are forbidden (-inf)"
     )
-
-
-def parts_for(name: str, scores: Scores) -> tuple[list[Tensor], dict[str, Tensor | None]]:
-    """What the functions of a decoder take of scores: by place before the lengths, and by keyword.
-
-    Raises:
-        ConfigError: no decoder has this name. ScoreError: sibling scores are missing that one of
-            the second order needs.
-    """
-    if name not in DECODERS:
-        raise ConfigError(f"unknown decoder {name!r}: expected one of {', '.join(DECODERS)}")
-    decoder = DECODERS[name]
-    parts = {f"{field}_scores": getattr(scores, field) for field in decoder.reads}
-    arcs = [scores.arc]
-    if decoder.order == 2:
-        if scores.sibling is None:
-            raise ScoreError(f"{name} reads sibling scores, and there are none")
-        arcs.append(parts.pop("sibling_scores"))
-    return arcs, parts
-
-
-def decode(
-    name: str,
-    scores: Scores,
-    *,
-    single_root: bool = False,
-    backend: str = "auto",
-    min_gain: float = 0.0,
-    granularity: float | None = None,
-    are_checked: bool = False,
-) -> Parse:
-    """Trees or graphs under the decoder of that name.
-
-    Args:
-        name: a key of `DECODERS`.
-        scores: those of the parts that the decoder reads; others are not looked at.
-        single_root: exactly one modifier of the root; otherwise one or more.
-        backend: "auto", "torch", "cpu" or "gpu".
-        min_gain: of decoders that search by single changes, or prefer projective trees.
-        granularity: of decoders that certify trees: see `dual_decomposition`.
-        are_checked: whether scores are known to be usable. Then nothing waits for the device where
-            the decoder has a form there, and a sentence without a tree has the score -inf.
-    Raises:
-        ConfigError: no decoder has this name.
-        ScoreError, NoTreeError: from the decoder; ScoreError too for a backend that it does not run
-            on, and if sibling scores are missing that one of the second order needs.
-    Cost: that of the decoder.
-    """
-    arcs, parts = parts_for(name, scores)
-    decoder = DECODERS[name]
-    if backend in ENGINES and not decoder.has("best", ENGINES[backend]):
-        known = [key for key, engine in ENGINES.items() if decoder.has("best", engine)]
-        raise ScoreError(
-            f"{name} does not run on the backend {backend!r}, only on {' or '.join(known)}"
-        )
-    if are_checked and backend in ("torch", "gpu"):
-        search = decoder.tensor_function(ENGINES[backend])
-        if decoder.order == 2:
-            ends = scores.end
-            arcs.append(torch.zeros_like(scores.arc) if ends is None else ends)
-        return Parse(*search(*arcs, scores.lengths, single_root=single_root)[:2])
-    options: dict[str, float | None] = {}
-    if decoder.starts_from or decoder.certifies:
-        options["min_gain"] = min_gain
-    if decoder.certifies:
-        options["granularity"] = granularity
-    found, values, *more = decoder.function("best")(
-        *arcs, scores.lengths, single_root=single_root, backend=backend, **parts, **options
-    )
-    if decoder.gives_graphs:
-        return Parse(None, values, found)
-    if decoder.certifies:
-        return Parse(found, values, None, *more)
-    return Parse(found, values)

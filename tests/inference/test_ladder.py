@@ -43,7 +43,9 @@ def test_every_decoder_has_a_textbook_form():
 
 
 def test_every_quantity_is_tested_for_every_decoder():
-    quantities = {quantity for decoder in inference.DECODERS.values() for quantity in decoder.forms}
+    quantities = {
+        quantity for decoder in inference.DECODERS.values() for quantity in decoder.engines
+    }
     assert quantities == set(QUANTITIES)
     for quantity in quantities:
         assert inference.with_quantity(quantity)
@@ -55,7 +57,7 @@ def test_every_public_name_is_a_quantity_of_a_decoder_or_has_its_test():
     of_decoders = {
         decoder.function(quantity).__name__
         for decoder in inference.DECODERS.values()
-        for quantity in decoder.forms
+        for quantity in decoder.engines
     }
     assert set(inference.__all__) == of_decoders | set(OTHERS)
     assert not of_decoders & set(OTHERS)

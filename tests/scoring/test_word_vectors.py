@@ -23,7 +23,8 @@ from gpuparse.features.plan import (
 from gpuparse.features.templates import parse_set
 from gpuparse.features.word_vectors import FURTHER
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.inference.scores import Scores, decode, read_cells
+from gpuparse.inference.scores import Scores, read_cells
+from gpuparse.inference.searches import decode
 from gpuparse.scorers.linear.labels import all_label_scores, arc_label_scores
 from gpuparse.scorers.linear.weights import (
     FeatureMap,

@@ -1,0 +1,170 @@
+"""The functions of the table of decoders, and search by the name of a decoder."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gpuparse.errors import ConfigError, ScoreError
+from gpuparse.inference.approximate.dual_decomposition import (
+    dual_decomposition,
+)
+from gpuparse.inference.approximate.hill_climb import (
+    hill_climb,
+    multi_parent,
+)
+from gpuparse.inference.best_trees import (
+    chu_liu_edmonds,
+    chu_liu_edmonds_kbest,
+    device_search,
+    eisner,
+    eisner_kbest,
+    eisner_sibling,
+    eisner_sibling_kbest,
+)
+from gpuparse.inference.decoders import DECODERS, ENGINES, Quantity
+from gpuparse.inference.higher_order import (
+    eisner_grand_sibling,
+    eisner_grandchild,
+    eisner_tri_sibling,
+)
+from gpuparse.inference.matrix_tree import (
+    matrix_tree_entropy,
+    matrix_tree_log_partition,
+    matrix_tree_marginals,
+    matrix_tree_sample,
+)
+from gpuparse.inference.projective_sums import (
+    eisner_entropy,
+    eisner_log_partition,
+    eisner_marginals,
+    eisner_sample,
+    eisner_sibling_entropy,
+    eisner_sibling_log_partition,
+    eisner_sibling_marginals,
+    eisner_sibling_sample,
+)
+from gpuparse.inference.scores import Scores
+
+FUNCTIONS: Mapping[tuple[str, Quantity], Callable[..., Any]] = MappingProxyType(
+    {
+        ("eisner", "best"): eisner,
+        ("eisner", "k_best"): eisner_kbest,
+        ("eisner", "log_partition"): eisner_log_partition,
+        ("eisner", "marginals"): eisner_marginals,
+        ("eisner", "entropy"): eisner_entropy,
+        ("eisner", "samples"): eisner_sample,
+        ("chu_liu_edmonds", "best"): chu_liu_edmonds,
+        ("chu_liu_edmonds", "k_best"): chu_liu_edmonds_kbest,
+        ("chu_liu_edmonds", "log_partition"): matrix_tree_log_partition,
+        ("chu_liu_edmonds", "marginals"): matrix_tree_marginals,
+        ("chu_liu_edmonds", "entropy"): matrix_tree_entropy,
+        ("chu_liu_edmonds", "samples"): matrix_tree_sample,
+        ("eisner_sibling", "best"): eisner_sibling,
+        ("eisner_sibling", "k_best"): eisner_sibling_kbest,
+        ("eisner_sibling", "log_partition"): eisner_sibling_log_partition,
+        ("eisner_sibling", "marginals"): eisner_sibling_marginals,
+        ("eisner_sibling", "entropy"): eisner_sibling_entropy,
+        ("eisner_sibling", "samples"): eisner_sibling_sample,
+        ("hill_climb", "best"): hill_climb,
+        ("multi_parent", "best"): multi_parent,
+        ("eisner_grandchild", "best"): eisner_grandchild,
+        ("eisner_grand_sibling", "best"): eisner_grand_sibling,
+        ("eisner_tri_sibling", "best"): eisner_tri_sibling,
+        ("dual_decomposition", "best"): dual_decomposition,
+    }
+)
+"""By decoder and quantity, as the table in decoders.py has them."""
+
+
+@dataclass(frozen=True)
+class Parse:
+    """What a decoder finds for a batch.
+
+    heads: of trees, int64 (B, N), -1 at the root and in padding; None if there are graphs.
+    scores: float64 (B,). arcs: of graphs, bool (B, N, N), [b, h, m]; None if there are trees.
+    certified, iterations: bool and int64 (B,), of a decoder that certifies trees.
+    """
+
+    heads: Tensor | None
+    scores: Tensor
+    arcs: Tensor | None = None
+    certified: Tensor | None = None
+    iterations: Tensor | None = None
+
+
+def parts_for(name: str, scores: Scores) -> tuple[list[Tensor], dict[str, Tensor | None]]:
+    """What the functions of a decoder take of scores: by place before the lengths, and by keyword.
+
+    Raises:
+        ConfigError: no decoder has this name. ScoreError: sibling scores are missing that one of
+            the second order needs.
+    """
+    if name not in DECODERS:
+        raise ConfigError(f"unknown decoder {name!r}: expected one of {', '.join(DECODERS)}")
+    decoder = DECODERS[name]
+    parts = {f"{field}_scores": getattr(scores, field) for field in decoder.reads}
+    arcs = [scores.arc]
+    if decoder.order == 2:
+        if scores.sibling is None:
+            raise ScoreError(f"{name} reads sibling scores, and there are none")
+        arcs.append(parts.pop("sibling_scores"))
+    return arcs, parts
+
+
+def decode(
+    name: str,
+    scores: Scores,
+    *,
+    single_root: bool = False,
+    backend: str = "auto",
+    min_gain: float = 0.0,
+    granularity: float | None = None,
+    are_checked: bool = False,
+) -> Parse:
+    """Trees or graphs under the decoder of that name.
+
+    Args:
+        name: a key of `DECODERS`.
+        scores: those of the parts that the decoder reads; others are not looked at.
+        single_root: exactly one modifier of the root; otherwise one or more.
+        backend: "auto", "torch", "cpu" or "gpu".
+        min_gain: of decoders that search by single changes, or prefer projective trees.
+        granularity: of decoders that certify trees: see `dual_decomposition`.
+        are_checked: whether scores are known to be usable. Then nothing waits for the device where
+            the decoder has a form there, and a sentence without a tree has the score -inf.
+    Raises:
+        ConfigError: no decoder has this name.
+        ScoreError, NoTreeError: from the decoder; ScoreError too for a backend that it does not run
+            on, and if sibling scores are missing that one of the second order needs.
+    Cost: that of the decoder.
+    """
+    arcs, parts = parts_for(name, scores)
+    decoder = DECODERS[name]
+    if backend in ENGINES and not decoder.has("best", ENGINES[backend]):
+        known = [key for key, engine in ENGINES.items() if decoder.has("best", engine)]
+        raise ScoreError(
+            f"{name} does not run on the backend {backend!r}, only on {' or '.join(known)}"
+        )
+    if are_checked and backend in ("torch", "gpu"):
+        search = device_search(name, ENGINES[backend])
+        if decoder.order == 2:
+            ends = scores.end
+            arcs.append(torch.zeros_like(scores.arc) if ends is None else ends)
+        return Parse(*search(*arcs, scores.lengths, single_root=single_root)[:2])
+    options: dict[str, float | None] = {}
+    if decoder.starts_from or decoder.certifies:
+        options["min_gain"] = min_gain
+    if decoder.certifies:
+        options["granularity"] = granularity
+    found, values, *more = FUNCTIONS[name, "best"](
+        *arcs, scores.lengths, single_root=single_root, backend=backend, **parts, **options
+    )
+    if decoder.gives_graphs:
+        return Parse(None, values, found)
+    if decoder.certifies:
+        return Parse(found, values, None, *more)
+    return Parse(found, values)
