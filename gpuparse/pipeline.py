@@ -69,21 +69,20 @@ class StageRow(NamedTuple):
     cost: float = 0.0
 
     def learn(
-        self, treebank: Treebank, section: Any, *, seed: int, watch: Watch = unwatched,
-        start: Any = None,
-    ) -> Any:  # fmt: skip
+        self, treebank: Treebank, section: Any, *, seed: int, watch: Watch = unwatched
+    ) -> Any:
         """Learn a stage from a treebank.
 
         The learner is imported here, for parsing does not need it.
 
         Args:
-            section: of the config, with the name of the stage. watch: is told the share that is
-                done. start: the stage to learn on from.
+            section: of the config, with the name of the stage.
+            watch: is told the share that is done.
         """
         module, _, name = self.learner.rpartition(".")
         learn = getattr(import_module(module), name)
         given = {key: getattr(section, key) for key in self.keys}
-        return learn(treebank, **given, seed=seed, watch=watch, start=start)
+        return learn(treebank, **given, seed=seed, watch=watch)
 
 
 STAGES = {

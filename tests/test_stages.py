@@ -56,7 +56,6 @@ def test_the_table_has_every_stage_of_a_folder_and_of_a_config(model):
     loaded = load_stages(model)
     for name, row in BEFORE_PARSER.items():
         assert isinstance(getattr(loaded, name), row.kind)
-        assert set(getattr(loaded, name).models) <= set(row.templates)
     filled = [column for row in STAGES.values() for column in row.fills]
     assert sorted(filled) == list(COLUMNS)
 

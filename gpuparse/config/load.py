@@ -28,6 +28,8 @@ _FIXED = {  # keys that are gone, since their values are always the same
     " network_epochs",
     "lemmatizer": "features epochs min_count rows",
 }
+_TOGETHER = "this key is gone; learn from both treebanks: data.train=a.conllu,b.conllu"
+_REPLACED = {"init_from": _TOGETHER, "learning.keep_state": _TOGETHER}
 
 
 def load_config(
@@ -347,6 +349,8 @@ def unknown_key(name: str) -> str:
     section, _, last = name.partition(".")
     if last in _FIXED.get(section, "").split():
         return "this key is gone, its value is fixed; leave it out"
+    if name in _REPLACED:
+        return _REPLACED[name]
     if name in SECTIONS:
         return f"a section; expected one of its keys, such as {_keys_of(name)[0]}"
     return f"unknown key; {did_you_mean(nearest_key(name)) or _LISTED}"

@@ -244,12 +244,6 @@ class LearningConfig:
         " with the highest LAS on `data.dev`, or UAS without labels; of word vectors for each"
         " network.",
     )
-    keep_state: bool = _choice(
-        False,
-        (True, False),
-        "Whether `training.safetensors`, beside the model, has the numbers before rounding, which"
-        " `init_from` learns on from.",
-    )
     max_step: float | None = _key(
         None,
         "number",
@@ -502,7 +496,7 @@ class TaggerConfig:
         1,
         "integer",
         "Networks, learned from different random numbers; a score is the mean of theirs. Taggers of"
-        " folds have one; those of `init_from` are learned on together.",
+        " folds have one.",
         low=1,
         high=16,
     )
@@ -603,13 +597,6 @@ class RunConfig:
         MISSING,
         "text",
         "Model folder to write; by default it has the name of the config.",
-    )
-    init_from: str | None = _key(
-        None,
-        "path",
-        "Model folder to learn on from; docs/training.md says which keys must be as in the model."
-        " null: from nothing.",
-        optional=True,
     )
     features: str = _key(
         "extended",
@@ -712,8 +699,6 @@ class RunConfig:
         }
         data = dataclasses.replace(self.data, **recorded | {"treebank": None})
         learning = dataclasses.replace(self.learning, backend=self.backend)
-        start = self.init_from
-        start = None if start is None else os.path.basename(os.path.abspath(start))
         stages: dict[str, Any] = {
             name: dataclasses.replace(stage, model=os.path.basename(os.path.abspath(stage.model)))
             for name in SECTIONS
@@ -724,7 +709,7 @@ class RunConfig:
             stages[name] = dataclasses.replace(stage, word_list=_file_name(stage.word_list))
         return dataclasses.replace(
             self, output="model", threads=0, device="auto", draw=0, data=data, learning=learning,
-            init_from=start, **stages,
+            **stages,
         )  # fmt: skip
 
 

@@ -71,19 +71,6 @@ class Vocabularies:
         known = self._ids[field]
         return [UNKNOWN if value is None else known.get(value, UNKNOWN) for value in values]
 
-    def grown(self, treebank: Treebank) -> "Vocabularies":
-        """These with the values that the treebank's words have and these lack, after all others.
-
-        Raises: ConfigError: as `build`.
-        """
-        seen = self.build(treebank, self.fields, self.pos_column).values
-        values = {
-            field: list(dict.fromkeys([*known, *seen[field]]))
-            for field, known in self.values.items()
-        }
-        check_size(values)
-        return Vocabularies(values, self.pos_column)
-
     @classmethod
     def build(cls, treebank: Treebank, fields: Iterable[str], pos_column: int) -> "Vocabularies":
         """Every value that the treebank's words have, in order of first appearance.

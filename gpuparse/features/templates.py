@@ -432,19 +432,3 @@ def _parse_block(block: object, part: str) -> tuple[Template, ...]:
     if not (isinstance(suffixes, list) and isinstance(texts, list)):
         raise ConfigError("suffixes and templates: lists are expected")
     return tuple(parse_template(f"{text} {suffix}", part) for text in texts for suffix in suffixes)
-
-
-def are_expanded(expanded: tuple[Any, ...], templates: tuple[Any, ...]) -> bool:
-    """Whether templates can be others with some attributes of FEATS in place of `feats.*`."""
-    found = list(dict.fromkeys(map(_general, expanded)))
-    wanted = dict.fromkeys(map(_general, templates))
-    needed = {_general(each) for each in templates if "feats.*" not in str(each)}
-    return found == [each for each in wanted if each in found or each in needed]
-
-
-def _general(template: Template | Atom) -> str:
-    """A template with `feats.*` in place of all attributes of FEATS."""
-    words = str(template).split()
-    return " ".join(
-        word.partition(".feats.")[0] + ".feats.*" if ".feats." in word else word for word in words
-    )

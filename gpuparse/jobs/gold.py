@@ -24,9 +24,8 @@ from gpuparse.features.templates import load_templates
 from gpuparse.files import read_input
 from gpuparse.jobs.predictions import written
 from gpuparse.jobs.progress import silent
-from gpuparse.model_folder import load_parser
 from gpuparse.parser import Parser
-from gpuparse.pipeline import NO_STAGES, has_parser
+from gpuparse.pipeline import NO_STAGES
 
 _PARTS = "data.train", "data.dev", "data.test"
 SHOWN = 5  # malformed sentences of a file that are reported one by one
@@ -153,17 +152,11 @@ def _well_formed(treebank: Treebank, single_root: bool, graphs: bool, partial: b
 def with_fitting_decoder(config: RunConfig) -> RunConfig:
     """A config whose decoder `auto` is replaced by the one that fits templates and gold trees.
 
-    With `init_from` it is that of the model.
-
     Raises: ConfigError: the template set cannot be read. DataError: as `read_gold` for data.train.
-        ModelError: as `load_parser`.
-    Cost: data.train or the model is read.
+    Cost: data.train is read.
     """
     if config.decoder != AUTO:
         return config
-    start = None if config.init_from is None else Path(config.init_from)
-    if start is not None and has_parser(start):
-        return replace(config, decoder=load_parser(start).decoder)
     check_treebanks(config)
     templates = load_templates(config.features)
     data = config.data

@@ -1,7 +1,7 @@
 """The stages before the parser in a training run: learned or taken from a model, and written."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.faults import quoted
 from gpuparse.data.tag_columns import Column, read_column, with_columns
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError, DataError, ModelError, one_line, option, plural
+from gpuparse.errors import ConfigError, DataError, one_line, plural
 from gpuparse.evaluation.reports import WORD_MEASURES
 from gpuparse.evaluation.words import Hits, score_words
 from gpuparse.formats.text import text_chunk
@@ -30,15 +30,12 @@ from gpuparse.parser import Parser
 from gpuparse.pipeline import (
     BEFORE_PARSER,
     FILES,
-    LEMMATIZER,
-    STAGES,
     TAGGER,
     Pipeline,
     StageRow,
     load_stage,
     unpack_stage,
 )
-from gpuparse.sequences.model import SequenceModel
 from gpuparse.tagging.tagger import Tagger
 from gpuparse.tagging.word_list import WordList
 from gpuparse.text.conllu import surface_sentences, text_pieces
@@ -91,74 +88,6 @@ def sum_of_models(config: RunConfig) -> str:
     return sha256("\n".join(sums).encode()) if sums else ""
 
 
-def models_of(stages: Pipeline) -> dict[str, SequenceModel]:
-    """The models of all stages, by `stage.model`."""
-    return {
-        f"{name}.{key}": model
-        for name in FILES
-        if (stage := getattr(stages, name)) is not None
-        for key, model in stage.models.items()
-    }
-
-
-def weights_of(stages: Pipeline) -> dict[str, np.ndarray]:
-    """The whole numbers of the weights of all stages, by `stage.model`."""
-    return {name: model.weights for name, model in models_of(stages).items()}
-
-
-def learned_of(stages: Pipeline) -> dict[str, np.ndarray]:
-    """What they were rounded from, of the models of which it is known."""
-    models = models_of(stages).items()
-    return {name: model.learned for name, model in models if model.learned is not None}
-
-
-def starts_of(
-    config: RunConfig, stages: Pipeline, learned: Mapping[str, np.ndarray]
-) -> dict[str, Any]:
-    """The stages that a run learns on, by name; their models have `learned`.
-
-    Args: stages: of the model of init_from. learned: what they were rounded from.
-    Raises: ConfigError: it lacks one of them, or has it without these numbers.
-    """
-    found = {}
-    for name in FILES:
-        keys, stage, title = getattr(config, name), getattr(stages, name), STAGES[name].title
-        if not keys.learn:
-            continue
-        if stage is None:
-            raise ConfigError(
-                f"{name}.learn: the model of init_from has no {title}: give {name}.learn=false, or"
-                " a model that has one"
-            )
-        models = stage.models
-        if not all(f"{name}.{each}" in learned for each in models):
-            raise ConfigError(
-                f"{name}.learn: the model of init_from has no training state of its {title}: learn"
-                f" that {title} with learning.keep_state=true"
-            )
-        found[name] = _with_learned(stage, name, learned)
-    return found
-
-
-def _with_learned(stage: Any, name: str, learned: Mapping[str, np.ndarray]) -> Any:
-    """A stage whose models have what they were rounded from.
-
-    Raises: ModelError: it is not in `learned`.
-    """
-    for each, model in stage.models.items():
-        found = learned.get(f"{name}.{each}")
-        if found is None or found.dtype != np.float32 or found.shape != model.weights.shape:
-            raise ModelError(
-                f"{name}.{each}: a damaged state; give {option('force', True)} to start again"
-            )
-    return stage.with_models(
-        {
-            each: dataclasses.replace(model, learned=learned[f"{name}.{each}"])
-            for each, model in stage.models.items()
-        }
-    )
-
-
 def learn_stages(
     config: RunConfig,
     treebank: Treebank,
@@ -168,7 +97,6 @@ def learn_stages(
     threads: int,
     tell: Callable[[str], None],
     log: TrainingLog,
-    starts: Mapping[str, Any] = {},
 ) -> tuple[Pipeline, Treebank]:
     """The stages of a run, and the training treebank as the parser is to learn from it.
 
@@ -176,7 +104,6 @@ def learn_stages(
         dev: what probabilities of tags are fitted to.
         kept: where stages are kept as soon as they are learned, and taken from.
         tell: writes warnings and losses. log: says what is learned.
-        starts: the stages that are learned on, of `starts_of`.
     A tagger or lemmatiser whose columns are empty in the treebank is left out, and `tell` told.
 
     Raises: ConfigError: templates that cannot be used. ModelError: a model to take a stage from
@@ -188,7 +115,7 @@ def learn_stages(
         _check_splits(treebank, tell)
 
     def stage(name: str, row: StageRow) -> Any:
-        given, start = getattr(config, name), starts.get(name)
+        given = getattr(config, name)
         if given.model is not None:
             return load_stage(find_model(given.model), name)
         if not given.learn:
@@ -196,24 +123,20 @@ def learn_stages(
         assert row.result
 
         def learned() -> dict[str, np.ndarray]:
-            found = row.learn(treebank, given, seed=seed, watch=log.begin(row.title), start=start)
-            state = learned_of(Pipeline(**_ALONE | {name: found}))
-            file = {"file": np.frombuffer(found.pack(), np.uint8)}
-            return file | (state if config.learning.keep_state else {})
+            found = row.learn(treebank, given, seed=seed, watch=log.begin(row.title))
+            return {"file": np.frombuffer(found.pack(), np.uint8)}
 
         arrays = kept.arrays(name, learned)
         found = unpack_stage(arrays["file"].tobytes(), kept.output, name)
-        if config.learning.keep_state:
-            found = _with_learned(found, name, arrays)
         log.end(row.title, row.result(found))
         if name == TAGGER:
-            found = _calibrated(found, config, treebank, dev, kept, threads, tell, start)
+            found = _calibrated(found, config, treebank, dev, kept, threads, tell)
         return found
 
     pipeline = Pipeline(**{name: stage(name, row) for name, row in BEFORE_PARSER.items()})
     if not config.parser or not config.tagger.learn or config.tagger.folds == 1:
         return pipeline, treebank
-    predicted = _jackknifed(config, treebank, kept, threads, log, starts)
+    predicted = _jackknifed(config, treebank, kept, threads, log)
     found = accuracies_as_text(accuracies(treebank, predicted))
     log.end(training_log.TAGS, f"by jackknifing in {config.tagger.folds} folds: {found}")
     return pipeline, predicted
@@ -270,9 +193,8 @@ def _with_gold(config: RunConfig, treebank: Treebank, tell: Callable[[str], None
 
 
 def _jackknifed(
-    config: RunConfig, treebank: Treebank, kept: KeptStages, threads: int, log: TrainingLog,
-    starts: Mapping[str, Any],
-) -> Treebank:  # fmt: skip
+    config: RunConfig, treebank: Treebank, kept: KeptStages, threads: int, log: TrainingLog
+) -> Treebank:
     """The training treebank with predicted tags, and lemmas if they are predicted."""
 
     def keep(fold: int, learn: Callable[[], dict[int, Column]]) -> dict[int, Column]:
@@ -294,7 +216,6 @@ def _jackknifed(
         threads=threads,
         watch=log.begin(training_log.TAGS) if n_kept < len(folds) else lambda done, note: None,
         keep=keep,
-        starts=(starts.get(TAGGER), starts.get(LEMMATIZER)),
     )
     return with_columns(treebank, columns)
 
@@ -315,7 +236,6 @@ def _calibrated(
     kept: KeptStages,
     threads: int,
     tell: Callable[[str], None],
-    start: Tagger | None,
 ) -> Tagger:
     """The tagger with a temperature fitted to unseen tags; see `calibration` of the config."""
     try:
@@ -329,7 +249,7 @@ def _calibrated(
         learned, held_out = (treebank.only(part) for part in parts)
 
         def fit() -> dict[str, np.ndarray]:
-            other = STAGES[TAGGER].learn(learned, config.tagger, seed=config.seed, start=start)
+            other = BEFORE_PARSER[TAGGER].learn(learned, config.tagger, seed=config.seed)
             fitted, *losses = fit_tag_temperature(other, held_out, threads=threads)
             scales = [fitted.pairs.scale, other.pairs.scale]
             return {"scales": np.array(scales), "losses": np.array(losses)}

@@ -43,12 +43,11 @@ from gpuparse.jobs.gold import Gold, check_treebanks, guides_of, read_gold
 from gpuparse.jobs.receipts import Origin
 from gpuparse.jobs.records import MetricsFile, as_epoch, remove_records
 from gpuparse.jobs.resources import choose_device, limit_torch_threads, thread_count, working_device
-from gpuparse.jobs.stages import check_stages, has_stages, learn_stages, learned_of, weights_of
+from gpuparse.jobs.stages import check_stages, has_stages, learn_stages
 from gpuparse.jobs.toy import TOY, is_toy
 from gpuparse.jobs.train_checks import (
     check_output_of,
     origin_of,
-    start_of,
     templates_of,
     with_possible_keep,
 )
@@ -56,7 +55,6 @@ from gpuparse.jobs.train_scores import RunScores, Tested, key_of
 from gpuparse.jobs.training_log import TimeLeft, TrainingLog, expected_costs
 from gpuparse.learning import events
 from gpuparse.learning.stages.stage import Stage
-from gpuparse.learning.start import FILE, Start, rounded_of, write_learned
 from gpuparse.learning.temperatures import (
     PIECES,
     calibration_parts,
@@ -118,10 +116,6 @@ class Run:
         self._facts = about_treebank(config)
         self.arcs, self.labels = templates_of(config)
         check_stages(config)
-        self._start: Start | None = None
-        self._stage_starts: dict[str, Any] = {}
-        if config.init_from is not None:
-            self._start, self._stage_starts = start_of(config, Path(config.init_from))
         self.graphs = DECODERS[config.decoder].gives_graphs
         self.threads = thread_count(config.threads)
         if config.backend == "torch":
@@ -191,9 +185,6 @@ class Run:
             self._trainer(self._read_all().treebank).follow()
             return None
         check_output_of(self.config, resume=resume, force=force)
-        start = self.config.init_from
-        if start is not None and os.path.realpath(start) == os.path.realpath(self.output):
-            raise ConfigError(f"output: {self.output} is init_from too: name another output")
         check_treebanks(self.config)
         started = time.monotonic()
         gold = self._read_all()
@@ -248,10 +239,9 @@ class Run:
         """Let heads alone be learned from a treebank without relations."""
         if not is_empty_column(treebank, DEPREL):
             return
-        what = f"{treebank.source}: DEPREL (column 8) is `_` in every word"
-        if self._start is not None:
-            raise DataError(f"{what}, but the model of init_from has relations: annotate them")
-        self.tell(f"{what}: heads only are learned")
+        self.tell(
+            f"{treebank.source}: DEPREL (column 8) is `_` in every word: heads only are learned"
+        )
         self.config = replace(self.config, labels=replace(self.config.labels, kind="none"))
         self.arcs, self.labels = templates_of(self.config)
 
@@ -283,7 +273,7 @@ class Run:
         bits = self._bits(trainer)
         model = trainer.model(bits, self.config.recorded().to_yaml())
         model = self._calibrated(model, treebank, origin)
-        self._write(model, trainer.learned())
+        self._write(model)
         self.scores.write(
             trainer, model, bits, seconds=time.monotonic() - started,
             learning_seconds=self.learning_seconds,
@@ -303,7 +293,7 @@ class Run:
         """
         self.stages, treebank = learn_stages(
             self.config, treebank, self.scores.dev, kept, threads=self.threads, tell=self.tell,
-            log=self._log, starts=self._stage_starts,
+            log=self._log,
         )  # fmt: skip
         fills_tags = self._pretrained is not None and not self.config.encoder.read_tags
         self.scores.annotate(self.stages, parser_fills_tags=fills_tags)
@@ -319,8 +309,6 @@ class Run:
         if device != self.device:
             self.device = self.scores.device = device
             trainer = self._trainer_on(device, treebank)
-        if self._start is not None:
-            self._say_start(trainer, self._start.parser)
         threads = plural(self.threads, "thread")
         roots = "one root a tree" if trainer.single_root else "any number of roots"
         self.tell(f"{config.decoder}, {roots}, {threads}, parsing on {self.device}")
@@ -339,19 +327,6 @@ class Run:
                 self.tell(line)
         return trainer
 
-    def _say_start(self, trainer: StagesTrainer, start: Parser) -> None:
-        """What the run starts from, and what training trees add to it."""
-        model = trainer.model(16)
-        old, new = (
-            sum(map(len, each.linear.vocabularies.values.values())) for each in (start, model)
-        )
-        labels = model.labels[len(start.labels) :]
-        self.tell(
-            f"starts from {self.config.init_from}: {plural(old, 'value')} of words,"
-            f" {new - old:,} new ones, and {plural(len(labels), 'new relation')}"
-            + (f": {', '.join(labels[:10])}" if labels else "")
-        )
-
     def _trainer_on(self, device: str, treebank: Treebank) -> StagesTrainer:
         return self._new_trainer(self.config, treebank, self._guides, device, self._group)
 
@@ -366,7 +341,7 @@ class Run:
             return EncoderTrainer(treebank, config, self._pretrained, self.tell, device, group)
         return Trainer(
             treebank, self.arcs, self.labels, config, threads=self.threads, guides=guides,
-            device=device, start=self._start,
+            device=device,
         )  # fmt: skip
 
     @cached_property
@@ -556,22 +531,16 @@ class Run:
         self._log.end(training_log.CALIBRATION, fits_as_text(before, after))
         return with_temperatures_of(model, other, fitted)
 
-    def _write(self, model: Parser | None, learned: dict[str, np.ndarray]) -> None:
-        """Write the model, and what it was rounded from if that is to be kept."""
-        (self.output / FILE).unlink(missing_ok=True)  # never of another model
+    def _write(self, model: Parser | None) -> None:
+        """Write the model."""
         remove_card(self.output)
         write_stages(self.stages, self.output)
         if model is not None:
             save_parser(model, self.output)
-        if self.config.learning.keep_state:
-            whole = {} if model is None else rounded_of(model)
-            state, weights = learned_of(self.stages), weights_of(self.stages)
-            whole |= {name: array for name, array in weights.items() if name in state}
-            write_learned(self.output, learned | state, whole)
 
     def _write_stages(self, started: float) -> None:
         """Write the stages before the parser, where there is no parser."""
-        self._write(None, {})
+        self._write(None)
         seconds = self.scores.write_of_stages(started)
         self.tell(f"{self.output}: stages written, {seconds:.1f} s in all")
 

@@ -1,9 +1,8 @@
-"""What a run asks of its config, its output and init_from, and what its model depends on."""
+"""Checks of a training run's config and output, and what its model depends on."""
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from gpuparse.array_file import sha256
 from gpuparse.config import RunConfig
@@ -17,14 +16,11 @@ from gpuparse.jobs.card import check_readme
 from gpuparse.jobs.checkpoint import check_output
 from gpuparse.jobs.gold import guide_source
 from gpuparse.jobs.receipts import Origin, flat
-from gpuparse.jobs.stages import starts_of, sum_of_models, weights_of
+from gpuparse.jobs.stages import sum_of_models
 from gpuparse.jobs.toy import is_same_toy
 from gpuparse.learning.config_checks import check_encoder, check_learning
 from gpuparse.learning.stages.encoder.pretrained_sums import sums_of_pretrained
-from gpuparse.learning.start import Start, read_learned, rounded_of, sizes_of, sum_of_learned
 from gpuparse.learning.trainer import check_templates, config_of_templates
-from gpuparse.model_folder import load_parser
-from gpuparse.pipeline import has_parser, load_stages, sum_of_stages
 
 
 def check_output_of(config: RunConfig, *, resume: bool, force: bool) -> None:
@@ -108,24 +104,6 @@ def with_possible_keep(config: RunConfig, tell: Callable[[str], None]) -> RunCon
     return replace(config, learning=replace(config.learning, keep="last"))
 
 
-def start_of(config: RunConfig, folder: Path) -> tuple[Start | None, dict[str, Any]]:
-    """The model of a folder with what it was rounded from: its parser, and stages by name.
-
-    Raises: ConfigError: it lacks what the run learns on, or that cannot be learned on by the run.
-        ModelError: a file is damaged or of another model.
-    """
-    stages = load_stages(folder)
-    parser = load_parser(folder) if has_parser(folder) else None
-    if config.parser and parser is None:
-        raise ConfigError(
-            f"init_from: {folder} has no parser: give parser=false, or a model that has one"
-        )
-    sizes, rounded = (sizes_of(parser), rounded_of(parser)) if parser else ({}, {})
-    arrays = read_learned(folder, sizes, rounded, weights_of(stages))
-    start = Start(parser, arrays) if parser and config.parser else None
-    return start, starts_of(config, stages, arrays)
-
-
 def origin_of(
     config: RunConfig, contents: dict[str, str], arcs: TemplateSet, labels: TemplateSet | None
 ) -> Origin:
@@ -138,9 +116,6 @@ def origin_of(
         contents |= sums_of_pretrained(config.encoder.model)
     for key, path in config.word_lists.items():
         contents[key] = sha256(read_treebank(path).data.tobytes())
-    if config.init_from is not None:
-        start = Path(config.init_from)
-        contents["init_from"] = sum_of_stages(start) + sum_of_learned(start)
     if of_models := sum_of_models(config):
         contents["tokenizer.model, tagger.model, lemmatizer.model"] = of_models
     return Origin(flat(asdict(config.recorded())), contents)

@@ -167,7 +167,6 @@ class RunScores:
             "threads": self._threads,
             "device": self.device,
             "bits": bits,
-            "init_from": _absolute(self._config.init_from),
             "files": {part: _absolute(file) for part, file in files.items()},
             "guides": guides,
             "on_error": data.on_error,

@@ -79,10 +79,6 @@ def jackknifed(
 
 
 def _training_alone(config: RunConfig) -> RunConfig:
-    if config.init_from is not None:
-        raise ConfigError(
-            "init_from: guides of unseen trees are learned from nothing: leave it out"
-        )
     if config.tagger.learn or config.tagger.model or config.lemmatizer.learn:
         raise ConfigError(
             "tagger, lemmatizer: guides are predicted from the tags of data.train; leave them out,"

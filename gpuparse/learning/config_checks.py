@@ -7,12 +7,8 @@ from gpuparse.inference.decoders import DECODERS, with_quantity
 
 def check_encoder(config: RunConfig) -> None:
     """Raises: ConfigError: the decoder or another key is of no use to an encoder."""
-    given = {
-        "init_from": config.init_from is not None, "data.guide": config.data.guide is not None,
-        "learning.keep_state": config.learning.keep_state,
-    }  # fmt: skip
-    for name in (name for name, is_given in given.items() if is_given):
-        raise ConfigError(f"{name}: a parser with an encoder cannot have it: leave it out")
+    if config.data.guide is not None:
+        raise ConfigError("data.guide: a parser with an encoder cannot have it: leave it out")
     decoder = DECODERS[config.decoder]
     if decoder.of_arcs != config.decoder:
         raise ConfigError(

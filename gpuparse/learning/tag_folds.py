@@ -15,8 +15,8 @@ from gpuparse.data.tag_columns import Column
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import DataError
 from gpuparse.sequences.learner import Watch, unwatched
-from gpuparse.tagging.lemmatizer import Lemmatizer, learn_lemmatizer
-from gpuparse.tagging.tagger import Tagger, part_of
+from gpuparse.tagging.lemmatizer import learn_lemmatizer
+from gpuparse.tagging.tagger import part_of
 from gpuparse.tagging.tagger_learner import learn_tagger
 from gpuparse.threads import mapped
 
@@ -32,7 +32,6 @@ def jackknifed(
     threads: int,
     watch: Watch = unwatched,
     keep: Keep = lambda fold, learn: learn(),
-    starts: tuple[Tagger | None, Lemmatizer | None] = (None, None),
 ) -> dict[int, Column]:
     """The tags, and lemmas, of a treebank as predicted by stages of its other folds, by column.
 
@@ -40,7 +39,6 @@ def jackknifed(
         lemmatizer: None where there is no lemmatiser; lemmas are gold then.
         threads: folds that are learned at the same time.
         watch: is told the share that is done, by one thread at a time.
-        starts: the stages that those of the folds are learned on from.
         keep: gives the columns of a fold, from 1, that it has or that are learned now.
     Raises: DataError: fewer than two sentences, or a fold without words to learn from.
     Cost: folds - 1 times that of learning the stages.
@@ -65,14 +63,12 @@ def jackknifed(
         rest, fold = treebank.only(others), part_of(treebank, bounds[k], bounds[k + 1])
         learned = learn_tagger(
             rest, seed=seed, bits=tagger.bits, word_list=tagger.word_list, of_fold=True,
-            watch=lambda share, note: say(k, share, f", {note}"), start=starts[0],
+            watch=lambda share, note: say(k, share, f", {note}"),
         )  # fmt: skip
         tags = learned.tag(fold)
         columns: dict[int, Column] = dict(zip((UPOS, XPOS, FEATS), tags, strict=True))
         if lemmatizer is not None:
-            lemmas = learn_lemmatizer(
-                rest, seed=seed, word_list=lemmatizer.word_list, start=starts[1]
-            )
+            lemmas = learn_lemmatizer(rest, seed=seed, word_list=lemmatizer.word_list)
             columns[LEMMA] = lemmas.lemmatize(fold, tags)
         return columns
 

@@ -23,30 +23,17 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.config_checks import check_learning
 from gpuparse.learning.events import LearningEvent
 from gpuparse.learning.gold import check_relations, read_gold, without_unreachable
-from gpuparse.learning.growth import (
-    check_start,
-    continued_templates,
-    grown_graphs,
-    grown_weights,
-)
 from gpuparse.learning.stages.addends import ADDEND_STAGES
 from gpuparse.learning.stages.arcs import ArcStage
-from gpuparse.learning.stages.labels import LabelStage, gold_labels, grown_labels, label_weights
+from gpuparse.learning.stages.labels import LabelStage, gold_labels, label_weights
 from gpuparse.learning.stages.pruning import Pruned, PruningStage
 from gpuparse.learning.stages.stage import AddendStage, LearnedFrom, Stage
-from gpuparse.learning.start import Start
 from gpuparse.learning.states import restore, state_of
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.parser import Parser
-from gpuparse.scorers.linear.pruning import KeptArcs, Pruner
+from gpuparse.scorers.linear.pruning import KeptArcs
 from gpuparse.scorers.linear.scorer import LinearScorer, check_guides, compile_joint
-from gpuparse.scorers.linear.weights import (
-    JointLabels,
-    Weights,
-    hashed_map,
-    stride_of,
-    whole_weights,
-)
+from gpuparse.scorers.linear.weights import JointLabels, Weights, hashed_map, whole_weights
 
 STAGES: tuple[type[Stage], ...] = (*ADDEND_STAGES, PruningStage, ArcStage, LabelStage)  # in order
 SINGLE_ROOT = {"auto": None, True: True, False: False}
@@ -124,14 +111,6 @@ class StagesTrainer(ABC):
         """
         return state_of(self.stages)
 
-    def learned(self) -> dict[str, np.ndarray]:
-        """The float32 arrays that the weights of `model` are rounded from, by stage.name."""
-        return {
-            f"{stage.name}.{name}": array
-            for stage in self.stages
-            for name, array in stage.learned().items()
-        }
-
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Continue from the `state` of a trainer with the same arguments.
 
@@ -152,11 +131,10 @@ class Trainer(StagesTrainer):
         guides: (W,) heads that another parser proposes, -1 for none; for guide templates.
         device: where the torch engine learns arcs.
         vocabularies: the known values, if not those of the treebank.
-        start: a model to learn on from; None: from nothing.
     Raises:
         DataError: a treebank without sentences, or as `without_unreachable` says.
         ConfigError: templates that do not fit the treebank, or guides without guide templates, or
-            the other way round; a model that the config does not fit, or that cannot be learned on.
+            the other way round.
     Source: McDonald, Crammer & Pereira (2005), figure 3; McDonald & Pereira (2006), figure 6.
     """
 
@@ -170,7 +148,6 @@ class Trainer(StagesTrainer):
         guides: np.ndarray | None = None,
         device: str = "cpu",
         vocabularies: Vocabularies | None = None,
-        start: Start | None = None,
     ) -> None:
         if len(treebank) == 0:
             raise DataError(f"{treebank.source}: no sentences to learn from")
@@ -182,7 +159,6 @@ class Trainer(StagesTrainer):
         self._treebank, self._guides, self._n_left_out = treebank, guides, n_read - len(treebank)
         self.n_sentences = len(treebank)
         self._decoder = DECODERS[config.decoder]
-        self._start, self._start_parser = start, start.parser if start else None
         self._arcs, self._labels = self._expanded(arcs, labels)
         check_templates(self._arcs, self._labels, config)
         self._vocabularies = vocabularies or self._see_values()
@@ -194,17 +170,13 @@ class Trainer(StagesTrainer):
             batch = batch.guided(guides)
         self.gold = read_gold(
             treebank, batch, config.decoder, unreachable=config.learning.unreachable,
-            single_root=self._wanted_root(),
+            single_root=SINGLE_ROOT[config.data.single_root],
             guide_row=self.plan.guide.row if self.plan.guide else None,
         )  # fmt: skip
-        if self.gold.graphs is not None and self._start_parser is not None:
-            graphs = grown_graphs(self.gold.graphs, self._start_parser)
-            self.gold = replace(self.gold, graphs=graphs)
         rows = config.feature_map.rows if self._has_arc_stage else LINE
         self.features = hashed_map(rows, self.plan.dense_lines)
         self._read_labels()
         self._addend = self._addend_stage()
-        self._known_pruner = self._start_pruner()
         self._pruning = self._pruning_stage() if self._is_pruned else None
         self._arc_stage = self._make_arc_stage()
         self._label_stage = self._make_label_stage()
@@ -214,10 +186,7 @@ class Trainer(StagesTrainer):
     def _expanded(
         self, arcs: TemplateSet, labels: TemplateSet | None
     ) -> tuple[TemplateSet, TemplateSet | None]:
-        """The templates with the attributes of FEATS that there are, or those of the model."""
-        if self._start_parser is not None:
-            check_start(self._start_parser, self.config)
-            return continued_templates(self._start_parser, self._read(arcs), labels, self.config)
+        """The templates with the attributes of FEATS that there are."""
         attributes = seen_attributes(self._treebank)
         has_pairs = any(templates.has_pairs() for templates in (arcs, labels) if templates)
         pairs = frequent_pairs(self._treebank, MAX_ATTRIBUTE_PAIRS) if has_pairs else []
@@ -230,47 +199,10 @@ class Trainer(StagesTrainer):
         # More than arcs gains nothing where trees are not projective.
         return arcs if self._decoder.is_projective else arcs.without_addend_pairs()
 
-    def _wanted_root(self) -> bool | None:
-        """Whether every tree gets one modifier of the root; None: if all training trees have."""
-        wanted = SINGLE_ROOT[self.config.data.single_root]
-        if wanted is None and self._start_parser is not None and not self._start_parser.single_root:
-            return False
-        return wanted
-
-    def _start_weights(self) -> np.ndarray:
-        """The weights of arcs and other parts before anything is learned."""
-        if self._start_parser is None:
-            return np.zeros((self.features.n_rows, 1), np.float32)
-        return self._grown(self._known("arcs.weights"), self.features.n_rows)
-
-    def _known(self, name: str) -> np.ndarray:
-        """An array of what the run learns on from."""
-        assert self._start is not None
-        return self._start.arrays[name]
-
-    def _grown(self, weights: np.ndarray, n_rows: int) -> np.ndarray:
-        """A table of the model in `n_rows` rows, for the vocabulary of this run."""
-        assert self._start_parser is not None
-        before = self._start_parser.linear
-        return grown_weights(
-            weights, self.features.rows.rows, before.plan, before.vocabularies, self.plan, n_rows
-        )
-
-    def _start_pruner(self) -> Pruner | None:
-        """The pruner of the model, which has not been learned from these sentences."""
-        pruner = self._start_parser.linear.pruner if self._start_parser else None
-        if pruner is None:
-            return None
-        n_rows = self.features.rows.rows + self.plan.arcs.dense_lines * LINE
-        weights = self._grown(pruner.weights.array, n_rows).astype(np.int16)
-        return pruner._replace(weights=Weights(weights))
-
     def _see_values(self) -> Vocabularies:
-        """The values of all fields that templates read, after those of the model."""
+        """The values of all fields that templates read."""
         pos_column = choose_pos_column(self._treebank, self.config.data.pos)
         fields = fields_read(self._arcs, self._labels)
-        if self._start_parser is not None:
-            return self._start_parser.linear.vocabularies.grown(self._treebank)
         return Vocabularies.build(self._treebank, fields, pos_column)
 
     def _read_labels(self) -> None:
@@ -279,8 +211,7 @@ class Trainer(StagesTrainer):
         self._gold_labels = None
         if self._labels is None:
             return
-        known = self._start_parser.labels if self._start_parser else ()
-        self._gold_labels, self.label_names = gold_labels(self._treebank, self.gold, known)
+        self._gold_labels, self.label_names = gold_labels(self._treebank, self.gold)
         self._check_labels()
 
     @property
@@ -292,17 +223,17 @@ class Trainer(StagesTrainer):
         """The stage of arcs; without templates of arcs it has no epochs."""
         config = config_of_templates(self._arcs, self.config)
         return ArcStage(
-            self.plan, self.features, self.gold, config, self._start_tables,
+            self.plan, self.features, self.gold, config, self._arc_tables(),
             epochs=config.learning.epochs if self._has_arc_stage else 0,
             joint_labels=self._joint_labels if self._is_joint else None,
             labels=self._gold_labels, candidates=self.candidates, threads=self._threads,
             device=self._device,
         )  # fmt: skip
 
-    def _start_tables(self) -> dict[str, np.ndarray]:
+    def _arc_tables(self) -> dict[str, np.ndarray]:
         """The tables of the stage of arcs before anything is learned."""
-        tables = {"weights": self._start_weights()}
-        return tables | ({"labels": self._start_label_weights()} if self._is_joint else {})
+        tables = {"weights": np.zeros((self.features.n_rows, 1), np.float32)}
+        return tables | ({"labels": self._label_weights()} if self._is_joint else {})
 
     def _make_label_stage(self) -> LabelStage | None:
         """The stage of second-stage labels."""
@@ -311,33 +242,27 @@ class Trainer(StagesTrainer):
         assert self._gold_labels is not None
         return LabelStage(
             self._labels, self._vocabularies, self.gold, self._gold_labels, self.config,
-            lambda: {"weights": self._start_label_weights()}, self._arc_stage.complete_heads,
+            {"weights": self._label_weights()}, self._arc_stage.complete_heads,
         )  # fmt: skip
 
     def _pruning_stage(self) -> PruningStage:
         return PruningStage(
             self.gold.arc_batch, self.plan, self.features.rows, self.gold.arc_heads,
-            self.config.pruning, self._decoder.of_arcs, self._first_order(), self._known_pruner,
+            self.config.pruning, self._decoder.of_arcs, self._first_order(),
             single_root=self.single_root,
         )  # fmt: skip
 
-    def _start_label_weights(self) -> np.ndarray:
+    def _label_weights(self) -> np.ndarray:
         assert self._labels is not None
-        n_labels, start_parser = len(self.label_names), self._start_parser
-        if start_parser is None:
-            rows = self.config.labels.rows if self._labels.label else 1
-            return label_weights(n_labels, rows, self.config.labels.kind)
-        if not self._is_joint:
-            return grown_labels(self._known("labels.weights"), n_labels)
-        lines = grown_labels(self._known("arcs.labels")[:, : len(start_parser.labels)], n_labels)
-        return np.pad(lines, ((0, 0), (0, stride_of(n_labels) - n_labels)))
+        rows = self.config.labels.rows if self._labels.label else 1
+        return label_weights(len(self.label_names), rows, self.config.labels.kind)
 
     def _addend_stage(self) -> AddendStage | None:
         """The stage of what comes after templates, before anything is learned."""
         learned_from = LearnedFrom(
             self._arcs, self._vocabularies, self.gold, self._gold_labels, len(self.label_names),
             bool(self._labels and self._labels.label), self.config, self._threads,
-            self._device if self.config.backend == "torch" else None, self._start,
+            self._device if self.config.backend == "torch" else None,
         )  # fmt: skip
         return next((stage for kind in ADDEND_STAGES if (stage := kind.of(learned_from))), None)
 
@@ -424,7 +349,7 @@ class Trainer(StagesTrainer):
             labels_with_trees=is_joint,
             decoder=self.config.decoder,
             points=(scale, label_scale),
-            pruner=self.pruned.pruner if self.pruned else self._known_pruner,
+            pruner=self.pruned.pruner if self.pruned else None,
         )
         return Parser(
             scorers=(linear, *([addend.scorer(linear, (scale, label_scale))] if addend else ())),

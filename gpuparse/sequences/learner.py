@@ -54,7 +54,6 @@ def learn_sequences(
     bits: int = 16,
     seed: int = 1,
     watch: Watch = unwatched,
-    start: SequenceModel | None = None,
 ) -> SequenceModel:
     """Learn a model with weights of whole numbers.
 
@@ -62,18 +61,12 @@ def learn_sequences(
         sequences: of training. gold: (N,) int32, the numbers of their tags.
         bits: of a whole number.
         watch: is told the share that is done, and the share of wrong tags in the epoch.
-        start: a model to learn on, which has `learned`, the same templates and rows, and the first
-            tags of the table; None: from nothing. The average is that of the weights of now.
     Cost: one search per sequence and epoch; 12 bytes per row.
     """
     epochs, cost, max_step = learning.epochs, learning.cost, learning.max_step
     weights, sums = np.zeros(learning.rows, np.float32), np.zeros(learning.rows)
     changed = np.zeros(1 << (FILTER_BITS - 5), np.uint32)  # the features that have got weights
     known = known_features(sequences.features, learning.min_count)
-    if start is not None:
-        assert start.learned is not None
-        weights[:] = start.learned
-        known |= start.known
     model = SequenceModel(templates, table, weights, known, 1.0, np.array(learning.beam, np.int64))
     generator = np.random.default_rng(seed)
     n_sequences, n_tags, seen = len(sequences.starts) - 1, len(gold), 0
@@ -94,7 +87,7 @@ def learn_sequences(
         points = min(round(learning.margin / learned.scale), MAX_MARGIN)
         learned = replace(learned, beam=np.append(learned.beam, points))
     # A feature that never got a weight would add those of others in the same row.
-    return replace(learned, known=changed if start is None else changed | start.known)
+    return replace(learned, known=changed)
 
 
 def known_features(features: np.ndarray, min_count: int) -> np.ndarray:

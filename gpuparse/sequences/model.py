@@ -26,7 +26,6 @@ ARRAYS = ("weights", "known")  # of a packed model
 _FACTS = ("templates", "tags", "attributes", "scale", "beam")
 _SUMS = ("tag_sums", "pair_sums", "pair_ranges")
 _MOST_SUMS = 1 << 22  # of contexts that read tags alone, for all tags after all tags
-_SIZES = "sizes"  # a fact of models that were learned on with more tags
 NO_HIDDEN = np.empty((0, 0), np.uint8)  # `hidden` of sequences for models without an output
 
 
@@ -97,7 +96,6 @@ class SequenceModel:
         scale: of the whole numbers: a score of the learned weights is this times their sum.
         beam: int64, most coarse classes and tags where no candidates are given; and perhaps how
             many points the own score of a candidate may be below the best one in `find`.
-        learned: (2^b,) float32, what whole numbers were rounded from; None where it is not known.
         output: of a network; None: templates alone. It is stored with the network.
     """
 
@@ -107,7 +105,6 @@ class SequenceModel:
     known: np.ndarray
     scale: float
     beam: np.ndarray
-    learned: np.ndarray | None = None
     output: Output | None = None
 
     @cached_property
@@ -184,7 +181,7 @@ class SequenceModel:
         largest, most = float(np.abs(self.weights).max(initial=0)) or 1.0, (1 << (bits - 1)) - 1
         weights = np.rint(self.weights * (most / largest)).astype(np.int16)
         scale = self.scale * largest / most
-        return replace(self, weights=weights, scale=scale, learned=self.weights)
+        return replace(self, weights=weights, scale=scale)
 
     def packed(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Facts and arrays, from which `unpacked` makes the model again."""
@@ -195,8 +192,6 @@ class SequenceModel:
             "scale": self.scale,
             "beam": self.beam.tolist(),
         }
-        if self.table.sizes:
-            facts[_SIZES] = list(self.table.sizes)
         return facts, {"weights": self.weights, "known": self.known.view(np.int32)}
 
 
@@ -271,17 +266,15 @@ def unpacked(
 
     Raises: ValueError, TypeError, KeyError, ConfigError: it is no such model.
     """
-    check_names(facts.keys() - {_SIZES}, _FACTS)
-    tags, sizes = facts["tags"], facts.get(_SIZES, [])
+    check_names(facts, _FACTS)
+    tags = facts["tags"]
     if not isinstance(facts["templates"], str):
         raise TypeError("templates: text is expected")
     if not isinstance(tags, list) or not 0 < len(tags) <= MAX_TAGS or not all(map(_is_tag, tags)):
         raise ValueError("tags: a list of lists of one or two texts is expected")
     if len(set(map(len, tags))) > 1 or not isinstance(facts["attributes"], bool):
         raise ValueError("tags of different kinds")
-    if not isinstance(sizes, list) or not all(type(size) is int for size in sizes):
-        raise ValueError("sizes: whole numbers are expected")
-    table = TagTable(tuple(map(tuple, tags)), facts["attributes"], tuple(sizes))
+    table = TagTable(tuple(map(tuple, tags)), facts["attributes"])
     if not table.is_sorted():
         raise ValueError("tags that are not sorted by class")
     weights, known = arrays["weights"], arrays["known"]

@@ -3,8 +3,8 @@
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -26,22 +26,14 @@ class TagTable:
 
     Attributes:
         tags: in order: those of a class follow each other. attributes: see above.
-        sizes: how many tags there were each time that a model with fewer tags was learned on;
-            the tags that were added then come last, and those of a class follow each other.
     """
 
     tags: tuple[Tag, ...]
     attributes: bool
-    sizes: tuple[int, ...] = ()
 
     @classmethod
-    def of_counts(
-        cls, counts: Mapping[Tag, int], *, attributes: bool, before: "TagTable | None" = None
-    ) -> "TagTable":
-        """The tags of a treebank by how often they occur, frequent classes first.
-
-        Args: before: a table whose tags come first and keep their numbers.
-        """
+    def of_counts(cls, counts: Mapping[Tag, int], *, attributes: bool) -> "TagTable":
+        """The tags of a treebank by how often they occur, frequent classes first."""
         of_class: Counter[Tag] = Counter()
         for tag, count in counts.items():
             for size in range(1, len(tag)):
@@ -51,13 +43,7 @@ class TagTable:
             beginnings = (tag[: size + 1] for size in range(len(tag)))
             return [(-of_class.get(each, counts[tag]), each[-1]) for each in beginnings]
 
-        ranked = tuple(sorted(counts, key=rank))
-        if before is None:
-            return cls(ranked, attributes)
-        new = tuple(tag for tag in ranked if tag not in before.numbers)
-        if not new:
-            return before
-        return replace(before, tags=before.tags + new, sizes=(*before.sizes, len(before)))
+        return cls(tuple(sorted(counts, key=rank)), attributes)
 
     def __len__(self) -> int:
         return len(self.tags)
@@ -72,22 +58,16 @@ class TagTable:
         """The parts by name, those of classes first, and those of each tag."""
         numbers: dict[str, int] = {}
         of_tags = []
-        for tags in self._learned_together():
-            for tag in tags:
-                numbers.setdefault(tag[0], len(numbers))
-            for tag in tags:
-                names = ["\t".join(tag[: size + 1]) for size in range(len(tag))]
-                if self.attributes:
-                    names += [
-                        f"{tag[0]}\n{each}" for each in re.split(r"[|\t]", tag[-1]) if each != "_"
-                    ]
-                of_tags.append([numbers.setdefault(name, len(numbers)) for name in names])
+        for tag in self.tags:
+            numbers.setdefault(tag[0], len(numbers))
+        for tag in self.tags:
+            names = ["\t".join(tag[: size + 1]) for size in range(len(tag))]
+            if self.attributes:
+                names += [
+                    f"{tag[0]}\n{each}" for each in re.split(r"[|\t]", tag[-1]) if each != "_"
+                ]
+            of_tags.append([numbers.setdefault(name, len(numbers)) for name in names])
         return numbers, of_tags
-
-    def _learned_together(self) -> Iterator[tuple[Tag, ...]]:
-        """The tags that the first treebank had, then those that each later one added."""
-        for first, last in pairwise((0, *self.sizes, len(self))):
-            yield self.tags[first:last]
 
     @cached_property
     def blocks(self) -> np.ndarray:
@@ -134,13 +114,9 @@ class TagTable:
 
     def is_sorted(self) -> bool:
         """Whether tags of a class follow each other, and no tag is there twice."""
-        if list(self.sizes) != sorted({*self.sizes} & {*range(1, len(self))}):
-            return False
-        for tags in self._learned_together():
-            changes = sum(a[0] != b[0] for a, b in pairwise(tags))
-            if changes + 1 != len({tag[0] for tag in tags}):
-                return False
-        return len(set(self.tags)) == len(self.tags)
+        changes = sum(a[0] != b[0] for a, b in pairwise(self.tags))
+        n_classes = len({tag[0] for tag in self.tags})
+        return changes + 1 == n_classes and len(set(self.tags)) == len(self.tags)
 
 
 def starts_of(sizes: Iterable[int]) -> np.ndarray:

@@ -118,10 +118,6 @@ class Dictionary:
         place = self._place(row)
         return dict(zip(self.tags[place].tolist(), self.counts[place].tolist(), strict=True))
 
-    def all_counts(self) -> dict[str, Counter[int]]:
-        """How often each name had each tag, to count more with `counted`."""
-        return {name: Counter(self.counts_of(name)) for name in self.names}
-
     def _place(self, row: int) -> slice:
         return slice(self.starts.item(row), self.starts.item(row + 1))
 

@@ -8,7 +8,7 @@ the UPOS was seen with and that fit the form; the lemma depends on the word and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import compress
 from pathlib import Path
@@ -134,15 +134,6 @@ class Lemmatizer:
     def _candidates(self, form: str, upos: str) -> np.ndarray:
         return candidates_of(form, self._by_end.get(upos, {}), self.rules)
 
-    @property
-    def models(self) -> dict[str, SequenceModel]:
-        """Its model by name."""
-        return {"rules": self.model}
-
-    def with_models(self, models: Mapping[str, SequenceModel]) -> Lemmatizer:
-        """The lemmatiser with others in place of `models`."""
-        return Lemmatizer(models["rules"], self.words, self.classes)
-
     def pack(self) -> bytes:
         """The lemmatiser as one file."""
         facts, arrays = self.model.packed()
@@ -226,14 +217,11 @@ def _sequences(
 
 
 def learn_lemmatizer(
-    treebank: Treebank, *, seed: int, word_list: str | None = None, watch: Watch = unwatched,
-    start: Lemmatizer | None = None,
-) -> Lemmatizer:  # fmt: skip
+    treebank: Treebank, *, seed: int, word_list: str | None = None, watch: Watch = unwatched
+) -> Lemmatizer:
     """Learn a lemmatiser from the lemmas of a treebank, under its tags.
 
-    Args:
-        word_list: as the key of the config.
-        start: to learn on from, whose model has `learned`; its rules and words are kept.
+    Args: word_list: as the key of the config.
     Raises: DataError: there are no lemmas, or the list cannot be read.
     Cost: some seconds for 200,000 words of English.
     """
@@ -257,18 +245,14 @@ def learn_lemmatizer(
     more = [] if word_list is None else _rules_of(word_list)
     counts: Counter[Tag] = Counter((text,) for text in of_words)
     counts.update(dict.fromkeys(((text,) for _, text in more), 0))
-    table = TagTable.of_counts(
-        counts, attributes=False, before=start.model.table if start else None
-    )
+    table = TagTable.of_counts(counts, attributes=False)
     gold = [table.numbers[(text,)] for text in of_words]
     upos = [tags.upos.names[i] for i in tags.upos.ids[kept].tolist()]
     feats = [tags.feats.names[i] for i in tags.feats.ids[kept].tolist()]
     words = [forms[i] for i in ids[kept].tolist()]
     with_upos = [f"{word}\t{tag}" for word, tag in zip(words, upos, strict=True)]
     keys = [f"{name}\t{tag}" for name, tag in zip(with_upos, feats, strict=True)]
-    counts_of_words = counted(
-        [*keys, *with_upos], [*gold, *gold], start.words.all_counts() if start else None
-    )
+    counts_of_words = counted([*keys, *with_upos], [*gold, *gold])
     of_list = counted([name for name, _ in more], [table.numbers[(text,)] for _, text in more])
     known = Dictionary.of_counts(of_list | counts_of_words, 1)
     # Each word with its tags and rule counts once: frequent words are found in the dictionary.
@@ -277,16 +261,7 @@ def learn_lemmatizer(
         for place, (key, tag) in reversed(list(enumerate(zip(keys, gold, strict=True))))
     }
     places = sorted(firsts.values())
-    new = [
-        place
-        for place in places
-        if start is None or gold[place] not in start.words.counts_of(keys[place])
-    ]
-    of_classes = counted(
-        [upos[place] for place in new],
-        [gold[place] for place in new],
-        start.classes.all_counts() if start else None,
-    )
+    of_classes = counted([upos[place] for place in places], [gold[place] for place in places])
     classes = Dictionary.of_counts(of_classes, 1)
     templates = load_sequence_templates("lemmas", is_field)
     untrained = SequenceModel(
@@ -300,7 +275,7 @@ def learn_lemmatizer(
     model = learn_sequences(
         _sequences(untrained, lemmatizer._fields, treebank, tags, chosen, candidates),
         np.array([gold[place] for place in places], np.int32), templates, table,
-        LEARNING, seed=seed, watch=watch, start=start.model if start else None,
+        LEARNING, seed=seed, watch=watch,
     )  # fmt: skip
     return Lemmatizer(model, known, classes)
 

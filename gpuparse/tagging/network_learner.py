@@ -141,27 +141,6 @@ class _Weights:
         for rows in self.rows:
             rows[:] = _drawn(random, rows.shape, (3 * hidden) ** -0.5)
 
-    def take(self, start: TagNetwork, keys: np.ndarray, names: Sequence[str]) -> None:
-        """Begin with the numbers of a network; rows and parts that it lacks stay as they are.
-
-        Args: keys: of the rows, with all that the network has. names: of the tasks.
-        """
-        old = start.arrays
-        known = np.append(np.arange(N_EDGES), keys.searchsorted(start.keys) + N_EDGES)
-        of_table = start.vector_unit / 2.0**old.vector_shift
-        self.table[known] = old.table * (old.scales[:, None] * of_table)
-        shifts = old.hidden_shifts + old.window_shift
-        grouped = old.window.transpose(0, 1, 3, 2).reshape(self.window.shape)
-        self.window[:] = grouped * (start.hidden_units / (start.vector_unit * 2.0**shifts))
-        self.bias[:] = old.bias * (start.hidden_units / 2.0**old.hidden_shifts)
-        for name, rows, constants in zip(names, self.rows, self.constants, strict=True):
-            output = start.outputs.get(name)
-            if output is None:
-                continue
-            n = min(len(rows), len(output.rows))  # beside these, a block has parts that are new
-            rows[:n] = output.rows[:n] * (output.unit / start.hidden_units)
-            constants[:n] = output.constants[:n] * output.unit
-
 
 def _merged(networks: Sequence[_Weights]) -> _Weights:
     """One network of the numbers of several, in blocks; its scores are the mean of theirs."""
@@ -202,7 +181,6 @@ def learn_network(
     epochs: int,
     seed: int,
     watch: Watch,
-    start: TagNetwork | None = None,
 ) -> TagNetwork:
     """Learn a network for the models of a tagger.
 
@@ -212,34 +190,27 @@ def learn_network(
         networks: learned one after the other; scores are the mean of theirs.
         epochs: passes over all sentences.
         watch: is told the share that is done, and the share of wrong tags in the epoch.
-        start: to learn on from, in place of `networks`; its tables of tags are the first parts of
-            those of the tasks.
     Cost: 10 to 15 microseconds per word, epoch and network, more where words have many candidates.
     """
-    fields, ngrams = (start.fields, start.ngrams) if start else (FIELDS, NGRAMS)
-    before = start.keys if start else None
-    lesson, keys = _lesson(words, of_words, seen, fields, ngrams, before)
+    lesson, keys = _lesson(words, of_words, seen)
     parts = [int(task.table.tag_parts.max()) + 1 for task in tasks.values()]
-    n = 1 if start else networks
 
     def learned(number: int) -> _Weights:
         seeds = np.random.SeedSequence([seed, _INITIAL, number])
         random = np.random.Generator(np.random.PCG64(seeds))
-        weights = _Weights(len(keys) + N_EDGES, parts, start.sizes if start else _SIZES)
+        weights = _Weights(len(keys) + N_EDGES, parts, _SIZES)
         weights.draw(random)
-        if start:
-            weights.take(start, keys, list(tasks))
-        name = f"network {number + 1} of {n}" if n > 1 else "network"
+        name = f"network {number + 1} of {networks}" if networks > 1 else "network"
         _learn(
             weights, lesson, tasks, epochs, random, seed + number,
-            lambda done, note: watch((number + done) / n, f"{name}, {note}"),
+            lambda done, note: watch((number + done) / networks, f"{name}, {note}"),
         )  # fmt: skip
         return weights
 
-    found = _merged([learned(number) for number in range(n)])
+    found = _merged([learned(number) for number in range(networks)])
     weight = _WEIGHT * min(max(_LARGE / len(words.ids), 1.0), _MOST_TIMES)
     factors = {name: weight / task.scale for name, task in tasks.items()}
-    return _frozen(found, keys, lesson, factors, fields, ngrams)
+    return _frozen(found, keys, lesson, factors)
 
 
 def _learn(
@@ -282,29 +253,22 @@ def _learn(
             )
 
 
-def _lesson(
-    words: Words, of_words: SeenTags, seen: np.ndarray, fields: Sequence[str],
-    ngrams: Sequence[int], before: np.ndarray | None,
-) -> tuple[_Lesson, np.ndarray]:  # fmt: skip
+def _lesson(words: Words, of_words: SeenTags, seen: np.ndarray) -> tuple[_Lesson, np.ndarray]:
     """What is learned from, and the keys of rows behind those of the edges of sentences.
 
     A form is a word with what was seen with it elsewhere; the first two are the edges.
-
-    Args: before: keys that have rows in any case.
     """
-    values, places = WordFields(fields, of_words).read(words, {"seen": seen})
-    both = words.rows << 32 | values[fields.index("seen")]
+    values, places = WordFields(FIELDS, of_words).read(words, {"seen": seen})
+    both = words.rows << 32 | values[FIELDS.index("seen")]
     _, firsts, forms = np.unique(both, return_index=True, return_inverse=True)
     rows = words.rows[firsts[N_EDGES:]] - N_EDGES
     lowers = "\n".join(words.forms[row] for row in rows.tolist()).lower()
     of_forms = np.ascontiguousarray(values[:, firsts[N_EDGES:]].T)
-    owners, found = keys_of(of_forms, lowers, fields, ngrams)
+    owners, found = keys_of(of_forms, lowers, FIELDS, NGRAMS)
     counts = np.bincount(forms[places], minlength=len(firsts))[N_EDGES:]
     distinct, numbers = np.unique(found, return_inverse=True)
     n_words = np.bincount(numbers, weights=counts[owners])
     keys = distinct[n_words >= max(_LEAST_COUNT, len(words.ids) // _ROW_SHARE)]
-    if before is not None:
-        keys = np.union1d(keys, before)
     row_of = keys.searchsorted(distinct)
     is_row = np.isin(distinct, keys)
     kept = is_row[numbers]
@@ -313,7 +277,7 @@ def _lesson(
     of_rows = np.concatenate([np.arange(N_EDGES), row_of[numbers[kept]] + N_EDGES])
     is_form = np.isin(
         distinct,
-        [mixed(of_forms[:, k], np.uint32(value_of(fields[k]))) for k in range(_OF_FORMS)],
+        [mixed(of_forms[:, k], np.uint32(value_of(FIELDS[k]))) for k in range(_OF_FORMS)],
     )
     dropped = np.zeros(len(keys) + N_EDGES, np.float32)
     some = is_form & is_row
@@ -325,9 +289,8 @@ def _lesson(
 
 
 def _frozen(
-    weights: _Weights, keys: np.ndarray, lesson: _Lesson, factors: Mapping[str, float],
-    fields: Sequence[str], ngrams: Sequence[int],
-) -> TagNetwork:  # fmt: skip
+    weights: _Weights, keys: np.ndarray, lesson: _Lesson, factors: Mapping[str, float]
+) -> TagNetwork:
     """Learned weights as whole numbers: ranges are those of most numbers of the training words.
 
     Sums are taken in one order, or are of whole numbers: the result is the same on every machine.
@@ -381,7 +344,7 @@ def _frozen(
         outputs[name] = Output(
             whole, np.pad(rounded.astype(np.int32), (0, missing)), *factor, of_rows
         )
-    return TagNetwork(keys, arrays, outputs, unit, hidden_units.astype(np.float32), fields, ngrams)
+    return TagNetwork(keys, arrays, outputs, unit, hidden_units.astype(np.float32), FIELDS, NGRAMS)
 
 
 def _vectors(table: np.ndarray, lesson: _Lesson) -> np.ndarray:

@@ -10,7 +10,7 @@ sums of those of templates and of a network (network.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -289,23 +289,6 @@ class Tagger:
             replace(self.pairs, scale=scale), self.words, self.feats, self.known_feats,
             network=self.network, is_calibrated=True,
         )  # fmt: skip
-
-    @property
-    def models(self) -> dict[str, SequenceModel]:
-        """Its models by name."""
-        return {"pairs": self.pairs} | ({"feats": self.feats} if self.feats else {})
-
-    def with_models(self, models: Mapping[str, SequenceModel]) -> Tagger:
-        """The tagger with others in place of `models`."""
-        return Tagger(
-            models["pairs"], self.words, models.get("feats"), self.known_feats,
-            network=self.network, is_calibrated=self.is_calibrated,
-        )  # fmt: skip
-
-    @property
-    def has_many_pairs(self) -> bool:
-        """Whether XPOS is found with FEATS."""
-        return self.feats is not None and "\t" in self.feats.table.tags[0][1]
 
     def _feats_of(self, words: Words, pairs: np.ndarray, before: Sequences) -> Sequences:
         """The words for the model of FEATS. Args: before: the words for the model of pairs."""

@@ -34,6 +34,7 @@ from gpuparse.tagging.word_list import WordList
 LEARNING = Learning(epochs=8, rows=1 << 22, min_count=2, margin=1.5)
 FREQUENT = 20  # times that a word must occur to get only the tags that it had
 _LEARNED = 10  # times as often a word has only its tags in learning, which meets more wrong ones
+_OF_NETWORK = 0.5  # of the time of learning
 _MANY = 128  # pairs of UPOS and XPOS; where there are more, UPOS is found first
 
 
@@ -49,7 +50,7 @@ class _Gold(NamedTuple):
     feats: list[str]
 
     @classmethod
-    def of(cls, treebank: Treebank, start: Tagger | None) -> _Gold:
+    def of(cls, treebank: Treebank) -> _Gold:
         """Raises: DataError: there are no words, or no tags, or some that no model may have."""
         if not treebank.n_words:
             raise DataError(f"{treebank.source}: a tagger cannot be learned from no words")
@@ -61,9 +62,7 @@ class _Gold(NamedTuple):
                 f"{treebank.source}: UPOS and XPOS are _ in all words; nothing to learn"
             )
         pairs: list[Tag] = list(zip(upos, xpos, strict=True))
-        if start is not None:
-            _check_columns(treebank, start, xpos, feats)
-        if len(set(pairs)) > _MANY if start is None else start.has_many_pairs:
+        if len(set(pairs)) > _MANY:
             feats = list(map("\t".join, zip(xpos, feats, strict=True)))
             pairs = [(each, "_") for each in upos]
         return cls(read_column(treebank, FORM).texts(), pairs, feats)
@@ -96,31 +95,24 @@ class _PossibleFeats(NamedTuple):
 def learn_tagger(
     treebank: Treebank, *, seed: int, bits: int = 11, networks: int = 1,
     word_list: str | None = None, of_fold: bool = False, watch: Watch = unwatched,
-    start: Tagger | None = None,
 ) -> Tagger:  # fmt: skip
     """Learn a tagger from the tags of a treebank.
 
     Args:
         bits: of a weight. networks, word_list: as the keys of the config.
         of_fold: whether it is the tagger of a fold, whose networks have fewer passes.
-        start: to learn on from, whose models have `learned`; its tags and words are kept.
     Raises: DataError: a treebank without words, or without tags; a word list that cannot be read.
     Cost: about a minute for 200,000 words of English.
     """
-    gold, words = _Gold.of(treebank, start), Words.of(treebank)
+    gold, words = _Gold.of(treebank), Words.of(treebank)
     more = None if word_list is None else WordList.read(word_list)
     has_feats = set(gold.feats) != {"_"}
-    # A new network beside models that are learned on would not know the words of before.
-    has_network = start is None or start.network is not None
-    of_network = 0.5 if has_network else 0.0
-    share = (0.5 if has_feats else 1.0) * (1 - of_network)
+    share = (0.5 if has_feats else 1.0) * (1 - _OF_NETWORK)
     learned_least = _LEARNED * FREQUENT
 
-    table = TagTable.of_counts(
-        Counter(gold.pairs), attributes=False, before=start.pairs.table if start else None
-    )
+    table = TagTable.of_counts(Counter(gold.pairs), attributes=False)
     pairs = np.array([table.numbers[pair] for pair in gold.pairs], np.int32)
-    known = _known_words(gold, table, pairs, more, start)
+    known = _known_words(gold, table, pairs, more)
     templates = load_sequence_templates("tags", is_field)
     fields = WordFields(templates.fields, known.of_words).read(words, {"seen": known.seen})
     lists = known.words.with_least(learned_least).candidates_of(words.forms)
@@ -129,18 +121,16 @@ def learn_tagger(
     model = learn_sequences(
         sequences, pairs, templates, table, LEARNING, bits=bits, seed=seed,
         watch=lambda done, note: watch(share * done, f"UPOS and XPOS, {note}"),
-        start=start.pairs if start else None,
     )  # fmt: skip
     tasks = {"pairs": TagTask(model.scale, table, sequences, pairs)}
 
     of_feats, known_feats = None, FeatsDictionaries.empty()
     if has_feats:
-        before = start if start and start.feats else None
-        possible = _possible_feats(gold, before)
+        possible = _possible_feats(gold)
         numbers = possible.table.numbers
         tags = zip(gold.upos, gold.feats, strict=True)
         feats = np.array([numbers[tag] for tag in tags], np.int32)
-        known_feats, seen = _known_feats(gold, feats, possible, more, before)
+        known_feats, seen = _known_feats(gold, feats, possible, more)
         templates = load_sequence_templates("feats", is_field)
         of_words = known_feats.words_of_feats.with_least(learned_least)
         reader = FeatsReader(
@@ -150,26 +140,22 @@ def learn_tagger(
         of_feats = learn_sequences(
             sequences, feats, templates, possible.table, LEARNING, bits=bits, seed=seed,
             watch=lambda done, note: watch(share * (1 + done), f"FEATS, {note}"),
-            start=before.feats if before else None,
         )  # fmt: skip
         tasks["feats"] = TagTask(of_feats.scale, possible.table, sequences, feats)
 
-    network = None
-    if has_network:
-        network = learn_network(
-            words, known.of_words, known.seen, tasks, networks=networks,
-            epochs=epochs_of(treebank.n_words, of_fold=of_fold), seed=seed,
-            watch=lambda done, note: watch(1 - of_network * (1 - done), note),
-            start=start.network if start else None,
-        )  # fmt: skip
+    network = learn_network(
+        words, known.of_words, known.seen, tasks, networks=networks,
+        epochs=epochs_of(treebank.n_words, of_fold=of_fold), seed=seed,
+        watch=lambda done, note: watch(1 - _OF_NETWORK * (1 - done), note),
+    )  # fmt: skip
     return Tagger(model, known.words, of_feats, known_feats, network=network)
 
 
 def _known_words(
-    gold: _Gold, table: TagTable, pairs: np.ndarray, more: WordList | None, start: Tagger | None
-) -> _KnownWords:  # fmt: skip
+    gold: _Gold, table: TagTable, pairs: np.ndarray, more: WordList | None
+) -> _KnownWords:
     """The pairs that words were seen with. Args: pairs: (W,) numbers in the table."""
-    counts = start.words.all_counts() if start else {}
+    counts: dict[str, Counter[int]] = {}
     if more:
         more.count_pairs(counts, table)
     lowers = [word.lower() for word in gold.words]
@@ -183,15 +169,8 @@ def _known_words(
     )
 
 
-def _possible_feats(gold: _Gold, before: Tagger | None) -> _PossibleFeats:
+def _possible_feats(gold: _Gold) -> _PossibleFeats:
     of_pairs = counted(map("\t".join, gold.pairs), gold.feats)
-    table = before.feats.table if before and before.feats else None
-    if before and table:
-        classes = before.known_feats.classes
-        for name in classes.names:
-            of_pair = of_pairs.setdefault(name, Counter())
-            for number, count in classes.counts_of(name).items():
-                of_pair[table.tags[number][1]] += count
     seen: dict[str, list[Tag]] = {}
     new: dict[str, list[Tag]] = {}
     for name, of_pair in of_pairs.items():
@@ -200,19 +179,18 @@ def _possible_feats(gold: _Gold, before: Tagger | None) -> _PossibleFeats:
         new[name] = [(upos, text) for text in composed(of_pair)]
     counts: Counter[Tag] = Counter(zip(gold.upos, gold.feats, strict=True))
     counts.update(dict.fromkeys((tag for tags in new.values() for tag in tags), 0))
-    return _PossibleFeats(TagTable.of_counts(counts, attributes=True, before=table), seen, new)
+    return _PossibleFeats(TagTable.of_counts(counts, attributes=True), seen, new)
 
 
 def _known_feats(
-    gold: _Gold, feats: np.ndarray, possible: _PossibleFeats, more: WordList | None,
-    before: Tagger | None,
-) -> tuple[FeatsDictionaries, np.ndarray]:  # fmt: skip
+    gold: _Gold, feats: np.ndarray, possible: _PossibleFeats, more: WordList | None
+) -> tuple[FeatsDictionaries, np.ndarray]:
     """The FEATS that are known, and (W,) values of `seen` as if each word did not occur itself.
 
     Args: feats: (W,) numbers of the tags of FEATS.
     """
     table = possible.table
-    counts = before.known_feats.words_of_feats.all_counts() if before else {}
+    counts: dict[str, Counter[int]] = {}
     if more:
         of_pairs = {name: [*possible.seen[name], *new] for name, new in possible.composed.items()}
         more.count_feats(counts, table, of_pairs)
@@ -221,7 +199,6 @@ def _known_feats(
     with_upos = list(map(_word_and_upos, keys))
     texts = [tag[1] for tag in table.tags]
     of_words = counted(with_upos, gold.feats, _renamed(counts, _word_and_upos, texts))
-    of_classes = before.known_feats.classes.all_counts() if before else None
     of_composed = {
         name: dict.fromkeys(sorted(table.numbers[tag] for tag in new), 1)
         for name, new in possible.composed.items()
@@ -229,26 +206,10 @@ def _known_feats(
     }
     known = FeatsDictionaries(
         Dictionary.of_counts(counted(keys, feats.tolist(), counts), FREQUENT),
-        Dictionary.of_counts(counted(pairs, feats.tolist(), of_classes), 1),
+        Dictionary.of_counts(counted(pairs, feats.tolist()), 1),
         Dictionary.of_counts(of_composed, 1),
     )
     return known, seen_without_itself(with_upos, gold.feats, of_words)
-
-
-def _check_columns(
-    treebank: Treebank, start: Tagger, xpos: Sequence[str], feats: Sequence[str]
-) -> None:
-    """DataError if a column is empty of which a tagger that is learned on has values."""
-    has_xpos = start.has_many_pairs or any(tag[1] != "_" for tag in start.pairs.table.tags)
-    has_feats = start.feats and any(
-        tag[1].rpartition("\t")[2] != "_" for tag in start.feats.table.tags
-    )
-    for column, texts, is_found in (("XPOS", xpos, has_xpos), ("FEATS", feats, has_feats)):
-        if is_found and set(texts) <= {"_"}:
-            raise DataError(
-                f"{treebank.source}: {column} is _ in all words, but the tagger of init_from finds"
-                f" {column}: annotate them"
-            )
 
 
 def _renamed(

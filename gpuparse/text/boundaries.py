@@ -60,15 +60,10 @@ def _pairs(view: TextView, places: np.ndarray, step: int) -> np.ndarray:
     return classes[places].astype(np.int64) * CLASSES + classes[places + step]
 
 
-def learn_open_gaps(
-    view: TextView, cut: np.ndarray, before: np.ndarray | None = None
-) -> np.ndarray:
+def learn_open_gaps(view: TextView, cut: np.ndarray) -> np.ndarray:
     """Which pairs of classes the model decides: bool (2, CLASSES²), without and with a space.
 
-    Args:
-        cut: (P,) bool, whether a token ends with the place.
-        before: those that a model decides which is learned on; others are added where the text
-            does not have them as closed ones.
+    Args: cut: (P,) bool, whether a token ends with the place.
     """
     counts = []
     for places, step in zip(gaps(view), (1, 2), strict=True):
@@ -78,9 +73,6 @@ def learn_open_gaps(
     n, n_cut, n_spaces, n_cut_spaces = counts
     closed = ((n_cut == 0) & (n >= NEVER)) | ((n_cut < RARELY * n) & (n > 0))
     closed |= (n == 0) & _within_words()
-    if before is not None:
-        was_separated = (n_cut > 0) & (n_cut >= RARELY * n)
-        return before | np.stack([was_separated, n_cut_spaces < n_spaces])
     return np.stack([~closed, n_cut_spaces < n_spaces])
 
 

@@ -164,12 +164,6 @@ class SplitRules:
             return exception
         return words
 
-    def joined(self, other: "SplitRules") -> "SplitRules":
-        """These rules, and after them the new ones of the other set."""
-        known = set(self.rules)
-        new = [rule for rule in other.rules if rule not in known]
-        return SplitRules(self.rules + new, self.exceptions | other.exceptions)
-
     def endings(self) -> tuple[set[str], set[str]]:
         """Last two characters of tokens that some rule fits, and first two of others.
 

@@ -109,13 +109,6 @@ class KnownCases(NamedTuple):
     hashes: np.ndarray
     kinds: np.ndarray
 
-    def joined(self, other: KnownCases) -> KnownCases:
-        """What both tell."""
-        hashes, places = np.unique(np.append(self.hashes, other.hashes), return_inverse=True)
-        kinds = np.zeros(len(hashes), np.uint8)
-        np.bitwise_or.at(kinds, places, np.append(self.kinds, other.kinds))
-        return KnownCases(hashes, kinds)
-
     @classmethod
     def learn(cls, tokens: Tokens, is_end: np.ndarray, folds: int) -> KnownCases:
         """What all tokens tell; `tokens.cases` becomes what other parts of the treebank tell.

@@ -7,8 +7,8 @@ the third which rule splits a multiword token. Each is a linear model over hashe
 
 import functools
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -286,11 +286,6 @@ class Tokenizer:
     def models(self) -> dict[str, SequenceModel]:
         """Its models by name."""
         return {name: model for name in MODELS if (model := getattr(self, name)) is not None}
-
-    def with_models(self, models: Mapping[str, SequenceModel]) -> "Tokenizer":
-        """The tokeniser with others in place of `models`."""
-        parts: dict[str, Any] = dict(models)
-        return replace(self, **parts)
 
     def pack(self) -> bytes:
         """One file of facts and arrays, from which `unpack` makes the tokeniser again."""

@@ -36,22 +36,19 @@ _END_COST, _END_STEP = 1.0, 0.02
 _TAGS = TagTable((("no",), ("yes",)), False)  # JOIN and CUT, GO_ON and END
 
 
-def learn_tokenizer(
-    treebank: Treebank, *, seed: int, watch: Watch = unwatched, start: Tokenizer | None = None
-) -> Tokenizer:
+def learn_tokenizer(treebank: Treebank, *, seed: int, watch: Watch = unwatched) -> Tokenizer:
     """Learn the tokens, sentences and multiword tokens of a treebank.
 
     Args:
         treebank: with SpaceAfter=No, or `# text`; `# newpar` where it has paragraphs.
         watch: is told the share that is done, and what is being learned.
-        start: to learn on from, whose models have `learned`; its words and rules are kept.
     Raises: DataError: the treebank has no words.
     Cost: about 50 microseconds per word.
     """
     if not treebank.n_words:
         raise DataError(f"{treebank.source}: has no words; a tokeniser needs a treebank")
     examples = text_examples(treebank)
-    characters = start.characters if start else CharacterTable.of_unicode()
+    characters = CharacterTable.of_unicode()
     spaces = are_spaces(examples.codes)
     starts, _ = segments(examples.codes, spaces)
     view = TextView.of_text(examples.codes, spaces, starts, characters)
@@ -62,24 +59,14 @@ def learn_tokenizer(
     def part(first: float, share: float, what: str) -> Watch:
         return lambda done, note: watch(first + share * done, f"{what}: {note}")
 
-    is_open = learn_open_gaps(view, cut, start.is_open if start and start.gaps else None)
-    keeps_addresses = learn_addresses(view, cut) and (not start or start.keeps_addresses)
+    is_open, keeps_addresses = learn_open_gaps(view, cut), learn_addresses(view, cut)
     places, _ = open_places(view, is_open, keeps_addresses=keeps_addresses)
-    gaps, lexicon = _learn_gaps(view, cut, places, seed, part(0, 0.4, "tokens"), start)
+    gaps, lexicon = _learn_gaps(view, cut, places, seed, part(0, 0.4, "tokens"))
     cases = KnownCases.learn(tokens, examples.is_end, _FOLDS)
     rules = learn_rules(examples.words)
     keeps_closing = _keeps_closing(tokens, examples.is_end)
-    if start is not None:
-        tokens.cases |= start.cases.of_tokens(tokens)
-        cases, rules = start.cases.joined(cases), start.rules.joined(rules)
-        keeps_closing &= start.keeps_closing
-    ends = _learn_ends(
-        tokens, examples, seed, part(0.4, 0.4, "sentences"), start.ends if start else None
-    )
-    words = _learn_words(
-        tokens, examples, rules, seed, part(0.8, 0.2, "words"),
-        start.words if start else None,
-    )  # fmt: skip
+    ends = _learn_ends(tokens, examples, seed, part(0.4, 0.4, "sentences"))
+    words = _learn_words(tokens, examples, rules, seed, part(0.8, 0.2, "words"))
     return Tokenizer(
         characters, is_open, keeps_addresses, gaps, lexicon, ends, cases, keeps_closing, rules,
         words,
@@ -94,23 +81,17 @@ def _learn(
     learning: Learning,
     seed: int,
     watch: Watch,
-    start: SequenceModel | None,
 ) -> SequenceModel:
     gold = gold.astype(np.int32)
-    return learn_sequences(
-        sequences, gold, templates, table, learning, seed=seed, watch=watch, start=start
-    )
+    return learn_sequences(sequences, gold, templates, table, learning, seed=seed, watch=watch)
 
 
 def _learn_gaps(
-    view: TextView, cut: np.ndarray, places: np.ndarray, seed: int, watch: Watch,
-    start: Tokenizer | None,
-) -> tuple[SequenceModel | None, np.ndarray]:  # fmt: skip
+    view: TextView, cut: np.ndarray, places: np.ndarray, seed: int, watch: Watch
+) -> tuple[SequenceModel | None, np.ndarray]:
     """The model of open gaps, and the hashes of words that it knows."""
-    before = start.gaps if start else None
-    lexicon = start.lexicon if start else np.empty(0, np.uint64)
     if not len(places):
-        return before, lexicon
+        return None, np.empty(0, np.uint64)
     templates = load_sequence_templates("tokens", MODELS["gaps"])
     tokens = Tokens(view, cut)
     short = tokens.last - tokens.first <= LONGEST
@@ -126,22 +107,18 @@ def _learn_gaps(
         here = places[fold_of[places] == fold]
         if not len(here):
             continue
-        known = np.union1d(lexicon, hashes[of_word != fold])
+        known = np.unique(hashes[of_word != fold])
         fields = gap_fields(view, here, templates.fields, known)
         features[fold_of[places] == fold] = templates.features(fields, here)
     of_segment = sequence_starts(view, places)
     starts = np.unique(np.concatenate([of_segment, np.arange(0, len(places), _GAPS)]))
     model = _learn(
-        Sequences.open(features, starts), cut[places], templates, _TAGS, LEARNING, seed, watch,
-        before,
-    )  # fmt: skip
-    return model, np.union1d(lexicon, hashes)
+        Sequences.open(features, starts), cut[places], templates, _TAGS, LEARNING, seed, watch
+    )
+    return model, np.unique(hashes)
 
 
-def _learn_ends(
-    tokens: Tokens, examples: TextExamples, seed: int, watch: Watch,
-    start: SequenceModel | None,
-) -> SequenceModel:  # fmt: skip
+def _learn_ends(tokens: Tokens, examples: TextExamples, seed: int, watch: Watch) -> SequenceModel:
     """The model of sentence ends."""
     templates = load_sequence_templates("sentences", MODELS["ends"])
     features = templates.features(tokens.fields(templates.fields), tokens.rows)
@@ -154,7 +131,7 @@ def _learn_ends(
             starts.append(end)
     return _learn(
         Sequences.open(features, np.unique([*starts, len(tokens)])), examples.is_end, templates,
-        _TAGS, LEARNING._replace(cost=_END_COST, max_step=_END_STEP), seed, watch, start,
+        _TAGS, LEARNING._replace(cost=_END_COST, max_step=_END_STEP), seed, watch,
     )  # fmt: skip
 
 
@@ -165,9 +142,8 @@ def _keeps_closing(tokens: Tokens, is_end: np.ndarray) -> bool:
 
 
 def _learn_words(
-    tokens: Tokens, examples: TextExamples, rules: SplitRules, seed: int, watch: Watch,
-    start: SequenceModel | None,
-) -> SequenceModel | None:  # fmt: skip
+    tokens: Tokens, examples: TextExamples, rules: SplitRules, seed: int, watch: Watch
+) -> SequenceModel | None:
     """The model that chooses the rule of a multiword token."""
     at, fitting, gold = [], [], []
     for t, (text, words) in enumerate(examples.words):
@@ -182,7 +158,7 @@ def _learn_words(
         fitting.append(numbers)
         gold.append(right[0] + 1 if len(words) > 1 else 0)
     if not at:
-        return start
+        return None
     templates = load_sequence_templates("words", MODELS["words"])
     features = templates.features(
         tokens.fields(templates.fields), tokens.rows[np.array(at, np.int64)]
@@ -190,5 +166,5 @@ def _learn_words(
     tags = (("no", "no"), *(("yes", str(n)) for n in range(len(rules.rules))))
     return _learn(
         choices(features, fitting), np.array(gold), templates, TagTable(tags, False), LEARNING,
-        seed, watch, start,
+        seed, watch,
     )  # fmt: skip

@@ -216,6 +216,10 @@ def test_a_key_that_is_gone_says_so(config_file):
     assert errors_of(config_file(MINIMAL + "tagger: {rows: 65536, bits: 8}\n")) == [
         "configs/run.yaml:4: tagger.rows: this key is gone, its value is fixed; leave it out"
     ]
+    assert errors_of(config_file(MINIMAL), "init_from=old") == [
+        "command line: init_from: this key is gone; learn from both treebanks:"
+        " data.train=a.conllu,b.conllu"
+    ]
 
 
 def test_a_value_that_is_almost_right_gets_a_suggestion(config_file):

@@ -26,9 +26,7 @@ KEYS = {
         ("fast", {}, "give features=encoder"),
         ("encoder", {"decoder": "eisner_sibling"}, "choose decoder=eisner"),
         ("encoder", {"encoder.model": "no/such-encoder-here"}, "cannot be read"),
-        ("encoder", {"init_from": "runs/other"}, "init_from: a parser with an encoder"),
         ("encoder", {"data.guide": "misc:Guide"}, r"data\.guide: a parser with an encoder"),
-        ("encoder", {"learning.keep_state": True}, r"learning\.keep_state: a parser with"),
         ("encoder", {"learning.unreachable": "reorder"}, "choose projectivise or skip"),
     ],
 )

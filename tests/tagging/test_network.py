@@ -277,27 +277,11 @@ def test_small_treebanks_get_more_passes_and_folds_fewer(words, passes, of_fold)
 
 def test_networks_change_tags(tagger):
     """Some older models have no network."""
-    pairs, feats = (replace(model, output=None) for model in tagger.models.values())
+    pairs, feats = (replace(model, output=None) for model in (tagger.pairs, tagger.feats))
     none = Tagger(pairs, tagger.words, feats, tagger.known_feats)
     words = Words.of(TEST)
     scores = [each._search_of_pairs.sums(each._pairs_of(words), 2)[1] for each in (none, tagger)]
     assert not np.allclose(*scores)
-
-
-def with_learned(tagger):
-    """As if weights had not been rounded."""
-    return tagger.with_models(
-        {k: replace(m, learned=m.weights * np.float32(m.scale)) for k, m in tagger.models.items()}
-    )
-
-
-def test_learning_on_begins_with_the_old_network(tagger):
-    more = treebank_from_bytes(generate(30, 9), "more")
-    learned = learn_tagger(more, seed=2, start=with_learned(tagger))
-    assert set(tagger.network.keys) <= set(learned.network.keys)
-    found, gold = learned.tag(TEST), tagger.tag(TEST)
-    same = np.mean([a == b for a, b in zip(found.upos.texts(), gold.upos.texts(), strict=True)])
-    assert same > 0.95
 
 
 def changed(tagger, facts=(), arrays=()):
@@ -369,8 +353,6 @@ def test_several_networks_are_one_of_more_numbers(tagger):
         np.array([column.texts() for column in each.tag(TEST)]) for each in (tagger, several)
     )
     assert (two == gold).mean() > (one == gold).mean() - 0.01
-    on = learn_tagger(TRAIN, seed=1, start=with_learned(several))
-    assert on.network.sizes == several.network.sizes
 
 
 def test_each_fold_is_tagged_by_a_tagger_of_all_others():

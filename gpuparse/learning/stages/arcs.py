@@ -70,7 +70,7 @@ class ArcStage(TableStage):
 
     Args:
         gold: what is learned from.
-        start: makes the tables before anything is learned.
+        tables: of zeros.
         joint_labels: of their weights, where labels are found with the trees; None: they are not.
         labels: (T,) gold labels by token index, for these.
         candidates: the arcs that are searched over once the stages before are learned; None: all.
@@ -87,7 +87,7 @@ class ArcStage(TableStage):
         features: FeatureMap,
         gold: GoldTrees,
         config: RunConfig,
-        start: Callable[[], dict[str, np.ndarray]],
+        tables: dict[str, np.ndarray],
         *,
         epochs: int,
         joint_labels: Callable[[Weights], JointLabels] | None,
@@ -96,7 +96,7 @@ class ArcStage(TableStage):
         threads: int,
         device: str,
     ) -> None:
-        super().__init__(epochs, start, len(gold.batch), config)
+        super().__init__(epochs, tables, len(gold.batch), config)
         self._plan, self._features, self._gold, self._config = plan, features, gold, config
         self._candidates, self._threads, self._device = candidates, threads, device
         self._joint = joint_labels and joint_labels(self.tables["labels"].weights)

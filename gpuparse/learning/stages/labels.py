@@ -1,6 +1,6 @@
 """The label stage: a classifier of the arcs of finished trees or graphs, one arc at a time."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -22,19 +22,11 @@ from gpuparse.scorers.native import GraphHeads, sentences_of
 SLICE = 256  # sentences between two events
 
 
-def gold_labels(
-    treebank: Treebank, gold: GoldTrees, known: Sequence[str] = ()
-) -> tuple[np.ndarray, list[str]]:
-    """(T,) gold labels by token index, -1 for none, and their names; of graphs the names alone.
-
-    known: names that come first.
-    """
+def gold_labels(treebank: Treebank, gold: GoldTrees) -> tuple[np.ndarray, list[str]]:
+    """(T,) gold labels by token index, -1 for none, and their names; of graphs the names alone."""
     if gold.graphs:
         return np.full(len(gold.heads), -1, np.int64), gold.graphs.names
-    ids, found = column_ids(treebank, DEPREL)
-    names = list(dict.fromkeys([*known, *found]))
-    numbers = {name: number for number, name in enumerate(names)}
-    labels = np.array([numbers[name] for name in found], np.int64)[ids]
+    labels, names = column_ids(treebank, DEPREL)
     return gold.by_token(np.where(treebank.heads < 0, -1, labels)), names
 
 
@@ -52,18 +44,12 @@ def label_weights(n_labels: int, rows: int, kind: str) -> np.ndarray:
     return np.zeros((max(1, n_lines // LINE) * LINE, stride_of(n_labels)), np.float32)
 
 
-def grown_labels(lines: np.ndarray, n_labels: int) -> np.ndarray:
-    """(lines, n_labels) weights of labels; those of new ones are the mean of those of old ones."""
-    mean = lines.mean(1, keepdims=True, dtype=np.float64).astype(lines.dtype)
-    return np.concatenate([lines, np.repeat(mean, n_labels - lines.shape[1], 1)], 1)
-
-
 class LabelStage(TableStage):
     """Learns the table `weights` of second-stage labels.
 
     Args:
         labels: (T,) gold labels by token index, -1 for none.
-        start: makes the table before anything is learned, as `label_weights`.
+        tables: of zeros; `weights` is that of `label_weights`.
         complete_heads: completes the gold heads (T,), once the stages before are learned.
     Source: McDonald, Lerman & Pereira (2006).
     """
@@ -78,11 +64,11 @@ class LabelStage(TableStage):
         gold: GoldTrees,
         labels: np.ndarray,
         config: RunConfig,
-        start: Callable[[], dict[str, np.ndarray]],
+        tables: dict[str, np.ndarray],
         complete_heads: Callable[[], np.ndarray],
     ) -> None:
         super().__init__(
-            config.labels.epochs if templates.label else 0, start, len(gold.batch), config
+            config.labels.epochs if templates.label else 0, tables, len(gold.batch), config
         )
         self._gold, self._heads, self._labels = gold, gold.heads, labels
         self._complete_heads = complete_heads

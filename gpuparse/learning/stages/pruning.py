@@ -88,7 +88,6 @@ class PruningStage(Stage):
         gold: (T,) heads by token index that stay candidates, -1 for none.
         decoder: of the first order.
         first_order: what learns the parsers.
-        known: a pruner that was learned from other sentences, so that none is learned here.
     Attributes:
         arcs: the candidate arcs of the folds that are done; of others, all arcs.
         completing: the arcs that complete partial trees.
@@ -111,16 +110,14 @@ class PruningStage(Stage):
         thresholds: Thresholds,
         decoder: str,
         first_order: FirstOrder,
-        known: Pruner | None,
         *,
         single_root: bool,
     ) -> None:
-        super().__init__(0 if known else thresholds.folds + 1)
-        if known is None:
-            check_folds(len(batch), thresholds.folds)
+        super().__init__(thresholds.folds + 1)
+        check_folds(len(batch), thresholds.folds)
         self._batch, self._plan, self._rows, self._gold = batch, plan, rows, gold
         self._thresholds, self._decoder, self._first_order = thresholds, decoder, first_order
-        self._known, self._single_root = known, single_root
+        self._single_root = single_root
         self._begin()
 
     def _begin(self) -> None:
@@ -147,13 +144,6 @@ class PruningStage(Stage):
             f"pruning: {heads:.1f} candidate heads per word; {lost:.2f}% of the gold heads are not"
             " candidates (in trees that the pruning parser has not seen)"
         )
-
-    def prepare(self) -> None:
-        """Find the candidate arcs by a pruner that is known."""
-        if self._known is not None and self.result is None:
-            self._begin()
-            self._prune(0, len(self._batch), self._known)
-            self._finish(self._known)
 
     def learn(self, order: np.ndarray, seen: int) -> Iterator[EpochCounts]:
         """Learn the next parser, whatever the order.
@@ -230,8 +220,6 @@ class PruningStage(Stage):
             if not done:
                 return {}
             return {"arcs": cells, "completing": cells, "ratios": Shape(np.float64, (done,))}
-        if self._known is not None and "weights" not in state:
-            return {}
         n_rows = self._rows.rows + self._plan.arcs.dense_lines * LINE
         return {
             "weights": Shape(np.int16, (n_rows, 1)),

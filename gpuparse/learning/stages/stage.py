@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -14,12 +14,8 @@ from gpuparse.features.templates import TemplateSet
 from gpuparse.learning.averaged import AveragedWeights
 from gpuparse.learning.events import EpochCounts
 from gpuparse.learning.gold import GoldTrees
-from gpuparse.parser import Parser
 from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.scorers.scorer import Scorer
-
-if TYPE_CHECKING:
-    from gpuparse.learning.start import Start
 
 
 class Shape(NamedTuple):
@@ -112,10 +108,6 @@ class Stage(ABC):
     def average_sizes(self, done: int) -> list[tuple[int, ...]]:
         """The shapes of the float32 arrays of `best` after `done` epochs."""
 
-    def learned(self) -> dict[str, np.ndarray]:
-        """What models have of the stage, before it is rounded: float32; another run learns on."""
-        return {}
-
     def choose(self, best: BestEpoch) -> BestEpoch:
         """Let models have the best epoch, since there is no other one to come."""
         return best._replace(is_chosen=True)
@@ -137,7 +129,7 @@ class LearnedFrom(NamedTuple):
 
     arcs: the templates of a run. has_labels: whether there are label templates.
     labels: (T,) gold labels by token index, or None; n_labels: 0 for none.
-    device: where torch learns; None: native code does. start: what the run learns on from.
+    device: where torch learns; None: native code does.
     """
 
     arcs: TemplateSet
@@ -149,17 +141,14 @@ class LearnedFrom(NamedTuple):
     config: RunConfig
     threads: int
     device: str | None
-    start: Start | None
 
 
 class AddendStage(Stage):
     """A stage that learns a scorer which is added to templates; these are learned after it.
 
-    kept_keys: keys of the config whose values are in a model. points: of its scores for a unit of
-    cost, where no templates are learned.
+    points: of its scores for a unit of cost, where no templates are learned.
     """
 
-    kept_keys: ClassVar[tuple[str, ...]]
     points: ClassVar[float]
 
     @classmethod
@@ -185,54 +174,28 @@ class AddendStage(Stage):
     def scorer(self, linear: LinearScorer, points: tuple[float, float]) -> Scorer:
         """The scorer so far; points: of a unit of cost, for arcs and for labels."""
 
-    @staticmethod
-    @abstractmethod
-    def continued(
-        known: TemplateSet, arcs: TemplateSet, config: RunConfig, *, has_labels: bool
-    ) -> TemplateSet | None:
-        """The templates that a run learns on with.
-
-        Args: known: of the model; arcs: of the config; has_labels: whether the model has labels.
-        Returns: None: the config wants another scorer than the model has.
-        """
-
-    @staticmethod
-    @abstractmethod
-    def rounded(parser: Parser) -> dict[str, np.ndarray]:
-        """The whole numbers of a parser by which its training state is known."""
-
-    @staticmethod
-    @abstractmethod
-    def sizes_of(parser: Parser, config: RunConfig) -> dict[str, tuple[int, ...]]:
-        """The shapes of what a parser was rounded from, by the names of `learned`."""
-
 
 class TableStage(Stage):
     """A stage that learns tables of weights with their averages.
 
     Args:
-        start: makes the tables before anything is learned, by name.
+        tables: of zeros, by name; learning changes them.
         n_sentences: of an epoch.
     """
 
     def __init__(
-        self, epochs: int, start: Callable[[], dict[str, np.ndarray]], n_sentences: int,
-        config: RunConfig,
-    ) -> None:  # fmt: skip
+        self, epochs: int, tables: dict[str, np.ndarray], n_sentences: int, config: RunConfig
+    ) -> None:
         super().__init__(epochs)
-        self._start, self._n_sentences = start, n_sentences
+        self._n_sentences = n_sentences
         self._is_averaged = config.learning.averaged
-        self.tables = {name: AveragedWeights(array) for name, array in start().items()}
+        self.tables = {name: AveragedWeights(array) for name, array in tables.items()}
 
     def mean(self, name: str) -> np.ndarray:
         """The mean of a table's weights after each sentence; or the last ones; or the best ones."""
         if self.best is not None and self.best.is_chosen:
             return self.best.averages[list(self.tables).index(name)].copy()
         return self._mean_so_far(self.tables[name])
-
-    def learned(self) -> dict[str, np.ndarray]:
-        """The means of the tables."""
-        return {name: self.mean(name) for name in self.tables}
 
     def _mean_so_far(self, table: AveragedWeights) -> np.ndarray:
         if not self._is_averaged:
@@ -266,10 +229,9 @@ class TableStage(Stage):
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Go on from a state, or from the start."""
-        start = {} if state else self._start()
         for name, table in self.tables.items():
-            table.array[:] = start[name] if start else state[name]
-            table.weighted[:] = 0.0 if start else state[_weighted(name)]
+            table.array[:] = state.get(name, 0.0)
+            table.weighted[:] = state.get(_weighted(name), 0.0)
 
 
 def _weighted(name: str) -> str:

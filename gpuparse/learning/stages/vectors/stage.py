@@ -22,12 +22,6 @@ from gpuparse.features.word_vectors import (
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.events import EpochCounts
 from gpuparse.learning.stages.stage import AddendStage, BestEpoch, LearnedFrom, Shape
-from gpuparse.learning.stages.vectors.continued import (
-    continued_section,
-    grown_networks,
-    grown_plan,
-    sizes_of_network,
-)
 from gpuparse.learning.stages.vectors.engine import (
     LOSSES,
     OPTIMIZERS,
@@ -43,9 +37,8 @@ from gpuparse.learning.stages.vectors.engine import (
     initial_weights,
     vector_sizes,
 )
-from gpuparse.parser import Parser
 from gpuparse.scorers.linear.scorer import LinearScorer
-from gpuparse.scorers.vectors.scorer import VectorScorer, vectors_of
+from gpuparse.scorers.vectors.scorer import VectorScorer
 from gpuparse.scorers.vectors.word_vectors import (
     POINTS,
     VectorWeights,
@@ -86,7 +79,6 @@ class VectorStage(AddendStage):
         seed: of initial weights and of what is dropped.
         threads: the result is the same for any.
         device: where torch learns; None: native code does, or torch where there is none.
-        start: the weights that each network begins with; None: random ones.
         whole: how scorers are made of them; None: none is.
     Raises: ConfigError: passive-aggressive steps with a hidden layer, or siblings with another loss
         than the hinge.
@@ -99,9 +91,6 @@ class VectorStage(AddendStage):
     name = "vectors"
     drawn_for = 3
     points = POINTS
-    kept_keys = tuple(
-        f"word_vectors.{key}" for key in ("networks", "weight", "label_weight", "margin")
-    )
 
     def __init__(
         self,
@@ -117,7 +106,6 @@ class VectorStage(AddendStage):
         seed: int = 0,
         threads: int = 1,
         device: str | None = None,
-        start: list[VectorTables] | None = None,
         whole: Whole | None = None,
     ) -> None:
         super().__init__(config.all_epochs)
@@ -140,7 +128,7 @@ class VectorStage(AddendStage):
         self._templates = templates if self.sizes.label else replace(templates, label=0)
         self._task = VectorTask(batch, plan, self.sizes, gold, decoder, single_root)
         self._config, self._batch, self._seed = config, batch, seed
-        self._threads, self._device, self._start = threads, device, start
+        self._threads, self._device = threads, device
         self._loss, self._whole = LOSSES.index(config.loss), whole
         # The vectors after some epochs, which are the best or not, their sizes, and whole numbers.
         self._made: tuple[tuple[int, bool], VectorTemplates, WordVectors] | None = None
@@ -163,10 +151,7 @@ class VectorStage(AddendStage):
 
     def _new_engine(self) -> VectorEngine:
         """An engine with the weights before anything is learned."""
-        if self._start is None:
-            weights = initial_weights(self.sizes, self._network_seed)
-        else:
-            weights = VectorTables(*(a.copy() for a in self._start[len(self.finished)]))
+        weights = initial_weights(self.sizes, self._network_seed)
         if self._device is None:
             return NativeVectorEngine(self._task, weights, self._threads)
         from gpuparse.learning.stages.vectors.torch_engine import TorchVectorEngine
@@ -205,8 +190,6 @@ class VectorStage(AddendStage):
         tables = list(self.finished)
         if self._engine is not None and (self._steps or not tables):
             tables.append(self._result_of_network())
-        if self._start is not None:
-            tables += self._start[len(tables) :]
         weights = [VectorWeights(t.table, *self.sizes.parts(t.dense)) for t in tables]
         return self._templates.times(len(weights)), merged(weights)
 
@@ -235,10 +218,6 @@ class VectorStage(AddendStage):
         """Make the best epoch of the last network its result."""
         self.finished[-1] = VectorTables(*best.averages)
         return best._replace(averages=[], is_chosen=True)
-
-    def learned(self) -> dict[str, np.ndarray]:
-        """The networks that are learned."""
-        return _named(self.finished)
 
     def _finish(self) -> None:
         """Keep the result of a network alone, in memory and in states, and begin the next one."""
@@ -355,19 +334,13 @@ class VectorStage(AddendStage):
     @classmethod
     def of(cls, given: LearnedFrom) -> "VectorStage | None":
         """As `AddendStage.of`."""
-        templates, config, start = given.arcs.word_vectors, given.config, given.start
+        templates, config = given.arcs.word_vectors, given.config
         if templates is None:
             return None
-        networks = None
-        values = templates, given.vocabularies, given.gold.batch, config.word_vectors.min_count
-        if start is None or vectors_of(start.parser.scorers) is None:
-            plan = compile_vectors(templates, given.vocabularies, frequent_values(*values))
-        else:
-            plan = grown_plan(start.parser, *values)
-            sizes = vector_sizes(templates, plan, given.n_labels)
-            networks = grown_networks(start, plan, sizes)
-        labels = None if given.labels is None else given.labels[given.gold.moved]
         keys, has_arcs = config.word_vectors, bool(given.arcs.arc)
+        frequent = frequent_values(templates, given.vocabularies, given.gold.batch, keys.min_count)
+        plan = compile_vectors(templates, given.vocabularies, frequent)
+        labels = None if given.labels is None else given.labels[given.gold.moved]
         factors = keys.weight if has_arcs else 1.0, keys.label_weight if given.has_labels else 1.0
         return cls(
             templates,
@@ -381,7 +354,6 @@ class VectorStage(AddendStage):
             seed=config.seed,
             threads=given.threads,
             device=given.device,
-            start=networks,
             whole=Whole(given.gold.batch, keys.margin if has_arcs else None, factors),
         )
 
@@ -405,37 +377,6 @@ class VectorStage(AddendStage):
             made = made.with_margin(self._whole.margin).with_units(*self._whole.factors)
             self._made = state, templates, made
         return self._made[1:]
-
-    @staticmethod
-    def continued(
-        known: TemplateSet, arcs: TemplateSet, config: RunConfig, *, has_labels: bool
-    ) -> TemplateSet | None:
-        """As `AddendStage.continued`."""
-        networks = config.word_vectors.networks
-        one, other = known.word_vectors, arcs.word_vectors
-        if one is None or other is None:
-            return known if one is other else None
-        section = continued_section(one, other, networks, has_labels=has_labels)
-        return None if section is None else replace(known, word_vectors=section)
-
-    @staticmethod
-    def rounded(parser: Parser) -> dict[str, np.ndarray]:
-        """As `AddendStage.rounded`."""
-        vectors = vectors_of(parser.scorers)
-        return {} if vectors is None else {"vectors": vectors.table}
-
-    @staticmethod
-    def sizes_of(parser: Parser, config: RunConfig) -> dict[str, tuple[int, ...]]:
-        """As `AddendStage.sizes_of`."""
-        if vectors_of(parser.scorers) is None:
-            return {}
-        networks = config.word_vectors.networks
-        of_one = sizes_of_network(parser, networks).of_tables
-        return {
-            f"{part}_{i}": size
-            for i in range(networks)
-            for part, size in zip(PARTS, of_one, strict=True)
-        }
 
 
 def _named(networks: list[VectorTables]) -> dict[str, np.ndarray]:
