@@ -1,13 +1,12 @@
 """Scores as text and as plain data for JSON."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import plural
 from gpuparse.evaluation.graphs import GraphScores, score_treebank_graphs
-from gpuparse.evaluation.metrics import ArcCounts, Share, TreeScores, score_treebanks
+from gpuparse.evaluation.metrics import ArcCounts, TreeScores, score_treebanks
 from gpuparse.evaluation.reliability import Reliability
 from gpuparse.evaluation.words import Hits
 
@@ -61,59 +60,47 @@ _RELIABILITY_TITLES = {
 OF_TAGS_TITLE = "tags and lemmas, all words"
 
 
-def scores_as_text(scores: TreeScores, *, labelled: bool = True) -> str:
+_Scores = TreeScores | GraphScores
+
+
+def _tables(
+    scores: _Scores, *, labelled: bool = True
+) -> tuple[list[tuple[str, str, str]], list[tuple[str, str]]]:
+    """The shares and sets of arcs that scores have; labelled: those of relations too."""
+    of_graphs = isinstance(scores, GraphScores)
+    shares, arcs = (GRAPH_SHARES, GRAPH_ARC_SETS) if of_graphs else (SHARES, ARC_SETS)
+    return (
+        [share for share in shares if labelled or "relation" not in share[2]],
+        [of for of in arcs if labelled or "relation" not in of[0]],
+    )
+
+
+def scores_as_text(scores: _Scores, *, labelled: bool = True) -> str:
     """The scores as a table, in percent with two decimals.
 
     Args:
-        scores: the scores.
+        scores: of trees or graphs.
         labelled: whether to show measures of relations.
     Returns: The table; "-" where there is nothing to count.
     """
-    lines = [f"{plural(scores.uas.total, 'word')}, {plural(scores.complete.total, 'sentence')}", ""]
-    for title, name, meaning in SHARES:
-        if labelled or "relation" not in meaning:
-            lines.append(_share_line(title, getattr(scores, name), meaning))
-    counts = [(title, getattr(scores, name)) for title, name in ARC_SETS]
-    crossing = scores.nonprojective
-    note = PROJECTIVE_TOO if crossing.found != crossing.right else ""
-    lines += _arc_table(counts, scores.relations if labelled else None, note)
-    return "\n".join(lines) + "\n"
-
-
-def graph_scores_as_text(scores: GraphScores, *, labelled: bool = True) -> str:
-    """The scores of graphs as a table, as `scores_as_text` of trees."""
-    lines = [f"{plural(scores.words, 'word')}, {plural(scores.complete.total, 'sentence')}", ""]
-    for title, name, meaning in GRAPH_SHARES:
-        if labelled or "relation" not in meaning:
-            lines.append(_share_line(title, getattr(scores, name), meaning))
-    counts = [
-        (title, getattr(scores, name))
-        for title, name in GRAPH_ARC_SETS
-        if labelled or "relation" not in title
-    ]
-    lines += _arc_table(counts, scores.relations if labelled else None)
-    return "\n".join(lines) + "\n"
-
-
-def _share_line(title: str, share: Share, meaning: str) -> str:
-    counts = f"{share.correct:>8} of {share.total:<8}"
-    return f"{title:<20} {percent_text(share.percent)}  {counts} {meaning}"
-
-
-def _arc_table(
-    counts: list[tuple[str, ArcCounts]], relations: dict[str, ArcCounts] | None, note: str = ""
-) -> list[str]:
-    """Rows of the sets of arcs with a note about them, and of each relation."""
-    titles = [title for title, _ in counts] + list(relations or ())
-    width = max([20, *map(len, titles)])
-    lines = ["", f"{'':<{width}} precision  recall       F      gold    system"]
-    lines += [_arc_line(title, arcs, width) for title, arcs in counts]
-    if note:
-        lines.append(note)
-    if relations is not None:
+    n_words = scores.words if isinstance(scores, GraphScores) else scores.uas.total
+    lines = [f"{plural(n_words, 'word')}, {plural(scores.complete.total, 'sentence')}", ""]
+    shares, arc_sets = _tables(scores, labelled=labelled)
+    for title, name, meaning in shares:
+        share = getattr(scores, name)
+        counts = f"{share.correct:>8} of {share.total:<8}"
+        lines.append(f"{title:<20} {percent_text(share.percent)}  {counts} {meaning}")
+    sets = {title: getattr(scores, name) for title, name in arc_sets}
+    relations = scores.relations if labelled else {}
+    width = max([20, *map(len, sets), *map(len, relations)])
+    lines += ["", f"{'':<{width}} precision  recall       F      gold    system"]
+    lines += [_arc_line(title, arcs, width) for title, arcs in sets.items()]
+    if isinstance(scores, TreeScores) and scores.nonprojective.found != scores.nonprojective.right:
+        lines.append(PROJECTIVE_TOO)
+    if labelled:
         lines += ["", "relations, labelled"]
         lines += [_arc_line(title, arcs, width) for title, arcs in relations.items()]
-    return lines
+    return "\n".join(lines) + "\n"
 
 
 def _arc_line(title: str, arcs: ArcCounts, width: int) -> str:
@@ -128,27 +115,18 @@ def percent_text(value: float | None) -> str:
     return f"{'-':>6}" if value is None else f"{value:6.2f}"
 
 
-def scores_as_json(scores: TreeScores) -> dict[str, Any]:
+def scores_as_json(scores: _Scores) -> dict[str, Any]:
     """The scores as plain data: unrounded percentages and their counts.
 
-    Args: scores: the scores.
+    Args: scores: of trees or graphs.
     Returns: For each share `percent, correct, total`; for each set of arcs `precision, recall, f,
-        gold, system`; null where there is nothing to count.
+        gold, system`; null where there is nothing to count; of graphs the number of scored words.
     """
-    return _as_json(scores, SHARES, ARC_SETS)
-
-
-def graph_scores_as_json(scores: GraphScores) -> dict[str, Any]:
-    """The scores of graphs, as `scores_as_json` of trees, and the number of scored words."""
-    return {"words": scores.words} | _as_json(scores, GRAPH_SHARES, GRAPH_ARC_SETS)
-
-
-def _as_json(
-    scores: TreeScores | GraphScores,
-    shares: Sequence[tuple[str, str, str]],
-    arc_sets: Sequence[tuple[str, str]],
-) -> dict[str, Any]:
-    result: dict[str, Any] = {name: _share_as_json(getattr(scores, name)) for _, name, _ in shares}
+    shares, arc_sets = _tables(scores)
+    result: dict[str, Any] = {"words": scores.words} if isinstance(scores, GraphScores) else {}
+    for _, name, _ in shares:
+        share = getattr(scores, name)
+        result[name] = {"percent": share.percent, "correct": share.correct, "total": share.total}
     result |= {name: _arcs_as_json(getattr(scores, name)) for _, name in arc_sets}
     result["relations"] = {name: _arcs_as_json(arcs) for name, arcs in scores.relations.items()}
     return result
@@ -240,12 +218,8 @@ def treebank_scores(gold: Treebank, system: Treebank, measures: Measures) -> dic
         for name in ["relations", *(n for _, n, meaning in SHARES if "relation" in meaning)]:
             del scores[name]
     if measures.graphs:
-        scores["graphs"] = graph_scores_as_json(score_treebank_graphs(gold, system, "deps"))
+        scores["graphs"] = scores_as_json(score_treebank_graphs(gold, system, "deps"))
     return {"sentences": len(gold), "words": gold.n_words} | scores
-
-
-def _share_as_json(share: Share) -> dict[str, float | int | None]:
-    return {"percent": share.percent, "correct": share.correct, "total": share.total}
 
 
 def _arcs_as_json(arcs: ArcCounts) -> dict[str, float | int | None]:

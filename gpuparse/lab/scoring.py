@@ -12,8 +12,6 @@ from gpuparse.evaluation.graphs import GraphColumn, score_treebank_graphs
 from gpuparse.evaluation.metrics import punctuation_by_category, punctuation_by_tag, score_treebanks
 from gpuparse.evaluation.reports import (
     OF_TAGS_TITLE,
-    graph_scores_as_json,
-    graph_scores_as_text,
     hits_as_json,
     hits_as_text,
     scores_as_json,
@@ -79,7 +77,7 @@ def scored(
     notes: list[str] = []
     if graphs:
         of_graphs = score_treebank_graphs(gold, system, graphs, ignored=punctuation.words_of(gold))
-        as_json, as_text = graph_scores_as_json(of_graphs), graph_scores_as_text(of_graphs)
+        as_json, as_text = scores_as_json(of_graphs), scores_as_text(of_graphs)
     elif obstacle := _obstacle_to_trees([gold, system]):
         punctuation.refuse(obstacle)
         hits = score_words(gold, system)
