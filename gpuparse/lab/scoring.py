@@ -1,6 +1,7 @@
 """Scores of parsed treebanks and their comparison, as plain data and as text, for all doors."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import asdict
 from string import ascii_uppercase
 from typing import Any, NamedTuple
 
@@ -9,20 +10,33 @@ import numpy as np
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, option, plural
 from gpuparse.evaluation.graphs import GraphColumn, score_treebank_graphs
-from gpuparse.evaluation.metrics import punctuation_by_category, punctuation_by_tag, score_treebanks
+from gpuparse.evaluation.metrics import (
+    ArcCounts,
+    TreeScores,
+    punctuation_by_category,
+    punctuation_by_tag,
+    score_treebanks,
+)
 from gpuparse.evaluation.reports import (
+    ARC_SETS,
     OF_TAGS_TITLE,
+    SHARES,
+    WORD_MEASURES,
     hits_as_json,
     hits_as_text,
+    percent_text,
     scores_as_json,
     scores_as_text,
 )
-from gpuparse.evaluation.significance import compare_treebanks
+from gpuparse.evaluation.significance import Comparison, compare_treebanks
 from gpuparse.evaluation.treebanks import find_difference
 from gpuparse.evaluation.words import Hits, compare_words, has_heads, has_same_tags, score_words
-from gpuparse.lab.comparing import add_trees, add_words, letters, trees_as_text, words_as_text
 
 RESAMPLES = 10_000
+# Titles of the tested measures, and their names in Comparison and in JSON.
+_TESTED = (("UAS", "uas"), ("LAS", "las"), ("LAS, whole relation", "las_full"))
+_RELATIONS_SHOWN = 10
+_NO_ARCS = ArcCounts(0, 0, 0, 0)
 _OVER_ALIGNED = "the measures are those of the CoNLL 2018 shared task, over aligned words"
 _OF_TAGS = ("upos", "xpos", "ufeats", "alltags", "lemmas", "clas", "mlas", "blex")
 
@@ -123,7 +137,7 @@ def compared(
         notes.append(f"{obstacle}: {_OVER_ALIGNED}")
         lines = [
             f"{plural(gold.n_words, 'gold word')}, {plural(len(gold), 'gold sentence')}",
-            *letters(list(names)),
+            *_letters(names),
         ]
     else:
         ignored = punctuation.words_of(gold)
@@ -133,8 +147,15 @@ def compared(
             compare_treebanks(gold, first, system, ignored=ignored, resamples=resamples, seed=seed)
             for system in rest
         ]
-        add_trees(result, scores, comparisons)
-        lines = trees_as_text(list(names), scores, comparisons, drawn)
+        for of_system, found in zip(result["systems"], scores, strict=True):
+            of_system |= scores_as_json(found)
+        for tested, comparison in zip(result["comparisons"], comparisons, strict=True):
+            tested |= _tests_as_json(comparison)
+            tested["lengths"] = {
+                length: {"first": a.percent, "second": b.percent, "total": a.total}
+                for length, (a, b) in comparison.lengths.items()
+            }
+        lines = _trees_as_text(list(names), scores, comparisons, drawn)
         hits = _tag_hits(gold, systems)
         if hits:
             lines += ["", OF_TAGS_TITLE]
@@ -143,8 +164,11 @@ def compared(
             compare_words(gold, hits[0], other, resamples=resamples, seed=seed)
             for other in hits[1:]
         ]
-        add_words(result, hits, tests)
-        lines += ["", *words_as_text(hits, tests, drawn)]
+        for of_system, of_words in zip(result["systems"], hits, strict=True):
+            of_system["conll18"] = hits_as_json(of_words)
+        for tested, comparison in zip(result["comparisons"], tests, strict=True):
+            tested["conll18"] = _tests_as_json(comparison)
+        lines += ["", *_words_as_text(hits, tests, drawn)]
     return Scored(result, "\n".join(lines) + "\n", notes)
 
 
@@ -177,3 +201,118 @@ def _tag_hits(gold: Treebank, systems: Sequence[Treebank]) -> list[dict[str, Hit
         return []
     found = [score_words(gold, system, same_words=True) for system in systems]
     return [{name: hits[name] for name in _OF_TAGS} for hits in found]
+
+
+def _tests_as_json(comparison: Comparison) -> dict[str, Any]:
+    return {
+        "mcnemar": {
+            measure: {**asdict(counts), "p": counts.p}
+            for measure, counts in comparison.disagreements.items()
+        },
+        "bootstrap": {measure: asdict(result) for measure, result in comparison.bootstrap.items()},
+    }
+
+
+def _letters(names: Sequence[str]) -> list[str]:
+    return [f"{letter}  {name}" for letter, name in zip(ascii_uppercase, names, strict=False)]
+
+
+def _words_as_text(
+    hits: list[dict[str, Hits]], comparisons: list[Comparison], drawn: str
+) -> list[str]:
+    """F of the measures over aligned words, one column per system, and their tests."""
+    shown = [(title, name) for title, name in WORD_MEASURES if name in hits[0]]
+    rows = [(f"{title}, F", [of[name].counts.f for of in hits]) for title, name in shown]
+    lines = _columns(rows, len(hits))
+    for k, comparison in enumerate(comparisons, 1):
+        letter = ascii_uppercase[k]
+        lines += ["", f"{letter} against A", "", *_tests(comparison, shown, letter, drawn)]
+    return lines
+
+
+def _trees_as_text(
+    names: list[str], scores: list[TreeScores], comparisons: list[Comparison], drawn: str
+) -> list[str]:
+    lines = [
+        f"{plural(scores[0].uas.total, 'word')}, {plural(scores[0].complete.total, 'sentence')}"
+    ]
+    lines += [*_letters(names), "", *_side_by_side(scores)]
+    for k, comparison in enumerate(comparisons, 1):
+        letter = ascii_uppercase[k]
+        lines += ["", f"{letter} against A", "", *_tests(comparison, _TESTED, letter, drawn)]
+        lines += ["", *_by_length(comparison, letter)]
+        lines += ["", *_by_relation(scores[0].relations, scores[k].relations, letter)]
+    return lines
+
+
+def _side_by_side(scores: list[TreeScores]) -> list[str]:
+    rows = [(title, [getattr(s, name).percent for s in scores]) for title, name, _ in SHARES]
+    rows += [(f"{title}, F", [getattr(s, name).f for s in scores]) for title, name in ARC_SETS]
+    return _columns(rows, len(scores))
+
+
+def _columns(rows: list[tuple[str, list[float | None]]], n_systems: int) -> list[str]:
+    """One column per system, and one per change from the first system."""
+    letters = ascii_uppercase[:n_systems]
+    lines = [_row("", [*letters, *(f"{letter} - A" for letter in letters[1:])])]
+    for title, values in rows:
+        changed = [_change(values[0], value) for value in values[1:]]
+        lines.append(_row(title, [*map(percent_text, values), *changed]))
+    return lines
+
+
+def _tests(
+    comparison: Comparison, shown: Sequence[tuple[str, str]], letter: str, drawn: str
+) -> list[str]:
+    lines = [_row("McNemar's test", ["only A", f"only {letter}", "p"])]
+    for title, name in shown:
+        counts = comparison.disagreements[name]
+        only = [str(counts.only_first), str(counts.only_second)]
+        lines.append(_row(f"right for {title}", [*only, _p_value(counts.p)]))
+    lines += ["", _row("paired bootstrap", [f"{letter} - A", "from", "to", "p"])]
+    for title, name in shown:
+        result = comparison.bootstrap[name]
+        points = [f"{x:+z.2f}" for x in (result.difference, result.low, result.high)]
+        lines.append(_row(title, [*points, _p_value(result.p)]))
+    return [*lines, f"from, to: 95 % interval; {drawn}"]
+
+
+def _by_length(comparison: Comparison, letter: str) -> list[str]:
+    lines = [_row("right heads by length of arc", ["A", letter, f"{letter} - A", "words"])]
+    for length, (first, second) in comparison.lengths.items():
+        values = first.percent, second.percent
+        cells = [*map(percent_text, values), _change(*values), str(first.total)]
+        lines.append(_row(length, cells))
+    return lines
+
+
+def _by_relation(
+    first: dict[str, ArcCounts], second: dict[str, ArcCounts], letter: str
+) -> list[str]:
+    """F of the relations with the largest changes in correct words."""
+
+    def more(name: str) -> int:
+        return second.get(name, _NO_ARCS).right - first.get(name, _NO_ARCS).right
+
+    changed = [name for name in {**first, **second} if more(name)]
+    changed.sort(key=lambda name: (-abs(more(name)), name))
+    header = ["A", letter, f"{letter} - A", "words", f"more right in {letter}"]
+    lines = [_row("F by relation, most changed", header)]
+    for name in changed[:_RELATIONS_SHOWN]:
+        a, b = first.get(name, _NO_ARCS), second.get(name, _NO_ARCS)
+        cells = [percent_text(a.f), percent_text(b.f), _change(a.f, b.f)]
+        lines.append(_row(name, [*cells, str(max(a.gold, b.gold)), f"{more(name):+d}"]))
+    return lines
+
+
+def _row(title: str, cells: list[str]) -> str:
+    return f"{title:<30}" + "".join(f" {cell:>9}" for cell in cells)
+
+
+def _change(before: float | None, after: float | None) -> str:
+    return "-" if before is None or after is None else f"{after - before:+z.2f}"
+
+
+def _p_value(value: float) -> str:
+    """A p value as tables show it."""
+    return "< 0.0001" if value < 0.0001 else f"{value:.4f}"
