@@ -20,13 +20,14 @@ from gpuparse.errors import ConfigError, DataError, one_line
 from gpuparse.evaluation.metrics import score_treebanks
 from gpuparse.evaluation.words import score_words
 from gpuparse.files import replace_file
-from gpuparse.jobs.card import config_shown, read_card
+from gpuparse.jobs.card import read_card
 from gpuparse.jobs.checkpoint import is_unfinished
 from gpuparse.jobs.gold import with_fitting_decoder
 from gpuparse.jobs.progress import say
 from gpuparse.jobs.receipts import Origin, Receipt, flat
 from gpuparse.jobs.stages import accuracies
 from gpuparse.jobs.train import Run
+from gpuparse.model_folder import CONFIG
 from gpuparse.text.conllu import surface_sentences
 
 GATE = (
@@ -249,10 +250,9 @@ def learn_ours(config: RunConfig) -> None:
     """
     output, config = Path(config.output), with_fitting_decoder(config)
     unfinished = is_unfinished(output)
-    card = None if unfinished else read_card(output)
-    if card is None:
+    if unfinished or not (output / CONFIG).exists():
         Run(config, say, quiet=True).train(resume=unfinished, force=False)
-    elif card["config"]["yaml"] != config_shown(config).to_yaml():
+    elif (output / CONFIG).read_text(encoding="utf-8") != config.recorded().to_yaml():
         raise ConfigError(f"{output}: a model of another config; name another --output")
 
 

@@ -64,8 +64,7 @@ def _show(options: argparse.Namespace) -> None:
     if options.json:
         print_json(card)
     else:
-        _, _, text = markdown(card).partition("\n---\n")
-        print(text.strip())
+        print(markdown(card).rstrip("\n"))
 
 
 def _package(options: argparse.Namespace) -> None:
@@ -125,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="write the cards as JSON")
     kinds = parser.add_subparsers(dest="what", title="of one model", prog=called)
-    text = "print the card of a model: treebank, licence, scores, stages, limits, sizes, config"
+    text = "print the card of a model: treebank, licence, scores, stages, size, command"
     show = kinds.add_parser("show", help=text, description=f"{text[0].upper()}{text[1:]}.")
     show.add_argument("model", help="a folder that train wrote, or an installed model's name")
     show.add_argument(

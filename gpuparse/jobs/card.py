@@ -1,7 +1,7 @@
-"""The card of a model folder: what a model was learned from, how well it parses, and its limits.
+"""The card of a model folder: what a model was learned from, and how well it parses.
 
-`card.json` is for programs and `README.md` for readers and model hubs. Both say the same; neither
-is read for parsing. A card has no times and no paths, so that the same run writes the same bytes.
+`card.json` is for programs and `README.md`, a page made from it, for readers; neither is read for
+parsing. A card has no times and no paths, so that the same run writes the same bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from gpuparse.evaluation.reports import GRAPH_ARC_SETS, GRAPH_SHARES, SHARES
 from gpuparse.files import replace_file
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.receipts import flat
-from gpuparse.jobs.toy import TOY, is_toy
 from gpuparse.jobs.version import described_version
 from gpuparse.pipeline import LEMMATIZER, PARSER, STAGES, files_of, stages_of, sum_of_stages
 from gpuparse.scorers.encoder import stored as encoder
@@ -40,21 +39,13 @@ if TYPE_CHECKING:
 CARD, README = "card.json", "README.md"
 FORMAT = 1
 _MOST_BYTES = 1 << 20  # of card.json
-_LIBRARY = "library_name: gpuparse"  # a line of a README that training may replace
+_OWN = "A model of gpuparse"  # begins a line of a README of training
 _TAGS = ("UPOS", "XPOS", "UFeats", "Lemmas")  # as scores.json has them
 # Keys that the command of a card does not name: they change no model.
 _OF_THE_RUN = {"output", "threads", "device", "draw"}
-# Licences as model hubs name them.
-_LICENCES = {
-    "cc-by-2.0", "cc-by-2.5", "cc-by-3.0", "cc-by-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0",
-    "cc-by-nc-2.0", "cc-by-nc-3.0", "cc-by-nc-4.0", "cc-by-nd-4.0", "cc-by-nc-nd-3.0",
-    "cc-by-nc-nd-4.0", "cc-by-nc-sa-2.0", "cc-by-nc-sa-3.0", "cc-by-nc-sa-4.0", "cc0-1.0",
-    "lgpl-lr", "mit", "apache-2.0", "gpl-2.0", "gpl-3.0",
-}  # fmt: skip
 _TITLES = {
-    "treebank": "Treebank", "language": "Language", "release": "Release",
-    "since": "In releases since", "genre": "Genre", "licence": "Licence of the treebank",
-    "attribution": "By", "encoder": "Pretrained encoder",
+    "treebank": "Treebank", "language": "Language", "release": "Release", "genre": "Genre",
+    "licence": "Licence of the treebank", "attribution": "By", "encoder": "Pretrained encoder",
     "encoder_licence": "Licence of the encoder",
 }  # fmt: skip
 
@@ -89,7 +80,7 @@ def card_of(
     known = facts._asdict()
     name, changed = _nearest_config(shown, has_treebank=config.data.treebank is not None)
     needs, fills = _needs(stages, parser), _fills(stages, parser)
-    card: dict[str, Any] = {
+    card = {
         "format": FORMAT,
         "gpuparse": described_version(),
         "model": sum_of_stages(folder),
@@ -109,14 +100,11 @@ def card_of(
         "needs": needs,
         "fills": fills,
         "scores": _scores(scores, needs),
-        "config": {"name": name, "overrides": changed, "yaml": ""},
         "command": _command(config, name, changed),
         "files": {file: (folder / file).stat().st_size for file in files_of(folder)},
-        "limits": _limits(shown, stages, parser, needs),
     }
-    card = _printable(card)
-    card["config"]["yaml"] = "\n".join(map(_printable, shown.to_yaml().split("\n")))
-    return card
+    printable: dict[str, Any] = _printable(card)
+    return printable
 
 
 def _printable(value: Any) -> Any:
@@ -165,8 +153,8 @@ def read_card(folder: Path) -> dict[str, Any] | None:
             raise ValueError(f"its format is not {FORMAT}")
         wrong = [
             name
-            for name, is_right in _CHECKS.items()
-            if name not in card or not is_right(card[name])
+            for name, shape in _SHAPE.items()
+            if name not in card or not _fits(card[name], shape)
         ]
         if wrong:
             raise ValueError(f"missing or wrong: {', '.join(wrong)}")
@@ -174,7 +162,7 @@ def read_card(folder: Path) -> dict[str, Any] | None:
         raise ModelError(
             f"{path}: not a card of this version: {one_line(error)}; a model needs none: remove it"
         ) from error
-    return {name: card[name] for name in ("format", *_CHECKS)}
+    return {name: card[name] for name in ("format", *_SHAPE)}
 
 
 def remove_card(folder: Path) -> None:
@@ -202,7 +190,7 @@ def _is_own(path: Path) -> bool:
     if not path.is_file() or path.is_symlink():
         return False
     with path.open("rb") as file:
-        return f"\n{_LIBRARY}\n".encode() in file.read(10_000)
+        return f"\n{_OWN}".encode() in file.read(10_000)
 
 
 def config_shown(config: RunConfig) -> RunConfig:
@@ -317,106 +305,33 @@ def _measures(scores: Mapping[str, Any]) -> dict[str, float]:
     return {title: value for title, value in found.items() if value is not None}
 
 
-def _limits(
-    config: RunConfig, stages: Pipeline, parser: Parser | None, needs: list[str]
-) -> list[str]:
-    """What the model reads, and what it cannot do, a sentence each."""
-    found = []
-    if stages.tokenizer:
-        found.append("It reads raw text and CoNLL-U.")
-    else:
-        found.append("It reads words (CoNLL-U), not raw text: it has no tokeniser.")
-    if needs:
-        found.append(f"Its input needs {', '.join(needs)}, which no stage fills.")
-    if parser is None:
-        found.append("It finds no trees: no parser was learned.")
-    else:
-        found += _limits_of_trees(parser)
-    if is_toy(config.to_yaml()):
-        found.append(f"It was {TOY}.")
-    found.append("Text of another language, time or kind than its treebank is parsed less well.")
-    return found
-
-
-def _limits_of_trees(parser: Parser) -> list[str]:
-    decoder, found = DECODERS[parser.decoder], []
-    if parser.reads_guides:
-        found.append("It reads heads that another parser proposes (guides).")
-    if decoder.gives_graphs:
-        found.append("Words may have several heads; arcs that would close a cycle are not found.")
-    elif decoder.is_projective:
-        found.append("Its trees are projective: arcs that cross others are not found.")
-    if not decoder.gives_graphs:
-        found.append("It finds one head per word: no enhanced dependencies.")
-        roots = "exactly one word" if parser.single_root else "one word or more"
-        found.append(f"In its trees {roots} depends on the root.")
-    if not parser.labels:
-        found.append("It finds heads without relations.")
-    if not decoder.has("marginals"):
-        found.append("It has no probabilities of arcs.")
-    return found
-
-
 def markdown(card: Mapping[str, Any]) -> str:
-    """README.md of a card, with the YAML that model hubs read at its beginning.
+    """README.md of a card.
 
     Args: card: of `card_of` or `read_card`.
     """
     package = card["package"]
     name = package["name"] if package else card["treebank"] or card["parts"]["train"]["file"]
     model = _safe(package["name"]) if package else "MODEL"
-    stages = [STAGES[stage].title for stage in card["stages"]]
-    decoder = f", decoder `{card['decoder']}`" if card["decoder"] else ""
     source = "text.txt" if card["text"] else "words.conllu"
-    lines = [*_front_matter(card), f"# {_safe(name)}", ""]
-    lines += [f"A model of gpuparse, a dependency parser: {', '.join(stages)}{decoder}.", ""]
+    lines = [f"# {_safe(name)}", "", f"{_OWN} {_safe(card['gpuparse'])}, a dependency parser.", ""]
     if PARSER in card["stages"] or card["text"]:
-        lines += _fenced(f"gpuparse parse {model} {source} > output.conllu", "sh")
-    if package:
-        lines += [f"Version {package['version']}. Licence: {_safe(package['licence'])}.", ""]
-    rows = [[title, _safe(card[key])] for key, title in _TITLES.items() if card[key] is not None]
-    lines += ["## Learned from", "", *_table(["", ""], rows), ""] if rows else []
-    parts = [
-        [part, _safe(each["file"]), f"{each['sentences']:,}", f"{each['words']:,}"]
-        for part in PARTS
-        if (each := card["parts"][part]) is not None
-    ]
-    lines += ["## Treebank files", "", *_table(["part", "file", "sentences", "words"], parts), ""]
+        lines += _fenced(f"gpuparse parse {model} {source} > output.conllu")
+    rows = [["Version", package["version"]], ["Licence", package["licence"]]] if package else []
+    rows += [[title, card[key]] for key, title in _TITLES.items() if card[key] is not None]
+    rows.append(["Stages", ", ".join(STAGES[stage].title for stage in card["stages"])])
+    rows += [["Decoder", card["decoder"]]] if card["decoder"] else []
+    rows += [["Columns it needs", ", ".join(card["needs"])]] if card["needs"] else []
+    rows.append(["Columns it fills", ", ".join(card["fills"])])
+    for part in PARTS:
+        if (each := card["parts"][part]) is not None:
+            size = f"{each['sentences']:,} sentences, {each['words']:,} words"
+            rows.append([part, f"{each['file']}: {size}"])
+    rows.append(["Bytes of all files", f"{sum(card['files'].values()):,}"])
+    lines += [*_table(["", ""], [list(map(_safe, row)) for row in rows]), ""]
     lines += ["## Scores", "", *_score_lines(card["scores"]), ""]
-    lines += ["## Limits", "", *(f"- {_safe(line)}" for line in card["limits"]), ""]
-    sizes = [[_safe(file), f"{size:,}"] for file, size in card["files"].items()]
-    lines += ["## Files", "", *_table(["file", "bytes"], sizes), ""]
-    lines += ["## Training", "", f"gpuparse {_safe(card['gpuparse'])}:", ""]
-    lines += _fenced(card["command"], "sh")
-    lines += ["All keys of the config:", "", *_fenced(card["config"]["yaml"].rstrip("\n"), "yaml")]
+    lines += ["## Training", "", *_fenced(card["command"])]
     return "\n".join(lines).rstrip("\n") + "\n"
-
-
-def _front_matter(card: Mapping[str, Any]) -> list[str]:
-    """The YAML at the beginning; texts are in quotes: YAML 1.1 reads `no` as false."""
-    lines = ["---"]
-    if card["code"] is not None:
-        lines.append(f"language: {json.dumps(card['code'])}")
-    licence = card["package"]["licence"] if card["package"] else card["licence"]
-    if licence is not None:
-        known = licence_id(licence)
-        lines.append(f"license: {known or 'other'}")
-        if known is None:
-            lines.append(f"license_name: {json.dumps(licence, ensure_ascii=False)}")
-    tags = ["dependency-parsing", "token-classification"]
-    if (card["treebank"] or "").startswith("UD_"):
-        tags.append("universal-dependencies")
-    lines += [_LIBRARY, "tags:", *(f"- {tag}" for tag in tags)]
-    measured = {name for each in card["scores"] for name in each["measures"]}
-    metrics = [name for name in (*_TAGS, "UAS", "LAS") if name in measured]
-    lines += ["metrics:", *(f"- {name}" for name in metrics)] if metrics else []
-    return [*lines, "---", ""]
-
-
-def licence_id(text: str) -> str | None:
-    """A licence as model hubs name it: `cc-by-sa-4.0` of `CC BY-SA 4.0`; None of other texts."""
-    found = re.sub(r"[ -]+", "-", text.strip().lower()).removeprefix("gnu-")
-    return found if found in _LICENCES else None
 
 
 def _score_lines(scores: list[dict[str, Any]]) -> list[str]:
@@ -443,11 +358,11 @@ def _table(heads: list[str], rows: list[list[str]]) -> list[str]:
     return [f"| {' | '.join(line)} |" for line in lines]
 
 
-def _fenced(text: str, language: str) -> list[str]:
+def _fenced(text: str) -> list[str]:
     """A block of code, whatever the text has."""
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return [f"{fence}{language}", text, fence, ""]
+    return [f"{fence}sh", text, fence, ""]
 
 
 def _safe(text: str) -> str:
@@ -455,121 +370,61 @@ def _safe(text: str) -> str:
     return re.sub(r"([\\`*<>|\[\]&#])", r"\\\1", text)
 
 
-# What the fields of a card may be.
+def _fits(value: Any, shape: Any) -> bool:
+    """Whether plain data has a shape: see `_SHAPE`."""
+    if isinstance(shape, tuple):
+        return any(_fits(value, each) for each in shape)
+    if isinstance(shape, list):
+        return isinstance(value, list) and all(_fits(each, shape[0]) for each in value)
+    if isinstance(shape, dict):
+        return (
+            isinstance(value, dict)
+            and (str in shape or value.keys() == shape.keys())
+            and all(
+                _is_text(name) and _fits(each, shape.get(name, shape.get(str)))
+                for name, each in value.items()
+            )
+        )
+    if shape is int:
+        return type(value) is int and 0 <= value < 1 << 53
+    if shape is float:
+        return type(value) in (int, float) and 0 <= value <= 100
+    if shape in (str, bool, None):
+        return _is_text(value) if shape is str else type(value) is (shape or type(None))
+    return isinstance(value, str) and value in shape
 
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value) <= 100_000 and value.isprintable()
 
 
-def _may_lack_text(value: object) -> bool:
-    return value is None or _is_text(value)
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and 0 <= value < 1 << 53
-
-
-def _is_flag(value: object) -> bool:
-    return type(value) is bool
-
-
-def _are_parts(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and value.keys() == set(PARTS)
-        and all(
-            (name != "train" and each is None) or _is_part(each) for name, each in value.items()
-        )
-    )
-
-
-def _is_part(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and value.keys() == {"file", "sentences", "words"}
-        and _is_text(value["file"])
-        and _is_count(value["sentences"])
-        and _is_count(value["words"])
-    )
-
-
-def _is_package(value: Any) -> bool:
-    return value is None or (
-        isinstance(value, dict)
-        and value.keys() == {"name", "version", "licence"}
-        and all(map(_is_text, value.values()))
-    )
-
-
-def _are_stages(value: Any) -> bool:
-    return _are_texts(value) and 0 < len(value) == len(set(value)) and set(value) <= STAGES.keys()
-
-
-def _are_columns(value: Any) -> bool:
-    return _are_texts(value) and set(value) <= set(COLUMNS)
-
-
-def _are_scores(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(each, dict)
-        and each.keys() == {"part", "from", "given", "measures"}
-        and each["part"] in ("dev", "test")
-        and each["from"] in ("words", "text")
-        and _are_columns(each["given"])
-        and isinstance(each["measures"], dict)
-        and all(
-            _is_text(name) and type(score) in (int, float) and 0 <= score <= 100
-            for name, score in each["measures"].items()
-        )
-        for each in value
-    )
-
-
-def _is_config(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and value.keys() == {"name", "overrides", "yaml"}
-        and _is_text(value["name"])
-        and isinstance(value["overrides"], dict)
-        and all(map(_is_text, value["overrides"]))
-        and all(
-            each is None or type(each) in (bool, int, float) or _is_text(each)
-            for each in value["overrides"].values()
-        )
-        and isinstance(value["yaml"], str)
-        and all(map(str.isprintable, value["yaml"].split("\n")))
-    )
-
-
-def _are_files(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        _is_text(name) and "/" not in name and _is_count(size) for name, size in value.items()
-    )
-
-
-_CHECKS = {
-    "gpuparse": _is_text,
-    "model": _is_text,
-    "package": _is_package,
-    "treebank": _may_lack_text,
-    **dict.fromkeys(Facts._fields[1:], _may_lack_text),
-    "parts": _are_parts,
-    "stages": _are_stages,
-    "decoder": _may_lack_text,
-    "graphs": _is_flag,
-    "encoder": _may_lack_text,
-    "encoder_licence": _may_lack_text,
-    "text": _is_flag,
-    "needs": _are_columns,
-    "fills": _are_columns,
-    "scores": _are_scores,
-    "config": _is_config,
-    "command": _is_text,
-    "files": _are_files,
-    "limits": _are_texts,
+# Fields of a card and what they may be: a tuple has alternatives, a list the shape of each item, a
+# table the shapes of its keys, or of any key under `str`; int is a count, float a percentage.
+_PART = {"file": str, "sentences": int, "words": int}
+_COLUMNS = [frozenset(COLUMNS)]
+_SHAPE: dict[str, Any] = {
+    "gpuparse": str,
+    "model": str,
+    "package": (None, {"name": str, "version": str, "licence": str}),
+    "treebank": (None, str),
+    **dict.fromkeys(Facts._fields[1:], (None, str)),
+    "parts": {part: _PART if part == "train" else (None, _PART) for part in PARTS},
+    "stages": [frozenset(STAGES)],
+    "decoder": (None, str),
+    "graphs": bool,
+    "encoder": (None, str),
+    "encoder_licence": (None, str),
+    "text": bool,
+    "needs": _COLUMNS,
+    "fills": _COLUMNS,
+    "scores": [
+        {
+            "part": frozenset(("dev", "test")),
+            "from": frozenset(("words", "text")),
+            "given": _COLUMNS,
+            "measures": {str: float},
+        }
+    ],
+    "command": str,
+    "files": {str: int},
 }

@@ -19,7 +19,7 @@ from gpuparse.array_file import open_file, packed_again
 from gpuparse.errors import ConfigError, ModelError
 from gpuparse.files import replace_file
 from gpuparse.installed import GROUP, NAME
-from gpuparse.jobs.card import CARD, README, card_files, licence_id, read_card
+from gpuparse.jobs.card import CARD, README, card_files, read_card
 from gpuparse.limits import MAX_ARRAYS_BYTES
 from gpuparse.model_folder import load_parser
 from gpuparse.pipeline import files_of, has_parser, load_stages, sum_of_stages
@@ -169,8 +169,8 @@ def _metadata(module: str, package: Package, readme: bytes) -> str:
 def _license(card: Mapping[str, Any]) -> str:
     """The licence of a model and what it was learned from, as a text."""
     package = card["package"]
-    licence = package["licence"] + _place_of(package["licence"])
-    lines = [f"The model {package['name']} {package['version']} has the licence {licence}."]
+    name, version, licence = (package[key] for key in ("name", "version", "licence"))
+    lines = [f"The model {name} {version} has the licence {licence}."]
     if card["treebank"]:
         of_release = f" ({card['release']})" if card["release"] else ""
         of_licence = f", licence {card['licence']}" if card["licence"] else ""
@@ -183,14 +183,6 @@ def _license(card: Mapping[str, Any]) -> str:
         of_encoder = f", licence {card['encoder_licence']}" if card["encoder_licence"] else ""
         lines.append(f"It has the pretrained encoder {card['encoder']}{of_encoder}.")
     return "\n".join(lines) + "\n"
-
-
-def _place_of(licence: str) -> str:
-    """Where the text of a licence of Creative Commons is; "" of others."""
-    kind, _, version = (licence_id(licence) or "").rpartition("-")
-    if not kind.startswith("cc-by"):
-        return ""
-    return f" (https://creativecommons.org/licenses/{kind.removeprefix('cc-')}/{version}/)"
 
 
 def _sum(data: bytes) -> str:
