@@ -146,7 +146,7 @@ RUNS: dict[str, tuple[list[str], ...]] = {
     "input.conllu": (
         *CONFIDENCE, ["--keep", "tags"], ["--keep", "tags", "--probabilities"],
         ["--max-cells", "100"], ["--max-cells", "30"], ["--batch-size", "3"],
-        ["--decoder", "eisner"], ["--decoder", "eisner", "--force-decoder"],
+        ["--decoder", "eisner"],
         ["--backend", "torch"], ["--guide", "misc:X"], ["--at-most-one", "nsubj,obj"],
         ["--ranges"],
     ),

@@ -7,7 +7,7 @@ from functools import partial
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import nonprojective_arcs
 from gpuparse.engines.found import LabelLimits
-from gpuparse.errors import ConfigError, option, plural
+from gpuparse.errors import ConfigError, plural
 from gpuparse.features.plan import compile_higher
 from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decoders import DECODERS, Decoder
@@ -57,27 +57,18 @@ def fitting_decoder(templates: TemplateSet, treebank: Treebank) -> str:
     return names[bool(crossing.sum() > most * len(crossing))]
 
 
-def with_decoder(parser: Parser, name: str, *, force: bool = False) -> Parser:
+def with_decoder(parser: Parser, name: str) -> Parser:
     """The parser, searching with another decoder; saved, it still names its own.
 
-    Args:
-        name: a decoder; the parser's own gives the parser as it was saved.
-        force: whether to search with one that the weights were not learned with.
-    Raises:
-        ConfigError: no such decoder; another one that is not forced; or one that the parser lacks
-            scores for, forced or not.
+    The weights were not learned with it: 1 to 10 points of UAS are lost.
+
+    Args: name: a decoder; the parser's own gives the parser as it was saved.
+    Raises: ConfigError: no such decoder, or one that the parser lacks scores for.
     """
     if name not in DECODERS:
         raise ConfigError(f"unknown decoder {name!r}: expected one of {', '.join(DECODERS)}")
     if name != parser.decoder:
         _check_decoder(parser, name)
-        if not force:
-            raise ConfigError(
-                f"decoder {name}: the model's weights were learned with {parser.decoder} and are"
-                " much less accurate with another search (1 to 10 points of UAS); train a model"
-                f" with decoder={name}, or give {option('force_decoder', True)} to use {name}"
-                " nevertheless"
-            )
     parser = replace(parser, search_decoder=name)
     if not parser.has_templates:
         return parser

@@ -173,13 +173,11 @@ def test_known_heads_are_kept_and_the_rest_is_found(model: Parser) -> None:
     assert np.array_equal(found[known >= 0], gold[known >= 0])
 
 
-def test_another_decoder_of_the_same_parts_must_be_forced(model: Parser) -> None:
+def test_another_decoder_of_the_same_parts_is_taken(model: Parser) -> None:
     other = {"eisner_grand_sibling": "dual_decomposition"}.get(
         model.decoder, "eisner_grand_sibling"
     )
-    with pytest.raises(ConfigError, match="give force_decoder=True to use"):
-        with_decoder(model, other)
-    forced = with_decoder(model, other, force=True)
+    forced = with_decoder(model, other)
     found = forced.parse(TEST)
     assert (found.certified is not None) == (other == "dual_decomposition")
     assert forced.linear.pruner.decoder == DECODERS[other].of_arcs
@@ -192,7 +190,7 @@ def test_another_decoder_of_the_same_parts_must_be_forced(model: Parser) -> None
     assert np.array_equal(back.parse(TEST).heads, model.parse(TEST).heads)
     for name in ("eisner", "eisner_sibling", "hill_climb", "multi_parent", "eisner_grandchild"):
         with pytest.raises(ConfigError, match="no option changes that"):
-            with_decoder(model, name, force=True)
+            with_decoder(model, name)
 
 
 def test_what_they_do_not_do_is_refused(model: Parser) -> None:
@@ -208,7 +206,7 @@ def test_what_they_do_not_do_is_refused(model: Parser) -> None:
 def test_a_hill_climbing_model_under_dual_decomposition_finds_no_worse_trees() -> None:
     templates = ALL.only(("sibling", "end"))
     climbing = trained("hill_climb", templates=templates, map_rows=1 << 22)
-    exact = with_decoder(climbing, "dual_decomposition", force=True)
+    exact = with_decoder(climbing, "dual_decomposition")
     sentences = random_sentences(83, 40, 5)
     treebank = treebank_of(sentences)
     found = exact.parse(treebank)
@@ -226,7 +224,7 @@ def test_a_hill_climbing_model_under_dual_decomposition_finds_no_worse_trees() -
 def test_a_model_of_siblings_alone_can_be_searched_by_the_second_order() -> None:
     templates = ALL.only(("sibling", "end"))
     dual = trained("dual_decomposition", templates=templates)
-    projective = with_decoder(dual, "eisner_sibling", force=True)
+    projective = with_decoder(dual, "eisner_sibling")
     assert projective.linear.plan.higher is None
     assert len(projective.parse(TEST).heads) == TEST.n_words
 

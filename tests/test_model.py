@@ -594,14 +594,11 @@ SEARCHABLE = [*PAIRS, *[(other, own) for own, other in PAIRS]]
 
 
 @pytest.mark.parametrize(("own", "other"), SEARCHABLE)
-def test_another_decoder_is_refused_unless_forced(
+def test_another_decoder_searches_as_its_own_models_do(
     own: str, other: str, of_decoders: dict[str, Parser], tmp_path: Path
 ) -> None:
     model = of_decoders[own]
-    with pytest.raises(ConfigError, match="weights were learned with") as caught:
-        with_decoder(model, other)
-    assert all(word in str(caught.value) for word in (own, other, "1 to 10", "force_decoder=True"))
-    forced = with_decoder(model, other, force=True)
+    forced = with_decoder(model, other)
     # The same weights in a model that says it was trained with the other decoder.
     save_parser(model, tmp_path)
     facts, tensors = facts_of(tmp_path)
@@ -627,24 +624,23 @@ def test_decoders_that_a_model_lacks_something_for(
         found, expected = with_decoder(model, other).parse(TEST), model.parse(TEST)
         assert np.array_equal(found.heads, expected.heads)
     elif (own, other) not in SEARCHABLE:
-        for force in (False, True):
-            with pytest.raises(ConfigError, match="no option changes that") as caught:
-                with_decoder(model, other, force=force)
-            assert own in str(caught.value)
-            why = str(caught.value)
-            assert ("graphs" in why) == ("multi_parent" in (own, other))
-            assert ("order" in why) == ("multi_parent" not in (own, other))
+        with pytest.raises(ConfigError, match="no option changes that") as caught:
+            with_decoder(model, other)
+        why = str(caught.value)
+        assert own in why
+        assert ("graphs" in why) == ("multi_parent" in (own, other))
+        assert ("order" in why) == ("multi_parent" not in (own, other))
 
 
 def test_an_unknown_decoder(of_decoders: dict[str, Parser]) -> None:
     with pytest.raises(ConfigError, match="unknown decoder 'best'"):
-        with_decoder(of_decoders["eisner"], "best", force=True)
+        with_decoder(of_decoders["eisner"], "best")
 
 
 def test_a_model_search_decoder_another_decoder_is_saved_with_its_own(
     of_decoders: dict[str, Parser], tmp_path: Path
 ) -> None:
-    model = with_decoder(of_decoders["eisner"], "chu_liu_edmonds", force=True)
+    model = with_decoder(of_decoders["eisner"], "chu_liu_edmonds")
     save_parser(model, tmp_path)
     assert load_parser(tmp_path).decoder == "eisner"
     back = with_decoder(model, "eisner")

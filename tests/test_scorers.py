@@ -247,7 +247,7 @@ def test_what_needs_templates_says_so() -> None:
         _ = model.linear
     with pytest.raises(ScoreError, match="unknown backend"):
         model.parse(TREEBANK, backend="other")
-    assert with_decoder(model, "chu_liu_edmonds", force=True).parse(TREEBANK).heads.size
+    assert with_decoder(model, "chu_liu_edmonds").parse(TREEBANK).heads.size
 
 
 def test_a_sentence_that_fits_nowhere_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

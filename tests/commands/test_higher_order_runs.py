@@ -222,10 +222,10 @@ def test_what_they_do_not_do_is_refused(trained, words, message, capfd):
     assert message in capfd.readouterr().err
 
 
-def test_another_decoder_is_forced(trained, parsed):
+def test_another_decoder_is_told(trained, parsed):
     file = trained[0] / "test.conllu"
     other = {"dual_decomposition": "eisner_grand_sibling"}.get(trained[1], "dual_decomposition")
-    found, said = parsed(file, "--decoder", other, "--force-decoder")
+    found, said = parsed(file, "--decoder", other)
     assert any(line.endswith(f"the weights were learned with {trained[1]}") for line in said)
     assert len(read_treebank(file).heads) == certified(found)[0]
     assert any("are certified" in line for line in said) == (other == "dual_decomposition")

@@ -278,7 +278,7 @@ def test_case_29_heads_that_cannot_be_kept(trained, call, name):
     text, words = sentence(heads), ["--keep-heads", "--quiet"]
     if name in CROSSING:
         assert call(*words, stdin=text)[0] == 0  # crossing arcs are no fault of this decoder
-        words += ["--decoder", "eisner", "--force-decoder"]
+        words += ["--decoder", "eisner"]
     code, out, lines = call(*words, stdin=good + text)
     assert (code, out) == (3, b"")
     assert re.match(r"gpuparse: error: <stdin>:\d+: sent_id odd: ", lines[-1])

@@ -322,9 +322,7 @@ def test_files_that_are_no_tables_of_sentences_say_so(trained, tmp_path):
     with pytest.raises(DataError, match=r"damaged\.parquet"):
         parsed(trained, tmp_path / "damaged.parquet", tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
-    assert (
-        parsed(trained, tmp_path / "text.arrow", tmp_path / "out", "--input-format", "conllu") == 0
-    )
+    assert parsed(trained, tmp_path / "text.arrow", tmp_path / "out", "--input", "conllu") == 0
 
 
 def test_options_that_do_not_fit_tables_are_refused(trained, tmp_path):
@@ -343,7 +341,7 @@ def test_tables_come_and_go_through_pipes(trained, tmp_path):
     path = write(table, tmp_path / "in.arrows")
     parsed(trained, path, tmp_path / "out")
     command = [sys.executable, "-m", "gpuparse", "parse", str(trained.model), "--quiet"]
-    command += ["--input-format", "arrow"]
+    command += ["--input", "arrow"]
     with subprocess.Popen(["cat", str(path)], stdout=subprocess.PIPE) as cat:
         found = subprocess.run(command, stdin=cat.stdout, capture_output=True, check=True).stdout
     assert found == (tmp_path / "out" / "in.arrows").read_bytes()

@@ -171,8 +171,7 @@ def test_files_without_words_come_back(parse_run, tmp_path, content):
 
 @pytest.mark.parametrize(
     "options",
-    [["--probabilities"], ["--kbest", 3], ["--mbr"], ["--keep-heads"], ["--decoder", "eisner",
-     "--force-decoder"]],
+    [["--probabilities"], ["--kbest", 3], ["--mbr"], ["--keep-heads"], ["--decoder", "eisner"]],
     ids=lambda options: options[0],
 )  # fmt: skip
 def test_with_other_options(parse_run, text, tmp_path, options):
