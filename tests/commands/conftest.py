@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpuparse.commands.console import as_option
+from gpuparse.commands.console import as_option, run
 from gpuparse.errors import options_named
 from gpuparse.jobs import checkpoint
 from tests.synthetic import generate, treebank_file
@@ -72,3 +72,11 @@ def trained(tmp_path_factory) -> SimpleNamespace:
         out=done.stdout.decode(),
         err=done.stderr.decode(),
     )
+
+
+def exit_code(main, words: list[str]) -> int:
+    """The exit code of a command, of wrong options too."""
+    try:
+        return run(main, words)
+    except SystemExit as caught:
+        return caught.code

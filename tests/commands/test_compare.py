@@ -12,18 +12,10 @@ from gpuparse.commands.compare import main
 from gpuparse.commands.console import run
 from gpuparse.commands.evaluate import main as evaluate
 from gpuparse.evaluation.significance import mcnemar
-from tests.oracles.attachment import is_punctuation, sentences
+from tests.commands.conftest import exit_code
+from tests.oracles.attachment import is_punctuation, random_tree, sentences
 
 RELATIONS = ["nsubj", "nsubj:pass", "obl", "obl:agent", "punct"]
-
-
-def random_tree(draw: random.Random, n: int) -> list[int]:
-    order = list(range(1, n + 1))
-    draw.shuffle(order)
-    heads = [0] * n
-    for k, word in enumerate(order):
-        heads[word - 1] = draw.choice(order[:k]) if k else 0
-    return heads
 
 
 def random_texts(seed: int, systems: int, n_sentences: int = 40) -> list[str]:
@@ -245,63 +237,31 @@ def test_other_tags_of_the_same_words_are_compared_too(files, tmp_path, capsys):
     assert "right heads by length" in printed
 
 
-def test_files_that_differ_are_bad_input(files, tmp_path, capsys):
-    other = tmp_path / "other.conllu"
-    other.write_text(Path(files[2]).read_text().replace("Hund", "Hest", 1))
-    assert run(main, [*files[:2], str(other)]) == 3
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == 1
-    assert told[0].startswith(f"gpuparse: error: {other}:")
-    assert "the text here is 'Hest" in told[0]
-
-
-def test_a_gold_word_without_a_head_is_bad_input_as_for_evaluate(files, tmp_path, capsys):
-    partial = tmp_path / "partial.conllu"
-    rows = "1\ta\t_\t_\t_\t_\t0\troot\t_\t_\n2\tb\t_\t_\t_\t_\t_\t_\t_\t_\n\n"
-    partial.write_text(rows)
-    errors = []
-    for command, words in ((evaluate, [partial] * 2), (main, [partial] * 3)):
-        assert run(command, [str(word) for word in words]) == 3
-        errors.append(capsys.readouterr().err)
-    assert errors[0] == errors[1]
-    assert "no HEAD for word" in errors[0]
-
-
-def test_nothing_to_compare_is_bad_input(tmp_path, capsys):
-    points = tmp_path / "points.conllu"
-    points.write_text("1\t.\t_\t_\t_\t_\t0\troot\t_\t_\n\n")
-    assert run(main, [str(points)] * 3 + ["--ignore-punct"]) == 3
-    assert "no word to compare" in capsys.readouterr().err
-
-
-def test_standard_input_is_read_once(files, capsys):
-    assert run(main, [files[0], "-", "-"]) == 2
-    assert "can be read once only" in capsys.readouterr().err
-
-
-def test_more_systems_than_letters(files, capsys):
-    assert run(main, [files[0], *[files[1]] * 27]) == 2
-    assert "at most 26" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("n", [0, 1, 2])
-def test_the_gold_file_and_two_files_are_needed(files, capsys, n):
-    assert run(main, files[:n]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith(
-        "gpuparse: error: expected the gold file and two parsed files or more: "
-    )
-    assert error.endswith("evaluate GOLD A\n")
-
-
 @pytest.mark.parametrize(
-    "wrong", [["--resamples", "0"], ["--resamples", "x"], ["--seed", "-1"], ["--seed", "1.5"]]
+    ("words", "code", "said"),
+    [
+        ("gold first other", 3, "the text here is 'Hest"),
+        ("partial partial partial", 3, "no HEAD for word 2"),
+        ("points points points --ignore-punct", 3, "no word to compare"),
+        ("gold - -", 2, "can be read once only"),
+        ("gold" + 27 * " first", 2, "at most 26"),
+        ("", 2, "expected the gold file and two parsed files or more: "),
+        ("gold", 2, "expected the gold file and two parsed files or more: "),
+        ("gold first", 2, "expected the gold file and two parsed files or more: "),
+        ("gold first second --resamples 0", 2, "expected a whole number"),
+        ("gold first second --resamples x", 2, "expected a whole number"),
+        ("gold first second --seed -1", 2, "expected a whole number"),
+        ("gold first second --seed 1.5", 2, "expected a whole number"),
+    ],
 )
-def test_wrong_numbers_are_wrong_command_lines(files, capsys, wrong):
-    with pytest.raises(SystemExit) as caught:
-        main([*files, *wrong])
-    assert caught.value.code == 2
-    assert "expected a whole number" in capsys.readouterr().err
+def test_what_is_refused(files, tmp_path, capsys, words, code, said):
+    row = "{}\t{}\t_\t_\t_\t_\t{}\t_\t_\t_\n"
+    (tmp_path / "other.conllu").write_text(Path(files[2]).read_text().replace("Hund", "Hest", 1))
+    (tmp_path / "partial.conllu").write_text(row.format(1, "a", 0) + row.format(2, "b", "_") + "\n")
+    (tmp_path / "points.conllu").write_text(row.format(1, ".", 0) + "\n")
+    paths = {path.stem: str(path) for path in tmp_path.iterdir()}
+    assert exit_code(main, [paths.get(word, word) for word in words.split()]) == code
+    assert said.format(**paths) in capsys.readouterr().err
 
 
 def test_as_a_process(files):
@@ -312,8 +272,3 @@ def test_as_a_process(files):
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert piped.stdout == done.stdout.replace(files[3], "-")
-
-
-def test_torch_is_not_loaded():
-    code = "import sys, gpuparse.commands.compare; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -1,8 +1,6 @@
 """`evaluate --probabilities`: tables, JSON, errors."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -82,6 +80,23 @@ def test_punctuation_can_be_left_out(files, capsys, options):
     assert result["heads"]["auc"] is None
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("gold gold", 3, "no scored word has HeadProb in MISC (column 10); parse the file with"),
+        ("gold wrong", 3, "{wrong}:2: HeadProb in MISC (column 10) is '85 %'"),
+        ("gold other", 3, "the word is 'cat'"),
+    ],
+)
+def test_what_is_refused(files, tmp_path, capsys, words, code, said):
+    text = (tmp_path / "system.conllu").read_text()
+    (tmp_path / "wrong.conllu").write_text(text.replace("0.8500", "85 %"))
+    (tmp_path / "other.conllu").write_text(text.replace("dog", "cat"))
+    paths = {path.stem: str(path) for path in tmp_path.iterdir()}
+    assert run(main, [paths[word] for word in words.split()]) == code
+    assert said.format(**paths) in capsys.readouterr().err
+
+
 def test_words_without_a_probability_are_said(files, tmp_path, capsys):
     partial = tmp_path / "partial.conllu"
     with open(files[1]) as system:
@@ -90,47 +105,3 @@ def test_words_without_a_probability_are_said(files, tmp_path, capsys):
     captured = capsys.readouterr()
     assert json.loads(captured.out)["heads"]["count"] == 3
     assert "1 word without HeadProb is not counted" in captured.err
-
-
-def test_a_file_without_probabilities_is_bad_input(files, capsys):
-    assert run(main, [files[0], files[0]]) == 3
-    told = capsys.readouterr().err
-    assert "no scored word has HeadProb in MISC" in told
-    assert "--probabilities" in told
-
-
-def test_a_wrong_probability_names_its_line(files, tmp_path, capsys):
-    wrong = tmp_path / "wrong.conllu"
-    with open(files[1]) as system:
-        wrong.write_text(system.read().replace("0.8500", "85 %"))
-    assert run(main, [files[0], str(wrong)]) == 3
-    assert f"{wrong}:2: HeadProb in MISC (column 10) is '85 %'" in capsys.readouterr().err
-
-
-def test_files_that_differ_are_bad_input(files, tmp_path, capsys):
-    other = tmp_path / "other.conllu"
-    with open(files[1]) as system:
-        other.write_text(system.read().replace("dog", "cat"))
-    assert run(main, [files[0], str(other)]) == 3
-    assert "the word is 'cat'" in capsys.readouterr().err
-
-
-def test_standard_input_is_read_once(capsys):
-    assert run(main, ["-", "-"]) == 2
-    assert "can be read once only" in capsys.readouterr().err
-
-
-def test_as_a_process(files):
-    command = [sys.executable, "-m", "gpuparse", "evaluate", "--probabilities"]
-    done = subprocess.run([*command, *files], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    with open(files[1]) as system:
-        piped = subprocess.run(
-            [*command, files[0], "-"], stdin=system, capture_output=True, text=True
-        )
-    assert piped.stdout == done.stdout
-
-
-def test_torch_is_not_loaded():
-    code = "import sys, gpuparse.commands.evaluate; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -9,7 +9,7 @@ from gpuparse.data.conll import read_treebank
 from gpuparse.errors import DataError
 from gpuparse.evaluation.metrics import punctuation_by_category, punctuation_by_tag, score_treebanks
 from gpuparse.evaluation.treebanks import check_same_words
-from tests.oracles.attachment import attachment, is_punctuation, sentences
+from tests.oracles.attachment import attachment, is_punctuation, random_tree, sentences
 
 TREEBANKS = Path(__file__).parents[2] / ".." / "shared" / "data"
 RELATIONS = ["nsubj", "nsubj:pass", "obl", "obl:agent", "punct", "<subj:pobj>", "[dobj]"]
@@ -23,7 +23,7 @@ def random_text(seed: int, n_sentences: int, single_root: bool) -> tuple[str, st
     gold, system = [], []
     for s in range(n_sentences):
         n = draw.randint(1, 12)
-        first, second = random_tree(draw, n, single_root), random_tree(draw, n, single_root)
+        first, second = (random_tree(draw, n, single_root=single_root) for _ in range(2))
         comment = f"# sent_id = s{s}\n"
         gold.append(comment)
         system.append(comment)
@@ -39,16 +39,6 @@ def random_text(seed: int, n_sentences: int, single_root: bool) -> tuple[str, st
         gold.append("\n")
         system.append("\n")
     return "".join(gold), "".join(system)
-
-
-def random_tree(draw: random.Random, n: int, single_root: bool) -> list[int]:
-    order = list(range(1, n + 1))
-    draw.shuffle(order)
-    heads = [0] * n
-    for k, word in enumerate(order):
-        choices = order[:k] if single_root and k else [0, *order[:k]]
-        heads[word - 1] = draw.choice(choices)
-    return heads
 
 
 def read(tmp_path: Path, name: str, text: str):
@@ -190,16 +180,13 @@ def test_comments_lemmas_and_ranges_may_differ(tmp_path):
     assert scores_of(tmp_path, gold, system).uas.percent == 100.0
 
 
-def test_a_system_file_that_is_no_tree_is_refused(tmp_path):
-    cycle = "1\ta\t_\t_\t_\t_\t2\t_\t_\t_\n2\tb\t_\t_\t_\t_\t1\t_\t_\t_\n\n"
+@pytest.mark.parametrize("heads", [(2, 1), (0, "_")])
+def test_a_system_file_whose_heads_are_no_tree_is_refused(tmp_path, heads):
+    system = "".join(
+        WORD.format(m, form, h) for m, form, h in zip((1, 2), "ab", heads, strict=True)
+    )
     with pytest.raises(DataError, match=r"system\.conllu:"):
-        scores_of(tmp_path, text_of("a b"), cycle)
-
-
-def test_a_system_file_without_heads_is_refused(tmp_path):
-    blank = "1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n\n"
-    with pytest.raises(DataError, match=r"system\.conllu:1"):
-        scores_of(tmp_path, text_of("a"), blank)
+        scores_of(tmp_path, text_of("a b"), system + "\n")
 
 
 def test_unicode_punctuation(tmp_path):

@@ -1,5 +1,6 @@
 """Attachment scores again, word by word from the text, sharing no line with the package."""
 
+import random
 import unicodedata
 
 
@@ -74,3 +75,13 @@ def attachment(gold_text: str, system_text: str, keep=lambda row: True) -> dict[
             count["complete"] += heads_right == kept
             count["complete_labelled"] += both_right == kept
     return {"count": count, "roots": roots, "crossing": crossing, "relations": relations}
+
+
+def random_tree(draw: random.Random, n: int, *, single_root: bool = True) -> list[int]:
+    """Heads of a random tree."""
+    order = list(range(1, n + 1))
+    draw.shuffle(order)
+    heads = [0] * n
+    for k, word in enumerate(order[1:], 1):
+        heads[word - 1] = draw.choice(order[:k] if single_root else [0, *order[:k]])
+    return heads
