@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.registry import Report
 from gpuparse.commands import parse
 from gpuparse.data.conll import read_treebank
-from gpuparse.extras import require
+from gpuparse.errors import require
 
 GATE = ("tests/commands/test_parse_tables.py",)
 _COLUMNS = {"form": "forms", "lemma": "lemmas", "upos": "cpos", "xpos": "pos", "feats": "feats"}

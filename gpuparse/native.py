@@ -26,15 +26,22 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from gpuparse.errors import Cancelled, NativeError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 ENVIRONMENT = "GPUPARSE_NATIVE_LIBRARY"  # names a library to use in place of the package's own
 
@@ -271,7 +278,7 @@ def cancelled_when(check: Callable[[], bool]) -> Iterator[None]:
     """Let native calls in the body end with `Cancelled` soon after `check()` has become true.
 
     It holds in this thread, and in threads that run in a copy of its context, as those of
-    `gpuparse.threads` do.
+    `gpuparse.native` do.
 
     Args: check: is called before each native call, and about each tenth of a second during a long
         one, in the thread that works. What it raises ends the call, too.
@@ -587,3 +594,63 @@ def _pick_address() -> Callable[[np.ndarray], int | None]:
 
 
 _address = _pick_address()
+
+
+def mapped(work: Callable[[Item], Result], items: Sequence[Item], threads: int) -> Iterator[Result]:
+    """The results of some work on every item, in order; one item or thread needs no new thread.
+
+    Threads take over the check of `cancelled_when`. After an error, an interruption
+    or a result that is the last one wanted, native calls in all of them end, too.
+    """
+    return map(work, items) if threads < 2 or len(items) < 2 else _in_threads(work, items, threads)
+
+
+def _in_threads(
+    work: Callable[[Item], Result], items: Sequence[Item], threads: int
+) -> Iterator[Result]:
+    try:
+        from concurrent.futures import ThreadPoolExecutor  # and logging with it: a slow import
+    except RuntimeError as error:
+        require_ending(error)
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        yield from mapped_in(pool, work, items)
+
+
+def require_ending(error: RuntimeError) -> None:
+    """Raise the error unless it says that Python is ending and starts no thread any more.
+
+    A daemon thread may still work then: without threads of its own it does until the process ends.
+    """
+    if "shutdown" not in str(error):
+        raise error
+
+
+def mapped_in(
+    pool: "Executor", work: Callable[[Item], Result], items: Iterable[Item]
+) -> Iterator[Result]:
+    """As `mapped`, in the threads of a pool; all work has ended when this has."""
+    stopped = threading.Event()
+
+    def run(item: Item) -> Result:
+        with cancelled_when(stopped.is_set):
+            return work(item)
+
+    items = list(items)
+    try:
+        futures = [pool.submit(copy_context().run, run, item) for item in items]
+    except RuntimeError as error:
+        require_ending(error)
+        yield from map(work, items)
+        return
+    try:
+        for future in futures:
+            yield future.result()
+    finally:
+        stopped.set()
+        for future in futures:
+            future.cancel()
+        for future in futures:
+            if not future.cancelled():
+                future.exception()  # waits

@@ -11,8 +11,7 @@ import pytest
 import gpuparse
 from gpuparse.commands import parse, train
 from gpuparse.commands.console import run
-from gpuparse.errors import ConfigError, MissingPackageError
-from gpuparse.extras import EXTRAS, require
+from gpuparse.errors import EXTRAS, ConfigError, MissingPackageError, require
 from gpuparse.jobs.resources import choose_device
 from gpuparse.model_folder import save_parser
 from tests.synthetic import treebank_file

@@ -17,8 +17,7 @@ from gpuparse import native
 from gpuparse.errors import Cancelled
 from gpuparse.inference import NonProjectiveTrees, ProjectiveTrees
 from gpuparse.jobs.parse import ahead
-from gpuparse.native import cancelled_when
-from gpuparse.threads import mapped
+from gpuparse.native import cancelled_when, mapped
 from tests.damaged_models import arguments_of
 from tests.hostile_calls import has_valid_arguments
 

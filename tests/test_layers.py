@@ -14,7 +14,6 @@ LEVELS = {
     "errors": -2,  # below all others, which may raise them
     "limits": -2,
     "parts": 0,
-    "extras": 0,
     "native": -1,
     "compact": 0,
     "files": 0,
@@ -22,7 +21,6 @@ LEVELS = {
     "array_file": 1,
     "cached": 0,
     "whole_numbers": 0,
-    "threads": 0,
     "plain_yaml": 0,
     "charts": 0,
     "inference": 1,

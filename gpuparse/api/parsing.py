@@ -15,8 +15,7 @@ from gpuparse.api.json_lines import as_json_lines
 from gpuparse.api.results import Parsed, ParsedSentence, Reasons
 from gpuparse.data.conll import OnError
 from gpuparse.engines.admission import default_batch_size
-from gpuparse.errors import ConfigError, DataError, ModelError, plural
-from gpuparse.extras import require
+from gpuparse.errors import ConfigError, DataError, ModelError, plural, require
 from gpuparse.files import check_new_file, input_file, replace_file
 from gpuparse.formats.arrow_tables import frame_of_texts, has_texts, is_arrow
 from gpuparse.formats.json_lines import file_format, first_line, is_object

@@ -25,8 +25,7 @@ from gpuparse.data.draw import draw_tree
 from gpuparse.data.svg import svg_graph
 from gpuparse.data.tag_columns import unrewritten
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import DataError, plural
-from gpuparse.extras import require
+from gpuparse.errors import DataError, plural, require
 from gpuparse.formats.arrow_tables import is_arrow, with_lists
 from gpuparse.formats.documents import repeated
 from gpuparse.formats.objects import is_pandas

@@ -16,8 +16,7 @@ from gpuparse import native
 from gpuparse.commands.console import exit_codes
 from gpuparse.config.schema import DataConfig, FeatureMapConfig, RunConfig
 from gpuparse.data.conll import read_part
-from gpuparse.errors import MissingPackageError, NativeError, SelfTestError, plural
-from gpuparse.extras import require
+from gpuparse.errors import MissingPackageError, NativeError, SelfTestError, plural, require
 from gpuparse.features.templates import load_templates
 from gpuparse.jobs.progress import program
 from gpuparse.jobs.resources import available_processors, cuda_trouble

@@ -10,9 +10,8 @@ import numpy as np
 from gpuparse.commands.console import exit_codes, print_json, whole_number
 from gpuparse.commands.parse import named
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError, plural
+from gpuparse.errors import ConfigError, plural, require
 from gpuparse.explaining import explain
-from gpuparse.extras import require
 from gpuparse.files import STANDARD, input_file, read_input
 from gpuparse.formats.json_lines import file_format, stream_format
 from gpuparse.formats.names import AUTO, INPUTS, is_table

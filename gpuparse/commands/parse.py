@@ -17,8 +17,7 @@ from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import MAX_LINE
 from gpuparse.decoder_choice import limit_labels, with_decoder
 from gpuparse.engines.admission import MAX_CELLS, default_batch_size
-from gpuparse.errors import ConfigError, DataError, GpuparseError, ModelError, plural
-from gpuparse.extras import require
+from gpuparse.errors import ConfigError, DataError, GpuparseError, ModelError, plural, require
 from gpuparse.files import (
     STANDARD,
     check_new_file,

@@ -6,8 +6,7 @@ import webbrowser
 from collections.abc import Sequence
 
 from gpuparse.commands.console import exit_codes, whole_number
-from gpuparse.errors import ConfigError
-from gpuparse.extras import require
+from gpuparse.errors import ConfigError, require
 from gpuparse.files import STANDARD, input_file
 from gpuparse.jobs.progress import program, say
 from gpuparse.server.refusals import Limits

@@ -12,8 +12,8 @@ from gpuparse.data.batch import Encoded
 from gpuparse.engines.engine import How
 from gpuparse.engines.found import Found
 from gpuparse.errors import ConfigError
+from gpuparse.native import mapped
 from gpuparse.scorers.sizes import PartSize, sentence_cells
-from gpuparse.threads import mapped
 
 Result = TypeVar("Result")
 

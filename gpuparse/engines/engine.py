@@ -8,8 +8,7 @@ import numpy as np
 
 from gpuparse.data.batch import Encoded
 from gpuparse.engines.found import Found, GraphArcs, LabelLimits
-from gpuparse.errors import ScoreError
-from gpuparse.extras import require
+from gpuparse.errors import ScoreError, require
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.decoders import Engine as Form
 

@@ -8,6 +8,7 @@ import numpy as np
 from gpuparse.data.columns import MISC
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.errors import DataError
+from gpuparse.limits import LEAST_PROBABILITY
 
 HEAD, LABEL, TAG = "HeadProb", "LabelProb", "TagProb"
 # Of gold trees; GOLD_ARC is the head and relation that the other two are of, as in 2:nsubj.
@@ -15,9 +16,6 @@ GOLD_HEAD, GOLD_LABEL, GOLD_ARC = "GoldHeadProb", "GoldLabelProb", "GoldArc"
 
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE]-?[0-9]+)?")
 
-# Half of the last digit of a probability with four decimals: 1.0000 may mean 1 - LEAST, so the
-# log loss of an error at 1.0000 is -ln(LEAST), not infinite.
-LEAST = 0.00005
 LEAST_CERTAIN = (1, 5, 10, 20)  # percent of the words
 BINS = 10  # of reliability tables, of equal width
 
@@ -83,7 +81,7 @@ def measure_reliability(probabilities: np.ndarray, right: np.ndarray) -> Reliabi
       weighted by their counts, of the distance between mean probability and share correct.
     - `brier`: mean squared distance between the probability and 1 (correct) or 0 (wrong).
     - `log_loss`: mean of -ln of the probability of the outcome, with probabilities clipped to
-      LEAST .. 1 - LEAST.
+      LEAST_PROBABILITY .. 1 - LEAST_PROBABILITY.
     - `auc`: the probability that a correct decision has a higher probability than a wrong one; a
       tie counts half. None if all decisions are correct or all are wrong.
     - `errors_found`: for each percentage in LEAST_CERTAIN, the share of all errors among that
@@ -98,7 +96,8 @@ def measure_reliability(probabilities: np.ndarray, right: np.ndarray) -> Reliabi
     Source: Naeini, Cooper & Hauskrecht (2015), AAAI, for ece; Brier (1950), for two outcomes.
     """
     table = reliability_table(probabilities, right)
-    clipped = np.clip(np.where(right, probabilities, 1.0 - probabilities), LEAST, 1.0 - LEAST)
+    least = LEAST_PROBABILITY
+    clipped = np.clip(np.where(right, probabilities, 1.0 - probabilities), least, 1.0 - least)
     return Reliability(
         count=len(probabilities),
         mean=float(np.mean(probabilities)),

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
 from gpuparse.data.conll import BYTE_ORDER_MARK
-from gpuparse.errors import ConfigError, DataError, one_line, option
-from gpuparse.extras import require
+from gpuparse.errors import ConfigError, DataError, one_line, option, require
 from gpuparse.files import UTF16_MARKS
 from gpuparse.formats.names import GZIP, ZSTD, compression_of
 

@@ -7,7 +7,7 @@ functions need it (the extra `torch`).
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from gpuparse.extras import require
+from gpuparse.errors import require
 
 if TYPE_CHECKING:
     from gpuparse.inference.approximate.dual_decomposition import (

@@ -11,7 +11,7 @@ import torch
 
 from gpuparse.errors import ScoreError
 from gpuparse.inference.decoders import ENGINES, Engine
-from gpuparse.threads import mapped
+from gpuparse.native import mapped
 
 MOST_NODES = 1 << 13  # positions, so that kernels count a program's scratch in 32 bits
 INTERPRETER = "TRITON_INTERPRET"  # Triton's own switch, read as its kernels are imported

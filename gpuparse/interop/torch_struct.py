@@ -36,7 +36,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from gpuparse.extras import require
+from gpuparse.errors import require
 
 # ruff: noqa: E402 (imports of torch come after the error that says how to install it)
 require("gpuparse.interop.torch_struct", "torch")

@@ -45,10 +45,9 @@ from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.predictions import TREE, Kept, Result, kept_of, long_sentences, uncertified
 from gpuparse.jobs.progress import Progress, silent
 from gpuparse.jobs.shards import Counts, Sharded
-from gpuparse.native import cancelled_when
+from gpuparse.native import cancelled_when, require_ending
 from gpuparse.parser import Parser, Predictions
 from gpuparse.pipeline import Pipeline
-from gpuparse.threads import require_ending
 
 Item = TypeVar("Item")
 

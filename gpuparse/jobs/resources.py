@@ -7,8 +7,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from gpuparse.errors import ConfigError, MissingPackageError, ScoreError, SelfTestError, option
-from gpuparse.extras import require
+from gpuparse.errors import (
+    ConfigError,
+    MissingPackageError,
+    ScoreError,
+    SelfTestError,
+    option,
+    require,
+)
 from gpuparse.inference.decoders import ENGINES
 from gpuparse.jobs.progress import say
 

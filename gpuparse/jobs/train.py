@@ -22,8 +22,8 @@ from gpuparse.errors import (
     one_line,
     option,
     plural,
+    require,
 )
-from gpuparse.extras import require
 from gpuparse.files import lock_folder
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs import training_log

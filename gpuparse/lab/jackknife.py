@@ -18,7 +18,7 @@ from gpuparse.jobs.resources import limit_torch_threads, thread_count
 from gpuparse.jobs.train_checks import check_no_best, templates_of
 from gpuparse.lab.folds import consecutive_folds
 from gpuparse.learning.trainer import Trainer
-from gpuparse.threads import mapped
+from gpuparse.native import mapped
 
 
 def jackknifed(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
 
-from gpuparse.extras import require
+from gpuparse.errors import require
 from gpuparse.lab.settings import SENTENCES, KeyValues, Setting
 
 _SIDE = 4.5  # inches of a panel

@@ -16,7 +16,7 @@ from gpuparse.data.columns import DEPREL
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError
-from gpuparse.evaluation.reliability import LEAST
+from gpuparse.limits import LEAST_PROBABILITY
 from gpuparse.parser import Parser
 from gpuparse.scorers.scorer import FillsTags
 from gpuparse.tagging.tagger import Tagger
@@ -32,8 +32,8 @@ _INVERSE_GOLDEN = (sqrt(5.0) - 1.0) / 2.0
 class Fit:
     """Mean -ln of the probability of a gold head, and of a gold label given the gold head.
 
-    A probability counts as at least LEAST, as in measures of reliability: otherwise the few arcs
-    that a model can hardly find, such as crossing ones, would decide the scale.
+    A probability counts as at least LEAST_PROBABILITY, as in measures of reliability: otherwise the
+    few arcs that a model can hardly find, such as crossing ones, would decide the scale.
 
     labels is None for a model without labels; tags, of a gold UPOS, for one that fills none.
     """
@@ -59,9 +59,9 @@ def fit_temperatures(
     """The parser with the scales under which the gold heads, labels and tags are most probable.
 
     The scale of arcs maximises the product of the probabilities of all gold arcs, none of them
-    counted as less than LEAST; the scale of labels that of the gold labels given the gold arcs; and
-    the scale of tags that of the gold UPOS, if the parser fills UPOS. No tree or tag that is found
-    changes.
+    counted as less than LEAST_PROBABILITY; the scale of labels that of the gold labels given the
+    gold arcs; and the scale of tags that of the gold UPOS, if the parser fills UPOS. No tree or tag
+    that is found changes.
 
     Args:
         treebank: gold trees that the model has not learned from. Words without a head are not
@@ -129,7 +129,7 @@ def fit_tag_temperature(
         pair that it does not know, are not counted.
     Returns:
         The tagger, calibrated; the mean -ln of the probability of a gold pair with the scale
-        before and with the new one, each probability counted as at least LEAST.
+        before and with the new one, each probability counted as at least LEAST_PROBABILITY.
     Raises: DataError: no word has a known pair.
     Cost: some twenty times that of all probabilities of tags of the treebank.
     """
@@ -182,7 +182,7 @@ def label_numbers(parser: Parser, treebank: Treebank) -> np.ndarray:
 
 def _mean_loss(probabilities: np.ndarray) -> float | None:
     known = probabilities[~np.isnan(probabilities)]
-    return float(-np.log(known.clip(min=LEAST)).mean()) if len(known) else None
+    return float(-np.log(known.clip(min=LEAST_PROBABILITY)).mean()) if len(known) else None
 
 
 def _best_scale(start: float, loss: Callable[[float], float]) -> float:

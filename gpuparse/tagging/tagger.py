@@ -25,8 +25,8 @@ from gpuparse.data.columns import FEATS, UPOS, XPOS, is_value
 from gpuparse.data.tag_columns import Column, read_column
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, ModelError, one_line
-from gpuparse.evaluation.reliability import LEAST
-from gpuparse.limits import MAX_TAG
+from gpuparse.limits import LEAST_PROBABILITY, MAX_TAG
+from gpuparse.native import mapped
 from gpuparse.sequences.model import (
     ARRAYS,
     NO_HIDDEN,
@@ -50,7 +50,6 @@ from gpuparse.tagging.fields import (
 )
 from gpuparse.tagging.network import TagNetwork
 from gpuparse.tagging.network import unpacked as unpacked_network
-from gpuparse.threads import mapped
 
 if TYPE_CHECKING:
     pass
@@ -246,7 +245,7 @@ class Tagger:
         """Of any scale, the mean -ln of the probability of a word's gold pair.
 
         Not counted are words without tags, and with a pair that the tagger does not know. A
-        probability counts as at least LEAST, as in measures of reliability.
+        probability counts as at least LEAST_PROBABILITY, as in measures of reliability.
 
         Returns: a function of the scale; None where no word counts.
         Cost: of each call, the sums over all sequences.
@@ -264,7 +263,7 @@ class Tagger:
             model = replace(self._search_of_pairs, scale=scale)
             parts = mapped(lambda piece: model.marginals(*piece), pieces, threads)
             found = np.concatenate(list(parts))
-            return float(-np.log(found[counted].clip(min=LEAST)).mean())
+            return float(-np.log(found[counted].clip(min=LEAST_PROBABILITY)).mean())
 
         return loss
 

@@ -23,6 +23,7 @@ from gpuparse.errors import ConfigError, ModelError, one_line
 from gpuparse.formats.paragraphs import are_spaces, byte_offsets, segments
 from gpuparse.formats.text import TextChunk
 from gpuparse.limits import MAX_SENTENCE
+from gpuparse.native import mapped
 from gpuparse.sequences.model import (
     ARRAYS,
     ModelArrays,
@@ -45,7 +46,6 @@ from gpuparse.text.conllu import (
 from gpuparse.text.multiword import SplitRules
 from gpuparse.text.sentences import END, KnownCases, Tokens
 from gpuparse.text.views import BLANK_CODES, SPACE, TextView, field_numbers, span_hashes
-from gpuparse.threads import mapped
 
 FORMAT = 3
 _AS_MODEL: Any = {"form": FORMAT, "what": "tokeniser", "hint": "; train it again"}

@@ -8,8 +8,8 @@ import pytest
 from gpuparse.data.columns import UPOS
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.tag_columns import read_column
-from gpuparse.evaluation.reliability import LEAST
 from gpuparse.learning.temperatures import fit_temperatures, with_temperatures_of
+from gpuparse.limits import LEAST_PROBABILITY
 from gpuparse.model_folder import load_parser
 from tests.synthetic import generate
 
@@ -25,7 +25,7 @@ def loss_of(model) -> float:
     [scorer] = model.scorers
     columns, probabilities = scorer.fill(GOLD, "cpu", 1)
     is_right = np.array(columns[UPOS].texts()) == np.array(read_column(GOLD, UPOS).texts())
-    return -np.log(probabilities[is_right].clip(LEAST)).mean()
+    return -np.log(probabilities[is_right].clip(LEAST_PROBABILITY)).mean()
 
 
 @pytest.fixture(scope="module", params=[8, 16])
@@ -53,7 +53,9 @@ def test_the_loss_is_that_of_the_probabilities(model):
     assert scorer.tag_losses(GOLD)(1e-6) == pytest.approx(np.log(n_tags), abs=1e-3)
     columns, _ = scorer.fill(GOLD, "cpu", 1)
     wrong = np.mean(np.array(columns[UPOS].texts()) != np.array(read_column(GOLD, UPOS).texts()))
-    assert scorer.tag_losses(GOLD)(1e6) == pytest.approx(-np.log(LEAST) * wrong, abs=0.02)
+    assert scorer.tag_losses(GOLD)(1e6) == pytest.approx(
+        -np.log(LEAST_PROBABILITY) * wrong, abs=0.02
+    )
 
 
 def test_tags_stay_and_probabilities_change(model):

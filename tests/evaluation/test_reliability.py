@@ -13,7 +13,6 @@ from gpuparse.evaluation.reliability import (
     BINS,
     HEAD,
     LABEL,
-    LEAST,
     Bin,
     area_under_curve,
     errors_among_least_certain,
@@ -21,6 +20,7 @@ from gpuparse.evaluation.reliability import (
     misc_probabilities,
     reliability_table,
 )
+from gpuparse.limits import LEAST_PROBABILITY
 
 
 def random_case(seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -69,7 +69,10 @@ def test_measures_by_definition(seed):
     assert found.mean == pytest.approx(mean(x for x, _ in pairs))
     assert found.right == pytest.approx(mean(y for _, y in pairs))
     assert found.brier == pytest.approx(mean((x - y) ** 2 for x, y in pairs))
-    losses = [-math.log(min(max(x if y else 1 - x, LEAST), 1 - LEAST)) for x, y in pairs]
+    losses = [
+        -math.log(min(max(x if y else 1 - x, LEAST_PROBABILITY), 1 - LEAST_PROBABILITY))
+        for x, y in pairs
+    ]
     assert found.log_loss == pytest.approx(mean(losses))
     wins = [
         1.0 if good > bad else 0.5 if good == bad else 0.0
@@ -111,7 +114,7 @@ def test_where_all_is_right_there_are_no_errors_to_find():
 
 def test_a_certain_error_costs_what_four_decimals_can_tell():
     found = measure_reliability(np.array([1.0]), np.array([False]))
-    assert found.log_loss == pytest.approx(-math.log(LEAST))
+    assert found.log_loss == pytest.approx(-math.log(LEAST_PROBABILITY))
     assert (found.ece, found.brier) == (1.0, 1.0)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import backends, eisner, eisner_sibling
 from gpuparse.inference.textbook import projective
-from gpuparse.threads import mapped
+from gpuparse.native import mapped
 from tests.inference.decoders import (
     BACKENDS,
     QUICK_BACKENDS,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import backends, eisner, eisner_kbest, eisner_sibling, eisner_sibling_kbest
 from gpuparse.inference.native_trees import MAX_TREES
-from gpuparse.threads import mapped
+from gpuparse.native import mapped
 from tests.inference.decoders import KBEST_ROWS
 from tests.oracles.brute_force import all_trees, sibling_tree_values, tree_values
 from tests.strategies import (

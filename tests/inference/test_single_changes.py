@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import backends, chu_liu_edmonds, eisner_sibling, hill_climb, multi_parent
 from gpuparse.inference.textbook import spanning_trees
-from gpuparse.threads import mapped
+from gpuparse.native import mapped
 from tests.oracles.brute_force import all_trees, is_projective, sibling_tree_values
 from tests.oracles.graphs import is_acyclic, part_cells, single_changes
 from tests.strategies import (

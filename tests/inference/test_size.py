@@ -8,7 +8,7 @@ import torch
 
 from gpuparse.inference import backends, chu_liu_edmonds, eisner
 from gpuparse.inference.textbook import spanning_trees
-from gpuparse.threads import mapped
+from gpuparse.native import mapped
 from tests.inference.decoders import ROWS
 
 every_decoder = pytest.mark.parametrize("name", ROWS)

@@ -6,7 +6,7 @@ import torch
 
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import DECODERS, backends, eisner, eisner_sibling
-from gpuparse.threads import mapped
+from gpuparse.native import mapped
 from tests.inference.decoders import TEXTBOOK
 from tests.oracles.brute_force import all_trees
 from tests.oracles.higher_order_values import part_values

@@ -21,10 +21,10 @@ from gpuparse.learning.events import EpochCounts
 from gpuparse.learning.gold import GoldGraphs, GoldTrees
 from gpuparse.learning.mira import update_rule
 from gpuparse.learning.stages.stage import TableStage
+from gpuparse.native import mapped_in
 from gpuparse.scorers.linear.pruning import KeptArcs
 from gpuparse.scorers.linear.weights import FeatureMap, JointLabels, Weights
 from gpuparse.scorers.native import make_scorer, make_search, sentences_of
-from gpuparse.threads import mapped_in
 
 SLICE = 256  # sentences between two events
 

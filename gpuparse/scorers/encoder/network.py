@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from gpuparse.array_file import below
 from gpuparse.data.batch import Encoded
-from gpuparse.errors import ModelError, one_line
-from gpuparse.extras import require
+from gpuparse.errors import ModelError, one_line, require
 from gpuparse.scorers.encoder.pieces import CASINGS, EncodedTreebank, Windows, ranges
 from gpuparse.scorers.encoder.sizes import Sizes
 

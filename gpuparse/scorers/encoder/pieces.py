@@ -19,8 +19,7 @@ from gpuparse.cached import cached_property
 from gpuparse.data.columns import FORM
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
-from gpuparse.errors import ModelError, one_line
-from gpuparse.extras import require
+from gpuparse.errors import ModelError, one_line, require
 from gpuparse.scorers.encoder import tokenizer_json
 
 MAX_PIECES = 16  # of a word; the others are not read

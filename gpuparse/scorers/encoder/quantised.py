@@ -18,7 +18,7 @@ import numpy as np
 
 from gpuparse import native
 from gpuparse.errors import ModelError, ScoreError
-from gpuparse.threads import mapped
+from gpuparse.native import mapped
 
 FAMILIES = ("bert", "roberta", "xlm-roberta")  # values of model_type
 PANEL, PANEL_INPUTS = 16, 4  # as in native/byte_layers.h

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuparse import native
+from gpuparse.native import mapped
 from gpuparse.scorers.encoder.quantised import (
     ByteLinear,
     equal_parts,
@@ -16,7 +17,6 @@ from gpuparse.scorers.encoder.quantised import (
     parts_of,
     rounded_up,
 )
-from gpuparse.threads import mapped
 
 
 class QuantisedArcs(NamedTuple):

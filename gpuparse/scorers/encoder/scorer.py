@@ -16,7 +16,7 @@ from gpuparse.data.columns import UPOS
 from gpuparse.data.tag_columns import Column, read_column
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
-from gpuparse.evaluation.reliability import LEAST
+from gpuparse.limits import LEAST_PROBABILITY
 from gpuparse.scorers.encoder.columns import NUMBERS, Values
 from gpuparse.scorers.encoder.files import KIND
 from gpuparse.scorers.encoder.pieces import EncodedPieces, Splitter, Windows
@@ -356,7 +356,7 @@ class EncoderScorer:
 
         def loss(scale: float) -> float:
             logs = scale * of_gold - np.log(np.exp(scale * scores).sum(1))
-            return float(-logs.clip(min=math.log(LEAST)).mean())
+            return float(-logs.clip(min=math.log(LEAST_PROBABILITY)).mean())
 
         return loss
 

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from safetensors import SafetensorError
 from torch import nn
 
-from gpuparse.errors import ConfigError, ModelError, one_line, plural
-from gpuparse.extras import require
+from gpuparse.errors import ConfigError, ModelError, one_line, plural, require
 from gpuparse.scorers.encoder.network import FAMILIES, POOLERS
 from gpuparse.scorers.encoder.pieces import Splitter, of_words
 from gpuparse.scorers.encoder.stored import LICENCE, plain_config, window_of

@@ -16,9 +16,9 @@ import numpy as np
 from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.features.word_vectors import FURTHER, VectorPlan, VectorTemplates
+from gpuparse.native import mapped_in
 from gpuparse.scorers.native import make_search, sentences_of
 from gpuparse.scorers.vectors.word_vectors import OCCURRENCES
-from gpuparse.threads import mapped_in
 
 GROUP, MOST_GROUPS = 4, 8  # sentences of a group; most groups of a batch
 PASSIVE_AGGRESSIVE = "passive-aggressive"
