@@ -55,23 +55,17 @@ def main(arguments: Sequence[str]) -> int:
     names = [field.name for field in fields(SearchOptions)]
     asked = SearchOptions(**{name: getattr(options, name) for name in names})
     search = SettingsSearch(asked, axes, settings, tell)
-    if options.setting is not None and not 1 <= options.setting <= len(settings):
-        raise ConfigError(
-            f"--setting {options.setting}: expected a number from 1 to {len(settings)}"
-        )
-    chosen = search.trials if options.setting is None else [search.trials[options.setting - 1]]
     with goes_on_by(GIVE_AGAIN):
-        search.learn(chosen)
-    trials = search.results(chosen)
+        search.learn()
     if options.plot:
         with replace_file(options.plot, force=options.force) as file:
-            file.write(tuning_plot(axes, search.points(trials), search.title))
+            file.write(tuning_plot(axes, search.points(), search.title))
     if options.json:
-        print_json(search.as_json(trials))
+        print_json(search.as_json())
     elif options.tsv:
-        sys.stdout.write("".join("\t".join(row) + "\n" for row in search.as_rows(trials)))
+        sys.stdout.write("".join("\t".join(row) + "\n" for row in search.as_rows()))
     else:
-        print(search.as_text(trials))
+        print(search.as_text())
     return 0
 
 

@@ -38,7 +38,8 @@ class SearchOptions:
     """What a search is asked for: a config with overrides, and where and on what it is scored.
 
     output: a folder for a folder of each setting. folds: of data.train; None for data.dev. seed: of
-    samples of sentences. quiet: whether no progress is shown.
+    samples of sentences. setting: the number of the only one to work on, from 1; None for all.
+    quiet: whether no progress is shown.
     """
 
     config: str
@@ -46,6 +47,7 @@ class SearchOptions:
     output: str
     folds: int | None
     seed: int
+    setting: int | None
     quiet: bool
 
 
@@ -60,7 +62,6 @@ class Trial:
     number: int
     setting: Setting
     name: str
-    config: RunConfig
     folds: Folds
     result: dict[str, Any] = field(default_factory=dict)
     measure: str = ""
@@ -103,7 +104,7 @@ class SettingsSearch:
         self._splits: dict[tuple, FoldSplit] = {}
         # What does not fit together is an error now, before anything is learned.
         self.trials = [
-            Trial(number, setting, _folder_name(setting), config, self._folds(setting, config))
+            Trial(number, setting, _folder_name(setting), self._folds(setting, config))
             for number, (setting, config) in enumerate(
                 zip(settings, self._configs(settings), strict=True), 1
             )
@@ -117,6 +118,12 @@ class SettingsSearch:
             for title, name, of_graphs, of_labels in _MEASURES
             if of_graphs == measures[0].graphs and (are_labelled or not of_labels)
         ]
+        if (number := asked.setting) is not None:
+            if not 1 <= number <= len(settings):
+                raise ConfigError(
+                    f"{option('setting', number)}: expected a number from 1 to {len(settings)}"
+                )
+            self.trials = [self.trials[number - 1]]
 
     def _configs(self, settings: Sequence[Setting]) -> list[RunConfig]:
         """The config of each setting."""
@@ -165,10 +172,10 @@ class SettingsSearch:
             self._splits[key] = read_split(config, self._asked.folds, tell=tell)
         return self._splits[key]
 
-    def learn(self, trials: Sequence[Trial]) -> None:
-        """Train and parse what is missing, and join the folds of each setting."""
+    def learn(self) -> None:
+        """Train and parse what is missing, join folds, and test settings against the first."""
         unfinished = []
-        for trial in trials:
+        for trial in self.trials:
             if trial.folds.is_joined():
                 trial.folds.joined()
                 self.tell(f"{trial.name}: already done")
@@ -189,44 +196,41 @@ class SettingsSearch:
         for trial in unfinished:
             words = [*self._asked.overrides, *setting_words(trial.setting)]
             trial.folds.join({"config": self._asked.config, "overrides": words})
-
-    def results(self, trials: Sequence[Trial]) -> list[Trial]:
-        """The finished settings, each tested against the first one of its size."""
-        firsts: dict[str, Folds] = {}
-        for trial in trials:
+        firsts: dict[str, Folds] = {}  # with as many sentences
+        for trial in self.trials:
             trial.result, trial.measure = trial.folds.joined(), self._measures[-1][1]
             first = firsts.setdefault(trial.setting.get(SENTENCES, ALL), trial.folds)
             if first is not trial.folds and not trial.folds.measures.graphs:
                 gold, system = trial.folds.systems()
                 tested = compare_treebanks(gold, first.systems()[1], system)
                 trial.change = tested.bootstrap[trial.measure]
-        return list(trials)
 
     @cached_property
     def title(self) -> str:
         """What the scores are of."""
-        split = self._split(self.trials[0].config)
+        split = self.trials[0].folds.split
         gold = split.gold()
         where = f"{plural(split.n, 'fold')} of {gold.source}" if split.dev is None else gold.source
         name = self._measures[-1][0]
         return f"{name} on {where}: {plural(len(gold), 'sentence')}, {plural(gold.n_words, 'word')}"
 
-    def points(self, trials: Sequence[Trial]) -> list[Point]:
+    def points(self) -> list[Point]:
         """What a plot shows; `all` sentences have their number."""
         return [
             Point({**each.setting, SENTENCES: str(each.n_sentences)}, each.mean, each.deviation)
-            for each in trials
+            for each in self.trials
         ]
 
-    def best(self, trials: Sequence[Trial]) -> Trial | None:
+    @cached_property
+    def best(self) -> Trial | None:
         """The setting with the highest mean, among those with most sentences; the first of equals.
 
         None if there is no key to choose a value of.
         """
-        if len({tuple(setting_words(trial.setting)) for trial in trials}) == 1:
+        if len({tuple(setting_words(trial.setting)) for trial in self.trials}) == 1:
             return None
-        largest = max(trial.n_sentences for trial in trials)
-        candidates = [trial for trial in trials if trial.n_sentences == largest]
+        largest = max(trial.n_sentences for trial in self.trials)
+        candidates = [trial for trial in self.trials if trial.n_sentences == largest]
         return max(candidates, key=lambda trial: trial.mean)
 
     def train_words(self, trial: Trial) -> list[str]:
@@ -234,9 +238,9 @@ class SettingsSearch:
         given = [*self._asked.overrides, *setting_words(trial.setting)]
         return ["gpuparse", "train", self._asked.config, *given]
 
-    def as_json(self, trials: Sequence[Trial]) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """All results as plain data."""
-        best = self.best(trials)
+        best = self.best
         return {
             "config": self._asked.config,
             "overrides": self._asked.overrides,
@@ -253,13 +257,13 @@ class SettingsSearch:
                     "change": None if trial.change is None else asdict(trial.change),
                     "seconds": trial.result["seconds"],
                 }
-                for trial in trials
+                for trial in self.trials
             ],
             "best": None if best is None else best.number,
             "train": None if best is None else self.train_words(best),
         }
 
-    def as_rows(self, trials: Sequence[Trial], *, rounded: bool = False) -> list[list[str]]:
+    def as_rows(self, *, rounded: bool = False) -> list[list[str]]:
         """The table, its header first; what does not exist is empty."""
 
         def text(value: float | None, form: str) -> str:
@@ -267,8 +271,8 @@ class SettingsSearch:
                 return ""
             return format(value, form) if rounded else repr(value)
 
-        has_folds = any(trial.deviation is not None for trial in trials)
-        is_tested = any(trial.change is not None for trial in trials)
+        has_folds = any(trial.deviation is not None for trial in self.trials)
+        is_tested = any(trial.change is not None for trial in self.trials)
         header = ["setting", *(axis.name for axis in self.axes)]
         for title, name in self._measures:
             deviation = "+-" if rounded else f"{name}_deviation"
@@ -276,7 +280,7 @@ class SettingsSearch:
         if is_tested:
             header += ["change", "p"]
         rows = [[*header, "seconds"]]
-        for trial in trials:
+        for trial in self.trials:
             row = [str(trial.number), *trial.setting.values()]
             for _, name in self._measures:
                 row.append(text(trial.result["mean"][name], ".2f"))
@@ -289,9 +293,9 @@ class SettingsSearch:
             rows.append([*row, text(trial.result["seconds"], ".1f")])
         return rows
 
-    def as_text(self, trials: Sequence[Trial]) -> str:
+    def as_text(self) -> str:
         """The table for readers, and the best setting as a command."""
-        rows = self.as_rows(trials, rounded=True)
+        rows = self.as_rows(rounded=True)
         n_left = 1 + len(self.axes)  # words on the left, numbers on the right
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [self.title, ""]
@@ -301,14 +305,14 @@ class SettingsSearch:
                 for k, (cell, width) in enumerate(zip(row, widths, strict=True))
             ]
             lines.append("  ".join(cells).rstrip())
-        if any(trial.change for trial in trials):
+        if any(trial.change for trial in self.trials):
             beyond = " with as many sentences" if self.axes[-1].name == SENTENCES else ""
             lines += [
                 "",
                 f"change: {self._measures[-1][0]} of all words, against the first setting{beyond};"
                 " p: paired bootstrap",
             ]
-        if best := self.best(trials):
+        if best := self.best:
             lines += ["", f"best: setting {best.number}", shlex.join(self.train_words(best))]
         return "\n".join(lines)
 
