@@ -1,4 +1,4 @@
-"""Limits of numbers and of what is read from files: more is refused with a message (docs/commands.md).
+"""Limits of what is read from files: more is refused with a message (docs/commands.md).
 
 They lie far above what training needs. Weights may be as large as memory is.
 """
@@ -26,6 +26,5 @@ MAX_SENTENCE = 32_768  # words of a sentence that a tokeniser finds
 MAX_K_BEST = 1_000_000  # trees of a sentence that are asked for
 MAX_SCALE = 1e9  # nats a point of a score; far beyond, sums over trees overflow
 
-LEAST_PROBABILITY = (
-    0.00005  # that a log loss counts: half of the last of the four decimals in files
-)
+# The log loss of an error at 1.0000, which has four decimals, is -ln(this), not infinite.
+LEAST_PROBABILITY = 0.00005

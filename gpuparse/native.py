@@ -278,7 +278,7 @@ def cancelled_when(check: Callable[[], bool]) -> Iterator[None]:
     """Let native calls in the body end with `Cancelled` soon after `check()` has become true.
 
     It holds in this thread, and in threads that run in a copy of its context, as those of
-    `gpuparse.native` do.
+    `mapped` do.
 
     Args: check: is called before each native call, and about each tenth of a second during a long
         one, in the thread that works. What it raises ends the call, too.

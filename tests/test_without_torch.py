@@ -29,11 +29,7 @@ feature_map: {rows: 65537}
 learning: {epochs: 1}
 labels: {rows: 16384, epochs: 1}
 """
-STAGES = [
-    f"{stage}.{key}"
-    for stage in ("tokenizer", "tagger", "lemmatizer")
-    for key in ("learn=true", "epochs=2", "rows=65536")
-]
+STAGES = [f"{stage}.learn=true" for stage in ("tokenizer", "tagger", "lemmatizer")]
 # Systems whose learning, search or labels are code of their own, beside that of the pipeline.
 SYSTEMS = {
     "siblings": ["features=mcdonald-pereira-2006", "decoder=eisner_sibling"],
@@ -127,11 +123,15 @@ def test_systems_are_learned_parse_and_are_explained(python: Run, folder: Path) 
         lines += [
             ["train", "small.yaml", *keys, f"output={name}"],
             ["parse", name, "test.conllu", "--output", f"parsed-{name}.conllu"],
-            ["explain", name, "test.conllu", "--sentence", "1", "--word", "1", "--json"],
         ]
+    trees = [name for name in SYSTEMS if name != "graphs"]
+    lines += [
+        ["explain", name, "test.conllu", "--sentence", "1", "--word", "1", "--json"]
+        for name in trees
+    ]
     printed = python("-c", LINES, json.dumps(lines))
     explained = re.findall(r"^\{.*?^\}", printed, re.MULTILINE | re.DOTALL)
-    assert [json.loads(text)["word"] for text in explained] == [1] * len(SYSTEMS)
+    assert [json.loads(text)["word"] for text in explained] == [1] * len(trees)
     for name in SYSTEMS:
         assert (folder / f"parsed-{name}.conllu").read_text().count("\n\n") == 12
 
@@ -214,8 +214,6 @@ def test_an_encoder_of_8_bits_parses(gpuparse: Run, folder: Path) -> None:
     keys = {name: str(folder / f"{name}.conllu") for name in ("train", "dev")}
     keys = {f"data.{name}": file for name, file in keys.items()}
     keys |= {"encoder.model": str(folder / "pretrained"), "output": str(folder / "encoder")}
-    keys |= {f"{stage}.{key}": n for stage in ("tokenizer", "lemmatizer")
-             for key, n in (("epochs", 1), ("rows", 65536))}  # fmt: skip
     library.train("encoder", keys | {"encoder.epochs": 1, "weights.bits": 8}, quiet=True)
     for threads in (1, 3):
         words = ["parse", "encoder", "test.conllu", "--threads", str(threads)]
