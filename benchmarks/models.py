@@ -9,13 +9,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks import plots
-from benchmarks.parse import parse_file, this_machine, vector_stages
+from benchmarks.parse import parse_file
 from benchmarks.registry import Report, median_times
 from gpuparse.data.conll import read_treebank
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.evaluation.metrics import score_treebanks
-from gpuparse.model_folder import load_parser
-from gpuparse.scorers.vectors.scorer import vectors_of
 
 GATE = ("tests/test_model.py", "tests/test_vector_models.py")
 OURS, UDPIPE = "gpuparse", "UDPipe 1"
@@ -36,11 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--beams", nargs="+", type=int, default=[DEFAULT_BEAM], metavar="SIZE",
         help="of UDPipe's search, each a row of its own (%(default)s)",
     )  # fmt: skip
-    parser.add_argument(
-        "--stages",
-        action="store_true",
-        help="where the time of first-order models with word vectors goes, and its floors",
-    )
     parser.add_argument(
         "--plot", type=Path, metavar="FILE.svg", help="also draw LAS against words a second"
     )
@@ -64,8 +57,6 @@ def can_run_udpipe() -> bool:
 
 def run(options: argparse.Namespace) -> Report:
     """One row a model; they take turns. The start of the command is not timed, loading is."""
-    if options.stages:
-        return _stages(options)
     gold = read_treebank(options.treebank)
     words = gold.n_words * options.copies
     parsers = _parsers(options)
@@ -96,37 +87,6 @@ def run(options: argparse.Namespace) -> Report:
         plots.draw_accuracy(marks, options.plot)
     columns = ["model", "UAS", "LAS", "words/s", "speed, of the first"]
     return Report("Accuracy and speed of models", columns, rows, notes)
-
-
-def _stages(options: argparse.Namespace) -> Report:
-    """Microseconds per word of each stage, with one thread."""
-    treebank = read_treebank(options.treebank)
-    machine = this_machine()
-    rows: list[list[object]] = []
-    for folder in options.models:
-        model = load_parser(folder)
-        if (
-            vectors_of(model.scorers) is None
-            or model.linear.plan.siblings
-            or model.linear.label_plan is None
-        ):
-            raise ConfigError(
-                f"{folder}: not a first-order model with word vectors and second-stage labels"
-            )
-        for stage, seconds, floor in vector_stages(model, treebank):
-            per_word = [1e6 * each / treebank.n_words for each in (seconds, floor or 0.0)]
-            ratio = seconds / floor if floor else None
-            rows.append([folder.name, stage, per_word[0], per_word[1] if floor else None, ratio])
-        total = sum(row[2] for row in rows if row[0] == folder.name)  # type: ignore[misc]
-        rows.append([folder.name, "all", total, None, None])
-    notes = [
-        f"{options.treebank.name}, {treebank.n_words:,} words, one thread; the least"
-        " of 15 times for 64 sentences.",
-        f"Floors: {machine.operations / 1e9:,.0f} billion multiplications of bytes a second,"
-        f" {machine.bandwidth / 1e9:,.0f} GB/s from the second-level cache, both measured here.",
-    ]
-    columns = ["model", "stage", "us per word", "floor", "time / floor"]
-    return Report("Stages of a parse by word vectors", columns, rows, notes)
 
 
 def _parsers(options: argparse.Namespace) -> dict[str, tuple[str, Callable[..., None]]]:

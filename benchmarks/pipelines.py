@@ -9,28 +9,16 @@ from contextlib import redirect_stdout
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from benchmarks import plots
-from benchmarks.floors import Machine
 from benchmarks.models import can_run_udpipe
-from benchmarks.parse import this_machine
 from benchmarks.registry import Report, median_times
 from gpuparse.commands import parse
-from gpuparse.data.columns import FEATS, LEMMA, UPOS, XPOS
-from gpuparse.data.conll import read_treebank, stream_treebanks, treebank_from_bytes
-from gpuparse.data.tag_columns import with_columns
+from gpuparse.data.conll import read_treebank, stream_treebanks
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.evaluation.reports import WORD_MEASURES
 from gpuparse.evaluation.words import score_words
-from gpuparse.formats.text import TextChunk, text_chunk
-from gpuparse.model_folder import load_parser
-from gpuparse.parser import Parser
-from gpuparse.pipeline import load_stages
-from gpuparse.sequences.model import FILTER_BITS, SequenceModel, Sequences
 from gpuparse.text.conllu import text_pieces
 
 GATE = ("tests/commands/test_stages.py", "tests/evaluation/test_words.py")
@@ -55,9 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--copies", type=int, default=5, help="of the input in the timed file")
     parser.add_argument(
-        "--stages", action="store_true", help="where the time of model folders goes, and its floors"
-    )
-    parser.add_argument(
         "--plot", type=Path, metavar="FILE.svg", help="also draw LAS against words a second"
     )
 
@@ -68,28 +53,22 @@ def check(options: argparse.Namespace) -> None:
     for model in of_spacy:
         if not find_spec("spacy") or not find_spec(_package(model)):
             raise ConfigError(f"{model}: needs spacy and the package {_package(model)}")
-        if options.start != TEXT or options.stages:
-            raise ConfigError(f"{model}: spaCy reads raw text, without --from words and --stages")
+        if options.start != TEXT:
+            raise ConfigError(f"{model}: spaCy reads raw text, without --from words")
     for model in set(options.models) - set(of_spacy):
         if not model.exists():
             raise ConfigError(f"{model}: no such model folder, and no such file of UDPipe 1")
     files = [str(model) for model in options.models if model.is_file()]
     if files and not can_run_udpipe():
         raise ConfigError(f"{files[0]}: a model of UDPipe 1 needs ufal.udpipe, not installed here")
-    if files and options.stages:
-        raise ConfigError(f"{files[0]}: --stages needs model folders")
     if options.threads != 1:
         raise ConfigError("UDPipe 1 runs with one thread, so --threads must be 1")
-    if options.plot and options.stages:
-        raise ConfigError("--plot draws LAS against speed; --stages measures no LAS")
     if options.plot and not plots.can_plot():
         raise ConfigError("--plot needs matplotlib, which is not installed")
 
 
 def run(options: argparse.Namespace) -> Report:
     """One column a model; they take turns. CPU time from file to file, loading included."""
-    if options.stages:
-        return _stages(options)
     gold = read_treebank(options.treebank)
     names = [
         _package(model) or (model.stem if model.is_file() else model.name)
@@ -137,133 +116,6 @@ def run(options: argparse.Namespace) -> Report:
         " models read included.",
     ]
     return Report("Pipelines", ["measure", *names], rows, notes)
-
-
-def _stages(options: argparse.Namespace) -> Report:
-    """Microseconds per word of each stage; of these, of searches for the best sequence."""
-    text = _input(options.treebank, read_treebank(options.treebank), TEXT) * options.copies
-    machine = this_machine()
-    rows: list[list[object]] = []
-    for folder in options.models:
-        stages = _stages_of(folder, text_chunk(text, "text"), _Searches(machine), options.repeats)
-        total = [sum(row[k] for row in stages) for k in (1, 2)]
-        rows += [[folder.name, name, *(each or None for each in row)] for name, *row in stages]
-        rows.append([folder.name, "all", *total, None])
-    notes = [
-        f"{options.treebank.name}, from text, {options.copies} times over; one thread; the least of"
-        f" {options.repeats} times. A model is read before.",
-        "Search: the best of all sequences of tags, a part of the stage. Floor: its weights, one"
-        f" after the other from the second-level cache ({machine.sectors / 1e9:.1f} billion a"
-        " second, measured here).",
-    ]
-    columns = ["model", "stage", "us per word", "search", "floor of search"]
-    return Report("Stages of a pipeline", columns, rows, notes)
-
-
-def _stages_of(
-    folder: Path, chunk: TextChunk, searches: "_Searches", repeats: int
-) -> list[tuple[str, float, float, float]]:
-    """Name of a stage, and microseconds per word: all, its search, the floor of that."""
-    stages, parser = load_stages(folder), load_parser(folder)
-    tokenizer, tagger, lemmatizer = stages.tokenizer, stages.tagger, stages.lemmatizer
-    if not tokenizer or not (parser.fills or (tagger and lemmatizer)):
-        raise ConfigError(
-            f"{folder}: --stages needs a tokeniser, and a tagger and a lemmatiser or an encoder"
-        )
-    found = []
-
-    def timed(stage: str, call: Callable[[], Any]) -> Any:
-        least = float("inf")
-        for _ in range(repeats):
-            with searches:
-                begin = time.process_time()
-                result = call()
-                seconds = time.process_time() - begin
-            if seconds < least:
-                least, of_search = seconds, searches.seconds
-        found.append((stage, least, of_search, searches.floor))
-        return result
-
-    words = timed("tokeniser", lambda: tokenizer.split(chunk))
-    if not (tagger and lemmatizer):
-        n_words = _time_encoder(parser, words, timed)
-        return [(name, *(1e6 * each / n_words for each in row)) for name, *row in found]
-    bare = timed("reading of words", lambda: treebank_from_bytes(words, "text"))
-    tags = timed("tagger", lambda: tagger.tag(bare))
-    lemmas = timed("lemmatiser", lambda: lemmatizer.lemmatize(bare, tags))
-    columns = dict(zip((UPOS, XPOS, FEATS, LEMMA), (*tags, lemmas), strict=True))
-    tagged = timed("writing of columns", lambda: with_columns(bare, columns))
-    timed("parser", lambda: parser.parse(tagged))
-    return [(name, *(1e6 * each / bare.n_words for each in row)) for name, *row in found]
-
-
-def _time_encoder(parser: Parser, words: bytes, timed: Callable[[str, Any], Any]) -> int:
-    """Time what an encoder does with sentences of words; returns how many words there are."""
-    import torch
-
-    [scorer], place = parser.scorers, torch.device("cpu")
-    torch.set_num_threads(1)
-    pieces = timed(
-        "reading of words, pieces", lambda: scorer.encode(treebank_from_bytes(words, "text"))
-    )
-
-    def states() -> object:
-        pieces.whole.hidden.clear()
-        return scorer.send(pieces, place)
-
-    timed("hidden states", states)
-    bare = treebank_from_bytes(words, "text")
-    bare.computed[scorer] = pieces
-    columns = timed("columns", lambda: scorer.fill(bare, "cpu", 1)[0])
-    timed("writing of columns", lambda: with_columns(bare, columns))
-    timed("arcs and relations", lambda: parser.parse(bare))
-    return bare.n_words
-
-
-class _Searches:
-    """CPU time of searches of sequences while it is entered, and the least for their weights."""
-
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        self.seconds = 0.0
-        self._find = SequenceModel.find
-        self._given: list[tuple[SequenceModel, Sequences]] = []
-
-    def __enter__(self) -> None:
-        self.seconds = 0.0
-        self._given.clear()
-        searches = self
-
-        def find(model: SequenceModel, sequences: Sequences) -> np.ndarray:
-            begin = time.process_time()
-            found = searches._find(model, sequences)
-            searches.seconds += time.process_time() - begin
-            searches._given.append((model, sequences))
-            return found
-
-        SequenceModel.find = find  # type: ignore[method-assign]
-
-    def __exit__(self, *_: object) -> None:
-        SequenceModel.find = self._find  # type: ignore[method-assign]
-
-    @property
-    def floor(self) -> float:
-        """The least seconds for the weights of the searches."""
-        return sum(weights_read(*each) for each in self._given) / self.machine.sectors
-
-
-def weights_read(model: SequenceModel, sequences: Sequences) -> int:
-    """The weights that no search can do without: those of classes, or of given candidates.
-
-    Contexts, and tags of the classes that are kept, are left out.
-    """
-    buckets = sequences.features >> np.uint32(32 - FILTER_BITS)
-    known = model.known[buckets >> np.uint32(5)] >> (buckets & np.uint32(31)) & np.uint32(1)
-    present = ((sequences.features != 0) & (known == 1)).sum(1)
-    given = np.diff(sequences.candidate_starts)
-    n_classes = len(model.table.coarse_starts) - 1
-    per_feature = np.where(given == 0, n_classes, np.where(given == 1, 0, given))
-    return int((present * per_feature).sum())
 
 
 def _input(path: Path, gold: Treebank, start: str) -> bytes:

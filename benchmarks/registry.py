@@ -7,8 +7,8 @@ A case is a file of this folder with
     check(options) -> None                optional: raises what makes it pointless to begin
     run(options: argparse.Namespace) -> Report
 
-whose first line of docstring says what it measures. `options.threads`, `options.repeats` and
-`options.device` are always there; the tables that four cases have for a device are in `on_device`.
+whose first line of docstring says what it measures. `options.threads` and `options.repeats` are
+always there.
 A case checks that whatever it compares gives equal results before it times it.
 """
 
@@ -28,7 +28,6 @@ FOLDER = Path(__file__).parent
 NOT_CASES = {
     "__init__",
     "__main__",
-    "floors",
     "freeze",
     "freeze_doors",
     "plots",

@@ -1,4 +1,4 @@
-"""A table on a device as it grows: who is timed on what, and what the floor of that is.
+"""A table on a device as it grows: who is timed on what.
 
 A module of this folder has a TITLE, COLUMNS, and
 
@@ -15,15 +15,14 @@ from typing import Any
 
 import torch
 
-from benchmarks import floors
 from benchmarks.on_device.clock import SECONDS, device_seconds_of_a_call, seconds_of_a_call
 from benchmarks.registry import Report
 
 COLUMNS = [
-    "task", "root", "n", "batch", "by", "us a call", "on device us", "sentences/s", "floor us",
-    "set by", "floor / time", "gpu is x",
+    "task", "root", "n", "batch", "by", "us a call", "on device us", "sentences/s",
+    "gpu is x",
 ]  # fmt: skip
-TASK, ROOT, N, BATCH, BY, CALL, ON_DEVICE, RATE, FLOOR, BOUND, SHARE, RATIO = range(len(COLUMNS))
+TASK, ROOT, N, BATCH, BY, CALL, ON_DEVICE, RATE, RATIO = range(len(COLUMNS))
 OURS = ("gpu", "torch")  # backends, the first to be compared with all others
 
 
@@ -36,7 +35,6 @@ class Contest:
     """
 
     device: torch.device
-    machine: floors.Machine
     deadline: float
     seconds: float = SECONDS
     rows: list[list[Any]] = field(default_factory=list)
@@ -62,7 +60,6 @@ class Contest:
         self,
         task: Sequence[Any],
         contestants: dict[str, Callable[[], tuple[Sequence[Callable[[], object]], int]]],
-        work: floors.Work,
     ) -> None:
         """Add a row for each contestant.
 
@@ -70,10 +67,8 @@ class Contest:
             task: name, root, n, batch.
             contestants: name -> a function that makes ready and returns calls, each on inputs of
                 its own, and how many of the batch's sentences a call does.
-            work: of the whole batch.
         """
         name, root, n, batch = task
-        least, bound = floors.floor(work, self.machine)
         rows = []
         for by, make in contestants.items():
             what = f"{by} on {name}, root {root}, n = {n}, batch {batch:,}"
@@ -99,7 +94,7 @@ class Contest:
                 [
                     name, root, n, batch, by, 1e6 * whole,
                     None if on_device is None else 1e6 * on_device * batch / sentences,
-                    batch / whole, 1e6 * least, bound, least / whole, None,
+                    batch / whole, None,
                 ]
             )  # fmt: skip
         ours = next((row[CALL] for row in rows if row[BY] == OURS[0]), None)

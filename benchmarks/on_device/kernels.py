@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks import floors
 from benchmarks.on_device import clock
 from benchmarks.on_device.contest import COLUMNS as TIMES
 from benchmarks.on_device.contest import OURS, Contest
@@ -104,8 +103,7 @@ def _one_task(contest: Contest, decoder: str, single_root: bool, n: int, batch: 
     for peer in PEERS:
         if peer.decoder == decoder and single_root in peer.roots and peer.is_installed:
             contestants[peer.name] = partial(_theirs, peer, inputs, single_root, reference[1])
-    work = floors.DECODERS[decoder](batch, n)
-    contest.measure((decoder, "single" if single_root else "multi", n, batch), contestants, work)
+    contest.measure((decoder, "single" if single_root else "multi", n, batch), contestants)
 
 
 def drawn(

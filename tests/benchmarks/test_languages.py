@@ -15,9 +15,7 @@ from tests.synthetic import generate
 CONFIG = """
 base: {root}/pipeline.yaml
 calibration: none
-tagger: {{rows: 65536, epochs: 2, folds: 2}}
-tokenizer: {{rows: 65536, epochs: 3}}
-lemmatizer: {{rows: 65536, epochs: 2}}
+tagger: {{folds: 2}}
 feature_map: {{rows: 65536}}
 labels: {{rows: 65536, epochs: 1}}
 learning: {{epochs: 1}}

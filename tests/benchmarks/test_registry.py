@@ -29,7 +29,7 @@ def test_a_red_gate_stops_the_figures(monkeypatch, capsys):
     from benchmarks import __main__ as program
 
     monkeypatch.setattr(program, "gate_is_green", lambda gate: False)
-    assert program.main(["kernels"]) == 1
+    assert program.main(["counts"]) == 1
     out, err = capsys.readouterr()
     assert out == ""
     assert "no figures" in err
@@ -59,10 +59,10 @@ def test_options_go_before_the_case_or_after_it_and_json_has_the_figures(
     monkeypatch.setattr(program.torch, "set_num_threads", lambda threads: None)
     monkeypatch.setattr(program, "gate_is_green", lambda gate: True)
     report = Report("Title", ["n"], [[1.5]])
-    monkeypatch.setattr(load_case("kernels"), "run", lambda options: report)
-    assert program.main([*before, "kernels", *after, "--json", str(out)]) == 0
+    monkeypatch.setattr(load_case("counts"), "run", lambda options: report)
+    assert program.main([*before, "counts", *after, "--json", str(out)]) == 0
     figures = json.loads(out.read_text())
     assert figures["rows"] == [[1.5]]
-    assert figures["case"] == "kernels"
+    assert figures["case"] == "counts"
     assert figures["on"]["threads"] == 2
     assert "1.5" in capsys.readouterr().out
