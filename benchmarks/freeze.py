@@ -145,7 +145,6 @@ RUNS: dict[str, tuple[list[str], ...]] = {
     "words.vert": tuple(["--input", "vertical", *options] for options in CONFIDENCE),
     "input.conllu": (
         *CONFIDENCE, ["--keep", "tags"], ["--keep", "tags", "--probabilities"],
-        ["--max-cells", "100"], ["--max-cells", "30"], ["--batch-size", "3"],
         ["--decoder", "eisner"],
         ["--backend", "torch"], ["--guide", "misc:X"], ["--at-most-one", "nsubj,obj"],
         ["--ranges"],
@@ -155,7 +154,6 @@ RUNS: dict[str, tuple[list[str], ...]] = {
     ),
     "malformed.conllu": (
         [], ["--on-error", "skip"], ["--on-error", "keep"], ["--on-error", "keep", "--keep-heads"],
-        ["--on-error", "skip", "--max-line", "60"],
     ),
     "table.parquet": OF_TABLES,
     "table.arrow": OF_TABLES,

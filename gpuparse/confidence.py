@@ -8,7 +8,7 @@ import numpy as np
 
 from gpuparse.data.batch import Encoded, word_places
 from gpuparse.data.treebank import Treebank
-from gpuparse.engines.admission import CHAIN, LOWER, MAX_CELLS, OWN, write_chains
+from gpuparse.engines.admission import CHAIN, LOWER, OWN, write_chains
 from gpuparse.engines.engine import FoundTrees, How, Marginals
 from gpuparse.engines.found import Found
 from gpuparse.errors import ConfigError
@@ -46,7 +46,6 @@ def parse_with_confidence(
     guides: np.ndarray | None = None,
     known: np.ndarray | None = None,
     batch_size: int = 64,
-    max_cells: int = MAX_CELLS,
     threads: int = 1,
     device: str = "cpu",
     backend: str = "auto",
@@ -72,7 +71,7 @@ def parse_with_confidence(
             some, given, how, least_risk=least_risk, probabilities=probabilities
         )
 
-    return parser.predict(batch, given, max_cells, find)
+    return parser.predict(batch, given, find)
 
 
 def find_marginals(
@@ -109,7 +108,6 @@ def find_k_best_trees(
     known: np.ndarray | None = None,
     probabilities: bool = False,
     batch_size: int = 64,
-    max_cells: int = MAX_CELLS,
     threads: int = 1,
     device: str = "cpu",
     backend: str = "auto",
@@ -132,7 +130,7 @@ def find_k_best_trees(
     batch = parser.encode(treebank, guides)
     given = by_token(batch, known)
     trees, how = FoundTrees.empty(k, batch), How(batch_size, threads)
-    orders = parser.orders(batch, max_cells)
+    orders = parser.orders(batch)
     for of_order, order in ((parser, OWN), (parser.lower_order(), LOWER)):
         which = np.flatnonzero(orders == order)
         if len(which):

@@ -18,7 +18,6 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.engines.admission import (
     CHAIN,
     LOWER,
-    MAX_CELLS,
     OWN,
     default_batch_size,
     permitted_orders,
@@ -217,7 +216,6 @@ class Parser:
         guides: np.ndarray | None = None,
         known: np.ndarray | None = None,
         batch_size: int | None = None,
-        max_cells: int = MAX_CELLS,
         threads: int = 1,
         device: str = "cpu",
         backend: str = "auto",
@@ -227,6 +225,9 @@ class Parser:
     ) -> Predictions:
         """Best trees and labels of a treebank; its own heads and labels are not looked at.
 
+        Very long sentences are parsed with a lower order or not at all (`permitted_orders`), which
+        the predictions say.
+
         Args:
             guides: (W,) heads that another parser proposes, -1 for none, as `read_guides` returns
                 them; for parsers with guide features.
@@ -234,8 +235,6 @@ class Parser:
             batch_size: most sentences at a time, at least 1, or what suits the device; they are
                 sorted by length first. Neither this nor threads and backend change a
                 single head, nor does the device where `is_exact`.
-            max_cells: of one sentence, as `permitted_orders` counts them: longer ones are parsed
-                with a lower order or not at all, which the predictions say.
             threads: CPU threads, each with batches of its own; on another device there is one.
             device: "cpu" or "cuda".
             backend: "cpu" (native), "torch", "gpu" (Triton kernels), or "auto".
@@ -255,16 +254,14 @@ class Parser:
             Parser.search, known=given, batch_size=size, threads=threads, device=device,
             backend=backend, sent=sent, progress=progress,
         )  # fmt: skip
-        return self.predict(batch, given, max_cells, find)
+        return self.predict(batch, given, find)
 
-    def predict(self, batch: Encoded, known: np.ndarray, max_cells: int, find: Find) -> Predictions:
+    def predict(self, batch: Encoded, known: np.ndarray, find: Find) -> Predictions:
         """The results of `find` with this parser, and with lower orders for longer sentences.
 
-        Args:
-            batch: of a whole treebank. known: (T,) heads by token, or empty.
-            max_cells: as in `parse`.
+        Args: batch: of a whole treebank. known: (T,) heads by token, or empty.
         """
-        orders = self.orders(batch, max_cells)
+        orders = self.orders(batch)
         if orders.any():
             found = find(self, batch.select(np.flatnonzero(orders == OWN)))
             found = self._add_long_sentences(batch, orders, known, found, find)
@@ -272,10 +269,10 @@ class Parser:
             found = find(self, batch)
         return self._by_word(batch, orders, found)
 
-    def orders(self, batch: Encoded, max_cells: int = MAX_CELLS) -> np.ndarray:
+    def orders(self, batch: Encoded) -> np.ndarray:
         """(S,) int8: what each sentence of a batch may be parsed with; see `permitted_orders`."""
         cells = Sum(self.scorers).size(batch.lengths)
-        return permitted_orders(batch.lengths, cells, max_cells)
+        return permitted_orders(batch.lengths, cells)
 
     def _add_long_sentences(
         self, batch: Encoded, orders: np.ndarray, known: np.ndarray, found: Found, find: Find

@@ -238,19 +238,18 @@ def cells_of(n: int, *, siblings: bool) -> int:
     return int(sentence_cells(np.array([n]), PartSize(2 + siblings))[0])
 
 
-def test_orders_go_by_length_alone() -> None:
+def test_orders_go_by_length_alone(monkeypatch) -> None:
     lengths = np.array([0, 5, 6, 17, 18, 400])
-    most = cells_of(5, siblings=True)
-    orders = permitted_orders(lengths, sentence_cells(lengths, PartSize(3)), max_cells=most)
+    with_siblings = sentence_cells(lengths, PartSize(3))
+    assert not permitted_orders(lengths, with_siblings).any()
+    monkeypatch.setattr(admission, "MAX_CELLS", cells_of(5, siblings=True))
+    orders = permitted_orders(lengths, with_siblings)
     assert orders[:3].tolist() == [OWN, OWN, LOWER]
     assert orders[-1] == CHAIN
     assert (np.diff(orders) >= 0).all()
-    first = permitted_orders(lengths, sentence_cells(lengths, PartSize(2)), max_cells=most)
+    first = permitted_orders(lengths, sentence_cells(lengths, PartSize(2)))
     assert set(first.tolist()) == {OWN, CHAIN}
     assert (first == CHAIN).tolist() == (orders == CHAIN).tolist()
-    assert not permitted_orders(
-        lengths, sentence_cells(lengths, PartSize(3)), max_cells=admission.MAX_CELLS
-    ).any()
 
 
 def heads_by_sentence(found: Predictions) -> list[list[int]]:
@@ -260,14 +259,13 @@ def heads_by_sentence(found: Predictions) -> list[list[int]]:
 
 @every_place
 def test_long_sentences_fall_back_to_the_first_order(
-    model: Parser, device: str, backend: str
+    model: Parser, device: str, backend: str, monkeypatch
 ) -> None:
     siblings = model.linear.plan.siblings is not None
-    most = cells_of(7, siblings=siblings)
-    place = {"device": device, "backend": backend}
-    found = model.parse(TEST, max_cells=most, **place)
-    assert same(found, model.parse(TEST, max_cells=most))
     whole, lower = model.parse(TEST), model.lower_order().parse(TEST)
+    monkeypatch.setattr(admission, "MAX_CELLS", cells_of(7, siblings=siblings))
+    found = model.parse(TEST, device=device, backend=backend)
+    assert same(found, model.parse(TEST))
     assert found.orders is not None
     parses = [heads_by_sentence(parse) for parse in (found, whole, lower)]
     seen = set()
@@ -296,12 +294,14 @@ def test_a_lower_order_has_the_same_kind_of_trees(model: Parser) -> None:
     assert model.lower_order().linear.plan.siblings is None
 
 
-def test_no_sentence_is_too_long_for_probabilities_and_several_trees() -> None:
+def test_no_sentence_is_too_long_for_probabilities_and_several_trees(monkeypatch) -> None:
     model = trained(decoder="eisner_sibling")
-    most = cells_of(7, siblings=True)
     lower = model.lower_order()
-    found = parse_with_confidence(model, TEST, max_cells=most, probabilities=True)
-    assert np.array_equal(found.heads, model.parse(TEST, max_cells=most).heads)
+    with monkeypatch.context() as patch:
+        patch.setattr(admission, "MAX_CELLS", cells_of(7, siblings=True))
+        found = parse_with_confidence(model, TEST, probabilities=True)
+        assert np.array_equal(found.heads, model.parse(TEST).heads)
+        several = find_k_best_trees(model, TEST, 3, probabilities=True)
     own, below = (
         parse_with_confidence(m, TEST, probabilities=True).head_probabilities
         for m in (model, lower)
@@ -310,7 +310,6 @@ def test_no_sentence_is_too_long_for_probabilities_and_several_trees() -> None:
     is_lower = np.repeat(found.orders == LOWER, [len(sentence) for sentence in SENTENCES])
     assert 0 < is_lower.sum() < len(is_lower)
     assert np.array_equal(found.head_probabilities, np.where(is_lower, below, own))
-    several = find_k_best_trees(model, TEST, 3, max_cells=most, probabilities=True)
     assert np.array_equal(several.heads[0], found.heads)
     assert np.array_equal(several.orders, found.orders)
     k_own, k_below = (find_k_best_trees(m, TEST, 3, probabilities=True) for m in (model, lower))
@@ -321,11 +320,11 @@ def test_no_sentence_is_too_long_for_probabilities_and_several_trees() -> None:
     )
 
 
-def test_words_in_a_chain_have_no_chances() -> None:
+def test_words_in_a_chain_have_no_chances(monkeypatch) -> None:
     model = trained()
-    most = cells_of(7, siblings=False)
-    found = parse_with_confidence(model, TEST, max_cells=most, probabilities=True)
-    several = find_k_best_trees(model, TEST, 2, max_cells=most, probabilities=True)
+    monkeypatch.setattr(admission, "MAX_CELLS", cells_of(7, siblings=False))
+    found = parse_with_confidence(model, TEST, probabilities=True)
+    several = find_k_best_trees(model, TEST, 2, probabilities=True)
     long = np.repeat(found.orders == CHAIN, [len(sentence) for sentence in SENTENCES])
     assert long.any()
     assert (found.head_probabilities[long] == 0).all()
@@ -335,10 +334,11 @@ def test_words_in_a_chain_have_no_chances() -> None:
     assert (several.probabilities[0, found.orders == OWN] > 0).all()
 
 
-def test_known_heads_of_a_chain_stay() -> None:
+def test_known_heads_of_a_chain_stay(monkeypatch) -> None:
+    monkeypatch.setattr(admission, "MAX_CELLS", 1)
     model, n = trained(), max(LENGTHS)
     sentence = random_sentences(n, 1, n)
     known = np.full(len(sentence[0]), -1)
     known[1] = 3
-    found = model.parse(treebank_of(sentence), known=known, max_cells=1)
+    found = model.parse(treebank_of(sentence), known=known)
     assert found.heads.tolist() == [0, 3, *[0] * (len(known) - 2)]

@@ -13,6 +13,7 @@ from gpuparse.confidence import find_k_best_trees, parse_with_confidence
 from gpuparse.config.schema import PruningConfig
 from gpuparse.data.trees import is_projective
 from gpuparse.decoder_choice import limit_labels, with_decoder
+from gpuparse.engines import admission
 from gpuparse.engines.admission import CHAIN, LOWER, OWN
 from gpuparse.errors import ConfigError, ModelError, ScoreError
 from gpuparse.features.templates import TemplateSet
@@ -145,11 +146,12 @@ def test_a_pruner_of_another_size_is_refused(model: Parser, tmp_path: Path, cut:
         load_parser(tmp_path)
 
 
-def test_long_sentences_get_a_lower_order_or_none(model: Parser) -> None:
+def test_long_sentences_get_a_lower_order_or_none(model: Parser, monkeypatch) -> None:
     lengths = np.diff(TEST.word_starts)
     own, lower = model.parse(TEST), model.lower_order().parse(TEST)
     most = int(sentence_cells(np.array([6]), PartSize(4, PRUNING.max_heads))[0])
-    found = model.parse(TEST, max_cells=most)
+    monkeypatch.setattr(admission, "MAX_CELLS", most)
+    found = model.parse(TEST)
     assert found.orders.tolist() == [
         CHAIN if sentence_cells(np.array([n]), PartSize(2))[0] > most else OWN if n <= 6 else LOWER
         for n in lengths
@@ -158,7 +160,8 @@ def test_long_sentences_get_a_lower_order_or_none(model: Parser) -> None:
     for n_order, parse in ((OWN, own), (LOWER, lower)):
         words = np.repeat(found.orders == n_order, lengths)
         assert np.array_equal(found.heads[words], parse.heads[words])
-    chained = model.parse(TEST, max_cells=1)
+    monkeypatch.setattr(admission, "MAX_CELLS", 1)
+    chained = model.parse(TEST)
     assert set(chained.orders.tolist()) == {CHAIN}
     if model.decoder == "dual_decomposition":
         assert not chained.certified.any()

@@ -12,6 +12,7 @@ from gpuparse.data.batch import word_places
 from gpuparse.data.conll import write_predictions
 from gpuparse.data.treebank import Treebank
 from gpuparse.decoder_choice import with_decoder
+from gpuparse.engines import admission
 from gpuparse.engines.admission import CHAIN, LOWER, OWN
 from gpuparse.engines.dense import Dense
 from gpuparse.engines.engine import How
@@ -158,18 +159,20 @@ def test_probabilities_of_given_trees_are_asked_of_the_engine(with_trees: bool) 
 
 
 @pytest.mark.parametrize("name", ["eisner_sibling", "eisner_grand_sibling", "multi_parent"])
-def test_long_sentences_are_parsed_with_lower_orders(name: str) -> None:
+def test_long_sentences_are_parsed_with_lower_orders(name: str, monkeypatch) -> None:
     model = dense_parser(name)
-    found = model.parse(TREEBANK, max_cells=400)
+    own, lower = model.parse(TREEBANK), model.lower_order().parse(TREEBANK)
+    monkeypatch.setattr(admission, "MAX_CELLS", 400)
+    found = model.parse(TREEBANK)
     assert found.orders is not None
     assert set(found.orders.tolist()) == {OWN, LOWER, CHAIN} - (
         set() if np.diff(TREEBANK.word_starts).max() > 6 else {CHAIN}
     )
-    own, lower = model.parse(TREEBANK), model.lower_order().parse(TREEBANK)
     for s, order in enumerate(found.orders.tolist()):
         expected = {OWN: own, LOWER: lower}[order].heads[words_of(TREEBANK, s)]
         assert np.array_equal(found.heads[words_of(TREEBANK, s)], expected)
-    chains = model.parse(TREEBANK, max_cells=1)
+    monkeypatch.setattr(admission, "MAX_CELLS", 1)
+    chains = model.parse(TREEBANK)
     assert chains.orders is not None
     assert (chains.orders == CHAIN).all()
     assert chains.heads[: int(TREEBANK.word_starts[1])].tolist() == list(

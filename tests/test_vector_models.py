@@ -11,6 +11,7 @@ from gpuparse import inference
 from gpuparse.confidence import parse_with_confidence
 from gpuparse.config import RunConfig, WordVectorsConfig
 from gpuparse.decoder_choice import fitting_decoders
+from gpuparse.engines import admission
 from gpuparse.errors import ConfigError, ModelError
 from gpuparse.features.templates import TemplateSet, parse_set
 from gpuparse.jobs.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
@@ -325,7 +326,7 @@ def test_probabilities_are_those_of_vectors_too() -> None:
     assert not np.array_equal(with_vectors.label_probabilities, other.label_probabilities)
 
 
-def test_long_sentences_of_a_pruned_parser_have_the_scores_of_its_pruner() -> None:
+def test_long_sentences_of_a_pruned_parser_have_the_scores_of_its_pruner(monkeypatch) -> None:
     text = template_set_text(arc=ARCS, sibling=["s.pos m.pos"])
     text += "grandparent:\n  - templates: [g.pos h.pos m.pos]\n" + SECTION
     config = config_of(decoder="eisner_grand_sibling", pruning_epochs=1, folds=2)
@@ -337,7 +338,8 @@ def test_long_sentences_of_a_pruned_parser_have_the_scores_of_its_pruner() -> No
     assert vectors_of(lower.scorers) is not None
     assert vectors_of(lower.scorers).arc_multiplier == 0
     assert vectors_of(lower.scorers).label_multiplier == vectors_of(model.scorers).label_multiplier
-    found = model.parse(TEST, max_cells=1200)
+    monkeypatch.setattr(admission, "MAX_CELLS", 1200)
+    found = model.parse(TEST)
     assert (found.orders > 0).any()
 
 

@@ -14,9 +14,8 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 from gpuparse.commands.console import exit_codes, output_file, whole_number
 from gpuparse.data.columns import is_guide_file
-from gpuparse.data.conll import MAX_LINE
 from gpuparse.decoder_choice import limit_labels, with_decoder
-from gpuparse.engines.admission import MAX_CELLS, default_batch_size
+from gpuparse.engines.admission import default_batch_size
 from gpuparse.errors import ConfigError, DataError, GpuparseError, ModelError, plural, require
 from gpuparse.files import (
     STANDARD,
@@ -133,7 +132,7 @@ def main(arguments: Sequence[str]) -> int:
         model=model,
         stages=stages,
         options=asked,
-        batch_size=options.batch_size or default_batch_size(device),
+        batch_size=default_batch_size(device),
         threads=threads,
         device=device,
         backend=options.backend,
@@ -573,21 +572,6 @@ def _parser() -> argparse.ArgumentParser:
         help="0, the default: all processors",
     )
     parser.add_argument(
-        "--batch-size",
-        type=whole_number(1, _MOST),
-        metavar="N",
-        help=f"largest number of sentences in a batch ({default_batch_size('cpu')};"
-        f" {default_batch_size('cuda')} on a GPU)",
-    )
-    parser.add_argument(
-        "--max-cells",
-        type=whole_number(1, _MOST),
-        default=MAX_CELLS,
-        metavar="N",
-        help="largest number of score cells of one sentence, on any device; longer sentences are"
-        f" parsed by a decoder of lower order, and MISC says so ({MAX_CELLS})",
-    )
-    parser.add_argument(
         "--device",
         choices=("auto", "cpu", "cuda"),
         default="auto",
@@ -614,13 +598,6 @@ def _parser() -> argparse.ArgumentParser:
         default="fail",
         help="a malformed sentence, or one whose heads cannot be kept: stop, skip it, or pass it"
         " through unparsed",
-    )
-    parser.add_argument(
-        "--max-line",
-        type=whole_number(1, _MOST),
-        default=MAX_LINE,
-        metavar="BYTES",
-        help=f"a longer line is malformed ({MAX_LINE})",
     )
     parser.add_argument(
         "--allow-missing",

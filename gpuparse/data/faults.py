@@ -12,8 +12,7 @@ from gpuparse.files import no_utf8
 
 SHOWN = 40  # characters of a faulty field that a message quotes
 MESSAGES = {
-    scanner.LINE_TOO_LONG: "the line is longer than {detail} bytes; break it up, or allow longer "
-    "lines ({max_line})",
+    scanner.LINE_TOO_LONG: "the line is longer than {detail} bytes; break it up",
     scanner.LONE_RETURN: "a carriage return without a line feed after it; end lines in \\n or "
     "\\r\\n",
     scanner.NOT_UTF8: "byte {detail} of the file is not UTF-8; convert the file to UTF-8",
@@ -89,9 +88,7 @@ def fault_text(fault: np.ndarray | Sequence[int], text: bytes, *, first_byte: in
     if code == scanner.NOT_UTF8:
         detail += first_byte
     field = text[offset : min(end, offset + SHOWN)].split(b"\t", 1)[0]
-    return MESSAGES[code].format(
-        detail=detail, id=field.decode(errors="replace"), max_line=option("max_line")
-    )
+    return MESSAGES[code].format(detail=detail, id=field.decode(errors="replace"))
 
 
 def _column_count(line: bytes, found: int) -> str:

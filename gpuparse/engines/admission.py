@@ -27,8 +27,8 @@ GPU_SHARE = 16  # bytes of a GPU's free memory for each cell of a batch
 OWN, LOWER, CHAIN = range(3)  # how a sentence is parsed
 
 
-def permitted_orders(lengths: np.ndarray, cells: np.ndarray, max_cells: int) -> np.ndarray:
-    """(S,) int8 OWN, LOWER or CHAIN: which search fits into `max_cells`.
+def permitted_orders(lengths: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """(S,) int8 OWN, LOWER or CHAIN: which search fits into MAX_CELLS.
 
     OWN is the model's own search, LOWER a first-order one, CHAIN none.
 
@@ -39,11 +39,10 @@ def permitted_orders(lengths: np.ndarray, cells: np.ndarray, max_cells: int) -> 
         cells: (S,) int64, what scores and search of each sentence take: sentences that are too long
             for these are parsed by arc scores alone. Sentences too long for arcs get no search, but
             every word the word before it as its head.
-        max_cells: of one sentence.
     """
     orders = np.full(len(lengths), OWN, np.int8)
-    orders[cells > max_cells] = LOWER
-    orders[sentence_cells(lengths, PartSize(2)) > max_cells] = CHAIN
+    orders[cells > MAX_CELLS] = LOWER
+    orders[sentence_cells(lengths, PartSize(2)) > MAX_CELLS] = CHAIN
     return orders
 
 

@@ -292,7 +292,7 @@ class Dense:
         if self._otherwise is None:
             raise ResourceError(
                 f"device {self._device}: no memory for a sentence of"
-                f" {plural(int(batch.lengths.max()), 'word')}: give a smaller max_cells"
+                f" {plural(int(batch.lengths.max()), 'word')}"
             )
         return self._otherwise
 

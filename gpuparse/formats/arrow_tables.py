@@ -41,9 +41,7 @@ def is_arrow(table: object) -> bool:
     return arrow is not None and isinstance(table, (arrow.Table, arrow.RecordBatch))
 
 
-def read_rows(
-    table: Any, source: str, *, keep_heads: bool, first: int = 0, max_line: int = MAX_LINE
-) -> TableRows:
+def read_rows(table: Any, source: str, *, keep_heads: bool, first: int = 0) -> TableRows:
     """The sentences of an Arrow table, by Arrow's own operations.
 
     A null, or an empty string except in `form`, is `_`; so are all words of a row whose list is
@@ -56,7 +54,6 @@ def read_rows(
         source: its name in messages.
         keep_heads: whether to read `head` and `deprel`.
         first: number of the first row in messages.
-        max_line: most bytes of the columns of one word.
     Raises: DataError: there is no column `form`, a column is there twice, has another type, or its
         offsets and values do not fit together.
     Cost: about 0.1 us per word and column.
@@ -87,10 +84,10 @@ def read_rows(
         found = _no_words(words["form"], counts)
         if not found:
             text = _joined(words, counts)
-            treebank = treebank_from_bytes(text, source, on_error="skip", max_line=max_line)
+            treebank = treebank_from_bytes(text, source, on_error="skip")
             if _is_sound(treebank, counts):
                 break
-            found = _bad_values(words, counts, max_line)
+            found = _bad_values(words, counts)
         faults |= found
         counts[list(found)] = 0
     rows = np.repeat(np.arange(first, first + len(counts)), counts)
@@ -358,7 +355,7 @@ def _is_sound(treebank: Treebank, counts: np.ndarray) -> bool:
     return np.array_equal(np.diff(treebank.word_starts), counts[counts > 0])
 
 
-def _bad_values(words: dict[str, Any], counts: np.ndarray, max_line: int) -> dict[int, str]:
+def _bad_values(words: dict[str, Any], counts: np.ndarray) -> dict[int, str]:
     """The rows with a value that CoNLL-U cannot hold."""
     import pyarrow.compute as compute
 
@@ -380,8 +377,8 @@ def _bad_values(words: dict[str, Any], counts: np.ndarray, max_line: int) -> dic
             broken = np.array([_is_broken(value.as_py()) for value in as_bytes])
             for row, m, _ in _first_of_rows(broken, counts):
                 found.setdefault(row, f"[{m}]: {field} is not UTF-8")
-    for row, m, _ in _first_of_rows(sizes > max_line, counts):
-        found.setdefault(row, f"[{m}]: the columns of the word have more than {max_line:,} bytes")
+    for row, m, _ in _first_of_rows(sizes > MAX_LINE, counts):
+        found.setdefault(row, f"[{m}]: the columns of the word have more than {MAX_LINE:,} bytes")
     assert found, "a text that does not fit its words"
     return found
 

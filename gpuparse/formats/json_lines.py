@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from gpuparse.cached import cached_property
-from gpuparse.data.conll import BYTE_ORDER_MARK
+from gpuparse.data.conll import BYTE_ORDER_MARK, MAX_LINE
 from gpuparse.errors import DataError, option
 from gpuparse.files import input_file, no_utf8
 from gpuparse.formats.arrow_tables import TEXT
@@ -66,12 +66,12 @@ class JsonLine:
 
 
 def read_json_lines(
-    file: BinaryIO, *, max_line: int, first: int = 1, chunk_bytes: int = CHUNK, keeps: bool = False
+    file: BinaryIO, *, first: int = 1, chunk_bytes: int = CHUNK, keeps: bool = False
 ) -> Iterator[list[JsonLine]]:
     """The lines of a stream, blank ones left out, those of a block at a time.
 
     A line is at fault that is no object of JSON in UTF-8, has a key twice, a number that JSON does
-    not have, or more than `max_line` bytes.
+    not have, or more than MAX_LINE bytes.
 
     Args:
         file: open for reading bytes. first: the number of its first line.
@@ -79,26 +79,24 @@ def read_json_lines(
     Cost: a microsecond a member; memory for a block and a line.
     """
     number = first
-    for block in _blocks(file, max_line, chunk_bytes, keeps=keeps):
+    for block in _blocks(file, chunk_bytes, keeps=keeps):
         found = []
         for line in block:
             line = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
             if not line.isspace() and line:
-                found.append(_read(number, line, max_line))
+                found.append(_read(number, line, MAX_LINE))
             number += 1
         if found:
             yield found
 
 
-def _blocks(
-    file: BinaryIO, max_line: int, chunk_bytes: int, *, keeps: bool
-) -> Iterator[list[bytes]]:
+def _blocks(file: BinaryIO, chunk_bytes: int, *, keeps: bool) -> Iterator[list[bytes]]:
     """The lines that end in each block; of one that is too long, the beginning is enough."""
     held: list[bytes] = []  # of the line that goes on in the next block
     size = 0
     while block := file.read(chunk_bytes):
         first, *lines = block.split(b"\n")
-        if keeps or size <= max_line:
+        if keeps or size <= MAX_LINE:
             held.append(first)
             size += len(first)
         if lines:
@@ -109,13 +107,10 @@ def _blocks(
         yield [b"".join(held)]
 
 
-def _read(number: int, line: bytes, max_line: int) -> JsonLine:
+def _read(number: int, line: bytes, most: int) -> JsonLine:
     try:
-        if len(line) > max_line:
-            raise DataError(
-                f"the line has more than {max_line:,} bytes; {option('max_line')} permits longer"
-                " ones"
-            )
+        if len(line) > most:
+            raise DataError(f"the line has more than {most:,} bytes; break it up")
         members = _members(line.decode())
     except UnicodeDecodeError as error:
         what = f"byte {error.start} of the line is not UTF-8; convert the file to UTF-8"

@@ -174,7 +174,6 @@ class StreamSource(Source):
     kind: str
     split: Split | None = None
     on_error: OnError = "fail"
-    max_line: int = MAX_LINE
     place: Any = None
     chunk_bytes: int | None = None
     immediate: bool = False
@@ -211,7 +210,7 @@ class StreamSource(Source):
             line, byte = self.place or (1, 0)
             given = {} if self.chunk_bytes is None else {"chunk_bytes": self.chunk_bytes}
             yield from stream_treebanks(
-                file, self.name, on_error=self.on_error, max_line=self.max_line, first_line=line,
+                file, self.name, on_error=self.on_error, first_line=line,
                 first_byte=byte, **given,
             )  # fmt: skip
 
@@ -400,7 +399,6 @@ class TableSource(Source):
     keep_heads: bool
     fails: bool = False
     split: Split | None = None
-    max_line: int = MAX_LINE
 
     def pieces(self) -> Iterator[Rows]:
         """Each run as a piece. Raises: DataError: as `read_rows`."""
@@ -411,9 +409,7 @@ class TableSource(Source):
         """The rows of a table, the first of which has a number in messages."""
         if self.split and has_texts(table.schema.names):
             return self._documents(table, first, self.split)
-        read = read_rows(
-            table, self._source, keep_heads=self.keep_heads, first=first, max_line=self.max_line
-        )
+        read = read_rows(table, self._source, keep_heads=self.keep_heads, first=first)
         is_faulty = np.zeros(len(table), np.bool_)
         is_faulty[list(read.faults)] = True
         faults, size = self._errors(read.faults, first), len(table)
@@ -490,7 +486,6 @@ class JsonSource(Source):
     file: BinaryIO
     keep_heads: bool
     split: Split | None = None
-    max_line: int = MAX_LINE
     first: int = 1
     keeps: bool = False
     chunk_bytes: int = CHUNK
@@ -503,7 +498,7 @@ class JsonSource(Source):
         """
         counted, n_read = _Counted(self.file, self.immediate), 0
         blocks = read_json_lines(
-            cast(BinaryIO, counted), max_line=self.max_line, first=self.first,
+            cast(BinaryIO, counted), first=self.first,
             chunk_bytes=self.chunk_bytes, keeps=self.keeps,
         )  # fmt: skip
         for block in blocks:
@@ -545,7 +540,7 @@ class JsonSource(Source):
         read = read_sentences(words, keep_heads=self.keep_heads)
         text = as_conllu(read, FIELDS[2])
         # The columns of a word without a line that is too long are not too long either.
-        treebank = treebank_from_bytes(text, SENTENCES, max_line=2 * self.max_line + 100)
+        treebank = treebank_from_bytes(text, SENTENCES, max_line=2 * MAX_LINE + 100)
         return treebank, np.array([len(columns["form"]) for columns in read], np.int64)
 
     def _documents(self, lines: list[JsonLine], split: Split, size: int) -> Rows:

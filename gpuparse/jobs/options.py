@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
 from gpuparse.confidence import lacks_quantity
-from gpuparse.data.conll import MAX_LINE, OnError
+from gpuparse.data.conll import OnError
 from gpuparse.data.graphs import fits_deps
-from gpuparse.engines.admission import MAX_CELLS
 from gpuparse.errors import ConfigError, option
 from gpuparse.formats.names import CONLLU, JSONL, RAW, WORDS_ALONE, is_table
 from gpuparse.formats.streams import check_encoding
@@ -40,10 +39,9 @@ class ParseOptions:
     kbest: how many trees of each sentence are found; None: one. keep_heads: heads of the input
     stay. guide: heads by another parser, `misc:KEY` or a file. keep: TAGS: tags and lemmas of the
     input stay. deps: what a parser of trees writes into DEPS, EMPTY or TREE. ranges: of tokens of
-    a text, in MISC. on_error: what is done about malformed sentences. max_line: bytes of the
-    longest line. max_cells: score and chart cells of a sentence; a longer sentence is parsed by a
-    lower order. allow_missing: whether columns may be missing that the model reads. encoding: of
-    text; None: by its byte-order mark, or UTF-8.
+    a text, in MISC. on_error: what is done about malformed sentences. allow_missing: whether
+    columns may be missing that the model reads. encoding: of text; None: by its byte-order mark, or
+    UTF-8.
     """
 
     probabilities: bool = False
@@ -55,8 +53,6 @@ class ParseOptions:
     deps: str = EMPTY
     ranges: bool = False
     on_error: OnError = "fail"
-    max_line: int = MAX_LINE
-    max_cells: int = MAX_CELLS
     allow_missing: bool = False
     encoding: str | None = None
 

@@ -193,8 +193,7 @@ class Job:
         if kind in WORDS_ALONE:
             file = decoded(file, name, self.options.encoding)
         common: dict[str, Any] = {
-            "file": file, "name": name, "max_line": self.options.max_line,
-            "immediate": immediate,
+            "file": file, "name": name, "immediate": immediate,
         }  # fmt: skip
         on_error = on_error or self.options.on_error
         if kind == JSONL:
@@ -223,7 +222,7 @@ class Job:
         """Runs of rows as the source of this job; see TableSource."""
         return TableSource(
             runs=runs, name=name, file=file, fails=fails, keep_heads=self.options.keep_heads,
-            split=self.split if self.stages.tokenizer else None, max_line=self.options.max_line,
+            split=self.split if self.stages.tokenizer else None,
             reads_ahead=file is not None and (self.threads > 1 or not self.is_native),
         )  # fmt: skip
 
@@ -511,7 +510,7 @@ class Job:
         asked = self.options
         how: dict[str, Any] = {
             "guides": guides, "known": None if kept is None else kept.heads,
-            "batch_size": self.batch_size, "max_cells": asked.max_cells,
+            "batch_size": self.batch_size,
             "threads": self.threads, "device": self.device, "backend": self.backend,
         }  # fmt: skip
         if asked.kbest is not None:

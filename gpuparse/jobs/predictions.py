@@ -19,7 +19,7 @@ from gpuparse.data.tag_columns import without_deps
 from gpuparse.data.treebank import Treebank, repeated
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.engines.admission import CHAIN, LOWER
-from gpuparse.errors import option, plural
+from gpuparse.errors import plural
 from gpuparse.evaluation.reliability import GOLD_ARC, GOLD_HEAD, GOLD_LABEL, HEAD, LABEL, TAG
 from gpuparse.formats.objects import FIELDS
 from gpuparse.inference.decoders import DECODERS
@@ -395,7 +395,7 @@ def long_sentences(name: str, n_lower: int, n_chain: int, *, in_misc: bool = Tru
         where = f" ({PARSED_WITH} in MISC)" if in_misc else ""
         said.append(
             f"{plural(n_lower, 'sentence was', 'sentences were')} too long for decoder {name} and"
-            f" parsed with {lower}{where}; {option('max_cells')} permits longer ones"
+            f" parsed with {lower}{where}"
         )
     if n_chain:
         where = f" ({PARSED_WITH}={_IN_CHAIN} in MISC)" if in_misc else ""

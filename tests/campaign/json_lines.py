@@ -54,7 +54,7 @@ def json_lines(draw: random.Random, bench: Bench) -> list[str]:
     file.write_bytes(marks + b"".join(line(draw) + end for end in ends))
     on_error = draw.choice(["fail", "skip", "keep"])
     words = [MODEL, file, "--threads", 1, "--on-error", on_error]
-    words += draw.choice([[], ["--max-line", 200], ["--probabilities"], ["--keep", "tags"]])
+    words += draw.choice([[], ["--probabilities"], ["--keep", "tags"]])
     ended = call(parse.main, [*words, "-o", out], place)
     check_end(ended, [0, 3] if on_error == "fail" else [0, 1])
     if ended.code == 3:

@@ -6,6 +6,7 @@ import pytest
 from gpuparse.commands import parse
 from gpuparse.commands.console import run
 from gpuparse.data.conll import read_treebank
+from gpuparse.engines import admission
 from gpuparse.scorers.sizes import PartSize, sentence_cells
 from tests.commands.test_parse import columns
 
@@ -33,10 +34,11 @@ def parsed(trained, tmp_path, capfd):
     return call
 
 
-def test_case_21_misc_says_which_sentences_were_not_searched(trained, limit, parsed):
+def test_case_21_misc_says_which_sentences_were_not_searched(trained, limit, parsed, monkeypatch):
     whole, said = parsed(trained.test)
     assert not any("too long" in line for line in said)
-    found, said = parsed(trained.test, "--max-cells", str(limit))
+    monkeypatch.setattr(admission, "MAX_CELLS", limit)
+    found, said = parsed(trained.test)
     treebank = read_treebank(trained.test)
     lengths = np.diff(treebank.word_starts)
     long = sentence_cells(lengths, PartSize(2)) > limit
@@ -55,20 +57,22 @@ def test_case_21_misc_says_which_sentences_were_not_searched(trained, limit, par
     assert f"{long.sum():,} sentences were too long for any decoder" in line
 
 
-@pytest.mark.parametrize(
-    "words", [["--backend", "torch"], ["--shard", "all/3"], ["--batch-size", "2"]]
-)
-def test_the_same_everywhere(trained, limit, parsed, words):
-    most = "--max-cells", str(limit)
-    assert parsed(trained.test, *most, *words)[0] == parsed(trained.test, *most)[0]
+@pytest.mark.parametrize("words", [["--backend", "torch"], ["--shard", "all/3"]])
+def test_the_same_everywhere(trained, limit, parsed, words, monkeypatch):
+    monkeypatch.setattr(admission, "MAX_CELLS", limit)
+    expected = parsed(trained.test)[0]
+    monkeypatch.setattr(parse, "default_batch_size", lambda device: 2)
+    assert parsed(trained.test, *words)[0] == parsed(trained.test)[0] == expected
 
 
 @pytest.mark.parametrize("shards", [[], ["--shard", "all/12"]], ids=["whole", "in shards"])
-def test_what_an_earlier_run_said_goes(trained, limit, parsed, tmp_path, shards):
+def test_what_an_earlier_run_said_goes(trained, limit, parsed, tmp_path, shards, monkeypatch):
     """Pieces without a long sentence too: otherwise the cut of the input would be seen."""
     earlier = tmp_path / "earlier.conllu"
-    earlier.write_bytes(parsed(trained.test, "--max-cells", "1")[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(admission, "MAX_CELLS", 1)
+        earlier.write_bytes(parsed(trained.test)[0])
     assert earlier.read_bytes().count(b"ParsedWith=chain") > 10
     assert parsed(earlier, *shards)[0] == parsed(trained.test)[0]
-    most = "--max-cells", str(limit)
-    assert parsed(earlier, *most, *shards)[0] == parsed(trained.test, *most)[0]
+    monkeypatch.setattr(admission, "MAX_CELLS", limit)
+    assert parsed(earlier, *shards)[0] == parsed(trained.test)[0]

@@ -21,6 +21,7 @@ from gpuparse.data.conll import read_treebank, treebank_from_bytes, write_predic
 from gpuparse.data.graphs import check_graphs
 from gpuparse.data.tag_columns import without_deps
 from gpuparse.decoder_choice import with_decoder
+from gpuparse.engines import admission
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.formats import sources
 from gpuparse.formats.text import stream_text
@@ -77,20 +78,23 @@ def first_sentences(text: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("options", "batch"),
     [
-        ["--threads", 2],
-        ["--batch-size", 1],
-        ["--batch-size", 100000, "--threads", 3],
-        ["--backend", "torch", "--threads", 1],
-        ["--backend", "torch", "--threads", 1, "--batch-size", 1],
-        ["--backend", "cpu", "--batch-size", 7],
-        pytest.param(["--backend", "gpu", "--batch-size", 10], marks=pytest.mark.triton),
-        pytest.param(["--device", "cuda"], marks=pytest.mark.gpu),
+        (["--threads", 2], 64),
+        ([], 1),
+        (["--threads", 3], 100000),
+        (["--backend", "torch", "--threads", 1], 64),
+        (["--backend", "torch", "--threads", 1], 1),
+        (["--backend", "cpu"], 7),
+        pytest.param(["--backend", "gpu"], 10, marks=pytest.mark.triton),
+        pytest.param(["--device", "cuda"], 2048, marks=pytest.mark.gpu),
     ],
-    ids=lambda options: " ".join(map(str, options)),
+    ids=str,
 )
-def test_case_45_nothing_changes_a_byte(trained, expected, parse_run, options, tmp_path):
+def test_case_45_nothing_changes_a_byte(
+    trained, expected, parse_run, options, batch, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(parse, "default_batch_size", lambda device: batch)
     if "cuda" in options:
         torch = pytest.importorskip("torch")
         if not torch.cuda.is_available():
@@ -113,9 +117,9 @@ def test_the_size_of_a_chunk_changes_nothing(trained, expected, parse_run, monke
 
 
 @pytest.mark.parametrize("backend", ["cpu", "torch"])
-def test_sentences_that_are_too_long_say_so(trained, expected, parse_run, backend):
-    most = 8 * 11**2  # cells of ten words
-    how = ["--backend", backend, "--max-cells", most]
+def test_sentences_that_are_too_long_say_so(trained, expected, parse_run, backend, monkeypatch):
+    monkeypatch.setattr(admission, "MAX_CELLS", 8 * 11**2)  # of ten words
+    how = ["--backend", backend]
     code, out, err = parse_run(trained.test, *how)
     assert code == 0
     before, after = (treebank_from_bytes(text, "parse") for text in (expected, out))
@@ -133,7 +137,8 @@ def test_sentences_that_are_too_long_say_so(trained, expected, parse_run, backen
     said = f"{trained.test}: {chained} sentences were too long for any decoder"
     assert any(said in line for line in err)
     # Everything but the chains is as it was, and comes again.
-    assert parse_run(trained.test, *how, "--batch-size", 3)[1] == out
+    monkeypatch.setattr(parse, "default_batch_size", lambda device: 3)
+    assert parse_run(trained.test, *how)[1] == out
 
 
 def test_kernels_that_cannot_run_are_refused_before_a_byte_is_read(parse_run, monkeypatch):
@@ -557,7 +562,6 @@ def test_raw_text_without_a_tokeniser(parse_run, tmp_path):
     [
         ["--threads", "-1"],
         ["--threads", "many"],
-        ["--batch-size", "0"],
         ["--device", "x"],
         ["--decoder", "best"],
     ],
@@ -638,13 +642,12 @@ def test_what_a_model_does_not_read_may_be_missing(trained, parse_run, tmp_path)
     assert parse_run(stdin=without_columns(sentence, 4), model=model)[0] == 3
 
 
-def test_long_lines_are_faults_unless_allowed(trained, parse_run):
-    text = b"# " + b"x" * 5000 + b"\n" + generate(1, 1)
-    code, out, lines = parse_run("--max-line", "5001", stdin=text)
-    assert (code, out) == (3, b"")
-    assert "longer than 5001 bytes" in lines[-1]
-    assert parse_run("--max-line", "5002", stdin=text)[0] == 0
+def test_long_lines_are_faults(trained, parse_run):
+    text = b"# " + b"x" * (conll.MAX_LINE - 2) + b"\n" + generate(1, 1)
     assert parse_run(stdin=text)[0] == 0
+    code, out, lines = parse_run(stdin=b"#" + text)
+    assert (code, out) == (3, b"")
+    assert f"longer than {conll.MAX_LINE} bytes" in lines[-1]
 
 
 def test_only_the_model_is_required(capsys):

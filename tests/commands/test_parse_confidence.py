@@ -95,11 +95,12 @@ def test_probabilities_of_earlier_trees_are_removed(trained, call, asked):
     [["--probabilities"], ["--mbr"], ["--kbest", 3, "--probabilities"], ["--kbest", 2]],
     ids=lambda words: " ".join(map(str, words)),
 )
-def test_nothing_changes_a_byte(trained, call, asked):
+def test_nothing_changes_a_byte(trained, call, asked, monkeypatch):
     code, expected, _ = call(trained.test, *asked, "--threads", 1)
     assert code == 0
-    for how in (["--threads", 3], ["--batch-size", 1], ["--batch-size", 1000, "--threads", 2]):
-        assert call(trained.test, *asked, *how)[1] == expected
+    for threads, batch in ((3, 64), (1, 1), (2, 1000)):
+        monkeypatch.setattr(parse, "default_batch_size", lambda device, batch=batch: batch)
+        assert call(trained.test, *asked, "--threads", threads)[1] == expected
 
 
 def test_least_risk(trained, model, call):

@@ -15,7 +15,7 @@ from pyarrow import ipc, parquet
 import gpuparse
 from gpuparse.commands import parse
 from gpuparse.commands.console import run
-from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.data.conll import MAX_LINE, treebank_from_bytes
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.formats import table_files
 from gpuparse.formats.sources import TableSource
@@ -246,14 +246,14 @@ def test_long_values_and_other_encodings_are_faults_of_their_rows(trained, tmp_p
     broken = pyarrow.array([b"a", b"\xff", b"c"]).cast(pyarrow.binary())
     values = pyarrow.Array.from_buffers(pyarrow.string(), 3, broken.buffers())
     forms = pyarrow.ListArray.from_arrays([0, 1, 2, 3], values)
-    tags = [["X"], ["X"], ["Y" * 5000]]
+    tags = [["X"], ["X"], ["Y" * (MAX_LINE + 1)]]
     table = pyarrow.table({"form": forms, "upos": tags, "xpos": tags})
     path = write(table, tmp_path / "in.arrow")
-    words = [trained.model, path, "--output", tmp_path, "--on-error", "skip", "--max-line", 4096]
+    words = [trained.model, path, "--output", tmp_path, "--on-error", "skip"]
     assert parse.main([*map(str, words), "--output", f"{tmp_path}/out/"]) == 1
     said = capsys.readouterr().err
     assert "in.arrow:row:1[0]: form is not UTF-8" in said
-    assert "in.arrow:row:2[0]: the columns of the word have more than 4,096 bytes" in said
+    assert "in.arrow:row:2[0]: the columns of the word have more than 1,048,576 bytes" in said
     assert len(read(tmp_path / "out" / "in.arrow")) == 1
 
 

@@ -245,7 +245,6 @@ def test_raw_text_gives_the_trees_of_its_words(made, parsed, raw):
     for number in (1, *_TAGS, 6, 7):
         assert column(out, number) == column(of_words, number), number
     assert parsed(raw, "--threads", "3") == out
-    assert parsed(raw, "--batch-size", "1") == out
     done = program("parse.py", made.model, "--input", "text", "--quiet", input=raw.read_bytes())
     assert (done.returncode, done.stderr, done.stdout) == (0, b"", out)
     text = "".join(text_pieces([treebank_from_bytes(out, "-")]))
@@ -486,11 +485,14 @@ def test_the_format_of_standard_input_that_is_asked_for_is_taken(made):
 
 @pytest.mark.parametrize(
     "options",
-    [["--threads", "3"], ["--batch-size", "1"], ["--backend", "torch"]],
+    [["--threads", "3"], ["--backend", "torch"]],
     ids=" ".join,
 )
-def test_no_option_of_speed_changes_a_byte(made, parsed, options):
-    assert parsed(made.test, *options) == parsed(made.test)
+def test_no_option_of_speed_changes_a_byte(made, parsed, options, monkeypatch):
+    expected = parsed(made.test)
+    assert parsed(made.test, *options) == expected
+    monkeypatch.setattr(parse, "default_batch_size", lambda device: 1)
+    assert parsed(made.test, *options) == expected
 
 
 @pytest.mark.parametrize("shards", [["all/3"], ["2/2", "1/2", "join/2"]], ids=" ".join)
@@ -512,8 +514,7 @@ def test_probabilities_of_tags(made, parsed, raw, tmp_path):
     assert items(out, "TagProb") == [f"{p:.4f}" for p in expected]
     assert without(out, (9,)) == without(parsed(made.test), (9,))
     assert all(items(out, "HeadProb"))
-    for options in (["--threads", "3"], ["--batch-size", "1"]):
-        assert parsed(made.test, "--probabilities", *options) == out
+    assert parsed(made.test, "--probabilities", "--threads", "3") == out
     assert parsed(made.test, "--probabilities", "--shard", "all/3", "--output", tmp_path) == b""
     assert (tmp_path / made.test.name).read_bytes() == out
     assert items(parsed(raw, "--probabilities"), "TagProb") == items(out, "TagProb")

@@ -76,7 +76,7 @@ def test_words_without_tags_are_tagged_and_parsed(model, run, tmp_path):
              for a, b in zip(one.cpos, two.cpos, strict=True)]  # fmt: skip
     assert sum(a == b for a, b in words) > 0.95 * len(words)
     assert (system.heads >= 0).all()
-    for options in (["--threads", "1"], ["--threads", "3"], ["--batch-size", "2"]):
+    for options in (["--threads", "1"], ["--threads", "3"]):
         assert run(model, tmp_path / "in.conllu", *options) == (0, found)
     for shards in ("1/3", "2/3", "3/3", "join/3"):
         out = tmp_path / "out"

@@ -73,9 +73,11 @@ class Models:
             self._made.add(str(folder))
         return folder
 
-    def parse(self, model: Path, text: bytes, *words: object) -> bytes:
-        """What the command writes."""
-        code, out = self.call(model, text, *words)
+    def parse(self, model: Path, text: bytes, *words: object, batch: int = 64) -> bytes:
+        """What the command writes; batch: most sentences at a time."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(parse, "default_batch_size", lambda device: batch)
+            code, out = self.call(model, text, *words)
         assert code == 0
         return out
 

@@ -78,9 +78,10 @@ def test_every_word_gets_all_columns(models, model):
 
 
 def test_bytes_do_not_depend_on_batches_and_threads(models, model):
-    expected = models.parse(model, models.forms, "--batch-size", 64)
-    for words in (("--batch-size", 1), ("--batch-size", 7), ("--threads", 2)):
-        assert models.parse(model, models.forms, *words) == expected, words
+    expected = models.parse(model, models.forms)
+    for batch, threads in ((1, 1), (7, 1), (64, 2)):
+        found = models.parse(model, models.forms, "--threads", threads, batch=batch)
+        assert found == expected, (batch, threads)
 
 
 def test_bytes_do_not_depend_on_the_order_of_sentences(models, model):
@@ -93,10 +94,9 @@ def test_bytes_do_not_depend_on_the_order_of_sentences(models, model):
 
 
 def test_probabilities_do_not_depend_on_batches_and_order(models, model):
-    words = ("--probabilities", "--batch-size")
-    expected = models.parse(model, models.forms, *words, 64)
-    assert models.parse(model, models.forms, *words, 1) == expected
-    out = models.parse(model, mixed(models.forms), *words, 64)
+    expected = models.parse(model, models.forms, "--probabilities")
+    assert models.parse(model, models.forms, "--probabilities", batch=1) == expected
+    out = models.parse(model, mixed(models.forms), "--probabilities")
     assert sorted(sentences_of(out)) == sorted(sentences_of(expected))
 
 
@@ -136,7 +136,7 @@ def test_unusual_sentences(models, model):
     out = models.parse(model, text)
     check_trees(out)
     assert column(out, 1) == [form for forms in sentences for form in forms]
-    assert models.parse(model, text, "--batch-size", 1) == out
+    assert models.parse(model, text, batch=1) == out
     for given, found in zip(sentences_of(text), sentences_of(out), strict=True):
         assert models.parse(model, given) == found
 
@@ -204,7 +204,7 @@ def test_tags_are_read(models, bits, capsys):
     check_trees(out)
     for number in (UPOS, XPOS, FEATS):
         assert column(out, number) == column(models.gold, number)
-    assert models.parse(model, tagged, "--probabilities", "--batch-size", 1) == out
+    assert models.parse(model, tagged, "--probabilities", batch=1) == out
     other = tagged.replace(b"\tNOUN\t", b"\tPUNCT\t")
     assert column(models.parse(model, other, "--probabilities"), MISC) != column(out, MISC)
     check_trees(models.parse(model, tagged.replace(b"\tNOUN\t", b"\tWHAT\t")))

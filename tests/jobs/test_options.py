@@ -23,9 +23,8 @@ from gpuparse.pipeline import NO_STAGES
 from tests.dense_scorer import dense_parser
 
 NAMES = {field.name for field in fields(ParseOptions)}
-# Of the command: `load` has allow_missing, `stream` encoding; longest lines and sentences have one
-# limit.
-OF_COMMAND = {"allow_missing", "encoding", "max_line", "max_cells", "ranges"}
+# Of the command: `load` has allow_missing, `stream` encoding.
+OF_COMMAND = {"allow_missing", "encoding", "ranges"}
 
 
 def test_all_doors_have_all_options_with_the_same_defaults():
@@ -114,7 +113,7 @@ def test_the_library_knows_no_options_of_commands():
     package = Path(gpuparse.__file__).parent
     doors = package / "commands"
     options = {text for _, text in texts_below(doors) if re.fullmatch(r"--[a-z-]+", text)}
-    assert {"--force", "--max-line", "--grid"} <= options
+    assert {"--force", "--max-words", "--grid"} <= options
     wrong = [
         f"{path.relative_to(package)}: {text}"
         for path, text in texts_below(package)
