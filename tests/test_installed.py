@@ -67,10 +67,10 @@ def test_types_are_shipped():
     ("words", "code", "shown"),
     [
         (["--help"], 0, "usage: gpuparse COMMAND"),
-        (["config", "--list"], 0, "  danish-ddt/joint-labels "),
+        (["config", "list"], 0, "  danish-ddt/joint-labels "),
         (["config", "first-order-projective", "data.train=t"], 0, "train: t\n"),
         (["train", "first-order-projektive"], 2, "did you mean first-order-projective"),
-        (["jackknife", "typo", "--output", "x"], 2, "`gpuparse config --list` lists all names"),
+        (["jackknife", "typo", "--output", "x"], 2, "`gpuparse config list` lists all names"),
     ],
 )
 def test_an_installation_has_the_configs_and_imports_nothing_heavy(site, empty, words, code, shown):
@@ -164,7 +164,7 @@ def test_an_unknown_name_is_an_error_with_names_like_it(name, empty):
 
 
 def test_the_list_has_every_config_and_template_set_with_its_meaning(capsys):
-    assert run(config.main, ["--list"]) == 0
+    assert run(config.main, ["list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     shown = dict(line.split(maxsplit=1) for line in lines if line.startswith("  "))
     assert set(shown) == set(shipped_configs()) | {f"sets/{name}" for name in shipped_sets()}
@@ -213,7 +213,6 @@ def test_no_file_is_replaced_without_force(empty, capsys):
     ("words", "error"),
     [
         (["copy", "besst", "--to", "x"], "besst: did you mean best?"),
-        (["--list", "best"], "--list is given alone, without best"),
         (["remove"], "remove: no file, config or key of this name"),
     ],
 )

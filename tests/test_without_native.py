@@ -77,7 +77,7 @@ def test_a_checkout_uses_the_library_of_the_installed_package(installed, tmp_pat
     ("words", "code", "said"),
     [
         (["evaluate", "gold.conllu", "gold.conllu"], 6, "/no/library: no such library, named by"),
-        (["config", "--list"], 0, ""),
+        (["config", "list"], 0, ""),
     ],
 )
 def test_commands_end_with_their_exit_code(words, code, said, tmp_path):

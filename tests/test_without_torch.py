@@ -156,7 +156,7 @@ COMMAND_LINES = {
     "models  ": ["package", "model", "toy", "--version", "1.0", "--license", "MIT"],
     "doctor": [],
     "config": ["small.yaml"],
-    "config ": ["--list"],
+    "config ": ["list"],
     "train": ["small.yaml", "data.train=dev.conllu", "output=other"],
 }  # fmt: skip
 

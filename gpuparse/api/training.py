@@ -55,7 +55,7 @@ def train(
     """Train a parser as the command `train` does: the same config writes the same model.
 
     Args:
-        config: a YAML file, the name of a config that `gpuparse config --list` lists, or a dict of
+        config: a YAML file, the name of a config that `gpuparse config list` lists, or a dict of
             keys, in sections or dotted; a dict must have `output`, the model's folder.
         overrides: other values of keys, by dotted key.
         force: whether to replace an existing model. resume: whether to continue an interrupted run.

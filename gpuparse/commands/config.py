@@ -66,7 +66,7 @@ def parse_with_overrides(
 def main(arguments: Sequence[str]) -> int:
     """Check a config file and print it with all keys resolved, list or explain keys, copy configs.
 
-    Args: arguments: `[CONFIG [KEY=VALUE ...]]`, the name of a key or section, `--list`, or `copy
+    Args: arguments: `[CONFIG [KEY=VALUE ...]]`, the name of a key or section, `list`, or `copy
         NAME ... --to FOLDER [--force]`.
     Returns: 0.
     Raises: ConfigError: the config is wrong, or there is none of that name; a file is in the way of
@@ -83,23 +83,19 @@ def main(arguments: Sequence[str]) -> int:
             for words in (
                 "[-h] [CONFIG [KEY=VALUE ...]]",
                 "KEY",
-                "--list",
+                "list",
                 "copy NAME ... --to FOLDER",
             )
         ),
         description="Check a config and print it with all keys; without it, list all keys. With the"
-        " name of a key, such as learning.epochs, or of a section, such as learning: explain it.",
+        " name of a key, such as learning.epochs, or of a section, such as learning: explain it."
+        " With list: the names of the configs and template sets of gpuparse, which copy copies.",
     )
     parser.add_argument("config", nargs="?", metavar="CONFIG", help="YAML file or name; or a key")
-    parser.add_argument(
-        "--list", action="store_true", help="list the configs and template sets of gpuparse"
-    )
     add_overrides(parser, "as for train")
     options = parse_with_overrides(parser, arguments)
     name, keys = options.config, known_keys()
-    if options.list and name is not None:
-        raise ConfigError(f"--list is given alone, without {name}")
-    if options.list:
+    if name == "list":
         print(_shipped())
     elif name is None:
         print(_listed(keys))
@@ -147,7 +143,7 @@ def _check_name(name: str) -> None:
     shipped = shipped_configs()
     if name.removesuffix(".yaml") not in shipped and not os.path.lexists(name):
         hint = did_you_mean([*near_names(name, shipped), *nearest_key(name)])
-        lists = "`gpuparse config` lists all keys, `gpuparse config --list` all configs"
+        lists = "`gpuparse config` lists all keys, `gpuparse config list` all configs"
         raise ConfigError(f"{name}: no file, config or key of this name; {hint or lists}")
 
 
@@ -163,7 +159,7 @@ def _copy_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program("config copy"),
         description="Copy configs and template sets that come with gpuparse, to change them, with"
-        " the configs that they are based on. `gpuparse config --list` lists their names.",
+        " the configs that they are based on. `gpuparse config list` lists their names.",
         epilog=exit_codes(0, 2),
     )
     parser.add_argument("names", nargs="+", metavar="NAME", help="what to copy")

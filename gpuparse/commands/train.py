@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "config",
         metavar="CONFIG",
-        help="YAML file, or a name that `gpuparse config --list` lists",
+        help="YAML file, or a name that `gpuparse config list` lists",
     )
     add_overrides(
         parser,

@@ -54,4 +54,4 @@ def nearest(word: str, names: list[str]) -> str:
     near = near_names(word, names, n=3)
     last = Path(word).name
     near += [name for name in names if Path(name).name == last and name not in near]
-    return did_you_mean(near) or "`gpuparse config --list` lists all names"
+    return did_you_mean(near) or "`gpuparse config list` lists all names"

@@ -110,7 +110,7 @@ def test_errors_of_a_base_come_with_their_file_and_line(config_file, tmp_path):
     [
         (
             "none.yaml",
-            "configs/none.yaml: no such file, and no config of this name; `gpuparse config --list`"
+            "configs/none.yaml: no such file, and no config of this name; `gpuparse config list`"
             " lists all names",
         ),
         ("7", "expected the path of a config file, not 7"),
@@ -236,7 +236,7 @@ def test_a_config_with_a_wrong_name_gets_a_suggestion(config_file):
         "fastt: no such file, and no config of this name; did you mean fast?"
     ]
     assert errors_of("en") == [
-        "en: no such file, and no config of this name; `gpuparse config --list` lists all names"
+        "en: no such file, and no config of this name; `gpuparse config list` lists all names"
     ]
 
 
@@ -630,7 +630,7 @@ def test_a_config_of_ones_own_is_checked_for_what_must_be_given(config_file):
         ("fastt", "did you mean fast?"),
         ("learning.epoch", "did you mean learning.epochs?"),
         ("epochs", "did you mean learning.epochs?"),
-        ("zzzz", "`gpuparse config` lists all keys, `gpuparse config --list` all configs"),
+        ("zzzz", "`gpuparse config` lists all keys, `gpuparse config list` all configs"),
     ],
 )
 def test_the_command_suggests_a_config_or_a_key(config_file, word, hint):

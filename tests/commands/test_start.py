@@ -57,7 +57,7 @@ def test_a_command_starts_no_threads_of_matrix_products():
     code = """
 import os, pathlib
 from gpuparse.__main__ import main
-main(["config", "--list"])
+main(["config", "list"])
 assert "numpy" in sys.modules and "OPENBLAS_NUM_THREADS" not in os.environ
 assert len(list(pathlib.Path("/proc/self/task").iterdir())) == 1
 """
