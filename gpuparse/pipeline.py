@@ -54,7 +54,6 @@ class StageRow(NamedTuple):
         gold: the names and numbers of the columns that it learns from; one must be filled.
         keys: of its section of the config, that the learner takes.
         result: what training says of it.
-        cost: microseconds per word, on one thread, measured on French.
     """
 
     title: str
@@ -66,7 +65,6 @@ class StageRow(NamedTuple):
     gold: Mapping[str, int] = {}
     keys: tuple[str, ...] = ()
     result: Callable[[Any], str] | None = None
-    cost: float = 0.0
 
     def learn(
         self, treebank: Treebank, section: Any, *, seed: int, watch: Watch = unwatched
@@ -89,18 +87,18 @@ STAGES = {
     TOKENIZER: StageRow(
         "tokeniser", f"{TOKENIZER}.safetensors", (), (ID, FORM, MISC), Tokenizer,
         "gpuparse.text.training.learn_tokenizer", {}, (),
-        lambda found: plural(len(found.rules.rules), "rule") + " of multiword tokens", 60.0,
+        lambda found: plural(len(found.rules.rules), "rule") + " of multiword tokens",
     ),
     TAGGER: StageRow(
         "tagger", f"{TAGGER}.safetensors", (FORM,), (UPOS, XPOS, FEATS), Tagger,
         "gpuparse.tagging.tagger_learner.learn_tagger", {"UPOS": UPOS, "XPOS": XPOS},
         ("bits", "networks", "word_list"),
-        lambda found: plural(len(found.pairs.table), "pair") + " of UPOS and XPOS", 200.0,
+        lambda found: plural(len(found.pairs.table), "pair") + " of UPOS and XPOS",
     ),
     LEMMATIZER: StageRow(
         "lemmatiser", f"{LEMMATIZER}.safetensors", (FORM, UPOS, FEATS), (LEMMA,), Lemmatizer,
         "gpuparse.tagging.lemmatizer.learn_lemmatizer", {"LEMMA": LEMMA},
-        ("word_list",), lambda found: plural(len(found.rules), "rule"), 32.0,
+        ("word_list",), lambda found: plural(len(found.rules), "rule"),
     ),
     PARSER: StageRow(
         "parser", WEIGHTS, (FORM, LEMMA, UPOS, XPOS, FEATS), (HEAD, DEPREL, DEPS),

@@ -207,7 +207,6 @@ def _jackknifed(
 
     folds = range(1, config.tagger.folds + 1)
     n_kept = sum(kept.has(f"tags-{fold}") for fold in folds)
-    log.left.skip(training_log.TAGS, n_kept / len(folds))
     columns = jackknifed(
         treebank,
         config.tagger,

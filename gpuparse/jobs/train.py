@@ -52,7 +52,7 @@ from gpuparse.jobs.train_checks import (
     with_possible_keep,
 )
 from gpuparse.jobs.train_scores import RunScores, Tested, key_of
-from gpuparse.jobs.training_log import TimeLeft, TrainingLog, expected_costs
+from gpuparse.jobs.training_log import TrainingLog
 from gpuparse.learning import events
 from gpuparse.learning.stages.stage import Stage
 from gpuparse.learning.temperatures import (
@@ -194,7 +194,7 @@ class Run:
             if resume and not is_kept(self.output):
                 resume = False
                 self.tell(f"{self.output}: nothing is kept of an earlier run: this one begins anew")
-            self._log = self._new_log()
+            self._log = TrainingLog(lambda text: self.tell(text), quiet=self.quiet)
             with unfinished_run(self.output, resume=resume):
                 try:
                     return self._learn_all(gold.treebank, origin, started, resume=resume)
@@ -244,11 +244,6 @@ class Run:
         )
         self.config = replace(self.config, labels=replace(self.config.labels, kind="none"))
         self.arcs, self.labels = templates_of(self.config)
-
-    def _new_log(self) -> TrainingLog:
-        read = self.arcs.only(DECODERS[self.config.decoder].parts)
-        left = TimeLeft(expected_costs(self.config, read, self.threads))
-        return TrainingLog(lambda text: self.tell(text), quiet=self.quiet, left=left)
 
     def _learn_all(
         self, treebank: Treebank, origin: Origin, started: float, *, resume: bool
@@ -383,9 +378,6 @@ class Run:
 
     def _learn(self, trainer: StagesTrainer, states: States, metrics: MetricsFile) -> None:
         """Learn all epochs that are left, and keep states of them."""
-        for stage in trainer.stages:
-            if stage.epochs:
-                self._log.left.skip(stage.name, stage.done / stage.epochs)
         events, told = self._timed(trainer.learn()), _told(trainer)
         began = stage_began = time.monotonic()
         cpu_seconds, n_epochs = self.learning_seconds, 0
@@ -397,9 +389,7 @@ class Run:
             n_epochs += 1
             for event in _rest_of_epoch(first, events):
                 fraction = event.done / event.total
-                share = (event.epoch - 1 + fraction) / stage.epochs
-                note = self._mistakes(event)
-                self._log.draw(event.stage, share, step.what, fraction, note)
+                self._log.draw(step.what, fraction, self._mistakes(event))
             cpu, cpu_seconds = self.learning_seconds - cpu_seconds, self.learning_seconds
             now = time.monotonic()
             epoch = as_epoch(event, now - began, cpu)
@@ -423,7 +413,6 @@ class Run:
                 lambda: Checkpoint(trainer.state(), self.learning_seconds),
                 is_last=trainer.is_learned,
             )
-            self._log.left.advance(event.stage, event.epoch / stage.epochs)
             self._log.epoch(text, is_last=step.is_last, end=end)
             began = time.monotonic()
         if self.scores.dev is not None and (self.scores.dev_scores is None or self._keeps_best):
@@ -515,7 +504,6 @@ class Run:
         n_epochs, n_done = (
             sum(getattr(stage, what) for stage in trainer.stages) for what in ("epochs", "done")
         )
-        self._log.left.skip(training_log.CALIBRATION, n_done / max(1, n_epochs))
         watch = self._log.begin(training_log.CALIBRATION)
         for event in trainer.learn():
             n_done += event.epoch_is_over

@@ -161,11 +161,6 @@ class AddendStage(Stage):
     def of(cls, given: LearnedFrom) -> AddendStage | None:
         """The stage before anything is learned; None: the templates want none."""
 
-    @classmethod
-    @abstractmethod
-    def cost(cls, arcs: TemplateSet, config: RunConfig) -> float:
-        """Microseconds per word that all epochs are expected to take; 0: there is no such stage."""
-
     @abstractmethod
     def templates(self, arcs: TemplateSet) -> TemplateSet:
         """The templates of a run with the sizes of what is learned so far."""

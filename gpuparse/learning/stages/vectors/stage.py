@@ -52,7 +52,6 @@ LAST_RATE = 0.1  # of the first one, which falls in a line
 FIRST_DECAY, SECOND_DECAY = 0.9, 0.99  # of the moments of Adam
 GRANDPARENT_SHARE = 0.5  # of the vectors' scores; templates have two kinds of parts with one
 SNAPSHOTS = 4  # an epoch in the second half of training, whose mean is the result
-_COST = 0.4  # microseconds per word of an epoch, for each number of a row of the table
 _DROPPED = 5  # what is drawn for, beside the orders of stages
 
 
@@ -324,12 +323,6 @@ class VectorStage(AddendStage):
             raise ConfigError(
                 f"word_vectors.margin: {which} has guide templates, which score all arcs: give null"
             )
-
-    @classmethod
-    def cost(cls, arcs: TemplateSet, config: RunConfig) -> float:
-        """As `AddendStage.cost`."""
-        section = arcs.word_vectors
-        return _COST * section.width * config.word_vectors.all_epochs if section else 0.0
 
     @classmethod
     def of(cls, given: LearnedFrom) -> "VectorStage | None":
