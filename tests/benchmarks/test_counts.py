@@ -1,35 +1,27 @@
-"""What is counted of the code."""
+"""The counts of the code."""
 
 import argparse
 
 from benchmarks import counts
 
 
-def test_parameters_of_python_are_counted():
-    text = "def f(a, b, /, c=1, *rest, d, **more):\n    def g(): pass\n    return lambda x, y: x\n"
-    assert dict(counts.functions("a.py", text)) == {"f": 4, "g": 0}
+def test_imports_in_functions_are_counted():
+    text = (
+        "import gpuparse\ndef f():\n    import os, gpuparse.files\n    from gpuparse import api\n"
+    )
+    assert counts.inner_imports(text) == 2
+    assert counts.inner_imports(text + "def g():\n    from os import path\n") == 2
 
 
-def test_parameters_of_cpp_are_counted():
-    text = """
-    // int commented(int a, int b) {
-    #define MACRO(a, b) { }
-    template <class F> bool f(View2<const F> a, Pair<int, int> b, int (*c)(int, int)) { if (a) { } }
-    struct S { int g() const { return 0; } int h(int a,
-                                                 int b) { while (a) { g(); } return b; } };
-    int declared(int a);
-    """
-    assert dict(counts.functions("a.h", text)) == {"f": 3, "g": 0, "h": 2}
-
-
-def test_the_table_has_a_column_for_each_checkout():
-    parser = argparse.ArgumentParser()
-    counts.add_arguments(parser)
-    report = counts.run(parser.parse_args([str(counts.ROOT)]))
-    assert all(row[1] == row[2] for row in report.rows)
-    known = {str(row[0]): row[1] for row in report.rows}
-    assert known["files in the package"] > known["Python files in the package"] > 50
+def test_the_table_has_goals_and_a_column_for_each_checkout():
+    report = counts.run(argparse.Namespace(other=counts.ROOT))
+    assert report.columns[:2] == ["", "goal"]
+    assert all(here == there for _, _, here, there in report.rows)
+    known = {row[0]: row[2] for row in report.rows}
+    lines = known["lines of Python in the package"]
+    assert lines == sum(known[name] for name in (*counts.ROOMS, counts.LOOSE)) > 10_000
     assert known["lines of C++"] > 1000
-    assert known["type names that are defined more than once"] == 0
-    assert known["files of the package that name a scorer outside its folder"] <= 10
-    assert known["words of docs"] <= 30_000
+    assert known["words of the book"] <= 8_000
+    assert known["lines of Python in benchmarks"] <= 4_000
+    assert known["circles of imports"] == 0
+    assert 5 < known["frames to the search in torch"] < 40
