@@ -78,7 +78,7 @@ def main(arguments: Sequence[str]) -> int:
 def _import_numpy() -> None:
     """Import numpy without threads for its matrix products, which no command makes.
 
-    To start them takes 28 % of the CPU time of `config`, 6 % of that of parsing a sentence. They
+    To start them takes 27 % of the CPU time of `config`, 7 % of that of parsing a sentence. They
     are switched off by a variable that numpy's library reads once; torch, which may read it too, is
     not to see it.
     """
