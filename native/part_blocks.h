@@ -71,6 +71,9 @@ inline Blocks<F> grand_sibling_blocks(View2<const F> scores, const Provider& par
             for (int64_t q = 0; q < width; q++) block[j * width + q] = of_two + grand[q];
         }
         parts.add_grand_siblings(h, m, heads, width, c.inner_siblings(h, m), c.rank[a], arena, block);
+        for (int64_t q = 0; q < width; q++)  // no part: its scores may be anything
+            for (int64_t j = 0; heads[q] == m && j <= c.rank[a]; j++)
+                block[j * width + q] = -(F)INFINITY;
     }
     return {blocks, start};
 }

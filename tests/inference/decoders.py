@@ -192,8 +192,9 @@ def decode_parts(
     device: torch.device | str = "cpu",
 ) -> inference.Parse:  # fmt: skip
     """What a decoder finds on a device; results are in main memory."""
-    tensors = {field: torch.from_numpy(part).to(device) for field, part in parts.items()}
-    scores = inference.Scores(lengths=torch.tensor(lengths, device=device), **tensors)
+    tensors = {field: torch.as_tensor(part).to(device) for field, part in parts.items()}
+    words = torch.tensor(lengths, dtype=torch.int64, device=device)
+    scores = inference.Scores(lengths=words, **tensors)
     found = inference.decode(name, scores, single_root=single_root, backend=backend)
     heads, arcs = (None if x is None else x.cpu() for x in (found.heads, found.arcs))
     return inference.Parse(heads, found.scores.cpu(), arcs)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference import backends, chu_liu_edmonds, chu_liu_edmonds_kbest
+from gpuparse.inference import chu_liu_edmonds, chu_liu_edmonds_kbest
 from gpuparse.inference.textbook import spanning_trees as reference
 from tests.oracles.brute_force import all_trees, tree_values
 from tests.strategies import cases, integer_scores
@@ -187,29 +187,6 @@ def test_cells_that_are_not_read_and_batch_mates_change_nothing(single_root):
     fewer = chu_liu_edmonds_kbest(arcs, lengths, 3, single_root=single_root)
     assert fewer[0].equal(heads[:, :3])
     assert fewer[1].equal(values[:, :3])
-
-
-def test_thread_counts_change_nothing(monkeypatch):
-    started = []
-    mapped = backends.mapped
-
-    def start(work, slices, workers):
-        started.append(workers)
-        return mapped(work, slices, workers)
-
-    monkeypatch.setattr(backends, "mapped", start)
-    rng = np.random.default_rng(5)
-    arcs = torch.from_numpy(rng.standard_normal((200, 31, 31)).astype(np.float32))
-    lengths = torch.from_numpy(rng.integers(0, 31, 200))
-    before, results = torch.get_num_threads(), []
-    try:
-        for n_threads in (1, 2):
-            torch.set_num_threads(n_threads)
-            results.append(chu_liu_edmonds_kbest(arcs, lengths, 5))
-    finally:
-        torch.set_num_threads(before)
-    assert all(a.equal(b) for a, b in zip(*results, strict=True))
-    assert started == [2]
 
 
 @every_root

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference import backends, eisner, eisner_sibling
+from gpuparse.inference import eisner, eisner_sibling
 from gpuparse.inference.textbook import projective
-from gpuparse.native import mapped
 from tests.inference.decoders import (
     BACKENDS,
     QUICK_BACKENDS,
@@ -158,116 +157,6 @@ def test_ends_decide_who_comes_last(single_root, backend):
         assert values.tolist() == [5]
 
 
-@every_root
-@every_quick_backend
-@examples
-@given(batch=sibling_batches(), junk=st.sampled_from([torch.nan, torch.inf, -torch.inf, 1e38]))
-def test_cells_that_are_not_read_and_padding_change_nothing(single_root, backend, batch, junk):
-    heads, values = search(batch, single_root, backend)
-    n_batch, n_nodes = heads.shape
-    arcs = torch.full((n_batch, *[n_nodes + 3] * 2), junk)
-    siblings = torch.full((n_batch, *[n_nodes + 3] * 3), junk)
-    ends = torch.full_like(arcs, junk)
-    for b, n in enumerate(batch.lengths.tolist()):
-        words = slice(n + 1)
-        arcs[b, words, words] = batch.arc_scores[b, words, words]
-        siblings[b, words, words, words] = batch.sibling_scores[b, words, words, words]
-        ends[b, words, words] = batch.end_scores[b, words, words]
-    with_junk(arcs.numpy(), siblings.numpy(), junk, ends.numpy())
-    wide_heads, wide_values = search(
-        SiblingBatch(arcs, siblings, batch.lengths, ends), single_root, backend
-    )
-    assert wide_heads[:, :n_nodes].equal(heads)
-    assert (wide_heads[:, n_nodes:] == -1).all()
-    assert wide_values.equal(values)
-
-
-@every_root
-@every_quick_backend
-@examples
-@given(batch=sibling_batches(), data=st.data())
-def test_batch_mates_and_their_order_change_nothing(single_root, backend, batch, data):
-    arcs, siblings = batch.arc_scores.clone(), batch.sibling_scores.clone()
-    lengths, ends = batch.lengths.clone(), batch.end_scores.clone()
-    heads, values = search(batch, single_root, backend)
-    order = torch.tensor(data.draw(st.permutations(range(len(heads)))))
-    shuffled = SiblingBatch(arcs[order], siblings[order], lengths[order], ends[order])
-    other_heads, other_values = search(shuffled, single_root, backend)
-    assert other_heads.equal(heads[order])
-    assert other_values.equal(values[order])
-    alone = SiblingBatch(arcs[:1], siblings[:1], lengths[:1], ends[:1])
-    assert search(alone, single_root, backend)[0].equal(heads[:1])
-    # And the inputs are as they were.
-    assert batch.arc_scores.equal(arcs)
-    assert batch.sibling_scores.equal(siblings)
-    assert batch.lengths.equal(lengths)
-    assert batch.end_scores.equal(ends)
-
-
-@every_root
-@every_quick_backend
-@examples
-@given(batch=sibling_batches(), data=st.data())
-def test_a_constant_added_to_one_column_moves_no_head(single_root, backend, batch, data):
-    heads, values = search(batch, single_root, backend)
-    m = data.draw(st.integers(1, int(batch.lengths[0])))
-    constant = data.draw(st.integers(-50, 50))
-    siblings = batch.sibling_scores.clone()
-    siblings[0, :, m] += constant
-    moved = SiblingBatch(batch.arc_scores, siblings, batch.lengths, batch.end_scores)
-    moved_heads, moved_values = search(moved, single_root, backend)
-    assert moved_heads.equal(heads)
-    assert moved_values[0] == values[0] + constant
-
-
-@every_root
-@every_quick_backend
-@examples
-@given(n=st.integers(1, 9), seed=st.integers(0, 2**32 - 1))
-def test_mirrored_words_mirror_the_parse(single_root, backend, n, seed):
-    """Scores without ties, so that the best tree is the only one."""
-    rng = np.random.default_rng(seed)
-    arcs, ends = torch.from_numpy(rng.standard_normal((2, 1, n + 1, n + 1)))
-    siblings = torch.from_numpy(rng.standard_normal((1, n + 1, n + 1, n + 1)))
-    if not single_root:
-        # The root stays to the left: its nearest modifier becomes the furthest.
-        siblings[:, 0] = ends[:, 0] = 0
-    mirror = torch.tensor([0, *range(n, 0, -1)])
-    length = torch.tensor([n])
-    heads, value = search(SiblingBatch(arcs, siblings, length, ends), single_root, backend)
-    arcs, ends = arcs[:, mirror][:, :, mirror], ends[:, mirror][:, :, mirror]
-    siblings = siblings[:, mirror][:, :, mirror][:, :, :, mirror]
-    mirrored, mirrored_value = search(
-        SiblingBatch(arcs, siblings, length, ends), single_root, backend
-    )
-    assert mirror[mirrored[0, 1:]].flip(0).equal(heads[0, 1:])
-    assert torch.isclose(mirrored_value, value)
-
-
-@every_quick_backend
-@examples
-@given(batch=sibling_batches())
-def test_dropping_the_single_root_never_costs(backend, batch):
-    assert (search(batch, False, backend)[1] >= search(batch, True, backend)[1]).all()
-
-
-@every_root
-@every_backend
-def test_empty_sentences_and_batches(single_root, backend):
-    for n_batch, n_nodes, lengths in [(2, 4, [0, 3]), (0, 4, []), (3, 1, [0, 0, 0]), (0, 1, [])]:
-        shape = (n_batch, n_nodes, n_nodes)
-        batch = SiblingBatch(
-            torch.zeros(shape),
-            torch.zeros(*shape, n_nodes),
-            torch.tensor(lengths, dtype=torch.int64),
-            torch.zeros(shape),
-        )
-        heads, values = search(batch, single_root, backend)
-        assert heads.shape == (n_batch, n_nodes)
-        assert (heads >= 0).sum(1).tolist() == lengths
-        assert values.tolist() == [0] * n_batch
-
-
 @every_backend
 def test_sibling_scores_are_checked(backend):
     arcs, siblings, lengths = torch.zeros(3, 5, 5), torch.zeros(3, 5, 5, 5), torch.tensor([4, 4, 4])
@@ -313,50 +202,6 @@ def test_end_scores_are_checked(backend):
         refused("end_scores: sentence 1: the score of head 2 -> modifier 3 is", ends)
 
 
-@every_backend
-def test_the_largest_scores_do_not_overflow(backend):
-    n = 30
-    rng, largest = np.random.default_rng(0), 2.0**120
-    arcs, ends = torch.from_numpy(rng.choice([1.0, -1.0], (2, 2, n + 1, n + 1)).astype(np.float32))
-    siblings = torch.from_numpy(rng.choice([1.0, -1.0], (2, *[n + 1] * 3)).astype(np.float32))
-    lengths = torch.tensor([n, n])
-    heads, _ = search(SiblingBatch(arcs, siblings, lengths, ends), False, backend)
-    huge = SiblingBatch(arcs * largest, siblings * largest, lengths, ends * largest)
-    huge_heads, values = search(huge, False, backend)
-    assert values.isfinite().all()
-    assert huge_heads.equal(heads)
-
-
-@every_backend
-@pytest.mark.parametrize(
-    ("of_arcs", "of_siblings", "of_ends"),
-    [
-        (torch.float16, torch.float32, torch.float16),
-        (torch.bfloat16, torch.bfloat16, torch.bfloat16),
-        (torch.float32, torch.float64, torch.float32),
-        (torch.float32, torch.float32, torch.float64),
-        (torch.float32, torch.float32, torch.int16),
-        (torch.int8, torch.float32, torch.float32),
-        (torch.int64, torch.int32, torch.int64),
-    ],
-)
-def test_other_number_types_are_widened(backend, of_arcs, of_siblings, of_ends):
-    rng = np.random.default_rng(5)
-    arcs = torch.from_numpy(integer_scores(rng, 4, 6))
-    siblings = torch.from_numpy(integer_siblings(rng, 4, 6))
-    ends = torch.from_numpy(integer_scores(rng, 4, 6))
-    lengths = torch.tensor([6, 4, 5, 6], dtype=torch.int32)
-    heads, values = search(SiblingBatch(arcs, siblings, lengths, ends), False, backend)
-    if of_ends.is_floating_point:
-        ends.requires_grad_()
-    other = SiblingBatch(arcs.to(of_arcs), siblings.to(of_siblings), lengths, ends.to(of_ends))
-    other_heads, other_values = search(other, False, backend)
-    assert other_values.dtype == torch.float64
-    assert not other_values.requires_grad
-    assert other_values.tolist() == values.tolist()
-    assert other_heads.equal(heads)
-
-
 @every_root
 @pytest.mark.parametrize("towards_end", [True, False])
 @pytest.mark.parametrize(("backend", "n"), [("cpu", 180), ("torch", 60)])
@@ -369,35 +214,6 @@ def test_deep_chains(single_root, towards_end, backend, n):
     heads, values = search(batch, single_root, backend)
     assert heads[0].tolist() == [-1, *head.tolist()]
     assert values.item() == n
-
-
-def test_thread_counts_change_nothing(monkeypatch):
-    started = []
-
-    def start(work, slices, workers):
-        started.append(workers)
-        return mapped(work, slices, workers)
-
-    monkeypatch.setattr(backends, "mapped", start)
-    rng = np.random.default_rng(7)
-    n = 30
-    batch = SiblingBatch(
-        torch.from_numpy(rng.standard_normal((700, n + 1, n + 1)).astype(np.float32)),
-        torch.from_numpy(rng.standard_normal((700, *[n + 1] * 3)).astype(np.float32)),
-        torch.from_numpy(rng.integers(n // 2, n + 1, 700)),
-        torch.from_numpy(rng.standard_normal((700, n + 1, n + 1)).astype(np.float32)),
-    )
-    before = torch.get_num_threads()
-    results = []
-    try:
-        for n_threads in (1, 2, 3):
-            torch.set_num_threads(n_threads)
-            heads, values = search(batch)
-            results.append((heads.numpy().tobytes(), values.numpy().tobytes()))
-    finally:
-        torch.set_num_threads(before)
-    assert len(set(results)) == 1
-    assert started == [2, 3]
 
 
 @every_backend

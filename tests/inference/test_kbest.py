@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference import backends, eisner, eisner_kbest, eisner_sibling, eisner_sibling_kbest
+from gpuparse.inference import eisner, eisner_kbest, eisner_sibling, eisner_sibling_kbest
 from gpuparse.inference.native_trees import MAX_TREES
-from gpuparse.native import mapped
 from tests.inference.decoders import KBEST_ROWS
 from tests.oracles.brute_force import all_trees, sibling_tree_values, tree_values
 from tests.strategies import (
@@ -183,73 +182,6 @@ def test_scores_never_rise_and_are_sums_but_for_rounding(name, single_root):
 
 @every_order
 @every_root
-@examples
-@given(batch=sibling_batches(), junk=st.sampled_from([torch.nan, torch.inf, -torch.inf, 1e38]))
-def test_cells_that_are_not_read_and_padding_change_nothing(name, single_root, batch, junk):
-    heads, values = search(name, batch, 6, single_root=single_root)
-    n_batch, n_nodes = batch.arc_scores.shape[:2]
-    wide = [
-        np.full((n_batch, *[n_nodes + 3] * (part.dim() - 1)), junk, np.float32)
-        for part in (batch.arc_scores, batch.sibling_scores, batch.end_scores)
-    ]
-    for b, n in enumerate(batch.lengths.tolist()):
-        nodes = slice(n + 1)
-        wide[0][b, nodes, nodes] = batch.arc_scores[b, nodes, nodes]
-        wide[1][b, nodes, nodes, nodes] = batch.sibling_scores[b, nodes, nodes, nodes]
-        wide[2][b, nodes, nodes] = batch.end_scores[b, nodes, nodes]
-    with_junk(wide[0], wide[1], junk, wide[2])
-    arcs, siblings, ends = map(torch.from_numpy, wide)
-    widened = SiblingBatch(arcs, siblings, batch.lengths, ends)
-    wide_heads, wide_values = search(name, widened, 6, single_root=single_root)
-    assert wide_heads[:, :, :n_nodes].equal(heads)
-    assert (wide_heads[:, :, n_nodes:] == -1).all()
-    assert wide_values.equal(values)
-
-
-@every_order
-@every_root
-@examples
-@given(batch=sibling_batches(), data=st.data())
-def test_batch_mates_and_their_order_change_nothing(name, single_root, batch, data):
-    heads, values = search(name, batch, 5, single_root=single_root)
-    order = torch.tensor(data.draw(st.permutations(range(len(heads)))))
-    shuffled = SiblingBatch(
-        batch.arc_scores[order], batch.sibling_scores[order], batch.lengths[order],
-        batch.end_scores[order],
-    )  # fmt: skip
-    other_heads, other_values = search(name, shuffled, 5, single_root=single_root)
-    assert other_heads.equal(heads[order])
-    assert other_values.equal(values[order])
-
-
-@every_order
-@every_root
-@examples
-@given(batch=sibling_batches(), data=st.data())
-def test_a_constant_added_to_one_column_moves_no_head(name, single_root, batch, data):
-    heads, values = search(name, batch, 6, single_root=single_root)
-    m = data.draw(st.integers(1, int(batch.lengths[0])))
-    constant = data.draw(st.integers(-50, 50))
-    arcs = batch.arc_scores.clone()
-    arcs[0, :, m] += constant
-    moved = SiblingBatch(arcs, batch.sibling_scores, batch.lengths, batch.end_scores)
-    moved_heads, moved_values = search(name, moved, 6, single_root=single_root)
-    assert moved_heads.equal(heads)
-    assert moved_values[0].equal(values[0] + constant)
-
-
-@every_order
-@examples
-@given(batch=sibling_batches())
-def test_inputs_are_left_as_they_were(name, batch):
-    parts = (batch.arc_scores, batch.sibling_scores, batch.lengths, batch.end_scores)
-    before = [part.clone() for part in parts]
-    search(name, batch, 4)
-    assert all(part.equal(kept) for part, kept in zip(parts, before, strict=True))
-
-
-@every_order
-@every_root
 def test_many_more_trees_than_there_are(name, single_root):
     for n in range(5):
         batch = as_batch(*draw(np.random.default_rng(n), 2, n))
@@ -257,26 +189,6 @@ def test_many_more_trees_than_there_are(name, single_root):
         count = len(all_trees(n, True, single_root)) if n else 1
         assert (values > -torch.inf).sum(1).tolist() == [count, count]
         assert heads[:, count:].eq(-1).all()
-
-
-@every_order
-def test_threads_change_nothing(name, monkeypatch):
-    batch = as_batch(*draw(np.random.default_rng(6), 9, 20))
-    alone = search(name, batch, 5)
-    pools = []
-
-    def pool(work, slices, pieces):
-        pools.append(pieces)
-        return mapped(work, slices, pieces)
-
-    monkeypatch.setattr(backends, "mapped", pool)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
-    monkeypatch.setattr(backends.run_in_threads, "__defaults__", (1,))
-    name_of_worth = "gpuparse.inference.native_trees.WORTH_A_THREAD"
-    monkeypatch.setattr(name_of_worth, 3)
-    together = search(name, batch, 5)
-    assert pools == [3]
-    assert all(one.equal(other) for one, other in zip(alone, together, strict=True))
 
 
 @every_order

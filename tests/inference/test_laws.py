@@ -1,131 +1,329 @@
-"""Laws that hold for any scores: hypothesis looks for scores that break them."""
+"""Laws of the best tree and the k best, for every decoder on every engine, whatever the scores."""
+
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from torch import Tensor
 
-from gpuparse.inference import chu_liu_edmonds, eisner
-from tests.inference.decoders import QUICK_BACKENDS, ROWS, search_with
-from tests.strategies import Batch, score_batches, some
+from gpuparse.inference import DECODERS, backends
+from gpuparse.native import mapped
+from tests.inference.decoders import HAS_GPU, Parts, decode_parts, draw_parts, engines_of, fewer
+from tests.oracles.brute_force import is_tree
+from tests.oracles.tree_parts import tree_value
+from tests.strategies import some
 
-pytestmark = [
-    pytest.mark.parametrize("backend", QUICK_BACKENDS),
-    pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"]),
+K = 6
+EVERY = [
+    pytest.param(quantity, *pair.values, marks=pair.marks, id=f"{quantity}-{pair.id}")
+    for quantity in ("best", "k_best")
+    for pair in engines_of(quantity)
 ]
-every_decoder = pytest.mark.parametrize("name", ROWS)
-examples = settings(max_examples=some(100), deadline=None)
+every_search = pytest.mark.parametrize(("quantity", "name", "backend"), EVERY)
+every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
+TREES = [case for case in EVERY if not DECODERS[case.values[1]].gives_graphs]
+every_search_of_trees = pytest.mark.parametrize(("quantity", "name", "backend"), TREES)
 
 
-def search(name, batch, single_root, backend):
-    return search_with(
-        ROWS[name].search,
-        batch.arc_scores,
-        batch.lengths,
-        single_root=single_root,
-        backend=backend,
+def answers(
+    quantity: str, name: str, parts: dict[str, Any], lengths: list[int], single_root: bool,
+    backend: str,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Heads (B, N) or arcs (B, N, N), and scores (B,); of the k best (B, K, N) and (B, K)."""
+    tensors = {field: torch.as_tensor(part) for field, part in parts.items()}
+    if quantity == "best":
+        device = "cuda" if backend == "gpu" and HAS_GPU else "cpu"
+        found = decode_parts(name, tensors, lengths, single_root, backend, device)
+        heads = found.arcs if found.heads is None else found.heads
+        assert heads is not None
+        return heads, found.scores
+    arcs, *others = tensors.values()
+    options = {"end_scores": others[1]} if others else {}
+    heads, scores = DECODERS[name].function("k_best")(
+        arcs, *others[:1], lengths, K, single_root=single_root, backend=backend, **options
     )
+    return heads, scores
 
 
-@every_decoder
-@examples
-@given(batch=score_batches(), data=st.data())
-def test_a_constant_added_to_one_column_moves_no_head(name, single_root, backend, batch, data):
-    heads, values = search(name, batch, single_root, backend)
-    n = int(batch.lengths[0])
-    m = data.draw(st.integers(1, n))
-    constant = data.draw(st.integers(-50, 50))
-    arcs = batch.arc_scores.clone()
-    arcs[0, :, m] += constant
-    moved_heads, moved = search(name, Batch(arcs, batch.lengths), single_root, backend)
-    assert moved_heads.equal(heads)
-    assert moved[0] == values[0] + constant
-    assert moved[1:].equal(values[1:])
+def batches(
+    name: str, backend: str, count: int = 100
+) -> Iterator[tuple[Parts, list[int], np.random.Generator]]:
+    """Small whole scores, full of ties, and lengths."""
+    rng, is_large = np.random.default_rng(1), DECODERS[name].order == 3
+    for _ in range(fewer(backend, some(count // 3 if is_large else count))):
+        n_batch, n = int(rng.integers(1, 5)), int(rng.integers(1, 6 if is_large else 8))
+        yield draw_parts(name, rng, n_batch, n), rng.integers(0, n + 1, n_batch).tolist(), rng
 
 
-@every_decoder
-@examples
-@given(batch=score_batches(), junk=st.sampled_from([torch.nan, torch.inf, -torch.inf, 1e38]))
-def test_cells_that_are_not_read_and_padding_change_nothing(
-    name, single_root, backend, batch, junk
-):
-    heads, values = search(name, batch, single_root, backend)
-    n_batch, n_nodes = heads.shape
-    wide = torch.full((n_batch, n_nodes + 3, n_nodes + 3), junk)
-    for b, n in enumerate(batch.lengths.tolist()):
-        wide[b, : n + 1, : n + 1] = batch.arc_scores[b, : n + 1, : n + 1]
-    wide[:, :, 0] = junk
-    wide.diagonal(dim1=1, dim2=2).fill_(junk)
-    wide_heads, wide_values = search(name, Batch(wide, batch.lengths), single_root, backend)
-    assert wide_heads[:, :n_nodes].equal(heads)
-    assert (wide_heads[:, n_nodes:] == -1).all()
-    assert wide_values.equal(values)
+def is_read(field: str, n_nodes: int, may_cross: bool) -> np.ndarray:
+    """The cells (N, ...) of a part that a search may read."""
+    h, m, x, y = np.ogrid[:n_nodes, :n_nodes, :n_nodes, :n_nodes]
+    low, high = np.minimum(h, m), np.maximum(h, m)
+
+    def between(a: np.ndarray) -> np.ndarray:
+        return (low < a) & (a < high)
+
+    def above(g: np.ndarray) -> np.ndarray:
+        return np.where(h == 0, g == 0, (g != h) & (g != m) & (may_cross | ~between(g)))
+
+    arc = (m > 0) & (h != m)
+    sibling = arc & (between(x) | (x == h))
+    inner = ((h < y) & (y < x)) | ((x < y) & (y < h))
+    cells = {
+        "arc": arc,
+        "end": arc,
+        "sibling": sibling,
+        "grandparent": arc & above(x),
+        "grand_sibling": sibling & above(y),
+        "outermost": sibling & above(y),
+        "tri_sibling": sibling & ((y == h) | inner),
+        "inner_grandchild": arc & (between(x) | (x == m)),
+        "outer_grandchild": arc & ((x == m) | np.where(h < m, x > m, (x < m) & (x > 0))),
+    }[field]
+    axes = {"arc": 2, "end": 2, "grand_sibling": 4, "outermost": 4, "tri_sibling": 4}.get(field, 3)
+    return np.broadcast_to(cells, [n_nodes] * 4)[(..., *[0] * (4 - axes))]
 
 
-@every_decoder
-@examples
-@given(batch=score_batches(), data=st.data())
-def test_batch_mates_and_their_order_change_nothing(name, single_root, backend, batch, data):
-    heads, values = search(name, batch, single_root, backend)
-    order = torch.tensor(data.draw(st.permutations(range(len(heads)))))
-    shuffled = Batch(batch.arc_scores[order], batch.lengths[order])
-    other_heads, other_values = search(name, shuffled, single_root, backend)
-    assert other_heads.equal(heads[order])
-    assert other_values.equal(values[order])
-    alone = Batch(batch.arc_scores[:1], batch.lengths[:1])
-    assert search(name, alone, single_root, backend)[0].equal(heads[:1])
+def with_junk(name: str, parts: Parts, lengths: list[int], junk: float) -> Parts:
+    """The scores with three positions of padding more, and junk in all cells that are not read."""
+    wide = {}
+    for field, part in parts.items():
+        axes, n_nodes = part.ndim - 1, part.shape[1] + 3
+        wide[field] = np.full((len(part), *[n_nodes] * axes), junk, part.dtype)
+        read = is_read(field, n_nodes, not DECODERS[name].is_projective)
+        for b, n in enumerate(lengths):
+            words = (slice(n + 1),) * axes
+            wide[field][b][words] = np.where(read[words], part[b][words], junk)
+    return wide
 
 
-@every_decoder
-@examples
-@given(batch=score_batches())
-def test_inputs_are_left_as_they_were(name, single_root, backend, batch):
-    arcs, lengths = batch.arc_scores.clone(), batch.lengths.clone()
-    search(name, batch, single_root, backend)
-    assert batch.arc_scores.equal(arcs)
-    assert batch.lengths.equal(lengths)
+@every_search
+@every_root
+def test_unread_cells_padding_and_batch_mates_change_nothing_and_inputs_stay(
+    quantity: str, name: str, backend: str, single_root: bool
+) -> None:
+    for parts, lengths, rng in batches(name, backend):
+        before = {field: part.copy() for field, part in parts.items()}
+        found, scores = answers(quantity, name, parts, lengths, single_root, backend)
+        assert all(np.array_equal(parts[field], part) for field, part in before.items())
+        junk = float(rng.choice([np.nan, np.inf, -np.inf, 1e38]))
+        order = rng.permutation(len(lengths))
+        wide = {field: part[order] for field, part in with_junk(name, parts, lengths, junk).items()}
+        mixed = [lengths[b] for b in order]
+        again, theirs = answers(quantity, name, wide, mixed, single_root, backend)
+        nodes, nothing = slice(found.shape[-1]), -1
+        inside: tuple[Any, ...] = (..., nodes)
+        if DECODERS[name].gives_graphs:
+            inside, nothing = (..., nodes, nodes), 0
+        assert again[inside].equal(found[order])
+        assert theirs.equal(scores[order])
+        again[inside] = nothing
+        assert (again == nothing).all()
+        alone = {field: part[:1] for field, part in parts.items()}
+        first, value = answers(quantity, name, alone, lengths[:1], single_root, backend)
+        assert first.equal(found[:1])
+        assert value.equal(scores[:1])
 
 
-@every_decoder
-@examples
-@given(batch=score_batches())
-def test_answers_are_trees_with_the_value_they_claim(name, single_root, backend, batch):
-    heads, values = search(name, batch, single_root, backend)
-    for b, n in enumerate(batch.lengths.tolist()):
-        tree = heads[b, 1 : n + 1].tolist()
-        assert all(0 <= h <= n for h in tree)
-        assert tree.count(0) == 1 if single_root else tree.count(0) >= 1
-        for m in range(1, n + 1):
-            steps = 0
-            while m != 0:
-                m, steps = tree[m - 1], steps + 1
-                assert steps <= n
-        assert values[b] == sum(batch.arc_scores[b, h, m] for m, h in enumerate(tree, start=1))
+@every_search_of_trees
+@every_root
+def test_a_constant_added_to_all_parts_of_a_word_moves_no_head(
+    quantity: str, name: str, backend: str, single_root: bool
+) -> None:
+    """Graphs are left out: there a word may take further heads for it."""
+    for parts, lengths, rng in batches(name, backend):
+        heads, scores = answers(quantity, name, parts, lengths, single_root, backend)
+        m = int(rng.integers(1, parts["arc"].shape[1]))
+        # Parts of which each word has one.
+        field = str(rng.choice([field for field in parts if field not in ("end", "outermost")]))
+        constant = int(rng.integers(-50, 51))
+        parts[field][:, :, m] += constant
+        moved, theirs = answers(quantity, name, parts, lengths, single_root, backend)
+        if not DECODERS[name].certifies:  # it returns the first of the best trees that it meets
+            assert moved.equal(heads)
+        there = constant * (torch.tensor(lengths) >= m)
+        assert theirs.equal(scores + there.view(-1, *[1] * (scores.dim() - 1)))
 
 
-@examples
-@given(batch=score_batches())
-def test_dropping_projectivity_or_the_single_root_never_costs(single_root, backend, batch):
-    projective = search("eisner", batch, single_root, backend)[1]
-    any_tree = search("chu_liu_edmonds", batch, single_root, backend)[1]
-    assert (any_tree >= projective).all()
-    for decoder in (eisner, chu_liu_edmonds):
-        multi = search(decoder.__name__, batch, False, backend)[1]
-        assert (multi >= search(decoder.__name__, batch, single_root, backend)[1]).all()
+@every_search_of_trees
+@every_root
+def test_answers_are_trees_with_the_value_they_claim(
+    quantity: str, name: str, backend: str, single_root: bool
+) -> None:
+    for parts, lengths, _ in batches(name, backend):
+        heads, scores = answers(quantity, name, parts, lengths, single_root, backend)
+        for b, n in enumerate(lengths):
+            words = slice(n + 1)
+            sentence = {f: part[(b, *[words] * (part.ndim - 1))] for f, part in parts.items()}
+            trees, values = heads[b].reshape(-1, heads.shape[-1]), scores[b].reshape(-1)
+            for tree, value in zip(trees[:, words].tolist(), values.tolist(), strict=True):
+                if value == -np.inf:
+                    assert tree == [-1] * (n + 1)
+                    continue
+                assert is_tree(tuple(tree[1:]))
+                assert not (single_root and n) or tree.count(0) == 1
+                assert value == tree_value(sentence, tree)
+            assert values[0] > -np.inf
 
 
-@examples
-@given(n=st.integers(1, 9), seed=st.integers(0, 2**32 - 1))
-def test_mirrored_words_mirror_the_projective_parse(single_root, backend, n, seed):
+@every_search
+@every_root
+def test_empty_sentences_and_batches(
+    quantity: str, name: str, backend: str, single_root: bool
+) -> None:
+    rng = np.random.default_rng(2)
+    for n, lengths in [(3, [0, 3]), (3, []), (0, [0, 0, 0]), (0, [])]:
+        parts = {f: 0 * p for f, p in draw_parts(name, rng, len(lengths), n).items()}
+        found, scores = answers(quantity, name, parts, lengths, single_root, backend)
+        if quantity == "k_best":
+            found, scores = found[:, 0], scores[:, 0]
+        assert found.shape[0] == len(lengths)
+        assert found.shape[-1] == n + 1
+        counts = found.sum((1, 2)) if DECODERS[name].gives_graphs else (found >= 0).sum(1)
+        assert counts.tolist() == lengths
+        assert scores.tolist() == [0] * len(lengths)
+
+
+@every_search
+def test_other_types_of_numbers_are_widened(quantity: str, name: str, backend: str) -> None:
+    types = [torch.float16, torch.bfloat16, torch.float64, torch.int8, torch.int16, torch.int64]
+    for parts, lengths, rng in batches(name, backend):
+        found, scores = answers(quantity, name, parts, lengths, False, backend)
+        given = {
+            field: torch.from_numpy(part).to(types[rng.integers(len(types))])
+            for field, part in parts.items()
+        }
+        for part in given.values():
+            if part.is_floating_point():
+                part.requires_grad_()
+        again, theirs = answers(quantity, name, given, lengths, False, backend)
+        assert theirs.dtype == torch.float64
+        assert not theirs.requires_grad
+        assert theirs.equal(scores)
+        assert again.equal(found) or DECODERS[name].certifies
+
+
+@every_search
+def test_the_largest_scores_do_not_overflow(quantity: str, name: str, backend: str) -> None:
+    """Below 2^128 / (8 n + 8), and sums of a power of two are exact."""
+    decoder, rng = DECODERS[name], np.random.default_rng(3)
+    n = 4 if decoder.certifies or (backend == "gpu" and not HAS_GPU) else 16
+    n = 30 if decoder.order < 3 and backend != "gpu" else n
+    parts = {
+        field: rng.choice([-1.0, 1.0], part.shape).astype(np.float32)
+        for field, part in draw_parts(name, rng, 2, n).items()
+    }
+    found, scores = answers(quantity, name, parts, [n, n], False, backend)
+    huge = {field: part * np.float32(2.0**120) for field, part in parts.items()}
+    again, theirs = answers(quantity, name, huge, [n, n], False, backend)
+    assert theirs.equal(scores * 2.0**120)
+    assert again.equal(found) or decoder.certifies
+
+
+@pytest.mark.parametrize(
+    ("quantity", "name", "backend"), [case for case in EVERY if case.values[2] == "cpu"]
+)
+def test_threads_change_nothing(
+    quantity: str, name: str, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+
+    def start(work: Any, slices: Any, workers: int) -> Any:
+        started.append(workers)
+        return mapped(work, slices, workers)
+
+    monkeypatch.setattr(backends, "mapped", start)
+    monkeypatch.setattr(backends.run_in_threads, "__defaults__", (1,))
+    for module in ("native_trees", "higher_order_scores"):
+        monkeypatch.setattr(f"gpuparse.inference.{module}.WORTH_A_THREAD", 4)
+    n = 6 if DECODERS[name].certifies else 9
+    parts = draw_parts(name, np.random.default_rng(4), 9, n, "float32")
+    lengths, found = [n, 1, 0, 5, n, 2, 6, 3, n], []
+    for threads in (1, 3):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        found.append(answers(quantity, name, parts, lengths, True, backend))
+    assert all(one.equal(other) for one, other in zip(*found, strict=True))
+    assert set(started) == {3}
+
+
+@pytest.mark.parametrize(
+    ("quantity", "name", "backend"),
+    [case for case in TREES if DECODERS[case.values[1]].is_projective],
+)
+@every_root
+def test_mirrored_words_mirror_the_projective_parse(
+    quantity: str, name: str, backend: str, single_root: bool
+) -> None:
     """Scores without ties, so that the best tree is the only one."""
-    rng = np.random.default_rng(seed)
-    arcs = torch.from_numpy(rng.standard_normal((1, n + 1, n + 1)))
-    mirror = torch.tensor([0, *range(n, 0, -1)])
-    length = torch.tensor([n])
-    heads, value = search("eisner", Batch(arcs, length), single_root, backend)
-    mirrored, mirrored_value = search(
-        "eisner", Batch(arcs[:, mirror][:, :, mirror], length), single_root, backend
-    )
-    assert mirror[mirrored[0, 1:]].flip(0).equal(heads[0, 1:])
-    assert torch.isclose(mirrored_value, value)
+    rng, largest = np.random.default_rng(5), 6 if DECODERS[name].order == 3 else 9
+    for _ in range(fewer(backend, some(100))):
+        n = int(rng.integers(1, largest + 1))
+        parts = draw_parts(name, rng, 1, n, "float64")
+        for field, part in parts.items():
+            # The root stays to the left: its nearest modifier becomes the furthest.
+            if field != "arc" and (not single_root or "grandchild" in field):
+                part[:, 0] = 0
+        mirror = np.array([0, *range(n, 0, -1)])
+        mirrored = {
+            field: part[np.ix_([0], *[mirror] * (part.ndim - 1))] for field, part in parts.items()
+        }
+        heads, scores = answers(quantity, name, parts, [n], single_root, backend)
+        theirs, their_scores = answers(quantity, name, mirrored, [n], single_root, backend)
+        back = torch.where(theirs >= 0, torch.from_numpy(mirror)[theirs.clamp(min=0)], -1)
+        assert back[..., 1:].flip(-1).equal(heads[..., 1:])
+        torch.testing.assert_close(their_scores, scores)
+
+
+LARGER = {"eisner": "chu_liu_edmonds", "eisner_grand_sibling": "dual_decomposition"}
+"""Decoders of projective trees -> of all trees with the same parts."""
+
+
+@every_search
+def test_dropping_projectivity_or_the_single_root_never_costs(
+    quantity: str, name: str, backend: str
+) -> None:
+    decoder = DECODERS[name]
+    for parts, lengths, _ in batches(name, backend):
+        multi, single = (
+            answers(quantity, name, parts, lengths, root, backend)[1] for root in (False, True)
+        )
+        assert decoder.starts_from is not None or (multi >= single).all()
+        if name in LARGER and DECODERS[LARGER[name]].has(quantity):  # type: ignore[arg-type]
+            for root, own in ((False, multi), (True, single)):
+                of_all = answers(quantity, LARGER[name], parts, lengths, root, "auto")[1]
+                assert (of_all >= own).all()
+
+
+@pytest.mark.parametrize("name", [name for name, row in DECODERS.items() if row.order > 1])
+@every_root
+def test_parts_that_score_nothing_leave_the_lower_order(name: str, single_root: bool) -> None:
+    decoder = DECODERS[name]
+    for parts, lengths, _ in batches(name, "cpu"):
+        for field in decoder.reads:
+            parts[field][:] = 0
+        _, scores = answers("best", name, parts, lengths, single_root, "cpu")
+        of_arcs = {"arc": parts["arc"]}
+        lower = decoder.of_arcs if decoder.starts_from is None else "eisner"
+        _, best = answers("best", lower, of_arcs, lengths, single_root, "cpu")
+        assert (scores >= best).all() if decoder.starts_from else scores.equal(best)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "name", "backend"), [case for case in EVERY if case.values[0] == "k_best"]
+)
+@every_root
+def test_k_best_trees_are_sorted_and_distinct_and_the_first_is_the_best(
+    quantity: str, name: str, backend: str, single_root: bool
+) -> None:
+    for parts, lengths, _ in batches(name, backend):
+        heads, scores = answers(quantity, name, parts, lengths, single_root, backend)
+        best, values = answers("best", name, parts, lengths, single_root, backend)
+        assert heads[:, 0].equal(best)
+        assert scores[:, 0].equal(values)
+        for trees, of_trees in zip(heads.tolist(), scores, strict=True):
+            there = of_trees > -torch.inf
+            assert (of_trees[there].diff() <= 0).all()
+            assert not there[int(there.sum()) :].any()
+            assert len({tuple(tree) for tree in trees[: int(there.sum())]}) == there.sum()
