@@ -58,7 +58,7 @@ from gpuparse.config.schema import known_keys
 out = io.StringIO()
 with contextlib.suppress(SystemExit), contextlib.redirect_stdout(out):
     parse.main(["--help"])
-options = set(re.findall(r"^  (?:-\\w, |-\\w \\S+, )?(--[a-z-]+)", out.getvalue(), re.M)) - {"--help"}
+options = set(re.findall(r"^  (?:-.*, )?(--[a-z-]+)", out.getvalue(), re.M)) - {"--help"}
 is_ours = lambda frame: frame.f_code.co_filename.startswith(root + "/gpuparse/")
 def depth(frame):
     count = 0
@@ -69,7 +69,7 @@ def depth(frame):
 found, main = [], threading.get_ident()
 def enter(frame, event, argument):
     if event == "call" and not found and is_ours(frame):
-        if "/inference/torch/" in frame.f_code.co_filename or "/batched/" in frame.f_code.co_filename:
+        if re.search("/inference/(torch|batched)/", frame.f_code.co_filename):
             above = 0
             if threading.get_ident() != main:
                 above = depth(sys._current_frames()[main])
