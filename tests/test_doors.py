@@ -22,6 +22,7 @@ from gpuparse.errors import ConfigError, DataError
 from gpuparse.formats.streams import opened
 from gpuparse.interop.workers import WorkerParser
 from tests.runs import model_files
+from tests.small_stages import small_stages
 from tests.synthetic import generate, treebank_file
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*not calibrated")
@@ -31,8 +32,6 @@ KEYS = {
     "data.dev": treebank_file(20, 2), "feature_map.rows": 65537, "labels.rows": 16384,
     "learning.epochs": 2, "labels.epochs": 1,
     **{f"{stage}.learn": True for stage in ("tokenizer", "tagger", "lemmatizer")},
-    **{f"{stage}.epochs": 1 for stage in ("tokenizer", "tagger", "lemmatizer")},
-    **{f"{stage}.rows": 65536 for stage in ("tokenizer", "tagger", "lemmatizer")},
     "tagger.folds": 2,
 }  # fmt: skip
 # Options of the command, and arguments of Python.
@@ -68,7 +67,8 @@ def made(tmp_path_factory) -> SimpleNamespace:
     folder = tmp_path_factory.mktemp("doors")
     (folder / "train.conllu").write_bytes(generate(100, 1))
     model = folder / "model"
-    gpuparse.train(KEYS | {"data.train": folder / "train.conllu", "output": model}, quiet=True)
+    with small_stages(epochs=1):
+        gpuparse.train(KEYS | {"data.train": folder / "train.conllu", "output": model}, quiet=True)
     (folder / "in").mkdir()
     tagged = generate(20, 3)
     (folder / "in" / "tagged.conllu").write_bytes(tagged)

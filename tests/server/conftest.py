@@ -13,6 +13,7 @@ import pytest
 
 import gpuparse
 from gpuparse.__main__ import main
+from tests.small_stages import small_stages
 from tests.synthetic import generate
 from tests.test_doors import KEYS
 
@@ -34,7 +35,8 @@ class Trained:
         (folder / "train.conllu").write_bytes(generate(150, 1))
         self.model = folder / "quick"
         keys = KEYS | {"data.train": folder / "train.conllu", "output": self.model}
-        gpuparse.train(keys, quiet=True)
+        with small_stages(epochs=1):
+            gpuparse.train(keys, quiet=True)
         self.conllu = generate(60, 3)
 
     def command(self, content: bytes, kind: str, *options: str) -> str:
