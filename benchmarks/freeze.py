@@ -31,10 +31,9 @@ from tests.synthetic import generate
 # Options of parse.py that every model of trees with exact sums takes.
 SUMS = (["--probabilities"], ["--mbr"], ["--kbest", "3"], ["--kbest", "3", "--probabilities"])
 JOINT = ["labels.kind=joint", "labels.features=joint-labels"]
-SMALL_PRUNING = ["pruning.max_heads=4", "pruning.epochs=1", "pruning.folds=2"]
+SMALL_PRUNING = ["pruning.max_heads=4"]
 FEW_EPOCHS = [  # and what may get other defaults
-    "word_vectors.epochs=2", "word_vectors.batch_size=8", "word_vectors.weight=0.5",
-    "word_vectors.label_weight=0.25",
+    "word_vectors.epochs=2", "word_vectors.weight=0.5",
 ]  # fmt: skip
 AUGMENTED = "learning.cost_augmented=true"
 
@@ -116,11 +115,7 @@ CASES: dict[str, tuple[list[str], tuple[list[str], ...]]] = {
     ),
 }
 # Stages before the parser; models with these parse raw text.
-STAGES = [
-    f"{stage}.{key}"
-    for stage in ("tokenizer", "tagger", "lemmatizer")
-    for key in ("learn=true", "epochs=2", "rows=65536")
-]
+STAGES = [f"{stage}.learn=true" for stage in ("tokenizer", "tagger", "lemmatizer")]
 # Name -> overrides of BASE of models whose parses go through every format and door.
 PIPELINES = {
     "pipeline": ["decoder=chu_liu_edmonds", *STAGES, "tagger.folds=2"],

@@ -59,7 +59,7 @@ def options_for(
         feature_map=FeatureMapConfig(rows=n_rows),
         learning=LearningConfig(epochs=epochs, cost_augmented=cost_augmented),
         labels=LabelsConfig(rows=1 << 20, epochs=1),
-        pruning=PruningConfig(threshold=0.001, max_heads=10, epochs=2, folds=2),
+        pruning=PruningConfig(threshold=0.001, max_heads=10),
         word_vectors=WordVectorsConfig(epochs=1, networks=2),
     )
 

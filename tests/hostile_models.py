@@ -94,7 +94,7 @@ OF_GRANDPARENTS = parse_set(
     + VECTORS.replace("arc: 4", "arc: 4\n  grandparent: 3"),
     "grandparents",
 )
-PRUNING = PruningConfig(threshold=0.001, max_heads=3, epochs=1, folds=2)
+PRUNING = PruningConfig(threshold=0.001, max_heads=3)
 TEXTS = (CONFIG, FEATURES, LABEL_FEATURES, VOCABULARY)
 
 

@@ -18,8 +18,6 @@ _SECTIONS = {
     "labels_kind": ("labels", "kind"),
     "max_heads": ("pruning", "max_heads"),
     "pruning_threshold": ("pruning", "threshold"),
-    "pruning_epochs": ("pruning", "epochs"),
-    "folds": ("pruning", "folds"),
 }
 _TOP = ("decoder", "min_gain", "seed", "device", "pruning")
 

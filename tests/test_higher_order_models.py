@@ -39,7 +39,7 @@ from tests.parsers import parser_with
 from tests.runs import changed
 from tests.samples import Sentence, fingerprint, random_sentences, treebank_of
 
-PRUNING = PruningConfig(threshold=0.001, max_heads=3, epochs=2, folds=2)
+PRUNING = PruningConfig(threshold=0.001, max_heads=3)
 TRAIN = random_sentences(80, 25, 8, projective=False)
 TEST = treebank_of(random_sentences(81, 30, 10))
 

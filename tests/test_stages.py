@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from gpuparse.commands import parse, train
-from gpuparse.config import RunConfig
+from gpuparse.config import RunConfig, known_keys
 from gpuparse.pipeline import BEFORE_PARSER, FILES, PARSER, STAGES, Pipeline, load_stages, stages_of
 from tests.synthetic import generate, treebank_file
 
 KEYS = [
-    "quickstart", f"data.train={treebank_file(80, 1)}", "data.dev=null", "data.test=null", "draw=0",
+    "quickstart", f"data.train={treebank_file(80, 1)}", "data.dev=null", "data.test=null",
     "feature_map.rows=65536", "labels.rows=65536", "learning.epochs=1", "labels.epochs=1",
     "calibration=none", "tagger.folds=1", "--quiet",
     *(f"{name}.learn=true" for name in FILES),
@@ -56,6 +56,7 @@ def test_the_table_has_every_stage_of_a_folder_and_of_a_config(model):
     loaded = load_stages(model)
     for name, row in BEFORE_PARSER.items():
         assert isinstance(getattr(loaded, name), row.kind)
+        assert {f"{name}.{key}" for key in row.keys} <= known_keys().keys()
     filled = [column for row in STAGES.values() for column in row.fills]
     assert sorted(filled) == list(COLUMNS)
 

@@ -1,5 +1,6 @@
 """Models with word vectors: learned, added to templates, stored, and continued after a stop."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,9 +51,18 @@ GRANDPARENTS = parse_set(
     "grandparents",
 )
 LABELS = parse_set(template_set_text(label=["m.form h.pos direction"]), "labels")
-KEYS = WordVectorsConfig(epochs=3, batch_size=4, learning_rate=0.02, min_count=1, dropout=0.1)
+KEYS = WordVectorsConfig(epochs=3, min_count=1)
 TRAIN = treebank_of(random_sentences(5, 30, 8))
 TEST = treebank_of(random_sentences(6, 20, 10))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def large_steps() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpuparse.learning.stages.vectors.stage.BATCHES", (4, 4))
+        patch.setattr("gpuparse.learning.stages.vectors.stage.RATE", 0.02)
+        patch.setattr("gpuparse.learning.stages.vectors.stage.DROPOUT", 0.1)
+        yield
 
 
 def config_of(keys: WordVectorsConfig = KEYS, **change: object) -> RunConfig:
@@ -116,7 +126,7 @@ def test_templates_are_learned_apart() -> None:
 
 
 def test_weights_say_how_much_vectors_count() -> None:
-    heavy = replace(KEYS, weight=100.0, label_weight=100.0)
+    heavy = replace(KEYS, weight=100.0)
     alone = learned(trainer_of(ALONE, ALONE)).model(16)
     both = learned(trainer_of(BOTH, LABELS, keys=heavy)).model(16)
     light = learned(trainer_of(BOTH, LABELS)).model(16)
@@ -329,7 +339,7 @@ def test_probabilities_are_those_of_vectors_too() -> None:
 def test_long_sentences_of_a_pruned_parser_have_the_scores_of_its_pruner(monkeypatch) -> None:
     text = template_set_text(arc=ARCS, sibling=["s.pos m.pos"])
     text += "grandparent:\n  - templates: [g.pos h.pos m.pos]\n" + SECTION
-    config = config_of(decoder="eisner_grand_sibling", pruning_epochs=1, folds=2)
+    config = config_of(decoder="eisner_grand_sibling")
     config = changed(config, max_heads=3)
     model = learned(Trainer(TRAIN, parse_set(text, "all"), LABELS, config)).model(16)
     lower = model.lower_order()

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from gpuparse.commands.config import add_overrides, parse_with_overrides
 from gpuparse.commands.console import exit_codes, goes_on_by
 from gpuparse.config import load_config
-from gpuparse.data.draw import draw_tree
 from gpuparse.evaluation.reports import hits_as_text, scores_as_text
 from gpuparse.jobs.gold import with_fitting_decoder
 from gpuparse.jobs.progress import program, say, silent
@@ -74,13 +73,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _print_tested(run: Run, tested: Tested) -> None:
-    """Print the scores on data.test, and some of its trees."""
+    """Print the scores on data.test."""
     labelled = run.is_labelled
     print(scores_as_text(tested.scores, labelled=labelled), end="")
     if tested.graphs is not None:
         print("", scores_as_text(tested.graphs, labelled=labelled), sep="\n", end="")
     if tested.from_text is not None:
         print("", "from raw text", hits_as_text(tested.from_text), sep="\n", end="")
-    for sentence in list(tested.system)[: run.config.draw]:
-        labels = sentence.labels if labelled else None
-        print("", draw_tree(sentence.forms, sentence.heads, labels), sep="\n")

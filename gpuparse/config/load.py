@@ -27,9 +27,16 @@ _FIXED = {  # keys that are gone, since their values are always the same
     "tagger": "features feats_features epochs dictionary min_count rows cost max_step"
     " network_epochs",
     "lemmatizer": "features epochs min_count rows",
+    "pruning": "epochs folds",
+    "word_vectors": "batch_size learning_rate dropout cost label_loss label_weight",
+    "encoder": "batch_pieces learning_rate head_rate warm_up dropout label_smoothing arc_size"
+    " label_size",
 }
-_TOGETHER = "this key is gone; learn from both treebanks: data.train=a.conllu,b.conllu"
-_REPLACED = {"init_from": _TOGETHER, "learning.keep_state": _TOGETHER}
+_TOGETHER = "learn from both treebanks: data.train=a.conllu,b.conllu"
+_REPLACED = {
+    "init_from": _TOGETHER, "learning.keep_state": _TOGETHER,
+    "draw": "`gpuparse draw` draws trees that are parsed",
+}  # fmt: skip
 
 
 def load_config(
@@ -350,7 +357,7 @@ def unknown_key(name: str) -> str:
     if last in _FIXED.get(section, "").split():
         return "this key is gone, its value is fixed; leave it out"
     if name in _REPLACED:
-        return _REPLACED[name]
+        return f"this key is gone; {_REPLACED[name]}"
     if name in SECTIONS:
         return f"a section; expected one of its keys, such as {_keys_of(name)[0]}"
     return f"unknown key; {did_you_mean(nearest_key(name)) or _LISTED}"

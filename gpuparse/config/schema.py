@@ -287,20 +287,6 @@ class PruningConfig:
         low=0,
         high=1,
     )
-    epochs: int = _key(
-        5,
-        "integer",
-        "Passes over the training treebank for the pruning parser.",
-        low=1,
-        high=10_000,
-    )
-    folds: int = _key(
-        4,
-        "integer",
-        "Folds of the training treebank; each is pruned by a parser learned from the other folds.",
-        low=2,
-        high=1000,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,33 +304,10 @@ class WordVectorsConfig:
         low=1,
         high=64,
     )
-    batch_size: int | str = _key(
-        "auto",
-        "integer",
-        "Sentences of one step of the optimizer; `auto`: 8, or 2 if the treebank has fewer than"
-        " 30,000 words.",
-        low=1,
-        high=1 << 16,
-        auto=True,
-    )
     optimizer: str = _choice(
         "adam",
         ("adam", "adagrad", "passive-aggressive"),
         "Optimizer of word vectors; `passive-aggressive` is for sets with `hidden: 0`.",
-    )
-    learning_rate: float = _key(
-        0.003,
-        "number",
-        "First step size of the optimizer; it falls to a tenth by the last epoch.",
-        above=0,
-        high=10,
-    )
-    dropout: float = _key(
-        0.3,
-        "number",
-        "Share of the values of a word's templates that are left out at random while learning.",
-        low=0,
-        high=0.9,
     )
     min_count: int | str = _key(
         2,
@@ -361,21 +324,6 @@ class WordVectorsConfig:
         "Loss of trees: `hinge`, how much a wrong tree scores above the gold tree; `conditional`,"
         " -ln of the probability of the gold tree; `heads`, -ln of that of each gold head.",
     )
-    cost: float = _key(
-        1.0,
-        "number",
-        "Cost of a wrong head in the search for the worst tree of `hinge`; the unit of the scores.",
-        low=0,
-        high=1000,
-    )
-    label_loss: float = _key(
-        0.3,
-        "number",
-        "Factor of the loss of labels, -ln of the probability of the gold label, beside that of"
-        " trees.",
-        low=0,
-        high=1000,
-    )
     weight: float = _key(
         0.5,
         "number",
@@ -384,19 +332,11 @@ class WordVectorsConfig:
         above=0,
         high=100,
     )
-    label_weight: float = _key(
-        0.25,
-        "number",
-        "Factor of the vectors' scores of labels in the sum with those of label templates.",
-        above=0,
-        high=100,
-    )
-
     margin: float | None = _key(
         None,
         "number",
         "Templates score only arcs, and labels of finished trees, whose vectors score at most this"
-        " much less than the best ones, in units of `cost`; null: all.",
+        " much less than the best ones, in units of the cost of a wrong head; null: all.",
         low=0,
         high=1000,
         optional=True,
@@ -555,38 +495,6 @@ class EncoderConfig:
         high=10_000,
         auto=True,
     )
-    batch_pieces: int = _key(
-        400, "integer", "Pieces of words of one step, padding included.", low=16, high=1 << 24
-    )
-    learning_rate: float = _key(
-        0.0003, "number", "Largest step size of the encoder.", above=0, high=1
-    )
-    head_rate: float = _key(
-        0.001, "number", "Largest step size of what reads the encoder.", above=0, high=1
-    )
-    warm_up: float = _key(
-        0.06,
-        "number",
-        "Share of training in which step sizes rise to the largest ones; then they fall to 0.",
-        low=0,
-        high=0.9,
-    )
-    dropout: float = _key(
-        0.33, "number", "Share of numbers that are left out at random.", low=0, high=0.9
-    )
-    label_smoothing: float = _key(
-        0.1,
-        "number",
-        "Share of each gold value that losses spread over all values.",
-        low=0,
-        high=0.9,
-    )
-    arc_size: int = _key(
-        384, "integer", "Numbers of the vectors that arcs are scored with.", low=1, high=8192
-    )
-    label_size: int = _key(
-        128, "integer", "Numbers of the vectors that relations are scored with.", low=1, high=8192
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -634,13 +542,6 @@ class RunConfig:
         ("held-out", "none"),
         "How probabilities are calibrated without `data.dev`: `held-out`, by a second parser, and"
         " tagger, on held-out sentences of `data.train`; `none`: they are not.",
-    )
-    draw: int = _key(
-        0,
-        "integer",
-        "Number of predicted trees of `data.test` that are drawn after training.",
-        low=0,
-        high=1000,
     )
     parser: bool = _choice(
         True, (True, False), "Whether a parser is learned; false: only the stages before it."
@@ -708,7 +609,7 @@ class RunConfig:
             stage = stages.get(name, getattr(self, name))
             stages[name] = dataclasses.replace(stage, word_list=_file_name(stage.word_list))
         return dataclasses.replace(
-            self, output="model", threads=0, device="auto", draw=0, data=data, learning=learning,
+            self, output="model", threads=0, device="auto", data=data, learning=learning,
             **stages,
         )  # fmt: skip
 

@@ -42,7 +42,7 @@ _MOST_BYTES = 1 << 20  # of card.json
 _OWN = "A model of gpuparse"  # begins a line of a README of training
 _TAGS = ("UPOS", "XPOS", "UFeats", "Lemmas")  # as scores.json has them
 # Keys that the command of a card does not name: they change no model.
-_OF_THE_RUN = {"output", "threads", "device", "draw"}
+_OF_THE_RUN = {"output", "threads", "device"}
 _TITLES = {
     "treebank": "Treebank", "language": "Language", "release": "Release", "genre": "Genre",
     "licence": "Licence of the treebank", "attribution": "By", "encoder": "Pretrained encoder",

@@ -23,6 +23,7 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.config_checks import check_learning
 from gpuparse.learning.events import LearningEvent
 from gpuparse.learning.gold import check_relations, read_gold, without_unreachable
+from gpuparse.learning.stages import pruning
 from gpuparse.learning.stages.addends import ADDEND_STAGES
 from gpuparse.learning.stages.arcs import ArcStage
 from gpuparse.learning.stages.labels import LabelStage, gold_labels, label_weights
@@ -301,7 +302,7 @@ class Trainer(StagesTrainer):
             self.config,
             decoder=self._decoder.of_arcs,
             data=replace(self.config.data, single_root=self.single_root),
-            learning=replace(self.config.learning, epochs=self.config.pruning.epochs),
+            learning=replace(self.config.learning, epochs=pruning.EPOCHS),
             labels=replace(self.config.labels, kind="none"),
         )
         templates = self._arcs.first_order().without_addends()

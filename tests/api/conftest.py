@@ -16,7 +16,7 @@ CONFIGS = Path(__file__).parents[2] / "configs"
 SMALL = {
     "device": "cpu", "threads": 1, "feature_map.rows": 65536, "labels.rows": 16384,
     "learning.epochs": 2, "labels.epochs": 1, "word_vectors.networks": 1,
-    "word_vectors.epochs": 1, "pruning.folds": 2, "calibration": "none",
+    "word_vectors.epochs": 1, "calibration": "none",
 }  # fmt: skip
 KINDS = {
     "fast": ("fast", {"decoder": "eisner"}),

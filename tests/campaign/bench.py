@@ -15,7 +15,7 @@ from tests.runs import model_files
 from tests.samples import random_sentences, text_of
 from tests.synthetic import generate
 
-PRUNING = ["pruning.max_heads=6", "pruning.epochs=1", "pruning.folds=2"]
+PRUNING = ["pruning.max_heads=6"]
 JOINT = ["labels.kind=joint", "labels.features=joint-labels"]
 STAGES = [
     "tokenizer.learn=true", "tagger.learn=true", "tagger.folds=3", "lemmatizer.learn=true",

@@ -21,7 +21,6 @@ features: mcdonald-2005
 decoder: chu_liu_edmonds
 threads: 1
 device: cpu
-draw: 2
 data: {{train: train.conllu, dev: {dev}, test: test.conllu}}
 feature_map: {{rows: 65537}}
 learning: {{epochs: 3, cost_augmented: true}}

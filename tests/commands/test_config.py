@@ -558,7 +558,7 @@ def test_what_learns_is_recorded(config_file, overrides, learner):
 
 def test_what_changes_nothing_in_a_model_is_not_recorded(config_file):
     path = config_file(MINIMAL)
-    one = load_config(path, ["threads=1", "device=cpu", "output=a", "draw=3"])
+    one = load_config(path, ["threads=1", "device=cpu", "output=a"])
     two = load_config(path, ["threads=2", "device=cuda", "learning.backend=cpu", "output=b"])
     assert one.recorded() == two.recorded()
     assert load_config(path, ["seed=2"]).recorded() != one.recorded()

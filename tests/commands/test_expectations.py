@@ -81,7 +81,7 @@ def test_few_sentences(tmp_path):
 
 def test_training_says_it(tmp_path, capfd):
     (tmp_path / "train.conllu").write_bytes(treebank("_", "_", "_", "_", count=25).data.tobytes())
-    words = ["first-order-projective", f"data.train={tmp_path / 'train.conllu'}", "draw=0"]
+    words = ["first-order-projective", f"data.train={tmp_path / 'train.conllu'}"]
     words += [f"output={tmp_path / 'model'}", "learning.epochs=1", "labels.epochs=1"]
     words += ["feature_map.rows=1024", "labels.rows=1024", "calibration=none"]
     assert run(train.main, words) == 0

@@ -192,7 +192,7 @@ def test_case_17_faulty_deps_stop_it_or_are_left_out(trained, tmp_path, capfdbin
 @pytest.mark.parametrize("decoder", ["eisner_sibling", "hill_climb"])
 def test_second_order_trees_empty_deps(trained, tmp_path, capfdbinary, decoder):
     words = [trained.config, f"output={tmp_path}/model", f"decoder={decoder}"]
-    code, out, err = call(capfdbinary, train.main, [*words, "learning.epochs=1", "draw=1"])
+    code, out, err = call(capfdbinary, train.main, [*words, "learning.epochs=1"])
     assert code == 0
     assert b"UAS" in out
     assert b"secondary" not in out

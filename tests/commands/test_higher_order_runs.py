@@ -31,7 +31,7 @@ device: cpu
 data: {{train: train.conllu, dev: {dev}, test: test.conllu}}
 feature_map: {{rows: 65536}}
 learning: {{epochs: 2, cost_augmented: true}}
-pruning: {{max_heads: 4, epochs: 2, folds: 2}}
+pruning: {{max_heads: 4}}
 labels: {{rows: 16384, epochs: 1}}
 weights: {{bits: 16}}
 """
@@ -252,9 +252,11 @@ def test_where_there_is_a_gpu_they_run_on_the_cpu_all_the_same(trained, monkeypa
         (["learning.k=2"], "finds one tree only"),
         (["features=mcdonald-2005"], "templates, which decoder"),
         (["learning.backend=torch"], "only native code learns"),
-        (["pruning.folds=1"], "pruning.folds: expected an integer from 2 to 1000"),
         (["pruning.threshold=1.5"], "pruning.threshold: expected a number from 0 to 1"),
-        (["pruning.folds=100"], "pruning.folds is 100, and the treebank has 40 sentences"),
+        (
+            [f"data.train={treebank_file(3, 1)}"],
+            "a pruner needs 4 sentences or more, and the treebank has 3",
+        ),
     ],
 )
 def test_options_are_refused(trained, words, message, monkeypatch, capfd):

@@ -342,7 +342,7 @@ def test_training_without_dev_calibrates_on_held_out_sentences(tmp_path):
     words = [
         "quickstart", f"data.train={treebank_file(200, 5)}", "feature_map.rows=65536",
         "data.dev=null", "data.test=null",
-        "learning.epochs=2", "labels.epochs=1", "draw=0", "threads=1", "device=cpu",
+        "learning.epochs=2", "labels.epochs=1", "threads=1", "device=cpu",
     ]  # fmt: skip
     folders = {name: tmp_path / name for name in ("first", "second", "none")}
 
@@ -369,7 +369,7 @@ def test_training_without_dev_calibrates_on_held_out_sentences(tmp_path):
 
 
 def test_calibration_says_what_it_costs_and_why_it_is_left_out(tmp_path, capfd):
-    words = ["quickstart", "data.dev=null", "data.test=null", "learning.epochs=1", "draw=0"]
+    words = ["quickstart", "data.dev=null", "data.test=null", "learning.epochs=1"]
     words += ["labels.epochs=1", f"output={tmp_path / 'model'}", "--force"]
     assert run(train.main, [*words, f"data.train={treebank_file(40, 5)}"]) == 0
     said = capfd.readouterr().err

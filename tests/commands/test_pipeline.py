@@ -45,9 +45,9 @@ threads: 1
 device: cpu
 data: {{train: {folder}/train.conllu, dev: {dev}, test: {folder}/test.conllu}}
 feature_map: {{rows: 65537}}
-tokenizer: {{learn: true, epochs: 3, rows: 65536}}
-tagger: {{learn: true, epochs: 3, rows: 65536, folds: 3, dictionary: 5}}
-lemmatizer: {{learn: true, epochs: 3, rows: 65536}}
+tokenizer: {{learn: true}}
+tagger: {{learn: true, folds: 3}}
+lemmatizer: {{learn: true}}
 learning: {{epochs: 3, cost_augmented: true}}
 labels: {{rows: 16384, epochs: 2}}
 """

@@ -128,7 +128,8 @@ def test_a_run_that_goes_on_has_each_epoch_once(
 def test_the_epochs_of_pruning_are_kept_with_the_state(train_run, tmp_path, monkeypatch):
     words = ["decoder=dual_decomposition", "features=extended", "data.dev=null"]
     words += [f"data.train={treebank_file(40, 1)}", "data.test=null"]
-    words += ["pruning.folds=2", "pruning.epochs=1", "learning.epochs=1", "labels.kind=none"]
+    words += ["learning.epochs=1", "labels.kind=none"]
+    monkeypatch.setattr("gpuparse.learning.stages.pruning.FOLDS", 2)
     expected = [("pruning", 1), ("pruning", 2), ("pruning", 3), ("arcs", 1)]
     whole = model_files(train_run(*words))
     assert epochs(tmp_path / "model") == expected

@@ -20,7 +20,7 @@ from tests.synthetic import generate, treebank_file
 pytestmark = pytest.mark.usefixtures("small_stages")
 KEYS = [
     "quickstart", f"data.train={treebank_file(200, 1)}", f"data.dev={treebank_file(30, 2)}",
-    f"data.test={treebank_file(30, 3)}", "draw=0", "feature_map.rows=65536", "labels.rows=65536",
+    f"data.test={treebank_file(30, 3)}", "feature_map.rows=65536", "labels.rows=65536",
     "tagger.learn=true", "lemmatizer.learn=true",
     "tagger.folds=3",
 ]  # fmt: skip
@@ -143,8 +143,8 @@ def test_stages_alone_and_stages_of_another_model(model, run, tmp_path):
     with pytest.raises(ConfigError, match="holds a finished model"):
         train.main([*keys, "parser=false", f"output={folder}", "--quiet"])
     parser_alone = tmp_path / "parser"
-    train.main([KEYS[0], *KEYS[1:7], f"output={parser_alone}", "--quiet"])
-    train.main([KEYS[0], *KEYS[1:7], f"output={folder}", "--force", "--quiet"])
+    train.main([KEYS[0], *KEYS[1:6], f"output={parser_alone}", "--quiet"])
+    train.main([KEYS[0], *KEYS[1:6], f"output={folder}", "--force", "--quiet"])
     assert not (folder / "tagger.safetensors").exists()
 
 
@@ -220,7 +220,7 @@ TEXT = "\ufeff\n The men sang.  \U0001f642 Ärzte\tsang.\r\n\r\nA e\u0301te sing
 @pytest.mark.parametrize("is_parsed", [False, True])
 def test_ranges_of_tokens_in_their_text(is_parsed, run, tmp_path, monkeypatch, capfdbinary):
     stages = ["tokenizer.learn=true", f"parser={str(is_parsed).lower()}"]
-    keys = [*KEYS[:8], *stages, f"output={tmp_path / 'model'}", "--quiet"]
+    keys = [*KEYS[:7], *stages, f"output={tmp_path / 'model'}", "--quiet"]
     assert train.main(keys[:-1]) == 0
     said = capfdbinary.readouterr().err.decode()
     # The parser reads lemmas, and `parse` refuses words without any.
@@ -292,7 +292,7 @@ def test_stages_without_annotation_are_left_out_and_said(run, tmp_path, capfdbin
     lines = generate(60, 1).decode().split("\n")
     fields = [line.split("\t") for line in lines]
     without = {"lemmas": [2], "tags": [3, 4, 5], "anything": [2, 3, 4, 5]}
-    options = [*KEYS[5:], "draw=0", "learning.epochs=1"]
+    options = [*KEYS[4:], "learning.epochs=1"]
     for name, columns in without.items():
         file, folder = tmp_path / f"{name}.conllu", tmp_path / name
         file.write_text(

@@ -1,5 +1,6 @@
 """Tiny encoders, models that are trained from them once, and ways to parse with them."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +9,14 @@ import pytest
 import gpuparse
 from gpuparse.commands import parse
 from gpuparse.commands.console import run
+from tests.small_stages import small_stages
 from tests.synthetic import generate, treebank_file
 from tests.tiny_encoders import write_encoder
 
 KEYS = {
     "data.train": treebank_file(40, 1), "data.dev": treebank_file(20, 2), "threads": 1,
     "device": "cpu",
-    "encoder.epochs": 1, "encoder.arc_size": 32, "encoder.label_size": 16,
-    "encoder.head_rate": 0.02, "tokenizer.learn": False,
+    "encoder.epochs": 1, "tokenizer.learn": False,
 }  # fmt: skip
 
 
@@ -94,8 +95,15 @@ class Models:
         return code, output.read_bytes() if output.exists() else b""
 
 
-@pytest.fixture(scope="session")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
+@pytest.fixture(scope="package")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
+    """Models of small sizes, which learn from few words."""
     for module in ("torch", "transformers", "tokenizers"):
         pytest.importorskip(module, reason=f"an encoder needs the package {module}")
-    return Models(tmp_path_factory.mktemp("encoders"))
+    from gpuparse.learning.stages.encoder import stage, trainer
+
+    with pytest.MonkeyPatch.context() as patch, small_stages(epochs=1):
+        patch.setattr(trainer, "ARC_SIZE", 32)
+        patch.setattr(trainer, "LABEL_SIZE", 16)
+        patch.setattr(stage, "HEAD_RATE", 0.02)
+        yield Models(tmp_path_factory.mktemp("encoders"))

@@ -18,14 +18,17 @@ from tests.encoder.conftest import KEYS
 from tests.synthetic import generate, treebank_file
 
 DROPPING = ("hidden_dropout_prob", "attention_probs_dropout_prob")
-SURE = {"encoder__dropout": 0, "weights__bits": 16, "encoder__loss": "local"}
+SURE = {"weights__bits": 16, "encoder__loss": "local"}
 
 
 @pytest.fixture
-def sure(models, tmp_path):
+def sure(models, tmp_path, monkeypatch):
     """An encoder that drops nothing at random."""
     import shutil
 
+    from gpuparse.learning.stages.encoder import trainer
+
+    monkeypatch.setattr(trainer, "DROPOUT", 0.0)
     folder = shutil.copytree(models.encoder("bert"), tmp_path / "sure")
     file = folder / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | dict.fromkeys(DROPPING, 0.0)))
@@ -82,7 +85,8 @@ def gradients(stage) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("loss", ["local", "conditional", "hinge"])
 def test_gradients_of_parts_are_added(sure, loss):
-    stage, _ = stage_of(sure, encoder__batch_pieces=4000, encoder__loss=loss)
+    stage, _ = stage_of(sure, encoder__loss=loss)
+    stage._at_once = 4000
     whole = gradients(stage)
     stage._at_once = 60
     for name, found in gradients(stage).items():
@@ -92,7 +96,8 @@ def test_gradients_of_parts_are_added(sure, loss):
 def test_out_of_memory_halves_what_goes_through_at_once(sure, monkeypatch):
     import torch
 
-    stage, told = stage_of(sure, encoder__batch_pieces=4000)
+    stage, told = stage_of(sure)
+    stage._at_once = 4000
     whole, computed = gradients(stage), stage._loss
 
     def narrow(sentences, n_gold):
@@ -118,18 +123,27 @@ def test_out_of_memory_halves_what_goes_through_at_once(sure, monkeypatch):
 
 
 def start_two(folder, words: list[str]) -> subprocess.CompletedProcess:
-    """Train in two processes, as torchrun starts them."""
+    """Train in two processes, as torchrun starts them, and drop nothing at random."""
+    (folder / "sure.py").write_text(
+        "import sys\n"
+        "from gpuparse.__main__ import main\n"
+        "from gpuparse.learning.stages.encoder import trainer\n"
+        "trainer.DROPOUT, trainer.ARC_SIZE, trainer.LABEL_SIZE = 0.0, 32, 16\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
     several = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--rdzv-backend", "c10d"]
-    command = [sys.executable, *several, "--rdzv-endpoint", "localhost:0", "-m", "gpuparse"]
+    command = [sys.executable, *several, "--rdzv-endpoint", "localhost:0", "sure.py"]
     return subprocess.run(
         [*command, "train", *words], cwd=folder, capture_output=True, text=True, timeout=300,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
 
 
-def test_several_processes_learn_what_one_learns(models, sure, tmp_path):
-    keys = SURE | {"encoder__model": str(sure), "encoder__epochs": 2, "encoder__head_rate": 0.001,
-                   "tokenizer__learn": True}  # fmt: skip
+def test_several_processes_learn_what_one_learns(models, sure, tmp_path, monkeypatch):
+    from gpuparse.learning.stages.encoder import stage
+
+    monkeypatch.setattr(stage, "HEAD_RATE", 0.001)
+    keys = SURE | {"encoder__model": str(sure), "encoder__epochs": 2, "tokenizer__learn": True}
     given = models.keys("bert", tmp_path / "two", **keys)
     words = ["encoder", *(f"{k}={str(v).lower() if v is False else v}" for k, v in given.items())]
     run = start_two(tmp_path, words)

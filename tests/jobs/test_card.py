@@ -154,7 +154,7 @@ def test_files_alone_have_no_language(tmp_path):
 
 
 def test_the_command_leaves_out_what_a_config_has(tmp_path):
-    keys = {"data.dev": None, "draw": 0, "learning.epochs": 1}
+    keys = {"data.dev": None, "learning.epochs": 1}
     gpuparse.train("quickstart", {**keys, "output": tmp_path / "x"}, quiet=True)
     assert read_card(tmp_path / "x")["command"] == (
         "gpuparse train quickstart data.dev=null learning.epochs=1"

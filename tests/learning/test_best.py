@@ -46,7 +46,7 @@ def trainer_of(templates: str, kind: str = "second-stage") -> Trainer:
         decoder="eisner", epochs=EPOCHS["arcs"], label_epochs=EPOCHS["labels"], map_rows=1 << 12,
         label_rows=1 << 10, labels_kind=kind,
     )  # fmt: skip
-    vectors = replace(config.word_vectors, epochs=EPOCHS["vectors"], networks=2, batch_size=4)
+    vectors = replace(config.word_vectors, epochs=EPOCHS["vectors"], networks=2)
     labels = {"none": None, "joint": LABELS, "second-stage": LABELS}[kind]
     return Trainer(TREEBANK, SETS[templates], labels, replace(config, word_vectors=vectors))
 

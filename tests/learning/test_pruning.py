@@ -1,5 +1,6 @@
 """Pruning: the arcs that are left are those of the definition, in parsing and in learning."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.errors import ConfigError, ModelError
 from gpuparse.features.plan import compile_plan
 from gpuparse.inference import chu_liu_edmonds, eisner, eisner_marginals, matrix_tree_marginals
+from gpuparse.learning.stages import pruning
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.learning.trainer import Trainer
 from gpuparse.scorers.linear.pruning import KeptArcs, Pruner, all_cells, prune
@@ -23,7 +25,7 @@ from tests.samples import Sentence, fingerprint, random_sentences, treebank_of
 from tests.scoring.forms import arc_scores
 
 NOTHING = np.zeros(0, np.int64)
-PRUNING = PruningConfig(threshold=0.01, max_heads=2, epochs=2, folds=3)
+PRUNING = PruningConfig(threshold=0.01, max_heads=2)
 HIGHER = changed(
     replace(OPTIONS, pruning=PRUNING), decoder="eisner_grand_sibling", map_rows=1 << 18,
     cost_augmented=True,
@@ -93,6 +95,14 @@ def trainer_of(sentences: list[Sentence], change: dict | None = None, threads: i
 SENTENCES = random_sentences(71, 17, 7)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def three_folds() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pruning, "FOLDS", 3)
+        patch.setattr(pruning, "EPOCHS", 2)
+        yield
+
+
 @pytest.fixture(scope="module")
 def pruned() -> Trainer:
     return learned(trainer_of(SENTENCES))
@@ -103,7 +113,7 @@ def test_a_fold_is_pruned_by_what_was_learned_from_the_others(pruned: Trainer) -
     treebank, vocabularies = treebank_of(SENTENCES), pruned.model(16).linear.vocabularies
     batch = Encoder(vocabularies).encode(treebank)
     arcs = all_cells(batch, np.zeros(batch.values.shape[1], np.int64))
-    first = changed(HIGHER, decoder="eisner", epochs=PRUNING.epochs)
+    first = changed(HIGHER, decoder="eisner", epochs=2)
     lost = words = 0
     for low, high in ((0, 5), (5, 11), (11, 17)):
         seen = np.ones(17, bool)
@@ -209,5 +219,5 @@ def test_trees_known_in_part_can_be_completed(decoder: str) -> None:
 
 
 def test_there_is_a_sentence_for_every_fold() -> None:
-    with pytest.raises(ConfigError, match=r"pruning\.folds is 3, and the treebank has 2 sentences"):
+    with pytest.raises(ConfigError, match="a pruner needs 3 sentences or more, and"):
         trainer_of(SENTENCES[:2])

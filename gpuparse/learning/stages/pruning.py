@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from gpuparse.config.schema import PruningConfig
 from gpuparse.data.batch import Batch, incomplete
 from gpuparse.errors import ConfigError, ModelError, plural
 from gpuparse.features.plan import LINE, Plan
@@ -22,20 +23,8 @@ from gpuparse.parser import Parser, are_scales
 from gpuparse.scorers.linear.pruning import KeptArcs, Pruner, all_cells, prune
 from gpuparse.scorers.linear.weights import RowMap, Weights
 
+EPOCHS, FOLDS = 5, 4  # of a pruner; parsers that prune the training sentences
 NO_KNOWN_HEADS = np.zeros(0, np.int64)
-
-
-class Thresholds(Protocol):
-    """Which arcs are kept, and how the pruner is learned: the section `pruning` of the config."""
-
-    @property
-    def threshold(self) -> float: ...
-    @property
-    def max_heads(self) -> int | None: ...
-    @property
-    def epochs(self) -> int: ...
-    @property
-    def folds(self) -> int: ...
 
 
 class FirstOrder(Protocol):
@@ -66,18 +55,6 @@ class Pruned:
     words: int
 
 
-def check_folds(n_sentences: int, folds: int) -> None:
-    """Check that there is a sentence for every fold.
-
-    Raises: ConfigError: there is not.
-    """
-    if folds > n_sentences:
-        raise ConfigError(
-            f"pruning.folds is {folds}, and the treebank has {plural(n_sentences, 'sentence')}:"
-            " choose fewer folds, or pruning.max_heads=null"
-        )
-
-
 class PruningStage(Stage):
     """Learns the pruner and finds the candidate arcs of the training sentences.
 
@@ -93,7 +70,7 @@ class PruningStage(Stage):
         completing: the arcs that complete partial trees.
         ratios: of the folds that are done, by how much calibration changed the scale.
         result: the result, when the last parser is learned.
-    Raises: ConfigError: more folds than sentences.
+    Raises: ConfigError: fewer sentences than folds.
     """
 
     name = "pruning"
@@ -107,14 +84,18 @@ class PruningStage(Stage):
         plan: Plan,
         rows: RowMap,
         gold: np.ndarray,
-        thresholds: Thresholds,
+        thresholds: PruningConfig,
         decoder: str,
         first_order: FirstOrder,
         *,
         single_root: bool,
     ) -> None:
-        super().__init__(thresholds.folds + 1)
-        check_folds(len(batch), thresholds.folds)
+        super().__init__(FOLDS + 1)
+        if len(batch) < FOLDS:
+            raise ConfigError(
+                f"pruning.max_heads: a pruner needs {FOLDS} sentences or more, and the treebank"
+                f" has {plural(len(batch), 'sentence')}: give pruning.max_heads=null"
+            )
         self._batch, self._plan, self._rows, self._gold = batch, plan, rows, gold
         self._thresholds, self._decoder, self._first_order = thresholds, decoder, first_order
         self._single_root = single_root
@@ -150,13 +131,13 @@ class PruningStage(Stage):
 
         The last counts come when all that was learned from the parser is kept.
         """
-        n, folds, epochs = len(self._batch), self._thresholds.folds, self._thresholds.epochs
-        low, high = (fold * n // folds for fold in (self.done, self.done + 1))
-        if self.done == folds:
+        n = len(self._batch)
+        low, high = (fold * n // FOLDS for fold in (self.done, self.done + 1))
+        if self.done == FOLDS:
             low = high = 0
         is_learned = np.ones(n, np.bool_)
         is_learned[low:high] = False
-        model, last = yield from _as_one_epoch(self._first_order.learn(is_learned), epochs)
+        model, last = yield from _as_one_epoch(self._first_order.learn(is_learned))
         if high > low:
             fitted = self._first_order.calibrated(model, is_learned)
             self._prune(low, high, self._pruner(fitted))
@@ -248,7 +229,7 @@ class PruningStage(Stage):
 
 
 def _as_one_epoch(
-    events: Generator[LearningEvent, None, Parser], epochs: int
+    events: Generator[LearningEvent, None, Parser],
 ) -> Generator[EpochCounts, None, tuple[Parser, EpochCounts]]:
     """The epochs of one first-order parser as one epoch of the pruning stage.
 
@@ -261,7 +242,7 @@ def _as_one_epoch(
         except StopIteration as end:
             return end.value, counts
         before = (event.epoch - 1) * event.total
-        counts = EpochCounts(before + event.done, epochs * event.total, event.wrong, event.words)
+        counts = EpochCounts(before + event.done, EPOCHS * event.total, event.wrong, event.words)
         if counts.done < counts.total:
             yield counts
 
@@ -279,7 +260,7 @@ def as_state(pruned: Pruned) -> dict[str, np.ndarray]:
 
 
 def from_state(
-    state: Mapping[str, np.ndarray], thresholds: Thresholds, decoder: str, batch: Batch,
+    state: Mapping[str, np.ndarray], thresholds: PruningConfig, decoder: str, batch: Batch,
     gold: np.ndarray,
 ) -> Pruned:  # fmt: skip
     """What `as_state` was given.

@@ -32,6 +32,10 @@ from gpuparse.scorers.encoder.quantised import QuantisedEncoder
 from gpuparse.scorers.encoder.scorer import TAG_SCALE, EncoderScorer, tags_of
 from gpuparse.scorers.encoder.sizes import Sizes
 
+# Sizes of the vectors that arcs and relations are scored with ("Pretrained encoders" in
+# benchmarks/book.md), and the share of their numbers that is left out at random (Dozat & Manning).
+ARC_SIZE, LABEL_SIZE, DROPOUT = 384, 128, 0.33
+
 
 class EncoderTrainer(StagesTrainer):
     """Learns an encoder with its heads from gold trees and columns.
@@ -73,11 +77,11 @@ class EncoderTrainer(StagesTrainer):
         self._values, columns = learned_values(treebank, filled)
         self.label_names, labels = self._labels(treebank)
         sizes = Sizes(
-            self._keys.arc_size, self._keys.label_size, len(self.label_names),
+            ARC_SIZE, LABEL_SIZE, len(self.label_names),
             self._values.sizes, {name: len(texts) for name, texts in self._tags.items()},
         )  # fmt: skip
         torch.manual_seed(config.seed)
-        heads = Heads(pretrained.width, sizes, self._keys.dropout, self._values.parts)
+        heads = Heads(pretrained.width, sizes, DROPOUT, self._values.parts)
         precision = self._keys.precision
         network = Network(pretrained.body(), pretrained.pad, heads, precision).to(device)
         places = word_places(batch)

@@ -48,6 +48,13 @@ from gpuparse.scorers.vectors.word_vectors import (
 )
 
 SLICE = 256  # sentences between two events
+# Chosen on Danish and English development parts: "Word vectors" in benchmarks/book.md.
+BATCHES = (2, 8)  # sentences of a step, of small treebanks and of others
+RATE = 0.003  # first step size
+DROPOUT = 0.3  # share of the values of a word's templates that are left out at random
+COST = 1.0  # of a wrong head in the search for the worst tree; the unit of scores
+LABEL_LOSS = 0.3  # factor of the loss of labels beside that of trees
+LABEL_WEIGHT = 0.25  # factor of the scores of labels beside those of templates
 LAST_RATE = 0.1  # of the first one, which falls in a line
 FIRST_DECAY, SECOND_DECAY = 0.9, 0.99  # of the moments of Adam
 GRANDPARENT_SHARE = 0.5  # of the vectors' scores; templates have two kinds of parts with one
@@ -131,10 +138,7 @@ class VectorStage(AddendStage):
         self._loss, self._whole = LOSSES.index(config.loss), whole
         # The vectors after some epochs, which are the best or not, their sizes, and whole numbers.
         self._made: tuple[tuple[int, bool], VectorTemplates, WordVectors] | None = None
-        if isinstance(config.batch_size, int):
-            self._batch_size = config.batch_size
-        else:  # "auto"
-            self._batch_size = 2 if is_small(batch) else 8
+        self._batch_size = BATCHES[0] if is_small(batch) else BATCHES[1]
         self.finished: list[VectorTables] = []  # the networks that are learned
         self._begin()
 
@@ -276,11 +280,10 @@ class VectorStage(AddendStage):
     def _step(self, mini: Batch, seen: int) -> int:
         config = self._config
         progress = seen / self._sentences - len(self.finished)
-        rate = config.learning_rate * (1.0 - (1.0 - LAST_RATE) * progress)
+        rate = RATE * (1.0 - (1.0 - LAST_RATE) * progress)
         self._steps += 1
         learning = VectorLearning(
-            self._loss, config.cost, config.label_loss, config.dropout,
-            _drop_seed(self._network_seed, seen),
+            self._loss, COST, LABEL_LOSS, DROPOUT, _drop_seed(self._network_seed, seen)
         )  # fmt: skip
         optimizer = OPTIMIZERS.index(config.optimizer)
         step = VectorStep(optimizer, rate, FIRST_DECAY, SECOND_DECAY, self._steps)
@@ -289,7 +292,7 @@ class VectorStage(AddendStage):
         if wrong < 0:
             raise NoTreeError(
                 f"a training sentence has no tree: scores of word vectors are not finite, after"
-                f" {plural(seen, 'sentence')}; choose a smaller word_vectors.learning_rate"
+                f" {plural(seen, 'sentence')}; give another seed"
             )
         return wrong
 
@@ -334,7 +337,7 @@ class VectorStage(AddendStage):
         frequent = frequent_values(templates, given.vocabularies, given.gold.batch, keys.min_count)
         plan = compile_vectors(templates, given.vocabularies, frequent)
         labels = None if given.labels is None else given.labels[given.gold.moved]
-        factors = keys.weight if has_arcs else 1.0, keys.label_weight if given.has_labels else 1.0
+        factors = keys.weight if has_arcs else 1.0, LABEL_WEIGHT if given.has_labels else 1.0
         return cls(
             templates,
             plan,
