@@ -58,7 +58,7 @@ from gpuparse.config.schema import known_keys
 out = io.StringIO()
 with contextlib.suppress(SystemExit), contextlib.redirect_stdout(out):
     parse.main(["--help"])
-options = set(re.findall(r"^  (?:-.*, )?(--[a-z-]+)", out.getvalue(), re.M)) - {"--help"}
+options = set(re.findall(r"^  (?:-o PATH, )?(--[a-z-]+)", out.getvalue(), re.M)) - {"--help"}
 is_ours = lambda frame: frame.f_code.co_filename.startswith(root + "/gpuparse/")
 def depth(frame):
     count = 0
@@ -133,11 +133,12 @@ def counted(root: Path) -> dict[str, int]:
     files = [name for name in known if (root / name).is_file()]
     python = [name for name in files if name.endswith(".py")]
     package = [name for name in python if name.startswith("gpuparse/")]
-    texts = {root / name: (root / name).read_text(encoding="utf-8") for name in package}
-    modules = {name_of(path): text for path, text in texts.items()}
+    modules = {name_of(ROOT / name): _text(root, name) for name in package}
     imports = {name: imported_at_once(text, set(modules)) for name, text in modules.items()}
     measured = [sys.executable, "-c", MEASURE, str(root)]
-    printed = subprocess.run(measured, cwd=root, check=True, capture_output=True, text=True).stdout
+    printed = subprocess.run(
+        measured, cwd=root, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
 
     def lines(start: str, names: Iterable[str] = python) -> int:
         return sum(_text(root, n).count("\n") for n in names if n.startswith(start))
@@ -155,7 +156,7 @@ def counted(root: Path) -> dict[str, int]:
         len(re.findall(r'^    "[\w-]+": \(', _text(root, "gpuparse/__main__.py"), re.MULTILINE)),
         *map(int, printed.split()[:2]),
         len(circles(imports)),
-        sum(map(inner_imports, texts.values())),
+        sum(map(inner_imports, modules.values())),
         *map(int, printed.split()[2:]),
     ]
     rooms = {
