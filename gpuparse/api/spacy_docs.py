@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from itertools import accumulate, pairwise
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 
 import numpy as np
 from spacy import attrs
@@ -19,14 +17,20 @@ from spacy.tokens import Doc, Token
 from spacy.vocab import Vocab
 
 from gpuparse.api.results import Parsed
-from gpuparse.data.columns import FEATS, LEMMA, UPOS, XPOS
+from gpuparse.data.columns import FEATS
 from gpuparse.data.faults import TreeFault
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import check_sentences
+from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError
 from gpuparse.formats.paragraphs import SPACES
-from gpuparse.jobs.predictions import FoundArrays, word_columns
-from gpuparse.text.conllu import NO_PARAGRAPH, Surface, spaces_between, surface_sentences
+from gpuparse.text.conllu import (
+    NO_PARAGRAPH,
+    Surface,
+    spaces_between,
+    surface_sentences,
+    text_pieces,
+)
 from gpuparse.text.tokenizer import Tokenizer
 
 # Extension attributes of tokens: the words of a multiword token, also on tokens that it was cut
@@ -43,13 +47,13 @@ _NO_FEATURES = (
     " token.morph lacks them"
 )
 _BLANKS = "".join(map(chr, SPACES))
-_REFUSED = frozenset("\0\t\n\r")  # characters that no column has
-_REPLACED = {0: "\ufffd", **dict.fromkeys(map(ord, "\t\n\r"), " ")}
+_REPLACED = {0: "\ufffd", **dict.fromkeys(map(ord, "\t\n\r"), " ")}  # what no column has
 _ATTRIBUTES = {
     "deprel": attrs.DEP, "lemma": attrs.LEMMA, "upos": attrs.POS, "xpos": attrs.TAG,
     "feats": attrs.MORPH,
 }  # fmt: skip
-_OF_BLANKS = {"deprel": _NO_RELATION, "upos": "SPACE", "xpos": "_SP"}  # as in spaCy
+# As in spaCy; their lemma is their text.
+_OF_BLANKS = {"deprel": _NO_RELATION, "upos": "SPACE", "xpos": "_SP", "feats": None}
 _GIVEN: dict[str, Callable[[Token], str]] = {
     "lemma": lambda token: token.lemma_,
     "upos": lambda token: token.pos_,
@@ -59,312 +63,228 @@ _GIVEN: dict[str, Callable[[Token], str]] = {
 FIELDS = tuple(_GIVEN)
 
 
-def add_extensions(names: Iterable[str]) -> None:
-    """Register extension attributes of tokens, None where they are not set."""
-    for name in names:
+def add_extensions() -> None:
+    """Register the extension attributes of tokens, None where they are not set."""
+    for name in (WORDS, HEAD_PROB, DEP_PROB):
         if not Token.has_extension(name):
             Token.set_extension(name, default=None)
 
 
-class _TokensOfDoc:
-    """The n tokens of a Doc, and what is known of their words and sentences.
+class DocWords:
+    """The words of a Doc.
 
     Attributes:
-        texts: of the tokens. blank: (n,) bool, a token of spaces alone, which is no word.
-        begins: (n,) bool, whether a sentence begins with the token.
-        words: of tokens that are several words, or were cut out of a multiword token, by number.
+        texts: of the tokens.
+        blank, begins: (n,) bool: a token is of spaces alone, which is no word; a sentence begins
+            with it.
+        split: the words of multiword tokens, and of tokens that were cut out of one, by number.
+        forms: of the words of each token, none of blanks; there after `cut`.
     """
 
     def __init__(self, doc: Doc) -> None:
-        self.doc = doc
+        self.doc, self.forms = doc, list[list[str]]()
         self.texts = [token.text for token in doc]
         self.blank = np.array([not text.strip(_BLANKS) for text in self.texts], np.bool_)
         given = doc.to_array([attrs.SENT_START]).reshape(-1).astype(np.int64)
         self.begins = given == 1
         self.begins[:1] = True
         self._is_open = (given == 0) & ~self.begins
-        self.words: dict[int, list[str]] = {}
-        if any(isinstance(key, tuple) and WORDS in key for key in doc.user_data):
-            for token in doc:
-                if token._.get(WORDS):
-                    self.words[token.i] = [word["form"] for word in token._.get(WORDS)]
+        self._places = doc.to_array([attrs.IDX]).reshape(-1).astype(np.int64)
+        extended = [(key, of) for key, of in doc.user_data.items() if isinstance(key, tuple)]
+        known = {key[2]: of for key, of in extended if key[:2] == ("._.", WORDS)}
+        of_tokens = [(t, known.get(place)) for t, place in enumerate(self._places.tolist())]
+        self.split = {t: [word["form"] for word in of] for t, of in of_tokens if of}
 
-    def asks(self, tokenizer: Tokenizer) -> bool:
-        """Whether a tokeniser can say more."""
-        can_split = tokenizer.words is not None and not self.words
-        return can_split or bool((self._is_open & ~self.blank).any())
+    def ask(self, tokenizer: Tokenizer) -> None:
+        """Let a tokeniser say where sentences begin and what is several words, if the Doc does not.
 
-    @property
-    def ends(self) -> np.ndarray:
-        """The last character of each token that is a word."""
-        return np.array(
-            [
-                token.idx + len(text.rstrip(_BLANKS)) - 1
-                for token, text, blank in zip(self.doc, self.texts, self.blank, strict=True)
-                if not blank
-            ],
-            np.int64,
-        )
-
-    def take(self, words: dict[int, list[str]], is_end: np.ndarray) -> None:
-        """Take what a tokeniser said, as far as it is not known."""
-        numbers = np.flatnonzero(~self.blank)
-        following = numbers[1:][is_end[:-1]]
-        self.begins[following] |= self._is_open[following]
-        if not self.words:
-            self.words = {int(numbers[number]): forms for number, forms in words.items()}
-
-
-@dataclass(frozen=True, eq=False)
-class DocWords:
-    """The W words of the T tokens of some Docs, Doc after Doc.
-
-    Attributes:
-        docs: the Docs. texts: of the tokens.
-        blank, begins: (T,) bool: the token is no word; a sentence begins with it.
-        owners: (W,) int64, the token that a word is, or is part of. forms: of the words.
-        sentence_starts: int64, words, of the sentences that have any; the last is W.
-    """
-
-    docs: Sequence[Doc]
-    texts: list[str]
-    blank: np.ndarray
-    begins: np.ndarray
-    owners: np.ndarray
-    forms: list[str]
-    sentence_starts: np.ndarray
-
-    @classmethod
-    def of(cls, docs: Sequence[Doc], tokenizer: Tokenizer | None, *, splits: bool) -> DocWords:
-        """The words of Docs.
-
-        Args:
-            tokenizer: says where sentences begin, and which tokens are several words, as far as the
-                Docs do not say it.
-            splits: whether multiword tokens are several words; else each is one.
-        Cost: about a microsecond a token, and that of the tokeniser.
+        Cost: that of the tokeniser.
         """
-        read = [_TokensOfDoc(doc) for doc in docs]
-        if tokenizer is not None:
-            asked = [each for each in read if each.asks(tokenizer)]
-            texts = [each.doc.text.replace("\0", "\ufffd") for each in asked]
-            told = tokenizer.annotate(texts, [each.ends for each in asked])
-            for each, (words, is_end) in zip(asked, told, strict=True):
-                each.take(words, is_end)
-        forms: list[list[str]] = []  # of each token
-        for each in read:
-            known = each.words if splits else {}
-            for i, (text, blank) in enumerate(zip(each.texts, each.blank.tolist(), strict=True)):
-                forms.append([] if blank else known.get(i) or [text])
-        owners = np.repeat(np.arange(len(forms)), [len(words) for words in forms])
-        begins = _joined([each.begins for each in read])
-        sentences = np.cumsum(begins)[owners]
-        return cls(
-            docs, [text for each in read for text in each.texts],
-            _joined([each.blank for each in read]), begins, owners,
-            [_clean(form) or "_" for words in forms for form in words],
-            np.append(np.flatnonzero(np.diff(sentences, prepend=0)), len(owners)),
-        )  # fmt: skip
+        can_split = tokenizer.words is not None and not self.split
+        if not can_split and not (self._is_open & ~self.blank).any():
+            return
+        words = np.flatnonzero(~self.blank)
+        sizes = np.array([len(text.rstrip(_BLANKS)) for text in self.texts], np.int64)
+        ends = self._places + sizes - 1
+        text = self.doc.text.replace("\0", "\ufffd")
+        [(split, is_end)] = tokenizer.annotate([text], [ends[words]])
+        following = words[1:][is_end[:-1]]
+        self.begins[following] |= self._is_open[following]
+        self.split = self.split or {int(words[number]): split[number] for number in split}
 
-    def sentences(self, fields: Iterable[str]) -> list[Any]:
+    def cut(self, *, splits: bool) -> int:
+        """Cut tokens into words; returns their number.
+
+        splits: whether multiword tokens are several words; else each is one.
+        """
+        split = self.split if splits else {}
+        self.forms = [
+            [] if blank else split.get(t) or [self.texts[t]]
+            for t, blank in enumerate(self.blank.tolist())
+        ]
+        return sum(map(len, self.forms))
+
+    def sentences(self, fields: Iterable[str]) -> Iterator[dict[str, list[str]]]:
         """The sentences that have words, as `SentenceParser.parse` takes them.
 
-        Args: fields: of FIELDS, what else is read of the Docs. The words of a multiword token have
+        Args: fields: of FIELDS, what else is read of the Doc. The words of a multiword token have
             none of it.
         """
-        columns = {"form": self.forms}
-        if fields:
-            tokens = [token for doc in self.docs for token in doc]
-            is_alone = np.bincount(self.owners, minlength=len(tokens)) == 1
-            words = list(zip(self.owners.tolist(), is_alone[self.owners].tolist(), strict=True))
+        for tokens in self._ranges():
+            words = [(t, form) for t in tokens for form in self.forms[t]]
+            columns = {"form": [_clean(form) or "_" for _, form in words]}
             for field in fields:
                 value = _GIVEN[field]
-                columns[field] = [_clean(value(tokens[t])) if alone else "" for t, alone in words]
-        bounds = pairwise(self.sentence_starts.tolist())
-        if len(columns) == 1:
-            return [self.forms[i:j] for i, j in bounds]
-        return [{name: values[i:j] for name, values in columns.items()} for i, j in bounds]
+                columns[field] = [
+                    _clean(value(self.doc[t])) if len(self.forms[t]) == 1 else "" for t, _ in words
+                ]
+            if words:
+                yield columns
 
-    def write(self, parsed: Parsed, filled: Iterable[int], *, keep: bool) -> None:
-        """Write trees of the words, tags and lemmas into the Docs.
+    def write(self, parsed: Parsed, first: int, filled: Iterable[str]) -> int:
+        """Write trees of the words, tags and lemmas into the Doc.
 
         A multiword token has the head and the relation of its highest word: the one with the
         shortest path to the root, the first one of equal ones. Each head is thus higher than its
-        modifier, so that the result is a tree.
+        modifier, so that the result is a tree. Its part of speech is that of this word, and the
+        rest is what `spacy convert --merge-subtokens` gives it: the lemmas of all words with spaces
+        between, their tags with `_` between, and all values of their features.
 
         Args:
             parsed: the result for `sentences`, with trees of one root each.
-            filled: numbers of the columns that the model fills in, and that are written.
-            keep: whether lemmas and tags that the Docs have stay.
+            first: the sentence of the result that the Doc begins with.
+            filled: of FIELDS, what the model fills in, and is written.
+        Returns: the sentence after its last one.
         """
-        found = parsed._found
-        firsts = np.repeat(self.sentence_starts[:-1], np.diff(self.sentence_starts))
-        heads = np.where(found.heads[0] > 0, found.heads[0] - 1 + firsts, -1)
-        highest, several = self._highest(heads)
-        offsets = self._token_heads(heads, highest) - np.arange(len(highest))
-        of_words: dict[str, tuple[np.ndarray, list[str]]] = {}
-        for name, (ids, names) in word_columns(parsed._treebank, filled).items():
-            of_words[name] = ids, names or []
-        of_words["deprel"] = _relations(found)
-        of_tokens = {
-            name: self._of_tokens(name, *column, highest, several, offsets == 0)
-            for name, column in of_words.items()
-        }
-        for vocab in {id(doc.vocab): doc.vocab for doc in self.docs}.values():
-            hashes = {name: _hashes(name, *column, vocab) for name, column in of_tokens.items()}
-            for doc, (start, stop) in zip(
-                self.docs, pairwise(accumulate(map(len, self.docs), initial=0)), strict=True
-            ):
-                if doc.vocab is vocab and len(doc):
-                    here = {_ATTRIBUTES[name]: of[start:stop] for name, of in hashes.items()}
-                    here = _kept(doc, here) if keep else here
-                    here[attrs.HEAD] = offsets[start:stop].astype(np.uint64)
-                    doc.from_array(list(here), np.stack(list(here.values()), axis=1))
-        self._extend(found, of_words, highest, several)
+        owners = [t for t, words in enumerate(self.forms) for _ in words]
+        here = slice(parsed._starts[first], parsed._starts[first] + len(owners))
+        heads: list[int] = []  # words; -1 for the root
+        while len(heads) < len(owners):
+            start = len(heads)
+            heads += [head + start - 1 if head else -1 for head in parsed[first].heads]
+            first += 1
+        columns = {name: _column(parsed, name, here) for name in filled}
+        columns["deprel"] = [each or _NO_RELATION for each in parsed._values("deprel")[here]]
+        numbers = {HEAD_PROB: "probability", DEP_PROB: "deprel_probability"}
+        asked = {name: parsed._values(field)[here] for name, field in numbers.items()}
+        token_heads = self._heads_of_blanks()
+        values: dict[str, list[str | None]] = {name: [] for name in columns}
+        stop = 0
+        for t, forms in enumerate(self.forms):
+            words = range(stop, stop + len(forms))
+            stop, top = words.stop, min(words, key=lambda w: _depth(w, heads), default=-1)
+            for name, column in columns.items():
+                value = column[top] if words else _OF_BLANKS.get(name, self.texts[t])
+                if len(words) > 1 and name in _MERGED:
+                    of_words = [text for w in words if (text := column[w]) is not None]
+                    value = _MERGED[name](of_words) if of_words else None
+                values[name].append(value)
+            if words:
+                token_heads[t] = owners[heads[top]] if heads[top] >= 0 else t
+                for name, of_all in asked.items():
+                    if of_all[top] is not None:
+                        self.doc[t]._.set(name, of_all[top])
+            if token_heads[t] == t:
+                values["deprel"][-1] = _ROOT
+            if len(words) > 1:
+                found = [{name: column[w] for name, column in columns.items()} for w in words]
+                self.doc[t]._.set(
+                    WORDS,
+                    [{"form": _clean(form) or "_"} | {n: v for n, v in of.items() if v is not None}
+                     for form, of in zip(forms, found, strict=True)],
+                )  # fmt: skip
+        if len(self.doc):
+            offsets = np.array(token_heads) - np.arange(len(token_heads))
+            given = [offsets.astype(np.uint64)]
+            given += [_hashes(name, texts, self.doc.vocab) for name, texts in values.items()]
+            names = [attrs.HEAD, *(_ATTRIBUTES[name] for name in values)]
+            self.doc.from_array(names, np.stack(given, axis=1))
+        return first
 
-    def _of_tokens(
-        self, name: str, of_words: np.ndarray, names: list[str], highest: np.ndarray,
-        several: dict[int, range], is_root: np.ndarray,
-    ) -> tuple[np.ndarray, list[str]]:  # fmt: skip
-        """A column of words as one of tokens: numbers of names, -1 for nothing, and the names.
+    def _ranges(self) -> Iterator[range]:
+        """The tokens of each sentence."""
+        starts = [*np.flatnonzero(self.begins).tolist(), len(self.forms)]
+        return (range(i, j) for i, j in pairwise(starts))
 
-        Multiword tokens have what `spacy convert --merge-subtokens` gives them: the part of speech
-        and the relation of the highest word; the lemmas of all words with spaces between, their
-        tags with `_` between, and all values of their features.
+    def _heads_of_blanks(self) -> list[int]:
+        """For each token the word before it in its sentence, itself of a word.
+
+        Before the first word it is that word, in a sentence without words the first token.
         """
-        names = list(names)
-        ids = np.append(of_words, -1)[highest]
-        for token, words in several.items() if name in _MERGED else ():
-            texts = [names[i] for i in of_words[words.start : words.stop].tolist() if i >= 0]
-            if texts:
-                ids[token] = len(names)
-                names.append(_MERGED[name](texts))
-        if name == "lemma":
-            for token in np.flatnonzero(self.blank).tolist():
-                ids[token] = len(names)
-                names.append(self.texts[token])
-        elif name in _OF_BLANKS:
-            ids[self.blank] = len(names)
-            names.append(_OF_BLANKS[name])
-        if name == "deprel":
-            ids[is_root] = len(names)
-            names.append(_ROOT)
-        return ids, names
-
-    def _extend(
-        self, found: FoundArrays, of_words: dict[str, tuple[np.ndarray, list[str]]],
-        highest: np.ndarray, several: dict[int, range],
-    ) -> None:  # fmt: skip
-        """Set the extension attributes of tokens."""
-        numbers = {HEAD_PROB: found.head_probabilities, DEP_PROB: found.label_probabilities}
-        asked = {name: each[0].tolist() for name, each in numbers.items() if each is not None}
-        if not asked and not several:
-            return
-        tokens = (token for doc in self.docs for token in doc)
-        for t, (token, word) in enumerate(zip(tokens, highest.tolist(), strict=True)):
-            for name, of_all in asked.items() if word >= 0 else ():
-                token._.set(name, of_all[word])
-            if t in several:
-                values = [{"form": self.forms[w]} for w in several[t]]
-                for w, value in zip(several[t], values, strict=True):
-                    for name, (ids, names) in of_words.items():
-                        if ids[w] >= 0:
-                            value[name] = names[ids[w]]
-                token._.set(WORDS, values)
-
-    def _highest(self, heads: np.ndarray) -> tuple[np.ndarray, dict[int, range]]:
-        """(T,) int64, the highest word of each token, -1 of blanks; the words of multiword tokens.
-
-        Args: heads: (W,) int64, words; -1 for the root.
-        """
-        firsts = np.searchsorted(self.owners, np.arange(len(self.blank) + 1))
-        highest = np.where(self.blank, -1, firsts[:-1])
-        several = {}
-        for token in np.flatnonzero(np.diff(firsts) > 1).tolist():
-            words = range(firsts[token], firsts[token + 1])
-            several[token] = words
-            highest[token] = min(words, key=lambda word: _depth(word, heads))
-        return highest, several
-
-    def _token_heads(self, heads: np.ndarray, highest: np.ndarray) -> np.ndarray:
-        """(T,) int64, the head of each token, itself for the root.
-
-        Blanks are attached to the word before them in their sentence, or to its first word; of a
-        sentence without words, the first token is the root, and the head of all other tokens.
-        """
-        tokens = np.arange(len(highest))
-        starts = np.flatnonzero(self.begins)
-        sentences = np.cumsum(self.begins) - 1
-        first, end = starts[sentences], np.append(starts[1:], len(tokens))[sentences]
-        before = np.maximum.accumulate(np.where(self.blank, -1, tokens))
-        after = np.minimum.accumulate(np.where(self.blank, len(tokens), tokens)[::-1])[::-1]
-        of_blanks = np.where(before >= first, before, np.where(after < end, after, first))
-        above = np.append(heads, -1)[highest]  # words; -1 for the root
-        of_words = np.where(above < 0, tokens, np.append(self.owners, -1)[above])
-        return np.where(self.blank, of_blanks, of_words)
+        heads = []
+        for tokens in self._ranges():
+            head = next((t for t in tokens if self.forms[t]), tokens.start)
+            for t in tokens:
+                head = t if self.forms[t] else head
+                heads.append(head)
+        return heads
 
 
-class DocTokens:
-    """The tokens of a text, from which its Doc is made.
+def doc_of_text(text: str, treebank: Treebank, vocab: Vocab) -> Doc:
+    """The tokens of a text as a Doc, without annotations; treebank: of the text.
 
-    A multiword token whose words, one after the other, are its text becomes a token for each.
+    A multiword token whose words, one after the other, are its text becomes a token for each. The
+    first sentence begins with the white space before it.
     """
+    texts: list[str] = []
+    spaces: list[bool] = []
+    begins: list[bool] = []
+    split: dict[int, tuple[str, ...]] = {}
 
-    def __init__(self, text: str) -> None:
-        self._text, self._end = text, 0  # of the tokens that are there
-        self._only_blanks = True
-        self._texts: list[str] = []
-        self._spaces: list[bool] = []
-        self._begins: list[bool] = []
-        self._words: dict[int, tuple[str, ...]] = {}
-
-    def add(self, start: int, text: str, words: tuple[str, ...], *, begins: bool) -> None:
-        """A token from the character `start` on.
-
-        begins: whether a sentence begins with it; the first one begins with the white space before.
-        """
-        self._add_blanks(start)
-        begins = not self._texts or (begins and not self._only_blanks)
-        self._only_blanks = False
-        pieces: tuple[str, ...] = (text,)
-        if len(words) > 1:
-            if "".join(words) == text:
-                pieces = words
-                self._words |= {len(self._texts) + k: (word,) for k, word in enumerate(words)}
-            else:
-                self._words[len(self._texts)] = words
-        for piece in pieces:
-            self._add(piece, begins=begins)
-            begins = False
-        self._end = start + len(text)
-
-    def doc(self, vocab: Vocab) -> Doc:
-        """The Doc, after the last token."""
-        self._add_blanks(len(self._text))
-        made = Doc(vocab, words=self._texts, spaces=self._spaces, sent_starts=self._begins)
-        for number, words in self._words.items():
-            made[number]._.set(WORDS, [{"form": word} for word in words])
-        return made
-
-    def _add_blanks(self, end: int) -> None:
-        blanks = self._text[self._end : end]
-        if self._texts and blanks.startswith(" "):
-            self._spaces[-1] = True
+    def add_blanks(start: int, stop: int) -> None:
+        blanks = text[start:stop]
+        if texts and blanks.startswith(" "):
+            spaces[-1] = True
             blanks = blanks[1:]
         if blanks:
-            self._add(blanks, begins=not self._texts)
+            add(blanks, begins_sentence=not texts)
 
-    def _add(self, text: str, *, begins: bool) -> None:
-        self._texts.append(text)
-        self._spaces.append(False)
-        self._begins.append(begins)
+    def add(piece: str, *, begins_sentence: bool) -> None:
+        texts.append(piece)
+        spaces.append(False)
+        begins.append(begins_sentence)
+
+    end = 0
+    for start, token, is_first in _placed_tokens(treebank):
+        add_blanks(end, start)
+        is_first &= bool(end) or not texts
+        is_cut = len(token.words) > 1 and "".join(token.words) == token.text
+        if is_cut:
+            split |= {len(texts) + k: (word,) for k, word in enumerate(token.words)}
+        elif len(token.words) > 1:
+            split[len(texts)] = token.words
+        for k, piece in enumerate(token.words if is_cut else (token.text,)):
+            add(piece, begins_sentence=is_first and not k)
+        end = start + len(token.text)
+    add_blanks(end, len(text))
+    doc = Doc(vocab, words=texts, spaces=spaces, sent_starts=begins)
+    for number, words in split.items():
+        doc[number]._.set(WORDS, [{"form": word} for word in words])
+    return doc
+
+
+def _placed_tokens(treebank: Treebank) -> Iterator[tuple[int, Surface, bool]]:
+    """The tokens of a treebank with their first characters in its text; see `text_pieces`.
+
+    Yields: them, and whether a sentence begins with the token.
+    """
+    at, after = 0, None
+    for number, sentence in enumerate(surface_sentences(treebank)):
+        for i, token in enumerate(sentence.tokens):
+            if i:
+                at += 1 if after is None else len(after)
+            elif number:
+                at += len(spaces_between(after, sentence.begins != NO_PARAGRAPH))
+            at += len(token.before)
+            yield at, token, not i
+            at += len(token.text)
+            after = token.after
 
 
 def doc_of(parsed: Parsed, vocab: Vocab | None) -> Doc:
     """Parsed sentences as a Doc, as `Parsed.to_spacy` describes it."""
     treebank = parsed._treebank
-    heads = parsed._found.heads[0]
-    faults, _ = check_sentences(heads, treebank.word_starts, True, False)
+    faults, _ = check_sentences(parsed._found.heads[0], treebank.word_starts, True, False)
     wrong = np.flatnonzero(faults != TreeFault.WELL_FORMED)
     if len(wrong):
         name = treebank.sent_id(int(wrong[0]))
@@ -373,52 +293,24 @@ def doc_of(parsed: Parsed, vocab: Vocab | None) -> Doc:
             " no tree with one root, and a Doc holds no others; a parser that was loaded with"
             " single_root=True finds them"
         )
-    add_extensions((WORDS, HEAD_PROB, DEP_PROB))
-    doc = _doc_of_surfaces(treebank).doc(Vocab() if vocab is None else vocab)
-    words = DocWords.of([doc], None, splits=True)
-    if len(words.forms) != treebank.n_words:
+    add_extensions()
+    text = "".join(text_pieces([treebank]))
+    for at, token, _ in list(_placed_tokens(treebank))[-1:]:  # not the line feed of a file
+        text = text[: at + len(token.text) + len(token.after or "")]
+    doc = doc_of_text(text, treebank, Vocab() if vocab is None else vocab)
+    words = DocWords(doc)
+    if words.cut(splits=True) != treebank.n_words:
         raise DataError("to_spacy(): a word has only white space, which no token of spaCy has")
-    given = word_columns(treebank, (LEMMA, UPOS, XPOS, FEATS)).values()
-    there = [n for n, (ids, _) in zip((LEMMA, UPOS, XPOS, FEATS), given, strict=True)
-             if (ids >= 0).any()]  # fmt: skip
-    words.write(parsed, there, keep=False)
+    words.write(parsed, 0, [name for name in FIELDS if any(_column(parsed, name, slice(None)))])
     return doc
 
 
-def _doc_of_surfaces(treebank: Treebank) -> DocTokens:
-    """The tokens of a treebank in its text; see `text_pieces`."""
-    after: str | None
-    pieces: list[str] = []
-    found: list[tuple[int, Surface, bool]] = []  # with the first character; begins a sentence
-    at, after = 0, None
-
-    def add(piece: str) -> None:
-        nonlocal at
-        pieces.append(piece)
-        at += len(piece)
-
-    for number, sentence in enumerate(surface_sentences(treebank)):
-        if number:
-            add(spaces_between(after, sentence.begins != NO_PARAGRAPH))
-        for i, token in enumerate(sentence.tokens):
-            if i:
-                add(" " if after is None else after)
-            add(token.before)
-            found.append((at, token, not i))
-            add(token.text)
-            after = token.after
-    add(after or "")
-    tokens = DocTokens("".join(pieces))
-    for start, token, begins in found:
-        tokens.add(start, token.text, token.words, begins=begins)
-    return tokens
-
-
-def _relations(found: FoundArrays) -> tuple[np.ndarray, list[str]]:
-    """The relations of words, as `word_columns` has columns."""
-    if found.labels is None:
-        return np.zeros(found.heads.shape[1], np.int64), [_NO_RELATION]
-    return found.labels[0], found.names
+def _column(parsed: Parsed, name: str, words: slice) -> list[str | None]:
+    """A field of some words, None for nothing."""
+    if name != "feats":
+        return parsed._values(name)[words]
+    ids, names = column_ids(parsed._treebank, FEATS)
+    return [None if names[i] == "_" else names[i] for i in ids[words].tolist()]
 
 
 def _merged_features(texts: list[str]) -> str:
@@ -435,16 +327,15 @@ _MERGED: dict[str, Callable[[list[str]], str]] = {
 }  # fmt: skip
 
 
-def _hashes(name: str, ids: np.ndarray, names: list[str], vocab: Vocab) -> np.ndarray:
-    """(T,) uint64, the values of a column as spaCy stores them."""
-    if name == "upos":
-        values = [_part_of_speech(text) for text in names]
-    elif name == "feats":
-        values = [_analysis(text, vocab) for text in names]
-    else:
-        values = [vocab.strings.add(text) for text in names]
+def _hashes(name: str, texts: list[str | None], vocab: Vocab) -> np.ndarray:
+    """(n,) uint64, the values of a column as spaCy stores them."""
+    of_kind: dict[str, Callable[[str], int]] = {
+        "upos": _part_of_speech, "feats": lambda text: _analysis(text, vocab),
+    }  # fmt: skip
+    stored = of_kind.get(name, vocab.strings.add)
     nothing = _analysis("_", vocab) if name == "feats" else 0
-    return np.array([*values, nothing], np.uint64)[ids]
+    values = {text: nothing if text is None else stored(text) for text in set(texts)}
+    return np.array([values[text] for text in texts], np.uint64)
 
 
 def _part_of_speech(text: str) -> int:
@@ -464,33 +355,13 @@ def _analysis(features: str, vocab: Vocab) -> int:
     return int(vocab.morphology.add("|".join(named)))
 
 
-def _kept(doc: Doc, found: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
-    """What is found, where a Doc has nothing.
-
-    Features are kept, or left out, in words that have any tag.
-    """
-    kept = dict(found)
-    of_tags = (attrs.POS, attrs.TAG, attrs.MORPH)
-    given = {attr: doc.to_array([attr]).reshape(-1) for attr in (attrs.LEMMA, *of_tags)}
-    is_given = {attr: values != 0 for attr, values in given.items()}
-    is_given[attrs.MORPH] &= given[attrs.MORPH] != _analysis("_", doc.vocab)
-    is_given[attrs.MORPH] = np.any([is_given[attr] for attr in of_tags], axis=0)
-    for attr in given.keys() & found.keys():
-        kept[attr] = np.where(is_given[attr], given[attr], found[attr])
-    return kept
-
-
-def _joined(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    return np.concatenate([np.empty(0, np.bool_), *arrays])
-
-
 def _clean(text: str) -> str:
     """A text as a column can have it."""
-    return text if _REFUSED.isdisjoint(text) else text.translate(_REPLACED).strip(" ")
+    return text.translate(_REPLACED).strip(" ") if text.translate(_REPLACED) != text else text
 
 
-def _depth(word: int, heads: np.ndarray) -> int:
-    """How many words are above a word. heads: (W,), -1 for the root."""
+def _depth(word: int, heads: list[int]) -> int:
+    """How many words are above a word. heads: -1 for the root."""
     depth = 0
     while (word := heads[word]) >= 0:
         depth += 1

@@ -12,27 +12,25 @@ says it, sentences. It takes Docs of any tokeniser.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import accumulate
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import srsly
 from spacy.language import Language
 from spacy.pipeline import Pipe
 from spacy.tokens import Doc
-from spacy.util import registry
+from spacy.util import minibatch, registry
 from spacy.vocab import Vocab
 
 from gpuparse.api.parsing import SentenceParser
 from gpuparse.api.spacy_docs import (
-    DEP_PROB,
     FIELDS,
-    HEAD_PROB,
     WORDS,
-    DocTokens,
     DocWords,
     add_extensions,
+    doc_of_text,
 )
+from gpuparse.data.columns import LEMMA
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.files import replace_file
@@ -41,18 +39,13 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.installed import find_model
 from gpuparse.model_folder import WEIGHTS
 from gpuparse.pipeline import FILES, TOKENIZER, load_stage, stages_of, unpack_stage
-from gpuparse.text.conllu import surface_sentences
 from gpuparse.text.tokenizer import Tokenizer
 
-MOST_TOKENS = 200_000  # that are parsed at once, but for the last Doc
-MOST_CHARACTERS = 1 << 20  # that are cut into tokens at once, but for the last text
-_GAP = "\n\n"  # between texts: a paragraph ends there
 _FOLDER = "model"
 _ADVICE = {
     "to_allow_missing": 'give config={"allow_missing": True}',
     "to_give_columns": "put components that set tags, lemmas or morphology before this one",
 }
-_Sized = TypeVar("_Sized", str, Doc)
 
 
 @Language.factory(
@@ -62,19 +55,16 @@ _Sized = TypeVar("_Sized", str, Doc)
         "token.morph", "token.lemma", f"token._.{WORDS}",
     ],
     default_config={
-        "model": "", "threads": 0, "probabilities": False, "mbr": False, "keep": None,
-        "allow_missing": False,
+        "model": "", "threads": 0, "probabilities": False, "allow_missing": False,
     },
 )  # fmt: skip
 def make_component(
-    nlp: Language, name: str, model: str, threads: int, probabilities: bool, mbr: bool,
-    keep: str | None, allow_missing: bool,
-) -> Component:  # fmt: skip
+    nlp: Language, name: str, model: str, threads: int, probabilities: bool, allow_missing: bool
+) -> Component:
     """The component of a config; see Component."""
     return Component(
-        name, model, threads=threads, probabilities=probabilities, mbr=mbr, keep=keep,
-        allow_missing=allow_missing,
-    )  # fmt: skip
+        name, model, threads=threads, probabilities=probabilities, allow_missing=allow_missing
+    )
 
 
 @registry.tokenizers("gpuparse.Tokenizer.v1")
@@ -102,8 +92,6 @@ class Component(Pipe):
         *,
         threads: int = 0,
         probabilities: bool = False,
-        mbr: bool = False,
-        keep: str | None = None,
         allow_missing: bool = False,
     ) -> None:
         """
@@ -112,17 +100,16 @@ class Component(Pipe):
             model: the folder that training wrote; it is read when the first Doc comes.
             threads: CPU threads; 0: all processors.
             probabilities: whether to set `token._.head_prob` and `token._.dep_prob`.
-            mbr: whether to find minimum Bayes risk trees.
-            keep: "tags": tags, features and lemmas that Docs have stay, and the model fills in
-                those that are missing; None: it predicts all anew.
             allow_missing: whether to parse Docs without tags, lemmas or morphology that the model
                 reads and does not fill in; the parses are worse.
         """
         self.name, self.model = name, model
         self._parser: SentenceParser | None = None
-        self._options: dict[str, Any] = {"threads": threads, "allow_missing": allow_missing}
-        self._asked: dict[str, Any] = {"probabilities": probabilities, "mbr": mbr, "keep": keep}
-        add_extensions((WORDS, HEAD_PROB, DEP_PROB) if probabilities else (WORDS,))
+        self._options: dict[str, Any] = {
+            "threads": threads, "allow_missing": allow_missing, "advice": _ADVICE,
+        }  # fmt: skip
+        self._probabilities = probabilities
+        add_extensions()
 
     @property
     def parser(self) -> SentenceParser:
@@ -145,7 +132,7 @@ class Component(Pipe):
         Where this fails, they are parsed one by one, and the error handler of the pipeline gets
         those that fail.
         """
-        for docs in _batches(stream, batch_size, MOST_TOKENS):
+        for docs in minibatch(stream, batch_size):
             try:
                 self._annotate(docs)
             except Exception:
@@ -181,28 +168,24 @@ class Component(Pipe):
             files = srsly.msgpack_loads(bytes_data)
         except ValueError as error:
             raise ModelError(f"{self.name}: not the bytes of to_bytes: {error}") from error
-        self._parser = self._of_files(files)
+        parser = SentenceParser.of_files(files, self.model or self.name, **self._options)
+        self._parser = self._of_trees(parser)
         return self
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        files = self.parser.files() if self.model or self._parser else None
-        options = self._options | self._asked
-        return _component, (self.name, self.model, options, files, self.get_error_handler())
+    def __reduce__(self) -> Any:
+        """A pickle has the whole model, too, and not only its name."""
+        if self.model:
+            self.parser  # noqa: B018 (it is loaded)
+        return super().__reduce__()
 
     def _loaded(self) -> SentenceParser:
         if not self.model:
             raise ConfigError(
                 f'{self.name}: name a model: nlp.add_pipe("gpuparse", config={{"model": FOLDER}})'
             )
-        parser = SentenceParser.of_folder(
-            self.model, single_root=True, advice=_ADVICE, **self._options
+        return self._of_trees(
+            SentenceParser.of_folder(self.model, single_root=True, **self._options)
         )
-        return self._of_trees(parser)
-
-    def _of_files(self, files: Any) -> SentenceParser:
-        name = self.model or self.name
-        parser = SentenceParser.of_files(files, name, advice=_ADVICE, **self._options)
-        return self._of_trees(parser)
 
     def _of_trees(self, parser: SentenceParser) -> SentenceParser:
         if DECODERS[parser.decoder].gives_graphs:
@@ -212,16 +195,24 @@ class Component(Pipe):
         return parser
 
     def _annotate(self, docs: list[Doc]) -> None:
-        parser, keep = self.parser, self._asked["keep"] is not None
+        parser = self.parser
         stages = parser.job().stages
-        words = DocWords.of(docs, stages.tokenizer, splits=not parser.columns)
         # A lemmatiser without a tagger reads tags that the parser may not read.
-        read = FIELDS if keep or stages.tagger is None else parser.columns
+        read = FIELDS if stages.tagger is None else parser.columns
+        found = [DocWords(doc) for doc in docs]
+        sentences: list[dict[str, list[str]]] = []
+        for words in found:
+            if stages.tokenizer is not None:
+                words.ask(stages.tokenizer)
+            words.cut(splits=not parser.columns)
+            sentences += words.sentences(read)
         try:
-            parsed = parser.parse(words.sentences(read), **self._asked)
+            parsed = parser.parse(sentences, probabilities=self._probabilities)
         except DataError as error:
             raise DataError(f"{self.name}: {str(error).removeprefix('sentences: ')}") from error
-        words.write(parsed, stages.columns, keep=keep)
+        filled, first = [FIELDS[number - LEMMA] for number in stages.columns], 0
+        for words in found:
+            first = words.write(parsed, first, filled)
 
 
 class DocTokenizer:
@@ -241,7 +232,7 @@ class DocTokenizer:
         """
         self.vocab, self.model = vocab, model
         self._tokenizer: Tokenizer | None = None
-        add_extensions((WORDS,))
+        add_extensions()
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -259,47 +250,14 @@ class DocTokenizer:
 
         Raises: DataError: NUL in the text, or too much white space.
         """
-        return self._docs([text])[0]
-
-    def pipe(self, texts: Iterable[str], *, batch_size: int = 1000) -> Iterator[Doc]:
-        """Docs of texts, several texts at a time, which is faster than one by one.
-
-        `nlp.pipe` takes Docs, too: `nlp.pipe(nlp.tokenizer.pipe(texts))`.
-
-        Raises: as a call, when the text is reached.
-        """
-        for some in _batches(texts, batch_size, MOST_CHARACTERS):
-            try:
-                docs = self._docs(some)
-            except DataError:
-                yield from map(self, some)
-            else:
-                yield from docs
-
-    def _docs(self, texts: list[str]) -> list[Doc]:
-        """Docs of texts, each of which begins with a new paragraph."""
-        for text in texts:
-            if not isinstance(text, str):
-                raise DataError(f"gpuparse.Tokenizer.v1 takes texts, and not {type(text).__name__}")
+        if not isinstance(text, str):
+            raise DataError(f"gpuparse.Tokenizer.v1 takes texts, and not {type(text).__name__}")
         try:
-            chunk = text_chunk(_GAP.join(texts).encode(), "text")
+            chunk = text_chunk(text.encode(), "text")
         except UnicodeEncodeError as error:
             raise DataError(f"text: an unpaired surrogate at {error.start}") from error
         treebank = treebank_from_bytes(self.tokenizer.split(chunk), "text")
-        made = [DocTokens(text) for text in texts]
-        starts = list(accumulate((len(text) + len(_GAP) for text in texts), initial=0))
-        here = 0  # the text that was reached
-        at = 0  # the character that was reached
-        for sentence in surface_sentences(treebank):
-            begins = True
-            for token in sentence.tokens:
-                at += len(token.before)
-                while at >= starts[here + 1]:
-                    here += 1
-                made[here].add(at - starts[here], token.text, token.words, begins=begins)
-                at += len(token.text) + (1 if token.after is None else len(token.after))
-                begins = False
-        return [tokens.doc(self.vocab) for tokens in made]
+        return doc_of_text(text, treebank, self.vocab)
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """Write the tokeniser into a folder."""
@@ -338,32 +296,6 @@ class DocTokenizer:
             )
         tokenizer: Tokenizer = load_stage(folder, TOKENIZER)
         return tokenizer
-
-
-def _batches(stream: Iterable[_Sized], size: int, most: int) -> Iterator[list[_Sized]]:
-    """Docs or texts, up to `size` at a time, or fewer with `most` tokens or characters."""
-    batch: list[_Sized] = []
-    length = 0
-    for each in stream:
-        batch.append(each)
-        length += len(each)
-        if len(batch) >= size or length >= most:
-            yield batch
-            batch, length = [], 0
-    if batch:
-        yield batch
-
-
-def _component(
-    name: str, model: str, options: dict[str, Any], files: dict[str, bytes] | None,
-    error_handler: Callable[..., None],
-) -> Component:  # fmt: skip
-    """The component of a pickle."""
-    made = Component(name, model, **options)
-    made.set_error_handler(error_handler)
-    if files is not None:
-        made._parser = made._of_files(files)
-    return made
 
 
 def _tokenizer(vocab: Vocab, model: str, file: bytes | None) -> DocTokenizer:

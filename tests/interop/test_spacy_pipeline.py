@@ -32,7 +32,7 @@ from spacy import displacy  # noqa: E402 (spaCy may be missing)
 from spacy.tokens import Doc  # noqa: E402
 from spacy.training.converters import conllu_to_docs  # noqa: E402
 
-from gpuparse.api.spacy_docs import DocWords, add_extensions  # noqa: E402
+from gpuparse.api.spacy_docs import FIELDS, DocWords, add_extensions  # noqa: E402
 
 BLANKS = set(map(chr, SPACES))
 
@@ -156,7 +156,7 @@ def test_the_text_of_docs_is_the_text_that_was_given(nlp, parser, raw):
     draw = random.Random(2)
     texts = [random_text(draw) for _ in range(150)]
     texts += [raw, "", " ", "\n\n", "\u200b", "a", "a  ", "  a", raw, "\n\na", "a\n", "\n", "b"]
-    docs = list(nlp.tokenizer.pipe(texts, batch_size=50))
+    docs = list(map(nlp.tokenizer, texts))
     assert [doc.text for doc in docs] == texts
     for text, doc in zip(texts, docs, strict=True):
         found = parser.job().stages.tokenizer.split(text_chunk(text.encode(), "-"))
@@ -174,11 +174,6 @@ def test_the_text_of_docs_is_the_text_that_was_given(nlp, parser, raw):
             assert [token.is_sent_start for token in doc[:2]] == [True, False]
             words[0] = (words[0][0], True)
         assert words == expected
-    for text, doc in zip(texts[-40:], docs[-40:], strict=True):
-        alone = nlp.make_doc(text)
-        assert [(t.text, t.whitespace_, t.is_sent_start) for t in alone] == [
-            (t.text, t.whitespace_, t.is_sent_start) for t in doc
-        ]
     assert [doc.text for doc in nlp.pipe(docs)] == texts
 
 
@@ -281,7 +276,7 @@ def test_multiword_tokens_are_not_split_where_the_parser_needs_tags_of_others(mo
     assert [token.lemma_ for token in doc] == lemmas  # by the lemmatiser, which reads the tags
 
 
-def test_tags_are_predicted_anew_unless_they_are_kept(model, parser):
+def test_tags_are_predicted_anew(model):
     words = "The owl sang wthe men ."
     columns = {
         "tags": ["", "XX", "", "YY", "", ""], "pos": ["X", "", "", "", "", ""],
@@ -291,19 +286,6 @@ def test_tags_are_predicted_anew_unless_they_are_kept(model, parser):
     assert sentences_of(anew(given_doc(anew, words, **columns))) == sentences_of(
         anew(given_doc(anew, words))
     )
-    kept = pipeline(model, keep="tags")
-    found = kept(given_doc(kept, words, **columns))
-    rows = "1\tThe\t_\tX\t_\t_\n2\towl\t_\t_\tXX\t_\n3\tsang\tz\t_\t_\t_\n4-5\twthe\t_\t_\t_\t_\n"
-    rows += "4\twith\t_\t_\t_\t_\n5\tthe\t_\t_\t_\t_\n6\tmen\t_\t_\t_\tA=b\n7\t.\t_\t_\t_\t_\n"
-    text = rows.replace("\n", "\t_\t_\t_\t_\n") + "\n"
-    [expected] = merged(parser.parse(text, keep="tags").to_conllu())
-    # The tag of a multiword token is of the token: its words have none of it.
-    expected[3] = (*expected[3][:3], "YY", "", *expected[3][5:])
-    assert sentences_of(found) == [expected]
-    assert (found[0].pos_, found[1].tag_, found[2].lemma_) == ("X", "XX", "z")
-    assert str(found[4].morph) == "A=b"
-    with pytest.raises(ConfigError, match="keep: expected None or 'tags'"):
-        pipeline(model, keep="all")("a")
 
 
 def test_docs_without_words(nlp, model):
@@ -330,10 +312,6 @@ def test_tokens_with_characters_that_no_column_has(model, parser):
         own("a\0b")
     with pytest.raises(DataError, match="text: an unpaired surrogate at 1"):
         own.tokenizer("a\ud800")
-    docs = own.tokenizer.pipe(["The man.", "a\0b"])
-    assert len(next(docs)) == 3
-    with pytest.raises(DataError, match="NUL"):
-        next(docs)
     with pytest.raises(DataError, match="takes texts, and not int"):
         own.tokenizer(1)
 
@@ -353,21 +331,14 @@ def test_annotations_of_a_stream_do_not_depend_on_how_it_is_cut(nlp, model):
     assert [d.text for d in long.pipe(docs)] == texts
 
 
-def test_the_cut_of_a_stream_by_size(monkeypatch):
-    batches = interop._batches
-    assert list(batches(["a", "bb", "c", "dddd", "e"], 2, 3)) == [["a", "bb"], ["c", "dddd"], ["e"]]
-    assert list(batches(["aaaa", "b", "c", "d"], 3, 4)) == [["aaaa"], ["b", "c", "d"]]
-    assert list(batches([], 3, 4)) == []
-
-
 def test_docs_that_fail_go_to_the_error_handler(model, monkeypatch):
     nlp = pipeline(model)
     write = DocWords.write
 
     def failing(words, *given, **options):
-        if any("bad" in doc.text for doc in words.docs):
+        if "bad" in words.doc.text:
             raise DataError("a bad Doc")
-        write(words, *given, **options)
+        return write(words, *given, **options)
 
     monkeypatch.setattr(DocWords, "write", failing)
     texts = ["The man.", "A bad owl.", "She sang."]
@@ -473,7 +444,7 @@ def test_trees_of_multiword_tokens_are_those_of_the_converter_of_spacy():
     """Any trees, with any multiword tokens."""
     draw = random.Random(5)
     vocab = spacy.blank("xx").vocab
-    add_extensions(["mwt_words"])
+    add_extensions()
     tags, names = ["_", "NOUN", "VERB", "ADP"], ["obj", "nsubj", "case"]
     features = ["_", "A=x", "A=y|B=z", "B=y,z"]
     for _ in range(300):
@@ -513,9 +484,10 @@ def test_trees_of_multiword_tokens_are_those_of_the_converter_of_spacy():
         of_names = [name.encode() for name in names]
         result = Result(treebank=treebank, found=found, names=of_names, decoder="eisner")
         parsed = Parsed(result, np.array([n]))
-        read = DocWords.of([doc], None, splits=True)
-        assert read.forms == [row[1] for row in rows]
-        read.write(parsed, [2, 3, 4, 5], keep=False)
+        read = DocWords(doc)
+        assert read.cut(splits=True) == n
+        assert sum(read.forms, []) == [row[1] for row in rows]  # noqa: RUF017
+        read.write(parsed, 0, FIELDS)
         assert sentences_of(doc) == merged(conllu)
 
 
@@ -527,8 +499,10 @@ def test_tags_and_features_that_spacy_does_not_hold():
     found = Predictions(np.array([2, 0]), None)
     result = Result(treebank=treebank, found=found, names=[], decoder="eisner")
     parsed = Parsed(result, np.array([2]))
+    words = DocWords(doc)
+    words.cut(splits=True)
     with pytest.warns(UserWarning, match="no UPOS"), pytest.warns(UserWarning, match="Name=Value"):
-        DocWords.of([doc], None, splits=True).write(parsed, [2, 3, 4, 5], keep=False)
+        words.write(parsed, 0, FIELDS)
     assert [(t.pos_, t.tag_, str(t.morph), t.dep_) for t in doc] == [
         ("", "N1", "A=b", "dep"), ("VERB", "V", "", "ROOT"),
     ]  # fmt: skip
