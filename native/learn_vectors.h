@@ -15,7 +15,7 @@
 
 namespace gpuparse {
 
-enum VectorLoss : int64_t { VECTOR_HINGE, VECTOR_CONDITIONAL, VECTOR_HEADS };
+enum VectorLoss : int64_t { VECTOR_HINGE, VECTOR_CONDITIONAL };
 
 constexpr double LEAST_VECTOR_COEFFICIENT = 1e-5;  // an arc or label with a smaller one is left out
 constexpr int64_t MOST_GRAND_WORDS = 80;  // of a sentence whose grandparents are learned from
@@ -133,14 +133,13 @@ struct VectorScorer {
         return nodes;
     }
 
-    // Fill the sum of a node's rows and the bias. kept: (K,), which rows count, NULL for all; scale: of
-    // the rows' sum.
+    // Fill the sum of a node's rows and the bias. kept: (K,), which rows count; scale: of the rows' sum.
     void sum_rows(int64_t token, const uint8_t* kept, float scale, float* __restrict sum) const {
         const int64_t width = layout.width;
         memset(sum, 0, (size_t)width * sizeof(float));
         for (int64_t k = 0; k < plan.rows.n0; k++) {
             const int64_t row = row_of(k, token);
-            if (row < 0 || (kept && !kept[k])) continue;
+            if (row < 0 || !kept[k]) continue;
             const float* __restrict vector = tables.table.data + row * width;
             for (int64_t j = 0; j < width; j++) sum[j] += vector[j];
         }
@@ -394,14 +393,9 @@ private:
         const View2<double> scores = pairs.of[ARC_PAIRS].scores, change = pairs.of[ARC_PAIRS].change;
         if (pairs.of[SIBLING_PAIRS].are_there())  // the root is no sibling
             memset(pairs.of[SIBLING_PAIRS].scores.data, 0, (size_t)nodes * sizeof(double));
-        bool is_found = false;
-        if (learning.loss == VECTOR_HINGE)
-            is_found = compare_trees(sentence, heads, pairs, arena);
-        else if (learning.loss == VECTOR_CONDITIONAL)
-            is_found = compare_expectations(sentence, heads, scores, change, arena);
-        else
-            is_found = compare_heads(n, heads, scores, change, arena);
-        if (!is_found) return false;
+        if (!(learning.loss == VECTOR_HINGE ? compare_trees(sentence, heads, pairs, arena)
+                                            : compare_expectations(sentence, heads, scores, change, arena)))
+            return false;
         for (int64_t kind = 0; kind < PAIR_KINDS; kind++)
             if (pairs.of[kind].are_there())
                 add_gradients(scorer.layout.pairs[kind], n, first, vectors, pairs.of[kind].change);
@@ -551,30 +545,6 @@ private:
         return true;
     }
 
-    // The likelihood of each known head alone, costs added.
-    bool compare_heads(int64_t n, const int64_t* heads, View2<double> scores, View2<double> change,
-                       Arena& arena) {
-        double* of_word = arena.take<double>(n + 1);
-        if (!of_word) return false;
-        add_cost(n, heads, scores);
-        for (int64_t m = 1; m <= n; m++) {
-            if (heads[m] < 0) continue;
-            int64_t count = 0, best = 0;
-            for (int64_t h = 0; h <= n; h++) {
-                if (h == m) continue;
-                if (!(scores(h, m) - scores(h, m) == 0.0)) return false;
-                if (best == m || scores(h, m) > scores(best, m)) best = h;
-                of_word[count++] = scores(h, m);
-            }
-            wrong += best != heads[m];
-            arc_loss += fill_probabilities(of_word, count) - scores(heads[m], m);
-            count = 0;
-            for (int64_t h = 0; h <= n; h++)
-                if (h != m) change(h, m) = of_word[count++] - (h == heads[m] ? 1.0 : 0.0);
-        }
-        return true;
-    }
-
     // The likelihood of the labels of gold arcs.
     bool learn_labels(const Sentence& sentence, int64_t first, const NodeVectors& vectors, Arena& arena) {
         const VectorLayout& layout = scorer.layout;
@@ -681,24 +651,5 @@ private:
         return true;
     }
 };
-
-// Call use(row, gradient) for every row that occurs, in order; occurrences: sorted. False: no memory.
-template <class Use>
-bool for_occurring_rows(const i64_1& occurrences, const f32_2& gradients, double scale, Use use) {
-    const int64_t width = gradients.n1, count = occurrences.n0;
-    Arena arena;
-    float* sums = arena.take<float>(width);
-    if (!sums) return false;
-    for (int64_t k = 0; k < count;) {
-        const int64_t row = occurrences.data[k] >> 32;
-        if (is_interrupted(2 * width)) return false;
-        memset(sums, 0, (size_t)width * sizeof(float));
-        for (; k < count && occurrences.data[k] >> 32 == row; k++)
-            add_floats(1.0f, gradients.data + (occurrences.data[k] & UINT32_MAX) * width, sums, width);
-        for (int64_t j = 0; j < width; j++) sums[j] *= (float)scale;
-        use(row, sums);
-    }
-    return true;
-}
 
 }  // namespace gpuparse

@@ -1,22 +1,17 @@
-// Steps of optimizers over learned vectors.
+// Steps of Adam over learned vectors.
 #pragma once
 #include "api/vectors.h"
 #include "vector_lines.h"
 
 namespace gpuparse {
 
-enum VectorOptimizer : int64_t { VECTOR_ADAM, VECTOR_ADAGRAD, VECTOR_PLAIN };
-
-// One step of an optimizer over some weights.
-//
-// ADAM: Kingma & Ba (2015); differs: moments of a row of the table change only where it has a gradient.
-// ADAGRAD: Duchi, Hazan & Singer (2011).
+// One step over some weights: Kingma & Ba (2015); differs: moments of a row of the table change only where
+// it has a gradient.
 struct VectorStepper {
-    int64_t optimizer;
     float rate, first_decay, second_decay, first_scale, second_scale;
 
     explicit VectorStepper(const VectorStep& step)
-        : optimizer(step.optimizer), rate((float)step.rate), first_decay((float)step.first_decay),
+        : rate((float)step.rate), first_decay((float)step.first_decay),
           second_decay((float)step.second_decay),
           first_scale((float)(1.0 / (1.0 - power(step.first_decay, step.steps)))),
           second_scale((float)(1.0 / (1.0 - power(step.second_decay, step.steps)))) {}
@@ -31,14 +26,6 @@ struct VectorStepper {
 
     void take(int64_t count, const float* __restrict gradients, float* __restrict weights,
               float* __restrict first, float* __restrict second) const {
-        if (optimizer == VECTOR_PLAIN) return add_floats(-rate, gradients, weights, count);
-        if (optimizer == VECTOR_ADAGRAD) {
-            for (int64_t k = 0; k < count; k++) {
-                second[k] += gradients[k] * gradients[k];
-                weights[k] -= rate * gradients[k] / (__builtin_sqrtf(second[k]) + 1e-6f);
-            }
-            return;
-        }
         const float first_rest = 1.0f - first_decay, second_rest = 1.0f - second_decay;
         for (int64_t k = 0; k < count; k++) {
             const float x = gradients[k];

@@ -62,7 +62,7 @@ GPUPARSE(int64_t) find_vector_gradients(const Sentences* sentences, const Vector
                           *search, *learning, *gold, *gradients};
     const VectorLayout& layout = learner.scorer.layout;
     if (!fits(learner.scorer, *sizes) || !are_heads(*sentences, gold->heads, true) || counts.n0 != 3 ||
-        !is_between(VECTOR_HINGE, learning->loss, VECTOR_HEADS + 1) ||
+        !is_between(VECTOR_HINGE, learning->loss, VECTOR_CONDITIONAL + 1) ||
         !(learning->dropout >= 0.0 && learning->dropout < 1.0) ||
         !is_between(0, gradients->first_node, INT32_MAX) ||
         (search->decoder != BY_EISNER && search->decoder != BY_CHU_LIU_EDMONDS))
@@ -85,14 +85,10 @@ GPUPARSE(int64_t) find_vector_gradients(const Sentences* sentences, const Vector
     return status;
 }
 
-static bool fits(const VectorStep& step) {
-    return is_between(VECTOR_ADAM, step.optimizer, VECTOR_PLAIN + 1);
-}
-
 GPUPARSE(int64_t) step_vector_weights(const VectorStep* step, f32_2 gradients, int64_t first,
                                       int64_t last, out_f32_1 weights, out_f32_2 moments) {
     const int64_t size = weights.n0;
-    if (!fits(*step) || first < 0 || last < first || last > size || moments.n0 != 2 ||
+    if (first < 0 || last < first || last > size || moments.n0 != 2 ||
         moments.n1 != size || gradients.n0 < 1 || gradients.n1 != size)
         return BAD_SHAPE;
     const VectorStepper stepper(*step);
@@ -118,45 +114,22 @@ static bool fit_occurrences(const i64_1& occurrences, int64_t rows, int64_t node
 GPUPARSE(int64_t) step_vector_rows(const VectorStep* step, i64_1 occurrences, f32_2 gradients,
                                    double scale, out_f32_2 table, out_f32_3 moments) {
     const int64_t width = table.n1, size = table.n0 * width;
-    if (!fits(*step) || moments.n0 != 2 || moments.n1 != table.n0 || moments.n2 != width ||
+    if (moments.n0 != 2 || moments.n1 != table.n0 || moments.n2 != width ||
         (gradients.n0 > 0 && gradients.n1 != width))
         return BAD_SHAPE;
     if (!fit_occurrences(occurrences, table.n0, gradients.n0)) return BAD_SHAPE;
     const VectorStepper stepper(*step);
-    const auto take = [&](int64_t row, const float* gradient) {
-        stepper.take(width, gradient, table.data + row * width, moments.data + row * width,
-                     moments.data + size + row * width);
-    };
-    return for_occurring_rows(occurrences, gradients, scale, take) ? OK : NO_MEMORY;
-}
-
-GPUPARSE(double) measure_vector_rows(i64_1 occurrences, f32_2 gradients, double scale) {
-    double squares = 0.0;
-    if (!fit_occurrences(occurrences, INT32_MAX, gradients.n0)) return NAN;
-    const auto add = [&](int64_t, const float* gradient) {
-        squares += dot_floats(gradient, gradient, gradients.n1);
-    };
-    return for_occurring_rows(occurrences, gradients, scale, add) ? squares : NAN;
-}
-
-GPUPARSE(int64_t) score_vector_arcs(const Sentences* sentences, const VectorPlan* plan,
-                                    const VectorSizes* sizes, const VectorTables* tables,
-                                    out_f32_3 arcs) {
-    if (!fit_tables(*plan, *sizes, *tables)) return BAD_SHAPE;
-    const VectorScorer scorer{*sentences, *plan, {*sizes, plan->n_buckets}, *tables};
-    if (!fits(scorer, *sizes) || arcs.n0 != sentences->starts.n0 || arcs.n1 != arcs.n2) return BAD_SHAPE;
-    for (int64_t b = 0; b < sentences->lengths.n0; b++)
-        if (sentences->lengths.data[b] >= arcs.n1) return BAD_SHAPE;
-    const int64_t failed = for_sentences(*sentences, [&](const Sentence& sentence, Arena& arena) {
-        const int64_t nodes = sentence.n + 1, width = scorer.layout.width;
-        NodeVectors vectors;
-        vectors.sums = arena.take<float>(nodes * width);
-        if (!vectors.sums) return false;
-        for (int64_t i = 0; i < nodes; i++)
-            scorer.sum_rows(sentence.start + i, nullptr, 1.0f, vectors.sums + i * width);
-        const View2<float> scores{arcs.data + sentence.b * arcs.n1 * arcs.n1, arcs.n1};
-        return scorer.project(nodes, vectors, arena) &&
-               scorer.score_arcs(vectors, 0, sentence, arena, scores);
-    });
-    return failed == NO_FAILURE ? (int64_t)OK : (int64_t)NO_MEMORY;
+    Arena arena;
+    float* sums = arena.take<float>(width);
+    if (!sums) return NO_MEMORY;
+    for (int64_t k = 0; k < occurrences.n0;) {
+        const int64_t row = occurrences.data[k] >> 32, at = row * width;
+        if (is_interrupted(2 * width)) return NO_MEMORY;
+        memset(sums, 0, (size_t)width * sizeof(float));
+        for (; k < occurrences.n0 && occurrences.data[k] >> 32 == row; k++)
+            add_floats(1.0f, gradients.data + (occurrences.data[k] & UINT32_MAX) * width, sums, width);
+        for (int64_t j = 0; j < width; j++) sums[j] *= (float)scale;
+        stepper.take(width, sums, table.data + at, moments.data + at, moments.data + size + at);
+    }
+    return OK;
 }

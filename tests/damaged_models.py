@@ -372,9 +372,7 @@ def of_tag_network(name: str, random: np.random.Generator) -> dict[str, Any]:
         "learning": SimpleNamespace(
             reach=reach, hidden=hidden, batch=1, dropout=0.3, seed=1, all_steps=9
         ),
-        "step": SimpleNamespace(
-            optimizer=0, rate=0.1, first_decay=0.9, second_decay=0.99, steps=0
-        ),
+        "step": SimpleNamespace(rate=0.1, first_decay=0.9, second_decay=0.99, steps=0),
         "order": np.array([1, 0]), "table": random.random((n_rows, size)).astype(np.float32),
         "dense": random.random(n_dense).astype(np.float32),
         "table_moments": np.zeros((2, n_rows, size), np.float32),
@@ -389,9 +387,7 @@ def of_vector_steps(name: str, random: np.random.Generator) -> dict[str, Any]:
     numbers = random.random((2, *shape)).astype(np.float32)
     rows = np.sort(random.integers(0, n_rows, 12))
     return {
-        "step": SimpleNamespace(
-            optimizer=int(random.integers(3)), rate=0.1, first_decay=0.9, second_decay=0.99, steps=3
-        ),
+        "step": SimpleNamespace(rate=0.1, first_decay=0.9, second_decay=0.99, steps=3),
         "gradients": random.random((4, shape[-1])).astype(np.float32),
         "first": 1, "last": 7, "scale": 1.5, "weights": numbers[0], "table": numbers[0],
         "moments": numbers, "occurrences": (rows << 32) + random.integers(0, 4, 12),

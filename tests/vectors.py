@@ -126,13 +126,16 @@ def float_pairs(
 
 
 def rows_of(plan: VectorPlan, batch: Batch, token: int) -> list[int]:
-    """The rows of the table that a token has."""
-    found = []
-    for row, offset, start, size in zip(*plan[:4], strict=True):
-        value = int(batch.values[row, token + offset])
-        if 0 <= value < size and plan.places[start + value] >= 0:
-            found.append(int(plan.places[start + value]))
-    return found
+    """The rows of the table of one token, without those of values that have none."""
+    found = (row_of(plan, batch, token, k) for k in range(len(plan.rows)))
+    return [row for row in found if row >= 0]
+
+
+def row_of(plan: VectorPlan, batch: Batch, token: int, k: int) -> int:
+    """The row of the table of one value of a token; -1 for none."""
+    row, offset, start, size = (int(each[k]) for each in plan[:4])
+    value = int(batch.values[row, token + offset])
+    return int(plan.places[start + value]) if 0 <= value < size else -1
 
 
 def combination(plan: VectorPlan, h: int, m: int) -> int:

@@ -28,7 +28,7 @@ _FIXED = {  # keys that are gone, since their values are always the same
     " network_epochs",
     "lemmatizer": "features epochs min_count rows",
     "pruning": "epochs folds",
-    "word_vectors": "batch_size learning_rate dropout cost label_loss label_weight",
+    "word_vectors": "batch_size optimizer learning_rate dropout cost label_loss label_weight",
     "encoder": "batch_pieces learning_rate head_rate warm_up dropout label_smoothing arc_size"
     " label_size",
 }

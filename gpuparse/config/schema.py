@@ -304,11 +304,6 @@ class WordVectorsConfig:
         low=1,
         high=64,
     )
-    optimizer: str = _choice(
-        "adam",
-        ("adam", "adagrad", "passive-aggressive"),
-        "Optimizer of word vectors; `passive-aggressive` is for sets with `hidden: 0`.",
-    )
     min_count: int | str = _key(
         2,
         "integer",
@@ -320,9 +315,9 @@ class WordVectorsConfig:
     )
     loss: str = _choice(
         "hinge",
-        ("hinge", "conditional", "heads"),
+        ("hinge", "conditional"),
         "Loss of trees: `hinge`, how much a wrong tree scores above the gold tree; `conditional`,"
-        " -ln of the probability of the gold tree; `heads`, -ln of that of each gold head.",
+        " -ln of the probability of the gold tree.",
     )
     weight: float = _key(
         0.5,

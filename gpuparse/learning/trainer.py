@@ -263,7 +263,6 @@ class Trainer(StagesTrainer):
         learned_from = LearnedFrom(
             self._arcs, self._vocabularies, self.gold, self._gold_labels, len(self.label_names),
             bool(self._labels and self._labels.label), self.config, self._threads,
-            self._device if self.config.backend == "torch" else None,
         )  # fmt: skip
         return next((stage for kind in ADDEND_STAGES if (stage := kind.of(learned_from))), None)
 

@@ -40,7 +40,6 @@ _OF_FOLD, _LEAST_OF_FOLD = 4, 5  # the part of these epochs, and the least, of a
 _WEIGHT = 0.2  # of the logarithms of its probabilities beside scores of templates as learned
 _LARGE, _MOST_TIMES = 160_000, 2.0  # words; of smaller treebanks it has more weight, up to twice
 _PERCENTILE = 99.9  # of numbers that are cut at the end of their range
-_ADAM = 0
 _INITIAL = 7  # what initial weights and orders are drawn for
 _OF_FORMS = 2  # fields, the first ones, that tell forms apart
 _MOST_POSITIONS = 4_000  # that ranges are chosen by
@@ -62,7 +61,6 @@ class TagTask(NamedTuple):
 class _Steps(NamedTuple):
     """VectorStep of native/api/vectors.h."""
 
-    optimizer: int
     rate: float
     first_decay: float
     second_decay: float
@@ -240,7 +238,7 @@ def _learn(
         order, counts = random.permutation(n), np.zeros(3)
         for at in range(0, n, _BATCH * _CHUNK):
             some = np.ascontiguousarray(order[at : at + _BATCH * _CHUNK])
-            step = _Steps(_ADAM, _RATE, _FIRST_DECAY, _SECOND_DECAY, steps)
+            step = _Steps(_RATE, _FIRST_DECAY, _SECOND_DECAY, steps)
             native.call(
                 "learn_tag_network", *structs, step, some, weights.table, weights.dense, *moments,
                 counts,

@@ -94,8 +94,8 @@ struct VectorTables {
     f32_1 dense;
 };
 
-// What is learned. loss: 0 structured hinge, 1 conditional likelihood, 2 likelihood of each head alone,
-// of which siblings and grandparents are learned by the first, with projective trees;
+// What is learned. loss: 0 structured hinge, 1 conditional likelihood; siblings and grandparents are learned
+// by the first, with projective trees;
 // cost: what a wrong head adds to a score in search; label_loss: the weight of the likelihood of labels;
 // dropout: the probability that a row of a node does not count; seed: of what is dropped.
 struct VectorLearning {
@@ -122,10 +122,8 @@ struct VectorGradients {
     int64_t first_node;
 };
 
-// A step of an optimizer: 0 Adam, 1 Adagrad, 2 the gradient itself times the rate; decays of the moments
-// of Adam; steps so far, this one included.
+// A step of Adam: decays of the moments; steps so far, this one included.
 struct VectorStep {
-    int64_t optimizer;
     double rate;
     double first_decay;
     double second_decay;
@@ -141,7 +139,7 @@ GPUPARSE(int64_t) find_vector_gradients(const Sentences* sentences, const Vector
     out_f64_1 counts);
 
 // Step against the sum of gradients (groups, weights), from weight `first` to before `last`. moments:
-// (2, weights), of which Adagrad has the second alone, and 2 none.
+// (2, weights).
 GPUPARSE(int64_t) step_vector_weights(const VectorStep* step, f32_2 gradients, int64_t first,
     int64_t last, out_f32_1 weights, out_f32_2 moments);
 
@@ -149,13 +147,6 @@ GPUPARSE(int64_t) step_vector_weights(const VectorStep* step, f32_2 gradients, i
 // are multiplied by `scale`; moments (2, rows, width).
 GPUPARSE(int64_t) step_vector_rows(const VectorStep* step, i64_1 occurrences, f32_2 gradients,
     double scale, out_f32_2 table, out_f32_3 moments);
-
-// The squared length of the gradient that `step_vector_rows` steps against.
-GPUPARSE(double) measure_vector_rows(i64_1 occurrences, f32_2 gradients, double scale);
-
-// Scores of arcs by weights that are learned: arcs (B, N, N).
-GPUPARSE(int64_t) score_vector_arcs(const Sentences* sentences, const VectorPlan* plan,
-    const VectorSizes* sizes, const VectorTables* tables, out_f32_3 arcs);
 
 // The seconds that vectors of a batch take, (4,): to find rows of the table, to sum them, to multiply the
 // hidden layer with matrices, to score all arcs. A function for benchmarks.

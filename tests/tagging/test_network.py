@@ -223,7 +223,7 @@ def test_steps_are_those_of_torch(n_tasks):
         losses += of_step.item()
         native.call(
             "learn_tag_network", lesson, *both, learning,
-            network_learner._Steps(0, rate, *decays, step), np.arange(3), weights.table,
+            network_learner._Steps(rate, *decays, step), np.arange(3), weights.table,
             weights.dense, *moments, counts,
         )  # fmt: skip
     # Rows that never occur stay; of others even a first step has the length of the rate.

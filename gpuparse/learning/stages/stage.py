@@ -129,7 +129,6 @@ class LearnedFrom(NamedTuple):
 
     arcs: the templates of a run. has_labels: whether there are label templates.
     labels: (T,) gold labels by token index, or None; n_labels: 0 for none.
-    device: where torch learns; None: native code does.
     """
 
     arcs: TemplateSet
@@ -140,7 +139,6 @@ class LearnedFrom(NamedTuple):
     has_labels: bool
     config: RunConfig
     threads: int
-    device: str | None
 
 
 class AddendStage(Stage):

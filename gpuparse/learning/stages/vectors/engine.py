@@ -1,15 +1,14 @@
-"""What takes steps of word vectors: float32 weights, gradients of a loss of trees and labels.
+"""Steps of word vectors by native code: float32 weights, gradients of a loss of trees and labels.
 
-Native code on the CPU does the work, or torch on any device. A batch is cut into groups of
-sentences whose gradients are added in order, and each row of the table has the gradients of its
-nodes added in order, so the number of threads changes no bit.
+A batch is cut into groups of sentences whose gradients are added in order, and each row of the
+table has the gradients of its nodes added in order, so the number of threads changes no bit.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,10 +20,7 @@ from gpuparse.scorers.native import make_search, sentences_of
 from gpuparse.scorers.vectors.word_vectors import OCCURRENCES
 
 GROUP, MOST_GROUPS = 4, 8  # sentences of a group; most groups of a batch
-PASSIVE_AGGRESSIVE = "passive-aggressive"
-LOSSES = ("hinge", "conditional", "heads")  # by their numbers in native/learn_vectors.h
-OPTIMIZERS = ("adam", "adagrad", PASSIVE_AGGRESSIVE)
-MOST_GRAND_WORDS = 80  # of a sentence whose grandparents are learned from: trees cost n^4
+LOSSES = ("hinge", "conditional")  # by their numbers in native/learn_vectors.h
 _INITIAL = 4  # what initial weights are drawn for, beside the orders of stages
 
 
@@ -80,18 +76,8 @@ class VectorSizes(NamedTuple):
         """Numbers of all these arrays."""
         return sum(int(np.prod(shape)) for shape in self.shapes)
 
-    def factor(self, number: int) -> tuple[slice, slice]:
-        """Of the weights that a score without a hidden layer is linear in if others are fixed.
-
-        Args: number: 0 vectors as heads, 1 as modifiers, 2 numbers of combinations and labels.
-        Returns: their numbers of a row of the table, and of the array (n_dense,).
-        """
-        ends = [0, self.columns, self.width, self.n_dense]
-        part = slice(*ends[number : number + 2])
-        return (part if number < 2 else slice(0, 0)), part
-
-    def parts(self, dense: Any) -> list[Any]:
-        """Views of an array (n_dense,) of NumPy or torch, by `shapes`."""
+    def parts(self, dense: np.ndarray) -> list[np.ndarray]:
+        """Views of an array (n_dense,), by `shapes`."""
         ends = np.cumsum([0, *(int(np.prod(shape)) for shape in self.shapes)]).tolist()
         cut = zip(pairwise(ends), self.shapes, strict=True)
         return [dense[first:last].reshape(shape) for (first, last), shape in cut]
@@ -127,18 +113,10 @@ class VectorLearning(NamedTuple):
 class VectorStep(NamedTuple):
     """The struct of native/api/vectors.h."""
 
-    optimizer: int
     rate: float
     first_decay: float
     second_decay: float
     steps: int
-
-    def no_longer_than(self, loss: float, squares: float) -> "VectorStep":
-        """The step that is just long enough for a loss, or as long as the rate allows.
-
-        Args: squares: the squared length of the gradient, in which the loss is linear.
-        """
-        return self._replace(rate=min(self.rate, loss / squares) if squares > 0.0 else 0.0)
 
 
 class VectorGradients(NamedTuple):
@@ -162,22 +140,6 @@ class VectorTask(NamedTuple):
     gold: VectorGold
     decoder: str
     single_root: bool
-
-
-class VectorEngine(Protocol):
-    """Takes steps."""
-
-    def step(self, mini: Batch, learning: VectorLearning, step: VectorStep) -> int:
-        """Learn from some sentences together. Returns words with a wrong head; -1: no tree."""
-
-    def average(self, count: int) -> None:
-        """Make the weights of the moment one of `count` whose mean is kept."""
-
-    def state(self) -> dict[str, np.ndarray]:
-        """Weights, moments and means; arrays may be those that learning changes."""
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Go on from a state."""
 
 
 def vector_sizes(templates: VectorTemplates, plan: VectorPlan, n_labels: int) -> VectorSizes:
@@ -217,8 +179,8 @@ def initial_weights(sizes: VectorSizes, seed: int) -> VectorTables:
     return VectorTables(draw((sizes.n_rows, sizes.width), 0.05), dense)
 
 
-class NativeVectorEngine:
-    """Takes steps by native code on the CPU, the groups of a batch in several threads."""
+class VectorEngine:
+    """Takes steps, the groups of a batch in several threads."""
 
     def __init__(self, task: VectorTask, weights: VectorTables, threads: int) -> None:
         self._task, self._weights, self._threads = task, weights, threads
@@ -271,17 +233,8 @@ class NativeVectorEngine:
         occurrences = occurrences[np.searchsorted(occurrences, 0) :]
         nodes, dense = self._nodes[:n_nodes], self._dense[: len(groups)]
         scale = 1.0 / (1.0 - learning.dropout)
-        wrong, *losses = counts.sum(0).tolist()
-        if OPTIMIZERS[step.optimizer] == PASSIVE_AGGRESSIVE:
-            of_row, of_dense = self._task.sizes.factor(step.steps % 3)
-            for gradients, part in ((nodes, of_row), (dense, of_dense)):
-                gradients[:, : part.start] = 0.0
-                gradients[:, part.stop :] = 0.0
-            squares = native.call("measure_vector_rows", occurrences, nodes, scale)
-            squares += float((dense.astype(np.float64).sum(0) ** 2).sum())
-            step = step.no_longer_than(sum(losses), squares)
         self._change_weights(step, occurrences, nodes, dense, scale)
-        return int(wrong)
+        return int(counts[:, 0].sum())
 
     def _change_weights(
         self,

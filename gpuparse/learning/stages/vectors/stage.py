@@ -24,10 +24,7 @@ from gpuparse.learning.events import EpochCounts
 from gpuparse.learning.stages.stage import AddendStage, BestEpoch, LearnedFrom, Shape
 from gpuparse.learning.stages.vectors.engine import (
     LOSSES,
-    OPTIMIZERS,
     PARTS,
-    PASSIVE_AGGRESSIVE,
-    NativeVectorEngine,
     VectorEngine,
     VectorGold,
     VectorLearning,
@@ -84,14 +81,11 @@ class VectorStage(AddendStage):
         decoder, single_root: how trees are found.
         seed: of initial weights and of what is dropped.
         threads: the result is the same for any.
-        device: where torch learns; None: native code does, or torch where there is none.
         whole: how scorers are made of them; None: none is.
-    Raises: ConfigError: passive-aggressive steps with a hidden layer, or siblings with another loss
-        than the hinge.
+    Raises: ConfigError: siblings or grandparents with another loss than the hinge.
     Source: the loss: Taskar et al. (2003); features with a hidden layer: Kiperwasser & Goldberg
         (2016), whose cost-augmented hinge this is, with siblings over the trees of McDonald &
-        Pereira (2006); the scores, and passive-aggressive steps of one
-        factor at a time: Lei et al. (2014); differs: a step is of a batch, and of labels too.
+        Pereira (2006); the scores: Lei et al. (2014).
     """
 
     name = "vectors"
@@ -111,16 +105,10 @@ class VectorStage(AddendStage):
         single_root: bool,
         seed: int = 0,
         threads: int = 1,
-        device: str | None = None,
         whole: Whole | None = None,
     ) -> None:
         super().__init__(config.all_epochs)
         self.models = config.networks
-        if config.optimizer == PASSIVE_AGGRESSIVE and templates.hidden:
-            raise ConfigError(
-                f"word_vectors.optimizer {PASSIVE_AGGRESSIVE}: scores must be linear in factors:"
-                " choose a template set with hidden: 0, or another optimizer"
-            )
         for kind in FURTHER:
             if getattr(templates, kind) and config.loss != LOSSES[0]:
                 raise ConfigError(
@@ -134,8 +122,7 @@ class VectorStage(AddendStage):
         self._templates = templates if self.sizes.label else replace(templates, label=0)
         self._task = VectorTask(batch, plan, self.sizes, gold, decoder, single_root)
         self._config, self._batch, self._seed = config, batch, seed
-        self._threads, self._device = threads, device
-        self._loss, self._whole = LOSSES.index(config.loss), whole
+        self._threads, self._whole = threads, whole
         # The vectors after some epochs, which are the best or not, their sizes, and whole numbers.
         self._made: tuple[tuple[int, bool], VectorTemplates, WordVectors] | None = None
         self._batch_size = BATCHES[0] if is_small(batch) else BATCHES[1]
@@ -146,20 +133,14 @@ class VectorStage(AddendStage):
         """Start on the next network, if there is one."""
         self._steps, self._snapshots = 0, 0
         is_over = len(self.finished) == self._config.networks
-        self._engine = None if is_over else self._new_engine()
+        self._engine = None
+        if not is_over:
+            weights = initial_weights(self.sizes, self._network_seed)
+            self._engine = VectorEngine(self._task, weights, self._threads)
 
     @property
     def _network_seed(self) -> int:
         return self._seed + len(self.finished)
-
-    def _new_engine(self) -> VectorEngine:
-        """An engine with the weights before anything is learned."""
-        weights = initial_weights(self.sizes, self._network_seed)
-        if self._device is None:
-            return NativeVectorEngine(self._task, weights, self._threads)
-        from gpuparse.learning.stages.vectors.torch_engine import TorchVectorEngine
-
-        return TorchVectorEngine(self._task, weights, self._device)
 
     def learn(self, order: np.ndarray, seen: int) -> Iterator[EpochCounts]:
         """Learn from sentences in their order; `seen` came before.
@@ -278,15 +259,12 @@ class VectorStage(AddendStage):
         self._engine.restore(dict(self._engine.state()) | dict(state))
 
     def _step(self, mini: Batch, seen: int) -> int:
-        config = self._config
         progress = seen / self._sentences - len(self.finished)
         rate = RATE * (1.0 - (1.0 - LAST_RATE) * progress)
         self._steps += 1
-        learning = VectorLearning(
-            self._loss, COST, LABEL_LOSS, DROPOUT, _drop_seed(self._network_seed, seen)
-        )  # fmt: skip
-        optimizer = OPTIMIZERS.index(config.optimizer)
-        step = VectorStep(optimizer, rate, FIRST_DECAY, SECOND_DECAY, self._steps)
+        loss, dropped = LOSSES.index(self._config.loss), _drop_seed(self._network_seed, seen)
+        learning = VectorLearning(loss, COST, LABEL_LOSS, DROPOUT, dropped)
+        step = VectorStep(rate, FIRST_DECAY, SECOND_DECAY, self._steps)
         assert self._engine is not None
         wrong = self._engine.step(mini, learning, step)
         if wrong < 0:
@@ -349,7 +327,6 @@ class VectorStage(AddendStage):
             single_root=given.gold.single_root,
             seed=config.seed,
             threads=given.threads,
-            device=given.device,
             whole=Whole(given.gold.batch, keys.margin if has_arcs else None, factors),
         )
 
