@@ -367,7 +367,7 @@ class _Sentence:
         self, word: int, ours: tuple[Tree, int], theirs: tuple[Tree, int]
     ) -> tuple[LeftOutWord, ...]:
         """The effects of all other words on the arcs from two heads, of models with vectors."""
-        if not self._features.has_addend:
+        if not self._features.has_vectors:
             return ()
         words = [w for w in range(1, self._n + 1) if w != word]
         arcs = [(head, word, int(tree[1][word])) for tree, head in (ours, theirs)]

@@ -35,11 +35,12 @@ from gpuparse.limits import (
     MAX_YAML_BYTES,
 )
 from gpuparse.parser import Parser, are_scales
-from gpuparse.scorers.addends import ADDENDS
 from gpuparse.scorers.encoder import files as encoder_files
 from gpuparse.scorers.linear.pruning import Pruner
 from gpuparse.scorers.linear.scorer import LinearScorer, compile_plans
 from gpuparse.scorers.linear.weights import Weights, hashed_map
+from gpuparse.scorers.vectors import stored
+from gpuparse.scorers.vectors.scorer import vectors_of
 
 FORMAT = 5
 _AS_MODEL: Any = {"form": FORMAT, "what": "model", "hint": "; train it again"}
@@ -91,8 +92,9 @@ def _pack_linear(parser: Parser) -> dict[str, bytes]:
         tensors["labels"] = parser.linear.label_weights.array
     if parser.linear.pruner:
         tensors["pruner"] = parser.linear.pruner.weights.array
-    for scorer in parser.scorers[1:]:
-        tensors |= ADDENDS[scorer.kind].arrays(scorer)
+    vectors = vectors_of(parser.scorers)
+    if vectors is not None:
+        tensors |= stored.arrays(vectors)
     label_templates = parser.linear.label_templates
     words = {
         "labels": list(parser.labels),
@@ -118,8 +120,8 @@ def _pack_linear(parser: Parser) -> dict[str, bytes]:
             "pruner_threshold": parser.linear.pruner.threshold,
             "pruner_heads": parser.linear.pruner.max_heads,
         }
-    for scorer in parser.scorers[1:]:
-        facts |= ADDENDS[scorer.kind].facts(scorer, tensors)
+    if vectors is not None:
+        facts |= stored.facts(vectors, tensors)
     facts["texts"] = {name: sha256(text.encode()) for name, text in texts.items()}
     packed = array_file.pack(facts, tensors, form=FORMAT)
     return {name: text.encode() for name, text in texts.items()} | {WEIGHTS: packed}
@@ -364,9 +366,9 @@ def _assemble(opened: array_file.Opened, texts: dict[str, str]) -> Parser:
         least = linear.features.rows.rows + linear.plan.arcs.dense_lines * LINE
         if not decoder.is_higher_order or len(pruner.weights.array) != least:
             raise ValueError("the weights of the pruning parser come from another model")
-    addends = (kind.read(opened, linear, len(words["labels"])) for kind in ADDENDS.values())
+    vectors = stored.read(opened, linear, len(words["labels"]))
     return Parser(
-        scorers=(linear, *(scorer for scorer in addends if scorer is not None)),
+        scorers=(linear,) if vectors is None else (linear, vectors),
         labels=words["labels"],
         primary=words["primary"],
         decoder=facts["decoder"],
@@ -417,7 +419,7 @@ def _check_templates(templates: TemplateSet, decoder: Decoder) -> None:
     """
     given = {part for part in PARTS if part != "label" and templates.scores(part)}
     fits = given <= {"arc", "guide", *decoder.parts}
-    fits &= given.issuperset(templates.addend_parts)
+    fits &= given.issuperset(templates.vector_parts)
     if not fits or (decoder.needs and given.isdisjoint(decoder.needs)):
         raise ValueError("the files of the folder come from different models")
 
@@ -433,10 +435,9 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
     expected |= {MANIFEST} & facts.keys()
     expected |= set(_POINTS) if facts.keys() & set(_POINTS) else set()
     names = {"arcs"} | (tensors.keys() & {"labels", "pruner"})
-    for kind in ADDENDS.values():
-        of_facts, of_arrays = kind.names(facts, tensors)
-        expected |= of_facts
-        names |= of_arrays
+    of_facts, of_arrays = stored.names(facts, tensors)
+    expected |= of_facts
+    names |= of_arrays
     for found, wanted in (
         (set(facts), expected),
         (set(tensors), names),

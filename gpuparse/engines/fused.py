@@ -18,13 +18,13 @@ from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.scorers.native import (
     ArcCells,
     GraphHeads,
-    NativeAddend,
     make_scorer,
     make_search,
     require_all,
     sentences_of,
 )
 from gpuparse.scorers.scorer import Scorer
+from gpuparse.scorers.vectors.scorer import VectorScorer
 
 if TYPE_CHECKING:
     from gpuparse.engines.fused_features import SentenceFeatures
@@ -37,19 +37,19 @@ def fused_engine(scorers: Sequence[Scorer], wanted: Wanted) -> Fused | None:
     first, *others = scorers
     if not isinstance(first, LinearScorer) or len(others) > 1:
         return None
-    addend = others[0] if others else None
-    if addend is None or isinstance(addend, NativeAddend):
-        return Fused(first, addend, wanted)
+    vectors = others[0] if others else None
+    if vectors is None or isinstance(vectors, VectorScorer):
+        return Fused(first, vectors, wanted)
     return None
 
 
 class Fused:
-    """Scoring and search of templates, and of what is added to them, in native code."""
+    """Scoring and search of templates, and of word vectors beside them, in native code."""
 
-    def __init__(self, linear: LinearScorer, addend: NativeAddend | None, wanted: Wanted) -> None:
-        self._linear, self.addend, self.wanted = linear, addend, wanted
+    def __init__(self, linear: LinearScorer, vectors: VectorScorer | None, wanted: Wanted) -> None:
+        self._linear, self.vectors, self.wanted = linear, vectors, wanted
         self._decoder = DECODERS[wanted.decoder]
-        self.added = None if addend is None else addend.struct
+        self.added = None if vectors is None else vectors.struct
         self.scorer = make_scorer(
             linear.plan, linear.arcs, linear.features.rows, linear.plans.joint, self.added
         )
@@ -210,9 +210,9 @@ class Fused:
 
     def kept(self, batch: Batch) -> np.ndarray | None:
         """Room for what trees and labels share."""
-        if self._label_plan is None or self.addend is None:
+        if self._label_plan is None or self.vectors is None:
             return None
-        return self.addend.room(batch)
+        return self.vectors.room(batch)
 
     def find_trees(
         self,

@@ -66,13 +66,13 @@ class SentenceFeatures:
         self._engine, self._linear, self._labels, self._batch = engine, linear, labels, batch
         self._n, self._start = int(batch.lengths[0]), int(batch.starts[0])
         self._sentences = sentences_of(batch)
-        addend = engine.addend
-        self._addend = addend.explained(self._sentences, self._n + 1) if addend else None
+        vectors = engine.vectors
+        self._vectors = vectors.explained(self._sentences, self._n + 1) if vectors else None
 
     @property
-    def has_addend(self) -> bool:
-        """Scores that are no weights of templates are added."""
-        return self._addend is not None
+    def has_vectors(self) -> bool:
+        """Word vectors add scores that are no weights of templates."""
+        return self._vectors is not None
 
     def score(self, heads: np.ndarray) -> int:
         """The score of a tree as decoders add it, and not by lists of features."""
@@ -129,7 +129,7 @@ class SentenceFeatures:
         relation = ((_RELATION, of_label),) if of_label else ()
         no_end = shown == "end" and part.m == part.h
         named = self._templates(name, at, is_labelled)
-        if name == "arc" and self._addend and not self._addend.open_arcs[part.h, part.m]:
+        if name == "arc" and self._vectors and not self._vectors.open_arcs[part.h, part.m]:
             rows = []  # word vectors alone score it
         for (prefix, template, between), row in zip(named, rows, strict=False):
             if row < 0:
@@ -188,20 +188,20 @@ class SentenceFeatures:
         yield from ((prefix, t, None) for t in templates)
 
     def _added(self, name: str, part: ListedPart, label: str) -> Iterator[Feature]:
-        """What the addend adds to the score of a part."""
-        if self._addend is None:
+        """What word vectors add to the score of a part."""
+        if self._vectors is None:
             return
         h, m, third = part.h, part.m, part.third
         if name == "label":
-            if self._addend.has_labels:
-                title, weight = f"label: {self._addend.name}", self._addend_label(h, m, part.label)
+            if self._vectors.has_labels:
+                title, weight = f"label: {self._vectors.name}", self._vector_label(h, m, part.label)
                 yield Feature(m, "arc", title, label, weight)
             return
         first = {"arc": h, "sibling": third if third != h else None,
                  "grandparent": third if h else None}.get(name)  # fmt: skip
-        if first is not None and name in self._addend.pairs:
-            weight = int(self._addend.pairs[name][first, m])
-            yield Feature(m, name, self._addend.name, "", weight)
+        if first is not None and name in self._vectors.pairs:
+            weight = int(self._vectors.pairs[name][first, m])
+            yield Feature(m, name, self._vectors.name, "", weight)
 
     def _weight(self, row: int) -> int:
         """The weight of a row; those of labels come last."""
@@ -210,8 +210,8 @@ class SentenceFeatures:
             return int(weights[row])
         return int(joint.weights[row - len(weights)])
 
-    def _addend_label(self, h: int, m: int, label: int) -> int:
-        """What the addend gives a label of an arc."""
+    def _vector_label(self, h: int, m: int, label: int) -> int:
+        """What word vectors give a label of an arc."""
         n_labels, scores = len(self._labels), np.zeros((1, len(self._labels)))
         starts = (np.arange(self._batch.values.shape[1] + 1) > self._start + m).astype(np.int64)
         arc = GraphHeads(starts, np.array([h]), np.ones(n_labels, np.bool_))

@@ -162,17 +162,17 @@ class TemplateSet:
 
     def scores(self, part: str) -> bool:
         """Whether a part has templates, or is one that word vectors score without any."""
-        return bool(getattr(self, part)) or part in _WITHOUT_TEMPLATES & self.addend_parts
+        return bool(getattr(self, part)) or part in _WITHOUT_TEMPLATES & self.vector_parts
 
     @property
-    def addend_parts(self) -> set[str]:
-        """The parts that are scored by more than their templates."""
+    def vector_parts(self) -> set[str]:
+        """The parts beside arcs that word vectors score."""
         section = self.word_vectors
         return {kind for kind in FURTHER if section and getattr(section, kind)}
 
     @property
-    def addend_reads(self) -> dict[str, str]:
-        """The field that each template beside those of parts looks at, by its text."""
+    def vector_reads(self) -> dict[str, str]:
+        """The field that each template of word vectors looks at, by its text."""
         return self.word_vectors.reads if self.word_vectors else {}
 
     @property
@@ -180,11 +180,11 @@ class TemplateSet:
         """Whether labels are scored without label templates."""
         return bool(self.word_vectors and self.word_vectors.label)
 
-    def without_addend_pairs(self) -> "TemplateSet":
-        """The set in which only arcs and labels are scored by more than templates."""
+    def without_vector_pairs(self) -> "TemplateSet":
+        """The set whose word vectors score only arcs and labels."""
         return self._with_sizes(FURTHER)
 
-    def without_addends(self) -> "TemplateSet":
+    def without_vectors(self) -> "TemplateSet":
         """The set of templates alone."""
         return replace(self, word_vectors=None)
 
@@ -209,7 +209,7 @@ def fields_read(arcs: TemplateSet, labels: TemplateSet | None) -> list[str]:
     Args: arcs: templates of arcs and other parts; labels: those of labels, None for heads only.
     """
     fields = {field for part in PARTS if part != "label" for field in arcs.fields(part)}
-    fields |= set(arcs.addend_reads.values())
+    fields |= set(arcs.vector_reads.values())
     if labels is not None:
         fields |= {field for part in ("label", *CHILDREN) for field in labels.fields(part)}
     return sorted(fields)

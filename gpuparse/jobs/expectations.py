@@ -93,6 +93,6 @@ def _templates(arcs: TemplateSet, labels: TemplateSet | None, pos_column: int) -
     for part in PARTS:
         if part != "label":
             yield from (read(template, template.fields()) for template in getattr(arcs, part))
-    yield from (read(text, [field]) for text, field in arcs.addend_reads.items())
+    yield from (read(text, [field]) for text, field in arcs.vector_reads.items())
     if labels is not None:
         yield from (read(template, template.fields()) for template in labels.label)

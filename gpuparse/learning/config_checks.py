@@ -2,6 +2,7 @@
 
 from gpuparse.config import RULES, RunConfig
 from gpuparse.errors import ConfigError
+from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decoders import DECODERS, with_quantity
 
 
@@ -19,6 +20,30 @@ def check_encoder(config: RunConfig) -> None:
         raise ConfigError(
             "learning.unreachable reorder: an encoder reads words in their order: choose"
             " projectivise or skip"
+        )
+
+
+def check_vectors(arcs: TemplateSet, config: RunConfig) -> None:
+    """Check that a template set with word vectors goes with the other keys.
+
+    Raises: ConfigError: it does not.
+    """
+    if arcs.word_vectors is None:
+        return
+    which = f"the set {arcs.name!r}"
+    if DECODERS[config.decoder].gives_graphs:
+        raise ConfigError(
+            f"features: {which} has word vectors, which learn from trees, and decoder"
+            f" {config.decoder} finds graphs: choose a decoder of trees"
+        )
+    if config.data.partial:
+        raise ConfigError(
+            f"data.partial: word vectors, which {which} has, learn from whole trees: give"
+            " features=extended, a set without them"
+        )
+    if arcs.guide and config.word_vectors.margin is not None:
+        raise ConfigError(
+            f"word_vectors.margin: {which} has guide templates, which score all arcs: give null"
         )
 
 

@@ -19,24 +19,27 @@ from gpuparse.engines.engine import Scales
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.features.plan import LINE, compile_plan
 from gpuparse.features.templates import MAX_ATTRIBUTE_PAIRS, PARTS, TemplateSet, fields_read
+from gpuparse.features.word_vectors import compile_vectors, frequent_values
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.learning.config_checks import check_learning
+from gpuparse.learning.config_checks import check_learning, check_vectors
 from gpuparse.learning.events import LearningEvent
 from gpuparse.learning.gold import check_relations, read_gold, without_unreachable
 from gpuparse.learning.stages import pruning
-from gpuparse.learning.stages.addends import ADDEND_STAGES
 from gpuparse.learning.stages.arcs import ArcStage
 from gpuparse.learning.stages.labels import LabelStage, gold_labels, label_weights
 from gpuparse.learning.stages.pruning import Pruned, PruningStage
-from gpuparse.learning.stages.stage import AddendStage, LearnedFrom, Stage
+from gpuparse.learning.stages.stage import Stage
+from gpuparse.learning.stages.vectors.engine import VectorGold
+from gpuparse.learning.stages.vectors.stage import LABEL_WEIGHT, VectorStage, Whole
 from gpuparse.learning.states import restore, state_of
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.parser import Parser
 from gpuparse.scorers.linear.pruning import KeptArcs
 from gpuparse.scorers.linear.scorer import LinearScorer, check_guides, compile_joint
 from gpuparse.scorers.linear.weights import JointLabels, Weights, hashed_map, whole_weights
+from gpuparse.scorers.vectors.word_vectors import POINTS
 
-STAGES: tuple[type[Stage], ...] = (*ADDEND_STAGES, PruningStage, ArcStage, LabelStage)  # in order
+STAGES: tuple[type[Stage], ...] = (VectorStage, PruningStage, ArcStage, LabelStage)  # in order
 SINGLE_ROOT = {"auto": None, True: True, False: False}
 
 
@@ -177,11 +180,11 @@ class Trainer(StagesTrainer):
         rows = config.feature_map.rows if self._has_arc_stage else LINE
         self.features = hashed_map(rows, self.plan.dense_lines)
         self._read_labels()
-        self._addend = self._addend_stage()
+        self._vectors = self._vector_stage()
         self._pruning = self._pruning_stage() if self._is_pruned else None
         self._arc_stage = self._make_arc_stage()
         self._label_stage = self._make_label_stage()
-        stages = self._addend, self._pruning, self._arc_stage, self._label_stage
+        stages = self._vectors, self._pruning, self._arc_stage, self._label_stage
         self.stages: list[Stage] = [stage for stage in stages if stage is not None]
 
     def _expanded(
@@ -198,7 +201,7 @@ class Trainer(StagesTrainer):
         """The templates of the parts that the decoder reads."""
         arcs = arcs.only(self._decoder.parts)
         # More than arcs gains nothing where trees are not projective.
-        return arcs if self._decoder.is_projective else arcs.without_addend_pairs()
+        return arcs if self._decoder.is_projective else arcs.without_vector_pairs()
 
     def _see_values(self) -> Vocabularies:
         """The values of all fields that templates read."""
@@ -258,13 +261,22 @@ class Trainer(StagesTrainer):
         rows = self.config.labels.rows if self._labels.label else 1
         return label_weights(len(self.label_names), rows, self.config.labels.kind)
 
-    def _addend_stage(self) -> AddendStage | None:
-        """The stage of what comes after templates, before anything is learned."""
-        learned_from = LearnedFrom(
-            self._arcs, self._vocabularies, self.gold, self._gold_labels, len(self.label_names),
-            bool(self._labels and self._labels.label), self.config, self._threads,
+    def _vector_stage(self) -> VectorStage | None:
+        """The stage of word vectors; None: the templates want none."""
+        templates, keys, gold = self._arcs.word_vectors, self.config.word_vectors, self.gold
+        if templates is None:
+            return None
+        frequent = frequent_values(templates, self._vocabularies, gold.batch, keys.min_count)
+        labels = None if self._gold_labels is None else self._gold_labels[gold.moved]
+        has_arcs, has_labels = self._has_arc_stage, bool(self._labels and self._labels.label)
+        factors = keys.weight if has_arcs else 1.0, LABEL_WEIGHT if has_labels else 1.0
+        return VectorStage(
+            templates, compile_vectors(templates, self._vocabularies, frequent), gold.arc_batch,
+            VectorGold(gold.arc_heads, labels), keys, n_labels=len(self.label_names),
+            decoder=self._decoder.of_arcs, single_root=self.single_root, seed=self.config.seed,
+            threads=self._threads,
+            whole=Whole(gold.batch, keys.margin if has_arcs else None, factors),
         )  # fmt: skip
-        return next((stage for kind in ADDEND_STAGES if (stage := kind.of(learned_from))), None)
 
     def _check_labels(self) -> None:
         """DataError for labels that no model may have."""
@@ -293,7 +305,7 @@ class Trainer(StagesTrainer):
 
     @property
     def _has_arc_stage(self) -> bool:
-        """Whether there are templates of arcs, and not addends alone."""
+        """Whether there are templates of arcs, and not word vectors alone."""
         return bool(self._arcs.arc)
 
     def _first_order(self) -> "_FirstOrder":
@@ -304,7 +316,7 @@ class Trainer(StagesTrainer):
             learning=replace(self.config.learning, epochs=pruning.EPOCHS),
             labels=replace(self.config.labels, kind="none"),
         )
-        templates = self._arcs.first_order().without_addends()
+        templates = self._arcs.first_order().without_vectors()
         return _FirstOrder(
             self._treebank, templates, config, self._guides, self._threads, self._vocabularies
         )  # fmt: skip
@@ -332,15 +344,15 @@ class Trainer(StagesTrainer):
         arcs, label_weights, scale, label_scale = whole_weights(
             self._arc_stage.mean("weights")[:, 0], labels, bits, is_joint=is_joint
         )
-        addend = self._addend
-        if addend:  # where it is alone, no weight decides how fine scores are
+        vectors = self._vectors
+        if vectors:  # where they are alone, no weight decides how fine scores are
             are_labels = label_weights and label_weights.largest
             if not (arcs.largest or (is_joint and are_labels)):
-                scale = addend.points
+                scale = POINTS
             if not are_labels:
-                label_scale = scale if is_joint else addend.points
+                label_scale = scale if is_joint else POINTS
         linear = LinearScorer(
-            templates=addend.templates(self._arcs) if addend else self._arcs,
+            templates=vectors.templates(self._arcs) if vectors else self._arcs,
             label_templates=self._labels,
             vocabularies=self._vocabularies,
             features=self.features,
@@ -352,7 +364,7 @@ class Trainer(StagesTrainer):
             pruner=self.pruned.pruner if self.pruned else None,
         )
         return Parser(
-            scorers=(linear, *([addend.scorer(linear, (scale, label_scale))] if addend else ())),
+            scorers=(linear, *([vectors.scorer(linear, (scale, label_scale))] if vectors else ())),
             labels=self.label_names,
             primary=self.gold.graphs.primary if self.gold.graphs and label_weights else None,
             decoder=self.config.decoder,
@@ -387,10 +399,9 @@ def check_templates(arcs: TemplateSet, labels: TemplateSet | None, config: RunCo
             f" {config.decoder} needs"
         )
     others = [part for part in PARTS if part not in ("arc", "label") and getattr(arcs, part)]
-    if not arcs.arc and (others or not arcs.addend_reads):
+    if not arcs.arc and (others or not arcs.vector_reads):
         raise ConfigError(f"features: {which} has no arc templates")
-    for stage in ADDEND_STAGES:
-        stage.check(arcs, config)
+    check_vectors(arcs, config)
     if labels is None:
         return
     if not labels.label and not arcs.scores_labels:

@@ -3,7 +3,7 @@
 Structs here are those of native/api/scoring.h and native/api/parsing.h, by the same names.
 """
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,35 +16,6 @@ from gpuparse.inference.search import Search
 from gpuparse.scorers.linear.weights import JointLabels, RowMap, Weights
 
 _NONE = np.zeros(0, np.int64)
-
-
-class ExplainedAddend(Protocol):
-    """What is added to the scores of templates in one sentence of N nodes.
-
-    name: in the place of a template. has_labels: whether labels are scored.
-    pairs: (N, N) of a pair, by kind of parts: "arc" (h, m), "sibling" (s, m), "grandparent" (g, m).
-    open_arcs: (N, N) bool, the arcs that templates score too.
-    """
-
-    name: str
-    has_labels: bool
-    pairs: dict[str, np.ndarray]
-    open_arcs: np.ndarray
-
-
-@runtime_checkable
-class NativeAddend(Protocol):
-    """A scorer that native code adds to the scores of templates."""
-
-    @property
-    def struct(self) -> native.Struct:
-        """As native code takes it."""
-
-    def room(self, batch: Batch) -> np.ndarray | None:
-        """Room for what it computes of a batch once, for trees and for labels."""
-
-    def explained(self, sentences: native.Struct, n_nodes: int) -> ExplainedAddend:
-        """Its scores in one sentence."""
 
 
 class Sentences(NamedTuple):
@@ -63,15 +34,15 @@ class Sentences(NamedTuple):
 class NativeScorer(NamedTuple):
     """What parts are scored with.
 
-    joint: of labels found with the trees. vectors: what adds to the scores of arcs and of joint
-    labels.
+    joint: of labels found with the trees. vectors: word vectors, which add to the scores of arcs
+    and of joint labels.
     """
 
     plan: Plan
     weights: np.ndarray
     rows: RowMap
     joint: JointLabels | None
-    vectors: native.Struct | None  # of a `NativeAddend`
+    vectors: native.Struct | None
 
 
 class ArcCells(NamedTuple):

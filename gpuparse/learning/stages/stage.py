@@ -9,13 +9,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from gpuparse.config import RunConfig
-from gpuparse.data.vocabulary import Vocabularies
-from gpuparse.features.templates import TemplateSet
 from gpuparse.learning.averaged import AveragedWeights
 from gpuparse.learning.events import EpochCounts
-from gpuparse.learning.gold import GoldTrees
-from gpuparse.scorers.linear.scorer import LinearScorer
-from gpuparse.scorers.scorer import Scorer
 
 
 class Shape(NamedTuple):
@@ -122,50 +117,6 @@ class Stage(ABC):
         if best is None or score > best.score:
             best = BestEpoch(score, self.done, self.averages())
         self.best = self.choose(best) if self.done % epochs == 0 else best
-
-
-class LearnedFrom(NamedTuple):
-    """What a stage of an addend learns from.
-
-    arcs: the templates of a run. has_labels: whether there are label templates.
-    labels: (T,) gold labels by token index, or None; n_labels: 0 for none.
-    """
-
-    arcs: TemplateSet
-    vocabularies: Vocabularies
-    gold: GoldTrees
-    labels: np.ndarray | None
-    n_labels: int
-    has_labels: bool
-    config: RunConfig
-    threads: int
-
-
-class AddendStage(Stage):
-    """A stage that learns a scorer which is added to templates; these are learned after it.
-
-    points: of its scores for a unit of cost, where no templates are learned.
-    """
-
-    points: ClassVar[float]
-
-    @classmethod
-    @abstractmethod
-    def check(cls, arcs: TemplateSet, config: RunConfig) -> None:
-        """Raises: ConfigError: what the templates want does not go with the config."""
-
-    @classmethod
-    @abstractmethod
-    def of(cls, given: LearnedFrom) -> AddendStage | None:
-        """The stage before anything is learned; None: the templates want none."""
-
-    @abstractmethod
-    def templates(self, arcs: TemplateSet) -> TemplateSet:
-        """The templates of a run with the sizes of what is learned so far."""
-
-    @abstractmethod
-    def scorer(self, linear: LinearScorer, points: tuple[float, float]) -> Scorer:
-        """The scorer so far; points: of a unit of cost, for arcs and for labels."""
 
 
 class TableStage(Stage):

@@ -7,9 +7,14 @@ from gpuparse.scorers.vectors.word_vectors import KINDS, MOST_POINTS, WordVector
 
 
 class ExplainedVectors:
-    """See `gpuparse.scorers.native.ExplainedAddend`.
+    """The scores of word vectors in one sentence of N nodes.
 
-    Templates score the arcs too whose vectors score about as much as those of the best head.
+    Attributes:
+        has_labels: whether labels are scored.
+        pairs: (N, N) of a pair, by kind of parts: "arc" (h, m), "sibling" (s, m), "grandparent"
+            (g, m).
+        open_arcs: (N, N) bool, the arcs that templates score too: those whose vectors score about
+            as much as those of the best head.
     """
 
     name = "word vectors"  # in the place of a template

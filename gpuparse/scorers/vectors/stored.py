@@ -30,9 +30,8 @@ _NUMBERS = [name for name, kind in _TYPES.items() if kind in (int, float) and na
 _MAY_LACK = {next(iter(fields)): fields for fields in (*NO_PAIRS.values(), NO_BETWEEN)}
 
 
-def arrays(scorer: VectorScorer) -> dict[str, np.ndarray]:
+def arrays(vectors: WordVectors) -> dict[str, np.ndarray]:
     """The arrays that a folder has, without empty ones of what is not scored."""
-    vectors = scorer.numbers
     found = {name: getattr(vectors, name) for name in _ARRAYS}
     may_lack = {name for fields in _MAY_LACK.values() for name in fields}
     kept = {
@@ -41,10 +40,10 @@ def arrays(scorer: VectorScorer) -> dict[str, np.ndarray]:
     return kept | {_VALUES: vectors.plan.has_row.astype(np.uint8)}
 
 
-def facts(scorer: VectorScorer, tensors: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def facts(vectors: WordVectors, tensors: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The facts that a folder with these arrays has."""
-    numbers = {_PREFIX + name: getattr(scorer.numbers, name) for name in _stored(_NUMBERS, tensors)}
-    margins = {_PREFIX + name: getattr(scorer.numbers, name) for name in MARGINS}
+    numbers = {_PREFIX + name: getattr(vectors, name) for name in _stored(_NUMBERS, tensors)}
+    margins = {_PREFIX + name: getattr(vectors, name) for name in MARGINS}
     return numbers | {name: margin for name, margin in margins.items() if margin >= 0}
 
 

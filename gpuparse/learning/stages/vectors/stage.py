@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuparse.config import RunConfig
 from gpuparse.config.schema import WordVectorsConfig
 from gpuparse.data.batch import Batch
 from gpuparse.errors import ConfigError, ModelError, NoTreeError, plural
@@ -15,13 +14,10 @@ from gpuparse.features.word_vectors import (
     FURTHER,
     VectorPlan,
     VectorTemplates,
-    compile_vectors,
-    frequent_values,
     is_small,
 )
-from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.events import EpochCounts
-from gpuparse.learning.stages.stage import AddendStage, BestEpoch, LearnedFrom, Shape
+from gpuparse.learning.stages.stage import BestEpoch, Shape, Stage
 from gpuparse.learning.stages.vectors.engine import (
     LOSSES,
     PARTS,
@@ -37,7 +33,6 @@ from gpuparse.learning.stages.vectors.engine import (
 from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.scorers.vectors.scorer import VectorScorer
 from gpuparse.scorers.vectors.word_vectors import (
-    POINTS,
     VectorWeights,
     WordVectors,
     frozen,
@@ -71,7 +66,7 @@ class Whole(NamedTuple):
     factors: tuple[float, float]
 
 
-class VectorStage(AddendStage):
+class VectorStage(Stage):
     """Learns word vectors, one network after the other.
 
     Args:
@@ -90,7 +85,6 @@ class VectorStage(AddendStage):
 
     name = "vectors"
     drawn_for = 3
-    points = POINTS
 
     def __init__(
         self,
@@ -284,58 +278,12 @@ class VectorStage(AddendStage):
             assert self._engine is not None
             self._engine.average(self._snapshots)
 
-    @classmethod
-    def check(cls, arcs: TemplateSet, config: RunConfig) -> None:
-        """As `AddendStage.check`."""
-        if arcs.word_vectors is None:
-            return
-        which = f"the set {arcs.name!r}"
-        if DECODERS[config.decoder].gives_graphs:
-            raise ConfigError(
-                f"features: {which} has word vectors, which learn from trees, and decoder"
-                f" {config.decoder} finds graphs: choose a decoder of trees"
-            )
-        if config.data.partial:
-            raise ConfigError(
-                f"data.partial: word vectors, which {which} has, learn from whole trees: give"
-                " features=extended, a set without them"
-            )
-        if arcs.guide and config.word_vectors.margin is not None:
-            raise ConfigError(
-                f"word_vectors.margin: {which} has guide templates, which score all arcs: give null"
-            )
-
-    @classmethod
-    def of(cls, given: LearnedFrom) -> "VectorStage | None":
-        """As `AddendStage.of`."""
-        templates, config = given.arcs.word_vectors, given.config
-        if templates is None:
-            return None
-        keys, has_arcs = config.word_vectors, bool(given.arcs.arc)
-        frequent = frequent_values(templates, given.vocabularies, given.gold.batch, keys.min_count)
-        plan = compile_vectors(templates, given.vocabularies, frequent)
-        labels = None if given.labels is None else given.labels[given.gold.moved]
-        factors = keys.weight if has_arcs else 1.0, LABEL_WEIGHT if given.has_labels else 1.0
-        return cls(
-            templates,
-            plan,
-            given.gold.arc_batch,
-            VectorGold(given.gold.arc_heads, labels),
-            config.word_vectors,
-            n_labels=given.n_labels,
-            decoder=DECODERS[config.decoder].of_arcs,
-            single_root=given.gold.single_root,
-            seed=config.seed,
-            threads=given.threads,
-            whole=Whole(given.gold.batch, keys.margin if has_arcs else None, factors),
-        )
-
     def templates(self, arcs: TemplateSet) -> TemplateSet:
-        """As `AddendStage.templates`."""
+        """The templates of a run with the sizes of what is learned so far."""
         return replace(arcs, word_vectors=self._whole_vectors()[0])
 
     def scorer(self, linear: LinearScorer, points: tuple[float, float]) -> VectorScorer:
-        """As `AddendStage.scorer`."""
+        """The scorer so far; points: of a unit of cost, for arcs and for labels."""
         return VectorScorer.after(linear, self._whole_vectors()[1].with_points(*points))
 
     def _whole_vectors(self) -> tuple[VectorTemplates, WordVectors]:
