@@ -41,7 +41,6 @@ AUGMENTED = "learning.cost_augmented=true"
 CASES: dict[str, tuple[list[str], tuple[list[str], ...]]] = {
     "eisner": (["decoder=eisner"], (*SUMS, ["--single-root"], ["--keep-heads"])),
     "eisner-8-bits": (["decoder=eisner", "weights.bits=8", AUGMENTED], ()),
-    "eisner-reorder": (["decoder=eisner", "learning.unreachable=reorder"], ()),
     "eisner-extended": (["decoder=eisner", "features=extended", AUGMENTED], ()),
     "eisner-odd-rows": (["decoder=eisner", "feature_map.rows=50000"], ()),
     "eisner-batches": (["decoder=eisner", "learning.batch_size=8", AUGMENTED], ()),

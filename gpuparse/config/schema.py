@@ -259,10 +259,10 @@ class LearningConfig:
     )
     unreachable: str = _choice(
         "projectivise",
-        ("projectivise", "reorder", "skip", "error", "none"),
+        ("projectivise", "skip", "error", "none"),
         "What a projective decoder learns from a non-projective gold tree: `projectivise`, the"
-        " nearest projective tree; `reorder`, the gold tree with its words in a projective order;"
-        " `skip`, nothing; `error`, nothing, and training ends; `none`, the gold tree itself.",
+        " nearest projective tree; `skip`, nothing; `error`, nothing, and training ends; `none`,"
+        " the gold tree itself.",
     )
 
 

@@ -70,7 +70,6 @@ from gpuparse.self_test import device_difference, with_random_weights
 
 _UNREACHABLE = {
     "projectivise": "the nearest projective tree is learned from",
-    "reorder": "learned from with their words in a projective order",
     "skip": "left out by the parser",
     "none": "learned from, although the decoder cannot build them",
 }

@@ -16,11 +16,6 @@ def check_encoder(config: RunConfig) -> None:
             f"decoder {config.decoder}: an encoder scores arcs alone: choose"
             f" decoder={decoder.of_arcs}"
         )
-    if config.learning.unreachable == "reorder":
-        raise ConfigError(
-            "learning.unreachable reorder: an encoder reads words in their order: choose"
-            " projectivise or skip"
-        )
 
 
 def check_vectors(arcs: TemplateSet, config: RunConfig) -> None:

@@ -1,7 +1,7 @@
 """The gold trees or graphs of a training treebank, as arcs are learned from them.
 
-A gold tree that the decoder cannot find is replaced, or its words are rearranged. Words may lack a
-head; the decoder completes such trees with the weights of the moment.
+A gold tree that the decoder cannot find is replaced. Words may lack a head; the decoder completes
+such trees with the weights of the moment.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpuparse.data.batch import Batch, incomplete, word_places
 from gpuparse.data.columns import is_value
 from gpuparse.data.graphs import acyclic, by_place, missing_graphs, primary_relations, read_graphs
 from gpuparse.data.treebank import Treebank, word_place
-from gpuparse.data.trees import is_projective, n_roots, nesting_order, nonprojective_arcs, reordered
+from gpuparse.data.trees import is_projective, n_roots, nonprojective_arcs
 from gpuparse.errors import DataError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.nearest_trees import best_projective, nearest_projective
@@ -57,9 +57,7 @@ class GoldTrees:
 
     batch, heads: the sentences, and their gold heads (T,), -1 for a word without one and for what
     is no word. Labels are learned from these.
-    arc_batch, arc_heads: the same where arcs are learned: with heads that the decoder can find, and
-    perhaps with the words in another order.
-    moved: (T,) the token index in `batch` of each token of `arc_batch`.
+    arc_heads: (T,) the heads that arcs are learned from, which the decoder can find.
     graphs: the gold graphs, if the decoder finds graphs.
     single_root: whether every tree has exactly one modifier of the root.
     n_unreachable: trees that the decoder cannot find; of graphs, arcs left out.
@@ -67,9 +65,7 @@ class GoldTrees:
 
     batch: Batch
     heads: np.ndarray
-    arc_batch: Batch
     arc_heads: np.ndarray
-    moved: np.ndarray
     graphs: GoldGraphs | None
     single_root: bool
     n_unreachable: int
@@ -96,18 +92,15 @@ def read_gold(
     *,
     unreachable: str,
     single_root: bool | None,
-    guide_row: int | None = None,
 ) -> GoldTrees:
     """Read the gold trees of a treebank, and the graphs if the decoder finds graphs.
 
     Args:
-        batch: the treebank, as a scorer has encoded it; with `reorder` a `Batch`.
+        batch: the treebank, as a scorer has encoded it.
         decoder: what finds trees while learning.
         unreachable: what replaces a non-projective gold tree of a projective decoder:
-            "projectivise", the nearest projective tree; "reorder", the tree with its words in a
-            projective order; other values, nothing.
+            "projectivise", the nearest projective tree; other values, nothing.
         single_root: None: whether all gold trees have exactly one modifier of the root.
-        guide_row: the row of the batch's values that has guide heads, if there is one.
     Raises: DataError: no graphs, or a tree with several modifiers of the root where one is wanted.
     """
     heads = _by_token(batch, treebank.heads)
@@ -116,14 +109,10 @@ def read_gold(
         graphs, n_unreachable = _read_graphs(treebank, batch, decoder)
     if single_root is None:
         single_root = _all_have_one_root(batch, heads)
-    reachable, moved, n_replaced = _reachable(
+    reachable, n_replaced = _reachable(
         batch, heads, decoder, unreachable=unreachable, single_root=single_root
     )
-    n_unreachable += n_replaced
-    arc_batch = batch
-    if unreachable == "reorder" and n_unreachable > 0:
-        arc_batch = _rearranged(batch, moved, guide_row)
-    return GoldTrees(batch, heads, arc_batch, reachable, moved, graphs, single_root, n_unreachable)
+    return GoldTrees(batch, heads, reachable, graphs, single_root, n_unreachable + n_replaced)
 
 
 def _by_token(batch: Batch, by_word: np.ndarray) -> np.ndarray:
@@ -191,9 +180,9 @@ def _all_have_one_root(batch: Batch, heads: np.ndarray) -> bool:
 
 def _reachable(
     batch: Batch, heads: np.ndarray, decoder: str, *, unreachable: str, single_root: bool
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """Heads that the decoder can find, where the word of each token comes from, trees replaced."""
-    reachable, moved, n_replaced = heads.copy(), np.arange(len(heads)), 0
+) -> tuple[np.ndarray, int]:
+    """Heads that the decoder can find, and how many trees are replaced."""
+    reachable, n_replaced = heads.copy(), 0
     is_of_projective = DECODERS[decoder].is_projective
     for start, n in zip(batch.starts.tolist(), batch.lengths.tolist(), strict=True):
         words = slice(start + 1, start + n + 1)
@@ -212,29 +201,7 @@ def _reachable(
             n_replaced += 1
             if unreachable == "projectivise":
                 tree[:] = nearest_projective(tree, single_root=single_root)
-            elif unreachable == "reorder":
-                order = nesting_order(tree)
-                tree[:] = reordered(tree, order)
-                moved[words] = start + order
-    return reachable, moved, n_replaced
-
-
-def _rearranged(batch: Batch, moved: np.ndarray, guide_row: int | None) -> Batch:
-    """The batch with its words in the order of the trees that arcs are learned from."""
-    values = np.take(batch.values, moved, axis=1)
-    if guide_row is not None:
-        _renumber_guides(values[guide_row], batch, moved)
-    return Batch(values, batch.starts, batch.lengths)
-
-
-def _renumber_guides(guides: np.ndarray, batch: Batch, moved: np.ndarray) -> None:
-    """Change guide heads, stored as head + 1, to the numbers of words that have moved."""
-    now = np.argsort(moved)  # the new token index of each token
-    for start, n in zip(batch.starts.tolist(), batch.lengths.tolist(), strict=True):
-        words = slice(start + 1, start + n + 1)
-        # 0, no guide, stays; so does 1, the root.
-        number = np.concatenate([[0, 1], now[words] - start + 1])
-        guides[words] = number[guides[words]]
+    return reachable, n_replaced
 
 
 def without_unreachable(

@@ -175,7 +175,6 @@ class Trainer(StagesTrainer):
         self.gold = read_gold(
             treebank, batch, config.decoder, unreachable=config.learning.unreachable,
             single_root=SINGLE_ROOT[config.data.single_root],
-            guide_row=self.plan.guide.row if self.plan.guide else None,
         )  # fmt: skip
         rows = config.feature_map.rows if self._has_arc_stage else LINE
         self.features = hashed_map(rows, self.plan.dense_lines)
@@ -251,7 +250,7 @@ class Trainer(StagesTrainer):
 
     def _pruning_stage(self) -> PruningStage:
         return PruningStage(
-            self.gold.arc_batch, self.plan, self.features.rows, self.gold.arc_heads,
+            self.gold.batch, self.plan, self.features.rows, self.gold.arc_heads,
             self.config.pruning, self._decoder.of_arcs, self._first_order(),
             single_root=self.single_root,
         )  # fmt: skip
@@ -267,15 +266,14 @@ class Trainer(StagesTrainer):
         if templates is None:
             return None
         frequent = frequent_values(templates, self._vocabularies, gold.batch, keys.min_count)
-        labels = None if self._gold_labels is None else self._gold_labels[gold.moved]
         has_arcs, has_labels = self._has_arc_stage, bool(self._labels and self._labels.label)
         factors = keys.weight if has_arcs else 1.0, LABEL_WEIGHT if has_labels else 1.0
         return VectorStage(
-            templates, compile_vectors(templates, self._vocabularies, frequent), gold.arc_batch,
-            VectorGold(gold.arc_heads, labels), keys, n_labels=len(self.label_names),
+            templates, compile_vectors(templates, self._vocabularies, frequent), gold.batch,
+            VectorGold(gold.arc_heads, self._gold_labels), keys, n_labels=len(self.label_names),
             decoder=self._decoder.of_arcs, single_root=self.single_root, seed=self.config.seed,
             threads=self._threads,
-            whole=Whole(gold.batch, keys.margin if has_arcs else None, factors),
+            whole=Whole(keys.margin if has_arcs else None, factors),
         )  # fmt: skip
 
     def _check_labels(self) -> None:

@@ -173,16 +173,9 @@ def test_without_labels_no_label_is_scored(train_run):
     assert "LAS" not in out
 
 
-@pytest.mark.parametrize(
-    ("how", "said"),
-    [
-        ("projectivise", "the nearest projective tree is learned from"),
-        ("reorder", "learned from with their words in a projective order"),
-    ],
-)
-def test_case_16_unreachable_trees_are_counted(train_run, how, said):
-    words = ["decoder=eisner", "learning.epochs=1", "data.test=null", f"learning.unreachable={how}"]
-    lines = train_run(*words)[2]
+def test_case_16_unreachable_trees_are_counted(train_run):
+    lines = train_run("decoder=eisner", "learning.epochs=1", "data.test=null")[2]
+    said = "the nearest projective tree is learned from"
     assert any(re.search(rf"[1-9]\d* non-projective training trees: {said}", x) for x in lines)
 
 

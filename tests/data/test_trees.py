@@ -1,7 +1,6 @@
 """Trees and projectivity against their definitions, word by word."""
 
 import itertools
-import random
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +12,8 @@ from gpuparse.data.conll import check_trees, read_treebank
 from gpuparse.data.trees import (
     is_projective,
     n_roots,
-    nesting_order,
     nonprojective_arcs,
-    reordered,
 )
-from tests.samples import any_heads
 
 
 def chain(heads, m):
@@ -69,52 +65,6 @@ def test_random_trees(n, random):
     assert nonprojective_arcs(mirrored).tolist() == nonprojective_arcs(heads).tolist()[::-1]
 
 
-def subtree_in_order(heads, node):
-    """The words below a node and itself, nested: by recursion, straight from the definition."""
-    modifiers = [m for m, h in enumerate(heads, 1) if h == node]
-    before = [w for m in modifiers if m < node for w in subtree_in_order(heads, m)]
-    after = [w for m in modifiers if m > node for w in subtree_in_order(heads, m)]
-    return [*before, node, *after]
-
-
-def assert_nests(heads):
-    order = nesting_order(heads)
-    assert [0, *order.tolist()] == subtree_in_order(heads, 0)
-    nested = reordered(heads, order)
-    assert is_projective(nested)
-    place = {0: 0} | {int(word): k for k, word in enumerate(order, 1)}
-    # The same tree: every word has the head that it had, wherever the two now stand.
-    assert sorted(place) == list(range(len(heads) + 1))
-    for m, h in enumerate(heads, 1):
-        assert nested[place[m] - 1] == place[h]
-        # ... and it stands on the side of it where it stood.
-        assert (place[m] < place[h]) == (m < h)
-    stays = order.tolist() == list(range(1, len(heads) + 1))
-    assert stays == is_projective(heads)
-    assert reordered(nested, np.argsort(order) + 1).tolist() == list(heads)
-
-
-@pytest.mark.parametrize("n", range(6))
-def test_every_tree_up_to_five_words_nests_in_its_order(n):
-    for heads in itertools.product(range(n + 1), repeat=n):
-        if all(chain(heads, m) is not None for m in range(1, n + 1)):
-            assert_nests(heads)
-
-
-@pytest.mark.parametrize("seed", range(100))
-def test_random_trees_nest_in_their_order(seed):
-    draw = random.Random(seed)
-    assert_nests(any_heads(draw, draw.randint(6, 40)))
-
-
-def test_orders_of_trees_with_crossing_arcs():
-    # 1 -> 3 crosses 4 -> 2: what hangs from 1 moves to it.
-    assert nesting_order([4, 4, 1, 0]).tolist() == [1, 3, 2, 4]
-    assert reordered([4, 4, 1, 0], np.array([1, 3, 2, 4])).tolist() == [4, 1, 4, 0]
-    # A word without a head keeps none.
-    assert reordered([2, -1], np.array([2, 1])).tolist() == [-1, 1]
-
-
 def test_heads_that_are_no_tree():
     assert is_projective([])
     with pytest.raises(ValueError, match="sentence 1 are not a tree"):
@@ -128,7 +78,6 @@ def test_a_word_without_a_head_hangs_from_nothing():
 def test_a_chain_of_many_words_needs_no_deep_calls():
     n = 100_000
     assert is_projective(np.arange(n))
-    assert nesting_order(np.arange(n)).tolist() == list(range(1, n + 1))
     with pytest.raises(ValueError, match="not a tree"):
         nonprojective_arcs(np.roll(np.arange(1, n + 1), 1))
 

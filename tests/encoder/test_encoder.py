@@ -337,7 +337,6 @@ def test_other_keys_that_are_refused(models, tmp_path):
         return str(caught.value)
 
     (tmp_path / "empty").mkdir()
-    assert "projectivise" in said(learning__unreachable="reorder")
     assert "encoder.model" in said(encoder__model=None)
     assert "empty" in said(encoder__model=str(tmp_path / "empty"))
     assert "encoder.model" in said(features="mcdonald-2005")

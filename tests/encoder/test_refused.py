@@ -27,7 +27,6 @@ KEYS = {
         ("encoder", {"decoder": "eisner_sibling"}, "choose decoder=eisner"),
         ("encoder", {"encoder.model": "no/such-encoder-here"}, "cannot be read"),
         ("encoder", {"data.guide": "misc:Guide"}, r"data\.guide: a parser with an encoder"),
-        ("encoder", {"learning.unreachable": "reorder"}, "choose projectivise or skip"),
     ],
 )
 def test_keys_that_do_not_fit(tmp_path, config, more, said, monkeypatch):

@@ -6,7 +6,6 @@ import pytest
 from gpuparse.config import RunConfig
 from gpuparse.data.conll import treebank_from_bytes, with_misc
 from gpuparse.data.guides import read_guides
-from gpuparse.data.trees import nesting_order, reordered
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.learning.trainer import Trainer
@@ -16,7 +15,6 @@ from tests.learning.test_trainer import (
     OPTIONS,
     fingerprint,
     gold_heads,
-    rearranged,
 )
 from tests.runs import changed
 from tests.samples import Sentence, random_sentences, template_set_text, text_of, treebank_of
@@ -151,22 +149,3 @@ def test_guides_without_templates_and_templates_without_guides_are_refused() -> 
     model = trained(OPTIONS, None, templates=bare).model(8)
     with pytest.raises(ConfigError, match="learned without guides, and guides are given"):
         model.parse(treebank_of(SENTENCES), guides=guides)
-
-
-def test_rearranged_words_take_their_guides_with_them() -> None:
-    # The first sentence has every value, so that both files number them alike.
-    crossing = random_sentences(8, 25, 8, projective=False)
-    values = [word for sentence in crossing for word in sentence]
-    first = [[str(m), *word[1:6], str(m - 1), *word[7:]] for m, word in enumerate(values, 1)]
-    crossing = [first, *crossing]
-    guides, moved, start = guides_of(crossing), [], 0
-    for sentence in crossing:
-        order = nesting_order([int(word[6]) for word in sentence])
-        moved.append(reordered(guides[start : start + len(sentence)], order))
-        start += len(sentence)
-    nested = [rearranged(sentence) for sentence in crossing]
-    assert sum(a != b for a, b in zip(crossing, nested, strict=True)) > 10
-    options = changed(OPTIONS, unreachable="reorder")
-    ours = trained(options, guides, crossing)
-    same = trained(options, np.concatenate(moved), nested)
-    assert fingerprint(ours.model(16)) == fingerprint(same.model(16))

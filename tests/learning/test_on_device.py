@@ -82,11 +82,11 @@ def test_the_perceptron_is_the_compiled_one_to_the_bit(
     "change",
     [
         {"map_rows": 1000},
-        {"unreachable": "reorder", "shuffle": False},
+        {"shuffle": False},
         {"unreachable": "none"},
         {"single_root": True},
     ],
-    ids=["few rows", "reordered", "out of reach", "one root"],
+    ids=["few rows", "order of the file", "out of reach", "one root"],
 )
 def test_so_it_is_with_other_options(decoder: str, change: dict, device: torch.device) -> None:
     options = changed(OPTIONS, decoder=decoder, rule="perceptron", batch_size=8, **change)

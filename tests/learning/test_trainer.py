@@ -2,14 +2,13 @@
 
 import random
 from contextlib import nullcontext
-from itertools import zip_longest
 
 import numpy as np
 import pytest
 
 from gpuparse.config import RunConfig
 from gpuparse.data.treebank import Treebank
-from gpuparse.data.trees import is_projective, nesting_order, reordered
+from gpuparse.data.trees import is_projective
 from gpuparse.data.vocabulary import Encoder, frequent_pairs
 from gpuparse.errors import DataError
 from gpuparse.features.templates import MAX_ATTRIBUTE_PAIRS, TemplateSet, parse_set
@@ -22,9 +21,6 @@ from tests.oracles import brute_force
 from tests.rows import rows_of_arcs, silence
 from tests.runs import changed, run_config
 from tests.samples import (
-    FEATS,
-    FORMS,
-    LEMMAS,
     Sentence,
     any_heads,
     fingerprint,
@@ -287,40 +283,6 @@ def test_unreachable_trees_are_counted_and_replaced() -> None:
     assert free.n_unreachable == 0
 
 
-def rearranged(sentence: Sentence) -> Sentence:
-    """The words of a sentence in the order in which its tree nests, renumbered."""
-    order = nesting_order([int(word[6]) for word in sentence])
-    heads = reordered([int(word[6]) for word in sentence], order)
-    moved = [[*sentence[k - 1]] for k in order.tolist()]
-    for m, word in enumerate(moved, start=1):
-        word[0], word[6] = str(m), str(heads[m - 1])
-    return moved
-
-
-@pytest.mark.parametrize("decoder", ["eisner", "eisner_sibling"])
-def test_rearranged_sentences_are_learned_from_as_if_the_file_had_them_so(decoder: str) -> None:
-    # The first sentence has every value, so that both files number them alike.
-    first = [
-        row(m, form, m - 1, lemma=lemma, cpos=cpos, fpos=fpos, feats=feats)
-        for m, (form, lemma, cpos, fpos, feats) in enumerate(
-            zip_longest(FORMS, LEMMAS, "NVP", ["NN", "NE", "VV"], FEATS, fillvalue="_"), start=1
-        )
-    ]
-    crossing = [first, *random_sentences(7, 40, 8, projective=False)]
-    nested = [rearranged(sentence) for sentence in crossing]
-    different = sum(a != b for a, b in zip(crossing, nested, strict=True))
-    assert different > 10
-    templates = parse_set(
-        template_set_text(arc=[*ARC, "h.feats.* m.feats.*"], sibling=["h.pos s.pos m.pos"]), "set"
-    )
-    options = changed(OPTIONS, unreachable="reorder", decoder=decoder)
-    ours = trained(options, crossing, templates=templates)
-    assert ours.n_unreachable == different
-    same = trained(options, nested, templates=templates)
-    assert same.n_unreachable == 0
-    assert fingerprint(ours.model(16)) == fingerprint(same.model(16))
-
-
 def test_unreachable_trees_are_left_out_with_their_guides() -> None:
     crossing = random_sentences(7, 40, 8, projective=False)
     treebank = treebank_of(crossing)
@@ -374,7 +336,7 @@ def test_labels_are_learned_from_sentences_as_they_are() -> None:
     sentences = random_sentences(8, 40, 8, projective=False)
     models = [
         trained(changed(OPTIONS, unreachable=how), sentences, labels=LABELS).model(16)
-        for how in ("reorder", "projectivise")
+        for how in ("none", "projectivise")
     ]
     arcs, labels = (
         [model.linear.arcs for model in models],

@@ -124,7 +124,7 @@ class ArcStage(TableStage):
 
         Raises: NoTreeError: the scores are not finite.
         """
-        engine, ordered = self._engine(), self._gold.arc_batch.select(order)
+        engine, ordered = self._engine(), self._gold.batch.select(order)
         words, wrong, done = 0, 0, 0
         size = self._config.learning.batch_size
         step = max(SLICE // size, 1) * size
@@ -278,7 +278,6 @@ def _trees_to_find(gold: GoldTrees, labels: np.ndarray | None, config: RunConfig
     target = heads.copy() if is_partial else heads
     if labels is None:
         return _TreesToFind(heads, found, None, None, target, None, is_partial)
-    labels = labels[gold.moved]
     target_labels = labels.copy() if is_partial else labels
     return _TreesToFind(
         heads, found, labels, np.full_like(found, -1), target, target_labels, is_partial
@@ -303,7 +302,7 @@ class TorchEngine:
         from gpuparse.learning.on_device import DeviceLearner  # native code needs no torch
 
         self._learner = DeviceLearner(
-            gold.arc_batch, gold.arc_heads, model.plan, model.features, model.weights,
+            gold.batch, gold.arc_heads, model.plan, model.features, model.weights,
             config=config, single_root=gold.single_root, device=device,
         )  # fmt: skip
 

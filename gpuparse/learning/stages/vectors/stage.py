@@ -57,11 +57,9 @@ _DROPPED = 5  # what is drawn for, beside the orders of stages
 class Whole(NamedTuple):
     """How learned vectors become whole numbers.
 
-    batch: by whose nodes ranges are chosen. margin: as `WordVectors.with_margin`. factors: of the
-    scores of arcs and of labels.
+    margin: as `WordVectors.with_margin`. factors: of the scores of arcs and of labels.
     """
 
-    batch: Batch
     margin: float | None
     factors: tuple[float, float]
 
@@ -294,7 +292,7 @@ class VectorStage(Stage):
             templates, weights = self.result()
             share = np.float32(GRANDPARENT_SHARE)
             weights = weights._replace(grandparents=weights.grandparents * share)
-            made = frozen(weights, self._task.plan, self._whole.batch)
+            made = frozen(weights, self._task.plan, self._batch)
             made = made.with_margin(self._whole.margin).with_units(*self._whole.factors)
             self._made = state, templates, made
         return self._made[1:]
