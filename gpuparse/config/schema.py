@@ -453,8 +453,8 @@ class EncoderConfig:
     model: str | None = _key(
         None,
         "text",
-        "Folder of a pretrained encoder, or a name that the package `transformers` knows; for"
-        " `features: encoder`.",
+        "Folder of a pretrained encoder or of a model with one, or a name that the package"
+        " `transformers` knows; for `features: encoder`.",
         optional=True,
     )
     train: bool = _choice(

@@ -340,3 +340,26 @@ def test_other_keys_that_are_refused(models, tmp_path):
     assert "encoder.model" in said(encoder__model=None)
     assert "empty" in said(encoder__model=str(tmp_path / "empty"))
     assert "encoder.model" in said(features="mcdonald-2005")
+
+
+def test_a_model_of_ours_is_learned_on(models, tmp_path):
+    """The encoder begins with the weights of the model; one of 8 bits is refused."""
+    from gpuparse.learning.stages.encoder.pretrained import read_pretrained
+
+    old = models.model("bert", "first", weights__bits=16)
+    arrays = load_parser(old).scorers[0].arrays
+    body = read_pretrained(str(old)).body()
+    for name, parameter in body.named_parameters():
+        assert parameter.requires_grad
+        assert np.array_equal(parameter.detach().numpy(), np.float32(arrays[f"body.{name}"]))
+    keys = {"encoder.model": str(old), "output": str(tmp_path / "new"), "weights.bits": 8}
+    gpuparse.train("encoder", models.keys("bert", tmp_path) | keys, quiet=True)
+    assert models.parse(tmp_path / "new", models.gold).count(b"\n\n") == 20
+    assert "learn that model with weights.bits=16" in refused(models, tmp_path / "new", tmp_path)
+
+
+def refused(models, encoder, tmp_path) -> str:
+    keys = {"encoder.model": str(encoder), "output": str(tmp_path / "other")}
+    with pytest.raises(ConfigError) as caught:
+        gpuparse.train("encoder", models.keys("bert", tmp_path) | keys, quiet=True)
+    return str(caught.value)

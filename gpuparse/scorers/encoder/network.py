@@ -295,6 +295,16 @@ def body_of(config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) ->
     return make()
 
 
+def loaded_body(
+    config: Mapping[str, Any], arrays: Mapping[str, np.ndarray], device: torch.device
+) -> nn.Module:
+    """A transformer with its weights. Arguments and errors: as `network_of`."""
+    own = below(arrays, "body")
+    body = body_of(config, {name: array.shape for name, array in own.items()})
+    _load(body, own, device)
+    return body
+
+
 def heads_of(
     width: int, sizes: Sizes, arrays: Mapping[str, np.ndarray], device: torch.device
 ) -> Heads:
@@ -318,9 +328,7 @@ def network_of(
     Args: heads: on the device. arrays: by the names of its parameters. precision: see `Network`.
     Raises: ModelError: they are not those of this network.
     """
-    own = below(arrays, "body")
-    body = body_of(config, {name: array.shape for name, array in own.items()})
-    _load(body, own, device)
+    body = loaded_body(config, arrays, device)
     network = Network(body, int(config.get("pad_token_id") or 0), heads, precision)
     for name in ("mix", "casings"):
         getattr(network, name).data = torch.from_numpy(np.array(arrays[name], np.float32))

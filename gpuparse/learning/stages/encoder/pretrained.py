@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from safetensors import SafetensorError
 from torch import nn
 
 from gpuparse.errors import ConfigError, ModelError, one_line, plural, require
-from gpuparse.scorers.encoder.network import FAMILIES, POOLERS
+from gpuparse.model_folder import load_parser
+from gpuparse.scorers.encoder.files import CONFIG
+from gpuparse.scorers.encoder.network import FAMILIES, POOLERS, loaded_body
 from gpuparse.scorers.encoder.pieces import Splitter, of_words
+from gpuparse.scorers.encoder.scorer import EncoderScorer
 from gpuparse.scorers.encoder.stored import LICENCE, plain_config, window_of
 
 _CARD, _LARGEST_CARD = "README.md", 1 << 20  # characters
@@ -50,12 +55,14 @@ class Pretrained(NamedTuple):
 
 
 def read_pretrained(name: str) -> Pretrained:
-    """The encoder of a folder or name; code that it brings along is never run.
+    """The encoder of a folder, which may be a model of ours, or name; code in it is never run.
 
     Raises: ConfigError: there is none, or it is of a family that cannot be used.
         MissingPackageError: an optional package is not installed.
     """
     require("encoder.model", "torch", "transformers", "tokenizers")
+    if (Path(name) / CONFIG).exists():
+        return _of_model(Path(name))
     import transformers
     from transformers import AutoConfig, AutoModel, AutoTokenizer
 
@@ -103,6 +110,25 @@ def read_pretrained(name: str) -> Pretrained:
         return found
 
     return Pretrained(config, splitter, body)
+
+
+def _of_model(folder: Path) -> Pretrained:
+    """The encoder of a model folder, which is learned on with new heads.
+
+    Raises: ConfigError: its weights are of 8 bits. ModelError: it cannot be read.
+    """
+    [scorer] = load_parser(folder).scorers
+    assert isinstance(scorer, EncoderScorer)
+    config, arrays = scorer.config, scorer.arrays
+    if scorer.quantised is not None:
+        raise ConfigError(
+            f"encoder.model {folder}: its weights are of 8 bits: learn that model with"
+            " weights.bits=16"
+        )
+    device = torch.device("cpu")
+    return Pretrained(
+        config, scorer.splitter, lambda: loaded_body(config, arrays, device).requires_grad_()
+    )
 
 
 def _card(name: str) -> str:
