@@ -1,7 +1,7 @@
 """What the doors of Python give: `python benchmarks/freeze_doors.py MODEL`, in a folder of inputs.
 
 Prints one SHA-256 for each door, kind of input and options, as JSON. `benchmarks.freeze` runs it
-with the code of a checkout, so it uses nothing but what `import gpuparse` and `gpuparse.interop`
+with the code of a checkout, so it uses nothing but what `import gpuparse` and `gpuparse.api`
 offer.
 """
 
@@ -18,7 +18,7 @@ import pyarrow
 from pyarrow import ipc, parquet
 
 import gpuparse
-from gpuparse.interop.workers import WorkerParser
+from gpuparse.api.workers import WorkerParser
 
 FIELDS = {1: "form", 2: "lemma", 3: "upos", 4: "xpos", 5: "feats", 6: "head", 7: "deprel"}
 OPTIONS: dict[str, dict[str, Any]] = {

@@ -11,8 +11,8 @@ from typing import Any
 from benchmarks.models import can_run_udpipe
 from benchmarks.pipelines import parse_with, parse_with_udpipe, raw_text
 from benchmarks.registry import Report
-from gpuparse.array_file import sha256
 from gpuparse.config import RunConfig, load_config
+from gpuparse.data.array_file import sha256
 from gpuparse.data.conll import read_part, read_treebank, treebank_from_bytes
 from gpuparse.data.folders import find_parts, part_files
 from gpuparse.data.treebank import Treebank
@@ -27,7 +27,7 @@ from gpuparse.jobs.progress import say
 from gpuparse.jobs.receipts import Origin, Receipt, flat
 from gpuparse.jobs.stages import accuracies
 from gpuparse.jobs.train import Run
-from gpuparse.model_folder import CONFIG
+from gpuparse.model.folder import CONFIG
 from gpuparse.text.conllu import surface_sentences
 
 GATE = (

@@ -9,8 +9,8 @@ from benchmarks.registry import Report
 from benchmarks.subjects import HIGHER, add_treebank_argument, read_subject, trained_model
 from gpuparse.commands import parse
 from gpuparse.data.treebank import Treebank
-from gpuparse.model_folder import save_parser
-from gpuparse.parser import Parser
+from gpuparse.model.folder import save_parser
+from gpuparse.model.parser import Parser
 
 GATE = ("tests/test_model.py",)
 SETS = ("mcdonald-2005", "extended")

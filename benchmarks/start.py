@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.registry import Report
-from gpuparse.pipeline import load_stages
+from gpuparse.model.pipeline import load_stages
 
 GATE = ("tests/test_array_file.py", "tests/commands/test_start.py")
 _ROOT = Path(__file__).resolve().parents[1]

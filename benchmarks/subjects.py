@@ -17,7 +17,7 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.features.templates import load_templates
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.trainer import Trainer
-from gpuparse.parser import Parser
+from gpuparse.model.parser import Parser
 from tests.synthetic import generate
 
 GENERATED = "4000 generated sentences"

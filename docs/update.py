@@ -8,9 +8,9 @@ from docs import reference
 from gpuparse.config import known_keys, load_config
 from gpuparse.config.schema import Key, default_values, yaml_word
 from gpuparse.data.svg import svg_tree
-from gpuparse.decoder_choice import AUTO, fitting_decoders
 from gpuparse.features.templates import NO_TEMPLATES, load_templates
 from gpuparse.inference.decoders import DECODERS, Quantity
+from gpuparse.model.decoder_choice import AUTO, fitting_decoders
 
 PAGES = Path(__file__).parent
 UNBOUNDED = 2**31 - 1  # a greatest value that the table of keys does not name

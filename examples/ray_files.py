@@ -8,7 +8,7 @@ import argparse
 
 import ray
 
-from gpuparse.interop.workers import WorkerParser, files_of
+from gpuparse.api.workers import WorkerParser, files_of
 
 
 def parse_files(

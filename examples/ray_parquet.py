@@ -8,7 +8,7 @@ import argparse
 
 import ray
 
-from gpuparse.interop.workers import WorkerParser
+from gpuparse.api.workers import WorkerParser
 
 
 def parse_parquet(

@@ -10,7 +10,7 @@ from pathlib import Path
 import spacy
 from spacy.language import Language
 
-import gpuparse.interop.spacy  # noqa: F401 (needed from a checkout; pip registers the names)
+import gpuparse.api.spacy  # noqa: F401 (needed from a checkout; pip registers the names)
 
 
 def make_pipeline(model: str) -> Language:

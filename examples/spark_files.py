@@ -10,7 +10,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from gpuparse.interop.workers import WorkerParser, files_of
+from gpuparse.api.workers import WorkerParser, files_of
 
 
 def parse_files(

@@ -13,7 +13,7 @@ import pyarrow
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from gpuparse.interop.workers import WorkerParser
+from gpuparse.api.workers import WorkerParser
 
 
 def parsed_frame(frame: DataFrame, parse: WorkerParser) -> DataFrame:

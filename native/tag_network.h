@@ -13,7 +13,7 @@ constexpr int32_t LARGEST_NUMBER = 63;   // of a vector; 64 more, it has 7 bits 
 constexpr int32_t LARGEST_SHARE = 4095;  // of a form in a hidden number: MOST_OFFSETS of them have 16 bits
 constexpr int64_t AHEAD = 2;             // positions, whose shares are fetched meanwhile
 constexpr int64_t FORMS_AT_ONCE = 4;     // whose vectors are multiplied together
-constexpr int64_t HIDDEN_OF_RUN = 64;    // hidden numbers of a row of runs; MULTIPLE in tagging/network.py
+constexpr int64_t HIDDEN_OF_RUN = 64;    // hidden numbers of a row of runs; MULTIPLE in text/tagging/network.py
 
 inline int32_t cut(int32_t number, int32_t low, int32_t high) {
     number = number < high ? number : high;

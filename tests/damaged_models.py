@@ -25,13 +25,13 @@ from gpuparse.features.word_vectors import FURTHER
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.scorers.linear.weights import Weights, hashed_map, joint_labels
 from gpuparse.scorers.vectors.word_vectors import WordVectors, frozen
-from gpuparse.sequences.model import NO_HIDDEN, SequenceModel, Sequences
-from gpuparse.sequences.tags import TagTable
-from gpuparse.sequences.templates import parse_sequence_templates
-from gpuparse.tagging.fields import FormTexts, as_bytes
 from gpuparse.text.boundaries import CLASSES, open_places
 from gpuparse.text.boundaries import FIELDS as GAP_FIELDS
 from gpuparse.text.sentences import FIELDS, Tokens
+from gpuparse.text.sequences.model import NO_HIDDEN, SequenceModel, Sequences
+from gpuparse.text.sequences.tags import TagTable
+from gpuparse.text.sequences.templates import parse_sequence_templates
+from gpuparse.text.tagging.fields import FormTexts, as_bytes
 from gpuparse.text.tokenizer import TextTokenizer
 from gpuparse.text.views import TextView
 from tests.encoders import arcs_of_bytes, encoder_of, labels_of, sequences_of

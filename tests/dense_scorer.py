@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from gpuparse.data.treebank import Treebank
-from gpuparse.engines.engine import Scales
+from gpuparse.features.parts import axes_of
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import Scores
-from gpuparse.parser import Parser
-from gpuparse.parts import axes_of
+from gpuparse.model.engines.engine import Scales
+from gpuparse.model.parser import Parser
 from gpuparse.scorers.sizes import PartSize, sentence_cells
 
 LABELS = ("nsubj", "obj", "det")

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuparse import array_file
-from gpuparse.array_file import sha256
-from gpuparse.model_folder import FORMAT, WEIGHTS
+from gpuparse.data import array_file
+from gpuparse.data.array_file import sha256
+from gpuparse.model.folder import FORMAT, WEIGHTS
 
 PATIENCE = 60  # seconds of an entry that hangs
 _NAMES = {"i1": "I8", "i2": "I16", "i4": "I32", "i8": "I64", "u1": "U8", "u2": "U16", "u4": "U32",

@@ -28,9 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from gpuparse import array_file
-from gpuparse.confidence import parse_with_confidence
 from gpuparse.config.schema import PruningConfig
+from gpuparse.data import array_file
 from gpuparse.data.vocabulary import Vocabularies
 from gpuparse.errors import ModelError
 from gpuparse.features.plan import compile_plan
@@ -38,7 +37,8 @@ from gpuparse.features.templates import TemplateSet, fields_read, parse_set
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.gold import written
 from gpuparse.learning.trainer import Trainer
-from gpuparse.model_folder import (
+from gpuparse.model.confidence import parse_with_confidence
+from gpuparse.model.folder import (
     CONFIG,
     FEATURES,
     FORMAT,
@@ -48,7 +48,7 @@ from gpuparse.model_folder import (
     load_parser,
     save_parser,
 )
-from gpuparse.parser import Parser
+from gpuparse.model.parser import Parser
 from gpuparse.scorers.linear.weights import hashed_map
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.hostile_files import (

@@ -20,17 +20,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuparse import array_file
+from gpuparse.data import array_file
 from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.data.formats.text import text_chunk
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ModelError
-from gpuparse.formats.text import text_chunk
-from gpuparse.pipeline import FILES, LEMMATIZER, TAGGER, TOKENIZER, Pipeline, unpack_stage
-from gpuparse.tagging import lemmatizer, tagger, tagger_learner
-from gpuparse.tagging.lemmatizer import learn_lemmatizer
-from gpuparse.tagging.tagger_learner import learn_tagger
+from gpuparse.model.pipeline import FILES, LEMMATIZER, TAGGER, TOKENIZER, Pipeline, unpack_stage
 from gpuparse.text import tokenizer
 from gpuparse.text.conllu import text_pieces
+from gpuparse.text.tagging import lemmatizer, tagger, tagger_learner
+from gpuparse.text.tagging.lemmatizer import learn_lemmatizer
+from gpuparse.text.tagging.tagger_learner import learn_tagger
 from gpuparse.text.training import learn_tokenizer
 from tests.hostile_files import Arrays, bounded, pack, print_outcomes, try_entries
 from tests.hostile_models import FACTS, HEADERS, PACKED, SHAPES, TYPES, VALUES

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from gpuparse.array_file import sha256
+from gpuparse.data.array_file import sha256
 from gpuparse.errors import ConfigError, GpuparseError, ModelError
 from gpuparse.jobs.checkpoint import FOLDER, FORMAT, STATE, read_checkpoint
 from gpuparse.jobs.receipts import Origin, Receipt

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping
 
 from gpuparse.data.batch import Batch
-from gpuparse.parser import Parser
+from gpuparse.model.parser import Parser
 from gpuparse.scorers.linear.weights import label_map
 from tests.rows import rows_of_arcs, rows_of_ends, rows_of_siblings, wide_map
 

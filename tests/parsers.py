@@ -3,7 +3,7 @@
 from dataclasses import fields, replace
 from typing import Any
 
-from gpuparse.parser import Parser
+from gpuparse.model.parser import Parser
 from gpuparse.scorers.vectors.scorer import VectorScorer, vectors_of
 
 

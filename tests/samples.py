@@ -5,8 +5,8 @@ import tempfile
 from pathlib import Path
 
 from gpuparse.data.conll import Treebank, treebank_from_bytes
-from gpuparse.model_folder import save_parser
-from gpuparse.parser import Parser
+from gpuparse.model.folder import save_parser
+from gpuparse.model.parser import Parser
 
 Sentence = list[list[str]]
 

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from gpuparse.tagging import lemmatizer, tagger_learner
 from gpuparse.text import training
+from gpuparse.text.tagging import lemmatizer, tagger_learner
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuparse import array_file
+from gpuparse.data import array_file
 from gpuparse.errors import ModelError
 from gpuparse.files import replace_file
 

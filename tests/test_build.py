@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from gpuparse.__main__ import COMMANDS
-from gpuparse.plain_yaml import read_yaml
+from gpuparse.data.plain_yaml import read_yaml
 from tests.test_native import ROOT, load_build
 
 build = load_build()

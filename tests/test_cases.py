@@ -24,8 +24,8 @@ from gpuparse.errors import ScoreError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import Scores
 from gpuparse.inference.searches import decode
-from gpuparse.model_folder import load_parser
-from gpuparse.parser import Parser
+from gpuparse.model.folder import load_parser
+from gpuparse.model.parser import Parser
 from tests.campaign.bench import ALONE, SYSTEMS, Bench
 from tests.hostile_files import facts_of, rewrite
 from tests.samples import row, text_of

@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuparse import array_file, native
-from gpuparse.compact import BITS, VALUES, compacted, expanded
+from gpuparse import native
+from gpuparse.data import array_file
+from gpuparse.data.compact import BITS, VALUES, compacted, expanded
 from gpuparse.errors import ModelError
 from gpuparse.limits import MAX_COMPACT_BYTES
 

@@ -8,16 +8,16 @@ import pytest
 import torch
 
 from gpuparse import inference
-from gpuparse.confidence import find_k_best_trees, find_marginals, parse_with_confidence
 from gpuparse.data.batch import word_places
-from gpuparse.engines.engine import Scales
 from gpuparse.errors import ConfigError, DataError, ModelError, NoTreeError
 from gpuparse.features.templates import parse_set
 from gpuparse.inference import minimum_bayes_risk
 from gpuparse.learning.gold import unkeepable
 from gpuparse.learning.temperatures import fit_temperatures
-from gpuparse.model_folder import load_parser, save_parser
-from gpuparse.parser import Parser
+from gpuparse.model.confidence import find_k_best_trees, find_marginals, parse_with_confidence
+from gpuparse.model.engines.engine import Scales
+from gpuparse.model.folder import load_parser, save_parser
+from gpuparse.model.parser import Parser
 from gpuparse.scorers.linear.labels import all_label_scores
 from gpuparse.scorers.vectors.scorer import vectors_of
 from tests.oracles import brute_force

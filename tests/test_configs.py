@@ -11,11 +11,11 @@ from gpuparse import inference
 from gpuparse.commands import train
 from gpuparse.commands.console import run
 from gpuparse.config import RunConfig, load_config
-from gpuparse.decoder_choice import AUTO, fitting_decoders
+from gpuparse.data.plain_yaml import read_yaml
 from gpuparse.features.templates import NO_TEMPLATES, TemplateSet, load_templates
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.model_folder import load_parser
-from gpuparse.plain_yaml import read_yaml
+from gpuparse.model.decoder_choice import AUTO, fitting_decoders
+from gpuparse.model.folder import load_parser
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").rglob("*.y*ml"))

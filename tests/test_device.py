@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from gpuparse.confidence import find_k_best_trees, parse_with_confidence
-from gpuparse.decoder_choice import with_decoder
-from gpuparse.engines import admission
-from gpuparse.engines.admission import CHAIN, LOWER, OWN, Admission, permitted_orders
-from gpuparse.engines.dense import Dense
 from gpuparse.errors import ConfigError, NoTreeError, ScoreError
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.parser import Parser, Predictions
+from gpuparse.model.confidence import find_k_best_trees, parse_with_confidence
+from gpuparse.model.decoder_choice import with_decoder
+from gpuparse.model.engines import admission
+from gpuparse.model.engines.admission import CHAIN, LOWER, OWN, Admission, permitted_orders
+from gpuparse.model.engines.dense import Dense
+from gpuparse.model.parser import Parser, Predictions
 from gpuparse.scorers.sizes import PartSize, sentence_cells
 from tests.inference.decoders import HAS_GPU
 from tests.learning.test_guides import OPTIONS, SECOND_ORDER, guides_of

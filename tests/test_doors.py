@@ -16,11 +16,11 @@ import pytest
 from pyarrow import parquet
 
 import gpuparse
+from gpuparse.api.workers import WorkerParser
 from gpuparse.commands import parse, train
 from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.data.formats.streams import opened
 from gpuparse.errors import ConfigError, DataError
-from gpuparse.formats.streams import opened
-from gpuparse.interop.workers import WorkerParser
 from tests.runs import model_files
 from tests.small_stages import small_stages
 from tests.synthetic import generate, treebank_file

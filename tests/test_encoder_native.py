@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuparse import array_file, native
+from gpuparse import native
+from gpuparse.data import array_file
 from gpuparse.errors import ModelError, ScoreError
 from gpuparse.scorers.encoder import quantised
 from gpuparse.scorers.encoder.quantised import FAMILIES, ByteLinear, QuantisedEncoder

@@ -11,17 +11,17 @@ import pytest
 
 from gpuparse.__main__ import main
 from gpuparse.api.results import Reasons
-from gpuparse.confidence import parse_with_confidence
 from gpuparse.data.draw import display_width
-from gpuparse.engines.engine import How
 from gpuparse.errors import ConfigError, ScoreError
-from gpuparse.explaining import Explanation, explain
 from gpuparse.features.templates import TemplateSet, parse_set
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.reasons import as_dict, as_text
 from gpuparse.learning.trainer import Trainer
-from gpuparse.model_folder import save_parser
-from gpuparse.parser import Parser
+from gpuparse.model.confidence import parse_with_confidence
+from gpuparse.model.engines.engine import How
+from gpuparse.model.explain import Explanation, explain
+from gpuparse.model.folder import save_parser
+from gpuparse.model.parser import Parser
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.learning.literal import (
     ALL,

@@ -13,7 +13,7 @@ from gpuparse.commands import parse, train
 from gpuparse.commands.console import run
 from gpuparse.errors import EXTRAS, ConfigError, MissingPackageError, require
 from gpuparse.jobs.resources import choose_device
-from gpuparse.model_folder import save_parser
+from gpuparse.model.folder import save_parser
 from tests.synthetic import treebank_file
 from tests.test_model import trained
 
@@ -115,6 +115,6 @@ def test_the_library_names_the_extra(no_torch: None, monkeypatch: pytest.MonkeyP
     assert "eisner" in inference.DECODERS
     with pytest.raises(ImportError, match=r"^gpuparse\.inference needs torch: pip install"):
         from gpuparse.inference import NonProjectiveTrees  # noqa: F401
-    monkeypatch.delitem(sys.modules, "gpuparse.interop.torch_struct", raising=False)
+    monkeypatch.delitem(sys.modules, "gpuparse.api.torch_struct", raising=False)
     with pytest.raises(ImportError, match=r"^gpuparse\.interop\.torch_struct needs torch"):
-        importlib.import_module("gpuparse.interop.torch_struct")
+        importlib.import_module("gpuparse.api.torch_struct")

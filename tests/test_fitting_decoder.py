@@ -4,9 +4,9 @@ import pytest
 
 from gpuparse.config import load_config
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.decoder_choice import fitting_decoder
 from gpuparse.features.templates import load_templates
 from gpuparse.jobs.gold import with_fitting_decoder
+from gpuparse.model.decoder_choice import fitting_decoder
 
 CHAIN = "\n".join(f"{i}\tw\tw\tN\tN\t_\t{i - 1}\tdep\t_\t_" for i in range(1, 9)) + "\n\n"
 CROSSING = (

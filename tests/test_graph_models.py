@@ -12,8 +12,8 @@ from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.graphs import Graphs, read_graphs
 from gpuparse.features.templates import load_templates
 from gpuparse.jobs.gold import written
-from gpuparse.model_folder import VOCABULARY, load_parser, save_parser
-from gpuparse.parser import UNLABELLED, Parser, Predictions
+from gpuparse.model.folder import VOCABULARY, load_parser, save_parser
+from gpuparse.model.parser import UNLABELLED, Parser, Predictions
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.hostile_files import facts_of, rewrite
 from tests.oracles import brute_force

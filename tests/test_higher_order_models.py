@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from gpuparse.confidence import find_k_best_trees, parse_with_confidence
 from gpuparse.config.schema import PruningConfig
 from gpuparse.data.trees import is_projective
-from gpuparse.decoder_choice import limit_labels, with_decoder
-from gpuparse.engines import admission
-from gpuparse.engines.admission import CHAIN, LOWER, OWN
 from gpuparse.errors import ConfigError, ModelError, ScoreError
 from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.trainer import Trainer
-from gpuparse.model_folder import WEIGHTS, load_parser, save_parser
-from gpuparse.parser import Parser
+from gpuparse.model.confidence import find_k_best_trees, parse_with_confidence
+from gpuparse.model.decoder_choice import limit_labels, with_decoder
+from gpuparse.model.engines import admission
+from gpuparse.model.engines.admission import CHAIN, LOWER, OWN
+from gpuparse.model.folder import WEIGHTS, load_parser, save_parser
+from gpuparse.model.parser import Parser
 from gpuparse.scorers.linear.weights import Weights
 from gpuparse.scorers.sizes import PartSize, sentence_cells
 from tests.hostile_files import pack

@@ -17,15 +17,14 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_torch_file
 
-from gpuparse.array_file import as_json, sha256
-from gpuparse.decoder_choice import with_decoder
+from gpuparse.data.array_file import as_json, sha256
 from gpuparse.errors import ConfigError, ModelError
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.installed import UNFINISHED
 from gpuparse.learning.trainer import Trainer
 from gpuparse.limits import MAX_TAG
-from gpuparse.model_folder import (
+from gpuparse.model.decoder_choice import with_decoder
+from gpuparse.model.folder import (
     CONFIG,
     FEATURES,
     LABEL_FEATURES,
@@ -34,7 +33,8 @@ from gpuparse.model_folder import (
     load_parser,
     save_parser,
 )
-from gpuparse.parser import Parser
+from gpuparse.model.installed import UNFINISHED
+from gpuparse.model.parser import Parser
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.hostile_files import facts_of, pack, rewrite
 from tests.oracles import brute_force

@@ -10,9 +10,9 @@ from gpuparse.config import RULES
 from gpuparse.data import columns, scanner
 from gpuparse.data.faults import DepsFault, TreeFault
 from gpuparse.features import plan
+from gpuparse.features.parts import BY_NAME, HIGHER_ORDER, MOST_WORDS
 from gpuparse.inference import DECODERS, native_trees
 from gpuparse.learning import mira
-from gpuparse.parts import BY_NAME, HIGHER_ORDER, MOST_WORDS
 from gpuparse.scorers.linear import part_rows, weights
 
 NATIVE = Path(__file__).parents[1] / "native"

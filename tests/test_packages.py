@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 import gpuparse
-from gpuparse import installed
 from gpuparse.commands import models
 from gpuparse.errors import ConfigError, ModelError
 from gpuparse.jobs.card import read_card
-from gpuparse.pipeline import files_of
+from gpuparse.model import installed
+from gpuparse.model.pipeline import files_of
 from tests.synthetic import treebank_file
 
 ROOT = Path(__file__).parents[1]

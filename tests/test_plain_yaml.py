@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuparse.data.plain_yaml import _read_any, _read_simple, dump_yaml, parse_yaml, read_yaml
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import SETS
 from gpuparse.limits import MAX_YAML_BYTES
-from gpuparse.plain_yaml import _read_any, _read_simple, dump_yaml, parse_yaml, read_yaml
-from gpuparse.sequences import templates as sequences
+from gpuparse.text.sequences import templates as sequences
 
 
 @pytest.mark.parametrize(

@@ -7,25 +7,25 @@ import numpy as np
 import pytest
 import torch
 
-from gpuparse.confidence import find_k_best_trees, find_marginals, parse_with_confidence
 from gpuparse.data.batch import word_places
 from gpuparse.data.conll import write_predictions
 from gpuparse.data.treebank import Treebank
-from gpuparse.decoder_choice import with_decoder
-from gpuparse.engines import admission
-from gpuparse.engines.admission import CHAIN, LOWER, OWN
-from gpuparse.engines.dense import Dense
-from gpuparse.engines.engine import How
 from gpuparse.errors import ConfigError, ModelError, NoTreeError, ResourceError, ScoreError
-from gpuparse.explaining import explain
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.inference.scores import Scores
 from gpuparse.inference.searches import decode
 from gpuparse.learning.temperatures import fit_temperatures
-from gpuparse.model_folder import MANIFEST, load_parser, save_parser
-from gpuparse.parser import NOTHING_KNOWN, Parser
+from gpuparse.model.confidence import find_k_best_trees, find_marginals, parse_with_confidence
+from gpuparse.model.decoder_choice import with_decoder
+from gpuparse.model.engines import admission
+from gpuparse.model.engines.admission import CHAIN, LOWER, OWN
+from gpuparse.model.engines.dense import Dense
+from gpuparse.model.engines.engine import How
+from gpuparse.model.explain import explain
+from gpuparse.model.folder import MANIFEST, load_parser, save_parser
+from gpuparse.model.parser import NOTHING_KNOWN, Parser
+from gpuparse.model.self_test import device_difference
 from gpuparse.scorers.linear.scorer import LinearScorer
-from gpuparse.self_test import device_difference
 from tests.dense_scorer import dense_parser
 from tests.hostile_files import facts_of, rewrite
 from tests.oracles import brute_force

@@ -8,9 +8,9 @@ import pytest
 from gpuparse.commands import parse, train
 from gpuparse.errors import SelfTestError
 from gpuparse.jobs.resources import working_device
-from gpuparse.model_folder import save_parser
-from gpuparse.parser import Parser
-from gpuparse.self_test import LENGTHS, device_difference, with_random_weights
+from gpuparse.model.folder import save_parser
+from gpuparse.model.parser import Parser
+from gpuparse.model.self_test import LENGTHS, device_difference, with_random_weights
 from tests.test_device import KINDS
 from tests.test_model import trained
 

@@ -8,7 +8,15 @@ import pytest
 
 from gpuparse.commands import parse, train
 from gpuparse.config import RunConfig, known_keys
-from gpuparse.pipeline import BEFORE_PARSER, FILES, PARSER, STAGES, Pipeline, load_stages, stages_of
+from gpuparse.model.pipeline import (
+    BEFORE_PARSER,
+    FILES,
+    PARSER,
+    STAGES,
+    Pipeline,
+    load_stages,
+    stages_of,
+)
 from tests.synthetic import generate, treebank_file
 
 KEYS = [

@@ -12,7 +12,7 @@ import pytest
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.parser import Parser
+from gpuparse.model.parser import Parser
 from tests import test_higher_order_models
 from tests.samples import random_sentences, row, treebank_of
 from tests.test_model import trained

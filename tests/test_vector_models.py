@@ -9,17 +9,17 @@ import pytest
 import torch
 
 from gpuparse import inference
-from gpuparse.confidence import parse_with_confidence
 from gpuparse.config import RunConfig, WordVectorsConfig
-from gpuparse.decoder_choice import fitting_decoders
-from gpuparse.engines import admission
 from gpuparse.errors import ConfigError, ModelError
 from gpuparse.features.templates import TemplateSet, parse_set
 from gpuparse.jobs.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from gpuparse.jobs.receipts import Origin
 from gpuparse.learning.trainer import Trainer, check_templates
-from gpuparse.model_folder import WEIGHTS, load_parser, save_parser
-from gpuparse.parser import Parser
+from gpuparse.model.confidence import parse_with_confidence
+from gpuparse.model.decoder_choice import fitting_decoders
+from gpuparse.model.engines import admission
+from gpuparse.model.folder import WEIGHTS, load_parser, save_parser
+from gpuparse.model.parser import Parser
 from gpuparse.scorers.vectors.scorer import vectors_of
 from tests.labels import tree_label_scores
 from tests.parsers import parser_with

@@ -186,7 +186,7 @@ assert run.metrics["test_uas"] > 0
 """
 INTEROP = """
 import pyarrow
-from gpuparse.interop.workers import WorkerParser
+from gpuparse.api.workers import WorkerParser
 parse = WorkerParser("model")
 assert parse.file("test.conllu", "of_worker.conllu")
 assert parse(pyarrow.table({"form": [["She", "sings"]]})).num_rows == 1

@@ -9,8 +9,8 @@ from benchmarks.on_device.contest import Contest
 from benchmarks.subjects import read_subject, trained_model
 from gpuparse.commands import parse
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.engines.admission import default_batch_size
-from gpuparse.model_folder import save_parser
+from gpuparse.model.engines.admission import default_batch_size
+from gpuparse.model.folder import save_parser
 from tests.synthetic import generate
 
 TITLE = "Parsing from file to file on a device"

@@ -42,8 +42,8 @@ from gpuparse.jobs.receipts import Receipt
 from gpuparse.jobs.train import Run
 from gpuparse.jobs.train_checks import templates_of
 from gpuparse.learning.config_checks import check_learning
-from gpuparse.model_folder import WEIGHTS, load_parser
-from gpuparse.pipeline import load_stages
+from gpuparse.model.folder import WEIGHTS, load_parser
+from gpuparse.model.pipeline import load_stages
 
 _AGAIN = "give --force to train it again, or name another output"
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from gpuparse.config import RunConfig, Settings, folder_of
+from gpuparse.data.plain_yaml import PlainYaml, read_yaml
 from gpuparse.errors import ConfigError, did_you_mean, near_names, plural
 from gpuparse.evaluation.graphs import GraphScores
 from gpuparse.evaluation.metrics import TreeScores
 from gpuparse.evaluation.significance import Disagreement
 from gpuparse.jobs.gold import with_fitting_decoder
-from gpuparse.plain_yaml import PlainYaml, read_yaml
 
 FOLDER = Path(__file__).parent
 PAPER = "paper"  # the name of a paper's figures if the file gives none

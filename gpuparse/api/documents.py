@@ -14,9 +14,9 @@ from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.evaluation.graphs import GraphColumn
+from gpuparse.jobs.drawing import GRAPHS
 from gpuparse.jobs.predictions import Result
-from gpuparse.lab.drawing import GRAPHS
-from gpuparse.lab.scoring import RESAMPLES, Punctuation, Scored, compared, scored
+from gpuparse.jobs.scoring import RESAMPLES, Punctuation, Scored, compared, scored
 
 _TEXT = "text"  # the name of CoNLL-U text in messages
 Given = str | bytes | os.PathLike[str] | Parsed

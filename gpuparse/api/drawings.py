@@ -8,8 +8,7 @@ from pathlib import Path
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.errors import ConfigError
 from gpuparse.files import check_new_file, replace_file
-from gpuparse.jobs.progress import silent
-from gpuparse.lab.drawing import (
+from gpuparse.jobs.drawing import (
     GRAPHS,
     TAGS,
     TEXT,
@@ -19,6 +18,7 @@ from gpuparse.lab.drawing import (
     has_graphs,
     tree_texts,
 )
+from gpuparse.jobs.progress import silent
 
 _WIDTH = 100  # characters of a line of text
 

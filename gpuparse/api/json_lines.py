@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from gpuparse.api.results import Parsed
 from gpuparse.api.tokens import encoded, members_as_json
+from gpuparse.data.formats.objects import FIELDS
+from gpuparse.data.formats.sources import Piece, Rows
 from gpuparse.errors import DataError, one_line
-from gpuparse.formats.objects import FIELDS
-from gpuparse.formats.sources import Piece, Rows
 from gpuparse.jobs.predictions import Result
 
 _OF_TEXT = ("text", "multiword")  # fields of a sentence that say how its words are written

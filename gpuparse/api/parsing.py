@@ -14,12 +14,9 @@ from typing import Any, Self
 from gpuparse.api.json_lines import as_json_lines
 from gpuparse.api.results import Parsed, ParsedSentence, Reasons
 from gpuparse.data.conll import OnError
-from gpuparse.engines.admission import default_batch_size
-from gpuparse.errors import ConfigError, DataError, ModelError, plural, require
-from gpuparse.files import check_new_file, input_file, replace_file
-from gpuparse.formats.arrow_tables import frame_of_texts, has_texts, is_arrow
-from gpuparse.formats.json_lines import file_format, first_line, is_object
-from gpuparse.formats.names import (
+from gpuparse.data.formats.arrow_tables import frame_of_texts, has_texts, is_arrow
+from gpuparse.data.formats.json_lines import file_format, first_line, is_object
+from gpuparse.data.formats.names import (
     AUTO,
     TEXT,
     WORDS_ALONE,
@@ -30,7 +27,7 @@ from gpuparse.formats.names import (
     output_format,
     outputs_of,
 )
-from gpuparse.formats.objects import (
+from gpuparse.data.formats.objects import (
     EXAMPLE,
     GIVEN,
     Columns,
@@ -39,7 +36,7 @@ from gpuparse.formats.objects import (
     table_rows,
     tags_in,
 )
-from gpuparse.formats.sources import (
+from gpuparse.data.formats.sources import (
     BATCH,
     SENTENCES,
     BytesSource,
@@ -48,17 +45,20 @@ from gpuparse.formats.sources import (
     Rows,
     Source,
 )
-from gpuparse.formats.text import line_hints, text_chunk
-from gpuparse.installed import find_model
+from gpuparse.data.formats.text import line_hints, text_chunk
+from gpuparse.errors import ConfigError, DataError, ModelError, plural, require
+from gpuparse.files import check_new_file, input_file, replace_file
 from gpuparse.jobs.options import ParseOptions, device_of_parsing
 from gpuparse.jobs.parse import Job, ShareRead
 from gpuparse.jobs.predictions import EMPTY
 from gpuparse.jobs.progress import Progress, silent
 from gpuparse.jobs.resources import thread_count
 from gpuparse.jobs.shards import Counts
-from gpuparse.model_folder import load_parser, pack_parser, unpack_parser
-from gpuparse.parser import Parser
-from gpuparse.pipeline import FILES, NO_STAGES, Pipeline, load_stages, unpack_stages
+from gpuparse.model.engines.admission import default_batch_size
+from gpuparse.model.folder import load_parser, pack_parser, unpack_parser
+from gpuparse.model.installed import find_model
+from gpuparse.model.parser import Parser
+from gpuparse.model.pipeline import FILES, NO_STAGES, Pipeline, load_stages, unpack_stages
 
 _TEXT = "text"  # the name of CoNLL-U text in messages
 _MOST_JOBS = 64
@@ -531,7 +531,7 @@ class SentenceParser:
         >>> sum(line["difference"] for line in tree["lines"]) == tree["difference"]
         True
         """
-        from gpuparse.explaining import explain
+        from gpuparse.model.explain import explain
 
         job = self.job(guide=guide, keep=keep)
         if (

@@ -19,16 +19,16 @@ from gpuparse.api.tokens import (
     tokens_as_json,
     values_of,
 )
-from gpuparse.cached import cached_property
+from gpuparse.data.cached import cached_property
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.draw import draw_tree
+from gpuparse.data.formats.arrow_tables import is_arrow, with_lists
+from gpuparse.data.formats.documents import repeated
+from gpuparse.data.formats.objects import is_pandas
 from gpuparse.data.svg import svg_graph
 from gpuparse.data.tag_columns import unrewritten
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import DataError, plural, require
-from gpuparse.formats.arrow_tables import is_arrow, with_lists
-from gpuparse.formats.documents import repeated
-from gpuparse.formats.objects import is_pandas
 from gpuparse.jobs.predictions import (
     FoundArrays,
     Result,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from spacy.vocab import Vocab
 
     from gpuparse.api.drawings import Drawing
-    from gpuparse.explaining import Explanation
+    from gpuparse.model.explain import Explanation
 
 SHOWN = 10  # sentences that a notebook or `str` shows
 _OF_INPUT = range(1, 6)  # FORM to FEATS

@@ -19,11 +19,11 @@ from spacy.vocab import Vocab
 from gpuparse.api.results import Parsed
 from gpuparse.data.columns import FEATS
 from gpuparse.data.faults import TreeFault
+from gpuparse.data.formats.paragraphs import SPACES
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import check_sentences
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError
-from gpuparse.formats.paragraphs import SPACES
 from gpuparse.text.conllu import (
     NO_PARAGRAPH,
     Surface,

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuparse.api.parsing import SentenceParser, load
-from gpuparse.cached import cached_property
 from gpuparse.config import RunConfig, load_config, make_config
+from gpuparse.data.cached import cached_property
+from gpuparse.data.formats.objects import shown
 from gpuparse.errors import ConfigError
-from gpuparse.formats.objects import shown
 from gpuparse.jobs.gold import with_fitting_decoder
 from gpuparse.jobs.progress import say, silent
 from gpuparse.jobs.train import Run

@@ -12,8 +12,8 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.files import check_new_file, replace_file
 from gpuparse.jobs.checking import Asked, Checked, as_text, check_files
+from gpuparse.jobs.drawing import HTML, WRITERS, drawn_sentences
 from gpuparse.jobs.progress import Progress, program, say
-from gpuparse.lab.drawing import HTML, WRITERS, drawn_sentences
 
 
 def main(arguments: Sequence[str]) -> int:

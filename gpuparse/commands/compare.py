@@ -12,7 +12,7 @@ from gpuparse.commands.evaluate import (
 from gpuparse.data.conll import read_treebank
 from gpuparse.errors import ConfigError
 from gpuparse.jobs.progress import program, say, visible
-from gpuparse.lab.scoring import RESAMPLES, compared
+from gpuparse.jobs.scoring import RESAMPLES, compared
 
 
 def main(arguments: Sequence[str]) -> int:

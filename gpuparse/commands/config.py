@@ -11,11 +11,11 @@ from gpuparse.commands.console import exit_codes
 from gpuparse.config.load import BASE, nearest_key, read_settings
 from gpuparse.config.schema import SECTIONS, Key, default_values, known_keys, yaml_word
 from gpuparse.config.shipped import nearest, shipped_configs
+from gpuparse.data.plain_yaml import read_yaml
 from gpuparse.errors import ConfigError, did_you_mean, near_names
 from gpuparse.features.templates import SETS, shipped_sets
 from gpuparse.files import replace_file
 from gpuparse.jobs.progress import program, say
-from gpuparse.plain_yaml import read_yaml
 
 _WIDTH = 100  # characters of a printed line
 _SETS = "sets/"  # before the name of a template set, which may also be that of a config

@@ -10,9 +10,9 @@ from gpuparse.commands.config import add_folds, add_overrides, parse_with_overri
 from gpuparse.commands.console import GIVE_AGAIN, exit_codes, goes_on_by, print_json
 from gpuparse.config import load_config
 from gpuparse.errors import ConfigError
+from gpuparse.jobs.fold_scores import scores_as_table
+from gpuparse.jobs.folds import Folds, learn_folds, read_split
 from gpuparse.jobs.progress import program, say, silent
-from gpuparse.lab.fold_scores import scores_as_table
-from gpuparse.lab.folds import Folds, learn_folds, read_split
 
 
 def main(arguments: Sequence[str]) -> int:

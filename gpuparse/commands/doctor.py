@@ -22,8 +22,8 @@ from gpuparse.jobs.progress import program
 from gpuparse.jobs.resources import available_processors, cuda_trouble
 from gpuparse.jobs.version import described_version
 from gpuparse.learning.trainer import Trainer
-from gpuparse.parser import Parser
-from gpuparse.self_test import (
+from gpuparse.model.parser import Parser
+from gpuparse.model.self_test import (
     TESTED_DECODERS,
     device_difference,
     native_difference,

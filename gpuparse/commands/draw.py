@@ -11,8 +11,7 @@ from gpuparse.commands.evaluate import check_standard_input
 from gpuparse.data.conll import read_treebank
 from gpuparse.errors import ConfigError
 from gpuparse.evaluation.treebanks import check_same_words
-from gpuparse.jobs.progress import program
-from gpuparse.lab.drawing import (
+from gpuparse.jobs.drawing import (
     GRAPHS,
     HTML,
     TAGS,
@@ -24,6 +23,7 @@ from gpuparse.lab.drawing import (
     has_graphs,
     tree_texts,
 )
+from gpuparse.jobs.progress import program
 
 _WIDTH = 100  # characters of a line of text that is not for a terminal
 

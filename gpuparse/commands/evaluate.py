@@ -14,7 +14,7 @@ from gpuparse.evaluation.metrics import measure_reliability_of_treebanks
 from gpuparse.evaluation.reliability import HEAD
 from gpuparse.evaluation.reports import reliability_as_text
 from gpuparse.jobs.progress import program, say, visible
-from gpuparse.lab.scoring import Punctuation, scored
+from gpuparse.jobs.scoring import Punctuation, scored
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -9,21 +9,21 @@ import numpy as np
 
 from gpuparse.commands.console import exit_codes, print_json, whole_number
 from gpuparse.commands.parse import named
+from gpuparse.data.formats.json_lines import file_format, stream_format
+from gpuparse.data.formats.names import AUTO, INPUTS, is_table
+from gpuparse.data.formats.sources import Source
+from gpuparse.data.formats.streams import beginning
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, plural, require
-from gpuparse.explaining import explain
 from gpuparse.files import STANDARD, input_file, read_input
-from gpuparse.formats.json_lines import file_format, stream_format
-from gpuparse.formats.names import AUTO, INPUTS, is_table
-from gpuparse.formats.sources import Source
-from gpuparse.formats.streams import beginning
-from gpuparse.installed import find_model
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job
 from gpuparse.jobs.progress import Progress, program, say
 from gpuparse.jobs.reasons import as_dict, as_text
-from gpuparse.model_folder import load_parser
-from gpuparse.pipeline import load_stages
+from gpuparse.model.explain import explain
+from gpuparse.model.folder import load_parser
+from gpuparse.model.installed import find_model
+from gpuparse.model.pipeline import load_stages
 
 
 def main(arguments: Sequence[str]) -> int:

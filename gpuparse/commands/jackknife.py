@@ -10,8 +10,8 @@ from gpuparse.data.columns import is_key
 from gpuparse.data.conll import with_misc
 from gpuparse.errors import ConfigError
 from gpuparse.files import replace_file
+from gpuparse.jobs.jackknife import jackknifed
 from gpuparse.jobs.progress import program, say, silent
-from gpuparse.lab.jackknife import jackknifed
 
 
 def main(arguments: Sequence[str]) -> int:

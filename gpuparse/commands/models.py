@@ -8,11 +8,11 @@ from typing import Any
 
 from gpuparse.commands.console import exit_codes, print_json
 from gpuparse.errors import ConfigError, ModelError
-from gpuparse.installed import find_model, installed_models
 from gpuparse.jobs.card import CARD, markdown, read_card
 from gpuparse.jobs.package import Package, packaged_files, write_folder, write_wheel
 from gpuparse.jobs.progress import program, say
-from gpuparse.model_folder import check_folder
+from gpuparse.model.folder import check_folder
+from gpuparse.model.installed import find_model, installed_models
 
 _HEADS = ("name", "version", "language", "stages", "MB", "LAS", "LAS from text", "licence")
 

@@ -14,22 +14,8 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 from gpuparse.commands.console import exit_codes, output_file, whole_number
 from gpuparse.data.columns import is_guide_file
-from gpuparse.decoder_choice import limit_labels, with_decoder
-from gpuparse.engines.admission import default_batch_size
-from gpuparse.errors import ConfigError, DataError, GpuparseError, ModelError, plural, require
-from gpuparse.files import (
-    STANDARD,
-    check_new_file,
-    input_file,
-    standard_input,
-)
-from gpuparse.formats.json_lines import (
-    file_format,
-    first_line,
-    is_object,
-    stream_format,
-)
-from gpuparse.formats.names import (
+from gpuparse.data.formats.json_lines import file_format, first_line, is_object, stream_format
+from gpuparse.data.formats.names import (
     AUTO,
     CONLLU,
     INPUTS,
@@ -47,12 +33,18 @@ from gpuparse.formats.names import (
     output_format,
     outputs_of,
 )
-from gpuparse.formats.sources import Piece
-from gpuparse.formats.streams import beginning, begun
-from gpuparse.formats.table_files import TableFile
-from gpuparse.formats.text import OnTextError
+from gpuparse.data.formats.sources import Piece
+from gpuparse.data.formats.streams import beginning, begun
+from gpuparse.data.formats.table_files import TableFile
+from gpuparse.data.formats.text import OnTextError
+from gpuparse.errors import ConfigError, DataError, GpuparseError, ModelError, plural, require
+from gpuparse.files import (
+    STANDARD,
+    check_new_file,
+    input_file,
+    standard_input,
+)
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.installed import find_model
 from gpuparse.jobs.folders import FolderFile, receipt_of
 from gpuparse.jobs.options import ParseOptions, device_of_parsing
 from gpuparse.jobs.parse import Job, ShareRead
@@ -72,9 +64,12 @@ from gpuparse.jobs.shards import (
 from gpuparse.jobs.tables import ShardedTable
 from gpuparse.jobs.toy import TOY, is_toy
 from gpuparse.limits import MAX_K_BEST
-from gpuparse.model_folder import check_folder, load_parser
-from gpuparse.parser import Parser
-from gpuparse.pipeline import Pipeline, has_parser, load_stages, sum_of_stages
+from gpuparse.model.decoder_choice import limit_labels, with_decoder
+from gpuparse.model.engines.admission import default_batch_size
+from gpuparse.model.folder import check_folder, load_parser
+from gpuparse.model.installed import find_model
+from gpuparse.model.parser import Parser
+from gpuparse.model.pipeline import Pipeline, has_parser, load_stages, sum_of_stages
 
 _ALL, _JOIN = "all", "join"  # in place of the number of a shard
 _MOST = 999_999_999  # of options whose largest value has no reason of its own

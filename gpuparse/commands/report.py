@@ -9,7 +9,7 @@ from gpuparse.commands.console import exit_codes, whole_number
 from gpuparse.commands.evaluate import add_punctuation_options, punctuation_of
 from gpuparse.files import check_new_file, replace_file
 from gpuparse.jobs.progress import program, say
-from gpuparse.lab.report import Report, gold_of, model_of, page, system_of
+from gpuparse.jobs.report import Report, gold_of, model_of, page, system_of
 
 PAGE = "report.html"
 

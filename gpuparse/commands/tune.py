@@ -12,10 +12,10 @@ from gpuparse.commands.config import add_overrides, parse_with_overrides
 from gpuparse.commands.console import GIVE_AGAIN, exit_codes, goes_on_by, print_json, whole_number
 from gpuparse.errors import ConfigError
 from gpuparse.files import check_new_file, replace_file
+from gpuparse.jobs.plots import check_plots, tuning_plot
 from gpuparse.jobs.progress import program, say, silent
-from gpuparse.lab.plots import check_plots, tuning_plot
-from gpuparse.lab.search import SearchOptions, SettingsSearch
-from gpuparse.lab.settings import drawn_settings, grid, parse_grid, parse_sizes
+from gpuparse.jobs.search import SearchOptions, SettingsSearch
+from gpuparse.jobs.settings import drawn_settings, grid, parse_grid, parse_sizes
 
 _NOT_SEARCHED = ("output", "data.dev", "data.test")
 

@@ -12,9 +12,9 @@ from gpuparse.config.schema import SECTIONS, Key, RunConfig, default_values, kno
 from gpuparse.config.shipped import config_file, shipped_configs
 from gpuparse.data.columns import IN_MISC, is_key
 from gpuparse.data.folders import TOY, find_parts, part_files
+from gpuparse.data.plain_yaml import PlainYaml, parse_yaml, read_yaml
 from gpuparse.errors import ConfigError, did_you_mean, near_names
 from gpuparse.features.templates import SETS
-from gpuparse.plain_yaml import PlainYaml, parse_yaml, read_yaml
 
 BASE = "base"  # the key that names the file whose keys a file takes over
 TREEBANK = "data.treebank"  # the key of the folder that has the parts train, dev and test

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from gpuparse.data.columns import IN_MISC
 from gpuparse.data.folders import part_files
+from gpuparse.data.plain_yaml import dump_yaml
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.plain_yaml import dump_yaml
 
 MAX_INT32 = 2**31 - 1
 ENCODER = "encoder"  # in place of the name of a template set

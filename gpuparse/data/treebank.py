@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from gpuparse.cached import cached_property
+from gpuparse.data.cached import cached_property
 from gpuparse.errors import DataError, plural
 
 SENT_ID = re.compile(rb"^#[ \t]*sent_id[ \t]*=[ \t]*(.*?)[ \t]*\r?$", re.MULTILINE)

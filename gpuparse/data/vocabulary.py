@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuparse import native
-from gpuparse.cached import SharedCache, cached_property
 from gpuparse.data.batch import AFTER, BEFORE, FIRST_VALUE, MARGIN, ROOT, UNKNOWN, Batch
+from gpuparse.data.cached import SharedCache, cached_property
 from gpuparse.data.columns import FEATS, UPOS, XPOS
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError

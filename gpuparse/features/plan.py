@@ -35,8 +35,8 @@ import numpy as np
 from gpuparse.data.atoms import Atom
 from gpuparse.data.vocabulary import Vocabularies
 from gpuparse.errors import ConfigError
+from gpuparse.features.parts import BY_NAME, HIGHER_ORDER, MOST_WORDS
 from gpuparse.features.templates import Template, TemplateSet
-from gpuparse.parts import BY_NAME, HIGHER_ORDER, MOST_WORDS
 
 LINE = 16  # rows within which all codes of a family lie
 NO_CODE = -1

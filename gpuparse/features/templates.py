@@ -49,7 +49,9 @@ from pathlib import Path
 from typing import Any
 
 from gpuparse.data.atoms import Atom, checked_field, parse_atom
+from gpuparse.data.plain_yaml import dump_yaml, parse_yaml, read_yaml
 from gpuparse.errors import ConfigError
+from gpuparse.features.parts import BY_NAME, CHILDREN, PART_KINDS
 from gpuparse.features.word_vectors import (
     FURTHER,
     SECTION,
@@ -58,8 +60,6 @@ from gpuparse.features.word_vectors import (
     parse_vectors,
 )
 from gpuparse.limits import MAX_DISTANCE, MAX_TEMPLATES
-from gpuparse.parts import BY_NAME, CHILDREN, PART_KINDS
-from gpuparse.plain_yaml import dump_yaml, parse_yaml, read_yaml
 
 SETS = Path(__file__).parent / "sets"
 MAX_ATTRIBUTE_PAIRS = 64  # that `feats.*` with `feats.**` stands for
@@ -248,7 +248,7 @@ def parse_template(text: str, part: str = "arc") -> Template:
 
     Args:
         text: atoms separated by blanks.
-        part: the kind of parts that it is for, a name in `gpuparse.parts`. Only templates of arcs
+        part: the kind of parts that it is for, a name in features/parts.py. Only templates of arcs
             have `between`; those of guides may be empty.
     Raises: ConfigError: an unknown role, field or word; two `between`s; no atom, suffix or between.
     """

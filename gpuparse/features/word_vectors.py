@@ -35,7 +35,7 @@ _BETWEEN = "between."
 DISTANCE = (1, 2, 3, 4, 5, 7, 10, 20)  # upper ends of the distance buckets, if none are given
 MAX_ENDS = 15  # distance buckets, but the last
 FURTHER = ("sibling", "grandparent")
-"""Kinds of parts that are scored by a pair of words beside arcs, as `gpuparse.parts` names them."""
+"""Kinds of parts that are scored by a pair of words beside arcs, by their names in parts.py."""
 # The least and most numbers of a vector; products of 8-bit numbers are summed in 32 bits.
 _SIZES = {
     "hidden": (0, 4096), "arc": (1, 2048), **dict.fromkeys(FURTHER, (0, 2048)), "label": (0, 2048)

@@ -5,8 +5,6 @@ from collections.abc import Callable
 from torch import Tensor
 
 from gpuparse.inference.backends import choose_engine, require_native
-from gpuparse.inference.batched.chu_liu_edmonds import chu_liu_edmonds_torch
-from gpuparse.inference.batched.eisner import eisner_sibling_torch, eisner_torch
 from gpuparse.inference.decoders import Engine
 from gpuparse.inference.native_trees import find_best, find_k_best
 from gpuparse.inference.scores import (
@@ -17,6 +15,8 @@ from gpuparse.inference.scores import (
     device_of,
     require_trees,
 )
+from gpuparse.inference.torch.chu_liu_edmonds import chu_liu_edmonds_torch
+from gpuparse.inference.torch.eisner import eisner_sibling_torch, eisner_torch
 
 
 def eisner(
@@ -64,7 +64,7 @@ def eisner_sibling(
             arc_scores; None: zeros. A side without modifiers scores 0.
     Returns: heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,), the sum of
         arc, sibling and end score of each word, added one by one in the order of the words. Ties
-        and the order of additions in the charts: as `gpuparse.charts.eisner_sibling` says.
+        and the order of additions in the charts: as `inference.charts.eisner_sibling` says.
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown backend.
         NoTreeError: a sentence, named by its index, has no tree without forbidden parts.

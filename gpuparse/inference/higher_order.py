@@ -38,7 +38,7 @@ def eisner_grand_sibling(
         backend: "auto" or "cpu" (native); there is no other form.
     Returns: heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,), the sum over
         words 1..n of ((arc + sibling) + grandparent) + grand-sibling score, and then the end's, one
-        by one. Ties and the order of additions in the charts: as `gpuparse.charts.grand_sibling`
+        by one. Ties and the order of additions in the charts: as `inference.charts.grand_sibling`
         says.
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown backend.
@@ -85,7 +85,7 @@ def eisner_tri_sibling(
     Returns:
         heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,), the sum over words
         1..n of (arc + sibling) + tri-sibling score, then the outermost pair's, then the end's, one
-        by one. Ties and the order of additions in the charts: as `gpuparse.charts.grand_sibling`
+        by one. Ties and the order of additions in the charts: as `inference.charts.grand_sibling`
         says.
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown backend.
@@ -130,7 +130,7 @@ def eisner_grandchild(
         backend: "auto" or "cpu" (native); there is no other form.
     Returns: heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,), the sum over
         the words, in their order, of arc + sibling, inner and outer score, one by one. Ties and the
-        order of additions: as `gpuparse.charts.grandchild` says.
+        order of additions: as `inference.charts.grandchild` says.
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown backend.
         NoTreeError: a sentence, named by its index, has no tree without forbidden parts.

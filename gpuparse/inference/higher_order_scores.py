@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gpuparse import native
 from gpuparse.errors import ScoreError
+from gpuparse.features.parts import axes_of
 from gpuparse.inference.backends import WORTH_A_THREAD, is_traced, run_in_threads
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import (
@@ -22,7 +23,6 @@ from gpuparse.inference.scores import (
 )
 from gpuparse.inference.search import Search
 from gpuparse.inference.tree_parts import part_tree_scores
-from gpuparse.parts import axes_of
 
 # Of `HigherOrderScores` in native/api/higher.h.
 _NATIVE_FIELDS = (

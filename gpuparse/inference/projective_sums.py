@@ -5,11 +5,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gpuparse.charts import eisner as first_order
-from gpuparse.charts import eisner_sibling as second_order
 from gpuparse.errors import ScoreError
 from gpuparse.inference.backends import choose_engine, is_traced
-from gpuparse.inference.batched.charts import differentiate, log_sums
+from gpuparse.inference.charts import eisner as first_order
+from gpuparse.inference.charts import eisner_sibling as second_order
 from gpuparse.inference.decoders import Engine
 from gpuparse.inference.native_trees import draw_trees, require_sample_count, sum_trees
 from gpuparse.inference.scores import (
@@ -21,6 +20,7 @@ from gpuparse.inference.scores import (
     read_sibling_cells,
     require_trees,
 )
+from gpuparse.inference.torch.charts import differentiate, log_sums
 
 LARGEST_SUM = 1e15  # a log-partition with some digits behind the point
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gpuparse.features.parts import axes_of
 from gpuparse.inference.scores import Scores, word_mask
-from gpuparse.parts import axes_of
 
 # What is summed first for a word, and what is added to the sum over words one by one.
 OF_ARCS = ("arc", "sibling", "grandparent", "grand_sibling", "tri_sibling")

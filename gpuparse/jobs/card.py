@@ -15,10 +15,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuparse.array_file import from_json, read_text
 from gpuparse.config.load import TREEBANK, is_template_file, read_settings
 from gpuparse.config.schema import known_keys, yaml_word
 from gpuparse.config.shipped import shipped_configs
+from gpuparse.data.array_file import from_json, read_text
 from gpuparse.data.columns import FORM
 from gpuparse.data.folders import PARTS, Facts, facts_of, find_parts
 from gpuparse.data.scanner import COLUMNS
@@ -28,13 +28,13 @@ from gpuparse.files import replace_file
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.receipts import flat
 from gpuparse.jobs.version import described_version
-from gpuparse.pipeline import LEMMATIZER, PARSER, STAGES, files_of, stages_of, sum_of_stages
+from gpuparse.model.pipeline import LEMMATIZER, PARSER, STAGES, files_of, stages_of, sum_of_stages
 from gpuparse.scorers.encoder import stored as encoder
 
 if TYPE_CHECKING:
     from gpuparse.config import RunConfig
-    from gpuparse.parser import Parser
-    from gpuparse.pipeline import Pipeline
+    from gpuparse.model.parser import Parser
+    from gpuparse.model.pipeline import Pipeline
 
 CARD, README = "card.json", "README.md"
 FORMAT = 1

@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuparse import array_file
+from gpuparse.data import array_file
 from gpuparse.errors import ConfigError, ModelError, option
 from gpuparse.files import check_folder, is_temporary, remove_folder, replace_file
-from gpuparse.installed import UNFINISHED
 from gpuparse.jobs.progress import program
 from gpuparse.jobs.receipts import Origin, Receipt
 from gpuparse.jobs.records import METRICS
-from gpuparse.pipeline import STAGES as TABLE
+from gpuparse.model.installed import UNFINISHED
+from gpuparse.model.pipeline import STAGES as TABLE
 
 FOLDER = UNFINISHED  # in the output of an unfinished run, from its beginning to its end
 STATE = "state.safetensors"  # in FOLDER: the state of the parser's trainer

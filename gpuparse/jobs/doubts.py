@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from gpuparse.confidence import find_marginals, parse_with_confidence, require_sums
 from gpuparse.data.batch import word_places
 from gpuparse.data.columns import DEPREL, FORM, MISC
 from gpuparse.data.conll import treebank_from_bytes, with_misc
@@ -24,14 +23,15 @@ from gpuparse.evaluation.reliability import (
     misc_probabilities,
 )
 from gpuparse.evaluation.treebanks import check_same_words
-from gpuparse.installed import find_model
 from gpuparse.jobs.predictions import probability_items, written
 from gpuparse.jobs.reasons import aligned
 from gpuparse.jobs.resources import thread_count
 from gpuparse.learning.temperatures import label_numbers
-from gpuparse.model_folder import load_parser
-from gpuparse.parser import Parser
-from gpuparse.pipeline import NO_STAGES, load_stages
+from gpuparse.model.confidence import find_marginals, parse_with_confidence, require_sums
+from gpuparse.model.folder import load_parser
+from gpuparse.model.installed import find_model
+from gpuparse.model.parser import Parser
+from gpuparse.model.pipeline import NO_STAGES, load_stages
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,14 @@ from gpuparse.data.scanner import column_name
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import check_sentences
 from gpuparse.data.vocabulary import NO_FORMS, is_empty_column
-from gpuparse.decoder_choice import AUTO, fitting_decoder
 from gpuparse.errors import ConfigError, DataError, plural
 from gpuparse.features.templates import load_templates
 from gpuparse.files import read_input
 from gpuparse.jobs.predictions import written
 from gpuparse.jobs.progress import silent
-from gpuparse.parser import Parser
-from gpuparse.pipeline import NO_STAGES
+from gpuparse.model.decoder_choice import AUTO, fitting_decoder
+from gpuparse.model.parser import Parser
+from gpuparse.model.pipeline import NO_STAGES
 
 _PARTS = "data.train", "data.dev", "data.test"
 SHOWN = 5  # malformed sentences of a file that are reported one by one

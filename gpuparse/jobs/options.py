@@ -6,19 +6,19 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
-from gpuparse.confidence import lacks_quantity
 from gpuparse.data.conll import OnError
+from gpuparse.data.formats.names import CONLLU, JSONL, RAW, WORDS_ALONE, is_table
+from gpuparse.data.formats.streams import check_encoding
 from gpuparse.data.graphs import fits_deps
 from gpuparse.errors import ConfigError, option
-from gpuparse.formats.names import CONLLU, JSONL, RAW, WORDS_ALONE, is_table
-from gpuparse.formats.streams import check_encoding
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY, TREE
 from gpuparse.jobs.resources import choose_device, is_native_on, working_device
 from gpuparse.limits import MAX_K_BEST
-from gpuparse.parser import Parser
-from gpuparse.pipeline import Pipeline
-from gpuparse.self_test import device_difference
+from gpuparse.model.confidence import lacks_quantity
+from gpuparse.model.parser import Parser
+from gpuparse.model.pipeline import Pipeline
+from gpuparse.model.self_test import device_difference
 
 TAGS = "tags"  # what `keep` may keep
 TAGS_NOT_CALIBRATED = (

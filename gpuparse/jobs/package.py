@@ -1,7 +1,7 @@
 """Models as packages: wheels that pip installs, with a model that every door finds by its name.
 
 A wheel has the files of the model in their compact form, its card, its licence, and an entry point
-with its name (`gpuparse.installed`). The same model gives the same bytes.
+with its name (`gpuparse.model.installed`). The same model gives the same bytes.
 """
 
 import base64
@@ -15,14 +15,14 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from gpuparse import __version__
-from gpuparse.array_file import open_file, packed_again
+from gpuparse.data.array_file import open_file, packed_again
 from gpuparse.errors import ConfigError, ModelError
 from gpuparse.files import replace_file
-from gpuparse.installed import GROUP, NAME
 from gpuparse.jobs.card import CARD, README, card_files, read_card
 from gpuparse.limits import MAX_ARRAYS_BYTES
-from gpuparse.model_folder import load_parser
-from gpuparse.pipeline import files_of, has_parser, load_stages, sum_of_stages
+from gpuparse.model.folder import load_parser
+from gpuparse.model.installed import GROUP, NAME
+from gpuparse.model.pipeline import files_of, has_parser, load_stages, sum_of_stages
 
 _ARRAYS = ".safetensors"
 LICENSE = "LICENSE"

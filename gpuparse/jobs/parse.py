@@ -13,22 +13,14 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 
-from gpuparse.confidence import KBest, find_k_best_trees, parse_with_confidence
 from gpuparse.data.batch import Encoded
 from gpuparse.data.columns import FORM
 from gpuparse.data.conll import OnError, check_trees
 from gpuparse.data.faults import TreeFault
-from gpuparse.data.graphs import unwritable_relations
-from gpuparse.data.guides import Guides
-from gpuparse.data.treebank import Treebank, word_place
-from gpuparse.data.trees import check_sentences
-from gpuparse.data.vocabulary import NO_FORMS, empty_columns
-from gpuparse.engines.admission import CHAIN, LOWER, default_batch_size
-from gpuparse.errors import DataError, option, plural
-from gpuparse.formats.arrow_tables import with_lists
-from gpuparse.formats.documents import texts_of
-from gpuparse.formats.names import CONLLU, JSONL, TEXT, WORDS_ALONE, is_table
-from gpuparse.formats.sources import (
+from gpuparse.data.formats.arrow_tables import with_lists
+from gpuparse.data.formats.documents import texts_of
+from gpuparse.data.formats.names import CONLLU, JSONL, TEXT, WORDS_ALONE, is_table
+from gpuparse.data.formats.sources import (
     JsonSource,
     Piece,
     Rows,
@@ -37,17 +29,25 @@ from gpuparse.formats.sources import (
     TableSource,
     all_but,
 )
-from gpuparse.formats.streams import compressed, decoded, opened
-from gpuparse.formats.table_files import TableFile, table_writer
-from gpuparse.formats.text import TextChunk
+from gpuparse.data.formats.streams import compressed, decoded, opened
+from gpuparse.data.formats.table_files import TableFile, table_writer
+from gpuparse.data.formats.text import TextChunk
+from gpuparse.data.graphs import unwritable_relations
+from gpuparse.data.guides import Guides
+from gpuparse.data.treebank import Treebank, word_place
+from gpuparse.data.trees import check_sentences
+from gpuparse.data.vocabulary import NO_FORMS, empty_columns
+from gpuparse.errors import DataError, option, plural
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.predictions import TREE, Kept, Result, kept_of, long_sentences, uncertified
 from gpuparse.jobs.progress import Progress, silent
 from gpuparse.jobs.shards import Counts, Sharded
+from gpuparse.model.confidence import KBest, find_k_best_trees, parse_with_confidence
+from gpuparse.model.engines.admission import CHAIN, LOWER, default_batch_size
+from gpuparse.model.parser import Parser, Predictions
+from gpuparse.model.pipeline import Pipeline
 from gpuparse.native import cancelled_when, require_ending
-from gpuparse.parser import Parser, Predictions
-from gpuparse.pipeline import Pipeline
 
 Item = TypeVar("Item")
 

@@ -9,21 +9,21 @@ from itertools import pairwise
 import numpy as np
 
 from gpuparse import native
-from gpuparse.cached import cached_property
-from gpuparse.confidence import KBest
+from gpuparse.data.cached import cached_property
 from gpuparse.data.columns import DEPREL, FORM, UPOS, XPOS
 from gpuparse.data.conll import write_graph_predictions, write_predictions
+from gpuparse.data.formats.objects import FIELDS
 from gpuparse.data.graphs import Graphs, check_graphs, missing_graphs, read_graphs
 from gpuparse.data.scanner import BAD_HEAD
 from gpuparse.data.tag_columns import without_deps
 from gpuparse.data.treebank import Treebank, repeated
 from gpuparse.data.vocabulary import column_ids
-from gpuparse.engines.admission import CHAIN, LOWER
 from gpuparse.errors import plural
 from gpuparse.evaluation.reliability import GOLD_ARC, GOLD_HEAD, GOLD_LABEL, HEAD, LABEL, TAG
-from gpuparse.formats.objects import FIELDS
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.parser import Parser, Predictions
+from gpuparse.model.confidence import KBest
+from gpuparse.model.engines.admission import CHAIN, LOWER
+from gpuparse.model.parser import Parser, Predictions
 
 CERTIFIED = "Certified"  # in MISC of sentences whose tree has no certificate of optimality
 PARSED_WITH = "ParsedWith"  # in MISC of sentences too long for the model's own decoder

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from gpuparse.data.draw import display_width, printable
-from gpuparse.explaining import Choice, Explanation, TemplateChange
 from gpuparse.features.phrases import Clause
+from gpuparse.model.explain import Choice, Explanation, TemplateChange
 
 SHOWN = 10  # reasons, and words left out
 WIDTH = 100  # columns of a line, unless templates are shown

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from gpuparse import __version__
-from gpuparse.array_file import sha256
+from gpuparse.data.array_file import sha256
 from gpuparse.errors import ConfigError, one_line, plural
 from gpuparse.files import replace_file
 

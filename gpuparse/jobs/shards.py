@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
+from gpuparse.data.formats.names import JSONL, LINES, compression_of
+from gpuparse.data.formats.text import OnTextError, TextPlace, paragraph_cuts, pass_text
 from gpuparse.errors import ConfigError, DataError, option, plural
 from gpuparse.files import lock_file, replace_file
-from gpuparse.formats.names import JSONL, LINES, compression_of
-from gpuparse.formats.text import OnTextError, TextPlace, paragraph_cuts, pass_text
 from gpuparse.jobs.receipts import Origin, Receipt
 
 MOST = 1_000_000

@@ -6,18 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from gpuparse.array_file import facts_text, sha256
 from gpuparse.config import RunConfig
+from gpuparse.data.array_file import facts_text, sha256
 from gpuparse.data.columns import FEATS, LEMMA, UPOS, XPOS
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.faults import quoted
+from gpuparse.data.formats.text import text_chunk
 from gpuparse.data.tag_columns import Column, read_column, with_columns
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError, one_line, plural
 from gpuparse.evaluation.reports import WORD_MEASURES
 from gpuparse.evaluation.words import Hits, score_words
-from gpuparse.formats.text import text_chunk
-from gpuparse.installed import find_model
 from gpuparse.jobs import training_log
 from gpuparse.jobs.checkpoint import KeptStages
 from gpuparse.jobs.gold import parsed
@@ -25,9 +24,10 @@ from gpuparse.jobs.parse import missing_columns
 from gpuparse.jobs.training_log import TrainingLog
 from gpuparse.learning.tag_folds import jackknifed
 from gpuparse.learning.temperatures import calibration_parts, fit_tag_temperature
-from gpuparse.model_folder import check_folder
-from gpuparse.parser import Parser
-from gpuparse.pipeline import (
+from gpuparse.model.folder import check_folder
+from gpuparse.model.installed import find_model
+from gpuparse.model.parser import Parser
+from gpuparse.model.pipeline import (
     BEFORE_PARSER,
     FILES,
     TAGGER,
@@ -36,10 +36,10 @@ from gpuparse.pipeline import (
     load_stage,
     unpack_stage,
 )
-from gpuparse.tagging.tagger import Tagger
-from gpuparse.tagging.word_list import WordList
 from gpuparse.text.conllu import surface_sentences, text_pieces
 from gpuparse.text.multiword import split_fault
+from gpuparse.text.tagging.tagger import Tagger
+from gpuparse.text.tagging.word_list import WordList
 
 _ALONE: dict[str, Any] = dict.fromkeys(FILES)
 _LOSS = "log loss of tags"

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from gpuparse.data.formats.table_files import TableFile, table_writer
 from gpuparse.errors import ConfigError, option
-from gpuparse.formats.table_files import TableFile, table_writer
 from gpuparse.jobs.receipts import Origin, Receipt
 from gpuparse.jobs.shards import Counts, Parse, Sharded, WantedShards
 

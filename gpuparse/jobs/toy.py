@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuparse.model_folder import CONFIG
+from gpuparse.model.folder import CONFIG
 
 if TYPE_CHECKING:
     from gpuparse.config import RunConfig

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuparse.cached import cached_property
 from gpuparse.config import RunConfig
+from gpuparse.data.cached import cached_property
 from gpuparse.data.columns import DEPREL
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import is_empty_column
@@ -63,10 +63,10 @@ from gpuparse.learning.temperatures import (
     with_temperatures_of,
 )
 from gpuparse.learning.trainer import StagesTrainer, Trainer
-from gpuparse.model_folder import save_parser
-from gpuparse.parser import Parser
-from gpuparse.pipeline import NO_STAGES, write_stages
-from gpuparse.self_test import device_difference, with_random_weights
+from gpuparse.model.folder import save_parser
+from gpuparse.model.parser import Parser
+from gpuparse.model.pipeline import NO_STAGES, write_stages
+from gpuparse.model.self_test import device_difference, with_random_weights
 
 _UNREACHABLE = {
     "projectivise": "the nearest projective tree is learned from",

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from gpuparse.array_file import sha256
 from gpuparse.config import RunConfig
+from gpuparse.data.array_file import sha256
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.conll import read_treebank
 from gpuparse.errors import ConfigError

@@ -21,9 +21,9 @@ from gpuparse.jobs.gold import guide_source, guides_of, parsed
 from gpuparse.jobs.records import write_scores
 from gpuparse.jobs.stages import accuracies, accuracies_as_text, as_scores, hits_from_text
 from gpuparse.learning.trainer import StagesTrainer
-from gpuparse.model_folder import load_parser
-from gpuparse.parser import Parser
-from gpuparse.pipeline import NO_STAGES, Pipeline
+from gpuparse.model.folder import load_parser
+from gpuparse.model.parser import Parser
+from gpuparse.model.pipeline import NO_STAGES, Pipeline
 
 
 class Tested(NamedTuple):

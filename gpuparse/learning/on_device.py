@@ -20,8 +20,6 @@ from torch import Tensor
 
 from gpuparse.config import RunConfig
 from gpuparse.data.batch import MARGIN, Batch
-from gpuparse.engines.admission import LEARNING_BUDGET, Admission
-from gpuparse.engines.dense import or_no_memory
 from gpuparse.errors import ResourceError, plural
 from gpuparse.features.plan import Plan
 from gpuparse.inference.backends import choose_engine
@@ -30,6 +28,8 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import inner_siblings
 from gpuparse.learning.averaged import AveragedWeights
 from gpuparse.learning.mira import steps_in_turn, update_rule
+from gpuparse.model.engines.admission import LEARNING_BUDGET, Admission
+from gpuparse.model.engines.dense import or_no_memory
 from gpuparse.scorers.linear.dense import template_scores
 from gpuparse.scorers.linear.embedding_bag import bag_of
 from gpuparse.scorers.linear.rows import PartRows

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from gpuparse.array_file import below
+from gpuparse.data.array_file import below
 from gpuparse.errors import ModelError, plural
 from gpuparse.learning.stages.stage import BestEpoch, Shape, Stage
 

@@ -15,10 +15,10 @@ from gpuparse.data.tag_columns import Column
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import DataError
 from gpuparse.native import mapped
-from gpuparse.sequences.learner import Watch, unwatched
-from gpuparse.tagging.lemmatizer import learn_lemmatizer
-from gpuparse.tagging.tagger import part_of
-from gpuparse.tagging.tagger_learner import learn_tagger
+from gpuparse.text.sequences.learner import Watch, unwatched
+from gpuparse.text.tagging.lemmatizer import learn_lemmatizer
+from gpuparse.text.tagging.tagger import part_of
+from gpuparse.text.tagging.tagger_learner import learn_tagger
 
 Keep = Callable[[int, Callable[[], dict[int, Column]]], dict[int, Column]]
 

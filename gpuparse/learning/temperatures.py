@@ -10,16 +10,16 @@ from math import exp, log, sqrt
 
 import numpy as np
 
-from gpuparse.confidence import find_marginals
 from gpuparse.data.batch import word_places
 from gpuparse.data.columns import DEPREL
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError
 from gpuparse.limits import LEAST_PROBABILITY
-from gpuparse.parser import Parser
+from gpuparse.model.confidence import find_marginals
+from gpuparse.model.parser import Parser
 from gpuparse.scorers.scorer import FillsTags
-from gpuparse.tagging.tagger import Tagger
+from gpuparse.text.tagging.tagger import Tagger
 
 WIDEST = log(100.0)  # how far the logarithm of a scale may move, up or down
 CLOSE = 0.02  # precision of the logarithm of a scale

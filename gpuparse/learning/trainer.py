@@ -15,7 +15,6 @@ from gpuparse.data.vocabulary import (
     frequent_pairs,
     seen_attributes,
 )
-from gpuparse.engines.engine import Scales
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.features.plan import LINE, compile_plan
 from gpuparse.features.templates import MAX_ATTRIBUTE_PAIRS, PARTS, TemplateSet, fields_read
@@ -33,7 +32,8 @@ from gpuparse.learning.stages.vectors.engine import VectorGold
 from gpuparse.learning.stages.vectors.stage import LABEL_WEIGHT, VectorStage, Whole
 from gpuparse.learning.states import restore, state_of
 from gpuparse.learning.temperatures import fit_temperatures
-from gpuparse.parser import Parser
+from gpuparse.model.engines.engine import Scales
+from gpuparse.model.parser import Parser
 from gpuparse.scorers.linear.pruning import KeptArcs
 from gpuparse.scorers.linear.scorer import LinearScorer, check_guides, compile_joint
 from gpuparse.scorers.linear.weights import JointLabels, Weights, hashed_map, whole_weights

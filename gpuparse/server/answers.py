@@ -17,9 +17,9 @@ import numpy as np
 import gpuparse
 from gpuparse.api.tokens import encoded, members_as_json
 from gpuparse.data.arc_layout import Arc, lay_out
+from gpuparse.data.formats.text import line_hints
 from gpuparse.data.svg import svg_graph
 from gpuparse.data.tikz import tikz_of_layout
-from gpuparse.formats.text import line_hints
 from gpuparse.server.refusals import RequestError
 from gpuparse.server.worker import Sink
 from gpuparse.text.conllu import with_raw_spaces

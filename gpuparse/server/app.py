@@ -23,11 +23,11 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.data.formats.names import CONLLU, LINES, RAW
+from gpuparse.data.formats.names import TEXT as RAW_TEXT
+from gpuparse.data.formats.objects import as_conllu, read_sentences
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, GpuparseError, NoTreeError, one_line, option
-from gpuparse.formats.names import CONLLU, LINES, RAW
-from gpuparse.formats.names import TEXT as RAW_TEXT
-from gpuparse.formats.objects import as_conllu, read_sentences
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job
 from gpuparse.server.answers import (

@@ -11,20 +11,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import gpuparse
-from gpuparse.cached import cached_property
+from gpuparse.data.cached import cached_property
 from gpuparse.data.conll import stream_treebanks, treebank_from_bytes
+from gpuparse.data.formats.names import CONLLU, LINES, RAW, VERTICAL
+from gpuparse.data.formats.text import TextChunk, stream_text
+from gpuparse.data.formats.vertical import stream_vertical
 from gpuparse.data.treebank import Treebank
-from gpuparse.engines.admission import MAX_CELLS
 from gpuparse.errors import ConfigError
-from gpuparse.formats.names import CONLLU, LINES, RAW, VERTICAL
-from gpuparse.formats.text import TextChunk, stream_text
-from gpuparse.formats.vertical import stream_vertical
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.installed import find_model
 from gpuparse.jobs.card import read_card
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job
 from gpuparse.jobs.progress import silent
+from gpuparse.model.engines.admission import MAX_CELLS
+from gpuparse.model.installed import find_model
 from gpuparse.scorers.scorer import ReadsWholes, Sum
 from gpuparse.server.refusals import RequestError
 

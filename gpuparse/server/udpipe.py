@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from io import BytesIO
 from typing import TYPE_CHECKING
 
+from gpuparse.data.formats.names import CONLLU, LINES, RAW, TEXT, VERTICAL
 from gpuparse.errors import one_line
-from gpuparse.formats.names import CONLLU, LINES, RAW, TEXT, VERTICAL
 from gpuparse.jobs.options import TAGS as KEEP_TAGS
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job

@@ -27,11 +27,11 @@ import numpy as np
 
 import gpuparse
 from gpuparse.api.tokens import Surfaces
+from gpuparse.data.formats.sources import SENTENCES, BytesSource, Piece, Source
+from gpuparse.data.formats.text import TextChunk
 from gpuparse.data.scanner import column_name
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import Cancelled, GpuparseError
-from gpuparse.formats.sources import SENTENCES, BytesSource, Piece, Source
-from gpuparse.formats.text import TextChunk
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job
 from gpuparse.jobs.predictions import Result

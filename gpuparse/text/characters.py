@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpuparse.formats.paragraphs import SPACES
+from gpuparse.data.formats.paragraphs import SPACES
 
 _CODES = 0x110000
 _NO_CLASS = ("Cn", "Co", "Cs", "Cc")

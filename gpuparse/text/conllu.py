@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuparse import native
+from gpuparse.data.formats.paragraphs import ends_paragraph
 from gpuparse.data.treebank import Treebank
-from gpuparse.formats.paragraphs import ends_paragraph
 
 NO_PARAGRAPH, NEW_PARAGRAPH, NEW_DOCUMENT = 0, 1, 2
 _ESCAPED = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from gpuparse.array_file import check_names
+from gpuparse.data.array_file import check_names
 from gpuparse.data.columns import common_string, has_separator, is_value
 from gpuparse.limits import MAX_NEW_TEXT, MAX_NEW_WORDS, MAX_SPLIT_WORDS
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuparse import native
-from gpuparse.cached import cached_property
+from gpuparse.data.cached import cached_property
 from gpuparse.text.characters import LOWER_CASE, UPPER_CASE
 from gpuparse.text.views import TextView, field_numbers, span_hashes
 

@@ -2,7 +2,7 @@
 
 The first decides the open gaps between characters, the second after which tokens a sentence ends,
 the third which rule splits a multiword token. Each is a linear model over hashed features
-(`gpuparse/sequences`); its templates are in `gpuparse/sequences/sets/`.
+(`gpuparse/sequences`); its templates are in `gpuparse/text/sequences/sets/`.
 """
 
 import functools
@@ -15,24 +15,16 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from gpuparse import array_file, native
-from gpuparse.array_file import below, check_names
-from gpuparse.cached import cached_property
+from gpuparse import native
+from gpuparse.data import array_file
+from gpuparse.data.array_file import below, check_names
+from gpuparse.data.cached import cached_property
 from gpuparse.data.columns import joined_names
+from gpuparse.data.formats.paragraphs import are_spaces, byte_offsets, segments
+from gpuparse.data.formats.text import TextChunk
 from gpuparse.errors import ConfigError, ModelError, one_line
-from gpuparse.formats.paragraphs import are_spaces, byte_offsets, segments
-from gpuparse.formats.text import TextChunk
 from gpuparse.limits import MAX_SENTENCE
 from gpuparse.native import mapped
-from gpuparse.sequences.model import (
-    ARRAYS,
-    ModelArrays,
-    SequenceModel,
-    Sequences,
-    candidate_lists,
-    unpacked,
-)
-from gpuparse.sequences.templates import TemplateArrays
 from gpuparse.text import boundaries, sentences
 from gpuparse.text.boundaries import CLASSES, addresses, has_address_signs
 from gpuparse.text.characters import CharacterTable
@@ -45,6 +37,15 @@ from gpuparse.text.conllu import (
 )  # fmt: skip
 from gpuparse.text.multiword import SplitRules
 from gpuparse.text.sentences import END, KnownCases, Tokens
+from gpuparse.text.sequences.model import (
+    ARRAYS,
+    ModelArrays,
+    SequenceModel,
+    Sequences,
+    candidate_lists,
+    unpacked,
+)
+from gpuparse.text.sequences.templates import TemplateArrays
 from gpuparse.text.views import BLANK_CODES, SPACE, TextView, field_numbers, span_hashes
 
 FORMAT = 3

@@ -2,13 +2,9 @@
 
 import numpy as np
 
+from gpuparse.data.formats.paragraphs import are_spaces, segments
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import DataError
-from gpuparse.formats.paragraphs import are_spaces, segments
-from gpuparse.sequences.learner import Learning, Watch, learn_sequences, unwatched
-from gpuparse.sequences.model import SequenceModel, Sequences
-from gpuparse.sequences.tags import TagTable
-from gpuparse.sequences.templates import SequenceTemplates, load_sequence_templates
 from gpuparse.text.boundaries import (
     LONGEST,
     gap_fields,
@@ -21,6 +17,10 @@ from gpuparse.text.characters import CharacterTable
 from gpuparse.text.examples import TextExamples, text_examples
 from gpuparse.text.multiword import SplitRules, learn_rules, lower
 from gpuparse.text.sentences import KnownCases, Tokens
+from gpuparse.text.sequences.learner import Learning, Watch, learn_sequences, unwatched
+from gpuparse.text.sequences.model import SequenceModel, Sequences
+from gpuparse.text.sequences.tags import TagTable
+from gpuparse.text.sequences.templates import SequenceTemplates, load_sequence_templates
 from gpuparse.text.tokenizer import MODELS, Tokenizer, choices
 from gpuparse.text.views import TextView, span_hashes
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuparse import native
-from gpuparse.cached import cached_property
-from gpuparse.formats.paragraphs import BLANKS
+from gpuparse.data.cached import cached_property
+from gpuparse.data.formats.paragraphs import BLANKS
 from gpuparse.text.characters import (
     DIGIT,
     FIRST_NUMBER,

@@ -17,8 +17,8 @@ import gpuparse
 from gpuparse.api import parsing
 from gpuparse.commands import parse
 from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.data.formats import sources
 from gpuparse.errors import ConfigError, DataError, ModelError
-from gpuparse.formats import sources
 from tests.api.conftest import COMMENTED, KINDS
 from tests.commands.test_start import run_python
 from tests.synthetic import generate

@@ -11,9 +11,9 @@ import pytest
 import gpuparse
 from gpuparse.api.tokens import Surfaces, encoded, members_as_json
 from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.data.formats.paragraphs import SPACES
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError
-from gpuparse.formats.paragraphs import SPACES
 from gpuparse.text.conllu import NEW_DOCUMENT, surface_sentences
 from tests.api.conftest import COMMENTED
 from tests.multiword_texts import raw_text

@@ -10,7 +10,7 @@ from benchmarks import models, plots
 from benchmarks.subjects import trained_model
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.errors import ConfigError, ModelError
-from gpuparse.model_folder import save_parser
+from gpuparse.model.folder import save_parser
 from tests.synthetic import generate
 
 needs_udpipe = pytest.mark.skipif(

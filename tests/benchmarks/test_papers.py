@@ -24,7 +24,7 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs import checkpoint
 from gpuparse.jobs import train as train_job
 from gpuparse.learning.config_checks import check_learning
-from gpuparse.model_folder import WEIGHTS, load_parser
+from gpuparse.model.folder import WEIGHTS, load_parser
 from tests.commands.conftest import program
 from tests.synthetic import generate
 

@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpuparse import array_file
 from gpuparse.commands import parse, train
+from gpuparse.data import array_file
 from gpuparse.jobs import checkpoint
 from gpuparse.jobs.records import read_metrics, read_scores
 from gpuparse.learning.trainer import STAGES
-from gpuparse.model_folder import WEIGHTS
-from gpuparse.pipeline import FILES, LEMMATIZER, TAGGER, TOKENIZER
+from gpuparse.model.folder import WEIGHTS
+from gpuparse.model.pipeline import FILES, LEMMATIZER, TAGGER, TOKENIZER
 from tests.campaign.bench import PIPELINE, SYSTEMS, Bench
 from tests.campaign.running import (
     Child,

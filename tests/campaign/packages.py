@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from gpuparse.array_file import pack, read_open
 from gpuparse.commands import models, parse
-from gpuparse.compact import compacted
-from gpuparse.pipeline import files_of
+from gpuparse.data.array_file import pack, read_open
+from gpuparse.data.compact import compacted
+from gpuparse.model.pipeline import files_of
 from tests.campaign.bench import PIPELINE, Bench
 from tests.campaign.models import REFUSED, damage
 from tests.campaign.running import Failure, call, check_end, check_same, contents

@@ -20,9 +20,9 @@ from pathlib import Path
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import NoTreeError
-from gpuparse.explaining import Explanation, explain
-from gpuparse.model_folder import load_parser
-from gpuparse.parser import Parser
+from gpuparse.model.explain import Explanation, explain
+from gpuparse.model.folder import load_parser
+from gpuparse.model.parser import Parser
 from tests.samples import random_sentences, treebank_of
 from tests.test_explaining import CASES, trained
 

@@ -417,7 +417,7 @@ def test_probabilities_are_those_of_given_trees(trained, tmp_path, capsys):
     """`parse --keep-heads` of all but one head, and HeadProb where the parser agrees with gold."""
     from gpuparse.evaluation.reliability import HEAD, LABEL, misc_probabilities
     from gpuparse.jobs.doubts import GOLD_HEAD, parsed_beside_gold
-    from gpuparse.model_folder import load_parser
+    from gpuparse.model.folder import load_parser
 
     model, gold = load_parser(trained.model), read_treebank(str(trained.test))
     parsed = parsed_beside_gold(model, gold, threads=1)

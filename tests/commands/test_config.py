@@ -23,9 +23,9 @@ from gpuparse.config import (
     parse_config,
 )
 from gpuparse.config.load import MAX_BASES
+from gpuparse.data.plain_yaml import dump_yaml
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import shipped_sets
-from gpuparse.plain_yaml import dump_yaml
 
 MINIMAL = "output: runs/x\ndata:\n  train: train.conllu\n"
 

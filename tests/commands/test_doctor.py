@@ -3,7 +3,7 @@
 from gpuparse import native
 from gpuparse.commands import doctor
 from gpuparse.errors import NativeError
-from gpuparse.self_test import TESTED_DECODERS
+from gpuparse.model.self_test import TESTED_DECODERS
 
 
 def test_all_is_well(capsys):

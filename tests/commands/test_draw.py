@@ -23,7 +23,7 @@ from gpuparse.data.draw import display_width, draw_tree
 from gpuparse.data.svg import FACES
 from gpuparse.data.tikz import escaped
 from gpuparse.errors import ConfigError, DataError
-from gpuparse.lab.drawing import chosen_sentences, drawn_sentences
+from gpuparse.jobs.drawing import chosen_sentences, drawn_sentences
 from tests.browser import measured_texts, needs_chromium
 from tests.drawings import crossed, overlaps
 

@@ -6,9 +6,9 @@ import signal
 import pytest
 
 import gpuparse
+from gpuparse.api.workers import files_of
 from gpuparse.commands import parse
 from gpuparse.errors import ConfigError, DataError
-from gpuparse.interop.workers import files_of
 from tests.synthetic import generate
 
 MODEL = "english"

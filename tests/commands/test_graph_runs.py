@@ -15,7 +15,7 @@ from gpuparse.commands import evaluate, parse, train
 from gpuparse.commands.console import run
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.graphs import read_graphs
-from gpuparse.model_folder import load_parser
+from gpuparse.model.folder import load_parser
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.samples import Sentence, random_sentences, text_of
 

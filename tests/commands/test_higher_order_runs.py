@@ -9,10 +9,10 @@ import pytest
 from gpuparse.commands import parse, train
 from gpuparse.commands.console import run
 from gpuparse.data.conll import read_treebank
-from gpuparse.engines import admission
 from gpuparse.jobs import checkpoint, resources
 from gpuparse.jobs.records import read_metrics
-from gpuparse.model_folder import load_parser
+from gpuparse.model.engines import admission
+from gpuparse.model.folder import load_parser
 from gpuparse.scorers import native
 from gpuparse.scorers.sizes import PartSize, sentence_cells
 from tests.commands.test_parse import columns

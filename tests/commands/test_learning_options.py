@@ -5,7 +5,7 @@ import pytest
 from gpuparse.commands import train
 from gpuparse.commands.console import run
 from gpuparse.jobs import train as train_job
-from gpuparse.model_folder import load_parser
+from gpuparse.model.folder import load_parser
 from tests.runs import model_files
 from tests.synthetic import generate
 

@@ -6,7 +6,7 @@ import pytest
 from gpuparse.commands import parse
 from gpuparse.commands.console import run
 from gpuparse.data.conll import read_treebank
-from gpuparse.engines import admission
+from gpuparse.model.engines import admission
 from gpuparse.scorers.sizes import PartSize, sentence_cells
 from tests.commands.test_parse import columns
 

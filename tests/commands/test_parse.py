@@ -18,16 +18,16 @@ from gpuparse.commands import draw, parse, train
 from gpuparse.commands.console import run
 from gpuparse.data import conll
 from gpuparse.data.conll import read_treebank, treebank_from_bytes, write_predictions
+from gpuparse.data.formats import sources
+from gpuparse.data.formats.text import stream_text
+from gpuparse.data.formats.vertical import stream_vertical
 from gpuparse.data.graphs import check_graphs
 from gpuparse.data.tag_columns import without_deps
-from gpuparse.decoder_choice import with_decoder
-from gpuparse.engines import admission
 from gpuparse.errors import ConfigError, DataError
-from gpuparse.formats import sources
-from gpuparse.formats.text import stream_text
-from gpuparse.formats.vertical import stream_vertical
 from gpuparse.jobs import parse as parse_job
-from gpuparse.model_folder import load_parser
+from gpuparse.model.decoder_choice import with_decoder
+from gpuparse.model.engines import admission
+from gpuparse.model.folder import load_parser
 from tests.commands.conftest import ROOT, program
 from tests.synthetic import generate
 

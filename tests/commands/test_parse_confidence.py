@@ -10,17 +10,14 @@ import pytest
 
 from gpuparse.commands import parse, train
 from gpuparse.commands.console import run
-from gpuparse.confidence import find_k_best_trees, parse_with_confidence
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.tag_columns import without_deps
 from gpuparse.data.treebank import repeated
 from gpuparse.evaluation.reliability import HEAD, LABEL, misc_probabilities
 from gpuparse.learning.temperatures import fit_temperatures
-from gpuparse.model_folder import (
-    load_parser,
-    save_parser,
-)
-from gpuparse.parser import Parser
+from gpuparse.model.confidence import find_k_best_trees, parse_with_confidence
+from gpuparse.model.folder import load_parser, save_parser
+from gpuparse.model.parser import Parser
 from tests import test_model
 from tests.commands.conftest import program
 from tests.hostile_files import facts_of

@@ -16,9 +16,9 @@ import gpuparse
 from gpuparse.commands import parse
 from gpuparse.commands.console import run
 from gpuparse.data.conll import MAX_LINE, treebank_from_bytes
+from gpuparse.data.formats import table_files
+from gpuparse.data.formats.sources import TableSource
 from gpuparse.errors import ConfigError, DataError
-from gpuparse.formats import table_files
-from gpuparse.formats.sources import TableSource
 from tests.synthetic import generate
 
 TEXT = generate(60, 9)

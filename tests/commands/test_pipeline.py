@@ -19,20 +19,20 @@ import pytest
 from pyarrow import parquet
 
 import gpuparse
+from gpuparse.api.workers import WorkerParser
 from gpuparse.commands import crossval, explain, jackknife, parse, report, train
 from gpuparse.commands.console import run
 from gpuparse.data.conll import read_treebank, stream_treebanks, treebank_from_bytes
+from gpuparse.data.formats import sources, table_files
+from gpuparse.data.formats.objects import FIELDS
+from gpuparse.data.formats.sources import TableSource
+from gpuparse.data.formats.vertical import stream_vertical
 from gpuparse.data.tag_columns import read_column
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.evaluation.reports import WORD_MEASURES
 from gpuparse.evaluation.words import score_words
-from gpuparse.formats import sources, table_files
-from gpuparse.formats.objects import FIELDS
-from gpuparse.formats.sources import TableSource
-from gpuparse.formats.vertical import stream_vertical
-from gpuparse.interop.workers import WorkerParser
-from gpuparse.model_folder import WEIGHTS
-from gpuparse.pipeline import FILES, load_stages, stages_of
+from gpuparse.model.folder import WEIGHTS
+from gpuparse.model.pipeline import FILES, load_stages, stages_of
 from gpuparse.text.conllu import text_pieces
 from tests.commands.conftest import ROOT, program
 from tests.synthetic import generate, treebank_file

@@ -9,10 +9,10 @@ import pytest
 import gpuparse
 from gpuparse.commands import parse, train
 from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.data.formats.text import text_chunk
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.evaluation.words import score_words
-from gpuparse.formats.text import text_chunk
-from gpuparse.pipeline import BEFORE_PARSER
+from gpuparse.model.pipeline import BEFORE_PARSER
 from gpuparse.text.conllu import text_pieces
 from gpuparse.text.training import learn_tokenizer
 from tests.synthetic import generate, treebank_file
@@ -235,7 +235,7 @@ def test_ranges_of_tokens_in_their_text(is_parsed, run, tmp_path, monkeypatch, c
     expected = {name: hits[name.lower()].counts.f for name in names}
     assert scores["test"] == expected
     assert expected["Words"] > 90
-    monkeypatch.setattr("gpuparse.formats.sources.TEXT_CHUNK", 1000)
+    monkeypatch.setattr("gpuparse.data.formats.sources.TEXT_CHUNK", 1000)
     text = TEXT * 100
     (tmp_path / "in.txt").write_bytes(text.encode())
     code, found = run(tmp_path / "model", tmp_path / "in.txt", "--ranges", "--allow-missing")

@@ -5,8 +5,8 @@ import io
 import pytest
 
 from gpuparse.commands import parse, train
+from gpuparse.data.formats.text import TextPlace, paragraph_cuts, pass_text
 from gpuparse.errors import ConfigError, DataError
-from gpuparse.formats.text import TextPlace, paragraph_cuts, pass_text
 from gpuparse.jobs.shards import cuts_of
 from tests.commands.test_stages import KEYS
 

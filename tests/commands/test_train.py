@@ -25,7 +25,7 @@ from gpuparse.jobs.receipts import Origin
 from gpuparse.jobs.records import METRICS, read_metrics
 from gpuparse.learning.gold import unkeepable
 from gpuparse.learning.trainer import StagesTrainer
-from gpuparse.model_folder import WEIGHTS, load_parser
+from gpuparse.model.folder import WEIGHTS, load_parser
 from tests.commands.conftest import ROOT, program
 from tests.runs import model_files
 from tests.synthetic import generate, treebank_file

@@ -11,9 +11,9 @@ from gpuparse.commands import compare, crossval, evaluate, parse, train, tune
 from gpuparse.commands.console import run
 from gpuparse.config import load_config
 from gpuparse.jobs import train as train_job
-from gpuparse.lab.folds import Sample, read_split
-from gpuparse.lab.plots import Point, lines_of, tuning_plot
-from gpuparse.lab.settings import ALL, SENTENCES, KeyValues, drawn_settings, grid, parse_grid
+from gpuparse.jobs.folds import Sample, read_split
+from gpuparse.jobs.plots import Point, lines_of, tuning_plot
+from gpuparse.jobs.settings import ALL, SENTENCES, KeyValues, drawn_settings, grid, parse_grid
 from tests.synthetic import generate
 
 CONFIG = """

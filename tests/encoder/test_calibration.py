@@ -10,7 +10,7 @@ from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.tag_columns import read_column
 from gpuparse.learning.temperatures import fit_temperatures, with_temperatures_of
 from gpuparse.limits import LEAST_PROBABILITY
-from gpuparse.model_folder import load_parser
+from gpuparse.model.folder import load_parser
 from tests.synthetic import generate
 
 GOLD = treebank_from_bytes(generate(60, 9), "gold")

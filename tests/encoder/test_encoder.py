@@ -9,10 +9,10 @@ import gpuparse
 from gpuparse.data.columns import FEATS, LEMMA, UPOS, XPOS
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.errors import ConfigError, DataError
-from gpuparse.model_folder import load_parser
-from gpuparse.pipeline import load_stages
+from gpuparse.model.folder import load_parser
+from gpuparse.model.pipeline import load_stages
 from gpuparse.scorers.encoder.quantised import FAMILIES as QUANTISED
-from gpuparse.tagging.tagger import Tags
+from gpuparse.text.tagging.tagger import Tags
 from tests.encoder.conftest import column, rows, without_columns
 from tests.tiny_encoders import FAMILIES
 

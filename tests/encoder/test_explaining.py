@@ -11,12 +11,12 @@ import gpuparse
 from gpuparse.commands import explain as command
 from gpuparse.commands.console import run
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.engines import admission
 from gpuparse.errors import ConfigError, NoTreeError, ResourceError
-from gpuparse.explaining import LeftOutWord, explain
 from gpuparse.jobs.reasons import SHOWN, as_dict, as_text
-from gpuparse.model_folder import load_parser
-from gpuparse.parser import Parser
+from gpuparse.model.engines import admission
+from gpuparse.model.explain import LeftOutWord, explain
+from gpuparse.model.folder import load_parser
+from gpuparse.model.parser import Parser
 from tests.tiny_encoders import write_encoder
 
 SENTENCE = "the tall officer must want to smile and old farmers knew that clerk"

@@ -12,8 +12,8 @@ from gpuparse.commands import train
 from gpuparse.commands.console import run
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.jobs import checkpoint
-from gpuparse.model_folder import load_parser
-from gpuparse.pipeline import NO_STAGES
+from gpuparse.model.folder import load_parser
+from gpuparse.model.pipeline import NO_STAGES
 from tests.campaign.kills import is_finished, wait_and_kill
 from tests.campaign.running import Child, check_end, contents
 from tests.encoder.conftest import without_columns

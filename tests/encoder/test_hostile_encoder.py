@@ -6,10 +6,10 @@ import shutil
 import numpy as np
 import pytest
 
-from gpuparse.array_file import sha256
+from gpuparse.data.array_file import sha256
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.errors import ModelError, ScoreError
-from gpuparse.model_folder import load_parser
+from gpuparse.model.folder import load_parser
 from tests.hostile_files import bounded, facts_of, rewrite
 
 SECONDS, MEGABYTES = 5.0, 150
@@ -64,7 +64,7 @@ def folder(sound, tmp_path):
 
 
 def parse(path):
-    from gpuparse.pipeline import NO_STAGES
+    from gpuparse.model.pipeline import NO_STAGES
 
     parser = load_parser(path)
     treebank = NO_STAGES.filled_by(parser).annotate(treebank_from_bytes(SENTENCES, "test"))

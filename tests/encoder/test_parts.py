@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import gpuparse
-from gpuparse.array_file import below
 from gpuparse.config import make_config
 from gpuparse.config.schema import EncoderConfig
+from gpuparse.data.array_file import below
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.model_folder import load_parser
+from gpuparse.model.folder import load_parser
 from tests.encoder.conftest import KEYS
 from tests.synthetic import generate, treebank_file
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.model_folder import load_parser
+from gpuparse.model.folder import load_parser
 
 
 def states(scorer, treebank) -> np.ndarray:

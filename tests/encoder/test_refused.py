@@ -8,7 +8,7 @@ import pytest
 
 import gpuparse
 from gpuparse.errors import ConfigError, DataError
-from gpuparse.model_folder import load_parser
+from gpuparse.model.folder import load_parser
 from tests.synthetic import generate, treebank_file
 from tests.tiny_encoders import write_encoder
 

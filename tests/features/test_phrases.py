@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from gpuparse.features.parts import PART_KINDS
 from gpuparse.features.phrases import ROLES, clauses, value_phrase
 from gpuparse.features.templates import PARTS, load_templates, parse_template, shipped_sets
-from gpuparse.parts import PART_KINDS
 
 
 def test_every_role_has_a_name() -> None:

@@ -4,8 +4,8 @@ from math import exp
 
 import pytest
 
-from gpuparse.charts import eisner, eisner_sibling, grand_sibling, grandchild, tri_sibling
-from gpuparse.charts.rules import Chart
+from gpuparse.inference.charts import eisner, eisner_sibling, grand_sibling, grandchild, tri_sibling
+from gpuparse.inference.charts.rules import Chart
 from gpuparse.inference.textbook.interpreter import heads_of, k_best, log_partition
 from tests.oracles.brute_force import all_trees
 

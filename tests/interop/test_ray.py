@@ -16,7 +16,7 @@ import pyarrow.parquet as parquet  # noqa: E402 (after the check that it is ther
 
 from examples.ray_files import parse_files  # noqa: E402
 from examples.ray_parquet import parse_parquet  # noqa: E402
-from gpuparse.interop.workers import WorkerParser  # noqa: E402
+from gpuparse.api.workers import WorkerParser  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 

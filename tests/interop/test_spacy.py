@@ -8,7 +8,7 @@ from gpuparse.errors import ConfigError, DataError
 from tests.synthetic import generate
 
 spacy = pytest.importorskip("spacy")
-pytest.importorskip("gpuparse.interop.spacy")
+pytest.importorskip("gpuparse.api.spacy")
 pytestmark = pytest.mark.filterwarnings("ignore:.*not calibrated")
 from spacy.tokens import Doc  # noqa: E402 (spaCy may be missing)
 

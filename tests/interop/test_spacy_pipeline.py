@@ -13,11 +13,11 @@ import pytest
 import gpuparse
 from gpuparse.api.results import Parsed
 from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.data.formats.paragraphs import SPACES
+from gpuparse.data.formats.text import text_chunk
 from gpuparse.errors import ConfigError, DataError, ModelError
-from gpuparse.formats.paragraphs import SPACES
-from gpuparse.formats.text import text_chunk
 from gpuparse.jobs.predictions import Result
-from gpuparse.parser import Predictions
+from gpuparse.model.parser import Predictions
 from gpuparse.text.conllu import surface_sentences
 from tests.interop.test_programs import example
 from tests.multiword_texts import CONFIG, raw_text, with_multiword_tokens
@@ -26,7 +26,7 @@ from tests.synthetic import generate
 from tests.text.raw_texts import random_text
 
 spacy = pytest.importorskip("spacy")
-interop = pytest.importorskip("gpuparse.interop.spacy")
+interop = pytest.importorskip("gpuparse.api.spacy")
 pytestmark = pytest.mark.filterwarnings("ignore:.*not calibrated")
 from spacy import displacy  # noqa: E402 (spaCy may be missing)
 from spacy.tokens import Doc  # noqa: E402

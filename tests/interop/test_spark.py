@@ -20,8 +20,8 @@ from pyspark.sql import SparkSession  # noqa: E402
 
 from examples.spark_files import parse_files  # noqa: E402
 from examples.spark_parquet import parsed_frame  # noqa: E402
+from gpuparse.api.workers import WorkerParser, files_of  # noqa: E402
 from gpuparse.errors import DataError  # noqa: E402
-from gpuparse.interop.workers import WorkerParser, files_of  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [

@@ -10,11 +10,8 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
+from gpuparse.api.torch_struct import DependencyCRF, NonProjectiveDependencyCRF
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.interop.torch_struct import (
-    DependencyCRF,
-    NonProjectiveDependencyCRF,
-)
 from tests.oracles.brute_force import all_trees
 from tests.oracles.tree_sums import sums_of_values
 

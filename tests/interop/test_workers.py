@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import gpuparse
+from gpuparse.api.workers import WorkerParser, files_of
 from gpuparse.commands import parse
 from gpuparse.errors import ConfigError, DataError, ModelError
-from gpuparse.interop.workers import WorkerParser, files_of
 
 arrow = pytest.importorskip("pyarrow")
 import pyarrow.parquet as parquet  # noqa: E402 (after the check that it is there)

@@ -12,7 +12,7 @@ from gpuparse.commands import parse, train
 from gpuparse.commands.console import run
 from gpuparse.errors import ModelError
 from gpuparse.jobs.card import CARD, README, markdown, read_card, write_card
-from gpuparse.pipeline import sum_of_stages
+from gpuparse.model.pipeline import sum_of_stages
 from tests.runs import model_files
 from tests.synthetic import generate
 

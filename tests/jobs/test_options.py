@@ -15,11 +15,11 @@ import gpuparse
 from gpuparse.api.parsing import SentenceParser
 from gpuparse.commands.console import as_option
 from gpuparse.commands.parse import read_options
+from gpuparse.data.formats.names import CONLLU, TEXT, VERTICAL
 from gpuparse.errors import ConfigError, options_named
-from gpuparse.formats.names import CONLLU, TEXT, VERTICAL
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job
-from gpuparse.pipeline import NO_STAGES
+from gpuparse.model.pipeline import NO_STAGES
 from tests.dense_scorer import dense_parser
 
 NAMES = {field.name for field in fields(ParseOptions)}

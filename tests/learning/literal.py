@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from gpuparse.config import RunConfig
+from gpuparse.features.parts import CHILDREN, HIGHER_ORDER
 from gpuparse.features.templates import TemplateSet, parse_set
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.textbook import projective
@@ -22,8 +23,7 @@ from gpuparse.inference.textbook import spanning_trees as reference
 from gpuparse.learning import textbook
 from gpuparse.learning.mira import update_rule
 from gpuparse.learning.trainer import Trainer
-from gpuparse.parser import Parser
-from gpuparse.parts import CHILDREN, HIGHER_ORDER
+from gpuparse.model.parser import Parser
 from gpuparse.scorers.linear.weights import label_map
 from tests.inference.decoders import TEXTBOOK
 from tests.named_rows import lines_of_labels, rows_of_trees

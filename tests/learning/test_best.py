@@ -11,7 +11,7 @@ import pytest
 from gpuparse.errors import ModelError
 from gpuparse.features.templates import parse_set
 from gpuparse.learning.trainer import STAGES, Trainer
-from gpuparse.parser import Parser
+from gpuparse.model.parser import Parser
 from gpuparse.scorers.vectors.scorer import vectors_of
 from tests.runs import run_config
 from tests.samples import fingerprint, random_sentences, template_set_text, treebank_of

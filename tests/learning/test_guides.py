@@ -9,7 +9,7 @@ from gpuparse.data.guides import read_guides
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.learning.trainer import Trainer
-from gpuparse.model_folder import load_parser, save_parser
+from gpuparse.model.folder import load_parser, save_parser
 from tests.learning import literal
 from tests.learning.test_trainer import (
     OPTIONS,

@@ -10,7 +10,7 @@ from gpuparse.errors import ConfigError
 from gpuparse.features.templates import load_templates, parse_set
 from gpuparse.inference import with_quantity
 from gpuparse.learning.trainer import Trainer
-from gpuparse.model_folder import load_parser, save_parser
+from gpuparse.model.folder import load_parser, save_parser
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.learning.literal import (
     FIRST_ORDER,

@@ -11,7 +11,7 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.features.templates import parse_set
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.trainer import Trainer
-from gpuparse.parser import Parser
+from gpuparse.model.parser import Parser
 from tests.learning.literal import (
     OPTIONS,
     assert_the_average_is_literal,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from gpuparse import native
+from gpuparse.features.parts import CHILDREN, HIGHER_ORDER
 from gpuparse.features.plan import HigherPlan, compile_higher
-from gpuparse.parts import CHILDREN, HIGHER_ORDER
 from tests.oracles.higher_order_parts import higher_order_parts_of
 from tests.samples import any_heads, projective_heads
 from tests.scoring.test_higher_order import prepared, template_set

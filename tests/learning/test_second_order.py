@@ -15,7 +15,7 @@ from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.learning.events import LearningEvent
 from gpuparse.learning.textbook import score
 from gpuparse.learning.trainer import Trainer
-from gpuparse.parser import Parser
+from gpuparse.model.parser import Parser
 from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.learning.literal import (
     OPTIONS,

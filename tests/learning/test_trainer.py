@@ -15,7 +15,7 @@ from gpuparse.features.templates import MAX_ATTRIBUTE_PAIRS, TemplateSet, parse_
 from gpuparse.learning.gold import without_unreachable
 from gpuparse.learning.trainer import Trainer
 from gpuparse.limits import MAX_TAG
-from gpuparse.parser import Parser
+from gpuparse.model.parser import Parser
 from tests.learning import literal
 from tests.oracles import brute_force
 from tests.rows import rows_of_arcs, silence

@@ -1,4 +1,4 @@
-"""The value of one field of one form, as gpuparse/tagging/fields.py says it."""
+"""The value of one field of one form, as gpuparse/text/tagging/fields.py says it."""
 
 import re
 import unicodedata

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from gpuparse.formats.paragraphs import BLANKS
+from gpuparse.data.formats.paragraphs import BLANKS
 from gpuparse.text.boundaries import CLASSES, gaps
 from gpuparse.text.characters import LOWER_CASE, UPPER_CASE, CharacterTable
 from gpuparse.text.sentences import AROUND

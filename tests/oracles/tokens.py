@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuparse.formats.paragraphs import SPACES
+from gpuparse.data.formats.paragraphs import SPACES
 
 _ESCAPES = str.maketrans(
     {chr(code): f"\\u{code:04X}" for code in SPACES}

@@ -8,13 +8,13 @@ import torch
 
 from gpuparse.data.trees import is_projective
 from gpuparse.data.vocabulary import Encoder, Vocabularies
-from gpuparse.engines.engine import Scales
 from gpuparse.errors import ConfigError
+from gpuparse.features.parts import HIGHER_ORDER
 from gpuparse.features.plan import compile_plan
 from gpuparse.features.templates import PARTS, parse_set, parse_template
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.parser import Parser
-from gpuparse.parts import HIGHER_ORDER
+from gpuparse.model.engines.engine import Scales
+from gpuparse.model.parser import Parser
 from gpuparse.scorers.linear.part_rows import listed_number
 from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.scorers.linear.weights import Weights, hashed_map

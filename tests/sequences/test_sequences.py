@@ -9,16 +9,10 @@ import pytest
 
 from gpuparse import native
 from gpuparse.errors import ConfigError
-from gpuparse.sequences.learner import Learning, known_features, learn_sequences
-from gpuparse.sequences.model import (
-    Output,
-    SequenceModel,
-    Sequences,
-    SummedModel,
-    unpacked,
-)
-from gpuparse.sequences.tags import TagTable
-from gpuparse.sequences.templates import (
+from gpuparse.text.sequences.learner import Learning, known_features, learn_sequences
+from gpuparse.text.sequences.model import Output, SequenceModel, Sequences, SummedModel, unpacked
+from gpuparse.text.sequences.tags import TagTable
+from gpuparse.text.sequences.templates import (
     AFTER,
     BEFORE,
     MARGIN,

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from gpuparse.sequences.tags import TagTable
-from gpuparse.sequences.templates import MARGIN, parse_sequence_templates
+from gpuparse.text.sequences.tags import TagTable
+from gpuparse.text.sequences.templates import MARGIN, parse_sequence_templates
 
 
 def drawn_tags(draw: random.Random) -> dict[tuple[str, ...], int]:

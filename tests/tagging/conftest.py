@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpuparse.tagging import tagger_learner
+from gpuparse.text.tagging import tagger_learner
 from tests.small_stages import small_stages
 
 

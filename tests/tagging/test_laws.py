@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.vocabulary import numbered_rows
-from gpuparse.pipeline import Pipeline
-from gpuparse.tagging.composition import composed
-from gpuparse.tagging.dictionary import combined, joined_candidates
-from gpuparse.tagging.fields import SeenTags, _Forms, value_of
-from gpuparse.tagging.lemmatizer import LemmaRule, candidates_of, learn_lemmatizer, rule_of
-from gpuparse.tagging.tagger_learner import learn_tagger
+from gpuparse.model.pipeline import Pipeline
+from gpuparse.text.tagging.composition import composed
+from gpuparse.text.tagging.dictionary import combined, joined_candidates
+from gpuparse.text.tagging.fields import SeenTags, _Forms, value_of
+from gpuparse.text.tagging.lemmatizer import LemmaRule, candidates_of, learn_lemmatizer, rule_of
+from gpuparse.text.tagging.tagger_learner import learn_tagger
 from tests.oracles.fields import text_of
 from tests.small_stages import small_stages
 from tests.strategies import some

@@ -9,18 +9,26 @@ import numpy as np
 import pytest
 import torch
 
-from gpuparse import array_file, native
+from gpuparse import native
 from gpuparse.config.schema import TaggerConfig
+from gpuparse.data import array_file
 from gpuparse.data.columns import FEATS, UPOS, XPOS
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.errors import ModelError
 from gpuparse.learning.tag_folds import jackknifed
-from gpuparse.sequences.tags import starts_of
-from gpuparse.tagging import network_learner, tagger_learner
-from gpuparse.tagging.fields import FormTexts, SeenTags, Words, as_bytes, value_of
-from gpuparse.tagging.network import NetworkArrays, TagNetwork, bases_of, keys_of, mixed, runs_of
-from gpuparse.tagging.tagger import FORMAT, Tagger, Tags
-from gpuparse.tagging.tagger_learner import learn_tagger
+from gpuparse.text.sequences.tags import starts_of
+from gpuparse.text.tagging import network_learner, tagger_learner
+from gpuparse.text.tagging.fields import FormTexts, SeenTags, Words, as_bytes, value_of
+from gpuparse.text.tagging.network import (
+    NetworkArrays,
+    TagNetwork,
+    bases_of,
+    keys_of,
+    mixed,
+    runs_of,
+)
+from gpuparse.text.tagging.tagger import FORMAT, Tagger, Tags
+from gpuparse.text.tagging.tagger_learner import learn_tagger
 from tests.synthetic import generate
 
 TRAIN = treebank_from_bytes(generate(300, 1), "train")

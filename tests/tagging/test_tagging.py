@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuparse import array_file
+from gpuparse.data import array_file
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.tag_columns import Column, with_columns
 from gpuparse.errors import DataError, ModelError
 from gpuparse.learning.temperatures import fit_tag_temperature
-from gpuparse.tagging.composition import composed
-from gpuparse.tagging.dictionary import Dictionary
-from gpuparse.tagging.fields import (
+from gpuparse.text.tagging.composition import composed
+from gpuparse.text.tagging.dictionary import Dictionary
+from gpuparse.text.tagging.fields import (
     SeenTags,
     WordFields,
     Words,
@@ -30,10 +30,10 @@ from gpuparse.tagging.fields import (
     value_of,
     words_with_upos,
 )
-from gpuparse.tagging.lemmatizer import LemmaRule, Lemmatizer, learn_lemmatizer, rule_of
-from gpuparse.tagging.tagger import FORMAT, Tagger, Tags
-from gpuparse.tagging.tagger_learner import learn_tagger
-from gpuparse.tagging.word_list import WordList
+from gpuparse.text.tagging.lemmatizer import LemmaRule, Lemmatizer, learn_lemmatizer, rule_of
+from gpuparse.text.tagging.tagger import FORMAT, Tagger, Tags
+from gpuparse.text.tagging.tagger_learner import learn_tagger
+from gpuparse.text.tagging.word_list import WordList
 from tests.oracles import sequences as oracle
 from tests.synthetic import generate
 
@@ -85,7 +85,7 @@ def test_new_sentences_are_tagged(tagger):
 
 def test_threads_and_pieces_change_nothing(tagger, monkeypatch):
     expected = [texts(column) for column in tagger.tag(TEST)]
-    monkeypatch.setattr("gpuparse.tagging.tagger._CHUNK", 7)
+    monkeypatch.setattr("gpuparse.text.tagging.tagger._CHUNK", 7)
     assert [texts(column) for column in tagger.tag(TEST, threads=3)] == expected
 
 
@@ -95,9 +95,9 @@ def test_sums_of_forms_change_no_tag_and_no_bit_of_probabilities(small_weights, 
     plain = Tagger.unpack(io.BytesIO(tagger.pack()), Path("x"))
     monkeypatch.setattr(plain, "_summed", None)
     expected, probabilities = plain.tag_with_probabilities(TEST)
-    monkeypatch.setattr("gpuparse.tagging.tagger._CHUNK", 9)
+    monkeypatch.setattr("gpuparse.text.tagging.tagger._CHUNK", 9)
     for most in 1 << 15, 5:  # forms whose sums are kept
-        monkeypatch.setattr("gpuparse.tagging.fields._MOST_SUMS", most)
+        monkeypatch.setattr("gpuparse.text.tagging.fields._MOST_SUMS", most)
         for threads in 1, 3:
             tags, found = tagger.tag_with_probabilities(TEST, threads=threads)
             assert list(map(texts, tags)) == list(map(texts, expected))
@@ -153,7 +153,7 @@ def test_probabilities_of_tags_are_sums_over_all_sequences(tagger):
 
 def test_threads_and_pieces_change_no_bit_of_probabilities(tagger, monkeypatch):
     _, expected = tagger.tag_with_probabilities(TEST)
-    monkeypatch.setattr("gpuparse.tagging.tagger._CHUNK", 7)
+    monkeypatch.setattr("gpuparse.text.tagging.tagger._CHUNK", 7)
     _, found = tagger.tag_with_probabilities(TEST, threads=3)
     assert (found == expected).all()
 
@@ -370,7 +370,7 @@ def test_a_treebank_without_feats_or_tags():
 
 
 def test_many_pairs_are_found_by_the_second_model(monkeypatch):
-    monkeypatch.setattr("gpuparse.tagging.tagger_learner._MANY", 3)
+    monkeypatch.setattr("gpuparse.text.tagging.tagger_learner._MANY", 3)
     tagger = learn_tagger(TRAIN, bits=16, seed=1)
     assert {tag[1] for tag in tagger.pairs.table.tags} == {"_"}
     again = Tagger.unpack(io.BytesIO(tagger.pack()), Path("x"))

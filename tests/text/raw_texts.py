@@ -4,12 +4,7 @@ import random
 
 import numpy as np
 
-from gpuparse.formats.paragraphs import (
-    are_spaces,
-    byte_offsets,
-    code_points,
-    segments,
-)
+from gpuparse.data.formats.paragraphs import are_spaces, byte_offsets, code_points, segments
 from gpuparse.text.conllu import NEW_DOCUMENT, NEW_PARAGRAPH, NO_PARAGRAPH, TokenTable
 
 _RANGES = [

@@ -12,12 +12,12 @@ import pytest
 
 from gpuparse.__main__ import main
 from gpuparse.data.conll import read_treebank, stream_treebanks, treebank_from_bytes
+from gpuparse.data.formats import paragraphs
+from gpuparse.data.formats import text as reader
+from gpuparse.data.formats.paragraphs import are_spaces, code_points, segments
+from gpuparse.data.formats.text import immediate_text, line_hints, stream_text, text_chunk
+from gpuparse.data.formats.vertical import stream_vertical
 from gpuparse.errors import DataError
-from gpuparse.formats import paragraphs
-from gpuparse.formats import text as reader
-from gpuparse.formats.paragraphs import are_spaces, code_points, segments
-from gpuparse.formats.text import immediate_text, line_hints, stream_text, text_chunk
-from gpuparse.formats.vertical import stream_vertical
 from gpuparse.text.conllu import (
     TokenTable,
     surface_sentences,

@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuparse import array_file
+from gpuparse.data import array_file
 from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.data.formats.text import stream_text, text_chunk
 from gpuparse.errors import DataError, ModelError
 from gpuparse.evaluation.words import score_words
-from gpuparse.formats.text import stream_text, text_chunk
-from gpuparse.sequences.model import Sequences
 from gpuparse.text import training
 from gpuparse.text.boundaries import CUT, gap_fields, open_places, sequence_starts
 from gpuparse.text.conllu import surface_sentences, text_pieces
 from gpuparse.text.sentences import END, Tokens
+from gpuparse.text.sequences.model import Sequences
 from gpuparse.text.tokenizer import FORMAT, Tokenizer
 from gpuparse.text.training import learn_tokenizer
 from gpuparse.text.views import TextView

@@ -7,13 +7,7 @@ import pytest
 
 from gpuparse import native
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.formats.paragraphs import (
-    BLANKS,
-    are_spaces,
-    byte_offsets,
-    code_points,
-    segments,
-)
+from gpuparse.data.formats.paragraphs import BLANKS, are_spaces, byte_offsets, code_points, segments
 from gpuparse.text.boundaries import CLASSES, LONGEST, addresses, gap_fields, gaps, open_places
 from gpuparse.text.boundaries import FIELDS as GAP_FIELDS
 from gpuparse.text.characters import CharacterTable

@@ -7,13 +7,13 @@ float64.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpuparse.charts import grand_sibling, grandchild, tri_sibling
-from gpuparse.charts.rules import Chart
 from gpuparse.errors import NoTreeError
+from gpuparse.features.parts import axes_of
+from gpuparse.inference.charts import grand_sibling, grandchild, tri_sibling
+from gpuparse.inference.charts.rules import Chart
 from gpuparse.inference.search import NO_HEAD
 from gpuparse.inference.textbook.interpreter import heads_of, k_best
 from gpuparse.inference.textbook.projective import zero_of_sums
-from gpuparse.parts import axes_of
 
 Matrix = Sequence[Sequence[Any]]
 Cube = Sequence[Matrix]
@@ -38,7 +38,7 @@ def eisner_grand_sibling(
         single_root: exactly one modifier of the root; otherwise one or more.
     Returns:
         heads (n+1), -1 at the root, and the sum over words 1..n of ((arc + sibling) + grandparent)
-        + grand-sibling score, and then the end's. Ties: as `gpuparse.charts.grand_sibling` says.
+        + grand-sibling score, and then the end's. Ties: as `inference.charts.grand_sibling` says.
     Raises: NoTreeError: forbidden parts leave no tree.
     Cost: O(n^4).
     """
@@ -69,7 +69,7 @@ def eisner_tri_sibling(
         single_root: exactly one modifier of the root; otherwise one or more.
     Returns: heads (n+1), -1 at the root, and the sum over words 1..n of (arc + sibling) +
         tri-sibling score, and then the outermost pair's and the end's. Ties: as
-        `gpuparse.charts.tri_sibling` says.
+        `inference.charts.tri_sibling` says.
     Raises: NoTreeError: forbidden parts leave no tree.
     Cost: O(n^4).
     """
@@ -110,7 +110,7 @@ def eisner_grandchild_labelled(
             away from h; c == m: there is none.
         single_root: exactly one modifier of the root; otherwise one or more.
     Returns: heads and labels (n+1), -1 at the root, and the sum over words 1..n of arc + sibling,
-        inner and outer score, one by one. Ties: as `gpuparse.charts.grandchild` says.
+        inner and outer score, one by one. Ties: as `inference.charts.grandchild` says.
     Raises: NoTreeError: forbidden parts leave no tree.
     Cost: O(n^4 L).
     """

@@ -1,11 +1,11 @@
-"""Best trees, k best trees, all trees and sums from the rules of any chart of `gpuparse.charts`."""
+"""Best trees, k best trees, all trees and sums from the rules of any chart in inference/charts."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from math import exp, log
 from typing import Any, NamedTuple
 
-from gpuparse.charts.rules import Chart, Factor, Product, Rule
+from gpuparse.inference.charts.rules import Chart, Factor, Product, Rule
 from gpuparse.inference.search import NO_HEAD
 
 Positions = tuple[int, ...]
@@ -39,7 +39,7 @@ def k_best(
     Args:
         scores: forbidden parts are -inf. Values are added as the rules say, in their type.
         sizes: by capital letter.
-    Returns: Derivations without forbidden parts; their order is that of `gpuparse.charts.rules`.
+    Returns: Derivations without forbidden parts; their order is that of `inference.charts.rules`.
     Cost: derivations times k log k.
     Source: Huang & Chiang 2005, algorithm 0.
     """

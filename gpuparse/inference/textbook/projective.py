@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from gpuparse.charts import eisner as eisner_page
-from gpuparse.charts import eisner_sibling as sibling_page
-from gpuparse.charts.rules import Chart
 from gpuparse.errors import NoTreeError
+from gpuparse.inference.charts import eisner as eisner_page
+from gpuparse.inference.charts import eisner_sibling as sibling_page
+from gpuparse.inference.charts.rules import Chart
 from gpuparse.inference.search import NO_HEAD
 from gpuparse.inference.textbook import interpreter
 from gpuparse.inference.textbook.interpreter import Scores
@@ -29,7 +29,7 @@ def eisner(arc_scores: Matrix, *, single_root: bool = False) -> tuple[list[int],
         arc_scores: (n+1, n+1), score of head h -> modifier m; column 0 and diagonal are not read.
         single_root: exactly one modifier of the root; otherwise one or more.
     Returns: heads (n+1), -1 at the root, and the sum of the tree's arcs in the order of the words.
-        Ties: as `gpuparse.charts.eisner` says.
+        Ties: as `gpuparse.inference.charts.eisner` says.
     Raises: NoTreeError: forbidden arcs leave no tree.
     Cost: O(n^3).
     """
@@ -52,7 +52,7 @@ def eisner_sibling(
             side, or h if there is none; other cells are not read.
         end_scores: (n+1, n+1), [h][m]: m is the outermost modifier of h on its side; None: all 0.
     Returns: heads (n+1), -1 at the root, and `sibling_tree_score`. Ties: as
-        `gpuparse.charts.eisner_sibling` says.
+        `gpuparse.inference.charts.eisner_sibling` says.
     Raises: NoTreeError: forbidden parts leave no tree.
     Cost: O(n^3).
     """

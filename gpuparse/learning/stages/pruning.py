@@ -19,7 +19,7 @@ from gpuparse.errors import ConfigError, ModelError, plural
 from gpuparse.features.plan import LINE, Plan
 from gpuparse.learning.events import EpochCounts, LearningEvent
 from gpuparse.learning.stages.stage import Shape, Stage
-from gpuparse.parser import Parser, are_scales
+from gpuparse.model.parser import Parser, are_scales
 from gpuparse.scorers.linear.pruning import KeptArcs, Pruner, all_cells, prune
 from gpuparse.scorers.linear.weights import RowMap, Weights
 

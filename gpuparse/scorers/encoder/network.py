@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gpuparse.array_file import below
+from gpuparse.data.array_file import below
 from gpuparse.data.batch import Encoded
 from gpuparse.errors import ModelError, one_line, require
 from gpuparse.scorers.encoder.pieces import CASINGS, EncodedTreebank, Windows, ranges

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuparse.cached import cached_property
+from gpuparse.data.cached import cached_property
 from gpuparse.data.columns import FORM
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids

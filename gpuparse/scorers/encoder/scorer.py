@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gpuparse.array_file import below
-from gpuparse.cached import cached_property
+from gpuparse.data.array_file import below
 from gpuparse.data.batch import Encoded
+from gpuparse.data.cached import cached_property
 from gpuparse.data.columns import UPOS
 from gpuparse.data.tag_columns import Column, read_column
 from gpuparse.data.treebank import Treebank

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuparse.array_file import as_json, below, from_json
+from gpuparse.data.array_file import as_json, below, from_json
 from gpuparse.data.columns import is_value
 from gpuparse.errors import ModelError
 from gpuparse.limits import MAX_LABELS, MAX_TAG

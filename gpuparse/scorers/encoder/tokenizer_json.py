@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuparse.array_file import from_json
+from gpuparse.data.array_file import from_json
 from gpuparse.errors import ModelError, one_line
 
 # The types of each part; those within a `Sequence` are under the key that comes first.

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gpuparse.cached import cached_property
 from gpuparse.data.batch import (
     AFTER,
     BEFORE,
@@ -19,10 +18,12 @@ from gpuparse.data.batch import (
     Batch,
     Encoded,
 )
+from gpuparse.data.cached import cached_property
 from gpuparse.data.tag_columns import Column
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.errors import ConfigError
+from gpuparse.features.parts import CHILDREN
 from gpuparse.features.plan import (
     ArcPlan,
     LabelPlan,
@@ -34,7 +35,6 @@ from gpuparse.features.plan import (
 )
 from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.parts import CHILDREN
 from gpuparse.scorers.linear.pruning import Pruner
 from gpuparse.scorers.linear.weights import FeatureMap, JointLabels, Weights, joint_labels
 from gpuparse.scorers.sizes import PartSize, sentence_cells

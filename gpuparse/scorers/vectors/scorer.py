@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuparse import native
-from gpuparse.cached import cached_property
 from gpuparse.data.batch import Batch, Encoded
+from gpuparse.data.cached import cached_property
 from gpuparse.data.tag_columns import Column
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ScoreError

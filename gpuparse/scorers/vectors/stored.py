@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuparse import array_file
+from gpuparse.data import array_file
 from gpuparse.features.word_vectors import compile_vectors
 from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.scorers.vectors.scorer import VectorScorer

@@ -33,7 +33,7 @@ import numpy as np
 from gpuparse.data.batch import Batch, word_places
 from gpuparse.errors import ScoreError
 from gpuparse.features.word_vectors import FURTHER, VectorPlan
-from gpuparse.whole_numbers import MAX_SHIFT, fraction
+from gpuparse.scorers.whole_numbers import MAX_SHIFT, fraction
 
 BLOCK = 32  # sizes of frozen vectors are multiples of this
 GROUP = 4  # hidden numbers that one instruction multiplies

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from gpuparse.array_file import sha256
+from gpuparse.data.array_file import sha256
 
 
 def sums_of_pretrained(name: str) -> dict[str, str]:

@@ -7,14 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from gpuparse.array_file import below
 from gpuparse.config import RunConfig
+from gpuparse.data.array_file import below
 from gpuparse.data.batch import word_places
 from gpuparse.data.columns import DEPREL
 from gpuparse.data.tag_columns import read_column, require_values
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import is_empty_column
-from gpuparse.engines.engine import Scales
 from gpuparse.errors import DataError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.config_checks import check_encoder
@@ -23,7 +22,8 @@ from gpuparse.learning.stages.encoder.pretrained import Pretrained
 from gpuparse.learning.stages.encoder.processes import Processes
 from gpuparse.learning.stages.encoder.stage import EncoderGold, EncoderStage
 from gpuparse.learning.trainer import SINGLE_ROOT, StagesTrainer
-from gpuparse.parser import Parser
+from gpuparse.model.engines.engine import Scales
+from gpuparse.model.parser import Parser
 from gpuparse.scorers.encoder.columns import NUMBERS, learned_values
 from gpuparse.scorers.encoder.network import Heads, Network
 from gpuparse.scorers.encoder.pieces import EncodedPieces

@@ -1,0 +1,377 @@
+"""Distributions over trees with the interface of torch-struct, on our algorithms.
+
+`DependencyCRF` (projective trees) and `NonProjectiveDependencyCRF` (all trees) have the arguments
+and the layout of the classes of torch-struct 0.5, so only the import changes:
+
+    from gpuparse.api.torch_struct import DependencyCRF, NonProjectiveDependencyCRF
+
+`log_potentials` are (B, n, n) or, with labels, (B, n, n, L): [b, h, m] is the score of the word h
+as the head of the word m, both from 0, and [b, m, m] that of the root. Events and marginals have
+the type of the potentials.
+
+Where these differ from torch-struct 0.5, on purpose:
+
+- Potentials of any kind work, with or without gradients, under `no_grad` and `inference_mode` too;
+  they may be -inf and are never written to. A sentence that -inf leaves without a tree is an error
+  (`NoTreeError`) that names it.
+- Scores, partitions, entropies and log-probabilities are float64, and added up in it, whatever the
+  type of the potentials.
+- `multiroot` belongs to the object: two distributions in one program do not change each other.
+- Padding beyond `lengths` is never read, NaN included; events are 0 there.
+- `topk` and `kmax`: if there are fewer than k trees, the remaining events are 0 and their scores
+  -inf; torch-struct returns invalid trees with scores of about -1e9.
+- Non-projective partition and marginals add no 1e-5 to the exponentials and are right for scores of
+  any size.
+- Non-projective trees have all methods of projective ones: `argmax`, `max`, `topk`, `kmax`,
+  `log_prob`, `entropy`, `sample`, `count`, labels.
+- `argmax` and `topk` have no gradient; `max` and `kmax` have. `sample` takes any shape and gives
+  exact, independent trees.
+- `count`, `cross_entropy` and `kl` work; in torch-struct they fail on current torch.
+- `gumbel_crf` and the attribute `struct` do not exist.
+
+As in torch-struct, `log_prob` does not check that events are trees.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from gpuparse.errors import require
+
+# ruff: noqa: E402 (imports of torch come after the error that says how to install it)
+require("gpuparse.api.torch_struct", "torch")
+
+import torch
+from torch import Tensor
+from torch.distributions import Distribution
+
+from gpuparse.errors import ScoreError
+from gpuparse.inference import (
+    NonProjectiveTrees,
+    ProjectiveTrees,
+    arc_scores_of_labels,
+    label_marginals,
+)
+
+
+def _kept(function: Callable[[Any], Tensor]) -> Any:
+    """A property that is computed once, and once more where gradients are wanted."""
+
+    def get(self: Any) -> Tensor:
+        key = function.__name__, torch.is_grad_enabled()
+        if key not in self._results:
+            self._results[key] = function(self)
+        return self._results[key]
+
+    return property(get, doc=function.__doc__)
+
+
+class _TreeDistribution(Distribution):
+    """Trees with probabilities proportional to exp(score)."""
+
+    arg_constraints: ClassVar[dict[str, Any]] = {}
+    _kind: ClassVar[type[ProjectiveTrees] | type[NonProjectiveTrees]]
+
+    def __init__(
+        self,
+        log_potentials: Tensor,
+        lengths: Tensor | Sequence[int] | None,
+        args: dict[str, Any] | None,
+        multiroot: bool,
+    ) -> None:
+        if log_potentials.dim() not in (3, 4) or log_potentials.shape[1] != log_potentials.shape[2]:
+            shape = tuple(log_potentials.shape)
+            raise ScoreError(
+                f"log_potentials has shape {shape}, expected (B, n, n) or (B, n, n, L)"
+            )
+        self.log_potentials = log_potentials
+        self.lengths = lengths
+        self.args = {} if args is None else args
+        self.multiroot = multiroot
+        n_batch, n = log_potentials.shape[:2]
+        if lengths is None:
+            lengths = torch.full((n_batch,), n)
+        self._words = torch.as_tensor(lengths, device=log_potentials.device)
+        self._results: dict[tuple[str, bool], Tensor] = {}
+        super().__init__(log_potentials.shape[:1], log_potentials.shape[1:], validate_args=False)
+
+    @_kept
+    def partition(self) -> Tensor:
+        """The log-partition, (B,)."""
+        return self._trees().log_partition
+
+    @_kept
+    def marginals(self) -> Tensor:
+        """Probabilities of arcs, with labels if the potentials have them: (B, *event_shape)."""
+        return self._typed(self._marginals())
+
+    @_kept
+    def entropy(self) -> Tensor:
+        """In nats, (B,)."""
+        trees = self._trees()
+        total = trees.entropy
+        if self._has_labels:
+            of_arcs = _their_layout(trees.marginals)
+            total = total + _label_entropy(of_arcs, self.log_potentials)
+        return total
+
+    @_kept
+    def argmax(self) -> Tensor:
+        """The best tree as ones among zeros, (B, *event_shape)."""
+        arcs = self._arcs_of_heads(self._trees(self._best_arc_scores()).best().heads)
+        if self._has_labels:
+            label = self.log_potentials.detach().argmax(3)
+            arcs = arcs[..., None] * torch.nn.functional.one_hot(label, self._n_labels)
+        return self._typed(arcs)
+
+    @property
+    def mode(self) -> Tensor:
+        """The same as `argmax`."""
+        return self.argmax
+
+    @_kept
+    def max(self) -> Tensor:
+        """The score of the best tree, (B,)."""
+        return self._score(self.argmax)
+
+    @_kept
+    def count(self) -> Tensor:
+        """How many trees have a score that is not -inf, (B,); exact up to 2^53."""
+        allowed = torch.zeros_like(self.log_potentials, dtype=torch.float64)
+        allowed = allowed.masked_fill(self.log_potentials.detach() == -torch.inf, -torch.inf)
+        scores = arc_scores_of_labels(allowed) if self._has_labels else allowed
+        return self._trees(_our_layout(scores)).log_partition.exp().round()
+
+    def topk(self, k: int) -> Tensor:
+        """The k best trees, best first, (k, B, *event_shape); zeros where there are no more."""
+        return self._topk(k)[0]
+
+    def kmax(self, k: int) -> Tensor:
+        """Scores of the k best trees, (k, B); -inf where there are no more."""
+        events, is_tree = self._topk(k)
+        return self._score(events).masked_fill(~is_tree, -torch.inf)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Logarithms of the probabilities of events (*sample_shape, B, *event_shape)."""
+        return self._score(value) - self.partition
+
+    def sample(self, sample_shape: Sequence[int] = torch.Size()) -> Tensor:
+        """Independent trees, (*sample_shape, B, *event_shape), by torch's own random numbers."""
+        with torch.no_grad():
+            n_samples = math.prod(sample_shape)
+            heads = self._trees().sample(n_samples)
+            arcs = self._arcs_of_heads(heads).transpose(0, 1)
+            if self._has_labels:
+                arcs = arcs[..., None] * self._random_labels(n_samples)
+            return self._typed(arcs.reshape(*sample_shape, *self.batch_shape, *self.event_shape))
+
+    def cross_entropy(self, other: "_TreeDistribution") -> Tensor:
+        """Minus the expected log-probability of our trees under another distribution, (B,)."""
+        shares = self._marginals()
+        # 0 * -inf = 0: what never happens costs nothing.
+        expected = torch.where(shares != 0, shares * other.log_potentials, 0.0)
+        return other.partition - expected.flatten(1).sum(1)
+
+    def kl(self, other: "_TreeDistribution") -> Tensor:
+        """Divergence from another distribution, (B,)."""
+        return self.cross_entropy(other) - self.entropy
+
+    def to_event(
+        self, sequence: Tensor, extra: Tensor | None = None, lengths: Tensor | None = None
+    ) -> Tensor:
+        """Heads (B, n), 0 for the root and words from 1, as an event of integers.
+
+        Args:
+            extra: labels (B, n), for distributions with labels.
+            lengths: of these sentences; None: those of the distribution.
+        """
+        words = self._words if lengths is None else lengths
+        words = torch.as_tensor(words, device=sequence.device)
+        is_word = torch.arange(sequence.shape[1], device=sequence.device) < words[:, None]
+        heads = torch.where(is_word, sequence, -1)
+        arcs = self._arcs_of_heads(torch.nn.functional.pad(heads, (1, 0), value=-1))
+        if extra is None:
+            return arcs
+        labels = torch.where(is_word, extra, 0)
+        return arcs[..., None] * torch.nn.functional.one_hot(labels, self._n_labels)[:, None]
+
+    def from_event(self, event: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Heads (B, n), 0 for the root (and in padding), of an event; and labels (B, n) or None."""
+        labels = event.sum(1).argmax(2) if event.dim() == 4 else None
+        arcs = event.sum(3) if event.dim() == 4 else event
+        root, word = torch.arange(arcs.shape[1], device=arcs.device), arcs.argmax(1)
+        heads = torch.where((word == root) | ~arcs.bool().any(1), 0, word + 1)
+        return heads, labels
+
+    @property
+    def _has_labels(self) -> bool:
+        return self.log_potentials.dim() == 4
+
+    @property
+    def _n_labels(self) -> int:
+        return self.log_potentials.shape[3]
+
+    def _typed(self, result: Tensor) -> Tensor:
+        is_float = self.log_potentials.is_floating_point()
+        return result.to(self.log_potentials.dtype if is_float else torch.float64)
+
+    def _trees(self, arcs: Tensor | None = None) -> ProjectiveTrees | NonProjectiveTrees:
+        """The distribution in our layout, under other arc scores if they are given."""
+        arcs = self._arc_scores() if arcs is None else arcs
+        return self._kind(arcs, self._words, single_root=not self.multiroot)
+
+    def _arc_scores(self) -> Tensor:
+        """Scores under which a tree weighs as much as all its labellings, in our layout."""
+        scores = self.log_potentials
+        return _our_layout(arc_scores_of_labels(scores) if self._has_labels else scores)
+
+    def _best_arc_scores(self) -> Tensor:
+        """Scores with the best label of every arc, in our layout."""
+        scores = self.log_potentials.detach()
+        return _our_layout(scores.amax(3) if self._has_labels else scores)
+
+    def _marginals(self) -> Tensor:
+        marginals = _their_layout(self._trees().marginals)
+        return label_marginals(marginals, self.log_potentials) if self._has_labels else marginals
+
+    def _arcs_of_heads(self, heads: Tensor) -> Tensor:
+        """Ones at the arcs of heads (..., n + 1), -1 for none, in their layout."""
+        arcs = heads.new_zeros((*heads.shape, heads.shape[-1]))
+        index = heads.clamp(min=0)[..., None, :]
+        return _their_layout(arcs.scatter(-2, index, (heads >= 0).to(arcs.dtype)[..., None, :]))
+
+    def _score(self, events: Tensor) -> Tensor:
+        """Scores of events (*sample_shape, B, *event_shape)."""
+        position = torch.arange(self.log_potentials.shape[1], device=self._words.device)
+        is_word = position < self._words[:, None]
+        is_read = is_word[:, :, None] & is_word[:, None]
+        if self._has_labels:
+            is_read = is_read[..., None]
+        values = events.double()
+        parts = torch.where(is_read & (values != 0), self.log_potentials * values, 0.0)
+        return parts.flatten(-len(self.event_shape)).sum(-1)
+
+    def _topk(self, k: int) -> tuple[Tensor, Tensor]:
+        """The k best events, and which of them there are, bool (k, B)."""
+        arcs, words = self._best_arc_scores(), self._words
+        in_memory = self._kind(arcs.cpu(), words.cpu(), single_root=not self.multiroot)
+        heads, scores = in_memory.k_best(k)
+        heads, scores = heads.to(arcs.device), scores.to(arcs.device)
+        events = self._arcs_of_heads(heads)
+        if self._has_labels:
+            labels = self.log_potentials.detach().double()
+            events, scores = _best_labellings(heads, scores, labels, k)
+        return self._typed(events.transpose(0, 1)), (scores > -torch.inf).T
+
+    def _random_labels(self, n_samples: int) -> Tensor:
+        """A label for every arc, as ones (n_samples, B, n, n, L)."""
+        scores = self.log_potentials.to(torch.float64).nan_to_num(-torch.inf, neginf=-torch.inf)
+        # Where no label is possible no tree has the arc, and any label will do.
+        is_possible = (scores > -torch.inf).any(3, keepdim=True)
+        probabilities = torch.where(is_possible, scores, 0.0).softmax(3).flatten(0, 2)
+        if not len(probabilities):
+            return probabilities.reshape(n_samples, *scores.shape)
+        drawn = torch.multinomial(probabilities, max(n_samples, 1), replacement=True)[:, :n_samples]
+        labels = drawn.T.reshape(n_samples, *scores.shape[:3])
+        return torch.nn.functional.one_hot(labels, self._n_labels)
+
+
+class DependencyCRF(_TreeDistribution):
+    """A distribution over projective dependency trees; see the top of this file.
+
+    Args:
+        log_potentials: (B, n, n) or (B, n, n, L), [b, h, m], the root on the diagonal.
+        lengths: words of each sentence, int (B,); None: n.
+        args: kept, not used.
+        multiroot: one or more modifiers of the root (the default here); otherwise exactly one.
+    """
+
+    _kind = ProjectiveTrees
+
+    def __init__(
+        self,
+        log_potentials: Tensor,
+        lengths: Tensor | Sequence[int] | None = None,
+        args: dict[str, Any] | None = None,
+        multiroot: bool = True,
+    ) -> None:
+        super().__init__(log_potentials, lengths, args, multiroot)
+
+
+class NonProjectiveDependencyCRF(_TreeDistribution):
+    """A distribution over all dependency trees, with crossing arcs; see the top of this file.
+
+    Args:
+        log_potentials, lengths, args: as `DependencyCRF`.
+        multiroot: one or more modifiers of the root; otherwise exactly one (the default here).
+    """
+
+    _kind = NonProjectiveTrees
+
+    def __init__(
+        self,
+        log_potentials: Tensor,
+        lengths: Tensor | Sequence[int] | None = None,
+        args: dict[str, Any] | None = None,
+        multiroot: bool = False,
+    ) -> None:
+        super().__init__(log_potentials, lengths, args, multiroot)
+
+
+def _our_layout(scores: Tensor) -> Tensor:
+    """Scores (B, n, n) with the root on the diagonal as (B, n + 1, n + 1) with the root at 0."""
+    of_root = scores.diagonal(dim1=1, dim2=2)[:, None]
+    return torch.nn.functional.pad(torch.cat([of_root, scores], 1), (1, 0))
+
+
+def _their_layout(arcs: Tensor) -> Tensor:
+    """Numbers (..., n + 1, n + 1) with the root at 0 as (..., n, n) with it on the diagonal."""
+    of_words, of_root = arcs[..., 1:, 1:], arcs[..., 0, 1:]
+    return of_words.diagonal_scatter(of_root, dim1=-2, dim2=-1)
+
+
+def _label_entropy(arc_marginals: Tensor, label_scores: Tensor) -> Tensor:
+    """Entropy of the labels given the tree, (B,)."""
+    is_possible = (arc_marginals != 0)[..., None]
+    logs = torch.where(is_possible, label_scores.to(torch.float64), 0.0).log_softmax(3)
+    is_allowed = logs > -torch.inf
+    logs = torch.where(is_allowed, logs, 0.0)
+    of_arcs = -torch.where(is_allowed, logs.exp() * logs, 0.0).sum(3)
+    return (arc_marginals * of_arcs).sum((1, 2))
+
+
+def _best_labellings(
+    heads: Tensor, scores: Tensor, label_scores: Tensor, k: int
+) -> tuple[Tensor, Tensor]:
+    """The k best trees with labels, from the k best trees, scored by their best labels.
+
+    No other tree can be among them: k trees with their best labels are at least as good. Word by
+    word the k best labellings of every tree are extended; then the k best of all trees are taken.
+
+    Args: heads: (B, k, n + 1), -1 for none; scores: (B, k); label_scores: float64 (B, n, n, L).
+    Returns: events int64 (B, k, n, n, L), 0 where there are no more; scores (B, k), -inf there.
+    """
+    n_batch, _, n_nodes = heads.shape
+    sentence = torch.arange(n_batch, device=heads.device)[:, None]
+    n_labels = label_scores.shape[3]
+    value = torch.where(scores > -torch.inf, 0.0, -torch.inf)[..., None].double()
+    labels = heads.new_zeros((n_batch, k, 1, 0))  # sentence, tree, labelling, word
+    for m in range(1, n_nodes):
+        h = heads[:, :, m]
+        of_word = label_scores[sentence, torch.where(h > 0, h - 1, m - 1).clamp(min=0), m - 1]
+        nothing = torch.where(torch.arange(n_labels, device=h.device) == 0, 0.0, -torch.inf)
+        of_word = torch.where((h >= 0)[..., None], of_word, nothing.double())
+        grown = (value[..., None] + of_word[:, :, None]).flatten(2)
+        value, index = grown.topk(min(k, grown.shape[2]), 2)
+        before, label = index // n_labels, index % n_labels
+        before = before[..., None].expand(-1, -1, -1, labels.shape[3])
+        labels = torch.cat([labels.gather(2, before), label[..., None]], 3)
+    value, index = value.flatten(1).topk(min(k, value.shape[1] * value.shape[2]), 1)
+    tree, labels = index // (labels.shape[2]), labels.flatten(1, 2)[sentence, index]
+    heads = heads[sentence, tree].masked_fill((value == -torch.inf)[..., None], -1)
+    arcs = heads.new_zeros((*heads.shape, n_nodes))
+    arcs = arcs.scatter(
+        -2, heads.clamp(min=0)[..., None, :], (heads >= 0).to(arcs.dtype)[..., None, :]
+    )
+    of_words = torch.nn.functional.one_hot(labels, n_labels)
+    return _their_layout(arcs)[..., None] * of_words[:, :, None], value

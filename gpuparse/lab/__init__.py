@@ -1,1 +1,0 @@
-"""What is done with models and results, and parsing does not need."""

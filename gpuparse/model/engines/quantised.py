@@ -1,0 +1,103 @@
+"""The native engine of an encoder with weights of 8 bits: best trees, without torch.
+
+All else that an engine finds is found by the dense engine, from the same scores.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from gpuparse import native
+from gpuparse.data.batch import Encoded
+from gpuparse.errors import ScoreError
+from gpuparse.inference.decoders import DECODERS
+from gpuparse.model.engines.admission import run_in_parts
+from gpuparse.model.engines.engine import Engine, FoundTrees, How, Marginals, Wanted
+from gpuparse.model.engines.found import Found, GraphArcs
+from gpuparse.scorers.encoder.pieces import EncodedPieces
+from gpuparse.scorers.encoder.scorer import EncoderScorer
+from gpuparse.scorers.scorer import Scorer
+
+_DECODERS = ("eisner", "chu_liu_edmonds")
+
+
+def quantised_engine(
+    scorers: Sequence[Scorer], wanted: Wanted, dense: Callable[[], Engine]
+) -> "Quantised | None":
+    """The engine of an encoder with weights of 8 bits; None for other scorers and decoders."""
+    first, *others = scorers
+    if others or not isinstance(first, EncoderScorer) or first.quantised is None:
+        return None
+    return Quantised(first, wanted, dense) if wanted.decoder in _DECODERS else None
+
+
+class Quantised:
+    """Native scoring and search under the scores of an encoder.
+
+    Args: dense: makes the engine of what this one does not find.
+    """
+
+    def __init__(self, scorer: EncoderScorer, wanted: Wanted, dense: Callable[[], Engine]) -> None:
+        self._scorer, self._wanted, self._dense = scorer, wanted, dense
+        self._decoder = DECODERS[wanted.decoder].number
+
+    def send(self, batch: Encoded) -> None:
+        """Nothing: native code reads main memory."""
+
+    def best(self, batch: Encoded, known: np.ndarray, how: How) -> Found:
+        """See `Engine`."""
+        if len(known):
+            return self._dense().best(batch, known, how)
+        assert isinstance(batch, EncodedPieces)
+        states = self._scorer.states(batch, how.threads)
+        heads, labels = np.full((2, batch.n_tokens), -1, np.int64)
+
+        def work(part: np.ndarray) -> int:
+            starts, lengths = batch.starts[part], batch.lengths[part]
+            arcs = self._scorer.arc_points(states, starts, lengths, 1)
+            trees = np.empty((len(part), 1, arcs.shape[1]), np.int64)
+            scores = np.empty((len(part), 1))
+            failed = native.call(
+                "find_trees_batch", self._decoder, arcs, None, None, lengths,
+                self._wanted.single_root, trees, scores,
+            )  # fmt: skip
+            if failed >= 0:
+                raise ScoreError("scores of arcs are not finite")
+            b, m = np.nonzero(np.arange(1, arcs.shape[1]) <= lengths[:, None])
+            tokens, of_words = starts[b] + m + 1, trees[b, 0, m + 1]
+            heads[tokens] = of_words
+            if self._wanted.n_labels:
+                points = self._scorer.label_points(states, starts[b] + of_words, tokens, 1)
+                labels[tokens] = points.argmax(1)
+            return len(part)
+
+        run_in_parts(work, batch, how)
+        return Found(heads, labels)
+
+    def marginals(
+        self, batch: Encoded, known: np.ndarray, how: How, *, least_risk: bool, probabilities: bool
+    ) -> Found:
+        """See `Engine`."""
+        return self._dense().marginals(
+            batch, known, how, least_risk=least_risk, probabilities=probabilities
+        )
+
+    def k_best(
+        self, batch: Encoded, known: np.ndarray, k: int, how: How, *, probabilities: bool
+    ) -> FoundTrees:
+        """See `Engine`."""
+        return self._dense().k_best(batch, known, k, how, probabilities=probabilities)
+
+    def probabilities_of(
+        self, batch: Encoded, heads: np.ndarray, labels: np.ndarray, which: str, how: How
+    ) -> Marginals:
+        """See `Engine`."""
+        return self._dense().probabilities_of(batch, heads, labels, which, how)
+
+    def label_trees(self, batch: Encoded, found: Found) -> None:
+        """See `Engine`."""
+        self._dense().label_trees(batch, found)
+
+    def label_graphs(self, batch: Encoded, heads: np.ndarray, arcs: GraphArcs) -> None:
+        """See `Engine`."""
+        self._dense().label_graphs(batch, heads, arcs)

@@ -1,0 +1,99 @@
+"""What the model of FEATS reads: words with their pairs of UPOS and XPOS, and possible FEATS."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from gpuparse.data.cached import SharedCache, cached_property
+from gpuparse.text.sequences.model import Sequences
+from gpuparse.text.sequences.tags import TagTable
+from gpuparse.text.sequences.templates import SequenceTemplates
+from gpuparse.text.tagging.dictionary import Dictionary, combined, joined_candidates
+from gpuparse.text.tagging.fields import SeenTags, WordFields, Words, value_of, words_with_upos
+
+_RARE = 2  # times with its pair; FEATS that were never seen are possible for rarer words
+_MOST_KEYS = 1 << 16  # words with their pair whose candidates are kept in memory
+
+
+class FeatsDictionaries(NamedTuple):
+    """The tags of the model of FEATS that training had, and others that are possible.
+
+    words_of_feats: of words with their pair, `form<TAB>UPOS<TAB>XPOS`.
+    classes: of pairs, `UPOS<TAB>XPOS`. composed: those of pairs that training did not have.
+    """
+
+    words_of_feats: Dictionary
+    classes: Dictionary
+    composed: Dictionary
+
+    @classmethod
+    def empty(cls) -> "FeatsDictionaries":
+        """Those of a tagger that finds no FEATS."""
+        return cls(*[Dictionary.of_counts({}, 1)] * 3)
+
+
+class FeatsReader:
+    """Reads words for a model of FEATS; many threads may use it at once.
+
+    Args: templates: of the model. pairs: the table of (UPOS, XPOS). tags: the table of the model.
+    """
+
+    def __init__(
+        self, templates: SequenceTemplates, pairs: TagTable, tags: TagTable,
+        known: FeatsDictionaries,
+    ) -> None:  # fmt: skip
+        self._templates, self._tags, self._known = templates, tags, known
+        self._names = ["\t".join(pair) for pair in pairs.tags]
+        columns = zip(*pairs.tags, strict=True)
+        self._values = [np.array(list(map(value_of, texts)), np.uint32) for texts in columns]
+        self._fields = WordFields(templates.fields, SeenTags.of_classes({}))
+        self._of_keys: SharedCache[dict[str, tuple[np.ndarray, int]]] = SharedCache(dict)
+        self._of_rare: dict[str, np.ndarray] = {}
+
+    def read(self, words: Words, pairs: np.ndarray, seen: np.ndarray | None = None) -> Sequences:
+        """The words with their candidates, without hidden numbers.
+
+        Args: pairs: (W,) numbers. seen: (W,) values of that field, in place of those of all words.
+        """
+        keys, names = combined((words.ids, words.forms), (pairs, self._names))
+        of_keys = self._found(names)
+        if seen is None:
+            seen = np.array([value for _, value in of_keys], np.uint32)[keys]
+        upos, xpos = (values[pairs] for values in self._values)
+        given = {"upos": upos, "xpos": xpos, "seen": seen}
+        features = self._templates.features(*self._fields.read(words, given))
+        candidates = joined_candidates(keys, [found for found, _ in of_keys])
+        return Sequences(features, words.treebank.word_starts, *candidates)
+
+    def _found(self, keys: Sequence[str]) -> list[tuple[np.ndarray, int]]:
+        """The possible tags and the values of `seen` of `form<TAB>UPOS<TAB>XPOS`."""
+        lock, known = self._of_keys.take()
+        with lock:
+            if len(known) > _MOST_KEYS:
+                known.clear()
+            new = [key for key in keys if key not in known]
+            values = self._seen.find(words_with_upos(new), len(new)).tolist()
+            known.update(zip(new, zip(map(self._possible, new), values, strict=True), strict=True))
+            return [known[key] for key in keys]
+
+    def _possible(self, key: str) -> np.ndarray:
+        """The possible tags of a form with its pair."""
+        words, classes, composed = self._known
+        found = words.candidates(key)
+        if len(found):
+            return found
+        pair = key.partition("\t")[2]
+        if words.count(key) >= _RARE:
+            return classes.candidates(pair)
+        if pair not in self._of_rare:
+            both = [known.candidates(pair) for known in (classes, composed)]
+            self._of_rare[pair] = np.sort(np.concatenate(both))
+        return self._of_rare[pair]
+
+    @cached_property
+    def _seen(self) -> SeenTags:
+        """The FEATS of words in lower case with their UPOS."""
+        words = self._known.words_of_feats
+        names = words_with_upos(words.names)
+        return SeenTags.of_dictionary(words, names, [text for _, text in self._tags.tags])
