@@ -199,7 +199,7 @@ def with_possible_stages(config: RunConfig, train: Treebank) -> tuple[RunConfig,
 
 
 def has_text(treebank: Treebank) -> bool:
-    """Whether a treebank says how its tokens are written: `# text`, or spaces in MISC."""
+    """True if a treebank says how its tokens are written: `# text`, or spaces in MISC."""
     return any(
         sentence.text is not None or any(token.after is not None for token in sentence.tokens)
         for sentence in surface_sentences(treebank)
@@ -282,7 +282,7 @@ def learn_udpipe(
 
 
 def _has_ud_roots(treebank: Treebank) -> bool:
-    """Whether each sentence has one root, with the relation `root`, as UDPipe expects it."""
+    """True if each sentence has one root, with the relation `root`, as UDPipe expects it."""
     return all(
         [label for head, label in zip(each.heads, each.labels, strict=True) if head == 0]
         == ["root"]

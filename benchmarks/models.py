@@ -51,7 +51,7 @@ def check(options: argparse.Namespace) -> None:
 
 
 def can_run_udpipe() -> bool:
-    """Whether the Python package of UDPipe 1 is installed; it is imported to parse only."""
+    """True if the Python package of UDPipe 1 is installed; it is imported to parse only."""
     return bool(find_spec("ufal") and find_spec("ufal.udpipe"))
 
 

@@ -12,7 +12,7 @@ Box = tuple[float, float, float, float]  # left, bottom, right, top in pixels
 
 
 def can_plot() -> bool:
-    """Whether matplotlib is installed; it is imported to draw, and not before."""
+    """True if matplotlib is installed; it is imported to draw, and not before."""
     return importlib.util.find_spec("matplotlib") is not None
 
 

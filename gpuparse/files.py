@@ -131,7 +131,7 @@ def input_file(path: str) -> Iterator[BinaryIO]:
 
 
 def _is_endless(file: BinaryIO) -> bool:
-    """Whether a file is a device such as /dev/zero; a terminal and /dev/null have an end."""
+    """True if a file is a device such as /dev/zero; a terminal and /dev/null have an end."""
     status = os.fstat(file.fileno())
     is_null = os.path.samestat(status, os.stat(os.devnull))
     return stat.S_ISCHR(status.st_mode) and not is_null and not file.isatty()
@@ -201,7 +201,7 @@ def replace_file(path: str | Path, *, force: bool = False) -> Iterator[BinaryIO]
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file's name is that of a file that `replace_file` did not finish.
+    """True if a file's name is that of a file that `replace_file` did not finish.
 
     Such a file is left by a process that was killed, and disappears when its file is written again.
     """

@@ -515,7 +515,7 @@ def _scalar_converter(name: str, limits: tuple[float, float] | None, where: str)
 
 
 def _are_all(record: np.dtype, wanted: np.dtype | None) -> bool:
-    """Whether a record is values of one type side by side."""
+    """True if a record is values of one type side by side."""
     assert record.fields is not None
     size = 0 if wanted is None else len(record.fields) * wanted.itemsize
     return record.itemsize == size and all(kind == wanted for kind, *_ in record.fields.values())

@@ -51,7 +51,7 @@ DTYPES = list(native._DTYPES.values())
 
 
 def has_valid_arguments(name: str) -> bool:
-    """Whether tests/damaged_models.py makes valid arguments of a function."""
+    """True if tests/damaged_models.py makes valid arguments of a function."""
     _, arguments = native.library().declarations.functions[name]
     return name in ALSO_MADE or any(argument.type in MADE for argument in arguments)
 

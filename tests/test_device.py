@@ -47,7 +47,7 @@ def model(request: pytest.FixtureRequest) -> Parser:
 
 
 def same(one: Predictions, two: Predictions) -> bool:
-    """Whether all fields are equal, graphs included."""
+    """True if all fields are equal, graphs included."""
     pairs = [(one, two)]
     if one.graphs is not None and two.graphs is not None:
         pairs.append((one.graphs, two.graphs))

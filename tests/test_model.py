@@ -304,7 +304,7 @@ def test_every_byte_of_the_header_and_the_facts_is_under_a_sum(folder: Path) -> 
 
 
 def says_the_same(folder: Path, other: Path) -> bool:
-    """Whether two weights files differ in nothing that is read."""
+    """True if two weights files differ in nothing that is read."""
     try:
         facts, tensors = facts_of(folder)
     except Exception:

@@ -298,7 +298,7 @@ def test_the_module_is_light():
 
 
 def is_accepted(name: str, seed: int) -> bool:
-    """Whether a function takes valid arguments; not with a decoder that it does not know."""
+    """True if a function takes valid arguments; not with a decoder that it does not know."""
     try:
         native.call(name, *arguments_of(name, np.random.default_rng(seed)))
     except ValueError:

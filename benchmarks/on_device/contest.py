@@ -45,7 +45,7 @@ class Contest:
         return Report(case.TITLE, case.COLUMNS, self.rows, self.notes)
 
     def is_over(self, what: str) -> bool:
-        """Whether there is no time for it; that is noted."""
+        """True if there is no time for it; that is noted."""
         if time.monotonic() < self.deadline:
             return False
         self.note(f"Left out for want of time: {what}.")

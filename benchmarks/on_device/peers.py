@@ -31,7 +31,7 @@ class Peer:
 
     @property
     def is_installed(self) -> bool:
-        """Whether it can be imported."""
+        """True if it can be imported."""
         try:
             importlib.import_module(self.module)
         except ImportError:

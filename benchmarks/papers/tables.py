@@ -107,7 +107,7 @@ class Table:
 
     @property
     def of_graphs(self) -> bool:
-        """Whether it needs treebanks with graphs."""
+        """True if it needs treebanks with graphs."""
         return any(MEASURES[column].of_graphs for column in self.columns)
 
     @property

@@ -124,7 +124,7 @@ class Token:
 
     @property
     def space_after(self) -> bool:
-        """Whether white space may follow: False for `SpaceAfter=No`, and in a multiword token."""
+        """True if white space may follow: False for `SpaceAfter=No`, and in a multiword token."""
         return self._value("space_after")
 
     @property

@@ -141,7 +141,7 @@ def _places() -> list[tuple[str, Path]]:
 
 
 def _is_writable(place: Path) -> bool:
-    """Whether a folder can be written to, or made."""
+    """True if a folder can be written to, or made."""
     there = next(folder for folder in (place, *place.parents) if folder.exists())
     return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
 

@@ -682,7 +682,7 @@ def check_shard(options: argparse.Namespace) -> None:
 
 
 def _names_folder(options: argparse.Namespace) -> bool:
-    """Whether `--output` is a folder: of several inputs, an existing one, or one that ends in /."""
+    """True if `--output` is a folder: of several inputs, an existing one, or one that ends in /."""
     output = options.output
     return output is not None and (
         len(options.files) > 1

@@ -262,7 +262,7 @@ class Settings:
 
     @property
     def is_shipped(self) -> bool:
-        """Whether they are those of a config that comes with gpuparse."""
+        """True if they are those of a config that comes with gpuparse."""
         return Path(self.source) in shipped_configs().values()
 
     def missing(self) -> list[str]:
@@ -423,7 +423,7 @@ def _resolved(key: Key, value: object, folder: str) -> object:
 
 
 def is_template_file(name: str) -> bool:
-    """Whether a template set is named by a file's path rather than the name of a shipped set."""
+    """True if a template set is named by a file's path rather than the name of a shipped set."""
     return name.endswith((".yaml", ".yml")) or "/" in name
 
 

@@ -81,7 +81,7 @@ class Key:
         return f"{words} or null" if self.optional else words
 
     def accepts(self, value: object) -> bool:
-        """Whether a value has the right type and lies in the range."""
+        """True if a value has the right type and lies in the range."""
         if value is None:
             return self.optional
         if value == "auto" and self.auto:
@@ -555,7 +555,7 @@ class RunConfig:
 
     @property
     def has_encoder(self) -> bool:
-        """Whether the parser's scores are those of a pretrained encoder."""
+        """True if the parser's scores are those of a pretrained encoder."""
         return self.features == ENCODER
 
     @property

@@ -160,7 +160,7 @@ def text_width(text: str, size: int) -> float:
 
 
 def has_known_width(text: str) -> bool:
-    """Whether `text_width` is what the text takes in Helvetica, not a generous guess."""
+    """True if `text_width` is what the text takes in Helvetica, not a generous guess."""
     return all(
         (_known_width(c) is not None and not _is_of_other_face(c))
         or _is_wide(c)
@@ -193,7 +193,7 @@ def _known_width(character: str) -> float | None:
 
 
 def _is_of_other_face(character: str) -> bool:
-    """Whether it is a rarer accented letter, which Helvetica and the like do not have."""
+    """True if it is a rarer accented letter, which Helvetica and the like do not have."""
     return "\u0180" <= character <= "\u024f" or "\u1e00" <= character <= "\u1fff"
 
 
@@ -343,6 +343,6 @@ def _places(slots: Sequence[float], sides: Sequence[_SideOfWords]) -> list[float
 
 
 def _runs_from_right(words: Sequence[str]) -> bool:
-    """Whether most letters are of scripts that run from right to left."""
+    """True if most letters are of scripts that run from right to left."""
     kinds = [unicodedata.bidirectional(character) for word in words for character in word]
     return sum(kind in ("R", "AL") for kind in kinds) > sum(kind == "L" for kind in kinds)

@@ -26,12 +26,12 @@ _IN_NO_COLUMN = re.compile("[\t\n\r\0\ud800-\udfff]")
 
 
 def is_value(text: object) -> bool:
-    """Whether a text can be the value of a column: not blank, without tabs, line ends and NUL."""
+    """True if a text can be the value of a column: not blank, without tabs, line ends and NUL."""
     return isinstance(text, str) and bool(text.strip(" ")) and not has_separator(text)
 
 
 def has_separator(text: str) -> bool:
-    """Whether a text has a tab, a line end, NUL or an unpaired surrogate."""
+    """True if a text has a tab, a line end, NUL or an unpaired surrogate."""
     return _IN_NO_COLUMN.search(text) is not None
 
 
@@ -145,12 +145,12 @@ def joined_names(names: list[bytes]) -> Names:
 
 
 def is_key(name: str) -> bool:
-    """Whether a name can be the key of an item."""
+    """True if a name can be the key of an item."""
     return name not in ("", "_") and not any(c in SEPARATORS + " =\0" for c in name)
 
 
 def is_guide_file(source: str) -> bool:
-    """Whether a source of guides, `misc:KEY` or a path, names a file.
+    """True if a source of guides, `misc:KEY` or a path, names a file.
 
     Raises: ConfigError: it names an impossible key of MISC.
     """

@@ -265,7 +265,7 @@ def acyclic(graphs: Graphs, treebank: Treebank) -> tuple[Graphs, int]:
 
 
 def fits_deps(relation: str) -> bool:
-    """Whether an item of DEPS can have a relation."""
+    """True if an item of DEPS can have a relation."""
     return relation != "" and "|" not in relation
 
 

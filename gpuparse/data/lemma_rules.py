@@ -30,7 +30,7 @@ class LemmaRule(NamedTuple):
     added_end: str
 
     def fits(self, form: str) -> bool:
-        """Whether the form in lower case has the beginning and the end."""
+        """True if the form in lower case has the beginning and the end."""
         lower = form.lower()
         return (
             len(lower) == len(form) >= len(self.beginning) + len(self.end)
@@ -53,7 +53,7 @@ class LemmaRule(NamedTuple):
 
 
 def is_rule(text: str) -> bool:
-    """Whether a text is that of a rule; what it makes of any form can be a LEMMA."""
+    """True if a text is that of a rule; what it makes of any form can be a LEMMA."""
     case, *parts = text.split("\t")
     return (
         len(text) <= MAX_TAG

@@ -16,7 +16,7 @@ SHOWN = 12  # most words that a message lists
 
 
 def is_projective(heads: Sequence[int] | np.ndarray) -> bool:
-    """Whether the tree has no non-projective arc; see nonprojective_arcs."""
+    """True if the tree has no non-projective arc; see nonprojective_arcs."""
     return not nonprojective_arcs(heads).any()
 
 

@@ -190,7 +190,7 @@ def empty_columns(treebank: Treebank, read: Mapping[int, Sequence[str]]) -> dict
 
 
 def is_empty_column(treebank: Treebank, source: int) -> bool:
-    """Whether a column, 0 to 9, is `_` in every word."""
+    """True if a column, 0 to 9, is `_` in every word."""
     starts, ends = _slices(treebank, source)
     if len(starts) and treebank.data[starts[0]] != ord("_"):
         return False
@@ -327,7 +327,7 @@ def _slices(treebank: Treebank, source: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def is_field(name: str) -> bool:
-    """Whether `name` is a field (`pos` is cpos or fpos, as `data.pos` says)."""
+    """True if `name` is a field (`pos` is cpos or fpos, as `data.pos` says)."""
     return (
         name in _COLUMNS
         or name == "pos"

@@ -69,12 +69,12 @@ class Hits(NamedTuple):
 
 
 def has_heads(treebank: Treebank) -> bool:
-    """Whether any word has something else than `_` in HEAD."""
+    """True if any word has something else than `_` in HEAD."""
     return bool((treebank.heads != NO_HEAD).any())
 
 
 def has_same_tags(gold: Treebank, system: Treebank) -> bool:
-    """Whether two files of the same words have the same LEMMA, UPOS, XPOS and FEATS."""
+    """True if two files of the same words have the same LEMMA, UPOS, XPOS and FEATS."""
     for column in (LEMMA, UPOS, XPOS, FEATS):
         (first, second), _ = column_numbers(column, gold, system)
         if not np.array_equal(first, second):

@@ -34,7 +34,7 @@ class PartKind:
 
     @property
     def is_higher_order(self) -> bool:
-        """Whether its features are found by hash alone, of any three or four words."""
+        """True if its features are found by hash alone, of any three or four words."""
         return not (self.takes_distance or self.is_label)
 
 

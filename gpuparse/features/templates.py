@@ -143,7 +143,7 @@ class TemplateSet:
         return replace(self, **expanded)
 
     def has_pairs(self) -> bool:
-        """Whether a template looks at pairs of attributes: at `feats.*` and `feats.**`."""
+        """True if a template looks at pairs of attributes: at `feats.*` and `feats.**`."""
         return any(
             set(template.fields()) >= _ONE_AND_ANOTHER
             for part in PARTS
@@ -161,7 +161,7 @@ class TemplateSet:
         return replace(self._with_sizes(absent), **left_out)
 
     def scores(self, part: str) -> bool:
-        """Whether a part has templates, or is one that word vectors score without any."""
+        """True if a part has templates, or is one that word vectors score without any."""
         return bool(getattr(self, part)) or part in _WITHOUT_TEMPLATES & self.vector_parts
 
     @property
@@ -177,7 +177,7 @@ class TemplateSet:
 
     @property
     def scores_labels(self) -> bool:
-        """Whether labels are scored without label templates."""
+        """True if labels are scored without label templates."""
         return bool(self.word_vectors and self.word_vectors.label)
 
     def without_vector_pairs(self) -> "TemplateSet":

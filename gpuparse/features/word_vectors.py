@@ -192,7 +192,7 @@ def compile_vectors(
 
 
 def is_small(batch: Batch) -> bool:
-    """Whether a training treebank has few words; `auto` keys of word vectors depend on it."""
+    """True if a training treebank has few words; `auto` keys of word vectors depend on it."""
     return len(word_places(batch)) < FEW_WORDS
 
 

@@ -21,7 +21,7 @@ WORTH_A_THREAD = 5_000_000
 
 
 def is_traced() -> bool:
-    """Whether torch.compile or a transform of torch.func runs the code: values are not known."""
+    """True if torch.compile or a transform of torch.func runs the code: values are not known."""
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
@@ -59,7 +59,7 @@ def choose_engine(backend: str, device: torch.device, *, has_kernels: bool = Fal
 
 
 def has_triton() -> bool:
-    """Whether Triton is installed; it is not looked at any further."""
+    """True if Triton is installed; it is not looked at any further."""
     return importlib.util.find_spec("triton") is not None
 
 

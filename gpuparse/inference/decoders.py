@@ -57,7 +57,7 @@ class Decoder:
         return _row, (self.name,)
 
     def has(self, quantity: Quantity, engine: Engine | None = None) -> bool:
-        """Whether a quantity exists, on this engine or, for None, on any."""
+        """True if a quantity exists, on this engine or, for None, on any."""
         engines = self.engines.get(quantity)
         return engines is not None and (engine is None or engine in engines)
 
@@ -74,32 +74,32 @@ class Decoder:
 
     @property
     def is_projective(self) -> bool:
-        """Whether its trees have no crossing arcs."""
+        """True if its trees have no crossing arcs."""
         return self.trees == "projective"
 
     @property
     def gives_graphs(self) -> bool:
-        """Whether arcs come instead of heads, since a word may have several."""
+        """True if arcs come instead of heads, since a word may have several."""
         return self.trees == "graphs"
 
     @property
     def needs_projective_tree(self) -> bool:
-        """Whether it fails where no projective tree exists: it finds one, or starts from one."""
+        """True if it fails where no projective tree exists: it finds one, or starts from one."""
         return self.is_projective or self.starts_from is not None
 
     @property
     def reads_siblings(self) -> bool:
-        """Whether it reads scores of two modifiers of one head."""
+        """True if it reads scores of two modifiers of one head."""
         return "sibling" in self.reads
 
     @property
     def is_higher_order(self) -> bool:
-        """Whether it reads parts other than arcs, siblings and ends."""
+        """True if it reads parts other than arcs, siblings and ends."""
         return not set(self.parts) <= set(SIBLING_PARTS)
 
     @property
     def reads_children(self) -> bool:
-        """Whether it reads scores of an arc with the children around it."""
+        """True if it reads scores of an arc with the children around it."""
         return set(CHILD_PARTS) <= set(self.parts)
 
     @property

@@ -527,7 +527,7 @@ def _as_cost(cost: object, arc_scores: Tensor) -> Tensor:
 
 
 def _has_unknown(lengths: Tensor, heads: object) -> bool:
-    """Whether a word has the head -1; it waits for the device."""
+    """True if a word has the head -1; it waits for the device."""
     if not isinstance(heads, Tensor) or heads.dim() != 2 or len(heads) != len(lengths):
         return False  # refused later
     return bool((word_mask(lengths, heads.shape[1]) & (heads == NO_HEAD)).any())

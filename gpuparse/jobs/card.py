@@ -186,7 +186,7 @@ def check_readme(folder: Path) -> None:
 
 
 def _is_own(path: Path) -> bool:
-    """Whether a file is a README.md that training has written."""
+    """True if a file is a README.md that training has written."""
     if not path.is_file() or path.is_symlink():
         return False
     with path.open("rb") as file:
@@ -371,7 +371,7 @@ def _safe(text: str) -> str:
 
 
 def _fits(value: Any, shape: Any) -> bool:
-    """Whether plain data has a shape: see `_SHAPE`."""
+    """True if plain data has a shape: see `_SHAPE`."""
     if isinstance(shape, tuple):
         return any(_fits(value, each) for each in shape)
     if isinstance(shape, list):

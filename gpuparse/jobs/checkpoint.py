@@ -38,12 +38,12 @@ class Checkpoint:
 
 
 def is_unfinished(folder: Path) -> bool:
-    """Whether a folder has a run that has begun and not ended."""
+    """True if a folder has a run that has begun and not ended."""
     return (folder / FOLDER).exists()
 
 
 def is_kept(folder: Path) -> bool:
-    """Whether anything is kept of an unfinished run."""
+    """True if anything is kept of an unfinished run."""
     return any(path.is_file() for path in (folder / FOLDER).rglob("*.safetensors"))
 
 
@@ -170,7 +170,7 @@ class KeptStages(NamedTuple):
         return self.output / FOLDER / STAGES / f"{name}.safetensors"
 
     def has(self, name: str) -> bool:
-        """Whether something is kept under a name."""
+        """True if something is kept under a name."""
         return self._path(name).exists()
 
     def arrays(

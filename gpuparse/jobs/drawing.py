@@ -105,7 +105,7 @@ def has_graphs(
     treebank: Treebank, gold: Treebank | None, asked: str | None,
     tell: Callable[[str], None] = say,
 ) -> bool:  # fmt: skip
-    """Whether DEPS is drawn.
+    """True if DEPS is drawn.
 
     Args: asked: of GRAPHS; None: if it can be. tell: is told what is drawn.
     Raises: DataError: it is asked for and cannot be read, or is empty.

@@ -250,7 +250,7 @@ class Folds:
         return self._output / f"{PREDICTED}{self._suffix}"
 
     def is_joined(self) -> bool:
-        """Whether all folds are parsed, scored and joined."""
+        """True if all folds are parsed, scored and joined."""
         return (self._output / SCORES).exists()
 
     def _paths(self, fold: int) -> tuple[Path, Path, Path]:
@@ -260,7 +260,7 @@ class Folds:
         return folder.with_suffix(".json"), folder.with_suffix(self._suffix), folder
 
     def is_finished(self, fold: int) -> bool:
-        """Whether a fold is parsed already."""
+        """True if a fold is parsed already."""
         receipt = self._receipt(self._paths(fold)[0])
         return receipt is not None and bool(receipt.result)
 

@@ -132,7 +132,7 @@ def _read_file(
 
 
 def _lacks_heads_alone(treebank: Treebank, fault: DataError) -> bool:
-    """Whether an error disappears if words may lack a head."""
+    """True if an error disappears if words may lack a head."""
     of_heads, others = (
         {str(each) for each in check_trees(treebank, partial=partial)} for partial in (False, True)
     )

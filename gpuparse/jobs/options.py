@@ -58,12 +58,12 @@ class ParseOptions:
 
     @property
     def keeps_tags(self) -> bool:
-        """Whether tags and lemmas of the input stay."""
+        """True if tags and lemmas of the input stay."""
         return self.keep == TAGS
 
     @property
     def needs_sums(self) -> bool:
-        """Whether more is asked for than best trees: what native code on the CPU computes."""
+        """True if more is asked for than best trees: what native code on the CPU computes."""
         return self.probabilities or self.mbr or self.kbest is not None
 
     def of_bytes(self, kind: str) -> dict[str, object]:

@@ -555,7 +555,7 @@ def missing_columns(chunk: Treebank, model: Parser | None, stages: Pipeline) -> 
 
 
 def _has_underscores(chunk: Treebank) -> bool:
-    """Whether `# text` of all sentences, whose words are all `_`, has these words."""
+    """True if `# text` of all sentences, whose words are all `_`, has these words."""
     texts, counts = texts_of(chunk), np.diff(chunk.word_starts).tolist()
     return all("".join(text.split()) == n * "_" for text, n in zip(texts, counts, strict=True))
 

@@ -364,7 +364,7 @@ def tag_items(probabilities: np.ndarray | None) -> dict[str, np.ndarray]:
 
 
 def _has(treebank: Treebank, text: str) -> bool:
-    """Whether the bytes of a treebank have a text somewhere."""
+    """True if the bytes of a treebank have a text somewhere."""
     sought = np.frombuffer(text.encode(), np.uint8)
     return bool(native.call("find_text", treebank.data, sought) >= 0)
 

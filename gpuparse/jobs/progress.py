@@ -45,7 +45,7 @@ def silent(text: str) -> None:
 
 
 def on_terminal() -> bool:
-    """Whether stderr is a terminal."""
+    """True if stderr is a terminal."""
     return sys.stderr.isatty()
 
 

@@ -85,7 +85,7 @@ class Report:
 
     @property
     def labelled(self) -> bool:
-        """Whether all runs have relations."""
+        """True if all runs have relations."""
         return all(system.labelled for system in self.systems)
 
 

@@ -146,7 +146,7 @@ def cuda_trouble() -> str:
 
 
 def _has_cuda_driver() -> bool:
-    """Whether the CUDA driver is installed and sees a device; importing torch would take longer."""
+    """True if the CUDA driver is installed and sees a device; importing torch would take longer."""
     try:
         driver = ctypes.CDLL("libcuda.so.1" if sys.platform != "win32" else "nvcuda.dll")
     except OSError:
@@ -178,7 +178,7 @@ BACKENDS = ("auto", *ENGINES)
 
 
 def is_native_on(backend: str, device: str) -> bool:
-    """Whether native code parses; ConfigError if the backend cannot run on the device."""
+    """True if native code parses; ConfigError if the backend cannot run on the device."""
     if device == "cpu" and backend in ("auto", "cpu"):
         return True
     if backend not in BACKENDS:

@@ -31,7 +31,7 @@ class KeyValues:
 
     @property
     def is_number(self) -> bool:
-        """Whether the values are places on a scale: a range, or numbers of sentences."""
+        """True if the values are places on a scale: a range, or numbers of sentences."""
         return self.range is not None or self.name == SENTENCES
 
     def drawn(self, draw: Random) -> str:

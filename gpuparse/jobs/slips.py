@@ -116,7 +116,7 @@ def _keys(name: str) -> list[str]:
 
 
 def _is_edit(name: str, meant: str, is_known: bool) -> bool:
-    """Whether a name is one edit away. is_known: another letter in its place is an edit too."""
+    """True if a name is one edit away. is_known: another letter in its place is an edit too."""
     shorter = min(len(name), len(meant))
     if name == meant or shorter < _SHORT:
         return False

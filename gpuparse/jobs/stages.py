@@ -70,7 +70,7 @@ def check_stages(config: RunConfig) -> None:
 
 
 def has_stages(config: RunConfig) -> bool:
-    """Whether there is any stage before the parser."""
+    """True if there is any stage before the parser."""
     stages = (getattr(config, name) for name in FILES)
     return any(stage.learn or stage.model is not None for stage in stages)
 

@@ -17,12 +17,12 @@ TOY = (
 
 
 def is_toy(config: str) -> bool:
-    """Whether a model learned from generated sentences, by the config that it records."""
+    """True if a model learned from generated sentences, by the config that it records."""
     return "\n  train: toy-train.conllu\n" in config  # it is always written in the same form
 
 
 def is_same_toy(folder: Path, config: RunConfig) -> bool:
-    """Whether a folder has a finished model of generated sentences that this config would learn.
+    """True if a folder has a finished model of generated sentences that this config would learn.
 
     Learning it again loses nothing.
     """

@@ -160,7 +160,7 @@ class Run:
 
     @property
     def is_labelled(self) -> bool:
-        """Whether relations are learned."""
+        """True if relations are learned."""
         return self.config.labels.kind != "none"
 
     def origin(self, treebank: str) -> Origin:
@@ -170,7 +170,7 @@ class Run:
 
     @property
     def follows(self) -> bool:
-        """Whether it only learns together with the first one of several processes."""
+        """True if it only learns together with the first one of several processes."""
         return self._group is not None and self._group.rank > 0
 
     def train(self, *, resume: bool, force: bool) -> Tested | None:
@@ -539,7 +539,7 @@ class Run:
 
 
 def _is_one_of_several() -> bool:
-    """Whether the command `torchrun` has started this process, and others."""
+    """True if the command `torchrun` has started this process, and others."""
     return "TORCHELASTIC_RUN_ID" in os.environ and int(os.environ["WORLD_SIZE"]) > 1
 
 

@@ -77,7 +77,7 @@ class GoldTrees:
 
     @property
     def is_partial(self) -> bool:
-        """Whether a word lacks a head that arcs could be learned from."""
+        """True if a word lacks a head that arcs could be learned from."""
         return bool((self.arc_heads[word_places(self.batch)] < 0).any())
 
     def by_token(self, by_word: np.ndarray) -> np.ndarray:
@@ -170,7 +170,7 @@ def check_relations(treebank: Treebank, names: Iterable[str]) -> None:
 
 
 def _all_have_one_root(batch: Batch, heads: np.ndarray) -> bool:
-    """Whether every tree has one modifier of the root, or may have: an incomplete one with none."""
+    """True if every tree has one modifier of the root, or may have: an incomplete one with none."""
     starts, lengths = batch.starts, batch.lengths
     at_root = np.concatenate([[0], np.cumsum(heads == 0)])
     counts = at_root[starts + lengths + 1] - at_root[starts + 1]

@@ -85,7 +85,7 @@ class StagesTrainer(ABC):
 
     @property
     def is_learned(self) -> bool:
-        """Whether all epochs are learned."""
+        """True if all epochs are learned."""
         return all(stage.done == stage.epochs for stage in self.stages)
 
     def learn(self) -> Iterator[LearningEvent]:
@@ -219,7 +219,7 @@ class Trainer(StagesTrainer):
 
     @property
     def _is_joint(self) -> bool:
-        """Whether labels are found with the trees."""
+        """True if labels are found with the trees."""
         return self._labels is not None and self.config.labels.kind == "joint"
 
     def _make_arc_stage(self) -> ArcStage:
@@ -284,7 +284,7 @@ class Trainer(StagesTrainer):
 
     @property
     def single_root(self) -> bool:  # type: ignore[override]
-        """Whether every tree gets exactly one modifier of the root."""
+        """True if every tree gets exactly one modifier of the root."""
         return self.gold.single_root
 
     @property
@@ -303,7 +303,7 @@ class Trainer(StagesTrainer):
 
     @property
     def _has_arc_stage(self) -> bool:
-        """Whether there are templates of arcs, and not word vectors alone."""
+        """True if there are templates of arcs, and not word vectors alone."""
         return bool(self._arcs.arc)
 
     def _first_order(self) -> "_FirstOrder":

@@ -504,24 +504,24 @@ def _require_short(*names: object) -> None:
 
 
 def _are_labels(labels: object) -> bool:
-    """Whether these are names of relations."""
+    """True if these are names of relations."""
     if not isinstance(labels, list) or len(labels) > MAX_LABELS:
         return False
     return all(map(_is_label, labels)) and len(set(labels)) == len(labels)
 
 
 def _is_number(value: object, most: float) -> bool:
-    """Whether a value is a finite float from 0 to `most`."""
+    """True if a value is a finite float from 0 to `most`."""
     return isinstance(value, float) and 0 <= value <= most and value < np.inf
 
 
 def _are_weights(array: np.ndarray, width: int) -> bool:
-    """Whether an array has whole numbers of 8 or 16 bits, `width` a row."""
+    """True if an array has whole numbers of 8 or 16 bits, `width` a row."""
     return array.dtype in (np.int8, np.int16) and array.ndim == 2 and array.shape[1] == width
 
 
 def _are_primary(primary: object, n_labels: int) -> bool:
-    """Whether there are DEPRELs of primary arcs for the labels of a parser of graphs.
+    """True if there are DEPRELs of primary arcs for the labels of a parser of graphs.
 
     n_labels: 0 for a parser of trees, which has none.
     """
@@ -532,5 +532,5 @@ def _are_primary(primary: object, n_labels: int) -> bool:
 
 
 def _is_label(label: object) -> bool:
-    """Whether a relation can be written into a column."""
+    """True if a relation can be written into a column."""
     return is_value(label) and bool(str(label).strip())

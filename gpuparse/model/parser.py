@@ -102,7 +102,7 @@ class Parser:
 
     @property
     def has_templates(self) -> bool:
-        """Whether there is a scorer of templates."""
+        """True if there is a scorer of templates."""
         return any(isinstance(scorer, LinearScorer) for scorer in self.scorers)
 
     @property
@@ -131,17 +131,17 @@ class Parser:
 
     @property
     def is_exact(self) -> bool:
-        """Whether all scores are whole numbers, the same on every device."""
+        """True if all scores are whole numbers, the same on every device."""
         return all(scorer.is_exact for scorer in self.scorers)
 
     @property
     def reads_guides(self) -> bool:
-        """Whether it reads heads that another parser proposes."""
+        """True if it reads heads that another parser proposes."""
         return any(scorer.reads_guides for scorer in self.scorers)
 
     @property
     def labels_with_trees(self) -> bool:
-        """Whether labels are found with the trees, not when these are finished."""
+        """True if labels are found with the trees, not when these are finished."""
         return any(scorer.has_labels and scorer.labels_with_trees for scorer in self.scorers)
 
     @cached_property
@@ -425,5 +425,5 @@ def by_token(batch: Encoded, by_word: np.ndarray | None) -> np.ndarray:
 
 
 def are_scales(*scales: object) -> bool:
-    """Whether scores can be multiplied by them to be nats, without larger rounding errors."""
+    """True if scores can be multiplied by them to be nats, without larger rounding errors."""
     return all(isinstance(scale, float) and 0 < scale <= MAX_SCALE for scale in scales)

@@ -247,7 +247,7 @@ def stages_of(folder: Path) -> list[str]:
 
 
 def has_parser(folder: Path) -> bool:
-    """Whether a folder has a parser; one without any stage is taken for that of a parser."""
+    """True if a folder has a parser; one without any stage is taken for that of a parser."""
     return PARSER in stages_of(folder)
 
 

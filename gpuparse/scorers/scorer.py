@@ -47,7 +47,7 @@ class Scorer(Protocol):
 
     @property
     def replaces_arcs(self) -> bool:
-        """Whether `lower_order` scores arcs by other weights than this scorer, as a pruner does."""
+        """True if `lower_order` scores arcs by other weights than this scorer, as a pruner does."""
 
     @property
     def nats_per_point(self) -> tuple[float, float]:
@@ -59,7 +59,7 @@ class Scorer(Protocol):
 
     @property
     def reads_guides(self) -> bool:
-        """Whether it reads heads that another parser proposes."""
+        """True if it reads heads that another parser proposes."""
 
     @property
     def fills(self) -> tuple[int, ...]:

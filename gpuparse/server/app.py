@@ -600,7 +600,7 @@ class _Watched:
         return RequestError(401, "give the token: Authorization: Bearer TOKEN")
 
     def _is_open(self, scope: Scope) -> bool:
-        """Whether a request needs no token, or has it."""
+        """True if a request needs no token, or has it."""
         token = self._service.token
         if token is None or scope["path"] in self._open:
             return True

@@ -88,7 +88,7 @@ def _within_words() -> np.ndarray:
 
 
 def has_address_signs(text: bytes) -> bool:
-    """Whether there may be addresses in a text."""
+    """True if there may be addresses in a text."""
     low = text.lower()
     return any(sign in low for sign in (*_WEB_SIGNS, *_MAIL_SIGNS))
 
@@ -121,7 +121,7 @@ def _found_beside(
 
 
 def learn_addresses(view: TextView, cut: np.ndarray) -> bool:
-    """Whether training separates (nearly) no address; it may have none.
+    """True if training separates (nearly) no address; it may have none.
 
     Args: cut: (P,) bool, whether a token ends with the place.
     """

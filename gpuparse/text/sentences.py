@@ -45,12 +45,12 @@ class Tokens:
 
     @cached_property
     def is_capital(self) -> np.ndarray:
-        """Whether the token begins with an upper-case letter."""
+        """True if the token begins with an upper-case letter."""
         return np.isin(self.view.classes[self.first], UPPER_CASE)
 
     @cached_property
     def is_small(self) -> np.ndarray:
-        """Whether the token begins with a lower-case letter."""
+        """True if the token begins with a lower-case letter."""
         return np.isin(self.view.classes[self.first], LOWER_CASE)
 
     def lower_hashes(self) -> np.ndarray:

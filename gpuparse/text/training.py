@@ -136,7 +136,7 @@ def _learn_ends(tokens: Tokens, examples: TextExamples, seed: int, watch: Watch)
 
 
 def _keeps_closing(tokens: Tokens, is_end: np.ndarray) -> bool:
-    """Whether (nearly) no sentence of training ends before a closing mark."""
+    """True if (nearly) no sentence of training ends before a closing mark."""
     before = is_end[:-1] & tokens.is_closing[1:]
     return bool(np.count_nonzero(before) <= 0.1 * np.count_nonzero(tokens.is_closing))
 

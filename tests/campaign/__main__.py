@@ -99,7 +99,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def is_over(options: argparse.Namespace, number: int, seconds: float, campaigns: int) -> bool:
-    """Whether a campaign has had its trials, or its share of the time."""
+    """True if a campaign has had its trials, or its share of the time."""
     if options.trials:
         return number >= options.first + options.trials
     return seconds > 60 * options.minutes / campaigns

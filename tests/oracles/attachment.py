@@ -20,7 +20,7 @@ def is_punctuation(form: str) -> bool:
 
 
 def dominates(heads: list[int], ancestor: int, word: int) -> bool:
-    """Whether `ancestor` is reached from `word` by going up; 0 dominates all."""
+    """True if `ancestor` is reached from `word` by going up; 0 dominates all."""
     while word not in (0, ancestor):
         word = heads[word - 1]
     return word == ancestor

@@ -57,7 +57,7 @@ def best_labelled_value(
 
 
 def keeps_limits(tree: np.ndarray, labels: tuple[int, ...], limits: list[set[int]]) -> bool:
-    """Whether no head has two modifiers with labels of one of the sets; labels: of the words."""
+    """True if no head has two modifiers with labels of one of the sets; labels: of the words."""
     for limit in limits:
         heads = [h for h, label in zip(tree[1:], labels, strict=True) if label in limit]
         if len(set(heads)) < len(heads):

@@ -231,12 +231,12 @@ class Tokens:
 
     @functools.cached_property
     def is_capital(self) -> np.ndarray:
-        """Whether the token begins with an upper-case letter."""
+        """True if the token begins with an upper-case letter."""
         return np.isin(self.view.classes[self.first], UPPER_CASE)
 
     @functools.cached_property
     def is_small(self) -> np.ndarray:
-        """Whether the token begins with a lower-case letter."""
+        """True if the token begins with a lower-case letter."""
         return np.isin(self.view.classes[self.first], LOWER_CASE)
 
     @functools.cached_property
@@ -256,12 +256,12 @@ class Tokens:
 
     @functools.cached_property
     def is_final(self) -> np.ndarray:
-        """Whether a short token ends with a mark that ends sentences."""
+        """True if a short token ends with a mark that ends sentences."""
         return np.isin(self.view.codes[self.last - 1], _FINAL) & (self.lengths <= 4)
 
     @functools.cached_property
     def is_closing(self) -> np.ndarray:
-        """Whether a token is a closing mark without a space before it.
+        """True if a token is a closing mark without a space before it.
 
         Marks that also open, such as `"`, are closing ones if a space or nothing follows.
         """

@@ -36,7 +36,7 @@ class TableRows(NamedTuple):
 
 
 def is_arrow(table: object) -> bool:
-    """Whether it is an Arrow table or record batch."""
+    """True if it is an Arrow table or record batch."""
     arrow = sys.modules.get("pyarrow")
     return arrow is not None and isinstance(table, (arrow.Table, arrow.RecordBatch))
 
@@ -150,7 +150,7 @@ def _of_bytes(kind: Any) -> Any:
 
 
 def has_texts(names: Collection[str]) -> bool:
-    """Whether a table with these columns has documents, and not sentences."""
+    """True if a table with these columns has documents, and not sentences."""
     return TEXT in names and FIELDS[0] not in names
 
 
@@ -346,7 +346,7 @@ def _joined(words: dict[str, Any], counts: np.ndarray) -> bytes:
 
 
 def _is_sound(treebank: Treebank, counts: np.ndarray) -> bool:
-    """Whether a treebank has the words of the rows, and no tab or line end was in a value."""
+    """True if a treebank has the words of the rows, and no tab or line end was in a value."""
     if treebank.faults or treebank.warnings:  # of carriage returns before line ends
         return False
     n_lines = int(np.count_nonzero(treebank.data == ord("\n")))
@@ -384,7 +384,7 @@ def _bad_values(words: dict[str, Any], counts: np.ndarray) -> dict[int, str]:
 
 
 def _is_broken(value: bytes | None) -> bool:
-    """Whether bytes are no UTF-8."""
+    """True if bytes are no UTF-8."""
     try:
         (value or b"").decode()
     except UnicodeDecodeError:

@@ -162,7 +162,7 @@ def outputs_of(
 
 
 def is_raw_text(begin: bytes) -> bool:
-    """Whether a stream that begins so is raw text: its first line but comments has no tab.
+    """True if a stream that begins so is raw text: its first line but comments has no tab.
 
     Where all lines begin with #, it is raw text unless one is a comment such as `# key = value`.
 
@@ -176,5 +176,5 @@ def is_raw_text(begin: bytes) -> bool:
 
 
 def is_table(kind: str) -> bool:
-    """Whether a format has rows of sentences."""
+    """True if a format has rows of sentences."""
     return kind in (PARQUET, ARROW)

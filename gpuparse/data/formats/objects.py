@@ -106,7 +106,7 @@ def no_form(names: Sequence[Any]) -> DataError:
 
 
 def is_pandas(table: object) -> bool:
-    """Whether it is a pandas data frame."""
+    """True if it is a pandas data frame."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(table, pandas.DataFrame)
 
@@ -149,7 +149,7 @@ def as_conllu(sentences: Sequence[Columns], tag_field: str, first: int = 0) -> b
 
 
 def _is_clean(text: bytes, n_words: int, n_sentences: int) -> bool:
-    """Whether a text has no more tabs and line ends than its words and sentences have."""
+    """True if a text has no more tabs and line ends than its words and sentences have."""
     return (
         text.count(b"\t") == 9 * n_words
         and text.count(b"\n") == n_words + n_sentences

@@ -56,7 +56,7 @@ def are_spaces(codes: np.ndarray) -> np.ndarray:
 
 
 def ends_paragraph(spaces: str) -> bool:
-    """Whether white space ends a paragraph: it has an empty line or a paragraph separator."""
+    """True if white space ends a paragraph: it has an empty line or a paragraph separator."""
     return chr(PARAGRAPH) in spaces or len(_LINE_ENDS.findall(spaces)) > 1
 
 
@@ -197,7 +197,7 @@ def _ideographic_ends(codes: np.ndarray) -> list[int]:
 
 
 def _ends_sentence(codes: np.ndarray, end: int) -> bool:
-    """Whether the text before a character looks like the end of a sentence."""
+    """True if the text before a character looks like the end of a sentence."""
     before = "".join(map(chr, codes[max(0, end - 3) : end].tolist()))
     return before.rstrip(_CLOSING).endswith(tuple(_SENTENCE_FINAL))
 

@@ -283,7 +283,7 @@ def sibling_graph_score(
 
 
 def has_cycle(arcs: Arcs) -> bool:
-    """Whether taking away words without modifiers, again and again, leaves any."""
+    """True if taking away words without modifiers, again and again, leaves any."""
     left = set(arcs)
     while True:
         inner = {(h, m) for h, m in left if any(head == m for head, _ in left)}

@@ -547,7 +547,7 @@ def log_sums(
 
 
 def _is_kept_by_end(start: _Position) -> bool:
-    """Whether an item with this start is read from what is kept by end."""
+    """True if an item with this start is read from what is kept by end."""
     return start.splits > 0 or start.constant > 0
 
 

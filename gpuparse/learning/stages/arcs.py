@@ -104,7 +104,7 @@ class ArcStage(TableStage):
 
     @property
     def has_labels(self) -> bool:
-        """Whether labels are found with the trees."""
+        """True if labels are found with the trees."""
         return self._joint is not None
 
     def _model(self) -> ArcModel:

@@ -82,7 +82,7 @@ class Stage(ABC):
 
     @property
     def has_labels(self) -> bool:
-        """Whether what is learned labels arcs."""
+        """True if what is learned labels arcs."""
         return False
 
     @property

@@ -84,7 +84,7 @@ class EncoderScorer:
 
     @property
     def has_labels(self) -> bool:
-        """Whether there are scores of labels."""
+        """True if there are scores of labels."""
         return self.n_labels > 0
 
     @property

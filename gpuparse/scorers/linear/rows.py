@@ -168,7 +168,7 @@ class RowsOfTwo:
 
     @property
     def has_between(self) -> bool:
-        """Whether there are between families."""
+        """True if there are between families."""
         return self._tables.n_between > 0
 
     def combination(self, gap: Tensor) -> Tensor:

@@ -129,12 +129,12 @@ class LinearScorer:
 
     @property
     def has_labels(self) -> bool:
-        """Whether it scores labels."""
+        """True if it scores labels."""
         return self.label_weights is not None
 
     @property
     def replaces_arcs(self) -> bool:
-        """Whether the arc scores of its `lower_order` are those of the pruner."""
+        """True if the arc scores of its `lower_order` are those of the pruner."""
         return self.pruner is not None and self.plans.joint is None
 
     @property
@@ -151,7 +151,7 @@ class LinearScorer:
 
     @property
     def reads_guides(self) -> bool:
-        """Whether there are guide templates."""
+        """True if there are guide templates."""
         return bool(self.templates.guide)
 
     def encode(self, treebank: Treebank, guides: np.ndarray | None = None) -> Batch:

@@ -66,7 +66,7 @@ class VectorScorer:
 
     @property
     def has_labels(self) -> bool:
-        """Whether there are columns of labels."""
+        """True if there are columns of labels."""
         return bool(self.n_labels) and self.numbers.scores("label")
 
     @property

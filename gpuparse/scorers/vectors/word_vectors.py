@@ -226,7 +226,7 @@ class WordVectors(NamedTuple):
         return np.cumsum(self.sizes)[:-1].tolist()
 
     def scores(self, kind: str) -> bool:
-        """Whether there are scores of a kind."""
+        """True if there are scores of a kind."""
         return bool(self.sizes[KINDS.index(kind)])
 
     def columns(self, kind: str) -> slice:
@@ -371,7 +371,7 @@ def check_vectors(vectors: WordVectors) -> None:
 
 
 def _are_apart(networks: int, matrices: Sequence[np.ndarray], cuts: Sequence[int]) -> bool:
-    """Whether matrices are zero between the hidden numbers and the vectors of different networks.
+    """True if matrices are zero between the hidden numbers and the vectors of different networks.
 
     All networks have the same sizes, of whole blocks. matrices: (H / GROUP, Q, GROUP); cuts: of Q.
     """

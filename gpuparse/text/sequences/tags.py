@@ -113,7 +113,7 @@ class TagTable:
         return np.argsort(self._class_of, kind="stable").astype(np.int32)
 
     def is_sorted(self) -> bool:
-        """Whether tags of a class follow each other, and no tag is there twice."""
+        """True if tags of a class follow each other, and no tag is there twice."""
         changes = sum(a[0] != b[0] for a, b in pairwise(self.tags))
         n_classes = len({tag[0] for tag in self.tags})
         return changes + 1 == n_classes and len(set(self.tags)) == len(self.tags)

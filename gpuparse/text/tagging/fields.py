@@ -43,12 +43,12 @@ _SHORT, _SOME = 4, 0.5  # words; share of words with a capital
 
 
 def is_field(name: str) -> bool:
-    """Whether there is a field of this name."""
+    """True if there is a field of this name."""
     return name in COLUMNS or name in _OF_SENTENCE or _OF_FORM.fullmatch(name) is not None
 
 
 def is_of_form(name: str) -> bool:
-    """Whether a field has the same value wherever a form occurs."""
+    """True if a field has the same value wherever a form occurs."""
     return _OF_FORM.fullmatch(name) is not None
 
 

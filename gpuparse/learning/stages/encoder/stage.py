@@ -112,7 +112,7 @@ class EncoderStage(Stage):
 
     @property
     def has_labels(self) -> bool:
-        """Whether relations are learned."""
+        """True if relations are learned."""
         return self._gold.labels is not None
 
     def prepare(self) -> None:

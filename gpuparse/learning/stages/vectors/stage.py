@@ -178,7 +178,7 @@ class VectorStage(Stage):
 
     @property
     def has_labels(self) -> bool:
-        """Whether vectors score labels."""
+        """True if vectors score labels."""
         return bool(self.sizes.n_labels)
 
     def averages(self) -> list[np.ndarray]:
