@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from torch import nn
 
 from gpuparse.errors import ConfigError, ModelError, one_line, plural, require
-from gpuparse.model_folder import load_parser
+from gpuparse.model.folder import load_parser
 from gpuparse.scorers.encoder.files import CONFIG
 from gpuparse.scorers.encoder.network import FAMILIES, POOLERS, loaded_body
 from gpuparse.scorers.encoder.pieces import Splitter, of_words
