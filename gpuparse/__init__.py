@@ -58,7 +58,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    """What is offered, imported now."""
+    """An offered name, imported now."""
     if name not in _MODULES:
         raise AttributeError(f"module 'gpuparse' has no attribute {name!r}")
     return getattr(import_module(f"gpuparse.api.{_MODULES[name]}"), name)

@@ -101,7 +101,7 @@ class Argument(NamedTuple):
 
 
 class Declarations(NamedTuple):
-    """What headers declare: the fields of each struct; result and arguments of each function."""
+    """The declarations of headers: fields of each struct; result and arguments of each function."""
 
     structs: dict[str, list[Argument]]
     functions: dict[str, tuple[str, list[Argument]]]

@@ -1,1 +1,1 @@
-"""What `import gpuparse` offers: parsers, their results, and training."""
+"""The names of `import gpuparse`: parsers, their results, and training."""

@@ -608,7 +608,7 @@ class SentenceParser:
             yield from chain.from_iterable(self._parsed(job, source))
 
     def job(self, *, on_error: OnError | None = None, **asked: Any) -> Job:
-        """How to parse, as the command has it; for doors of other programs.
+        """The job of a parse, as the command has it; for doors of other programs.
 
         Args:
             on_error: what is done about malformed sentences; None: the door has no such option.

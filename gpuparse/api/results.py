@@ -1,4 +1,4 @@
-"""What a parser returns: a sequence of parsed sentences."""
+"""The results of a parser: a sequence of parsed sentences."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Parsed(Sequence["ParsedSentence"]):
 
     @cached_property
     def _surfaces(self) -> Surfaces:
-        """How the words are written in the text."""
+        """The spelling of the words in the text."""
         treebank = unrewritten(self._treebank)
         return Surfaces.of(treebank, is_text=self._is_text, firsts=self._firsts)
 
@@ -305,7 +305,7 @@ class Parsed(Sequence["ParsedSentence"]):
 
     @cached_property
     def _deps(self) -> list[list[tuple[int, str]]]:
-        """Of every word its heads and relations."""
+        """The heads and relations of every word."""
         graphs = self._found.graphs
         assert graphs is not None
         arcs = [
@@ -475,7 +475,7 @@ class ParsedSentence(Sequence[Token]):
 
     @property
     def certified(self) -> bool | None:
-        """Of dual decomposition: whether no tree scores more; None from other decoders."""
+        """True if dual decomposition proves that no tree scores more; None: another decoder."""
         certified = self._parsed._found.certified
         return None if certified is None or self._row < 0 else bool(certified[self._row])
 

@@ -361,7 +361,7 @@ def _clean(text: str) -> str:
 
 
 def _depth(word: int, heads: list[int]) -> int:
-    """How many words are above a word. heads: -1 for the root."""
+    """The number of words above a word. heads: -1 for the root."""
     depth = 0
     while (word := heads[word]) >= 0:
         depth += 1

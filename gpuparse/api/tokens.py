@@ -192,7 +192,7 @@ class MultiwordToken(NamedTuple):
 
 
 class Surfaces(NamedTuple):
-    """How the words of a treebank are written in the text.
+    """The spelling of the words of a treebank in the text.
 
     starts, ends: (W,) characters of the text; empty for inputs that are no text. space_after:
     (W,). multiword, texts: of the S sentences with words.
@@ -208,7 +208,7 @@ class Surfaces(NamedTuple):
     def of(
         cls, treebank: Treebank, *, is_text: bool, firsts: Mapping[int, int] | None = None
     ) -> Surfaces:
-        """Those of the sentences of a treebank.
+        """The surfaces of a treebank's sentences.
 
         Args:
             is_text: whether it was made of raw texts, each of which begins with `# newdoc`.
@@ -317,7 +317,7 @@ _UNSAID = -1
 
 
 def _lengths(texts: Sequence[str | None]) -> np.ndarray:
-    """How long texts are; _UNSAID: None."""
+    """The lengths of texts; _UNSAID for None."""
     return np.array([_UNSAID if text is None else len(text) for text in texts], np.int64)
 
 

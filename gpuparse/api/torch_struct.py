@@ -136,7 +136,7 @@ class _TreeDistribution(Distribution):
 
     @_kept
     def count(self) -> Tensor:
-        """How many trees have a score that is not -inf, (B,); exact up to 2^53."""
+        """The number of trees with a score above -inf, (B,); exact up to 2^53."""
         allowed = torch.zeros_like(self.log_potentials, dtype=torch.float64)
         allowed = allowed.masked_fill(self.log_potentials.detach() == -torch.inf, -torch.inf)
         scores = arc_scores_of_labels(allowed) if self._has_labels else allowed

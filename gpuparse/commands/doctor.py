@@ -74,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _facts() -> Iterator[tuple[str, str]]:
-    """What the machine and the installation are, in pairs of a name and a value."""
+    """Facts about the machine and the installation: pairs of a name and a value."""
     yield "gpuparse", described_version()
     yield "python", f"{platform.python_version()}, {sys.executable}"
     yield "system", f"{platform.platform()}, {platform.machine()}"
@@ -125,7 +125,7 @@ def _native_facts() -> Iterator[tuple[str, str]]:
 
 
 def _compiler(library: Path) -> str:
-    """What a library's own comment says of its compiler."""
+    """The compiler's name in the comment section of a library."""
     found = re.search(rb"GCC: [^\0]+|(?:zig|clang) version [^\0]+", library.read_bytes())
     return found[0].decode(errors="replace").strip() if found else "an unknown compiler"
 

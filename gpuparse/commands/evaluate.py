@@ -119,7 +119,7 @@ def add_punctuation_options(parser: argparse.ArgumentParser) -> None:
 
 
 def punctuation_of(options: argparse.Namespace) -> Punctuation:
-    """What these options leave out."""
+    """The words that these options leave out."""
     return Punctuation(options.ignore_punct, options.punct_tags)
 
 

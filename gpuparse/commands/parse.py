@@ -720,7 +720,7 @@ def _output_paths(options: argparse.Namespace) -> list[Path | None]:
 
 
 def _if_sentence(file: str, model: str) -> str:
-    """What to do if a missing file was meant as a sentence, where it looks like one."""
+    """Advice for a missing file whose name looks like a sentence; else an empty text."""
     if not re.search(r"\s", file) or re.search(r"\.\w+$", file):
         return ""
     return f"; to parse a sentence: echo {shlex.quote(file)} | {program('parse')} {model}"

@@ -19,7 +19,7 @@ Value = str | int | float | bool | None
 
 
 class RuleNeeds(NamedTuple):
-    """What an update rule needs."""
+    """The needs of an update rule."""
 
     takes_k_best: bool
     needs_max_step: bool
@@ -37,7 +37,7 @@ RULES = {
 
 @dataclass(frozen=True)
 class Key:
-    """What one key of the config accepts.
+    """One key of the config: the values that it accepts.
 
     Attributes:
         kind: "text", "path" (relative paths are resolved), "paths" (one, or several as a list or
@@ -61,7 +61,7 @@ class Key:
     auto: bool = False
 
     def expected(self) -> str:
-        """What the key accepts, in words."""
+        """The accepted values, in words."""
         if self.kind == "choice":
             words = " or ".join(yaml_word(choice) for choice in self.choices)
         else:
@@ -197,7 +197,7 @@ class FeatureMapConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LearningConfig:
-    """How the weights of arcs and labels are learned."""
+    """Keys of learning the weights of arcs and labels."""
 
     rule: str = _choice(
         "mira",
@@ -291,7 +291,7 @@ class PruningConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class WordVectorsConfig:
-    """How word vectors are learned, and what their scores count; for sets with `word_vectors`."""
+    """Keys of learning and weighting word vectors; for sets with `word_vectors`."""
 
     epochs: int = _key(
         10, "integer", "Passes over the training treebank for word vectors.", low=1, high=10_000
@@ -345,7 +345,7 @@ class WordVectorsConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelsConfig:
-    """How relations are predicted."""
+    """Keys of the prediction of relations."""
 
     kind: str = _choice(
         "second-stage",
@@ -368,7 +368,7 @@ class LabelsConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class WeightsConfig:
-    """How the learned weights are stored."""
+    """Keys of storing the learned weights."""
 
     bits: str | int = _choice(
         "auto",
@@ -401,7 +401,7 @@ def _word_list(columns: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerConfig:
-    """How tokens, sentences and multiword tokens are learned."""
+    """Keys of learning tokens, sentences and multiword tokens."""
 
     learn: bool = _learns("a tokeniser", ", so that the model reads raw text")
     model: str | None = _taken_from("the tokeniser")
@@ -409,7 +409,7 @@ class TokenizerConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TaggerConfig:
-    """How UPOS, XPOS and FEATS are learned."""
+    """Keys of learning UPOS, XPOS and FEATS."""
 
     learn: bool = _learns("a tagger")
     model: str | None = _taken_from("the tagger", "; the parser learns from the gold tags then")
@@ -439,7 +439,7 @@ class TaggerConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LemmatizerConfig:
-    """How lemmas are learned."""
+    """Keys of learning lemmas."""
 
     learn: bool = _learns("a lemmatiser")
     model: str | None = _taken_from("the lemmatiser")

@@ -50,7 +50,7 @@ def config_file(name: str | Path, folder: str = "") -> str:
 
 
 def nearest(word: str, names: list[str]) -> str:
-    """What to say where a name is not among those of shipped configs."""
+    """Advice for a name that no shipped config has."""
     near = near_names(word, names, n=3)
     last = Path(word).name
     near += [name for name in names if Path(name).name == last and name not in near]

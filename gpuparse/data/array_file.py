@@ -217,7 +217,7 @@ def _state(status: os.stat_result) -> tuple[int, ...]:
 
 
 def _identity(status: os.stat_result, what: str) -> str:
-    """What a file is known by; empty if it is not to be known."""
+    """The key under which a file's sums are remembered; empty: they are not."""
     last = max(status.st_mtime, status.st_ctime)
     if status.st_size < _WORTH or time.time() - last < _SETTLED:
         return ""

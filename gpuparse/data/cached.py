@@ -1,4 +1,4 @@
-"""What is computed once and kept, in ways that threads share and forks do not break."""
+"""Values that are computed once and kept, in ways that threads share and forks do not break."""
 
 import os
 import threading

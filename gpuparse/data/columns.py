@@ -109,7 +109,7 @@ class Items(NamedTuple):
 
 
 class Replacing(NamedTuple):
-    """What replaces columns; None leaves a column as it is."""
+    """New values of columns; None leaves a column as it is."""
 
     heads: np.ndarray  # int32 (W,); NO_HEAD writes `_`, anything below leaves HEAD as it is
     labels: Labels | None

@@ -277,7 +277,7 @@ def _with_columns(treebank: Treebank, replacing: Replacing) -> bytes:
 
 
 class _ConllReader:
-    """What is known of one file between its chunks: the place reached and the warnings given."""
+    """The state of one file between its chunks: the place reached and the warnings given."""
 
     def __init__(self, source: str, on_error: OnError, max_line: int) -> None:
         if on_error not in ("fail", "skip", "keep"):
@@ -410,7 +410,7 @@ def _line_end(text: bytes, before: bytes) -> bytes:
 
 
 def _file_end(text: bytes, line_end: bytes) -> bytes:
-    """What is missing for the text to end in a blank line; half a line end is completed."""
+    """The bytes that complete a text to end in a blank line, and half a line end."""
     if text.endswith((b"\n\n", b"\n\r\n")):
         return b""
     if text.endswith(b"\r"):

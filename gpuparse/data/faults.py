@@ -1,4 +1,4 @@
-"""What is wrong with the data: the codes that native code gives, and messages about lines."""
+"""Faults of data: the codes that native code gives, and messages about lines."""
 
 from collections.abc import Sequence
 from enum import IntEnum
@@ -45,7 +45,7 @@ class TreeFault(IntEnum):
 
 
 class DepsFault(IntEnum):
-    """What is wrong with an item of DEPS, as in native/conll_columns.h."""
+    """Faults of an item of DEPS, as in native/conll_columns.h."""
 
     NO_DEPS_FAULT = 0
     NO_COLON = 1
@@ -81,7 +81,7 @@ def fault_error(
 
 
 def fault_text(fault: np.ndarray | Sequence[int], text: bytes, *, first_byte: int) -> str:
-    """What is wrong and what to do, for a row of faults; arguments as in `fault_error`."""
+    """The fault and the advice, for a row of faults; arguments as in `fault_error`."""
     code, detail, _, offset, _, end = (int(number) for number in fault)
     if code == scanner.COLUMN_COUNT:
         return _column_count(text[offset:end].split(b"\n", 1)[0], detail)

@@ -29,7 +29,7 @@ _OF_TITLE = re.compile(r"\brelease ([0-9]{1,2})\.([0-9]{1,2})\b")
 
 
 class Facts(NamedTuple):
-    """What is known of a treebank; None is unknown.
+    """Facts about a treebank; None is unknown.
 
     Attributes:
         name: `UD_French-Sequoia`, or the name of the folder.
@@ -102,7 +102,7 @@ def find_parts(folder: str) -> dict[str, str | None]:
 
 
 def facts_of(folder: str) -> Facts:
-    """What the folder of a treebank says of it, by its name, its files, README and LICENSE.txt.
+    """Facts from a treebank's folder: its name, its files, README and LICENSE.txt.
 
     Nothing is guessed: what is not said, or not in a known form, is None.
 

@@ -270,7 +270,7 @@ def fits_deps(relation: str) -> bool:
 
 
 def unwritable_relations(treebank: Treebank, words: np.ndarray) -> Iterator[tuple[int, DataError]]:
-    """Those of some words, (K,) numbers, whose DEPREL DEPS cannot have, with what to do."""
+    """Yield the words, of (K,) numbers, whose DEPREL DEPS cannot have, each with its error."""
     ids, names = column_ids(treebank, DEPREL)
     is_wrong = np.array([not fits_deps(name) for name in names] or [False])[ids]
     for w in words[is_wrong[words]].tolist():

@@ -17,7 +17,7 @@ _CASES: dict[str, Callable[[str], str]] = {
 
 
 class LemmaRule(NamedTuple):
-    """What makes a lemma of a form.
+    """A rule that makes a lemma of a form.
 
     case: of the result: `lower`, `title`, `upper`, `keep`, or `whole`, where `added_end` is the
     lemma. The beginning and the end of the form, which are compared in lower case, are replaced.

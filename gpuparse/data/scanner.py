@@ -33,7 +33,7 @@ FAULT_CODE, FAULT_DETAIL, FAULT_LINE, FAULT_OFFSET, FAULT_START, FAULT_END = 0, 
 
 
 def column_name(number: int) -> str:
-    """What messages call a column, 0 to 9: its name, and its number from 1."""
+    """The name of a column, 0 to 9, in messages: its name, and its number from 1."""
     return f"{COLUMNS[number]} (column {number + 1})"
 
 

@@ -19,7 +19,7 @@ _LINE_FEED = 10
 
 
 class Computed(WeakKeyDictionary[Any, Any]):
-    """What scorers have computed of a treebank; a copy of the treebank has nothing of it."""
+    """Values that scorers have computed of a treebank; a copy of the treebank has nothing of it."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Computed, ()

@@ -47,7 +47,7 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """What `find_errors` returns.
+    """The result of `find_errors`.
 
     groups: by what the words are grouped. relations: (L,) the relations. confusions: (L, L) int64,
     words by gold relation and that of the system, whatever their heads. wrong_heads,

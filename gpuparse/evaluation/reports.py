@@ -202,7 +202,7 @@ def _reliability_table(title: str, found: Reliability) -> list[str]:
 
 @dataclass(frozen=True)
 class Measures:
-    """What a parser is scored on: relations, and graphs in DEPS, or not."""
+    """The choice of measures: with relations or not, graphs in DEPS or trees."""
 
     labelled: bool
     graphs: bool

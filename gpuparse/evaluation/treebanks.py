@@ -26,7 +26,7 @@ def check_parsed(gold: Treebank, *systems: Treebank) -> None:
 
 
 def column_numbers(column: int, *treebanks: Treebank) -> tuple[list[np.ndarray], list[str]]:
-    """Of each treebank (W,) ids of a column's strings, the same ids for all; and the strings."""
+    """The ids (W,) of a column's strings in each treebank, shared by all; the strings."""
     interner = Interner()
     ids = []
     for treebank in treebanks:

@@ -42,7 +42,7 @@ _SHOWN = 20  # characters of the text that a message quotes
 
 
 class Hits(NamedTuple):
-    """What a measure counts, of G gold items and M of the system: tokens, sentences or words.
+    """The counts of a measure, for G gold items and M of the system: tokens, sentences or words.
 
     right: bool (G,), gold items that the system has right. gold, system: int64 (G,) and (M,), the
     gold sentence of each item; an item of the system is in the one where it begins. aligned: gold
@@ -391,7 +391,7 @@ def _marked(places: np.ndarray, n: int) -> np.ndarray:
 
 
 def _numbered(values: list[str]) -> np.ndarray:
-    """Of each value a number, the same for equal ones."""
+    """A number for each value; equal values have equal numbers."""
     numbers: dict[str, int] = {}
     return np.array([numbers.setdefault(value, len(numbers)) for value in values], np.int64)
 

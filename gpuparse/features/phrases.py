@@ -1,4 +1,4 @@
-"""What templates read, in words: `h.pos m.pos direction` as "head noun, modifier verb, ..."."""
+"""The values that templates read, in words: `h.pos m.pos` as "head noun, modifier verb"."""
 
 from collections.abc import Sequence
 
@@ -32,7 +32,7 @@ _SPECIAL = {
 
 
 def clauses(template: Template, values: Sequence[str], *, near: str) -> tuple[Clause, ...]:
-    """What a template reads, and the values.
+    """The clauses of a template, each with its values.
 
     Args:
         values: of its atoms in their order, of the word in between, of direction and distance; what

@@ -515,7 +515,7 @@ class _Compiler:
         return *sides, self._row[middle], *sizes, self._take_lines(prod(sizes))
 
     def _dense_sizes(self, sizes: list[int], n_families: int) -> list[int]:
-        """How many values of each word a family tells apart, so that all families have room."""
+        """The numbers of values of each word that families tell apart within the table."""
         room = MAX_DENSE_LINES // n_families
         # One more than the largest limit for which there is room.
         most = bisect_right(

@@ -354,7 +354,7 @@ def dump_set(templates: TemplateSet) -> str:
 
 
 def _count(blocks: object) -> int:
-    """How many templates blocks have with all suffixes; 0 where they are no such blocks."""
+    """The number of templates of blocks with all suffixes; 0 if they are no such blocks."""
     count = 0
     for block in blocks if isinstance(blocks, list) else []:
         suffixes, texts = (

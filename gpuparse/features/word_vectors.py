@@ -46,7 +46,7 @@ _OPTIONAL = set(FURTHER)  # sizes that are 0 where they are not given
 
 @dataclass(frozen=True)
 class VectorTemplates:
-    """What word vectors are made of.
+    """The templates and sizes of word vectors.
 
     templates: atoms of role `w`.
     hidden: numbers of the hidden layer for each role; 0: none, rows are the vectors themselves.

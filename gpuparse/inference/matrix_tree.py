@@ -295,7 +295,7 @@ def _sum(weights: Tensor, spreads: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
 
 def _shifts(scores: Tensor, single_root: bool) -> tuple[Tensor, Tensor]:
-    """What every tree loses alike: (B, N, N) from its arcs, (B,) in all.
+    """The amounts that every tree loses alike: (B, N, N) from its arcs, (B,) in all.
 
     From arcs into m the highest of their scores. With a single root it is the highest of those from
     words, and the arcs from the root lose the highest of what they have left.

@@ -395,7 +395,7 @@ def require_trees(scores: Tensor) -> None:
 
 
 def without_tree(b: int) -> NoTreeError:
-    """What is raised for sentence b."""
+    """The error for sentence b."""
     return NoTreeError(
         f"sentence {b} of the batch has no tree: too many of its arcs are forbidden (-inf)"
     )

@@ -1,4 +1,4 @@
-"""How trees are searched for in native code, and limits on labels."""
+"""Options of searches in native code, and limits on labels."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

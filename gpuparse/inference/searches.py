@@ -82,7 +82,7 @@ FUNCTIONS: Mapping[tuple[str, Quantity], Callable[..., Any]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Parse:
-    """What a decoder finds for a batch.
+    """The result of a decoder for a batch.
 
     heads: of trees, int64 (B, N), -1 at the root and in padding; None if there are graphs.
     scores: float64 (B,). arcs: of graphs, bool (B, N, N), [b, h, m]; None if there are trees.
@@ -97,7 +97,7 @@ class Parse:
 
 
 def parts_for(name: str, scores: Scores) -> tuple[list[Tensor], dict[str, Tensor | None]]:
-    """What the functions of a decoder take of scores: by place before the lengths, and by keyword.
+    """The scores that the functions of a decoder take: by place before the lengths, and by keyword.
 
     Raises:
         ConfigError: no decoder has this name. ScoreError: sibling scores are missing that one of

@@ -109,7 +109,7 @@ class TreeKind:
         return f"sentence {b}{tree}: {what}; {self._hint(int(faults[row]), is_loss)}"
 
     def _hint(self, fault: int | None, is_loss: bool) -> str:
-        """What is expected; of losses, what else can be done about a fault, None for any."""
+        """The expected trees; for losses also another remedy of a fault, None for any."""
         kind = "projective trees" if self.is_projective else "trees"
         hint = f"expected {kind}{' with one word at the root' if self.single_root else ''}"
         if is_loss:

@@ -80,7 +80,7 @@ def find_parts(heads: Tensor, lengths: Tensor) -> Parts:
 
 
 def scores_of_words(scores: Scores, parts: Parts, labels: Tensor | None = None) -> list[Tensor]:
-    """What each word adds to the score of its tree, in this order, each float64 (B, K, N).
+    """The share of each word in the score of its tree, in this order, each float64 (B, K, N).
 
     Args: labels: (B, K, N) where scores have a last axis of labels.
     """

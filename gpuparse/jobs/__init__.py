@@ -1,1 +1,1 @@
-"""What users ask for: parsing, training, and their records; the doors translate and print."""
+"""The work that users ask for: parsing, training, records; the doors translate and print."""

@@ -51,7 +51,7 @@ _TITLES = {
 
 
 def about_treebank(config: RunConfig) -> Facts:
-    """What is known of the treebank that a run learns from: nothing without `data.treebank`."""
+    """Facts about the treebank that a run learns from: nothing without `data.treebank`."""
     return Facts() if config.data.treebank is None else facts_of(config.data.treebank)
 
 

@@ -105,7 +105,7 @@ def _of_deps(rows: list[list[str]]) -> _Found:
 
 
 def deps_fault(item: str, own: str, n: int) -> DepsFault:
-    """What is wrong with an item of DEPS of the node with an ID, in a sentence of n words."""
+    """The fault of an item of DEPS of the node with an ID, in a sentence of n words."""
     head, colon, relation = item.partition(":")
     if not colon:
         return DepsFault.NO_COLON

@@ -1,4 +1,4 @@
-"""What is wrong with treebanks, before a parser learns from them: all faults, and warnings."""
+"""Faults of treebanks, found before a parser learns from them: all faults, and warnings."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -58,12 +58,12 @@ class Checked:
 
     @property
     def errors(self) -> list[Problem]:
-        """What training would refuse."""
+        """The problems that training refuses."""
         return [problem for problem in self.problems if problem.is_error]
 
     @property
     def warnings(self) -> list[Problem]:
-        """What training accepts, and is worth a look."""
+        """The problems that training accepts, but that are worth a look."""
         return [problem for problem in self.problems if not problem.is_error]
 
     @property
@@ -83,7 +83,7 @@ class Checked:
 
 @dataclass(frozen=True)
 class Asked:
-    """How treebanks are checked.
+    """The options of a check of treebanks.
 
     partial: words may lack a head, as with data.partial=true. model: the folder of a parser whose
     doubts are listed. predicted: all files as `crossval --probabilities` parsed them, instead.
@@ -143,7 +143,7 @@ def check_files(
 def _with_doubts(
     checked: Checked, treebanks: list[Treebank], asked: Asked, progress: Callable[[int], None]
 ) -> tuple[Checked, list[tuple[Treebank, Treebank]]]:
-    """What was found, with the doubts of a parser, and each treebank beside the parsed one."""
+    """The problems found, with the doubts of a parser, and each treebank beside the parsed one."""
     from gpuparse.jobs import doubts  # without a parser, its modules are not needed
 
     if asked.predicted is not None:
@@ -225,7 +225,7 @@ def _count_sentences(treebank: Treebank, words: np.ndarray) -> int:
 
 
 def _warnings(treebank: Treebank, names: dict[str, str], *, is_whole: bool) -> Iterator[Problem]:
-    """What training accepts.
+    """The problems that training accepts.
 
     Args: names: where each sent_id was, of all files, which grows. is_whole: whether all sentences
         of the file are in the treebank, and not those without errors alone.

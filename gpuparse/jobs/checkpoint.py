@@ -146,7 +146,7 @@ class States:
 
 
 def read_checkpoint(output: Path, origin: Origin, name: str = STATE) -> Checkpoint | None:
-    """What `write_checkpoint` kept, if it is of the same origin; None if nothing was kept.
+    """The state that `write_checkpoint` kept of the same origin; None if nothing was kept.
 
     Raises:
         ModelError: a file is damaged, no file, or of another version.
@@ -161,7 +161,7 @@ def read_checkpoint(output: Path, origin: Origin, name: str = STATE) -> Checkpoi
 
 
 class KeptStages(NamedTuple):
-    """What an unfinished run has learned before the parser, in a folder of its output."""
+    """The stages before the parser that an unfinished run has learned, in its output folder."""
 
     output: Path
     origin: Origin
@@ -176,7 +176,7 @@ class KeptStages(NamedTuple):
     def arrays(
         self, name: str, learn: Callable[[], dict[str, np.ndarray]]
     ) -> dict[str, np.ndarray]:
-        """What was kept under a name, else what is learned now, which is kept.
+        """The arrays kept under a name, or those learned now, which are then kept.
 
         Raises: ModelError, ConfigError: as `read_checkpoint`. OSError: it cannot be written.
         """
@@ -196,7 +196,7 @@ def _write(path: Path, origin: Origin, kept: Checkpoint) -> None:
 
 
 def _read(path: Path, output: Path, origin: Origin) -> Checkpoint:
-    """What `_write` wrote, if it is of the same origin."""
+    """The state that `_write` wrote, if it is of the same origin."""
     again = f"give {option('force', True)} to start again"
     try:
         facts, state = array_file.read(path, form=FORMAT, what="state")

@@ -171,7 +171,7 @@ def find_doubts(pairs: Iterable[tuple[Treebank, Treebank]]) -> list[Doubt]:
 
 
 def _doubts(gold: Treebank, parsed: Treebank) -> list[Doubt]:
-    """Those of a treebank, by line."""
+    """The doubts about a treebank, by line."""
     changed = [w for w, _ in changed_words(gold, parsed)]
     of_heads, of_labels, best_heads, best_labels = (
         misc_probabilities(parsed, key) for key in (GOLD_HEAD, GOLD_LABEL, HEAD, LABEL)

@@ -1,4 +1,4 @@
-"""What a training treebank lets one expect: empty columns, unread templates, few sentences."""
+"""Expectations from a training treebank: empty columns, unread templates, few sentences."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -72,7 +72,7 @@ def expectations(
 
 
 def _losses(treebank: Treebank, empty: Sequence[int]) -> Iterator[str]:
-    """What to expect without some columns."""
+    """The expected losses without some columns."""
     missing = [source for source in (_COARSE, _FINE) if is_empty_column(treebank, source)]
     if len(missing) == 2:
         yield _NO_TAGS

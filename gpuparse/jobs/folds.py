@@ -47,7 +47,7 @@ _TRAIN, _MODEL = "train.conllu", "model"  # in the folder of an unfinished fold
 
 @dataclass(frozen=True)
 class Sample:
-    """How many sentences each training learns from; None is all. seed: of the draw."""
+    """The number of sentences that each training learns from; None is all. seed: of the draw."""
 
     sentences: int | None = None
     seed: int = 0
@@ -55,7 +55,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class FoldSplit:
-    """What is learned from and what is parsed: folds of a treebank, or a treebank and another one.
+    """The sentences learned from and those parsed: folds of a treebank, or two treebanks.
 
     Args:
         train: the sentences that are learned from, each as the bytes of a file.
@@ -367,7 +367,7 @@ class Folds:
         return result
 
     def joined(self) -> dict[str, Any]:
-        """What `join` wrote.
+        """The numbers that `join` wrote.
 
         Raises: ConfigError: it is of another config, treebank or sample. DataError: it is damaged.
         """

@@ -1,4 +1,4 @@
-"""What a parse is asked for, the same at every door, and the checks that all doors make."""
+"""The options of a parse, the same at every door, and the checks that all doors make."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOT_CALIBRATED = (
 
 @dataclass(frozen=True, kw_only=True)
 class ParseOptions:
-    """What a parse is asked for: all that changes bytes of its output beside model and input.
+    """The options that change bytes of the output, beside model and input.
 
     probabilities: those of heads, relations and tags are written. mbr: minimum Bayes risk trees.
     kbest: how many trees of each sentence are found; None: one. keep_heads: heads of the input

@@ -132,7 +132,7 @@ class _Ready(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """How to parse an input.
+    """The settings of parsing an input.
 
     advise: as tell, of hints about texts; None: tell. may_pass_over: whether the door has the
     option `on_error`. to_allow_missing, to_give_columns:
@@ -478,7 +478,7 @@ class Job:
         return faults
 
     def _result(self, ready: _Ready) -> Result:
-        """What is found for a piece."""
+        """The result for a piece."""
         treebank, model = ready.piece.treebank, self.model
         if model is None:
             found, names, kept = None, [], None

@@ -1,4 +1,4 @@
-"""What was found for the words of an input, as bytes of CoNLL-U, arrays, or columns of a table."""
+"""Predictions for the words of an input, as bytes of CoNLL-U, arrays, or columns of a table."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Kept:
     names: list[bytes]
 
     def __getitem__(self, words: np.ndarray) -> Kept:
-        """Those of some of the words."""
+        """The kept values of some of the words."""
         return Kept(self.heads[words], self.labels[words], self.names)
 
 
@@ -62,7 +62,7 @@ def kept_of(treebank: Treebank) -> Kept:
 
 @dataclass(frozen=True, eq=False)
 class FoundArrays:
-    """What was found for the W words of S sentences, as arrays; K is 1, or the trees asked for.
+    """Predictions for the W words of S sentences, as arrays; K is 1, or the trees asked for.
 
     heads, labels, head_probabilities, label_probabilities: (K, W), see Predictions; the relations
     that were kept are among them. names: of the labels; the last is `_`, which -1 stands for.
@@ -86,7 +86,7 @@ class FoundArrays:
         cls, found: Predictions | KBest, names: list[bytes], kept: Kept | None,
         tag_probabilities: np.ndarray | None = None,
     ) -> FoundArrays:  # fmt: skip
-        """What a search has found.
+        """The arrays of a search's result.
 
         Args:
             names: of the model's labels. kept: what was given to the search.
@@ -300,7 +300,7 @@ class Result:
 
     @cached_property
     def arrays(self) -> FoundArrays:
-        """What the parser found."""
+        """The predictions of the parser."""
         assert self.found is not None
         return FoundArrays.of(self.found, self.names, self.kept, self.tag_probabilities)
 

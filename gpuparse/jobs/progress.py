@@ -1,4 +1,4 @@
-"""What the user is told on standard error: messages, and the progress of long work."""
+"""Messages to the user on standard error, and the progress of long work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuparse.errors import plural
 
 
 def program(command: str) -> str:
-    """How a command was called, for its usage line: `gpuparse parse`, `parse.py` in a checkout."""
+    """The name of a command in its usage line: `gpuparse parse`, `parse.py` in a checkout."""
     called = os.path.basename(sys.argv[0])
     if called == f"{command}.py":
         return called

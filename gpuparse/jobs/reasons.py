@@ -46,7 +46,7 @@ def as_text(found: Explanation, *, templates: bool = False) -> str:
 
 
 def _reasons(choice: Choice, found: Explanation) -> list[list[str]]:
-    """What adds to the difference of both scores, in words, the largest first."""
+    """The parts of the difference of both scores, in words, the largest first."""
     lines = [line for line in choice.lines if line.weight or line.other_weight]
     rows = [["nats", "because"]]
     for line in lines[:SHOWN]:
@@ -58,7 +58,7 @@ def _reasons(choice: Choice, found: Explanation) -> list[list[str]]:
 
 
 def _because(line: TemplateChange, choice: Choice, found: Explanation) -> str:
-    """What a template reads in both trees, or in one; of several times each value once."""
+    """The values that a template reads in both trees or in one, each of them once."""
     mine, its = _values_by_place(line.clauses), _values_by_place(line.other_clauses)
     head, other = _named(found, found.head), _named(found, found.other_head)
     if not (mine or its):

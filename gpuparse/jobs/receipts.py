@@ -22,7 +22,7 @@ _SHOWN = 20  # options that differ and are named
 
 @dataclass(frozen=True)
 class Origin:
-    """What work depends on: work of the same origin gives the same bytes.
+    """The inputs of some work: work of the same origin gives the same bytes.
 
     options: plain data by name. contents: SHA-256 sums of files, by what they are in messages.
     """
@@ -32,7 +32,7 @@ class Origin:
     version: str = __version__
 
     def differences(self, now: Origin) -> list[str]:
-        """What differs in another origin, a line each, such as "seed was 1 and is now 2"."""
+        """Differences of another origin, a line each, such as "seed was 1 and is now 2"."""
         old, new = ({"the version": each.version} | each.options for each in (self, now))
         shown = [(name, _shown(old.get(name)), _shown(new.get(name))) for name in old | new]
         changed = [each for each in shown if each[1] != each[2]]

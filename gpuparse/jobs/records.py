@@ -1,4 +1,4 @@
-"""What training writes beside the model: a line of numbers per epoch, scores, seconds, versions.
+"""The records that training writes: a line of numbers per epoch, scores, seconds, versions.
 
 Times differ between two runs that learn the same model, so they are in these files alone.
 """
@@ -128,7 +128,7 @@ def peak_memory() -> int:
 
 
 def read_scores(folder: Path) -> dict[str, Any]:
-    """What `scores.json` says; nothing where there is no such file or it is no table."""
+    """The content of `scores.json`; empty if there is no such file or it is no table."""
     try:
         found = json.loads((folder / SCORES).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

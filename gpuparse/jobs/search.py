@@ -35,7 +35,7 @@ _LONGEST_NAME = 120  # characters of a folder's name
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """What a search is asked for: a config with overrides, and where and on what it is scored.
+    """The options of a search: a config with overrides, folders and treebanks.
 
     output: a folder for a folder of each setting. folds: of data.train; None for data.dev. seed: of
     samples of sentences. setting: the number of the only one to work on, from 1; None for all.
@@ -163,7 +163,7 @@ class SettingsSearch:
         return Folds(config, folder, split, tell=silent, sample=sample)
 
     def _split(self, config: RunConfig) -> FoldSplit:
-        """What is learned from and parsed; treebanks are kept once for all settings."""
+        """The sentences learned from and parsed; treebanks are kept once for all settings."""
         data = config.data
         graphs = config.decoder in DECODERS and DECODERS[config.decoder].gives_graphs
         key = (data.train, data.dev, data.on_error, data.single_root, data.partial, graphs)
@@ -207,7 +207,7 @@ class SettingsSearch:
 
     @cached_property
     def title(self) -> str:
-        """What the scores are of."""
+        """The title of the table: measure, folds and treebank."""
         split = self.trials[0].folds.split
         gold = split.gold()
         where = f"{plural(split.n, 'fold')} of {gold.source}" if split.dev is None else gold.source
@@ -215,7 +215,7 @@ class SettingsSearch:
         return f"{name} on {where}: {plural(len(gold), 'sentence')}, {plural(gold.n_words, 'word')}"
 
     def points(self) -> list[Point]:
-        """What a plot shows; `all` sentences have their number."""
+        """The points of a plot; `all` sentences have their number."""
         return [
             Point({**each.setting, SENTENCES: str(each.n_sentences)}, each.mean, each.deviation)
             for each in self.trials

@@ -88,7 +88,7 @@ def _features(feats: str) -> Iterator[tuple[str, str]]:
 
 
 def _slips(counts: Mapping[str, int], known: Collection[str] = ()) -> dict[str, str]:
-    """Of rare names the one that each was probably meant to be.
+    """Rare names, each with the name that was probably meant.
 
     Args: known: names that may be meant; those that are frequent if empty.
     Cost: linear in the names, each of which is cut at each of its letters.

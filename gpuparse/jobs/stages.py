@@ -286,7 +286,7 @@ def accuracies(
 def hits_from_text(
     gold: Treebank, pipeline: Pipeline, parser: Parser | None, *, threads: int, device: str
 ) -> dict[str, Hits]:
-    """What a pipeline with a tokeniser makes of a treebank's raw text.
+    """The hits of a pipeline with a tokeniser on a treebank's raw text.
 
     Args: parser: None for none.
     Returns: The measures of `score_words` for what is predicted and gold has. Trees are left out if

@@ -164,7 +164,7 @@ class Run:
         return self.config.labels.kind != "none"
 
     def origin(self, treebank: str) -> Origin:
-        """What the model depends on; `treebank` is the SHA-256 of the training treebank."""
+        """The origin of the model; `treebank` is the SHA-256 of the training treebank."""
         config = self._config_as_given
         return origin_of(config, {"data.train": treebank}, *templates_of(config))
 
@@ -544,7 +544,7 @@ def _is_one_of_several() -> bool:
 
 
 def _told(trainer: StagesTrainer) -> dict[str, str]:
-    """What is to be told of the stages that have come to a result."""
+    """The summaries, by name, of the stages that have come to a result."""
     return {stage.name: stage.summary for stage in trainer.stages if stage.summary is not None}
 
 
@@ -557,7 +557,7 @@ class _Step(NamedTuple):
 
     @classmethod
     def of(cls, stage: Stage, event: events.LearningEvent) -> "_Step":
-        """What an epoch is called, and its place in its stage, or in its network's."""
+        """The name of an epoch, and its place in its stage, or in its network's."""
         network, epoch = divmod(event.epoch - 1, stage.epochs_of_model)
         what = stage.name
         if stage.models > 1:

@@ -1,4 +1,4 @@
-"""What the models of a training run make of data.dev and data.test; scores.json says it."""
+"""The scores of a training run's models on data.dev and data.test, for scores.json."""
 
 import os
 import time
@@ -27,7 +27,7 @@ from gpuparse.model.pipeline import NO_STAGES, Pipeline
 
 
 class Tested(NamedTuple):
-    """What a new model makes of data.test.
+    """The results of a new model on data.test.
 
     graphs: of decoders of graphs. from_text: of models that read raw text.
     """

@@ -1,4 +1,4 @@
-"""What learning reports while it runs."""
+"""The events that learning reports while it runs."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -50,7 +50,7 @@ def restore(stages: Sequence[Stage], state: Mapping[str, np.ndarray]) -> None:
 
 
 def _done(stage: Stage, own: Mapping[str, np.ndarray]) -> int:
-    """How many epochs are done; 0 where it does not say so, which `_check_arrays` refuses."""
+    """The number of epochs done; 0 if it is missing, which `_check_arrays` refuses."""
     found = own.get(_DONE)
     if found is None or found.dtype != np.int64 or found.shape != (1,):
         return 0

@@ -80,7 +80,7 @@ class StagesTrainer(ABC):
 
     @property
     def epochs_done(self) -> dict[str, int]:
-        """How many epochs of each stage are learned, by name."""
+        """The number of learned epochs of each stage, by name."""
         return {stage.name: stage.done for stage in self.stages}
 
     @property

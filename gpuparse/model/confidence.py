@@ -1,4 +1,4 @@
-"""How sure a parser is: marginals of heads and labels, minimum Bayes risk, the k best trees."""
+"""The confidence of a parser: marginals of heads and labels, minimum Bayes risk, k best trees."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -171,7 +171,7 @@ def _add_chains(
 def _by_word(
     parser: Parser, batch: Encoded, orders: np.ndarray, trees: FoundTrees, *, probabilities: bool
 ) -> KBest:
-    """What was found, in the order of the treebank's words."""
+    """The k best trees, in the order of the treebank's words."""
     tokens = word_places(batch)
     has_labels = bool(parser.labels)
     nats = trees.scores * parser.scales.arc

@@ -51,7 +51,7 @@ class TemplateChange:
 
     @property
     def difference(self) -> int:
-        """What the template adds to the difference of both scores."""
+        """The share of the template in the difference of both scores."""
         return self.weight - self.other_weight
 
 
@@ -104,7 +104,7 @@ class HeadProbabilities:
 
 @dataclass(frozen=True)
 class LeftOutWord:
-    """What is found if a word is left out.
+    """The result of a search without one word.
 
     difference: the score of the arc from the head minus that from the other head, in nats. effect:
     this difference in the whole sentence minus that without the word: above 0, the word speaks for
@@ -379,7 +379,7 @@ class _Sentence:
         return _left_out(words, self._difference(arcs), differences, heads)
 
     def _difference(self, arcs: Sequence[tuple[int, int, int]]) -> float:
-        """What the first of two arcs scores more than the second, in nats."""
+        """The score of the first of two arcs minus that of the second, in nats."""
         ours, theirs = (self._features.arc_points(*arc) for arc in arcs)
         return (ours - theirs) * self._parser.scales.arc
 

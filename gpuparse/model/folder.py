@@ -181,7 +181,7 @@ def unpack_parser(files: Mapping[str, bytes], folder: Path) -> Parser:
 
 
 def _kind_of(manifest: object, what: str) -> "FolderKind":
-    """What reads and packs the parser of a folder, by the kind of its scorer.
+    """The reader and packer of a folder's parser, by the kind of its scorer.
 
     Args: what: begins the message.
     Raises: ModelError: a manifest that is none, or a kind that is not known.
@@ -280,7 +280,7 @@ def _checked_texts(
 
 
 class FolderKind(NamedTuple):
-    """How a parser of a kind of scorer is read from a folder, and what its files are."""
+    """The files of a kind of scorer, and the function that reads its parser."""
 
     read: Reader
     pack: Callable[[Parser], dict[str, bytes]]
@@ -380,7 +380,7 @@ def _assemble(opened: array_file.Opened, texts: dict[str, str]) -> Parser:
 
 
 def _read_words(text: str, *, is_known: bool) -> dict[str, Any]:
-    """What vocabulary.json says, its labels not yet checked.
+    """The content of vocabulary.json, its labels not yet checked.
 
     is_known: whether the text was read before.
     Raises: ValueError, TypeError, RecursionError: it is not such a file, or too large.

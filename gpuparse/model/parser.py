@@ -160,7 +160,7 @@ class Parser:
 
     @cached_property
     def label_names(self) -> list[bytes]:
-        """What DEPREL says for each relation, in UTF-8, as `write_predictions` takes it."""
+        """The DEPREL of each relation, in UTF-8, as `write_predictions` takes it."""
         names = self.labels if self.primary is None else self.primary
         return [(name or "").encode() for name in names]
 
@@ -277,7 +277,7 @@ class Parser:
     def _add_long_sentences(
         self, batch: Encoded, orders: np.ndarray, known: np.ndarray, found: Found, find: Find
     ) -> Found:
-        """What was found for a batch, with its sentences that are too long; changed in place."""
+        """Add the trees of a batch's sentences that are too long; `found` is changed in place."""
         some = batch.select(np.flatnonzero(orders == LOWER))
         if len(some):
             found.copy_words(word_places(some), find(self.lower_order(), some))
@@ -299,7 +299,7 @@ class Parser:
         return found_graphs(found.heads, found.labels, [found.arcs, trees])
 
     def _by_word(self, batch: Encoded, orders: np.ndarray, found: Found) -> Predictions:
-        """What was found, in the order of the treebank's words."""
+        """The predictions, in the order of the treebank's words."""
         tokens = word_places(batch)
         certified = iterations = None
         if found.certificates is not None:
@@ -364,7 +364,7 @@ class Parser:
         return self.engine(device, backend).send(batch)
 
     def engine(self, device: str = "cpu", backend: str = "auto") -> Engine:
-        """What finds trees and labels on a device; made when it is first asked for.
+        """The engine that finds trees and labels on a device; made at its first use.
 
         Raises: ScoreError: a backend that does not exist, or that cannot run there.
         """
@@ -390,7 +390,7 @@ class Parser:
 
     @cached_property
     def wanted(self) -> Wanted:
-        """What engines search for."""
+        """The task of engines."""
         return Wanted(
             self.search_decoder, self.single_root, self.min_gain, self.scales, len(self.labels),
             self.may_be_primary, self.limits,

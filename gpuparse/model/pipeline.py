@@ -220,7 +220,7 @@ def write_stages(stages: Pipeline, folder: Path) -> None:
 
 
 def kept_tags(given: Tags, found: Tags) -> Tags:
-    """What is annotated, and what a tagger found elsewhere.
+    """The annotated tags, and those of a tagger where there are none.
 
     FEATS are filled only in words without any annotation: where UPOS is given, a word without FEATS
     may be right.

@@ -32,7 +32,7 @@ class Sentences(NamedTuple):
 
 
 class NativeScorer(NamedTuple):
-    """What parts are scored with.
+    """The struct by which parts are scored, and the arrays that it points to.
 
     joint: of labels found with the trees. vectors: word vectors, which add to the scores of arcs
     and of joint labels.
@@ -70,7 +70,7 @@ def make_scorer(
     joint: JointLabels | None = None,
     vectors: native.Struct | None = None,
 ) -> native.Struct:
-    """What parts are scored with, for many batches; values of weights (R, 1) may change."""
+    """The struct by which parts of many batches are scored; values of weights (R, 1) may change."""
     scorer = NativeScorer(plan, weights.array.reshape(-1), rows, joint, vectors)
     return native.struct("Scorer", scorer)
 

@@ -1,4 +1,4 @@
-"""What a scorer is: it turns sentences into scores of parts, whatever it computes them from.
+"""The interface of scorers, which turn sentences into scores of parts by any computation.
 
 The scorers of a parser are summed: each is given the scores of those before it, and returns the
 sums. The first one encodes the sentences for all. Decoders and labels read nothing but tensors.
@@ -83,14 +83,14 @@ class Scorer(Protocol):
         """(S,) int64 cells of 8 bytes that scores and search of single sentences take."""
 
     def lower_order(self, *, is_replaced: bool = False) -> Scorer:
-        """What scores the arcs of sentences that are too long for the parts of higher orders.
+        """The scorer of the arcs of sentences that are too long for the parts of higher orders.
 
         is_replaced: whether arc scores before it are those of another model, in another unit, so
         that nothing may be added to them.
         """
 
     def send(self, encoded: Encoded, device: device) -> Any:
-        """What `part` reads of a batch, on a device; copying may go on while other work is done."""
+        """The data of a batch that `part` reads, on a device; copying may go on meanwhile."""
 
     def part(self, sent: Any, some: Encoded) -> Any:
         """Some sentences of the batch that was sent: what all scores of them are computed from."""
@@ -117,10 +117,10 @@ class FillsTags(Protocol):
 
     @property
     def tag_scale(self) -> float:
-        """What scores of UPOS are multiplied by for its probabilities."""
+        """The factor of scores of UPOS in its probabilities."""
 
     def tag_losses(self, treebank: Treebank) -> Callable[[float], float] | None:
-        """Of any scale of tags, the mean -ln of the probability of a gold UPOS that it knows.
+        """The mean -ln of the probability of known gold UPOS, as a function of the scale.
 
         Returns: a function of the scale; None where no word has such a tag.
         """
@@ -154,7 +154,7 @@ class Sum:
         self._scorers = scorers
 
     def send(self, encoded: Encoded, device: device) -> Any:
-        """What the first one sends: all read its encoding."""
+        """The data that the first one sends: all read its encoding."""
         return self._scorers[0].send(encoded, device)
 
     def part(self, sent: Any, some: Encoded) -> list[Any]:

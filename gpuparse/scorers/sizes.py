@@ -1,4 +1,4 @@
-"""How much memory scores and charts of a sentence take."""
+"""The memory that scores and charts of a sentence take."""
 
 from typing import NamedTuple
 

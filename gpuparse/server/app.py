@@ -399,7 +399,7 @@ def _wrong(message: str, where: str) -> RequestError:
 
 
 def _keep(fields: Fields, words: _Input) -> str | None:
-    """What is kept of the input's columns."""
+    """The columns of the input that are kept."""
     keep = fields.choice("keep", ("tags",))
     if keep and words.field in RAW:
         raise fields.wrong("keep", "a text has no tags")
@@ -453,7 +453,7 @@ def _model(service: Service, fields: Fields) -> ServedModel:
 
 
 def _asked(service: Service, fields: Fields) -> tuple[ServedModel, _Input, ParseOptions]:
-    """What a request asks to be parsed, and how."""
+    """The model, the input and the options of a request."""
     model = _model(service, fields)
     heads = _heads(fields)
     given = _input(model, fields, service.limits.n_words)

@@ -1,4 +1,4 @@
-"""What is read from a request: bodies within limits, JSON without ambiguity, forms."""
+"""Reading of requests: bodies within limits, JSON without ambiguity, forms."""
 
 from __future__ import annotations
 

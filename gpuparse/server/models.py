@@ -70,7 +70,7 @@ class ServedModel:
         return [name for name, is_there in found.items() if is_there]
 
     def described(self) -> dict[str, object]:
-        """What /api/models says of it."""
+        """The entry of the model in /api/models."""
         decoder, parser = DECODERS[self.base.parser.search_decoder], self.parser
         sums = self.base.is_native
         card = self.card or {}
@@ -121,7 +121,7 @@ class ServedModel:
 
     @cached_property
     def _seconds(self) -> tuple[float, np.ndarray]:
-        """Of a word, and of a search by number of words: 1 ns for a cell, of arcs n^3 / 4 cells."""
+        """Seconds of a word, and of a search by number of words; 1 ns a cell, n^3 / 4 of arcs."""
         n, scorers = np.arange(MOST_COUNTED + 1), self.base.parser.scorers
         cells = Sum(scorers).size(n)
         of_search = 1e-9 * (np.where(cells > MAX_CELLS, 0, cells) + n**3 / 4)

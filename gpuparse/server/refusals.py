@@ -1,4 +1,4 @@
-"""What a request is refused for: a status, a code for programs, and a message for people."""
+"""The reasons to refuse a request: a status, a code for programs, and a message for people."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GONE = 499  # in logs: the client has left
 
 @dataclass(frozen=True)
 class Limits:
-    """What a request may have: bytes of its body, words, and seconds to its answer; and the queue.
+    """The limits of a request: bytes of its body, words, seconds to its answer; and the queue.
 
     A request waits and is parsed in `seconds`; `queue` requests wait. sentence: words of one.
     idle_seconds: between two pieces of a body. answer_bytes: of its answer.
@@ -62,7 +62,7 @@ class RequestError(GpuparseError):
 
 
 def refusal(error: BaseException, where: str | None = None) -> RequestError:
-    """What an error of parsing is to a client; of an unexpected one nothing is said."""
+    """The answer to a client about an error of parsing; an unexpected one is not described."""
     if isinstance(error, RequestError):
         return error
     if isinstance(error, (DataError, NoTreeError)):

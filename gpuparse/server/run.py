@@ -203,7 +203,7 @@ def address_of(listening: socket.socket) -> str:
 
 
 def _most_connections() -> int:
-    """How many connections the limit of descriptors permits; it is raised as far as it may be."""
+    """The number of connections within the limit of descriptors, raised as far as it may be."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_CONNECTIONS + RESERVED
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -47,7 +47,7 @@ LONG_AT_ONCE = 2  # long sentences of a request; one of 1,000 words takes about 
 
 
 class Recipe(NamedTuple):
-    """What requests that are parsed together have in common.
+    """The common settings of requests that are parsed together.
 
     depth: see `ServedModel.job`. is_text: whether places in a text are wanted.
     """
@@ -59,7 +59,7 @@ class Recipe(NamedTuple):
 
 
 class Sink(ABC):
-    """What makes the answer to a request; the thread that parses calls it.
+    """The maker of the answer to a request; the thread that parses calls it.
 
     n_bytes: of the answer until now.
     """

@@ -154,7 +154,7 @@ def sequence_starts(view: TextView, places: np.ndarray) -> np.ndarray:
 def gap_fields(
     view: TextView, places: np.ndarray, names: tuple[str, ...], lexicon: np.ndarray
 ) -> np.ndarray:
-    """What is known of gaps: (F, P) uint32, a row for each field, 0 where there is no value.
+    """The fields of gaps: (F, P) uint32, a row for each field, 0 where there is no value.
 
     Fields of characters have values at all places, the others at those of the gaps alone.
 

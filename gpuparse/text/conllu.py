@@ -145,7 +145,7 @@ def surface_sentence(lines: str, *, spaced_as_text: bool = True) -> SurfaceSente
 
 
 def read_comments(lines: str) -> tuple[int, str | None]:
-    """What begins with a sentence, and its `# text`, of its lines or those before its words."""
+    """The kind of text that begins with a sentence, and its `# text`, from its comments."""
     begins, text = NO_PARAGRAPH, None
     for line in lines.split("\n"):
         if found := _NEW.match(line):

@@ -22,7 +22,7 @@ MAX_RULES = 20_000  # what is read
 
 
 class SplitRule(NamedTuple):
-    """How to split a token; all texts in lower case.
+    """A rule to split a token; all texts are in lower case.
 
     front, back: what is taken off; all of the token for a rule without a stem.
     before, after: the words in their place. prefix, suffix: what the stem gets.
@@ -59,7 +59,7 @@ class SplitRule(NamedTuple):
         return [*before, self.prefix + stem + self.suffix, *after]
 
     def faults(self) -> str:
-        """What a rule of a model must not be; empty if there is nothing wrong."""
+        """The fault of a model's rule; empty if there is none."""
         words = (*self.before, *self.after)
         n_taken = len(self.front) + len(self.back)
         parts = (self.front, self.back, self.prefix, self.suffix)

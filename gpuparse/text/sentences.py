@@ -1,4 +1,4 @@
-"""What is known of tokens, for sentence ends and multiword tokens."""
+"""The fields of tokens, for sentence ends and multiword tokens."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class TextTokens(NamedTuple):
 
 
 class KnownCases(NamedTuple):
-    """How words were written in training.
+    """The casing of words in training.
 
     hashes: (K,) uint64 of words in lower case, ascending.
     kinds: (K,) uint8: 1 seen with a small letter, 2 with a capital one within a sentence, 3 both.
@@ -111,7 +111,7 @@ class KnownCases(NamedTuple):
 
     @classmethod
     def learn(cls, tokens: Tokens, is_end: np.ndarray, folds: int) -> KnownCases:
-        """What all tokens tell; `tokens.cases` becomes what other parts of the treebank tell.
+        """Learn from all tokens; `tokens.cases` becomes the cases of the treebank's other parts.
 
         Args: is_end: (T,) bool, whether a sentence ends with the token.
         """

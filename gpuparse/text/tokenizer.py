@@ -97,7 +97,7 @@ class Tokenizer:
     def split_all(
         self, chunks: Sequence[TextChunk], *, threads: int = 1, token_range: bool = False
     ) -> list[bytes]:
-        """What `split` finds in each of several texts, of any documents.
+        """The results of `split` for each of several texts, of any documents.
 
         Cost: that of one text of their size; short ones are looked at together.
         """
@@ -422,7 +422,7 @@ class _Found(NamedTuple):
     splits: dict[int, list[str]]
 
     def of_groups(self, groups: "list[_Group]") -> "list[_Found]":
-        """Those of each of the groups that were joined, counted from its beginning."""
+        """The results of each of the joined groups, counted from its beginning."""
         if len(groups) == 1:
             return [self]
         sizes = [(len(group.codes), len(group.starts)) for group in groups]

@@ -23,7 +23,7 @@ _EXPECTED = {"head": "whole numbers", "feats": "text or of dicts", "misc": "text
 
 
 class TableRows(NamedTuple):
-    """What was read of the R rows of a table.
+    """The R rows of a table that were read.
 
     treebank: the sound rows with words; its `lines` are numbers of rows. counts: (R,) words of each
     row, 0 for faulty ones. faults: what is wrong with faulty rows, by row, in order, beginning with

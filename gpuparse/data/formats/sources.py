@@ -156,7 +156,7 @@ class Source(ABC):
         """The sentences in order; an input is read once."""
 
     def empty(self, number: int) -> str:
-        """How messages say that a column of CoNLL-U, 1 to 5, has no value."""
+        """The wording of messages for a column of CoNLL-U, 1 to 5, without a value."""
         return f"{FIELDS[number - 1]} is missing or _"
 
 
@@ -442,7 +442,7 @@ class TableSource(Source):
 
     @property
     def _source(self) -> str:
-        """What messages call the table, before the number of a row."""
+        """The name of the table in messages, before the number of a row."""
         return self.name if self.file is None else f"{self.name}:row"
 
     def _errors(self, faults: dict[int, str], first: int) -> list[DataError]:

@@ -26,7 +26,7 @@ _LEVELS = {GZIP: 6, ZSTD: 3}  # the defaults of both programs
 
 
 def opened(file: BinaryIO, name: str) -> BinaryIO:
-    """What an input holds, decompressed if its name says that it is compressed.
+    """The bytes of an input, decompressed if its name says that it is compressed.
 
     Args: file: open for reading bytes. name: of the file.
     """
@@ -109,7 +109,7 @@ class _Decoded(io.RawIOBase):
 
 
 class _Decompressed(io.RawIOBase):
-    """What a compressed file holds; several compressed streams after each other are one.
+    """The content of a compressed file; several compressed streams in a row are one.
 
     Args: file: open for reading bytes. name: its name in messages. suffix: GZIP or ZSTD.
     Raises: MissingPackageError: zstandard is not installed.

@@ -349,7 +349,7 @@ class _TextReader:
 
 
 class _Fault(NamedTuple):
-    """What no text has, and its first byte."""
+    """A fault that no text may have, and its first byte."""
 
     offset: int
     message: str

@@ -26,7 +26,7 @@ Scores = Mapping[str, Tensor]
 
 
 class Semiring(Protocol):
-    """What a chart computes; its product is the sum of scores. planes: the sizes of (...)."""
+    """The computation of a chart; its product is the sum of scores. planes: the sizes of (...)."""
 
     planes: tuple[int, ...]
 
@@ -105,7 +105,7 @@ class _Way(NamedTuple):
 
 
 def _make_ways(chart: Chart, kind: str, w: int) -> list[_Way]:
-    """How items of this kind and width are built."""
+    """The ways to build items of this kind and width."""
     found = []
     for rule in chart.by_item[kind]:
         if not rule.factors:
@@ -127,7 +127,7 @@ def _make_ways(chart: Chart, kind: str, w: int) -> list[_Way]:
 
 
 def _make_all_ways(chart: Chart, n_nodes: int) -> dict[tuple[str, int], list[_Way]]:
-    """How items of each kind and width below `n_nodes` are built."""
+    """The ways to build items of each kind and width below `n_nodes`."""
     return {
         (kind, w): _make_ways(chart, kind, w) for w in range(1, n_nodes) for kind in chart.spans
     }

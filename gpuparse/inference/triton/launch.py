@@ -1,4 +1,4 @@
-"""What Triton's kernels of tree search share: their launch, their scratch, the sum of a tree.
+"""Common code of Triton's kernels of tree search: their launch, their scratch, the sum of a tree.
 
 One program searches one sentence after another: programs are as many as the multiprocessors can
 hold with their charts in the caches, and every program has scratch of its own. What its threads
@@ -61,7 +61,7 @@ def new_trees(arc_scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 class ChartScratch(NamedTuple):
-    """What programs that fill charts work in, and how they are launched."""
+    """The memory in which programs fill charts, and their launch."""
 
     charts: torch.Tensor  # (programs, N x planes x STRIDE, and STRIDE for each part of a score)
     splits: torch.Tensor  # (programs, N x split planes x STRIDE) int16

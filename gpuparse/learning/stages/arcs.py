@@ -31,7 +31,7 @@ SLICE = 256  # sentences between two events
 
 @dataclass(eq=False)
 class ArcModel:
-    """What trees are found with while learning.
+    """The model that finds trees during learning.
 
     labels: the weights of labels that are found with the trees, and `joint`, which scores with
     these very weights; None where labels are learned later.
@@ -46,7 +46,7 @@ class ArcModel:
     candidates: KeptArcs | None = None
 
     def scorer(self, *, with_labels: bool) -> native.Struct:
-        """What native code scores with; it sees all changes of the weights."""
+        """The scorer of native code; it sees all changes of the weights."""
         joint = self.joint if with_labels else None
         return make_scorer(self.plan, self.weights.weights, self.features.rows, joint)
 
@@ -114,7 +114,7 @@ class ArcStage(TableStage):
         )  # fmt: skip
 
     def _engine(self) -> EpochLearner:
-        """What learns an epoch."""
+        """The engine that learns an epoch."""
         if self._config.backend == "torch":
             return TorchEngine(self._model(), self._gold, self._config, self._device)
         return NativeEngine(self._model(), self._gold, self._labels, self._config, self._threads)

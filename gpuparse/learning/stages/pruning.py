@@ -115,7 +115,7 @@ class PruningStage(Stage):
 
     @property
     def summary(self) -> str | None:
-        """How many arcs are left, and how many gold arcs were lost."""
+        """The numbers of arcs left and of gold arcs lost, in words."""
         pruned = self.result
         if pruned is None:
             return None
@@ -263,7 +263,7 @@ def from_state(
     state: Mapping[str, np.ndarray], thresholds: PruningConfig, decoder: str, batch: Batch,
     gold: np.ndarray,
 ) -> Pruned:  # fmt: skip
-    """What `as_state` was given.
+    """The pruned arcs that `as_state` was given.
 
     Args:
         state: arrays with the types and shapes of `PruningStage.shapes`.

@@ -1,4 +1,4 @@
-"""What the trainer knows of its stages: each is learned in epochs, after the stages before it."""
+"""The interface of the trainer's stages: each is learned in epochs, after the stages before it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Stage(ABC):
 
     @property
     def summary(self) -> str | None:
-        """What a user should know of the result; None before there is one, or for nothing."""
+        """The result in words for the user; None before there is one, or without news."""
         return None
 
     @property
@@ -151,7 +151,7 @@ class TableStage(Stage):
         return [self._mean_so_far(table) for table in self.tables.values()]
 
     def average_sizes(self, done: int) -> list[tuple[int, ...]]:
-        """Those of the tables."""
+        """The shapes of the tables."""
         return [table.array.shape for table in self.tables.values()]
 
     def state(self) -> dict[str, np.ndarray]:

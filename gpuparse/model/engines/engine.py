@@ -1,4 +1,4 @@
-"""What an engine is: it finds trees, their probabilities and labels under scores."""
+"""The interface of engines: they find trees, their probabilities and labels under scores."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class Scales(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """What is searched for: the fields of `Parser` that are no scores.
+    """The task of a search: the fields of `Parser` that are no scores.
 
     n_labels: 0 without labels. may_be_primary: (labels,) bool, of graphs: the labels that arcs from
     primary heads may have. limits: see `LabelLimits`.
@@ -43,7 +43,7 @@ class Wanted:
 
 @dataclass(frozen=True, eq=False)
 class How:
-    """How a batch is worked on, which changes no result of scorers that are exact.
+    """Resources for a batch; they change no result of exact scorers.
 
     batch_size: most sentences at a time. threads: CPU threads, each with batches of its own; on
     another device there is one. sent: the batch on the device, of `send`, if it is there already.

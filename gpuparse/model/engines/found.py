@@ -1,4 +1,4 @@
-"""What engines find: trees, graphs, and their labels and probabilities."""
+"""The results of engines: trees, graphs, and their labels and probabilities."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

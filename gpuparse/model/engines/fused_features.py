@@ -164,7 +164,7 @@ class SentenceFeatures:
     def _templates(
         self, name: str, at: dict[str, int], is_labelled: bool
     ) -> Iterable[tuple[str, Template, int | None]]:
-        """What stands before a template, the template and the word in between, row by row."""
+        """The prefix of a template, the template and the word in between, row by row."""
         given, of_labels = self._linear.templates, self._linear.label_templates
         prefix, templates = "", []
         if name == "arc":
@@ -188,7 +188,7 @@ class SentenceFeatures:
         yield from ((prefix, t, None) for t in templates)
 
     def _added(self, name: str, part: ListedPart, label: str) -> Iterator[Feature]:
-        """What word vectors add to the score of a part."""
+        """The features that word vectors add to the score of a part."""
         if self._vectors is None:
             return
         h, m, third = part.h, part.m, part.third
@@ -211,7 +211,7 @@ class SentenceFeatures:
         return int(joint.weights[row - len(weights)])
 
     def _vector_label(self, h: int, m: int, label: int) -> int:
-        """What word vectors give a label of an arc."""
+        """The score that word vectors give a label of an arc."""
         n_labels, scores = len(self._labels), np.zeros((1, len(self._labels)))
         starts = (np.arange(self._batch.values.shape[1] + 1) > self._start + m).astype(np.int64)
         arc = GraphHeads(starts, np.array([h]), np.ones(n_labels, np.bool_))

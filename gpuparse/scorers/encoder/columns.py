@@ -23,7 +23,7 @@ class Values:
 
     @property
     def parts(self) -> dict[str, np.ndarray]:
-        """Of FEATS: (n, attributes) whether a value has an attribute."""
+        """The attributes of values of FEATS: (n, attributes) booleans."""
         if "feats" not in self.texts:
             return {}
         has = [set(text.split("|")) - {"_"} for text in self.texts["feats"]]
@@ -32,7 +32,7 @@ class Values:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many values each column has."""
+        """The number of values of each column."""
         return {name: len(texts) for name, texts in self.texts.items()}
 
     @property

@@ -1,4 +1,4 @@
-"""What models with an encoder are known by, and the texts that their folders have of it.
+"""Names of models with an encoder, and the texts of it in their folders.
 
 Apart from what reads them, so that other models are loaded without that.
 """

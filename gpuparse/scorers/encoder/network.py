@@ -99,7 +99,7 @@ class SharingLinear(nn.Linear):
 
 
 class Read(NamedTuple):
-    """What is read of W words.
+    """The values read for W words.
 
     best: (W,) the number of the best value of each column. probabilities: (W,) of UPOS, NaN without
     it.
@@ -110,7 +110,7 @@ class Read(NamedTuple):
 
 
 class Heads(nn.Module):
-    """What reads the hidden states of tokens: scores of arcs, labels and values of columns.
+    """The layers that read hidden states of tokens: scores of arcs, labels and values of columns.
 
     Args: parts: while it learns, the parts of the values of some columns; see `SharingLinear`.
     """

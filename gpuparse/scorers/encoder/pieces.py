@@ -112,7 +112,7 @@ class Splitter:
             )
 
     def _special_pieces(self) -> tuple[list[int], list[int]]:
-        """What comes before and after the pieces of a sentence."""
+        """The pieces before and after those of a sentence."""
         alone = self._encoded(["a"], special=False)[0]
         whole = self._encoded(["a"], special=True)[0]
         if not alone:
@@ -134,7 +134,7 @@ class Splitter:
 
     @cached_property
     def masks(self) -> Ragged:
-        """What is read in place of a word of 1, 2, ..., MAX_PIECES pieces: as many masks.
+        """The masks that replace a word of 1, 2, ..., MAX_PIECES pieces, one for each.
 
         Of a tokenizer without a mask that the encoder knows: the piece of words without pieces.
         """
@@ -312,7 +312,7 @@ class EncodedTreebank:
 
 
 def casing_of(form: str) -> int:
-    """How a form is written: 0, without capital letters; 1, with a capital letter that is its only
+    """The casing of a form: 0, without capital letters; 1, with a capital letter that is its only
     letter; 2, with capital letters alone; 3, with one at the beginning alone; 4, with others.
 
     Many encoders read all letters as small ones; names are then like other words to them.

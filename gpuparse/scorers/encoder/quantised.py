@@ -137,7 +137,7 @@ class QuantisedEncoder(NamedTuple):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What `read` takes beside the arrays; plain numbers."""
+        """The plain numbers that `read` takes beside the arrays."""
         return {name: getattr(self, name) for name in ("width", "heads", "epsilon")}
 
     @property
@@ -209,7 +209,7 @@ class QuantisedEncoder(NamedTuple):
 
 
 class _Sizes(NamedTuple):
-    """What a config says of a model."""
+    """The sizes of a model, from its config."""
 
     pieces: int
     width: int

@@ -1,4 +1,4 @@
-"""What reads the hidden states of an encoder, with weights of 8 bits, in native code without torch.
+"""Reading the hidden states of an encoder by weights of 8 bits, natively, without torch.
 
 Scores are equal to the last bit in any batch and number of threads, as the states are.
 """

@@ -217,7 +217,7 @@ class EncoderScorer:
 
     @cached_property
     def quantised_heads(self) -> QuantisedHeads:
-        """What reads the hidden states of weights of 8 bits."""
+        """The layers that read the hidden states of weights of 8 bits."""
         return QuantisedHeads.of(below(self.arrays, "heads"))
 
     @cached_property

@@ -73,7 +73,7 @@ def texts(scorer: EncoderScorer) -> dict[str, str]:
 
 
 def words(scorer: EncoderScorer) -> dict[str, Any]:
-    """What `vocabulary.json` says of it."""
+    """Its entries in `vocabulary.json`."""
     return {
         "values": {name: list(texts) for name, texts in scorer.values.texts.items()},
         "tags": {name: list(texts) for name, texts in scorer.tags.items()},

@@ -1,4 +1,4 @@
-"""What a `tokenizer.json` may say; a stranger's file is checked before anything of it runs.
+"""The permitted content of a `tokenizer.json`; a file is checked before anything of it runs.
 
 The package `tokenizers` runs any regular expression that such a file has, and its parts can make
 texts longer, each those of the one before. Here are the parts that the families of encoders have,

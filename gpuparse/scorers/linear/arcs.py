@@ -101,7 +101,7 @@ def guide_scores(
     *,
     rows_at_once: int = ROWS_AT_ONCE,
 ) -> Tensor:
-    """What guide features add to the scores of all arcs of all sentences.
+    """The scores that guide features add to all arcs of all sentences.
 
     Args:
         batch: B sentences of at most N - 1 words with a row of guides, on the device that is to do

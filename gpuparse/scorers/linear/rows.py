@@ -208,7 +208,7 @@ class RowsOfTwo:
 
 
 class LineLook(NamedTuple):
-    """What the between features read of one of three words, (Y,) each."""
+    """The values of one of three words that the between features read, (Y,) each."""
 
     rows: Tensor
     offsets: Tensor

@@ -50,7 +50,7 @@ KIND = "linear"
 
 
 class Plans(NamedTuple):
-    """What templates compile to.
+    """The plans that templates compile to.
 
     labels: of finished trees. joint: of labels found with the trees, with their weights.
     """
@@ -103,7 +103,7 @@ class LinearScorer:
 
     @cached_property
     def plans(self) -> Plans:
-        """What the templates compile to."""
+        """The plans that the templates compile to."""
         if self.compiled is not None:
             return self.compiled
         return compile_plans(
@@ -285,7 +285,7 @@ def compile_plans(
     decoder: str,
     learned_decoder: str = "",
 ) -> Plans:
-    """What templates compile to.
+    """The plans that templates compile to.
 
     Args: as of LinearScorer.
     Raises: ConfigError: as `compile_plan` and `compile_joint_labels`.
@@ -305,7 +305,7 @@ def compile_plans(
 def compile_joint(
     templates: TemplateSet, vocabularies: Vocabularies, weights: Weights, width: int, decoder: str
 ) -> JointLabels:
-    """What `width` labels are scored with, of a decoder that finds them with the trees.
+    """The scorer of `width` labels, for a decoder that finds them with the trees.
 
     templates: of labels; those of children are read if the decoder labels children.
     weights: as `joint_labels`.

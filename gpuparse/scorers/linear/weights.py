@@ -74,7 +74,7 @@ class WholeWeights(NamedTuple):
 def whole_weights(
     arcs: np.ndarray, labels: np.ndarray | None, bits: int, *, is_joint: bool
 ) -> WholeWeights:
-    """What parsing needs of learned weights.
+    """The whole weights that parsing needs of learned weights.
 
     Args:
         arcs: (R,) averages; labels: (lines, L), None for a parser of heads.
@@ -127,7 +127,7 @@ def hashed_map(n_rows: int, dense_lines: int) -> FeatureMap:
 
 
 class JointLabels(NamedTuple):
-    """What the labels of arcs are scored with."""
+    """The plan and weights that score labels of arcs."""
 
     plan: ArcPlan
     rows: RowMap  # of lines of weights
@@ -140,7 +140,7 @@ class JointLabels(NamedTuple):
 def joint_labels(
     plan: ArcPlan, weights: Weights, width: int, higher: HigherPlan | None = None
 ) -> JointLabels:
-    """What native code scores labels with.
+    """The plan and weights by which native code scores labels.
 
     Args:
         weights: (lines, width), of which a copy is made; or (lines, stride_of(width)), with zeros

@@ -1,4 +1,4 @@
-"""What word vectors score in one sentence, for explanations."""
+"""The scores of word vectors in one sentence, for explanations."""
 
 import numpy as np
 

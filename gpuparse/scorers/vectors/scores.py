@@ -1,4 +1,4 @@
-"""What word vectors add to the scores of arcs and labels, in torch."""
+"""The scores that word vectors add to arcs and labels, in torch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -182,7 +182,7 @@ class NodeVectors:
         return (scores >= lowest).sum(-1) > 1
 
     def as_scores(self, whole: Tensor, kind: str) -> Tensor:
-        """What whole sums of a kind of scores count, in points."""
+        """The points that whole sums of a kind of scores count."""
         vectors = self.of.vectors
         return points(
             whole, getattr(vectors, f"{kind}_multiplier"), getattr(vectors, f"{kind}_shift")

@@ -601,7 +601,7 @@ def _evening(most: np.ndarray) -> np.ndarray:
 def _scaled_terms(
     between: np.ndarray, heads: np.ndarray, modifiers: np.ndarray
 ) -> tuple[np.ndarray, ...]:
-    """What words in between add for whole vectors; heads, modifiers: as in `_freeze_products`."""
+    """The terms of words in between, for whole vectors; arguments as in `_freeze_products`."""
     n = len(heads)
     return between[:, :n] * heads, between[:, n : 2 * n] * modifiers, between[:, -1]
 

@@ -67,7 +67,7 @@ class Sequences(NamedTuple):
 
 
 class Output(NamedTuple):
-    """What a network adds to the scores of parts of tags.
+    """The scores that a network adds to parts of tags.
 
     rows: (8 * blocks, H) int8. constants: (8 * blocks,) int32. A part is given the product of its
     row with the hidden numbers of a position, plus its constant, times multiplier / 2^shift.

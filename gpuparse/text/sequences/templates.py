@@ -57,7 +57,7 @@ class SequenceTemplates:
 
     @property
     def order(self) -> int:
-        """How many tags before a position the contexts read."""
+        """The number of tags before a position that the contexts read."""
         return 2 if self.contexts[:, 2].any() else int(self.contexts[:, 1].any())
 
     @cached_property

@@ -36,7 +36,7 @@ def composed(counts: Mapping[str, int]) -> list[str]:
 
 
 def _parts(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """What is kept, and the attributes with their values; none where some have no value."""
+    """The kept value, and the attributes with their values; none if some have no value."""
     before, tab, feats = text.rpartition("\t")
     pairs = [attribute.partition("=") for attribute in feats.split("|")]
     if not all(value for _, _, value in pairs):

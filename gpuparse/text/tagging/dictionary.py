@@ -91,7 +91,7 @@ class Dictionary:
         return [known[name] if name in known else self.candidates(name) for name in names]
 
     def count(self, name: str) -> int:
-        """How often a name occurred."""
+        """The number of times that a name occurred."""
         row = self._rows.get(name)
         return 0 if row is None else self._totals.item(row)
 
@@ -111,7 +111,7 @@ class Dictionary:
         return self.tags.item(first)
 
     def counts_of(self, name: str) -> dict[int, int]:
-        """How often a name had each tag."""
+        """The number of times that a name had each tag."""
         row = self._rows.get(name)
         if row is None:
             return {}
@@ -134,7 +134,7 @@ class Dictionary:
 def counted(
     names: Iterable[str], tags: Iterable[Tag], before: dict[str, Counter[Tag]] | None = None
 ) -> dict[str, Counter[Tag]]:
-    """How often each name has each tag; `before` has what counts too, and is changed."""
+    """The counts of each name's tags, added to those of `before`, which is changed."""
     counts: dict[str, Counter[Tag]] = {} if before is None else before
     for name, tag in zip(names, tags, strict=True):
         counts.setdefault(name, Counter())[tag] += 1
@@ -220,7 +220,7 @@ def joined_candidates(
 
 
 def combined(*columns: tuple[np.ndarray, Sequence[str]]) -> tuple[np.ndarray, list[str]]:
-    """What words have in some columns: (W,) numbers, and the names joined by tabs.
+    """The values of words in some columns: (W,) numbers, and the names joined by tabs.
 
     Args: columns: (W,) numbers of names, and the names.
     """

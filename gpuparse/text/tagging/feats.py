@@ -1,4 +1,4 @@
-"""What the model of FEATS reads: words with their pairs of UPOS and XPOS, and possible FEATS."""
+"""The input of the model of FEATS: words with their pairs of UPOS and XPOS, and possible FEATS."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -29,7 +29,7 @@ class FeatsDictionaries(NamedTuple):
 
     @classmethod
     def empty(cls) -> "FeatsDictionaries":
-        """Those of a tagger that finds no FEATS."""
+        """The dictionaries of a tagger that finds no FEATS."""
         return cls(*[Dictionary.of_counts({}, 1)] * 3)
 
 

@@ -68,14 +68,14 @@ class SeenTags:
 
     @classmethod
     def of_classes(cls, classes: Mapping[str, str]) -> "SeenTags":
-        """Those of words whose texts of `class_of_counts` are given."""
+        """The tags seen with words, from their texts of `class_of_counts`."""
         return cls(classes, np.array([value_of(text) for text in classes.values()], np.uint32))
 
     @classmethod
     def of_dictionary(
         cls, known: Dictionary, names: np.ndarray, texts: Sequence[str]
     ) -> "SeenTags":
-        """What a dictionary counts, under other names, of which several may be the same.
+        """The tags that a dictionary counts, under other names; several may be the same.
 
         Args: names: in place of its own, as `find` takes them. texts: of its tags.
         Cost: some hundreds of nanoseconds a name.
@@ -109,7 +109,7 @@ class SeenTags:
 
 
 def words_with_upos(names: Sequence[str]) -> np.ndarray:
-    """Of `form<TAB>UPOS<TAB>XPOS`, lines of the form in lower case, a tab and UPOS."""
+    """The lines `form<TAB>UPOS` in lower case of `form<TAB>UPOS<TAB>XPOS`."""
     text = "\n".join(names)
     before, lowers = as_bytes(text), as_bytes(text.lower())
     found = np.empty(len(before) + len(lowers), np.uint8)
@@ -165,11 +165,11 @@ class Words(NamedTuple):
 
 
 class FormNetwork(Protocol):
-    """What has vectors of forms; see `TagNetwork`."""
+    """A network with vectors of forms; see `TagNetwork`."""
 
     @property
     def fields(self) -> Sequence[str]:
-        """Of words, that it reads."""
+        """The fields of words that it reads."""
 
     @property
     def size(self) -> int:
@@ -179,7 +179,7 @@ class FormNetwork(Protocol):
         """The vectors of forms with these values of `fields`, in lower case a line each."""
 
     def edges(self) -> np.ndarray:
-        """Those of what is before and behind a sentence."""
+        """The rows of the edges before and behind a sentence."""
 
 
 class WordFields:
@@ -375,7 +375,7 @@ def as_bytes(text: str) -> np.ndarray:
 
 
 def _field_code(field: str) -> tuple[int, int]:
-    """What `read_forms` of native/api/forms.h takes: 0 for fields that are not of forms."""
+    """The code of a field for `read_forms` of native/api/forms.h; 0 if it is not of forms."""
     name, _, part = field.partition("[")
     n = int(part.strip("-:]") or 0)
     if part.startswith(":-"):

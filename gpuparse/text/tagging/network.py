@@ -171,7 +171,7 @@ def runs_of(window: np.ndarray) -> np.ndarray:
 def keys_of(
     values: np.ndarray, lowers: str, fields: Sequence[str], ngrams: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What forms have rows for: values of fields, and n-grams of the form between < and >.
+    """The keys of a form's rows: values of fields, and n-grams of the form between < and >.
 
     Args: as in `TagNetwork.vectors`; a value of 0 is none.
     Returns: (K,) int64 the number of the form, ascending, and (K,) uint32 the key.

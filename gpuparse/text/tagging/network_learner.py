@@ -252,7 +252,7 @@ def _learn(
 
 
 def _lesson(words: Words, of_words: SeenTags, seen: np.ndarray) -> tuple[_Lesson, np.ndarray]:
-    """What is learned from, and the keys of rows behind those of the edges of sentences.
+    """The data learned from, and the keys of rows behind those of the edges of sentences.
 
     A form is a word with what was seen with it elsewhere; the first two are the edges.
     """

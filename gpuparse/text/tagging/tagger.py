@@ -62,7 +62,7 @@ _CELLS = 1 << 23  # of words times candidates: words are tagged in smaller parts
 
 
 class Tags(NamedTuple):
-    """What a tagger finds."""
+    """The tags that a tagger finds."""
 
     upos: Column
     xpos: Column
@@ -86,7 +86,7 @@ class TextsOfTags(NamedTuple):
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> TextsOfTags:
-        """Of the text of every tag."""
+        """Make them from the text of every tag."""
         names, numbers = Column.of_texts(texts, np.arange(len(texts)))
         return cls(names, numbers, np.array([value_of(name) for name in names], np.uint32)[numbers])
 
@@ -242,7 +242,7 @@ class Tagger:
         return self.network.hidden(vectors, forms, words.places, is_open, found)
 
     def losses(self, treebank: Treebank, *, threads: int = 1) -> Callable[[float], float] | None:
-        """Of any scale, the mean -ln of the probability of a word's gold pair.
+        """The mean -ln of the probability of a word's gold pair, as a function of the scale.
 
         Not counted are words without tags, and with a pair that the tagger does not know. A
         probability counts as at least LEAST_PROBABILITY, as in measures of reliability.

@@ -39,7 +39,7 @@ _MANY = 128  # pairs of UPOS and XPOS; where there are more, UPOS is found first
 
 
 class _Gold(NamedTuple):
-    """What is learned, of all words.
+    """The gold values of all words.
 
     pairs: UPOS and XPOS, or UPOS and `_` where XPOS is found with FEATS.
     feats: FEATS, or XPOS and FEATS with a tab between.
@@ -73,7 +73,7 @@ class _Gold(NamedTuple):
 
 
 class _KnownWords(NamedTuple):
-    """What words were seen with.
+    """The values that words were seen with.
 
     words: for the tagger. of_words: what the field `seen` reads. seen: (W,) its values as if each
     word did not occur itself.
@@ -225,6 +225,6 @@ def _renamed(
 
 
 def _word_and_upos(key: str) -> str:
-    """What FEATS of unknown pairs are looked up by: the word in lower case, and UPOS."""
+    """The key by which FEATS of unknown pairs are looked up: the word in lower case, and UPOS."""
     form, upos, _ = key.split("\t")
     return f"{form.lower()}\t{upos}"

@@ -35,7 +35,7 @@ class WordList(NamedTuple):
         return cls(path, list(dict.fromkeys(zip(*columns, strict=True))))
 
     def left_out(self, treebank: Treebank) -> str:
-        """How many words have tags or FEATS that a treebank lacks, as text; empty if none has.
+        """The number of words whose tags or FEATS a treebank lacks, as text; empty if none.
 
         Raises: DataError: all have such tags.
         """

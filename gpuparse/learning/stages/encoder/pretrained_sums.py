@@ -1,4 +1,4 @@
-"""What identifies a pretrained encoder: sums of its files, which need no torch to be read."""
+"""The identity of a pretrained encoder: sums of its files, which need no torch to be read."""
 
 import hashlib
 import os

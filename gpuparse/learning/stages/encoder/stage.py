@@ -40,7 +40,7 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class EncoderGold(NamedTuple):
-    """What is learned from, by word (W,): -1 where nothing is.
+    """Gold values by word (W,); -1 where a word has none.
 
     heads: 0 for the root. labels: None without relations. columns: numbers of values by key.
     """
@@ -97,7 +97,7 @@ class EncoderStage(Stage):
         self._starts = {name: p.detach().cpu().numpy().copy() for name, p in self._parameters()}
 
     def _parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """Those that are learned, by name."""
+        """The parameters that are learned, by name."""
         return ((n, p) for n, p in self.network.named_parameters() if p.requires_grad)
 
     def _groups(self) -> list[dict]:
@@ -318,7 +318,7 @@ class EncoderStage(Stage):
         return self.network.heads.whole(found)
 
     def state(self) -> dict[str, np.ndarray]:
-        """What is learned, and the moments of the optimizer; nothing before the first epoch."""
+        """The weights and the moments of the optimizer; empty before the first epoch."""
         if not self.done:
             return {}
         kept = {}

@@ -59,7 +59,7 @@ class VectorSizes(NamedTuple):
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
-        """Of the arrays of `VectorWeights` but the table, as they follow each other in one."""
+        """The shapes of the arrays of `VectorWeights` but the table, in order."""
         matrix = (self.hidden, self.columns)
         pairs = [(2 * self.n_buckets if size else 0, 3 * size + 1) for size in self.of_pairs]
         labels = (self.n_labels, 3 * self.label + 1)
@@ -68,7 +68,7 @@ class VectorSizes(NamedTuple):
 
     @property
     def of_tables(self) -> list[tuple[int, ...]]:
-        """Of the arrays of `VectorTables`."""
+        """The shapes of the arrays of `VectorTables`."""
         return [(self.n_rows, self.width), (self.n_dense,)]
 
     @property
@@ -129,7 +129,7 @@ class VectorGradients(NamedTuple):
 
 
 class VectorTask(NamedTuple):
-    """What word vectors are learned from.
+    """The data that word vectors are learned from.
 
     decoder: of arcs, finds trees under `loss: hinge`, and the sums of `loss: conditional`.
     """

@@ -55,7 +55,7 @@ _DROPPED = 5  # what is drawn for, beside the orders of stages
 
 
 class Whole(NamedTuple):
-    """How learned vectors become whole numbers.
+    """The rounding of learned vectors to whole numbers.
 
     margin: as `WordVectors.with_margin`. factors: of the scores of arcs and of labels.
     """
@@ -154,7 +154,7 @@ class VectorStage(Stage):
 
     @property
     def _sentences(self) -> int:
-        """How many sentences a network is learned from, in all epochs."""
+        """The number of sentences that a network is learned from, in all epochs."""
         return self._config.epochs * len(self._batch)
 
     def result(self) -> tuple[VectorTemplates, VectorWeights]:
@@ -187,7 +187,7 @@ class VectorStage(Stage):
         return [array.copy() for array in last]
 
     def average_sizes(self, done: int) -> list[tuple[int, ...]]:
-        """Of the network at hand; of none between two networks."""
+        """The sizes of the network that is being learned; none between two networks."""
         return self.sizes.of_tables if done % self.epochs_of_model else []
 
     def choose(self, best: BestEpoch) -> BestEpoch:
