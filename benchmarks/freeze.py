@@ -293,7 +293,7 @@ def sum_of_tensors(path: Path) -> str:
 
 
 def differences(recorded: dict[str, Any], found: dict[str, Any]) -> Iterator[str]:
-    """What differs, a line each."""
+    """The differences, a line each."""
     for what, expected in recorded.items():
         if found.get(what) != expected:
             yield f"{what}: {found.get(what, 'missing')[:80]}, recorded {expected[:80]}"

@@ -1,4 +1,4 @@
-"""What the doors of Python give: `python benchmarks/freeze_doors.py MODEL`, in a folder of inputs.
+"""Results of Python's doors: `python benchmarks/freeze_doors.py MODEL`, in a folder of inputs.
 
 Prints one SHA-256 for each door, kind of input and options, as JSON. `benchmarks.freeze` runs it
 with the code of a checkout, so it uses nothing but what `import gpuparse` and `gpuparse.api`

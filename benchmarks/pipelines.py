@@ -143,7 +143,7 @@ def _package(model: Path) -> str:
 
 
 def _runner(model: Path) -> Callable[..., None]:
-    """What parses with a model."""
+    """The function that parses with a model."""
     if _package(model):
         return _spacy
     return parse_with_udpipe if model.is_file() else parse_with

@@ -1,4 +1,4 @@
-"""What a benchmark case is, and where the cases are found.
+"""Benchmark cases, and the modules in which they are found.
 
 A case is a file of this folder with
 

@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> Report:
 
 
 def plural_words(sentences: list[str]) -> str:
-    """How much text it is."""
+    """The amount of text, in words."""
     return f"{len(sentences):,} generated sentences"
 
 

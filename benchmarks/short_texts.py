@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> Report:
 
 
 def _read_tokens(parsed: gpuparse.Parsed) -> list[tuple[object, ...]]:
-    """What programs mostly read of tokens."""
+    """The attributes of tokens that programs mostly read."""
     return [
         (token.form, token.lemma, token.upos, token.feats, token.head, token.deprel, token.start)
         for sentence in parsed

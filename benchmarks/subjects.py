@@ -1,4 +1,4 @@
-"""What the cases are run on: a treebank, and models trained on it."""
+"""The subjects of the cases: a treebank, and models trained on it."""
 
 import argparse
 from dataclasses import replace

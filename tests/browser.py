@@ -99,7 +99,7 @@ addEventListener("load", () => {
 
 
 def measured_texts(page: Path) -> list[dict[str, Any]]:
-    """Of each picture of a page its width, height and texts: box, text and exact width."""
+    """The width, height and texts of each picture of a page: box, text and exact width."""
     with tempfile.TemporaryDirectory() as folder:
         text = page.read_text(encoding="utf-8").replace("</head>", _TEXTS + "</head>", 1)
         copy = Path(folder) / "page.html"

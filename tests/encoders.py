@@ -153,7 +153,7 @@ def normalised(encoder: QuantisedEncoder, norm: int, rows: np.ndarray) -> np.nda
 
 
 def attended(encoder: QuantisedEncoder, projected: np.ndarray) -> np.ndarray:
-    """What attention makes of queries, keys and values of a sequence."""
+    """The result of attention for queries, keys and values of a sequence."""
     padded = projected.shape[1] // 3
     context = np.zeros((len(projected), padded), F32)
     size = encoder.width // encoder.heads

@@ -57,7 +57,7 @@ def has_valid_arguments(name: str) -> bool:
 
 
 class Drawing(NamedTuple):
-    """How the arguments of one call are drawn."""
+    """The drawing of the arguments of one call."""
 
     random: np.random.Generator
     n: int  # the size that most axes have

@@ -25,7 +25,7 @@ _NAMES = {"i1": "I8", "i2": "I16", "i4": "I32", "i8": "I64", "u1": "U8", "u2": "
 
 
 class Raw(NamedTuple):
-    """What the header says of an array, and its bytes; `offsets` None: where they are."""
+    """An array's entry in the header, and its bytes; `offsets` None: where they are."""
 
     dtype: Any
     shape: Any

@@ -281,7 +281,7 @@ def _shaped(shape: Callable[[np.ndarray], np.ndarray], found: np.ndarray) -> np.
 
 
 def of_models() -> Iterator[Entry]:
-    """What the models of sequences say: beams, scales, tags."""
+    """The entries of models of sequences: beams, scales, tags."""
     for kind, model in (
         (TAGGER, "pairs"), (TAGGER, "feats"), (LEMMATIZER, "rules"), (TOKENIZER, "models.ends"),
         (TOKENIZER, "models.gaps"), (TOKENIZER, "models.words"),

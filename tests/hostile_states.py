@@ -195,7 +195,7 @@ def try_entry(entry: Entry) -> str:
 
 
 def _outcome(trainer: Trainer, folder: Path) -> tuple[str, list[str]]:
-    """What happens to a state, and the message."""
+    """The outcome of reading a state, and the message."""
     try:
         trainer.restore(read_checkpoint(folder, ORIGIN).state)
     except ModelError as error:

@@ -1,4 +1,4 @@
-"""What hypothesis and the random tests draw from."""
+"""Strategies of hypothesis and of the random tests."""
 
 import os
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def some(number: int) -> int:
-    """How many random cases of a number a test draws: a tenth, all with `pytest --thorough`."""
+    """The number of cases that a test draws: a tenth, or all with `pytest --thorough`."""
     return number if os.environ.get("GPUPARSE_THOROUGH") else -(-number // 10)
 
 

@@ -435,7 +435,7 @@ class Grammar:
         return _prepositional("in", Phrase(part, the, part)).under(main, "obl")
 
     def complements(self, verb: Verb, main: Word, depth: int) -> list[Part]:
-        """What follows the verb: its object with what may follow that, or a place, or an adverb.
+        """The parts after the verb: its object with its modifiers, or a place, or an adverb.
 
         A place after an object belongs to the verb if it likes one, else to the object; so does
         `with`.

@@ -18,7 +18,7 @@ build = load_build()
 
 
 class Interface:
-    """What hatchling gives a hook, as far as it is used."""
+    """The interface that hatchling gives a hook, as far as it is used."""
 
     target_name = "wheel"
 

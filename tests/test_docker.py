@@ -156,7 +156,7 @@ def test_cuda_brings_the_libraries_and_asks_for_the_driver():
 
 @pytest.fixture
 def image(tmp_path):
-    """What the image holds, but for the packages."""
+    """The content of the image but for the packages."""
     root = tmp_path / "image"
     root.mkdir()
     (root / "COMMIT").write_text(f"{COMMIT}\n")

@@ -1,4 +1,4 @@
-"""What the documents say is so: links, commands, code, the table of keys, the exit codes."""
+"""The documents are true: links, commands, code, the table of keys, the exit codes."""
 
 import importlib
 import re
@@ -39,7 +39,7 @@ def blocks(language: str) -> list[tuple[Path, str]]:
 
 
 def anchors(path: Path) -> set[str]:
-    """What GitHub calls the headings of a page."""
+    """The anchors that GitHub gives the headings of a page."""
     headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
 
@@ -83,7 +83,7 @@ NOT_RUN = [
 
 @pytest.mark.parametrize(("path", "line"), NOT_RUN, ids=lambda part: name(part)[:60])
 def test_commands_that_are_only_shown_exist(path, line, capsys):
-    """Those of `sh` blocks are run by tests/test_pages.py."""
+    """Commands of `sh` blocks are run by tests/test_pages.py."""
     program, *words = shlex.split(re.split(" [<>|] ", line)[0])
     if program == "python":
         with pytest.raises(SystemExit) as done:

@@ -235,7 +235,7 @@ def test_stored_arrays_are_checked(name):
 
 @pytest.mark.parametrize("pair", [(127, 2), (-128, 1), (-65, 64), (100, 29)])
 def test_pairs_of_weights_fit_in_16_bits(pair):
-    """Of all weights; greater pairs would give other sums with other instructions."""
+    """For all weights; greater pairs would give other sums with other instructions."""
     encoder = encoder_of()
     for weights in (encoder.query_key_value, encoder.output):
         pairs = np.abs(weights.astype(int)).reshape(-1, 2).sum(axis=1)

@@ -78,7 +78,7 @@ def explanations(model: Parser, **options: object) -> list[Explanation]:
 
 
 def native_score(model: Parser, each: Explanation, heads: tuple[int, ...]) -> int:
-    """What a tree scores in the search for k best trees, all its heads being known."""
+    """The score of a tree in the search for k best trees, all its heads being known."""
     guides = TEST.heads if model.linear.templates.guide else None
     b = [[row[1] for row in words] for words in SENTENCES].index(list(each.forms))
     batch = model.encode(TEST, guides).select(np.array([b]))
@@ -88,7 +88,7 @@ def native_score(model: Parser, each: Explanation, heads: tuple[int, ...]) -> in
 
 
 def literal_score(model: Parser, each: Explanation, arcs: set[tuple[int, int]]) -> int:
-    """What arcs score by the text of the templates, and what all sides without modifiers do."""
+    """The score of arcs and of sides without modifiers, by the text of the templates."""
     literal = Literal(SENTENCES, changed(OPTIONS, decoder="dual_decomposition"), model)
     b = [[row[1] for row in words] for words in SENTENCES].index(list(each.forms))
     features = literal.features_of(b, Answer(frozenset(arcs)))
@@ -268,7 +268,7 @@ def test_reasons_in_words(case: str) -> None:
 
 
 def test_probabilities_of_explanations(model: Parser) -> None:
-    """Those of `parse`, and of the other head those that remain, summed over all heads."""
+    """They are equal to those of `parse`; the probabilities of all heads sum to 1."""
     for each in explanations(model):
         word, heads = each.word, range(len(each.forms) + 1)
         others = [h for h in heads if h not in (word, each.head)]

@@ -1,4 +1,4 @@
-"""What needs a package of an extra names the extra in one error, with one exit code."""
+"""A missing package is one error with one exit code, which names the extra."""
 
 import importlib
 import re

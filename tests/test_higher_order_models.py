@@ -57,7 +57,7 @@ def model(request: pytest.FixtureRequest) -> Parser:
 
 
 def as_numbers(model: Parser, sentences: list[Sentence], trees: np.ndarray) -> list[float]:
-    """What the heads (W,) of some sentences score under a model, by the text of its templates."""
+    """The scores of some sentences' heads (W,) under a model, by the text of its templates."""
     literal = Literal(sentences, changed(OPTIONS, decoder="dual_decomposition"), model)
     values, first = [], 0
     for b, words in enumerate(sentences):
@@ -67,7 +67,7 @@ def as_numbers(model: Parser, sentences: list[Sentence], trees: np.ndarray) -> l
 
 
 def value_of(literal: Literal, b: int, heads: list[int]) -> int:
-    """What a tree without its labels scores."""
+    """The score of a tree without its labels."""
     arcs = frozenset((h, m) for m, h in enumerate(heads, start=1))
     array = literal.model.linear.arcs.array
     features = literal.features_of(b, Answer(arcs))

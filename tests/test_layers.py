@@ -39,7 +39,7 @@ def own_imports(tree: ast.AST) -> list[str]:
 
 
 def faults(path: Path, source: str) -> list[str]:
-    """What is wrong with the imports of one module."""
+    """The faults of one module's imports."""
     tree, here = ast.parse(source), room_of(path)
     found = []
     for node in ast.walk(tree):
@@ -197,3 +197,27 @@ def test_no_two_types_have_one_name():
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+ROOT = PACKAGE.parent
+DOCUMENTED = [
+    path for room in (PACKAGE, ROOT / "benchmarks", ROOT / "tests") for path in room.rglob("*.py")
+]
+RIDDLES = ("What", "Whether", "Those", "Of", "How")  # a docstring is a plain sentence
+
+
+def riddles(source: str) -> list[str]:
+    """The docstrings that begin with a word of `RIDDLES`."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    texts = [
+        ast.get_docstring(n) or "" for n in ast.walk(ast.parse(source)) if isinstance(n, kinds)
+    ]
+    return [text for text in texts if re.match(rf"({'|'.join(RIDDLES)})\b", text)]
+
+
+def test_docstrings_are_plain_sentences():
+    found = {path: riddles(path.read_text(encoding="utf-8")) for path in DOCUMENTED}
+    assert len(found) > 500
+    assert {path: texts for path, texts in found.items() if texts} == {}
+    for word in RIDDLES:
+        assert riddles(f'def f():\n    """{word} it is."""') == [f"{word} it is."]

@@ -63,7 +63,7 @@ CONSTANTS = {
 
 
 def found(header: str, pattern: str) -> str:
-    """What the group of a pattern matches in a header without its comments."""
+    """The text that a pattern's group matches in a header without its comments."""
     text = re.sub(r"//[^\n]*", "", (NATIVE / header).read_text())
     [match] = re.findall(pattern, text)
     return str(match)

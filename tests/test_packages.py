@@ -45,7 +45,7 @@ def wheel(model, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def site(wheel, tmp_path_factory) -> Path:
-    """What pip makes of the wheel."""
+    """The folder that pip makes of the wheel."""
     folder = tmp_path_factory.mktemp("site")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
@@ -152,7 +152,7 @@ def test_a_broken_package_is_an_error_and_none_of_its_code_runs(tmp_path, monkey
     "content", [b"[gpuparse.models]\ntoy = \xff\n", b"[gpuparse.models]\ntoy\n"]
 )
 def test_damaged_entry_points_are_an_error_that_names_their_folder(content, tmp_path, monkeypatch):
-    """Those of any package: importlib reads all of them."""
+    """Also entry points of other packages: importlib reads all of them."""
     folder = tmp_path / "other-1.0.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")

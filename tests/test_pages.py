@@ -94,7 +94,7 @@ TIMES = re.compile(r"[\d.,]+(?= s\b|/s\b)|\b\d+ MiB")
 
 @dataclass
 class Trained:
-    """What `gpuparse train ...` wrote and printed on another page, so that a line is run once."""
+    """Files and output of `gpuparse train ...` on another page, so that a line is run once."""
 
     folder: Path
     printed: dict[str, str] = field(default_factory=dict)

@@ -27,7 +27,7 @@ def pinned() -> dict[str, str]:
 
 
 def accepted() -> dict[str, Requirement]:
-    """What pyproject.toml accepts, extras included."""
+    """The versions that pyproject.toml accepts, extras included."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     groups = [project["dependencies"], *project["optional-dependencies"].values()]
     requirements = [Requirement(line) for lines in groups for line in lines]

@@ -200,7 +200,7 @@ def test_certificates_of_floats_are_right() -> None:
 
 
 def tree_value(scores: Scores, heads: tuple[int, ...]) -> float:
-    """What a tree scores by definition: arcs, siblings, ends, grandparents, grand-siblings."""
+    """The score of a tree by definition: arcs, siblings, ends, grandparents, grand-siblings."""
     parts = {
         name: part[0].tolist()
         for name, part in vars(scores).items()

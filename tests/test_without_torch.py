@@ -1,4 +1,4 @@
-"""What `pip install gpuparse` brings is enough: with torch and triton hidden, all commands run.
+"""The packages of `pip install gpuparse` suffice: all commands run without torch and triton.
 
 `.ci/run` tries an environment without torch, and measures it.
 """

@@ -139,7 +139,7 @@ def row_of(plan: VectorPlan, batch: Batch, token: int, k: int) -> int:
 
 
 def combination(plan: VectorPlan, h: int, m: int) -> int:
-    """Of direction and distance."""
+    """The number of a combination of direction and distance."""
     if h == m:
         return 0
     bucket = int(plan.buckets[min(abs(h - m), len(plan.buckets)) - 1])
@@ -193,7 +193,7 @@ def whole_scores(
 def whole_between(
     vectors: WordVectors, batch: Batch, b: int, h: int, m: int, u: list[int], v: list[int]
 ) -> int:
-    """What words in between add to the score of an arc."""
+    """The score that words in between add to an arc."""
     score = 0
     for z in between(vectors.plan, batch, int(batch.starts[b]), h, m):
         of_head, of_modifier, constant = (getattr(vectors, name)[z] for name in BETWEEN_TERMS)

@@ -21,7 +21,7 @@ def synchronize(device: torch.device) -> None:
 
 
 def sets_of(bytes_of_one: int, device: torch.device) -> int:
-    """How many inputs of that size go round, so that none is in the cache when its turn comes."""
+    """The number of inputs of that size with which none is cached when its turn comes."""
     if device.type != "cuda":
         return 2
     cache = getattr(torch.cuda.get_device_properties(device), "L2_cache_size", CACHE) or CACHE

@@ -41,7 +41,7 @@ class Contest:
     notes: list[str] = field(default_factory=list)
 
     def report(self, case: ModuleType) -> Report:
-        """What there is by now of a case's table."""
+        """The part of a case's table that is measured by now."""
         return Report(case.TITLE, case.COLUMNS, self.rows, self.notes)
 
     def is_over(self, what: str) -> bool:

@@ -277,7 +277,7 @@ def surfaces_one_by_one(treebank: Treebank, firsts: dict[int, int]) -> tuple[lis
 
 
 def test_surfaces_are_those_of_single_tokens(text_parser):
-    """Of texts, of their pieces, and of treebanks whose MISC or comments say less."""
+    """For texts, their pieces, and treebanks whose MISC or comments say less."""
     draw = random.Random(8)
     banks = [treebank_from_bytes(TEXT, "a")]
     if SEQUOIA.exists():

@@ -74,7 +74,7 @@ def printed(tmp_path_factory) -> SimpleNamespace:
 
 
 def parsed(printed, system: str) -> Path:
-    """What parse makes of the test treebank with a system's model."""
+    """The test treebank as a system's model parses it."""
     output = printed.folder / "parsed" / system
     words = [printed.runs / system, printed.test, "--output", f"{output}/", "--force", "--quiet"]
     assert run(parse.main, [str(word) for word in words]) == 0
@@ -82,7 +82,7 @@ def parsed(printed, system: str) -> Path:
 
 
 def told(command, *words: object) -> dict:
-    """What a command says in JSON."""
+    """The JSON that a command prints."""
     out = io.StringIO()
     with redirect_stdout(out):
         assert run(command.main, [*map(str, words), "--json"]) == 0
@@ -90,7 +90,7 @@ def told(command, *words: object) -> dict:
 
 
 def evaluated(printed, system: str, *options: str) -> dict:
-    """What parse and evaluate say of a system's model."""
+    """The scores of `parse` and `evaluate` for a system's model."""
     return told(evaluate, printed.test, parsed(printed, system), *options)
 
 

@@ -106,7 +106,7 @@ class Bench:
         return self._models[system]
 
     def seconds(self, system: str) -> float:
-        """How long training a system took, undisturbed."""
+        """The seconds that training a system took, undisturbed."""
         self.model(system)
         return self._seconds[system]
 

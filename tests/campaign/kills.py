@@ -99,7 +99,7 @@ _writes: dict[str, int] = {}
 
 
 def count_writes(system: str, bench: Bench) -> int:
-    """How many files an undisturbed training writes, with a state after each epoch."""
+    """The number of files that an undisturbed training writes, with a state after each epoch."""
     if system not in _writes:
         replace, log = os.replace, bench.place() / "log"
 
@@ -146,7 +146,7 @@ def check_resumed(system: str, model: Path, bench: Bench) -> None:
 
 
 def without_times(scores: dict[str, Any]) -> dict[str, Any]:
-    """What `scores.json` says, without what differs between two equal runs."""
+    """The content of `scores.json` but for what differs between two equal runs."""
     timed = ("seconds", "learning_seconds", "peak_memory_bytes")
     return {
         name: without_times(value) if isinstance(value, dict) else value
@@ -160,7 +160,7 @@ def is_finished(model: Path) -> bool:
 
 
 def last_kept(model: Path) -> str:
-    """What a run has kept last."""
+    """The latest thing that a run has kept, in words."""
     last = model / checkpoint.FOLDER
     if is_finished(model):
         return "its end"

@@ -91,7 +91,7 @@ def check(name: str, model: Parser, sentences: Iterator[Treebank], wanted: int) 
 def explanation(
     draw: random.Random, model: Parser, treebank: Treebank, *, is_asked: bool
 ) -> Explanation | None:
-    """Of a random word of one sentence; None: every word has the same head in every tree."""
+    """Explain a random word of one sentence; None: every word has one head in all trees."""
     guides = treebank.heads if model.linear.templates.guide else None
     own = model.parse(treebank, guides=guides).heads
     words = list(range(1, treebank.n_words + 1))

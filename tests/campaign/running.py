@@ -20,11 +20,11 @@ Main = Callable[[Sequence[str]], int]
 
 
 class Failure(Exception):
-    """What a trial found; the text says what happened."""
+    """A failure that a trial found; the text says what happened."""
 
 
 class Ended(NamedTuple):
-    """How a process ended: its exit code, negative for a signal, and what it wrote."""
+    """The end of a process: its exit code, negative for a signal, and what it wrote."""
 
     code: int
     out: bytes

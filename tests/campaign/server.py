@@ -108,7 +108,7 @@ class Server:
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     def odd_lines(self) -> list[str]:
-        """What it has said since the last call, without the line of each request."""
+        """The lines that it has printed since the last call, without the line of each request."""
         said = self._said()
         new, self._read = said[self._read :], len(said)
         return [line for line in new.splitlines() if not _LOG.fullmatch(line)]
@@ -340,7 +340,7 @@ def start(request: Request, port: int) -> socket.socket | None:
 
 
 def answer(request: Request, connection: socket.socket) -> str:
-    """What comes of a request. Raises: Failure: not what it should be."""
+    """The answer to a request. Raises: Failure: not what it should be."""
     with connection:
         try:
             found = http.client.HTTPResponse(connection, method="POST")
@@ -362,7 +362,7 @@ def served(bench: Bench) -> Server:
 
 
 def answers(group: list[Request], server: Server) -> list[str]:
-    """What comes of requests that are sent at once."""
+    """The answers to requests that are sent at once."""
     outcomes, connections = [], [start(request, server.port) for request in group]
     for request, connection in zip(group, connections, strict=True):
         try:

@@ -100,7 +100,7 @@ def folders(draw: random.Random, bench: Bench) -> list[str]:
 
 
 def listed(folder: Path) -> list[tuple[str, int, int]]:
-    """What is in a folder, by names, sizes and times of changes."""
+    """The content of a folder, by names, sizes and times of changes."""
     found = [(path.name, path.lstat()) for path in sorted(folder.iterdir())]
     return [(name, status.st_size, status.st_mtime_ns) for name, status in found]
 

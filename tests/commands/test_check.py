@@ -33,7 +33,7 @@ SOUND = """# sent_id = one
 
 @pytest.fixture
 def checked(tmp_path, capsys):
-    """What `check` prints about a text, and its exit code."""
+    """The output of `check` about a text, and its exit code."""
 
     def of(text: str, *words: object) -> tuple[str, int]:
         (tmp_path / "t.conllu").write_text(text)

@@ -1,4 +1,4 @@
-"""What training says of empty columns and of few sentences, before it learns."""
+"""Messages of training about empty columns and few sentences, before it learns."""
 
 from dataclasses import replace
 

@@ -724,7 +724,7 @@ def test_deps_of_trees_are_refused_for_heads_alone(trained, tmp_path):
 
 
 def test_relations_that_deps_cannot_have(tmp_path, capfd):
-    """Those of the model are refused before parsing, kept ones where they are."""
+    """The model's are refused before parsing, kept ones at their words."""
     rows = "1\ta\t_\tN\tN\t_\t2\t%s\t_\t_\n2\tb\t_\tV\tV\t_\t0\troot\t_\t_\n\n"
     bar, plain = tmp_path / "bar.conllu", tmp_path / "plain.conllu"
     bar.write_text(20 * (rows % "SBJ|OBJ"))

@@ -74,7 +74,7 @@ def test_probabilities_stand_in_misc(trained, model, call):
 
 @pytest.mark.parametrize("asked", [[], ["--mbr"], ["--kbest", 2], ["--deps", "tree"]])
 def test_probabilities_of_earlier_trees_are_removed(trained, call, asked):
-    """Those of what another parser found, also of gold trees, and no other item."""
+    """Items that another parser wrote, also for gold trees, go, and no other item."""
     text = trained.test.read_bytes()
     columns = [line.split(b"\t") for line in text.split(b"\n")]
     of_words = [row for row in columns if len(row) == 10 and row[0].isdigit()]

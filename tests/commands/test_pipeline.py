@@ -110,7 +110,7 @@ def command(capfdbinary, monkeypatch):
 
 @pytest.fixture
 def parsed(command, made):
-    """What parse writes for a file; no error is expected."""
+    """The output of `parse` for a file; no error is expected."""
 
     def call(file, *words):
         code, out, err = command(parse.main, made.model, file, "--quiet", *words)
@@ -213,7 +213,7 @@ def test_the_scores_from_raw_text_are_those_of_evaluate(made, parsed, tmp_path):
 
 
 def test_the_log_of_a_run_is_short(made):
-    """What is learned has a line for each stage, or network."""
+    """Each stage, or network, that is learned has a line."""
     lines = [line.removeprefix("gpuparse: ") for line in made.err.splitlines()]
     assert len(lines) < 25
     stages = ["tokeniser", "tagger", "lemmatiser", "tags of data.train", "arcs", "labels"]

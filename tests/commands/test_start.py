@@ -1,4 +1,4 @@
-"""What the commands load before they begin: on the CPU neither torch nor a compiler."""
+"""The modules that the commands load before they begin: on the CPU neither torch nor a compiler."""
 
 import json
 import subprocess

@@ -45,7 +45,7 @@ def tuned(folder, *words) -> int:
 
 
 def files_of(folder) -> dict[str, bytes]:
-    """What a search leaves, without the times."""
+    """The files that a search leaves, without the times."""
     found = {}
     for path in sorted(folder.rglob("*")):
         if path.name == "scores.json":

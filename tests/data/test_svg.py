@@ -30,7 +30,7 @@ def texts(picture: str) -> list[tuple[float, float, float, float, str]]:
 
 
 def lines(picture: str) -> list[tuple[float, float, float, float, float]]:
-    """Of each arc the places of its head and modifier, its height, and the feet of both ends."""
+    """Each arc's places of head and modifier, its height, and the feet of both ends."""
     found = []
     for path in ElementTree.fromstring(picture).iter(f"{SVG}path"):
         arc = re.fullmatch(LINE, path.get("d"))

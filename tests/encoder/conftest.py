@@ -75,7 +75,7 @@ class Models:
         return folder
 
     def parse(self, model: Path, text: bytes, *words: object, batch: int = 64) -> bytes:
-        """What the command writes; batch: most sentences at a time."""
+        """The output of the command; batch: most sentences at a time."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(parse, "default_batch_size", lambda device: batch)
             code, out = self.call(model, text, *words)

@@ -1,4 +1,4 @@
-"""What a parser with an encoder cannot do, and keys that do not fit it."""
+"""Requests that a parser with an encoder refuses, and keys that do not fit it."""
 
 import json
 import shutil

@@ -53,7 +53,7 @@ def name_of(number: int, bins: str) -> str:
 
 
 def words(treebank):
-    """Of each word its group by every kind, its head and its relation."""
+    """Each word's group by every kind, its head and its relation."""
     for s, sentence in enumerate(treebank):
         heads, labels = sentence.heads, sentence.labels
         crossing = nonprojective_arcs(heads)

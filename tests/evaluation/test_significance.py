@@ -11,7 +11,7 @@ from gpuparse.evaluation.significance import EXACT_UP_TO, mcnemar, paired_bootst
 
 
 def bootstrap_of_words(gains, words, **options):
-    """Of two systems with the gold words: the second has `gains` more right."""
+    """The bootstrap of two systems with the gold words: the second has `gains` more right."""
     counts = np.array([[words, 0 * words, words, row, words] for row in gains])
     counts.setflags(write=False)
     return paired_bootstrap(counts, **options)

@@ -94,7 +94,7 @@ def naive_fields(template: str) -> list[str]:
 
 
 def incidence(found: dict[tuple[int, int, int], Counter]) -> Counter:
-    """How many features there are for each set of (arc, times it fires)."""
+    """The number of features for each set of (arc, times it fires)."""
     arcs_of = defaultdict(set)
     for arc, features in found.items():
         for feature, times in features.items():

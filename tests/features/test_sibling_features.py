@@ -158,7 +158,7 @@ def of_every_row(batch: Batch, plan: Plan, features: FeatureMap) -> dict:
 
 
 def incidence(found: dict) -> Counter:
-    """How many features there are for each set of (part, times it fires)."""
+    """The number of features for each set of (part, times it fires)."""
     parts_of = defaultdict(set)
     for part, features in found.items():
         for feature, times in features.items():
@@ -196,7 +196,7 @@ def test_both_kinds_of_triples_were_met(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("map_rows", [1 << 28, 200_000_003])
 def test_a_huge_table_keeps_features_apart_as_well(map_rows: int) -> None:
-    """Those of siblings from each other and from those of arcs, in keys of 32 bits."""
+    """Features of siblings differ from each other and from those of arcs, in keys of 32 bits."""
     sibling, distance, _ = SETS["mcdonald-pereira-2006"]
     end = SETS["extended"][2]
     sentences = random_sentences(5, 4, 7)

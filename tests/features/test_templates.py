@@ -288,7 +288,7 @@ def template_lists(draw: st.DrawFn, roles: str, *, between: bool) -> tuple[Templ
 
 @st.composite
 def sibling_templates(draw: st.DrawFn) -> Template:
-    """Of siblings and the words around the outer one, or of one field of each of three words."""
+    """Templates of siblings and words around the outer one, or one field of three words."""
     suffix = draw(st.frozensets(st.sampled_from(["direction", "distance"])))
     if draw(st.booleans()):
         looks = [Atom(role, 0, draw(st.sampled_from(FIELDS))) for role in PARTS["sibling"]]
@@ -299,7 +299,7 @@ def sibling_templates(draw: st.DrawFn) -> Template:
 
 @st.composite
 def end_templates(draw: st.DrawFn) -> Template:
-    """Of the words around a head and of its outermost modifier."""
+    """Templates of the words around a head and of its outermost modifier."""
     suffix = draw(st.frozensets(st.sampled_from(["direction", "distance"])))
     last = st.builds(Atom, st.just("e"), st.just(0), st.sampled_from(FIELDS))
     looks = draw(st.lists(last | atoms("h"), min_size=1, max_size=4, unique=True))

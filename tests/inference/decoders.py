@@ -191,7 +191,7 @@ def decode_parts(
     name: str, parts: Parts, lengths: Sequence[int], single_root: bool, backend: str = "auto",
     device: torch.device | str = "cpu",
 ) -> inference.Parse:  # fmt: skip
-    """What a decoder finds on a device; results are in main memory."""
+    """The result of a decoder on a device; results are in main memory."""
     tensors = {field: torch.as_tensor(part).to(device) for field, part in parts.items()}
     words = torch.tensor(lengths, dtype=torch.int64, device=device)
     scores = inference.Scores(lengths=words, **tensors)

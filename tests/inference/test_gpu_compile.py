@@ -103,7 +103,7 @@ def test_nothing_is_spilled(compiled):
 
 
 def test_charts_are_read_through_the_coherent_cache(compiled):
-    """What other threads of a program wrote must not come from a cache of constant data."""
+    """Values written by other threads must not come from a cache of constant data."""
     for file in compiled.glob("*.ptx"):
         loads = re.findall(r"\bld\.global[\w.]*", file.read_text())
         assert len(loads) >= LEAST_LOADS, file.name

@@ -1,4 +1,4 @@
-"""What Triton's kernels promise beyond the public functions: any N, any lanes, no exceptions."""
+"""Promises of Triton's kernels beyond the public functions: any N, any lanes, no exceptions."""
 
 import numpy as np
 import pytest

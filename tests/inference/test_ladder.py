@@ -159,7 +159,7 @@ def of_sentence(parts, b, n):
 
 
 def expected(name, parts, n, single_root):
-    """What the textbook finds, or None."""
+    """The textbook's result, or None."""
     try:
         return TEXTBOOK[name](parts, single_root)
     except NoTreeError:
@@ -203,7 +203,7 @@ def test_textbook_equals_enumeration(name, single_root, kind):
 
 
 def lengths_for(decoder):
-    """Of sentences that the textbook can search; around the sizes of vectors in native code."""
+    """Lengths that the textbook can search, also around sizes of vectors in native code."""
     if decoder.certifies:
         return [3, 0, 1, 2, 3]
     if decoder.gives_graphs:

@@ -1,4 +1,4 @@
-"""What the check lets in, what it turns away, and what it says."""
+"""Scores that the check accepts and refuses, and its messages."""
 
 from dataclasses import fields, replace
 

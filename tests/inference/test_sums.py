@@ -415,7 +415,7 @@ def test_long_sentences_and_large_scores_have_the_sums_of_torch(spread):
 
 @pytest.mark.slow
 def test_sums_are_traced_whole_whatever_the_backend():
-    """Those of all decoders in torch: test_distributions.py."""
+    """For the sums of all decoders in torch see test_distributions.py."""
     words = torch.tensor([2, 1])
     (arcs,) = tensors(draw(np.random.default_rng(25), 2, 3, 3))
 

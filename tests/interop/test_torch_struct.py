@@ -72,7 +72,7 @@ def test_k_best_projective_trees_are_as_in_torch_struct(multiroot, n_labels):
 
 @needs_peer
 def test_events_are_as_in_torch_struct():
-    """What of it fails on current torch (count, cross_entropy, kl) is enumerated below."""
+    """Functions that fail on current torch (count, cross_entropy, kl) are enumerated below."""
     potentials, lengths = draw(3, 3, 5), torch.tensor([5, 5, 5])
     ours, theirs = DependencyCRF(potentials, lengths), peer_of(potentials, lengths, True)
     heads, nothing = ours.from_event(ours.argmax)

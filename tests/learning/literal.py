@@ -166,7 +166,7 @@ def seen_orders(options: RunConfig, count: int) -> list[list[int]]:
 
 
 class Averages(NamedTuple):
-    """Of the weights of arcs and other parts (rows,), and of labels (lines, labels)."""
+    """The averages of weights of arcs and other parts (rows,), and of labels (lines, labels)."""
 
     arcs: np.ndarray
     labels: np.ndarray | None
@@ -174,7 +174,7 @@ class Averages(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """What a tree has beyond arcs, siblings and ends: rows, and lines of each word's label."""
+    """The parts of a tree beyond arcs, siblings and ends: rows, and lines of each word's label."""
 
     rows: Counter
     lines: list[list[int]]
@@ -281,7 +281,7 @@ class Literal:
         ]
 
     def tree(self, s: int, heads: Iterable[int]) -> Tree:
-        """What a tree has beyond arcs, siblings and ends."""
+        """The parts of a tree beyond arcs, siblings and ends."""
         model, tree, rows = self.model, [UNKNOWN, *map(int, heads)], Counter()
         arcs = list(enumerate(tree))[1:]
         lines = [list(self.lines[s][h, m]) for m, h in arcs] if self.lines else []
@@ -409,7 +409,7 @@ class Literal:
         return [self._labelled(_arcs(each), best) for each in found]
 
     def _costs(self, s: int, n: int, cost: float) -> np.ndarray:
-        """What every arc (N, N) costs that is not gold, of words whose head is known."""
+        """The costs of arcs (N, N) that are not gold, of words whose head is known."""
         table, gold = np.zeros((n + 1, n + 1)), self.gold[s].arcs
         if self.decoder.gives_graphs:
             table[:] = cost

@@ -126,7 +126,7 @@ def test_the_change_is_the_smallest(k: int, singular: bool, cap: float) -> None:
 @pytest.mark.parametrize("k", [2, 5, 10, 20])
 @pytest.mark.parametrize("cap", [np.inf, 0.1])
 def test_the_conditions_of_karush_kuhn_and_tucker_hold(k: int, cap: float) -> None:
-    """What binds is met to the point, and what does not bind has no step."""
+    """Binding constraints hold with equality, all others have no step."""
     given = Problems(
         *(
             array[: some(300)]

@@ -124,7 +124,7 @@ def test_so_it_is_where_vectors_alone_score_siblings(device: torch.device) -> No
 def test_so_it_is_where_heads_are_missing(
     decoder: str, cost_augmented: bool, device: torch.device
 ) -> None:
-    """What is learned towards, and what only costs where gold says something."""
+    """Learning moves towards the completed tree; only words with a gold head cost."""
     options = changed(
         OPTIONS, decoder=decoder, rule="perceptron", batch_size=8, cost_augmented=cost_augmented
     )
@@ -242,7 +242,7 @@ def test_a_resumed_run_ends_with_the_same_model(decoder: str, device: torch.devi
 
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_it_learns_as_well_and_parses_alike_everywhere(decoder: str, device: torch.device) -> None:
-    """Of real templates, labels in a second stage; from nothing, with the ties of the beginning."""
+    """With real templates, labels in a second stage, and the ties of zero weights."""
     train, dev = (treebank_from_bytes(generate(*x), "text") for x in ((60, 1), (30, 2)))
     options = changed(
         OPTIONS, decoder=decoder, batch_size=16, epochs=2, cost_augmented=True, pos="auto"

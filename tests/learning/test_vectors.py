@@ -153,7 +153,7 @@ CASES = [
 def test_gradients_are_the_differences_of_the_loss(
     loss: str, decoder: str, options: dict[str, Any]
 ) -> None:
-    """Of dense weights, and of rows of the table by the chain of their sums."""
+    """For dense weights, and for rows of the table by the chain of their sums."""
     sample = Sample(**options)
     task, weights = sample.task(decoder, single_root=decoder == "eisner"), sample.weights()
     learning = VectorLearning(LOSSES.index(loss), 0.7, 0.3, 0.4, 11)
@@ -257,7 +257,7 @@ def mixed(number: int) -> int:
 
 
 def test_steps_are_those_of_adam() -> None:
-    """Of dense weights, whose gradients come in groups, and of the rows that occur."""
+    """For dense weights, whose gradients come in groups, and for the rows that occur."""
     random = np.random.default_rng(2)
     dense, table = (random.normal(size=size).astype(np.float32) for size in (30, (5, 8)))
     leaves = [torch.from_numpy(each.copy()).requires_grad_() for each in (dense, table)]
@@ -316,7 +316,7 @@ def test_threads_change_no_byte() -> None:
 
 @pytest.mark.parametrize("done", [2, 3, 4])
 def test_a_state_between_two_epochs_goes_on_to_the_same_bytes(done: int) -> None:
-    """Of two networks of three epochs each."""
+    """With two networks of three epochs each."""
     sample = Sample(partial=True)
     config = {"epochs": 3, "loss": "conditional", "networks": 2}
     whole = sample.stage(config=config)

@@ -15,7 +15,7 @@ def source_column(field: str, pos_column: int) -> int:
 
 
 def value_of(field: str, row: list[str], pos_column: int) -> str | None:
-    """What a field reads in a row; None where it reads nothing."""
+    """The value that a field reads in a row; None if it reads nothing."""
     text = row[source_column(field, pos_column)]
     if field.startswith("feats."):
         found = None
@@ -56,7 +56,7 @@ def known_values(
 def look(
     field: str, node: int, sentence: Sentence, known: dict[str, list[str]], pos_column: int
 ) -> tuple[str, ...] | None:
-    """What an atom sees at a node, which may lie beyond the edges; None silences its template."""
+    """The values of an atom at a node, which may lie beyond the edges; None: it is silent."""
     if node < 0:
         return ("<before>",)
     if node == 0:
@@ -78,7 +78,7 @@ def arc_features(
     pos_column: int = 3,
     buckets: tuple[int, ...] = (),
 ) -> Counter:
-    """How often each feature fires on the arc h -> m."""
+    """The number of times that each feature fires on the arc h -> m."""
     features: Counter = Counter()
     for number, template in enumerate(templates):
         seen: list[object] = [number]

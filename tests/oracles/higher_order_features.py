@@ -23,7 +23,7 @@ def higher_order_features(
     known: dict[str, list[str]],
     pos_column: int = 3,
 ) -> list[tuple | None]:
-    """What every template of a kind sees of a part, None where it is silent.
+    """The values that every template of a kind sees of a part, None if it is silent.
 
     The direction is on which side of h the modifier m stands, and, where there is a g, on which
     side of g the head h does. Beside the root, and whoever is not there, is nothing.

@@ -467,7 +467,7 @@ def _parts(siblings: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _costs(scores: np.ndarray, modifiers: list[np.ndarray]) -> np.ndarray:
-    """What each variable loses against the best one of its kind and modifier, scaled.
+    """The loss of each variable against the best one of its kind and modifier, scaled.
 
     A word has exactly one variable of each kind, so a constant for each modifier changes nothing.
     """

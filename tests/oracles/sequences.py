@@ -1,4 +1,4 @@
-"""What native/sequences.cpp computes, in plain Python, position by position: the definition."""
+"""The definition of native/sequences.cpp in plain Python, position by position."""
 
 import itertools
 import zlib
@@ -140,7 +140,7 @@ class Lattice:
         )
 
     def steps(self, t: int) -> dict[tuple[int, int, int], float]:
-        """What is added by the places (h, i, j) at t - 2, t - 1 and t."""
+        """The scores that the places (h, i, j) at t - 2, t - 1 and t add."""
         seconds = self.tags[t - 2] if t > 1 else [-1]
         previous = self.tags[t - 1] if t else [-1]
         return {

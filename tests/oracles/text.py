@@ -1,4 +1,4 @@
-"""What native/text_view.h and native/text_tokens.h compute of text, in numpy: the definition."""
+"""The definition of native/text_view.h and native/text_tokens.h in numpy."""
 
 import functools
 from collections.abc import Callable

@@ -9,7 +9,7 @@ from tests.oracles.brute_force import parts_of
 
 @dataclass(frozen=True)
 class TreeSums:
-    """Of a batch: log_partition (B,), probabilities of the trees (B, T), entropy (B,)."""
+    """Sums over a batch's trees: log_partition (B,), probabilities (B, T), entropy (B,)."""
 
     log_partition: np.ndarray
     probabilities: np.ndarray

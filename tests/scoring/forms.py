@@ -83,7 +83,7 @@ def _is_native(batch: AnyBatch, backend: str) -> bool:
 def _scored(
     name: str, batch: Batch, plan: Plan, features: FeatureMap, weights: Weights, *axes: int
 ) -> list[Tensor]:
-    """What a native function writes: zeros elsewhere."""
+    """The scores that a native function writes, zeros elsewhere."""
     dtype: Any = np.float64 if weights.is_integer else np.float32
     found = [np.zeros((len(batch), *[batch.n_nodes] * (n - 1)), dtype) for n in axes]
     native.call(name, sentences_of(batch), make_scorer(plan, weights, features.rows), *found)

@@ -134,7 +134,7 @@ def whole_weights(plan, features, seed):
 
 
 def scores_of_parts(templates, batch, plan, features, weights):
-    """What every part scores, by kind and (b, words)."""
+    """The score of every part, by kind and (b, words)."""
     found = {}
     arcs = arc_scores(batch, plan.arcs, features, weights)
     of_arcs = [(b, h, m) for b, n in enumerate(batch.lengths.tolist()) for h, m in arcs_over(n)]
@@ -162,7 +162,7 @@ def scores_of_parts(templates, batch, plan, features, weights):
 
 
 def value_of(tree, b, scores):
-    """What a tree of the sentence b scores; scores: of parts."""
+    """The score of a tree of the sentence b; scores: of parts."""
     heads = np.array(tree)
     total = sum(scores["arc"][b, tree[m], m] for m in range(1, len(tree)))
     if "sibling" in scores:

@@ -64,7 +64,7 @@ def by_native(batch: Batch, plan: ArcPlan, weights: Weights) -> list[tuple[np.nd
 
 
 def best_of(scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """What the best label of each arc scores, and its number, the first of equals."""
+    """The score of each arc's best label, and its number, the first of equals."""
     return scores.max(-1).values, first_best(scores)
 
 

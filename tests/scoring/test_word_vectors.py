@@ -574,7 +574,7 @@ def test_vectors_that_parsing_keeps_are_those_that_labels_are_scored_with(hidden
 
 
 def test_numbers_between_networks_are_left_out() -> None:
-    """Of networks with sizes of whole blocks; the scores are those by definition."""
+    """For networks with sizes of whole blocks; the scores are those by definition."""
     random = np.random.default_rng(9)
     *_, batch = sample_batch()
     plan = random_plan(random, batch, [0, -1, 2], 20)

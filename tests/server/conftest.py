@@ -40,7 +40,7 @@ class Trained:
         self.conllu = generate(60, 3)
 
     def command(self, content: bytes, kind: str, *options: str) -> str:
-        """What `parse` writes for an input."""
+        """The output of `parse` for an input."""
         source, target = self.folder / "input", self.folder / "output"
         source.write_bytes(content)
         given = [str(source), "-o", str(target), "--force", "--quiet", "--threads", "1"]

@@ -13,7 +13,7 @@ _KNOWN = {
 
 
 def faults(value: Any, schema: dict[str, Any], document: dict[str, Any], at: str = "") -> list[str]:
-    """What is wrong with a value, a line each."""
+    """The faults of a value, a line each."""
     assert set(schema) <= _KNOWN, f"a word of JSON Schema that is not checked: {schema}"
     if "$ref" in schema:
         name = schema["$ref"].removeprefix("#/components/schemas/")

@@ -172,7 +172,7 @@ def test_tags_are_kept_in_explanations_as_in_trees(client, trained, models):
 
 
 def test_missing_columns_are_called_as_in_requests(tmp_path):
-    """Of a parser without a tagger: no option of Python, and no field of templates."""
+    """From a parser without a tagger: no option of Python, and no field of templates."""
     file = tmp_path / "train.conllu"
     file.write_bytes(generate(60, 1))
     given = {

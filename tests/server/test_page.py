@@ -529,7 +529,7 @@ def test_controls_have_names(page: Page) -> None:
 
 
 def copied(page: Page, button: str) -> str:
-    """What a button copies."""
+    """The text that a button copies."""
     page.run("""window.copied = null;
         navigator.clipboard.writeText = async text => { window.copied = text; };""")
     page.button(button).click()

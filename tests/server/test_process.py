@@ -113,7 +113,7 @@ def connected(process: Process) -> socket.socket:
 
 
 def answer_of(connection: socket.socket) -> bytes:
-    """What comes until the end."""
+    """The bytes that come until the end."""
     content = b""
     with contextlib.suppress(ConnectionError):
         while block := connection.recv(1 << 16):

@@ -119,7 +119,7 @@ def test_the_same_bytes_come_back_and_learning_repeats(tagger, lemmatizer):
 
 
 def every_probability(tagger, treebank):
-    """Of each word, the share of the sequences that have its pair, by enumeration."""
+    """Each word's share of the sequences that have its pair, by enumeration."""
     sequences = tagger._pairs_of(Words.of(treebank))
     read, found = oracle.Model(tagger.pairs.arrays), tagger.pairs.find(sequences)
     shares = []
@@ -332,7 +332,7 @@ def test_lists_that_say_nothing_are_refused(tmp_path: Path) -> None:
 
 
 def test_words_of_a_list_get_its_lemmas(tmp_path: Path) -> None:
-    """Those that the treebank has keep their own."""
+    """Words that the treebank has keep their own."""
     rows = as_treebank("cats cat N _ _\n\ndogs dog N _ _\n\nwalked walk V _ T=Past\n\n" * 3)
     words = [
         ("dogs", "hound", "N"), ("geese", "goose", "N"), ("geese", "_", "V"), ("Oxen", "ox", "N"),
