@@ -1,19 +1,22 @@
 """One law for all doors: the same input and the same options give the same bytes.
 
-The doors are the command, its shards, `parse`, `parse_text`, `stream`, `parse_file` and
-`WorkerParser`, for tables also of batches. `train` of Python learns what the
+The doors are the command, its shards, its engines, `parse`, `parse_text`, `stream`, `parse_file`,
+`WorkerParser` and the service, for tables also of batches. `train` of Python learns what the
 command learns.
 """
 
 import gzip
 import io
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pyarrow
 import pytest
 from pyarrow import parquet
+from starlette.testclient import TestClient
 
 import gpuparse
 from gpuparse.api.workers import WorkerParser
@@ -21,6 +24,8 @@ from gpuparse.commands import parse, train
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.formats.streams import opened
 from gpuparse.errors import ConfigError, DataError
+from gpuparse.server.app import Limits, Service, make_app
+from gpuparse.server.models import load_models
 from tests.runs import model_files
 from tests.small_stages import small_stages
 from tests.synthetic import generate, treebank_file
@@ -62,8 +67,8 @@ TABLES = ("table.parquet", "table.arrow")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory) -> SimpleNamespace:
-    """A model with all stages, and one text in all formats."""
+def made(tmp_path_factory) -> Iterator[SimpleNamespace]:
+    """A model with all stages, a service with it, and one text in all formats."""
     folder = tmp_path_factory.mktemp("doors")
     (folder / "train.conllu").write_bytes(generate(100, 1))
     model = folder / "model"
@@ -72,6 +77,7 @@ def made(tmp_path_factory) -> SimpleNamespace:
     (folder / "in").mkdir()
     tagged = generate(20, 3)
     (folder / "in" / "tagged.conllu").write_bytes(tagged)
+    (folder / "in" / "few.conllu").write_bytes(generate(5, 3))
     for name, columns in (("words", (2, 3, 4, 5, 6, 7, 8)), ("some", ())):
         (folder / "in" / f"{name}.conllu").write_bytes(without(tagged, columns))
     treebank = treebank_from_bytes(tagged, "tagged")
@@ -94,9 +100,12 @@ def made(tmp_path_factory) -> SimpleNamespace:
     parser, with_one_root = (
         gpuparse.load(model, threads=1, single_root=single_root) for single_root in (False, True)
     )
-    return SimpleNamespace(
-        folder=folder, model=model, table=table, parser=parser, with_one_root=with_one_root
-    )
+    app = make_app(Service(load_models([str(model)], threads=1, device="cpu"), Limits()))
+    with TestClient(app) as client:
+        yield SimpleNamespace(
+            folder=folder, model=model, table=table, parser=parser, with_one_root=with_one_root,
+            client=client,
+        )  # fmt: skip
 
 
 def without(text: bytes, columns: tuple[int, ...]) -> bytes:
@@ -126,35 +135,129 @@ def by_command(made, name: str, words: list[str], folder) -> bytes:
     return file.read_bytes()
 
 
+class Case(NamedTuple):
+    """An input of a test, the options of the command, and those of Python."""
+
+    made: SimpleNamespace
+    name: str
+    words: list[str]
+    options: dict[str, Any]
+    folder: Path
+
+    @property
+    def kind(self) -> dict[str, str]:
+        suffix = Path(self.name).suffix
+        return {"input": INPUTS[suffix]} if suffix in INPUTS else {}
+
+    @property
+    def source(self) -> Path:
+        return self.made.folder / "in" / self.name
+
+    def command(self, *words: str) -> bytes:
+        folder = self.folder / " ".join(["command", *words]).replace("/", " of ")
+        return by_command(self.made, self.name, [*self.words, *words], folder)
+
+    def python(self) -> tuple[gpuparse.SentenceParser, dict[str, Any]]:
+        return loaded(self.made, self.options)
+
+
+def in_small_batches(case: Case) -> bytes:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parse, "default_batch_size", lambda device: 3)
+        return case.command("--threads", "3")
+
+
+def by_file(case: Case) -> bytes:
+    parser, options = case.python()
+    parser.parse_file(case.source, case.folder / "file", **options, **case.kind)
+    return (case.folder / "file").read_bytes()
+
+
+def by_stream(case: Case) -> bytes:
+    parser, options = case.python()
+    streamed = parser.stream(case.source, **options, **case.kind)
+    return "".join(sentence.to_conllu() for sentence in streamed).encode()
+
+
+def by_parse(case: Case) -> bytes:
+    parser, options = case.python()
+    if case.name.endswith(".txt"):
+        return parser.parse_text(case.source.read_text(), **options).to_conllu().encode()
+    return parser.parse(case.source.read_bytes(), **options).to_conllu().encode()
+
+
+def by_worker(case: Case) -> bytes:
+    target = case.folder / "files" / "of worker"
+    WorkerParser(case.made.model, **case.options).file(case.source, target, **case.kind)
+    return target.read_bytes()
+
+
+def by_service(case: Case) -> bytes:
+    content = case.source.read_text(encoding="utf-8")
+    given = {"text" if case.name.endswith(".txt") else "conllu": content, **case.options}
+    answer = case.made.client.post("/api/parse", json=given)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["conllu"].encode()
+
+
+# A door, the inputs that it takes here, and the options that it has not.
+ENDS, SHARDED = (".conllu", ".txt", ".vert", ".lines"), ("some.conllu", "text.txt")
+NO_TORCH = ("probabilities", "mbr", "kbest")
+DOORS = {
+    "shards": (lambda case: case.command("--shard", "all/3"), SHARDED, ()),
+    "threads and batches": (in_small_batches, SHARDED, ()),
+    "torch": (lambda case: case.command("--backend", "torch"), SHARDED, NO_TORCH),
+    "parse_file": (by_file, ENDS, ()),
+    "stream": (by_stream, ENDS, ()),
+    "parse": (by_parse, (".conllu", ".txt"), ()),
+    "WorkerParser": (by_worker, ENDS, ()),
+    "service": (by_service, SHARDED, ("deps", "keep_heads", "single_root")),
+}
+
+
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("what", OPTIONS)
-def test_all_doors_give_the_same_bytes(made, tmp_path, name, what):
+def test_case_45_all_doors_give_the_same_bytes(made, tmp_path, name, what):
     words, options = OPTIONS[what]
     if what in OF_COLUMNS and not name.endswith(".conllu"):
         pytest.skip("an option about columns, which the input has not")
-    kind = {"input": INPUTS[Path(name).suffix]} if Path(name).suffix in INPUTS else {}
-    source = made.folder / "in" / name
-    expected = by_command(made, name, words, tmp_path / "out")
-    [output] = (tmp_path / "out").iterdir()
-    parser, of_parse = loaded(made, options)
-    found = {}
-    if name in ("some.conllu", "text.txt"):
-        shards = [*words, "--shard", "all/3"]
-        found["shards"] = by_command(made, name, shards, tmp_path / "shards")
-    parser.parse_file(source, tmp_path / "file", **of_parse, **kind)
-    found["parse_file"] = (tmp_path / "file").read_bytes()
-    streamed = parser.stream(source, **of_parse, **kind)
-    found["stream"] = "".join(s.to_conllu() for s in streamed).encode()
-    if name.endswith(".conllu"):
-        found["parse"] = parser.parse(source.read_bytes(), **of_parse).to_conllu().encode()
-    if name.endswith(".txt"):
-        found["parse_text"] = parser.parse_text(source.read_text(), **of_parse).to_conllu().encode()
-    WorkerParser(made.model, **options).file(source, tmp_path / "files" / "of worker", **kind)
+    case = Case(made, name, words, options, tmp_path)
+    expected = case.command()
+    [output] = (tmp_path / "command").iterdir()
     assert output.name == NAMES.get(name, name)
-    found["WorkerParser"] = (tmp_path / "files" / "of worker").read_bytes()
-    assert {door: content == expected for door, content in found.items()} == dict.fromkeys(
-        found, True
-    )
+    found = {
+        door: call(case) == expected
+        for door, (call, names, lacks) in DOORS.items()
+        if name.endswith(names) and not options.keys() & set(lacks)
+    }
+    assert found == dict.fromkeys(found, True)
+
+
+@pytest.mark.triton
+@pytest.mark.parametrize("name", ["few.conllu"])
+def test_case_45_kernels_give_the_same_bytes(made, tmp_path, name):
+    """Where there is no GPU, an interpreter takes a second a sentence."""
+    case = Case(made, name, [], {}, tmp_path)
+    assert case.command("--backend", "gpu") == case.command()
+
+
+@pytest.mark.gpu
+def test_case_45_a_gpu_gives_the_same_bytes(made, tmp_path):
+    if not pytest.importorskip("torch").cuda.is_available():
+        pytest.skip("no CUDA device on this machine")
+    case = Case(made, "tagged.conllu", [], {}, tmp_path)
+    assert case.command("--device", "cuda") == case.command()
+
+
+def test_the_same_words_get_the_same_columns_in_all_formats(made, tmp_path):
+    found = {name: read_columns(by_command(made, name, [], tmp_path / name)) for name in KINDS}
+    assert [name for name in KINDS if found[name] != found["words.conllu"]] == []
+
+
+def read_columns(text: bytes) -> list[list[str]]:
+    """All columns of the words of a CoNLL-U file but DEPS and MISC."""
+    rows = [line.split("\t") for line in text.decode().split("\n")]
+    return [row[:8] for row in rows if row[0].isdigit()]
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -163,7 +266,8 @@ def test_all_doors_give_the_same_tables(made, tmp_path, name, what):
     words, options = OPTIONS[what]
     source = made.folder / "in" / name
     expected = by_command(made, name, words, tmp_path / "out")
-    assert by_command(made, name, [*words, "--shard", "all/2"], tmp_path / "shards") == expected
+    for way in (["--shard", "all/2"], ["--threads", "3"]):
+        assert by_command(made, name, [*words, *way], tmp_path / way[0]) == expected
     parser, of_parse = loaded(made, options)
     parser.parse_file(source, tmp_path / "file", **of_parse)
     assert (tmp_path / "file").read_bytes() == expected
