@@ -20,7 +20,7 @@ _TEMPORARY = "gpuparse.part"  # how the hidden name of an unfinished file ends
 COMPRESSED = "the file is compressed; decompress it (`parse` reads .gz of gzip and .zst of zstd)"
 _UTF16 = "the file is UTF-16; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8); of text, {} reads it"
 STANDARD = "-"  # the name of standard input
-_HIDDEN = (".", "_")  # first letters of what engines write beside their files
+_HIDDEN = (".", "_")  # first letters of the files that engines write beside theirs
 _BEGINNINGS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")  # gzip, bzip2, xz, zstd
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
@@ -327,7 +327,7 @@ def _locked(path: str, target: str | Path) -> Iterator[None]:
 
 
 def _new_file(path: str, target: str | Path) -> int:
-    """A new and locked file, in place of what a killed process left."""
+    """A new and locked file, in place of one that a killed process left."""
     while True:
         with suppress(FileNotFoundError):
             left = _open_locked(path, target, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -1,4 +1,4 @@
-"""Limits of what is read from files: more is refused with a message (docs/commands.md).
+"""Limits of the content of files that are read: more is refused with a message (docs/commands.md).
 
 They lie far above what training needs. Weights may be as large as memory is.
 """

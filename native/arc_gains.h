@@ -1,4 +1,4 @@
-// What one arc more or less does to the score of a graph with sibling parts.
+// The change that one arc more or less makes to the score of a graph with sibling parts.
 //
 // Only the chain of modifiers of that head, on that side, is different afterwards: where m comes
 // between s and o, the part (h, s, o) gives way to (h, s, m) and (h, m, o). So the gains of all arcs

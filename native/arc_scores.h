@@ -72,7 +72,7 @@ inline uint64_t scalar(uint32_t row) {
 // 8 MB: 4 is 20 to 30 % faster than 0, and 3 is 2 % faster than 4.
 constexpr int64_t AHEAD = 3;
 
-// What scores the families of one and two words of an ArcPlan in one sentence.
+// Scores the families of one and two words of an ArcPlan in one sentence.
 template<class W>
 struct PairScorer {
     const ArcPlan& plan;

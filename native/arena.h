@@ -60,7 +60,7 @@ public:
         });
     }
 
-    // Whether memory has run out, or the call is to end.
+    // True if memory has run out, or the call is to end.
     bool failed() const { return failed_ || is_ending; }
 
     // Say that memory ran out elsewhere; returns false.

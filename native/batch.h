@@ -1,4 +1,4 @@
-// The sentences of a batch one after another, checks of what a call is given, the type of the weights.
+// The sentences of a batch one after another, checks of a call's arguments, the type of the weights.
 #pragma once
 #include "api/parsing.h"
 #include "feature_rows.h"
@@ -27,7 +27,7 @@ inline bool are_by_token(const Sentences& sentences, int64_t size) {
     return size == sentences.values.n1;
 }
 
-// Whether heads[1..n] are nodes of the sentence; -1 only where `may_lack`.
+// True if heads[1..n] are nodes of the sentence; -1 only where `may_lack`.
 inline bool are_heads(const int64_t* heads, int64_t n, bool may_lack) {
     for (int64_t m = 1; m <= n; m++)
         if (heads[m] < (may_lack ? -1 : 0) || heads[m] > n || heads[m] == m) return false;
@@ -41,7 +41,7 @@ inline bool are_heads(const Sentences& sentences, const i64_1& heads, bool may_l
     return true;
 }
 
-// Whether `size` cells have those of all arcs between `nodes` nodes from `first` on.
+// True if `size` cells have those of all arcs between `nodes` nodes from `first` on.
 inline bool is_square(int64_t first, int64_t nodes, int64_t size) {
     return first >= 0 && first <= size && nodes * nodes <= size - first;
 }

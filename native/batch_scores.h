@@ -43,7 +43,7 @@ inline DenseSiblings<F> siblings_of_sentence(const Array& sibling, const Array& 
     return {{scores, nodes * nodes, nodes}, scores_of_sentence<F>(end, b)};
 }
 
-// Whether lengths are (B,) numbers of words from 0 to N - 1.
+// True if lengths are (B,) numbers of words from 0 to N - 1.
 inline bool lengths_fit(i64_1 lengths, int64_t n_batch, int64_t nodes) {
     if (lengths.n0 != n_batch) return false;
     for (int64_t b = 0; b < n_batch; b++)
@@ -51,13 +51,13 @@ inline bool lengths_fit(i64_1 lengths, int64_t n_batch, int64_t nodes) {
     return true;
 }
 
-// Whether scores are (B, N, N), and lengths fit them.
+// True if scores are (B, N, N), and lengths fit them.
 template <class Array>
 inline bool scores_fit(const Array& scores, i64_1 lengths) {
     return scores.n1 == scores.n2 && lengths_fit(lengths, scores.n0, scores.n1);
 }
 
-// Whether sibling and end scores fit those of arcs.
+// True if sibling and end scores fit those of arcs.
 template <class Array>
 inline bool siblings_fit(const Array& arc, const Array& sibling, const Array& end) {
     return sibling.n0 == arc.n0 * arc.n1 && sibling.n1 == arc.n1 && sibling.n2 == arc.n1 &&

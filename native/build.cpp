@@ -1,10 +1,10 @@
-// What the library was compiled for. Plain integer code: it must run on any processor.
+// The processor that the library was compiled for. Plain integer code: it must run on any processor.
 #include "api/build.h"
 
 #if defined(__x86_64__)
 namespace {
 
-// What the processor and the system offer, as in Intel's manual (CPUID).
+// The instructions that the processor and the system offer, as in Intel's manual (CPUID).
 struct Processor {
     uint32_t ecx1;   // leaf 1
     uint32_t ebx7, ecx7, edx7;

@@ -119,7 +119,7 @@ private:
         for (; label + 4 * lanes <= scores_.n1; label += 4 * lanes) add_products<4>(products, y, label, scores);
         for (; label < scores_.n1; label += lanes) add_products<1>(products, y, label, scores);
     }
-    // Those of C vectors of labels.
+    // The heads of C vectors of labels.
     template <int C>
     void add_products(const float* products, const float* y, int64_t label, float* scores) const {
         constexpr int64_t lanes = Lanes<float>::count;

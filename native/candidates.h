@@ -34,7 +34,7 @@ struct Candidates {
 
     // The number of an arc, -1 for what is no candidate.
     int64_t number(int64_t h, int64_t m) const { return numbers[h * (n + 1) + m]; }
-    // How many candidate heads h has.
+    // The number of candidate heads of h.
     int64_t width(int64_t h) const { return first[h + 1] - first[h]; }
     // The first of the inner siblings of m under h, in the order of their ranks.
     const int32_t* inner_siblings(int64_t h, int64_t m) const {

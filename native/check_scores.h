@@ -20,7 +20,7 @@ inline double largest_float<double>() {
     return DBL_MAX;
 }
 
-// Whether any of `count` cells is neither -inf nor between -limit and limit.
+// True if any of `count` cells is neither -inf nor between -limit and limit.
 template <class F>
 inline bool has_unusable(const F* cells, int64_t count, F limit) {
     // Written so that NaN fails, without an early end and in integers of 32 bits: the compiler makes
@@ -33,7 +33,7 @@ inline bool has_unusable(const F* cells, int64_t count, F limit) {
     return bad != 0;
 }
 
-// Whether an arc score of a sentence of n words is unusable in a cell that is read. Limits leave room
+// True if an arc score of a sentence of n words is unusable in a cell that is read. Limits leave room
 // for sums of 4 scores per word.
 template <class F>
 inline bool has_unusable_arcs(View2<const F> scores, int64_t n) {

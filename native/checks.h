@@ -43,7 +43,7 @@ struct ModelChecker {
         return is_between(0, first, plan.codes.n0) && is_between(-1, second, plan.codes.n0);
     }
 
-    // Whether `count` rows from a line of the dense region on are rows of the weights.
+    // True if `count` rows from a line of the dense region on are rows of the weights.
     bool fits_dense(const RowMap& rows, int64_t line, int64_t count, int64_t n_rows) {
         reads_dense = true;
         return line >= 0 && rows.dense <= n_rows && line <= (n_rows - rows.dense) / LINE &&
@@ -137,7 +137,7 @@ struct ModelChecker {
                (!plan.higher || fits(*plan.higher)) && (!scorer.joint || fits(*scorer.joint));
     }
 
-    // Whether the tokens that are read of all sentences are there.
+    // True if the tokens that are read of all sentences are there.
     bool fit_sentences(const Sentences& sentences) const {
         if (sentences.starts.n0 != sentences.lengths.n0) return false;
         for (int64_t b = 0; b < sentences.starts.n0; ++b) {
@@ -147,7 +147,7 @@ struct ModelChecker {
         return true;
     }
 
-    // Whether values that find rows themselves are as small as the plans say.
+    // True if values that find rows themselves are as small as the plans say.
     bool fit_values(const Sentences& sentences, const SiblingPlan* siblings) const {
         if (!reads_dense) return true;
         for (int64_t b = 0; b < sentences.starts.n0; ++b) {
@@ -172,13 +172,13 @@ struct ModelChecker {
     }
 };
 
-// Whether word vectors fit a batch, and labels that they are added to; width: of lines of label weights.
+// True if word vectors fit a batch, and labels that they are added to; width: of lines of label weights.
 inline bool vectors_fit(const WordVectors* vectors, const Sentences& sentences, const JointLabels* joint) {
     return !vectors || (fits(*vectors, sentences) &&
                         (!joint || !has_labels(vectors) || vectors->label_constants.n0 == joint->stride));
 }
 
-// Whether the sentences of a batch and what they are scored with agree.
+// True if the sentences of a batch and their scorer agree.
 inline int64_t check_batch(const Sentences& sentences, const Scorer& scorer,
                            bool reads_weights = true) {
     const int64_t dtype = scorer.weights.dtype;
@@ -193,7 +193,7 @@ inline int64_t check_batch(const Sentences& sentences, const Scorer& scorer,
                : BAD_SHAPE;
 }
 
-// Whether a search, a batch and what it is scored with agree; class_of and masks: see `Search`.
+// True if a search, a batch and its scorer agree; class_of and masks: see `Search`.
 inline bool search_fits(const Search& search, const Scorer& scorer) {
     const JointLabels* joint = scorer.joint;
     const int64_t classes = search.masks.n0;

@@ -33,7 +33,7 @@ inline __m128i spread_pairs(uint8_t bits, const void* values) {
 }
 #endif
 
-// Whether eight numbers are written at once; eight values can be read, and eight numbers written.
+// True if eight numbers are written at once; eight values can be read, and eight numbers written.
 template<class From, class To>
 inline bool spread(uint8_t bits, const From* values, To* expanded) {
 #if defined(__SSE4_1__)
@@ -79,7 +79,7 @@ int64_t expand(const u8_1& bits, const From* values, int64_t n_values, To* expan
     return OK;
 }
 
-// Of values whose type the other one holds.
+// For values whose type the other one holds.
 template<class From>
 int64_t expand_from(const u8_1& bits, const any_1& values, const out_any_1& expanded) {
     const From* from = (const From*)values.data;

@@ -22,7 +22,7 @@ inline int64_t count_items(Slice column) {
     return count;
 }
 
-// What is wrong with an item of DEPS; the codes are those of gpuparse/data/faults.py.
+// Faults of an item of DEPS; the codes are those of gpuparse/data/faults.py.
 enum DepsFault { NO_DEPS_FAULT, NO_COLON, NO_NUMBER, NO_RELATION, OUT_OF_RANGE, OWN_HEAD };
 
 // An item `head:relation` of DEPS. Word i has j = 0, empty node i.j has j > 0.

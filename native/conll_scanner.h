@@ -13,7 +13,7 @@ constexpr int N_COLUMNS = 10;
 enum ConllColumn { FORM = 1, HEAD = 6, DEPREL = 7, DEPS = 8, MISC = 9 };
 constexpr int32_t NO_HEAD = -1;  // HEAD is `_`
 
-// What an ID column names.
+// The kinds of rows that an ID column names.
 enum IdKind { WORD, RANGE, EMPTY_NODE, MALFORMED };
 
 struct ConllId {
@@ -44,7 +44,7 @@ inline Slice column_of(u8_1 data, i64_2 columns, int64_t w, int64_t c) {
     return column_of(data.data, columns.data + w * (N_COLUMNS + 1), c);
 }
 
-// What is wrong with a line; the codes are those of gpuparse/data/scanner.py.
+// Faults of a line; the codes are those of gpuparse/data/scanner.py.
 enum LineFault {
     NO_LINE_FAULT,
     COLUMN_COUNT,      // detail: columns found

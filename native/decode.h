@@ -12,7 +12,7 @@
 
 namespace gpuparse {
 
-// Whether a scorer has the parts that a decoder reads, and the labels of its limits.
+// True if a scorer has the parts that a decoder reads, and the labels of its limits.
 inline bool can_decode(const Search& search, const Scorer& scorer) {
     if (!search_fits(search, scorer)) return false;
     const int64_t decoder = search.decoder;
@@ -69,7 +69,7 @@ inline View2<const uint8_t> allowed_cells(const ArcCells* allowed, const Sentenc
     return {allowed->cells.data + allowed->firsts.data[sentence.start], sentence.n + 1};
 }
 
-// Whether a batch, a scorer and a search agree, and heads are by token.
+// True if a batch, a scorer and a search agree, and heads are by token.
 inline int64_t check_search(const Sentences& sentences, const Scorer& scorer, const Search& search,
                             int64_t n_heads) {
     const int64_t status = check_batch(sentences, scorer);

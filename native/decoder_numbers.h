@@ -18,12 +18,12 @@ enum DecoderNumber : int64_t {
     BY_DUAL_DECOMPOSITION
 };
 
-// Whether a decoder has k best trees, sums and random trees; these are the first ones.
+// True if a decoder has k best trees, sums and random trees; these are the first ones.
 inline bool has_sums(int64_t decoder) {
     return BY_EISNER <= decoder && decoder <= BY_EISNER_SIBLING;
 }
 
-// Whether a decoder reads parts of three or four words; these are the last ones.
+// True if a decoder reads parts of three or four words; these are the last ones.
 inline bool is_higher_order(int64_t decoder) {
     return BY_EISNER_GRANDCHILD <= decoder && decoder <= BY_DUAL_DECOMPOSITION;
 }

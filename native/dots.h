@@ -38,7 +38,7 @@ inline Words splat_words(const int16_t* words) {
     return (Words)splat(two);
 }
 
-// What is added to a signed byte so that `add_byte_dots` can read it as `a`.
+// The number added to a signed byte so that `add_byte_dots` can read it as `a`.
 #if defined(__AVX2__) || (defined(__SSSE3__) && !defined(__AVX__))
 constexpr int32_t DOT_OFFSET = 128;
 #else

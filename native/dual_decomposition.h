@@ -27,7 +27,7 @@
 
 namespace gpuparse {
 
-// What a search says besides the tree.
+// The results of a search besides the tree.
 struct Certificate {
     bool found = false;      // a tree without forbidden parts
     bool is_proven = false;  // no tree scores more; or there is none, if none was found
@@ -157,7 +157,7 @@ private:
         memcpy(target, source, (size_t)(3 * width_) * sizeof(double));
     }
 
-    // What an arc scores on average, shared evenly by all that choose it. Returns the largest part,
+    // The average score of an arc, shared evenly by all that choose it. Returns the largest part,
     // for the size of rounding errors.
     double first_multipliers() {
         const bool has_labels = limits_.has_labels();
@@ -270,7 +270,7 @@ private:
         }
     }
 
-    // Whether the spanning tree found last scores more than the best one.
+    // True if the spanning tree found last scores more than the best one.
     bool is_better() {
         double score = scorer_.score(tree_);
         if (limits_.has_labels() && score > -(double)INFINITY)

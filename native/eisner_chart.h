@@ -76,7 +76,7 @@ struct EisnerChart {
     F *arcs_r = nullptr, *arcs_l = nullptr, *ends_r = nullptr, *ends_l = nullptr;
     F *right = nullptr, *left = nullptr;  // parts of three words of one start, [k * stride + j]
     F* row = nullptr;   // parts of one modifier and its siblings, [k]
-    // Of sums, by modifier: the largest scores of arcs, sibling parts and ends.
+    // For sums, by modifier: the largest scores of arcs, sibling parts and ends.
     F *arc_tops = nullptr, *part_tops = nullptr, *end_tops = nullptr;
     F* outside = nullptr;  // of sums: OUTSIDE_PLANES planes and as many rows
     static constexpr int64_t OUTSIDE_PLANES = !S::is_sum ? 0 : 5;
@@ -200,7 +200,7 @@ struct EisnerChart {
         return item.kind == C_R || item.kind == I_R ? Arc{i, j} : Arc{j, i};
     }
 
-    // Whether `walk` takes a part of an item apart before all items that wait.
+    // True if `walk` takes a part of an item apart before all items that wait.
     static bool comes_at_once(const Item& item, const Item& part) {
         if (part.kind > C_L) return true;
         return !SIBLINGS && item.kind <= C_L;  // the rest of the same head's modifiers

@@ -13,7 +13,7 @@
 namespace gpuparse {
 
 constexpr double LOG_TREES = 1.9095425048844386;  // log(27 / 4): at most (27 / 4)^n trees of n words
-// What underflows is below exp(-708): with this margin it is lost among the rounding errors.
+// Numbers below exp(-708) underflow: with this margin it is lost among the rounding errors.
 constexpr double LEAST_LOG = -672.0;
 constexpr double LARGEST_LOG = 600.0;
 
@@ -54,7 +54,7 @@ struct EisnerSums {
 
     double log_partition() const { return S::log_of(total) + shift; }
 
-    // Whether plain numbers were enough.
+    // True if plain numbers were enough.
     bool is_exact() const {
         double bound = 0;
         for (int64_t m = 1; SIBLINGS && m <= chart.n; m++)
@@ -184,7 +184,7 @@ private:
         if constexpr (SIBLINGS) spread_parts(chart, i);
         for (int64_t k = n; k > i; k--) {
             const int64_t cell = row + k;
-            // What the first items of the products, (i,k), get from the longer items of the row.
+            // The sums that the first items of the products, (i,k), get from the longer items of the row.
             Value of_row[5];
             share(i, k, of_row);
             Value c_r = S::plus(s.get(out[OF_C_R] + cell), of_row[OF_SPLIT]);

@@ -5,7 +5,7 @@ using namespace gpuparse;
 
 namespace {
 
-// Whether the weights, scales and biases of a linear layer have the sizes of all layers.
+// True if the weights, scales and biases of a linear layer have the sizes of all layers.
 bool fits(const i8_4& weights, const f32_2& scales, const f32_2& biases, int64_t layers, int64_t inputs,
           int64_t outputs) {
     return weights.n0 == layers && weights.n1 == outputs / PANEL && weights.n2 == inputs / PANEL_INPUTS &&

@@ -13,7 +13,7 @@
 
 namespace gpuparse {
 
-// What seconds are counted of.
+// The kinds of work whose seconds are counted.
 enum EncoderPhase : int64_t {
     TO_EMBED,
     TO_ROUND,

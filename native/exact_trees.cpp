@@ -22,7 +22,7 @@ int64_t first_without_tree(i64_1 lengths, Find find) {
     return status == OK ? first : status;
 }
 
-// Whether the scores of a batch are those that a decoder reads.
+// True if the scores of a batch are those that a decoder reads.
 template <class Array>
 bool fits(int64_t decoder, const Array& arc, const Array& sibling, const Array& end, i64_1 lengths) {
     return has_sums(decoder) && scores_fit(arc, lengths) &&

@@ -61,7 +61,7 @@ inline void visit_codes(const ArcPlan& plan, const Family& family, Visit visit) 
     if (family.second_codes >= 0) visit(plan.codes.data + family.second_codes * plan.codes.n1);
 }
 
-// What is computed once for each word of a sentence, for an ArcPlan with S sides and F pair families.
+// Values computed once for each word of a sentence, for an ArcPlan with S sides and F pair families.
 struct ArcKeys {
     int64_t n, stride;       // words; nodes a row has room for
     uint32_t* side_key;      // (S, stride)
@@ -141,7 +141,7 @@ inline ArcKeys fill_arc_keys(const Sentence& sentence, const ArcPlan& plan, cons
     return keys;
 }
 
-// Whether a family of one word fires at node i, and its base row there.
+// True if a family of one word fires at node i, and its base row there.
 inline bool has_word(const WordFamily& family, int64_t i, const ArcKeys& keys) {
     return keys.side_on[family.side * keys.stride + i];
 }
@@ -208,7 +208,7 @@ struct RowList {
         visit_codes(plan, family, [&](const uint32_t* codes) { *end++ = base ^ (int64_t)codes[c]; });
     }
 
-    // What a family, or one feature, that does not fire leaves: nothing.
+    // Nothing is left of a family, or one feature, that does not fire.
     template<class Family>
     void skip(const ArcPlan&, const Family&, int64_t = 1) {}
     void skip_one() {}

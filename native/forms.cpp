@@ -168,14 +168,14 @@ private:
     uint8_t *start_, *end_;
 };
 
-// Whether a text comes first in the order of characters, which is that of bytes of UTF-8.
+// True if a text comes first in the order of characters, which is that of bytes of UTF-8.
 bool is_before(Slice one, Slice other) {
     const int64_t size = one.size() < other.size() ? one.size() : other.size();
     const int order = size ? memcmp(one.start, other.start, (size_t)size) : 0;
     return order ? order < 0 : one.size() < other.size();
 }
 
-// What is before the first tab of a line.
+// The text before the first tab of a line.
 Slice first_field(Slice line) {
     const uint8_t* at = line.start;
     while (at < line.end && *at != TAB) ++at;

@@ -204,7 +204,7 @@ struct HeadAutomata {
         return total;
     }
 
-    // What all automata together lose at least if they agree to take an arc; losses (n_arcs,): filled.
+    // The least loss of all automata together if they agree to take an arc; losses (n_arcs,): filled.
     // After solve() with the same arguments.
     void fill_losses(const int8_t* state, const double* of_modifiers, const double* of_heads,
                      double* losses) {

@@ -33,7 +33,7 @@ bool are_limits(const Search& search) {
     return search.class_of.n0 <= MOST_LABELS && search.masks.n0 < INT16_MAX;
 }
 
-// Whether all arrays agree with B and N, and scores that are given have the cells of their words.
+// True if all arrays agree with B and N, and scores that are given have the cells of their words.
 bool fit(const HigherOrderScores& scores, const Search& search, int64_t n_batch, int64_t N) {
     const int64_t L = scores.n_labels, cells = search.class_of.n0;
     if (N > MOST_NODES || L < 1 || L > MOST_LABELS || !are_limits(search)) return false;
@@ -86,7 +86,7 @@ int64_t search_all(const HigherOrderScores& scores, const Search& search, i64_1 
     return OK;
 }
 
-// How many sentences have an unusable number, and which.
+// The sentences that have an unusable number, and their count.
 template <class F>
 int64_t find_suspicious(const any_4& scores, i64_1 lengths, uint8_t* suspicious) {
     const int64_t N = scores.n1, of_head = scores.n2 * scores.n3;

@@ -7,7 +7,7 @@
 
 namespace gpuparse {
 
-// Whether a word is m or below it.
+// True if a word is m or below it.
 inline bool is_below(const int64_t* heads, int64_t word, int64_t m) {
     while (word > 0 && word != m) word = heads[word];
     return word == m;
@@ -75,7 +75,7 @@ inline int64_t hill_climb_sentence(View2<const typename Siblings::F> arc_scores,
     return changes;
 }
 
-// Whether heads[1..n] are a tree, with a single modifier of the root if single_root. seen: (n + 1).
+// True if heads[1..n] are a tree, with a single modifier of the root if single_root. seen: (n + 1).
 inline bool is_tree(const int64_t* heads, int64_t n, bool single_root, int64_t* seen) {
     int64_t n_roots = 0;
     for (int64_t m = 1; m <= n; m++) {

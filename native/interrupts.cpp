@@ -60,7 +60,7 @@ using namespace gpuparse;
 // Not in api/: no arguments that are wrong can be told from right ones. gpuparse/native.py calls both while
 // it holds the lock of the interpreter.
 
-// What Python offers, given once. addresses: of PyGILState_Ensure, PyGILState_Release,
+// Functions of Python, given once. addresses: of PyGILState_Ensure, PyGILState_Release,
 // PyObject_CallNoArgs, Py_DecRef, PyErr_Fetch and PyErr_Restore, and of a callable. Long calls look at the
 // clock each `steps` nanoseconds or so, and call it each `seconds`, in their own thread; where it raises,
 // they end. ended: the number of calls that have ended so and whose exceptions have not been set again; it

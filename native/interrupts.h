@@ -18,7 +18,7 @@ inline thread_local bool is_ending = false;
 // Look at the clock, and ask Python where it is time. Returns whether the call is to end.
 bool ask_whether_to_end();
 
-// Whether the call is to end. steps: about how many nanoseconds have passed since the last question.
+// True if the call is to end. steps: about how many nanoseconds have passed since the last question.
 inline bool is_interrupted(int64_t steps) {
     steps_left -= steps;
     return steps_left < 0 ? ask_whether_to_end() : is_ending;

@@ -17,7 +17,7 @@ static_assert(LABEL_LANES == LINE, "load_weights loads as many");
 constexpr int32_t LITTLE = -(1 << 30);  // of padding lanes, so that the maximum never picks them
 constexpr int64_t CACHE_LINE = 64;         // bytes
 
-// What labels of the arcs of one sentence are scored from.
+// The data that score labels of the arcs of one sentence.
 template<class W>
 struct LabelSums {
     const JointLabels* joint;

@@ -76,7 +76,7 @@ inline bool label_plan_fits(const LabelPlan& plan, const Sentences& sentences) {
     return checker.fit_sentences(sentences);
 }
 
-// Whether a plan, weights and word vectors fit a batch, heads are by token, and there is a number for
+// True if a plan, weights and word vectors fit a batch, heads are by token, and there is a number for
 // every token, or for every arc of graphs whose arcs lie in their sentences.
 template<class Weights>
 bool arcs_fit(const Sentences& sentences, const LabelPlan& plan, const Weights& weights,
@@ -170,7 +170,7 @@ inline void fill_label_lines(const Sentence& sentence, const LabelPlan& plan, in
     }
 }
 
-// What labels of arcs are scored with, and the scores of one arc.
+// The tables that score labels of arcs, and the scores of one arc.
 template<class W>
 struct LabelScorer {
     const LabelPlan& plan;
@@ -256,7 +256,7 @@ struct LabelScorer {
     }
 
 private:
-    // Whether vectors leave the label of the arc found next to templates; the best of these scores is 0.
+    // True if vectors leave the label of the arc found next to templates; the best of these scores is 0.
     bool is_open(const int64_t* nodes) const {
         if (!has_margin || nodes[OF_HEAD] < 0) return true;
         int64_t n_open = 0;

@@ -11,7 +11,7 @@
 
 namespace gpuparse {
 
-// What is listed besides arcs: parts of siblings, of higher order, of children with labels.
+// The parts listed besides arcs: parts of siblings, of higher order, of children with labels.
 inline ListedKinds listed_kinds(bool siblings, const HigherPlan* higher, const HigherPlan* children) {
     return {siblings, higher ? higher->family_start.data : nullptr, higher && higher->only_last,
             children ? children->family_start.data : nullptr};

@@ -15,7 +15,7 @@ namespace gpuparse {
 constexpr double LAST_RATE = 0.05;   // of the first one
 constexpr int64_t ROWS_AHEAD = 4;    // that are fetched meanwhile
 
-// Whether numbers are dropped: eight decisions of one random number.
+// True if numbers are dropped: eight decisions of one random number.
 class Dropper {
 public:
     Dropper(uint64_t seed, double probability)
@@ -364,7 +364,7 @@ private:
         for (int64_t k = 0; k < n * hidden; ++k) sums[k] = sums[k] > 0.0f ? sums[k] * masks[k] : 0.0f;
     }
 
-    // The gradients of what comes after the hidden numbers, and theirs.
+    // The gradients of the layers after the hidden numbers, and theirs.
     void learn_tags(TagBatch& batch, double* counts) {
         memset(of_dense + bias, 0, (size_t)(n_dense - bias) * sizeof(float));
         double loss = 0, ignored = 0;
@@ -382,7 +382,7 @@ private:
         counts[2] += (double)wrong;
     }
 
-    // The gradients of what comes before the hidden numbers, from theirs.
+    // The gradients of the layers before the hidden numbers, from theirs.
     void backward(TagBatch& batch) const {
         const int64_t n = batch.n;
         float* const of_sums = batch.of_sums;

@@ -262,7 +262,7 @@ struct VectorScorer {
     }
 };
 
-// What vectors score pairs of a kind in one sentence, and what changes there; no data: they score none.
+// The scores of vectors for pairs of a kind in one sentence, and their changes; no data: they score none.
 struct PairScores {
     View2<double> scores = {}, change = {};  // [i, m], (n + 1, n + 1)
 
@@ -421,7 +421,7 @@ private:
         }
     }
 
-    // The same of what words in between add to arcs. False: no memory.
+    // The same of the scores that words in between add to arcs. False: no memory.
     bool add_between_gradients(const Sentence& sentence, int64_t first, const NodeVectors& vectors,
                                View2<const double> change, Arena& arena) {
         const int64_t n = sentence.n;
@@ -605,7 +605,7 @@ private:
         return true;
     }
 
-    // What nodes are in one role: sums and their gradients (rows of `width`), gradients of the vectors
+    // The nodes in one role: sums and their gradients (rows of `width`), gradients of the vectors
     // (rows of `columns`), the matrix between them.
     struct Side {
         const float* sums;

@@ -6,7 +6,7 @@
 
 using namespace gpuparse;
 
-// Whether the tables are the memory that the scorer reads.
+// True if the tables are the memory that the scorer reads.
 static bool fit_tables(const LearnedTables& tables, const Scorer& scorer) {
     if (tables.weights.data != scorer.weights.data || tables.weights.n0 != scorer.weights.n0 ||
         tables.sums.n0 != tables.weights.n0)
@@ -29,7 +29,7 @@ static bool fit_trees(const Sentences& sentences, const Scorer& scorer, const Go
     return are_between(-1, trees.gold_labels, scorer.joint->width);
 }
 
-// Whether what is compared with gold lies in its sentences: the completed trees, which may lack what gold
+// True if what is compared with gold lies in its sentences: the completed trees, which may lack what gold
 // lacks until they are completed, and found trees that were predicted before.
 static bool fit_compared(const Sentences& sentences, const Scorer& scorer, const GoldTrees& trees,
                          bool is_predicted) {

@@ -38,7 +38,7 @@ struct ScoresInNats {
     double operator()(int64_t h, int64_t m) const { return scores(h, m) * scale; }
 };
 
-// What is subtracted from the scores: shifts[m] from those into the word m, shifts[0] from those of
+// The numbers subtracted from the scores: shifts[m] from those into the word m, shifts[0] from those of
 // the root. Every tree loses the same, the sum of all shifts.
 struct ScoreShifts {
     double* shifts = nullptr;    // (n + 1)
@@ -127,7 +127,7 @@ template <class S>
 struct TreeSums {
     using Value = typename S::Value;
 
-    // What is left of the words at one halving. Row 0 of the tables is the root's, row p + 1 and
+    // The words left at one halving. Row 0 of the tables is the root's, row p + 1 and
     // column p that of words[p].
     struct Level {
         int64_t size, width;  // words; cells in a row of `weights`
@@ -381,7 +381,7 @@ private:
 
     // -- Lowest powers of t --
 
-    // Whether the powers of t of the root's arcs and escapes may differ from what is added.
+    // True if the powers of t of the root's arcs and escapes may differ from what is added.
     bool has_mixed_powers(const Level& level, int64_t e, int64_t i, bool pull_late) const {
         if (!any_late_total) return false;
         bool is_mixed = false;

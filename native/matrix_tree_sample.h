@@ -80,7 +80,7 @@ private:
         return any_cut;
     }
 
-    // What the arc h -> m stands for: the word that it leads through, or 0 for the arc itself.
+    // The meaning of the arc h -> m: the word that it leads through, or 0 for the arc itself.
     int64_t draw_way(int64_t h, int64_t m, Random& random) {
         const int64_t first = h > m ? h : m;
         sums.terms[0] = sums.s.get(original + h * width + m - 1);

@@ -41,7 +41,7 @@ struct MultiParentSearch {
         if (change.replaced != ADDITION) set_arc(change.replaced, change.m, !is_made);
     }
 
-    // Whether m is the word or one of its ancestors.
+    // True if m is the word or one of its ancestors.
     bool is_above(int64_t m, int64_t word) {
         if (m == word) return true;
         memset(seen, 0, (size_t)by_modifier.stride);

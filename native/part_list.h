@@ -108,7 +108,7 @@ struct TreePair {
     const int64_t* found_labels;
 };
 
-// What is listed besides arcs. higher, labelled: the ranges of templates of each kind, as the
+// The parts listed besides arcs. higher, labelled: the ranges of templates of each kind, as the
 // plan's family_start has them, or NULL; a kind without templates is left out.
 struct ListedKinds {
     bool siblings;
@@ -318,7 +318,7 @@ inline void list_differing_graph_parts(int64_t n, const uint8_t* gold, const uin
     list_arcs_and_siblings(n, of_gold, of_found, 0, list);
 }
 
-// What the mistakes of a found tree cost: words with a known gold head whose head, or known label,
+// The cost of the mistakes of a found tree: words with a known gold head whose head, or known label,
 // is another. gold, gold_labels: -1 where nothing is known.
 inline double cost_of_tree(const TreePair& trees) {
     int64_t wrong = 0;

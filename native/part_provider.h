@@ -32,7 +32,7 @@ struct PartKeys {
     }
 };
 
-// What labels add to arcs and children: a line of a table for a term, a number for a label.
+// The scores that labels add to arcs and children: a line of a table for a term, a number for a label.
 template<class W, class S>
 struct LabelParts {
     View3<const S> arcs;    // (n + 1, n + 1, >= width): the score of each label of an arc

@@ -6,7 +6,7 @@ namespace gpuparse {
 
 constexpr int64_t MOST_POINTS = (1 << 28) - 1;  // that are added to a score
 
-// What 1/2 is before a shift to the right that rounds to the nearest, half up; 0 if no shift is as large.
+// 1/2 before a shift to the right that rounds to the nearest, half up; 0 if no shift is as large.
 inline int64_t half_of(int64_t shift) { return shift > 0 && shift < 63 ? (int64_t)1 << (shift - 1) : 0; }
 
 // From scores of vectors to what they add to other scores.

@@ -29,7 +29,7 @@ View3<F> of_sentence(const out_any_4& scores, int64_t b) {
     return view3((F*)scores.data + b * scores.n1 * scores.n2 * scores.n3, scores.n2, scores.n3);
 }
 
-// Whether dense scores have a row for every sentence and node, and the type of sums of the weights.
+// True if dense scores have a row for every sentence and node, and the type of sums of the weights.
 template<class Scores>
 int64_t check_dense(const Sentences& sentences, const Scorer& scorer, const Scores& scores) {
     const int64_t status = check_batch(sentences, scorer);

@@ -8,7 +8,7 @@ using namespace gpuparse;
 
 namespace {
 
-// Whether starts ascend by at least one from 0 to `end`.
+// True if starts ascend by at least one from 0 to `end`.
 bool are_filled_starts(const i64_1& starts, int64_t end) {
     if (!are_starts(starts, end)) return false;
     for (int64_t i = 1; i < starts.n0; ++i)
@@ -16,7 +16,7 @@ bool are_filled_starts(const i64_1& starts, int64_t end) {
     return true;
 }
 
-// Whether the tables of a model's sums have the sizes of `sum_tag_contexts`.
+// True if the tables of a model's sums have the sizes of `sum_tag_contexts`.
 template <class Sums>
 bool are_tag_sums(const SequenceModel& model, const Sums& of_previous, const Sums& of_pairs, const Sums& ranges) {
     const int64_t n = model.tag_starts.n0 - 1, has_pairs = order_of(model) > 1;

@@ -47,7 +47,7 @@ inline uint32_t mixed_context(uint32_t key, uint32_t value) {
     return key ^ (key >> 15);
 }
 
-// How many tags before a position the contexts read.
+// The number of tags before a position that the contexts read.
 inline int64_t order_of(const SequenceModel& model) {
     int64_t order = 0;
     for (int64_t c = 0; c < model.contexts.n0; ++c) {
@@ -93,7 +93,7 @@ struct SequenceTables {
         return n_parts_of(tag) < CONTEXT_PARTS ? n_parts_of(tag) : CONTEXT_PARTS;
     }
 
-    // The key of what a context reads of the tags before, -1 for none.
+    // The key of the tags before that a context reads, -1 for none.
     uint32_t tag_key(const int32_t* context, int32_t previous, int32_t second) const {
         uint32_t key = mixed_context(0x51ED270Bu, (uint32_t)context[0]);
         if (context[1]) key = mixed_context(key, previous < 0 ? 0 : 1 + (uint32_t)class_of[context[1]][previous]);
@@ -101,7 +101,7 @@ struct SequenceTables {
         return key;
     }
 
-    // Whether a context is in these sums: it reads no feature, and not just the classes of two tags.
+    // True if a context is in these sums: it reads no feature, and not just the classes of two tags.
     static bool is_summed(const int32_t* context) {
         return context[3] < 0 && (!context[2] || context[1] == 2 || context[2] == 2);
     }
@@ -758,7 +758,7 @@ private:
             return of_tags_;
         }
 
-        // What so_far, with step values from place to place at t - 2, needs at least to be in the best sum of a
+        // The least that so_far, with step values from place to place at t - 2, needs to be in the best sum of a
         // candidate after place i at t - 1: sums of places of a class differ by so_far and those of the pairs of
         // tags, whose ranges are known.
         void find_needs(int64_t i, const S* so_far, int64_t step) {
@@ -786,13 +786,13 @@ private:
             }
         }
 
-        // Whether a sum after place h may be the best of a candidate, by `find_needs`.
+        // True if a sum after place h may be the best of a candidate, by `find_needs`.
         bool may_be_best(int64_t h, S so_far) const { return !may_skip_ || so_far >= needs_[second_[h]]; }
 
     private:
         enum Kind { OF_PREVIOUS_CLASS, OF_CLASSES, OF_TAGS, KNOWN };
 
-        // What a context is summed for.
+        // The purpose of a context's sum.
         Kind kind_of(const int32_t* context) const {
             if (is_known_ && tables_.is_summed(context)) return KNOWN;
             if (context[1] > 1 || context[2] > 1) return OF_TAGS;

@@ -32,7 +32,7 @@ inline const TripleFamily* triples_of(const SiblingPlan& plan) {
     return (const TripleFamily*)plan.triple.data;
 }
 
-// Whether there are no templates, so that word vectors alone score siblings.
+// True if there are no templates, so that word vectors alone score siblings.
 inline bool is_empty(const SiblingPlan& plan) {
     const ArcPlan &pairs = *plan.pairs, &ends = *plan.ends;
     return pairs.word.n0 + pairs.pair.n0 + plan.triple.n0 + ends.word.n0 + ends.pair.n0 == 0;

@@ -100,7 +100,7 @@ GPUPARSE(int64_t) find_tree_faults(i64_2 heads, i64_1 lengths, bool single_root,
         const int32_t n = (int32_t)lengths.data[r];
         int64_t lowest = 0;
         for (int32_t m = 0; m < n; ++m) {
-            // What does not fit into 32 bits is as wrong as the numbers next to what is right.
+            // Beyond 32 bits a number becomes the one next to the range of heads, which is wrong too.
             const int64_t h = given[m] > n ? n + 1 : given[m] < -1 ? -2 : given[m];
             tree[m] = (int32_t)h;
             lowest = h < lowest ? h : lowest;

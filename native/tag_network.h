@@ -54,7 +54,7 @@ inline bool fill_form_vectors(const TagNetwork& network, const i64_1& row_starts
     return true;
 }
 
-// What some forms add to hidden numbers at each offset: shares (count, offsets, H).
+// The shares of some forms in hidden numbers at each offset: shares (count, offsets, H).
 inline void fill_shares(const TagNetwork& network, const uint8_t* const* vectors, int64_t count, int16_t* shares) {
     const int64_t size = network.table.n1, hidden = network.window.n2, offsets = network.window.n0;
     constexpr int64_t lanes = Lanes<int32_t>::count;

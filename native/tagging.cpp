@@ -6,7 +6,7 @@ using namespace gpuparse;
 
 namespace {
 
-// Whether forms, from `reach` before each place to `reach` after it, are some of `n_forms`.
+// True if forms, from `reach` before each place to `reach` after it, are some of `n_forms`.
 bool places_fit(const i64_1& forms, const i64_1& places, int64_t reach, int64_t n_forms) {
     return are_between(0, forms, n_forms) && are_between(reach, places, forms.n0 - reach);
 }

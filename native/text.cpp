@@ -392,7 +392,7 @@ static int64_t decide_ends(const TextTokenizer& tokenizer, const TextView& view,
     return status;
 }
 
-// Whether characters first : last end, or begin, with a text whose hash is in `edges`.
+// True if characters first : last end, or begin, with a text whose hash is in `edges`.
 static bool ends_with_one(const u64_1& edges, const uint32_t* lower, int64_t first, int64_t last) {
     for (int64_t from = last; from-- > first && last - from <= LONGEST_EDGE;)
         if (has_value(edges, span_hash(lower, from, last))) return true;

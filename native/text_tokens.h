@@ -1,4 +1,4 @@
-// What is known of the tokens of a text; see FIELDS of gpuparse/text/sentences.py, in the same order.
+// The fields of the tokens of a text; see FIELDS of gpuparse/text/sentences.py, in the same order.
 #pragma once
 
 #include "text_view.h"
@@ -121,7 +121,7 @@ private:
     // 2 where a space follows, 1 where none does, 3 at the end of the segment.
     uint32_t spaces(int64_t t, int64_t end) const { return t + 1 == end ? 3 : 1 + (first(t + 1) > last(t)); }
 
-    // Whether a short token ends with a mark that ends sentences.
+    // True if a short token ends with a mark that ends sentences.
     bool is_final(int64_t t) const {
         return last(t) - first(t) <= 4 && is_one_of(FINAL_MARKS, view_.codes.data[last(t) - 1]);
     }

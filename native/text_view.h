@@ -116,7 +116,7 @@ struct ClassRuns {
     }
 };
 
-// What is known of gaps; see FIELDS of gpuparse/text/boundaries.py, in the same order.
+// The fields of gaps; see FIELDS of gpuparse/text/boundaries.py, in the same order.
 enum GapField : int64_t {
     GAP_CHAR, GAP_LOWER, GAP_CLASS, GAP_STRING, GAP_BEFORE, GAP_AFTER, GAP_SHAPE_BEFORE, GAP_SHAPE_AFTER,
     GAP_LENGTH_BEFORE, GAP_LENGTH_AFTER, GAP_SIGNS, GAP_SINCE_LAST, GAP_KNOWN_BEFORE, GAP_KNOWN_AFTER,
@@ -148,7 +148,7 @@ public:
         }
     }
 
-    // Whether every place is before a gap: visible, and a visible one behind it, perhaps after a space.
+    // True if every place is before a gap: visible, and a visible one behind it, perhaps after a space.
     bool are_gaps() const {
         for (int64_t g = 0; g < places_.n0; ++g) {
             const int64_t p = places_.data[g];

@@ -6,7 +6,7 @@
 
 namespace gpuparse {
 
-// Of a tree of candidates, heads[1..n].
+// The rows of a tree of candidates, heads[1..n].
 struct TreeRows {
     const Candidates& c;
     int64_t* row = nullptr;        // (n + 1,): rank of the inner sibling + 1, 0 for none

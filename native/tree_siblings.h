@@ -22,7 +22,7 @@ inline int64_t inner_sibling_of(const int64_t* heads, int64_t m) {
     return s;
 }
 
-// Whether m's head has no modifier beyond m.
+// True if m's head has no modifier beyond m.
 inline bool is_outermost_modifier(const int64_t* heads, int64_t n, int64_t m) {
     const int64_t step = heads[m] < m ? 1 : -1;
     int64_t o = m + step;

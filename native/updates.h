@@ -10,11 +10,11 @@ namespace gpuparse {
 // In the order of RULES in `gpuparse/config/schema.py`.
 enum RuleNumber : int64_t { PERCEPTRON, MIRA, MIRA_FACTORED, CONDITIONAL };
 
-// How far to move along f(x, gold) - f(x, found) of one constraint; 0 where nothing changes.
+// The step along f(x, gold) - f(x, found) of one constraint; 0 where nothing changes.
 //
 // PERCEPTRON: one whole step (Collins 2002). All others: the smallest step after which gold scores at
 // least `cost` above what was found (McDonald & Pereira 2006, section 4).
-// cost: of the mistakes, in words. margin: score of gold minus score of what was found, before the
+// cost: of the mistakes, in words. margin: score of gold minus score of the tree found, before the
 // step. squared_norm: squared length of the difference of the feature vectors.
 inline double step_size(const UpdateRule& rule, double cost, double margin, double squared_norm) {
     if (squared_norm == 0.0) return 0.0;

@@ -9,7 +9,7 @@ namespace gpuparse {
 constexpr int64_t MOST_BETWEEN = 256;  // values of words in between
 constexpr int64_t OCCURRENCES = 2;     // of a value in between that count
 
-// Whether a plan fits a batch: nothing that is read of them is missing. Places are not looked at, of
+// True if a plan fits a batch: nothing that is read of them is missing. Places are not looked at, of
 // which there are more than a batch reads: who reads one asks whether there is such a row.
 inline bool fits(const VectorPlan& plan, const Sentences& sentences) {
     const int64_t count = plan.rows.n0, tokens = sentences.values.n1;
@@ -147,7 +147,7 @@ struct WordsBetween {
         return true;
     }
 
-    // Room for a row of what `fill` fills.
+    // Room for a row that `fill` fills.
     static int64_t stride_of(int64_t n) { return whole_lines<int32_t>(n + 1) + whole_lines<int32_t>(1); }
 
 private:

@@ -22,7 +22,7 @@ GPUPARSE(int64_t) find_vector_rows(const Sentences* sentences, const VectorPlan*
     return OK;
 }
 
-// Whether weights have the sizes that they should have.
+// True if weights have the sizes that they should have.
 static bool fit_tables(const VectorPlan& plan, const VectorSizes& sizes, const VectorTables& tables) {
     const int64_t most = (int64_t)1 << 16;
     if (!is_between(0, sizes.hidden, most) || !is_between(1, sizes.arc, most) ||
@@ -42,7 +42,7 @@ static bool fits(const VectorScorer& scorer, const VectorSizes& sizes) {
            fits(scorer.plan, scorer.sentences);
 }
 
-// Whether the labels of all words are below `count`, or -1.
+// True if the labels of all words are below `count`, or -1.
 static bool fit_labels(const Sentences& sentences, const i64_1& labels, int64_t count) {
     if (labels.n0 == 0) return true;
     if (!are_by_token(sentences, labels.n0)) return false;

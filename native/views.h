@@ -60,7 +60,7 @@ auto view(const Array& array) {
     return view2(array.data, array.n1);
 }
 
-// Whether starts ascend from 0 to `end`: of what item i has, starts[i] is the first.
+// True if starts ascend from 0 to `end`: starts[i] is the first value of item i.
 inline bool are_starts(const i64_1& starts, int64_t end) {
     if (starts.n0 < 1 || starts.data[0] != 0 || starts.data[starts.n0 - 1] != end) return false;
     for (int64_t i = 1; i < starts.n0; ++i)
@@ -70,7 +70,7 @@ inline bool are_starts(const i64_1& starts, int64_t end) {
 
 inline bool is_between(int64_t low, int64_t value, int64_t high) { return low <= value && value < high; }
 
-// Whether all values of an array of one axis are from `low` to `high` - 1.
+// True if all values of an array of one axis are from `low` to `high` - 1.
 template <class Array>
 bool are_between(int64_t low, const Array& values, int64_t high) {
     for (int64_t i = 0; i < values.n0; ++i)

@@ -20,7 +20,7 @@ inline int64_t padded_nodes(int64_t nodes) {
     return (nodes + NODES_AT_ONCE - 1) / NODES_AT_ONCE * NODES_AT_ONCE;
 }
 
-// What scores pairs of words by their vectors: numbers of each combination of direction and distance, of
+// Scores pairs of words by their vectors: numbers of each combination of direction and distance, of
 // the numbers of vectors from `first` on.
 struct VectorPairs {
     int64_t first;
@@ -45,7 +45,7 @@ inline VectorPairs vector_pairs(const WordVectors& of, int64_t kind) {
     return {0, of.arcs, of.arc_heads, of.arc_modifiers, of.arc_constants,
             {of.arc_multiplier, of.arc_shift}, of.plan->n_between > 0};
 }
-// Whether vectors score pairs of a kind.
+// True if vectors score pairs of a kind.
 inline bool has_pairs(const WordVectors* vectors, int64_t kind) {
     return vectors && vector_pairs(*vectors, kind).products.n0 > 0;
 }
@@ -100,10 +100,10 @@ inline bool fits(const WordVectors& vectors, const Sentences& sentences) {
            is_between(0, vectors.label_shift, 63);
 }
 
-// Whether vectors score labels.
+// True if vectors score labels.
 inline bool has_labels(const WordVectors* vectors) { return vectors && vectors->labels.n0 > 0; }
 
-// Whether numbers of vectors that are kept, if any, are those of all nodes.
+// True if numbers of vectors that are kept, if any, are those of all nodes.
 inline bool kept_fit(const WordVectors* vectors, const Sentences& sentences) {
     if (sentences.vectors.n0 == 0) return true;
     if (!has_labels(vectors)) return false;
@@ -536,7 +536,7 @@ inline void subtract_best(int32_t* scores, int64_t labels) {
     for (int64_t l = 0; l < labels; l += Lanes<int32_t>::count) store(scores + l, minus(load(scores + l), best));
 }
 
-// What vectors add to the labels of all arcs of one sentence, by head.
+// The scores that vectors add to the labels of all arcs of one sentence, by head.
 struct LabelVectors {
     SentenceVectors* nodes;
     int16_t* products;    // (PL / 2, L, 2) of a head, or of an arc (PL,)
@@ -611,7 +611,7 @@ private:
     }
 };
 
-// What vectors add to the labels of some arcs of one sentence after the other.
+// The scores that vectors add to the labels of some arcs of one sentence after the other.
 struct ArcLabelVectors {
     SentenceVectors* nodes;
     int16_t* matrix;      // (3 PL / 2, L, 2): of heads, of modifiers, of products of both

@@ -166,7 +166,7 @@ class SentenceParser:
 
     @classmethod
     def of_files(cls, files: Mapping[str, bytes], name: str, **options: Any) -> Self:
-        """The parser of what `files` returned.
+        """The parser of files that `files` returned.
 
         Args:
             name: of the model in messages.

@@ -108,7 +108,7 @@ def _metrics(run: Run, tested: Tested | None) -> dict[str, float]:
 
 @contextmanager
 def _same_torch_threads() -> Iterator[None]:
-    """Leave torch with as many threads as it has; training sets others."""
+    """Restore torch's number of threads at the end; training sets another."""
     torch = sys.modules.get("torch")
     before = None if torch is None else torch.get_num_threads()
     try:

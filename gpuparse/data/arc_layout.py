@@ -26,7 +26,7 @@ BEND = 6  # radius of the corners of arcs
 GAP, MARGIN = 16, 8
 CLEAR = BEND + 2  # between a relation and the upright lines beside it
 # Widths of characters, in hundredths of the size: of Helvetica, and so of Arial and Liberation
-# Sans; what is not in its Latin part is that of Liberation Sans.
+# Sans; characters outside its Latin part are from Liberation Sans.
 _WIDTHS = {
     19: "'", 23: "ijlł‘’‚ιіј", 26: "|", 28: " !,./:;I[\\]ftı·ìíîïĩīĭї", 34: "()-`r{}¡“”„ľ",
     36: '"г•', 38: "ť", 40: "*ʼ°τґ", 45: "ζкεξ", 48: "^зтς", 50: "᾽᾿JckszvxyγκλνсухѕЈҐ", 53: "эєв",

@@ -14,7 +14,7 @@ _NAMED = re.compile(r"(?:(.+)-ud-)?(train|dev|test)(?:\.conllu|\.conll)")
 _SPLIT = re.compile(r"(.+)-ud-(train|dev|test)-.+\.conllu")  # a large part in several files
 _README = ("README.md", "README.txt", "README")
 _MOST_BYTES = 1 << 20  # of a README or a licence
-_MOST_CHARACTERS = 1000  # of what is taken from it
+_MOST_CHARACTERS = 1000  # of a text taken from it
 _FIELD = re.compile(r"^([A-Z][A-Za-z ]{0,40}):[ \t]*(\S.*)$", re.MULTILINE)
 _BLOCK = re.compile(
     r"^=+ *Machine-readable metadata.*?=*$\n(.*?)(?:^=+$|\Z)", re.MULTILINE | re.DOTALL

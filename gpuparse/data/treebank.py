@@ -47,7 +47,7 @@ class Treebank:
     faults: list[DataError] = field(default_factory=list)  # one a sentence that was left out
     # By column what `column_ids` has found; another treebank, of `replace`, begins without.
     interned: dict[int, tuple[np.ndarray, list[str]]] = field(default_factory=dict, init=False)
-    # By scorer what it has encoded, so that several stages share it.
+    # The encodings of each scorer, so that several stages share them.
     computed: Computed = field(default_factory=Computed, init=False)
 
     def __repr__(self) -> str:

@@ -167,7 +167,7 @@ def in_order(ids: np.ndarray, names: Sequence[str]) -> tuple[np.ndarray, list[st
 
 
 def numbered_rows(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """(W,) int32 numbers of what words have in some columns together, and the first word of each.
+    """(W,) int32 numbers of the joint values of some columns, and the first word of each.
 
     Args: columns: at least one, (W,) numbers of int32.
     Returns: numbers in order of first appearance; (K,) int64.
@@ -494,7 +494,7 @@ def _empty_table(key: int, n_strings: int, n_bytes: int) -> StringTable:
 def _offsets(
     data: np.ndarray, starts: np.ndarray, ends: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Starts and ends as native code takes them, and room for as many ids.
+    """Starts and ends as native code takes them, and room for their ids.
 
     Raises: ValueError where a string does not lie in data.
     """

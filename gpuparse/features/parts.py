@@ -1,4 +1,4 @@
-"""The part kinds of the model: the one table of what can be scored besides others in a tree.
+"""The part kinds of the model: the one table of all parts of a tree that can be scored.
 
 A part is an arc, perhaps with more words around it. Its kind says which words it has, in which
 roles; templates (`gpuparse.features.templates`), plans, scorers, decoders, learning and checks take

@@ -23,7 +23,7 @@ from gpuparse.model.pipeline import STAGES as TABLE
 FOLDER = UNFINISHED  # in the output of an unfinished run, from its beginning to its end
 STATE = "state.safetensors"  # in FOLDER: the state of the parser's trainer
 CALIBRATION = "calibration.safetensors"  # that of the trainer of the second parser
-STAGES = "stages"  # the folder in FOLDER of what was learned before the parser
+STAGES = "stages"  # the folder in FOLDER of the stages before the parser
 FORMAT = 7
 _RECEIPT, _SECONDS = "receipt", "learning_seconds"  # facts of a state
 SHARE = 0.02  # of the time of learning that writing states may take

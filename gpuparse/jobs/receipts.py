@@ -83,7 +83,7 @@ class Receipt:
 
     @classmethod
     def of_text(cls, text: str | bytes, path: Path, advice: str) -> Self:
-        """The receipt of what `as_text` gave.
+        """The receipt of a text of `as_text`.
 
         Raises: ConfigError: the text is another one; says so of `path`, and gives `advice`.
         """

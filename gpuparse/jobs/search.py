@@ -196,7 +196,7 @@ class SettingsSearch:
         for trial in unfinished:
             words = [*self._asked.overrides, *setting_words(trial.setting)]
             trial.folds.join({"config": self._asked.config, "overrides": words})
-        firsts: dict[str, Folds] = {}  # with as many sentences
+        firsts: dict[str, Folds] = {}  # by number of sentences
         for trial in self.trials:
             trial.result, trial.measure = trial.folds.joined(), self._measures[-1][1]
             first = firsts.setdefault(trial.setting.get(SENTENCES, ALL), trial.folds)

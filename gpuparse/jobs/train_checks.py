@@ -107,7 +107,7 @@ def with_possible_keep(config: RunConfig, tell: Callable[[str], None]) -> RunCon
 def origin_of(
     config: RunConfig, contents: dict[str, str], arcs: TemplateSet, labels: TemplateSet | None
 ) -> Origin:
-    """The origin of a model of a config; `contents`: SHA-256 of what it learns from, by key."""
+    """The origin of a model of a config; `contents`: SHA-256 of its treebanks, by key."""
     text = dump_set(arcs) + (dump_set(labels) if labels else "")
     contents = contents | {"features, labels.features": sha256(text.encode())}
     if config.data.guide is not None and is_guide_file(config.data.guide):

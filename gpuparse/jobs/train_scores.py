@@ -39,7 +39,7 @@ class Tested(NamedTuple):
 
 
 class RunScores:
-    """Scores of what a run learns, first of its stages and then of its parser.
+    """Scores of the models that a run learns, first of its stages and then of its parser.
 
     The calls come in the order of the methods; a run without stages or without a parser leaves
     theirs out.

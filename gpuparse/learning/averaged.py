@@ -43,5 +43,5 @@ class AveragedWeights:
 
     def mean(self, n_sentences: int) -> np.ndarray:
         """(rows, width) float32: the mean of the weights after each of `n_sentences` sentences."""
-        with np.errstate(invalid="ignore"):  # storing them refuses what is not finite
+        with np.errstate(invalid="ignore"):  # storing them refuses infinite ones
             return self.array - (self.weighted / np.float32(n_sentences)).reshape(self.array.shape)

@@ -23,7 +23,7 @@ from gpuparse.text.tagging.tagger import Tagger
 
 WIDEST = log(100.0)  # how far the logarithm of a scale may move, up or down
 CLOSE = 0.02  # precision of the logarithm of a scale
-PIECES = 20  # consecutive sentences of a treebank, as many in each
+PIECES = 20  # parts of a treebank with equal numbers of consecutive sentences
 _LEARNED, _HELD_OUT = (0, 3, 6), (9,)  # of each ten pieces
 _INVERSE_GOLDEN = (sqrt(5.0) - 1.0) / 2.0
 

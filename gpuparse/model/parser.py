@@ -146,7 +146,7 @@ class Parser:
 
     @cached_property
     def reads(self) -> dict[int, list[str]]:
-        """The columns of CoNLL-U that it reads, 0 to 9, and the names of what it reads there."""
+        """The columns of CoNLL-U that it reads, 0 to 9, and the names of the fields there."""
         read: dict[int, list[str]] = {}
         for scorer in self.scorers:
             for column, names in scorer.reads.items():

@@ -55,7 +55,7 @@ class Scorer(Protocol):
 
     @property
     def reads(self) -> Mapping[int, Sequence[str]]:
-        """The columns of CoNLL-U that it reads, 0 to 9, and for each the names of what it reads."""
+        """The columns of CoNLL-U that it reads, 0 to 9, and for each the names of its fields."""
 
     @property
     def reads_guides(self) -> bool:

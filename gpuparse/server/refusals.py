@@ -32,7 +32,7 @@ class Limits:
     answer_bytes: int = 512 << 20
 
     def sending(self, n_bytes: int) -> float:
-        """Seconds in which a client takes an answer of so many bytes."""
+        """Seconds that a client has to take an answer of `n_bytes`."""
         return self.seconds + n_bytes / (1 << 20)
 
 

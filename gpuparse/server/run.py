@@ -43,7 +43,7 @@ class Protocol(H11Protocol):
     waiting: dict[Protocol, None]  # of all connections those without headers, the oldest first
     most: int
     header_seconds: float
-    send_seconds: float  # for what is left of an answer when all of it has been handed over
+    send_seconds: float  # for the rest of an answer, when all of it has been handed over
 
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for headers."""

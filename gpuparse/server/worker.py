@@ -124,7 +124,7 @@ class Task:
 
     @property
     def is_long(self) -> bool:
-        """True if its next step is for the thread of what takes long."""
+        """True if its next step is for the thread of long work."""
         return self.next_seconds > ROUND
 
 

@@ -1,4 +1,4 @@
-// What the library was compiled for, and what the processor offers.
+// The processor that the library was compiled for, and the one it runs on.
 #pragma once
 
 #include "types.h"

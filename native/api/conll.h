@@ -3,7 +3,7 @@
 
 #include "types.h"
 
-// What `scan_conll` finds: W words, S sentences, F faults, in arrays with room for L lines.
+// The results of `scan_conll`: W words, S sentences, F faults, in arrays with room for L lines.
 struct ConllTable {
     out_i64_2 columns;      // (L, 11): of a word the offset of each column, and 1 + the line's end
     out_i32_1 heads;        // (L,): HEAD, -1 for `_`, -2 for anything else that is no number
@@ -44,7 +44,7 @@ struct ConllItems {
     u8_3 values;
 };
 
-// What replaces columns of W words; NULL leaves a column as it is.
+// New values of columns of W words; NULL leaves a column as it is.
 struct ConllColumns {
     i32_1 heads;  // (W,): -1 writes `_`, -2 leaves HEAD as it is
     const ConllLabels* labels;

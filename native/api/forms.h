@@ -1,4 +1,4 @@
-// What is read of forms: values of fields, and keys of the rows of a network that scores tags (tagging.h).
+// The input of forms: values of fields, and keys of the rows of a network that scores tags (tagging.h).
 #pragma once
 
 #include "conll.h"
@@ -18,7 +18,7 @@ struct FormTexts {
 // one, 6 its first n kinds; 7 whether it has digits (d), hyphens (-), begins with a capital (U), is all capitals (A),
 // has other capitals (M), has no letter or digit (P), of forms of ASCII alone; 8 what was seen of it in lower case,
 // 9 of it without the last n characters, 10 without the first n, 11 of what is behind its last hyphen or slash.
-// What was seen: numbers of `known`, by name; of 9 and 10, names of two characters at least.
+// The values seen: numbers of `known`, by name; of 9 and 10, names of two characters at least.
 GPUPARSE(int64_t) read_forms(const FormTexts* texts, i64_2 fields, const StringTable* seen, u32_1 known,
                              out_u32_2 values);
 
@@ -28,11 +28,11 @@ GPUPARSE(int64_t) read_forms(const FormTexts* texts, i64_2 fields, const StringT
 GPUPARSE(int64_t) find_form_keys(u32_2 values, u32_1 names, u8_1 lowers, i64_1 sizes, int64_t ngram_name,
                                  out_u32_2 keys, out_i64_1 counts);
 
-// The value (N,) of what names were seen with: name i with the tags starts[i] : starts[i + 1], each counts times.
+// The value (N,) of the tags that names were seen with: name i with the tags starts[i] : starts[i + 1], each counts times.
 // texts: of the tags, a line each. It is of the text of the frequent tags: those with a fiftieth of all
 // counts, at most four, the most frequent first, | between; before them the sum of all counts if it is 3 at most.
 GPUPARSE(int64_t) classify_counts(i64_1 starts, i32_1 tags, i64_1 counts, u8_1 texts, out_u32_1 values);
 
-// Of `count` lines `form TAB UPOS TAB XPOS`, and the same in lower case: the form in lower case, a tab, and UPOS. Returns
+// Write, for `count` lines `form TAB UPOS TAB XPOS` and the same in lower case, the form in lower case, a tab, and UPOS. Returns
 // the size of `found`, which needs room for both.
 GPUPARSE(int64_t) join_words_with_upos(u8_1 names, u8_1 lowers, int64_t count, out_u8_1 found);

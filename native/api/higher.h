@@ -3,7 +3,7 @@
 
 #include "types.h"
 
-// How trees are searched for. decoder: a number of `DecoderNumber` in native/decoder_numbers.h, which
+// Options of the search for trees. decoder: a number of `DecoderNumber` in native/decoder_numbers.h, which
 // gpuparse/inference/decoders.py names. min_gain: of searches by single changes, and of trees with
 // crossing arcs. Of dual decomposition: max_iterations, solutions of all sub-problems; granularity,
 // two scores are equal or differ by at least this much, 0 if unknown, below 0: 1 where all scores are

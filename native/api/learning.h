@@ -2,7 +2,7 @@
 #pragma once
 #include "parsing.h"
 
-// What a step is. rule: 0 perceptron, 1 MIRA, 2 factored MIRA, 3 conditional (native/updates.h).
+// The kind of step. rule: 0 perceptron, 1 MIRA, 2 factored MIRA, 3 conditional (native/updates.h).
 // cost: what a mistake adds to the scores that are searched with, 0 for plain
 // search. max_step: the largest step, infinity for none; the learning rate of the conditional rule.
 struct UpdateRule {

@@ -53,7 +53,7 @@ struct RowMap {
     int64_t dense;
 };
 
-// What labels are scored with that are found with the trees: `stride` weights of each line, of
+// The scorer of labels that are found with the trees: `stride` weights of each line, of
 // which the first `width` are those of the labels. higher: templates of children, or NULL.
 struct JointLabels {
     const ArcPlan* plan;
@@ -67,7 +67,7 @@ struct JointLabels {
 // Word vectors; see vectors.h.
 struct WordVectors;
 
-// What parts are scored with. Weights are int8, int16 or float32; those of labels have the same
+// The scorer of parts. Weights are int8, int16 or float32; those of labels have the same
 // type. joint: NULL where labels are not found with the trees. vectors: what adds to the scores of arcs
 // and of joint labels, or NULL.
 struct Scorer {

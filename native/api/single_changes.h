@@ -28,7 +28,7 @@ GPUPARSE(int64_t) multi_parent_batch(any_3 arc, any_3 sibling, any_3 end, i64_1 
 // -1 if there is none.
 GPUPARSE(int64_t) find_bad_tree(i64_2 heads, i64_1 lengths, bool single_root);
 
-// What is wrong with given trees: heads (R, N) under lengths (R,); faults and words (R,), a TreeFault of
+// Faults of given trees: heads (R, N) under lengths (R,); faults and words (R,), a TreeFault of
 // native/trees.h and the word, 0 for none. is_projective: whether arcs must not cross. -1, a head that
 // is not known, is a fault unless is_partial; arcs of such trees may cross.
 GPUPARSE(int64_t) find_tree_faults(i64_2 heads, i64_1 lengths, bool single_root, bool is_projective,

@@ -36,7 +36,7 @@ GPUPARSE(int64_t) find_form_vectors(const TagNetwork* network, i64_1 row_starts,
 GPUPARSE(int64_t) find_hidden(const TagNetwork* network, u8_2 vectors, i64_1 forms, i64_1 places,
                               b8_1 wanted, out_u8_2 hidden);
 
-// What a network is learned from: sequence s has the positions starts[s] : starts[s + 1] of N. Forms,
+// The data that a network is learned from: sequence s has the positions starts[s] : starts[s + 1] of N. Forms,
 // places and rows as above; row r is left out with the probability dropped[r]. More forms than one may
 // be of the same word.
 struct TagLesson {
@@ -58,7 +58,7 @@ struct TagTask {
     i32_1 gold;
 };
 
-// How: batch, in sequences; dropout of numbers of vectors and of hidden ones; step->steps is raised after
+// Settings: batch, in sequences; dropout of numbers of vectors and of hidden ones; step->steps is raised after
 // each batch, whose rate is step->rate less steps / all_steps of it, but not less than a twentieth.
 struct TagLearning {
     int64_t reach;

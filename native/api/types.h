@@ -15,7 +15,7 @@
 #error "gpuparse needs g++ or clang"
 #endif
 
-// What a function returns that has nothing else to return; numbers below 0 but for these are its own.
+// The results of functions that have no other result; numbers below 0 but for these are its own.
 enum Status : int64_t {
     OK = 0,
     NO_MEMORY = -1000,  // MemoryError in Python

@@ -94,10 +94,10 @@ struct VectorTables {
     f32_1 dense;
 };
 
-// What is learned. loss: 0 structured hinge, 1 conditional likelihood; siblings and grandparents are learned
+// The data learned from. loss: 0 structured hinge, 1 conditional likelihood; siblings and grandparents are learned
 // by the first, with projective trees;
 // cost: what a wrong head adds to a score in search; label_loss: the weight of the likelihood of labels;
-// dropout: the probability that a row of a node does not count; seed: of what is dropped.
+// dropout: the probability that a row of a node does not count; seed: of dropped rows.
 struct VectorLearning {
     int64_t loss;
     double cost;
@@ -153,11 +153,11 @@ GPUPARSE(int64_t) step_vector_rows(const VectorStep* step, i64_1 occurrences, f3
 GPUPARSE(int64_t) time_vectors(const Sentences* sentences, const WordVectors* vectors,
     out_f64_1 seconds);
 
-// What this machine does in a second, (3,): multiplications of bytes that are summed, the same of 16-bit
+// The speed of this machine in a second, (3,): multiplications of bytes that are summed, the same of 16-bit
 // numbers, and bytes of `memory` that are read. A function for benchmarks.
 GPUPARSE(int64_t) time_machine(i8_1 memory, int64_t rounds, out_f64_1 per_second);
 
-// What word vectors add to the scores of arcs, (B, N, N), [b, h, m], as `score_arcs_batch`, in points;
+// The scores that word vectors add to arcs, (B, N, N), [b, h, m], as `score_arcs_batch`, in points;
 // kind: or to those of another kind of pairs, 1: siblings, 2: grandparents.
 GPUPARSE(int64_t) score_vectors_batch(const Sentences* sentences, const WordVectors* vectors,
     int64_t kind, out_f64_3 pairs);

@@ -37,7 +37,7 @@ def compression_of(path: str) -> str:
 
 
 def without_compression(path: str) -> str:
-    """The name of what a compressed file holds; of another file, its own."""
+    """The name of the content of a compressed file; of another file, its own."""
     return os.path.splitext(path)[0] if compression_of(path) else path
 
 
@@ -58,7 +58,7 @@ def format_of(path: str, asked: str = AUTO) -> str:
 
 
 def suffix_of(path: str) -> str:
-    """The suffix of a file, in small letters; of a compressed file that of what it holds."""
+    """The suffix of a file, in small letters; of a compressed file that of its content."""
     return os.path.splitext(without_compression(path))[1].lower()
 
 

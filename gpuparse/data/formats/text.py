@@ -279,7 +279,7 @@ class _TextReader:
         self.source, self.of_lines = source, of_lines
         self.line, self.byte, self.character, self.segment, self.is_new_document = start
         self.is_new_paragraph = True
-        self._decoder, self._before = _replacing(), ""  # of what is left out
+        self._decoder, self._before = _replacing(), ""  # of text that is left out
 
     def chunk(
         self,

@@ -398,7 +398,7 @@ def _check(encoder: QuantisedEncoder) -> None:
 
 
 def parts_of(starts: np.ndarray, threads: int) -> list[tuple[int, int]]:
-    """Sequences from a first to before a last one, with about as many pieces in each part."""
+    """Sequences from a first to before a last one, with about equal numbers of pieces each."""
     n_parts = min(_PARTS * threads if threads > 1 else 1, len(starts) - 1)
     wanted = starts[-1] * np.arange(1, n_parts) // max(n_parts, 1)
     ends = [0, *np.searchsorted(starts, wanted).tolist(), len(starts) - 1]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from gpuparse.scorers.scorer import Arcs
 
 PRECISIONS = ("float32", "bfloat16")
-TAG_SCALE = "tag_scale"  # (1,), the array of what scores of UPOS are multiplied by
+TAG_SCALE = "tag_scale"  # (1,), the array of the factor of scores of UPOS
 # Scores are whole numbers of these parts of a nat, and no larger than MOST nats, so that float32
 # holds the sum over a sentence of 1,000 words. Differences of rounding between machines are much
 # smaller than a part, so that they rarely change a score.
@@ -144,7 +144,7 @@ class EncoderScorer:
 
     @property
     def sizes(self) -> Sizes:
-        """The sizes of what reads hidden states."""
+        """The sizes of the layers that read hidden states."""
         label = self.arrays.get("heads.label_heads.weight")
         return Sizes(
             arcs=len(self.arrays["heads.arc_heads.weight"]),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of what reads hidden states.
+    """The sizes of the layers that read hidden states.
 
     arcs, labels: of the vectors of heads and modifiers. n_labels: 0 for none. columns: of each
     column that is filled, how many values there are. tags: of each column that is read, how many.

@@ -101,7 +101,7 @@ def read(
     texts: Mapping[str, str], words: Mapping[str, Any], facts: Mapping[str, Any],
     arrays: Mapping[str, np.ndarray], n_labels: int,
 ) -> EncoderScorer:  # fmt: skip
-    """The scorer of what `texts`, `words`, `facts` and `arrays` returned.
+    """The scorer made from the results of `texts`, `words`, `facts` and `arrays`.
 
     Raises: ModelError, ValueError, KeyError, TypeError: it is damaged.
     """

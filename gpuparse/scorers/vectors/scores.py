@@ -151,7 +151,7 @@ class NodeVectors:
         return scores
 
     def with_templates(self, templates: Tensor) -> Tensor:
-        """(B, N, N) of all arcs: the sums of what vectors and templates score.
+        """(B, N, N) of all arcs: the sums of scores of vectors and templates.
 
         templates: (B, N, N), which count for the arcs that vectors leave open; these are scored at
             most `arc_margin` less than the best arc into their word, and are not alone there.

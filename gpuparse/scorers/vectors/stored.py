@@ -31,7 +31,7 @@ _MAY_LACK = {next(iter(fields)): fields for fields in (*NO_PAIRS.values(), NO_BE
 
 
 def arrays(vectors: WordVectors) -> dict[str, np.ndarray]:
-    """The arrays that a folder has, without empty ones of what is not scored."""
+    """The arrays that a folder has, without the empty arrays of parts that are not scored."""
     found = {name: getattr(vectors, name) for name in _ARRAYS}
     may_lack = {name for fields in _MAY_LACK.values() for name in fields}
     kept = {

@@ -249,7 +249,7 @@ class WordVectors(NamedTuple):
         return self._replace(**changed)
 
     def with_units(self, arc_factor: float, label_factor: float) -> "WordVectors":
-        """The same vectors, whose scores count as many times as much beside learned weights."""
+        """The same vectors with scores multiplied by a factor beside learned weights."""
         changed: dict[str, Any] = {}
         for kind in KINDS:
             factor = label_factor if kind == "label" else arc_factor

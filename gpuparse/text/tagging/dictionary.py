@@ -187,7 +187,7 @@ def unpacked(
 
 
 def _have_tabs(text: np.ndarray, n_names: int, tabs: int) -> bool:
-    """True if each line of a text has as many tabs."""
+    """True if each line of a text has `tabs` tabs."""
     marks = text[(text == _TAB) | (text == _LINE_FEED)]
     if not n_names or len(marks) + 1 != n_names * (tabs + 1):
         return not n_names

@@ -58,7 +58,7 @@ def value_of(text: str | None) -> int:
 
 
 class SeenTags:
-    """Values of what words in lower case were seen with.
+    """Values of the tags that words in lower case were seen with.
 
     Args: names: of the words, all different. values: uint32, of each.
     """

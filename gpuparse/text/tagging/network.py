@@ -106,7 +106,7 @@ class TagNetwork:
         return self._vectors_of(starts, rows[is_known].astype(np.int32) + N_EDGES)
 
     def edges(self) -> np.ndarray:
-        """The vectors of what is before and behind a sentence, (2, D) uint8."""
+        """The vectors of the places before and behind a sentence, (2, D) uint8."""
         return self._vectors_of(np.arange(N_EDGES + 1), np.arange(N_EDGES, dtype=np.int32))
 
     def _vectors_of(self, starts: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -215,7 +215,7 @@ def _learn(
     weights: _Weights, lesson: _Lesson, tasks: Mapping[str, TagTask], epochs: int,
     random: np.random.Generator, seed: int, watch: Watch,
 ) -> None:  # fmt: skip
-    """Learn one network. Args: random: of orders. seed: of what is left out."""
+    """Learn one network. Args: random: of orders. seed: of dropped numbers."""
     given = [
         _Task(
             task.table.tag_starts, task.table.tag_parts, task.sequences.candidate_starts,

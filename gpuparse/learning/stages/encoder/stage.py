@@ -26,7 +26,7 @@ from gpuparse.scorers.encoder.pieces import EncodedPieces, ranges
 EPOCHS, MOST_EPOCHS, STEPS = 9, 30, 1500  # see `epochs_of`
 # Chosen on the development part of EWT with MiniLM: "Pretrained encoders" in benchmarks/book.md.
 BATCH = 400  # pieces of words of a step, padding included
-RATE, HEAD_RATE = 3e-4, 1e-3  # largest step sizes of the encoder, and of what reads it
+RATE, HEAD_RATE = 3e-4, 1e-3  # largest step sizes of the encoder, and of its reading layers
 WARM_UP = 0.06  # share of training in which step sizes rise
 SMOOTHING = 0.1  # share of each gold value that losses spread over all values
 POOL = 1024  # sentences that are sorted by length, so that batches have little padding
@@ -161,7 +161,7 @@ class EncoderStage(Stage):
                 yield EpochCounts(done, len(order), wrong, max(1, words))
 
     def _batches(self, order: np.ndarray, random: np.random.Generator) -> list[np.ndarray]:
-        """The sentences of each step, about as many pieces in each."""
+        """The sentences of each step, with about equal numbers of pieces."""
         found: list[np.ndarray] = []
         for start in range(0, len(order), POOL):
             pool = order[start : start + POOL]
@@ -300,7 +300,7 @@ class EncoderStage(Stage):
                 raise ModelError(f"encoder: {name} is no longer finite: {_TO_DO}")
 
     def averages(self) -> list[np.ndarray]:
-        """Copies of what is learned, in the order of names."""
+        """Copies of the learned weights, in the order of names."""
         return [p.detach().cpu().numpy().copy() for _, p in self._parameters()]
 
     def average_sizes(self, done: int) -> list[tuple[int, ...]]:
@@ -383,5 +383,5 @@ def cross_entropy(scores: Tensor, gold: Tensor, smoothing: float) -> Tensor:
 
 
 def _drawn(seed: int, epoch: int, rank: int) -> int:
-    """The seed of what a process drops in an epoch."""
+    """The seed of the numbers that a process drops in an epoch."""
     return int(np.random.SeedSequence([seed, 7, epoch, rank]).generate_state(1)[0])

@@ -277,7 +277,7 @@ class VectorStage(Stage):
             self._engine.average(self._snapshots)
 
     def templates(self, arcs: TemplateSet) -> TemplateSet:
-        """The templates of a run with the sizes of what is learned so far."""
+        """The templates of a run with the sizes of the networks learned so far."""
         return replace(arcs, word_vectors=self._whole_vectors()[0])
 
     def scorer(self, linear: LinearScorer, points: tuple[float, float]) -> VectorScorer:
