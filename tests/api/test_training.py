@@ -119,7 +119,10 @@ def test_several_files_are_learned_from_as_one(folder, capsys):
         ),
     ]
     assert len({run.parser.parse(texts[2]).to_conllu() for run in runs}) == 1
-    assert "| train | a.conllu,b.conllu | 40 |" in (folder / "joined" / "README.md").read_text()
+    assert (
+        "| train | a.conllu,b.conllu: 40 sentences, "
+        in (folder / "joined" / "README.md").read_text()
+    )
     outputs = {}
     for files in ("a.conllu,b.conllu", "whole.conllu"):
         words = ["run.yaml", f"data.train={files}"]

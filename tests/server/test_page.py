@@ -220,7 +220,7 @@ def test_text_is_parsed_and_drawn(page: Page) -> None:
     assert len(page.all(".sentence:first-child .arc.root")) == 1
     assert page.one(".sentence:last-child .span + text").text == "don't"
     label = page.word(1).get_attribute("aria-label")
-    assert label == "She, PRON, head wants (2), relation nsubj"
+    assert label == "She, PRON, head see (4), relation nsubj"
 
 
 def test_lines_that_were_joined_are_told_and_can_be_kept_apart(page: Page) -> None:
