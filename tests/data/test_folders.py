@@ -41,15 +41,13 @@ Contact: someone@example.org
 
 @pytest.fixture
 def treebank(tmp_path):
-    """Write the folder of a treebank with these files."""
+    """Write the folder of a treebank with these files, which are empty."""
 
-    def write(*names, folder="UD_Old_French-Mini", **texts):
+    def write(*names, folder="UD_Old_French-Mini"):
         path = tmp_path / folder
         path.mkdir(parents=True)
         for name in names:
             (path / name).write_text("")
-        for name, text in texts.items():
-            (path / name.replace("_", ".")).write_text(text)
         return path
 
     return write
@@ -113,76 +111,57 @@ def test_a_file_or_nothing_is_no_folder(treebank):
         find_parts(str(folder / "folder"))
 
 
-def test_the_facts_are_those_of_names_and_readme(treebank):
-    folder = treebank("fro_mini-ud-train.conllu", README_md=README)
-    expected = Facts(
-        name="UD_Old_French-Mini",
-        language="Old French",
-        code="fro",
-        release="UD v2.14",
-        since="UD v2.0",
-        licence="CC BY-SA 4.0",
-        attribution="Candito, Marie; Seddah, Djamé",
-        genre="wiki medical news",
-    )
-    assert facts_of(str(folder)) == expected
-    assert facts_of(f"{folder}/") == expected
-
-
-def test_the_folder_of_a_release_says_which(treebank):
-    folder = treebank("a-ud-train.conllu", folder="ud-treebanks-v2.16/UD_X-Y", README_md=README)
-    assert facts_of(str(folder)).release == "UD v2.16"
-
-
-def test_what_is_not_said_is_unknown(treebank):
-    folder = treebank("train.conllu", folder="mine")
-    assert facts_of(str(folder)) == Facts(name="mine")
-
-
-def test_a_plain_readme_may_say_the_licence_and_the_name(treebank):
-    text = (
-        "# French (UD_French-Sequoia, release 2.16)\n\nSource: https://example.org/a.b, 5.\n"
-        "More. Licence: CC BY-SA 3.0 US; others say CC BY-NC-SA 2.5. Not this.\n"
-    )
-    folder = treebank("train.conllu", folder="french", README_md=text)
-    assert facts_of(str(folder)) == Facts(
-        name="UD_French-Sequoia",
-        language="French",
-        release="UD v2.16",
-        licence="CC BY-SA 3.0 US; others say CC BY-NC-SA 2.5",
-        attribution="https://example.org/a.b, 5",
-    )
-
-
-def test_the_file_of_a_licence_is_read_without_a_readme(treebank):
-    folder = treebank("train.conllu", folder="x", LICENSE_txt="\nThe licence\nof many lines\n")
-    assert facts_of(str(folder)).licence == "The licence"
+PLAIN = (
+    "# French (UD_French-Sequoia, release 2.16)\n\nSource: https://example.org/a.b, 5.\n"
+    "More. Licence: CC BY-SA 3.0 US; others say CC BY-NC-SA 2.5. Not this.\n"
+)
+OF_README = Facts(
+    name="UD_Old_French-Mini", language="Old French", code="fro", release="UD v2.14",
+    since="UD v2.0", licence="CC BY-SA 4.0", attribution="Candito, Marie; Seddah, Djamé",
+    genre="wiki medical news",
+)  # fmt: skip
+OF_PLAIN = Facts(
+    name="UD_French-Sequoia", language="French", release="UD v2.16",
+    licence="CC BY-SA 3.0 US; others say CC BY-NC-SA 2.5",
+    attribution="https://example.org/a.b, 5",
+)  # fmt: skip
+UNPRINTABLE = README.replace("CC BY-SA 4.0", "CC\x1b[31m BY\t4.0")
 
 
 @pytest.mark.parametrize(
-    "content", [b"License: \xff", b"License: x" * 200_000, b"License: " + b"x" * 2000, b"\0"]
-)
-def test_texts_that_cannot_be_used_are_passed_over(treebank, content):
-    folder = treebank("train.conllu", folder="x")
-    (folder / "README.md").write_bytes(content)
-    assert facts_of(str(folder)) == Facts(name="x")
-
-
-def test_facts_are_printable_lines(treebank):
-    block = README.replace("CC BY-SA 4.0", "CC\x1b[31m BY\t4.0")
-    folder = treebank("train.conllu", README_md=block)
-    assert facts_of(str(folder)).licence == "CC [31m BY 4.0"
+    ("folder", "texts", "expected"),
+    [
+        ("UD_Old_French-Mini", {"README.md": README}, OF_README),
+        ("ud-treebanks-v2.16/UD_Old_French-Mini", {"README.md": README},
+         OF_README._replace(release="UD v2.16")),
+        ("UD_Old_French-Mini", {"README.md": UNPRINTABLE},
+         OF_README._replace(licence="CC [31m BY 4.0")),
+        ("french", {"README.md": PLAIN}, OF_PLAIN),
+        ("x", {"LICENSE.txt": "\nThe licence\nof many lines\n"}, Facts("x", licence="The licence")),
+        ("mine", {}, Facts(name="mine")),
+        # Texts that cannot be used.
+        ("x", {"README.md": b"License: \xff"}, Facts(name="x")),
+        ("x", {"README.md": b"License: x" * 200_000}, Facts(name="x")),
+        ("x", {"README.md": b"License: " + b"x" * 2000}, Facts(name="x")),
+        ("x", {"README.md": b"\0"}, Facts(name="x")),
+    ],
+    ids=["metadata", "release", "unprintable", "plain", "licence", "nothing", "no UTF-8", "large",
+         "long line", "NUL"],
+)  # fmt: skip
+def test_the_facts_are_those_of_names_and_texts(treebank, folder, texts, expected):
+    path = treebank("fro_mini-ud-train.conllu" if expected.code else "train.conllu", folder=folder)
+    for name, text in texts.items():
+        (path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    assert facts_of(str(path)) == facts_of(f"{path}/") == expected
 
 
 @pytest.mark.parametrize("part", ["UD_A", "=", "A ", "License: ", "# Changelog\n", "#", "\n", "- "])
 def test_large_texts_take_no_long_time(treebank, part):
-    text = part * (1_000_000 // len(part))
-    block = "# Title\n=== Machine-readable metadata\n"
-    folder = treebank("train.conllu", README_md="# " + text[:-100])
-    other = treebank("train.conllu", folder="x", README_md=block + text[:-100])
-    began = time.process_time()
-    facts_of(str(folder))
-    facts_of(str(other))
+    text, began = part * (1_000_000 // len(part)), time.process_time()
+    folder = treebank("train.conllu")
+    for start in ("# ", "# Title\n=== Machine-readable metadata\n"):
+        (folder / "README.md").write_text(start + text[:-100])
+        facts_of(str(folder))
     assert time.process_time() - began < 10
 
 

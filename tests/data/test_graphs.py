@@ -12,7 +12,6 @@ from gpuparse.data.conll import (
     read_treebank,
     treebank_from_bytes,
     write_graph_predictions,
-    write_predictions,
 )
 from gpuparse.data.graphs import (
     Graphs,
@@ -218,18 +217,17 @@ def test_graphs_that_cannot_be_written_are_refused(change, what):
         write_graph_predictions(treebank, treebank.heads, None, None, Graphs(**parts))
 
 
-def test_predictions_are_checked_with_graphs_as_without():
+def test_arrays_of_other_sizes_are_refused():
     treebank = bank_of([ONE])
-    with pytest.raises(ValueError, match="must be of shape"):
-        write_graph_predictions(treebank, np.zeros(3), None, None, read_graphs(treebank))
-
-
-def test_an_unchanged_file_with_ordered_deps_comes_back_as_it_was():
-    rows = [[["1", "a", *"____", "2", "x", "0:z|2:x|2.1:y|2.10:y", "_"], ONE[1]]]
-    treebank = bank_of(rows)
-    graphs = read_graphs(treebank)
-    assert write_graph_predictions(treebank, treebank.heads, None, None, graphs) == text_of(rows)
-    assert write_predictions(treebank, treebank.heads) == text_of(rows)
+    graphs, every = read_graphs(treebank), np.ones(2, bool)
+    batch = Encoder(Vocabularies({"form": []}, 3)).encode(bank_of([ONE, ONE]))
+    for call, what in (
+        (lambda: write_graph_predictions(treebank, np.zeros(3), None, None, graphs), "of shape"),
+        (lambda: with_tree_arcs(graphs, treebank, every), "has one already"),
+        (lambda: by_place(graphs, batch), "the graphs have 2 words, the batch 4"),
+    ):
+        with pytest.raises(ValueError, match=what):
+            call()
 
 
 FAULTS = [
@@ -300,33 +298,29 @@ def test_acyclic_graphs_are_those_of_the_slow_twin(rows):
     assert np.array_equal(again.heads, found.heads)
 
 
-def test_acyclic_by_hand():
-    # 1 <-> 2 is a cycle whose arc 1 -> 2 is from HEAD; 3 has none from HEAD; 4 no arc at all.
-    rows = [
-        ["1", "a", *"____", "0", "root", "0:root|2:rel", "_"],
-        ["2", "b", *"____", "1", "mod", "1:mod:of", "_"],
-        ["3", "c", *"____", "1", "obj", "2:xobj", "_"],
-        ["4", "d", *"____", "3", "dep", "_", "_"],
-    ]
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        # 1 <-> 2 is a cycle whose arc 1 -> 2 is from HEAD; 3 has none from HEAD; 4 no arc at all.
+        (
+            [("0", "root", "0:root|2:rel"), ("1", "mod", "1:mod:of"), ("1", "obj", "2:xobj"),
+             ("3", "dep", "_")],
+            [{0: "root"}, {1: "mod:of"}, {2: "xobj"}, {3: "dep"}],
+        ),
+        # No arc is from HEAD: 1 <- 2 is taken, 2 <- 1 closes a cycle, and so does HEAD 3 of 2.
+        (
+            [("0", "root", "2:x"), ("3", "y", "1:y"), ("1", "z", "1:z")],
+            [{2: "x"}, {0: "y"}, {1: "z"}],
+        ),
+    ],
+    ids=["head is kept", "the root where HEAD closes a cycle"],
+)  # fmt: skip
+def test_acyclic_by_hand(words, expected):
+    rows = [[str(m), "w", *"____", *word, "_"] for m, word in enumerate(words, 1)]
     treebank = bank_of([rows])
     found, n_dropped = acyclic(read_graphs(treebank), treebank)
     assert n_dropped == 1
-    assert as_words(found, treebank.word_starts) == [
-        [{0: "root"}, {1: "mod:of"}, {2: "xobj"}, {3: "dep"}]
-    ]
-
-
-def test_words_in_a_cycle_apart_hang_from_head_or_the_root():
-    # No arc is from HEAD: 1 <- 2 is taken, 2 <- 1 closes a cycle, and so does HEAD 3 of 2.
-    rows = [
-        ["1", "a", *"____", "0", "root", "2:x", "_"],
-        ["2", "b", *"____", "3", "y", "1:y", "_"],
-        ["3", "c", *"____", "1", "z", "1:z", "_"],
-    ]
-    treebank = bank_of([rows])
-    found, n_dropped = acyclic(read_graphs(treebank), treebank)
-    assert n_dropped == 1
-    assert as_words(found, treebank.word_starts) == [[{2: "x"}, {0: "y"}, {1: "z"}]]
+    assert as_words(found, treebank.word_starts) == [expected]
 
 
 @pytest.mark.parametrize("label", ["", "a|b"])
@@ -369,12 +363,6 @@ def test_words_without_a_head_have_no_arc():
     assert with_tree_arcs(read_graphs(treebank), treebank, np.ones(2, bool)).heads.tolist() == [0]
 
 
-def test_a_word_with_arcs_is_given_no_other():
-    treebank = bank_of([ONE])
-    with pytest.raises(ValueError, match="has one already"):
-        with_tree_arcs(read_graphs(treebank), treebank, np.ones(2, bool))
-
-
 def test_primary_relations():
     deprels = ["nmod", "nmod", "obl", "acl", "nsubj", "a", "b"]
     deps = ["0:nmod:of|1.1:e", "0:nmod:of", "0:nmod:of", "0:acl|1:acl:to", "1:nsubj", "0:t", "0:t"]
@@ -414,13 +402,6 @@ def test_arcs_by_place(rows):
     assert names == [[arcs for words in expected_words(rows) for arcs in words]]
     assert starts[0] == 0
     assert starts[-1] == len(heads) == sum(map(len, of_words))  # no arc is another place's
-
-
-def test_arcs_by_place_are_of_the_whole_batch():
-    treebank = bank_of([ONE])
-    batch = Encoder(Vocabularies({"form": []}, 3)).encode(bank_of([ONE, ONE]))
-    with pytest.raises(ValueError, match="the graphs have 2 words, the batch 4"):
-        by_place(read_graphs(treebank), batch)
 
 
 needs_treebanks = pytest.mark.skipif(

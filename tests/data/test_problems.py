@@ -19,10 +19,6 @@ def rows(*given: tuple) -> bytes:
     return b"".join(ROW % tuple(str(value).encode() for value in row) for row in given) + b"\n"
 
 
-def kinds(text: bytes) -> list[tuple]:
-    return [(each.line, each.kind) for each in find_faults(text, "f", partial=False)[1]]
-
-
 @settings(deadline=None, max_examples=some(2000))
 @given(FILES)
 @example(2 * BYTE_ORDER_MARK)
@@ -69,52 +65,49 @@ def test_all_faults_of_all_heads_up_to_four_words(n):
         assert 1 not in faults
 
 
-def test_several_faults_of_one_sentence():
-    text = rows((1, "a", 1), (2, "b", 9), (3, "c", "x"), (4, "d", 5), (5, "e", 4), (6, "f", 0))
-    assert kinds(text) == [
-        (1, "own head"), (2, "head not in the sentence"), (3, "head is no number"), (4, "cycle"),
-    ]  # fmt: skip
-
-
-def test_format_and_tree_of_one_sentence():
-    """An empty form and a byte of another encoding hide no fault of the tree."""
-    text = rows((1, "", 0), (2, "b", 2)).replace(b"\tb\t", b"\tb\xff\t")
-    assert kinds(text) == [(1, "empty FORM"), (2, "encoding"), (2, "own head")]
-
-
-def test_each_faulty_line_of_one_sentence():
-    text = rows((1, "a", 0), ("2x", "b", 1), (3, "", 1), (4, "d", 4)) + rows((1, "e", 1))
-    text = b"# a\xff\n" + text.replace(b"4\td\t_", b"4\td")
-    assert kinds(text) == [
-        (1, "encoding"), (3, "ID"), (4, "empty FORM"), (5, "columns"), (7, "own head"),
-    ]  # fmt: skip
-
-
-def test_missing_blank_lines():
-    """A sentence begins at a word 1, and at its comments; what is behind it is checked too."""
-    text = rows((1, "a", 0), (2, "b", 1)).rstrip(b"\n") + b"\n# sent_id = second\n"
-    text += rows((1, "c", 2), (2, "d", 1))
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            rows((1, "a", 1), (2, "b", 9), (3, "c", "x"), (4, "d", 5), (5, "e", 4), (6, "f", 0)),
+            [(1, "own head"), (2, "head not in the sentence"), (3, "head is no number"),
+             (4, "cycle")],
+        ),
+        (  # an empty form and a byte of another encoding hide no fault of the tree
+            rows((1, "", 0), (2, "b", 2)).replace(b"\tb\t", b"\tb\xff\t"),
+            [(1, "empty FORM"), (2, "encoding"), (2, "own head")],
+        ),
+        (
+            b"# a\xff\n"
+            + rows((1, "a", 0), ("2x", "b", 1), (3, "", 1), (4, "d", 4)).replace(b"d\t_", b"d")
+            + rows((1, "e", 1)),
+            [(1, "encoding"), (3, "ID"), (4, "empty FORM"), (5, "columns"), (7, "own head")],
+        ),
+        (rows((1, "a", 0), (3, "b", 1), (4, "c", 9)), [(2, "ID")]),
+        (
+            rows(("2-1", "ab", "_"), (1, "a", 0), ("3-4", "x", "_"), (2, "b", 2)),
+            [(1, "multiword range"), (3, "multiword range"), (4, "own head")],
+        ),
+        (b"\x1f\x8b\n\n\n1", [(1, "encoding")]),
+        (rows((1, "a", "_"), (2, "b", 1)), [(1, "no head")]),
+    ],
+    ids=["tree", "format and tree", "lines", "a missing word", "ranges", "compressed",
+         "no head"],
+)  # fmt: skip
+def test_all_faults_of_a_sentence_are_found(text, expected):
     sound, problems = find_faults(text, "f", partial=False)
+    assert [(each.line, each.kind) for each in problems] == expected
+    assert len(sound) == 0
+
+
+def test_a_sentence_begins_at_its_comments_without_a_blank_line_too():
+    text = rows((1, "a", 0), (2, "b", 1)).rstrip(b"\n") + b"\n# sent_id = second\n"
+    sound, problems = find_faults(text + rows((1, "c", 2), (2, "d", 1)), "f", partial=False)
     assert [(each.line, each.kind, each.sent_id) for each in problems] == [
         (4, "ID", "second"), (4, "cycle", "second"),
     ]  # fmt: skip
     assert len(sound) == 0
 
 
-def test_a_missing_word_is_one_fault():
-    assert kinds(rows((1, "a", 0), (3, "b", 1), (4, "c", 9))) == [(2, "ID")]
-
-
-def test_ranges_hide_nothing():
-    text = rows(("2-1", "ab", "_"), (1, "a", 0), ("3-4", "x", "_"), (2, "b", 2))
-    assert kinds(text) == [(1, "multiword range"), (3, "multiword range"), (4, "own head")]
-
-
-def test_compressed():
-    assert kinds(b"\x1f\x8b\n\n\n1") == [(1, "encoding")]
-
-
-def test_partial():
-    text = rows((1, "a", "_"), (2, "b", 1))
-    assert [kind for _, kind in kinds(text)] == ["no head"]
-    assert not find_faults(text, "f", partial=True)[1]
+def test_words_without_a_head_are_no_faults_of_partial_trees():
+    assert not find_faults(rows((1, "a", "_"), (2, "b", 1)), "f", partial=True)[1]

@@ -94,26 +94,6 @@ def test_encoding_equals_the_naive_encoder(
         assert roots.tolist() == [ROOT] * len(sentences)
 
 
-def test_slices_count_characters_not_bytes() -> None:
-    first, last = reader("form[:3]"), reader("form[-3:]")
-    assert first("äöüß") == "äöü"
-    assert last("äöüß") == "öüß"
-    assert first("äöü") is None
-    assert first("🦊🦊🦊🦊") == "🦊🦊🦊"
-    assert reader("lower[:2]")("ÄÖÜ") == "äö"
-    assert reader("form[:5]")("12345") is None
-    assert reader("form[:5]")("123456") == "12345"
-    # é as two characters counts as two.
-    assert first("e\u0301e\u0301") == "e\u0301e"
-
-
-def test_underscore_is_no_value_except_as_a_form() -> None:
-    assert reader("form")("_") == "_"
-    assert reader("lower")("_") == "_"
-    for field in ("lemma", "cpos", "fpos", "pos", "feats", "feats.Case", "lemma[:1]", "form[:1]"):
-        assert reader(field)("_") is None
-
-
 @pytest.mark.parametrize(
     ("feats", "expected"),
     [
