@@ -26,7 +26,7 @@ html_show_sphinx = html_copy_source = False
 
 
 def setup(app):
-    """What is made from the code while the site is built."""
+    """Make pages from the code while the site is built."""
     app.add_lexer("conllu", TextLexer)
     app.add_lexer("output", TextLexer)
     app.connect("source-read", reference.add_contents)

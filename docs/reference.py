@@ -46,7 +46,7 @@ def commands() -> str:
 
 
 def commands_table() -> str:
-    """What each command does, as a Markdown table."""
+    """The purpose of each command, as a Markdown table."""
     rows = [f"| `gpuparse {name}` | {purpose} |" for name, (_, purpose) in COMMANDS.items()]
     return "\n".join(["| command | what it does |", "| --- | --- |", *rows, ""])
 
@@ -81,7 +81,7 @@ def _is_public(name: str, thing: object, module: str) -> bool:
 
 
 def _named(name: str) -> object:
-    """What a dotted name stands for."""
+    """The object of a dotted name."""
     with contextlib.suppress(ModuleNotFoundError):
         return importlib.import_module(name)
     module, _, last = name.rpartition(".")

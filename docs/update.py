@@ -29,7 +29,7 @@ def keys_table() -> str:
 
 
 def accepted(key: Key) -> str:
-    """What a key accepts, shorter than in error messages."""
+    """The values that a key accepts, shorter than in error messages."""
     if key.kind in ("integer", "number"):
         if key.above is not None:
             words = f"{key.kind} > {key.above}"
@@ -61,7 +61,7 @@ def quantities_table() -> str:
 
 
 def decoders_table() -> str:
-    """What each decoder finds and scores, if it is exact, and its cost, as a Markdown table."""
+    """The trees, parts, exactness and cost of each decoder, as a Markdown table."""
     rows = ["| `decoder` | finds | parts besides arcs | search | time |", "| --- " * 5 + "|"]
     for name, decoder in DECODERS.items():
         parts = ", ".join(part.replace("_", " ") for part in decoder.parts)

@@ -104,7 +104,7 @@ def find_compiler(target: str = "") -> list[str]:
 
 
 def is_clang(compiler: Sequence[str]) -> bool:
-    """Whether a compiler takes clang's options, as zig does."""
+    """True if a compiler takes clang's options, as zig does."""
     if is_zig(compiler):
         return True
     version = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=False)
@@ -112,7 +112,7 @@ def is_clang(compiler: Sequence[str]) -> bool:
 
 
 def is_zig(compiler: Sequence[str]) -> bool:
-    """Whether a compiler is `zig c++`."""
+    """True if a compiler is `zig c++`."""
     return "ziglang" in compiler or Path(compiler[0]).name == "zig"
 
 
@@ -260,7 +260,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _works(compiler: Sequence[str]) -> bool:
-    """Whether a compiler makes an empty library; one may be there without headers or a linker."""
+    """True if a compiler makes an empty library; one may be there without headers or a linker."""
     with tempfile.TemporaryDirectory() as scratch:
         source, made = Path(scratch) / "empty.cpp", Path(scratch) / "empty.so"
         source.write_text("#include <stdlib.h>\n#include <math.h>\n")
@@ -272,19 +272,19 @@ def _works(compiler: Sequence[str]) -> bool:
 
 
 def _system(compiler: Sequence[str]) -> str:
-    """What a compiler compiles for: as TARGETS says, or this machine's system."""
+    """The target of a compiler: as TARGETS says, or this machine's system."""
     return compiler[compiler.index("-target") + 1] if "-target" in compiler else sys.platform
 
 
 def _is_x86(compiler: Sequence[str]) -> bool:
-    """Whether a compiler compiles for x86-64."""
+    """True if a compiler compiles for x86-64."""
     if "-target" in compiler:
         return compiler[compiler.index("-target") + 1].startswith("x86_64")
     return platform.machine().lower() in ("x86_64", "amd64")
 
 
 def _read_with_headers(source: Path, command: Iterable[str]) -> bytes:
-    """What decides the object of a source: the command, the source, the headers it includes."""
+    """The bytes that decide the object of a source: the command, the source, its headers."""
     seen: dict[Path, bytes] = {}
     waiting = [source]
     while waiting:
@@ -305,7 +305,7 @@ def _read_with_headers(source: Path, command: Iterable[str]) -> bytes:
 
 
 def _machine(march: str) -> str:
-    """What `-march=native` means here: objects of another processor are not used again."""
+    """The meaning of `-march=native` here: objects of another processor are not used again."""
     if march != "native":
         return ""
     try:

@@ -201,7 +201,9 @@ def test_no_two_types_have_one_name():
 
 ROOT = PACKAGE.parent
 DOCUMENTED = [
-    path for room in (PACKAGE, ROOT / "benchmarks", ROOT / "tests") for path in room.rglob("*.py")
+    path
+    for room in (PACKAGE, *(ROOT / each for each in ("benchmarks", "docs", "native", "tests")))
+    for path in room.rglob("*.py")
 ]
 RIDDLES = ("What", "Whether", "Those", "Of", "How")  # a docstring is a plain sentence
 
