@@ -24,10 +24,15 @@ int64_t search_from(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths, const in
     });
 }
 
-int64_t check_parts(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths, out_f64_1 totals) {
-    if (!scores_fit(arc, lengths) || !siblings_fit(arc, sibling, end) || totals.n0 != arc.n0)
+int64_t check_parts(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths, const ChangeLimits* limits,
+                    i64_2 starts, out_f64_1 totals) {
+    if (!scores_fit(arc, lengths) || !siblings_fit(arc, sibling, end) || totals.n0 != arc.n0 ||
+        starts.n0 != arc.n0 || starts.n1 != arc.n1)
         return BAD_SHAPE;
-    return sibling.dtype == arc.dtype && end.dtype == arc.dtype ? OK : BAD_TYPE;
+    if (!(limits->min_gain >= 0.0)) return BAD_SHAPE;  // the search would not end
+    if (sibling.dtype != arc.dtype || end.dtype != arc.dtype) return BAD_TYPE;
+    const int64_t bad = find_bad_tree(starts, lengths, limits->single_root);
+    return bad == NO_MEMORY ? bad : bad >= 0 ? BAD_SHAPE : OK;
 }
 
 }  // namespace
@@ -35,9 +40,10 @@ int64_t check_parts(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths, out_f64_
 GPUPARSE(int64_t) hill_climb_batch(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths,
                                    const ChangeLimits* limits, out_i64_2 heads, out_f64_1 totals,
                                    out_i64_1 changes) {
-    const int64_t status = check_parts(arc, sibling, end, lengths, totals);
+    const i64_2 starts = {heads.data, heads.n0, heads.n1};
+    const int64_t status = check_parts(arc, sibling, end, lengths, limits, starts, totals);
     if (status != OK) return status;
-    if (heads.n0 != arc.n0 || heads.n1 != arc.n1 || changes.n0 != arc.n0) return BAD_SHAPE;
+    if (changes.n0 != arc.n0) return BAD_SHAPE;
     for (int64_t b = 0; b < arc.n0; b++) changes.data[b] = 0;
     return of_float_type(arc.dtype, [&](auto* number) {
         typedef __typeof__(*number + 0) F;
@@ -56,11 +62,10 @@ GPUPARSE(int64_t) hill_climb_batch(any_3 arc, any_3 sibling, any_3 end, i64_1 le
 GPUPARSE(int64_t) multi_parent_batch(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths,
                                      const ChangeLimits* limits, i64_2 heads, out_b8_3 arcs,
                                      out_f64_1 totals) {
-    const int64_t status = check_parts(arc, sibling, end, lengths, totals), nodes = arc.n1;
+    const int64_t status = check_parts(arc, sibling, end, lengths, limits, heads, totals),
+                  nodes = arc.n1;
     if (status != OK) return status;
-    if (heads.n0 != arc.n0 || heads.n1 != nodes || arcs.n0 != arc.n0 || arcs.n1 != nodes ||
-        arcs.n2 != nodes)
-        return BAD_SHAPE;
+    if (arcs.n0 != arc.n0 || arcs.n1 != nodes || arcs.n2 != nodes) return BAD_SHAPE;
     memset(arcs.data, 0, (size_t)(arc.n0 * nodes * nodes));
     return of_float_type(arc.dtype, [&](auto* number) {
         typedef __typeof__(*number + 0) F;

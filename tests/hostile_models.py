@@ -175,17 +175,9 @@ class Entry(NamedTuple):
     change: Callable[[Parts], object]
 
 
-@cache
-def parts_of(base: str) -> Parts:
-    """The parts of a small model of a kind."""
-    decoder, templates, labels, keys, other = BASES[base]
-    if other:
-        parts = copy.deepcopy(parts_of(other))
-        parts.facts["decoder"] = decoder
-        if "unpruned" in base:
-            del parts.arrays["pruner"]
-            parts.facts = {k: v for k, v in parts.facts.items() if not k.startswith("pruner")}
-        return parts
+def train(base: str, batch_size: int = 1) -> Parser:
+    """A small model of a kind."""
+    decoder, templates, labels, keys, _ = BASES[BASES[base].learned_as or base]
     sentences = SENTENCES
     if DECODERS[decoder].gives_graphs:
         sentences = [
@@ -195,14 +187,29 @@ def parts_of(base: str) -> Parts:
     treebank = treebank_of(sentences)
     options = changed(
         OPTIONS,
+        batch_size=batch_size,
         **({"decoder": decoder, "epochs": 1, "map_rows": 1 << 10, "label_rows": 1 << 8} | keys),
     )
     guides = np.full(treebank.n_words, -1) if templates.guide else None
     trainer = Trainer(treebank, templates, labels, options, guides=guides)
     for _ in trainer.learn():
         pass
+    return trainer.model(16, "seed: 1\n")
+
+
+@cache
+def parts_of(base: str) -> Parts:
+    """The parts of a small model of a kind."""
+    decoder, *_, other = BASES[base]
+    if other:
+        parts = copy.deepcopy(parts_of(other))
+        parts.facts["decoder"] = decoder
+        if "unpruned" in base:
+            del parts.arrays["pruner"]
+            parts.facts = {k: v for k, v in parts.facts.items() if not k.startswith("pruner")}
+        return parts
     with tempfile.TemporaryDirectory() as folder:
-        save_parser(trainer.model(16, "seed: 1\n"), Path(folder))
+        save_parser(train(base), Path(folder))
         facts, arrays = array_file.read(Path(folder) / WEIGHTS, form=FORMAT, what="model")
         texts = {name: (Path(folder) / name).read_text() for name in TEXTS}
     del facts["texts"]

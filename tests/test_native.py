@@ -12,8 +12,7 @@ import pytest
 
 from gpuparse import native
 from gpuparse.errors import NativeError
-from tests.damaged_models import arguments_of
-from tests.hostile_calls import has_valid_arguments
+from tests.hostile_calls import copied, is_accepted, recorded, takes_struct
 
 ROOT = Path(__file__).parents[1]
 
@@ -297,15 +296,18 @@ def test_the_module_is_light():
     assert start(code).stdout == "[]\n"
 
 
-def is_accepted(name: str, seed: int) -> bool:
-    """True if a function takes valid arguments; not with a decoder that it does not know."""
-    try:
-        native.call(name, *arguments_of(name, np.random.default_rng(seed)))
-    except ValueError:
-        return False
-    return True
+def test_the_recorded_calls_of_all_functions_with_structs_are_accepted():
+    for name in filter(takes_struct, native.library().declarations.functions):
+        assert recorded().get(name), name
+        assert all(is_accepted(name, arguments) for arguments in recorded()[name]), name
 
 
-def test_hostile_calls_begin_with_arguments_that_are_valid():
-    for name in filter(has_valid_arguments, native.library().declarations.functions):
-        assert any(is_accepted(name, seed) for seed in range(9)), name
+@pytest.mark.parametrize("name", ["hill_climb_batch", "multi_parent_batch"])
+def test_searches_refuse_starts_that_are_no_trees_and_gains_below_0(name):
+    *_, limits, heads, _, _ = arguments = copied(recorded()[name][0])
+    limits.min_gain = -1.0
+    assert not is_accepted(name, arguments)
+    limits.min_gain = 0.0
+    assert is_accepted(name, arguments)
+    heads[0, 1] = 1 << 40
+    assert not is_accepted(name, arguments)
