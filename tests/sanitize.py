@@ -29,6 +29,7 @@ TESTS = [
     "tests/scoring",
     "tests/learning",
     "tests/test_model.py",
+    "tests/test_model_folders.py",
 ]
 # What each program tries is refused or harmless.
 HOSTILE = {

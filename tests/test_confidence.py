@@ -10,7 +10,6 @@ import torch
 from gpuparse import inference
 from gpuparse.data.batch import word_places
 from gpuparse.errors import ConfigError, DataError, ModelError, NoTreeError
-from gpuparse.features.templates import parse_set
 from gpuparse.inference import minimum_bayes_risk
 from gpuparse.learning.gold import unkeepable
 from gpuparse.learning.temperatures import fit_temperatures
@@ -22,14 +21,11 @@ from gpuparse.scorers.linear.labels import all_label_scores
 from gpuparse.scorers.vectors.scorer import vectors_of
 from tests.oracles import brute_force
 from tests.parsers import parser_with
-from tests.samples import any_heads, random_sentences, template_set_text, treebank_of
+from tests.samples import any_heads, random_sentences, treebank_of
 from tests.scoring.forms import arc_scores, as_tensors, sibling_scores
-from tests.test_model import TEST, TRAIN, WITH_VECTORS, trained
+from tests.test_model import JOINT, TEST, TRAIN, WITH_VECTORS, trained
 from tests.vectors import vector_arc_scores
 
-JOINT = parse_set(
-    template_set_text(label=["m.form h.pos direction", "h.pos m.pos", "m.pos distance"]), "labels"
-)
 KINDS = {
     "eisner": {},
     "word vectors": {"templates": WITH_VECTORS, "decoder": "chu_liu_edmonds"},

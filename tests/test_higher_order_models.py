@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors import safe_open
 
 from gpuparse.config.schema import PruningConfig
+from gpuparse.data.array_file import facts_text
 from gpuparse.data.trees import is_projective
 from gpuparse.errors import ConfigError, ModelError, ScoreError
 from gpuparse.features.templates import TemplateSet
@@ -17,13 +17,10 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.trainer import Trainer
 from gpuparse.model.confidence import find_k_best_trees, parse_with_confidence
 from gpuparse.model.decoder_choice import limit_labels, with_decoder
-from gpuparse.model.engines import admission
-from gpuparse.model.engines.admission import CHAIN, LOWER, OWN
 from gpuparse.model.folder import WEIGHTS, load_parser, save_parser
 from gpuparse.model.parser import Parser
 from gpuparse.scorers.linear.weights import Weights
-from gpuparse.scorers.sizes import PartSize, sentence_cells
-from tests.hostile_files import pack
+from tests.hostile_files import facts_of, pack
 from tests.learning.literal import (
     ALL,
     JOINT,
@@ -37,7 +34,8 @@ from tests.learning.literal import (
 from tests.oracles.tree_features import Answer
 from tests.parsers import parser_with
 from tests.runs import changed
-from tests.samples import Sentence, fingerprint, random_sentences, treebank_of
+from tests.samples import Sentence, random_sentences, treebank_of
+from tests.test_model import assert_saved_whole
 
 PRUNING = PruningConfig(threshold=0.001, max_heads=3)
 TRAIN = random_sentences(80, 25, 8, projective=False)
@@ -75,98 +73,59 @@ def value_of(literal: Literal, b: int, heads: list[int]) -> int:
 
 
 def test_save_and_load_lose_nothing(model: Parser, tmp_path: Path) -> None:
-    save_parser(model, tmp_path)
-    again = load_parser(tmp_path)
-    assert fingerprint(again) == fingerprint(model)
-    assert again.linear.pruner is not None
-    assert model.linear.pruner is not None
+    again = assert_saved_whole(model, tmp_path)
     assert again.linear.pruner[1:] == model.linear.pruner[1:]
     assert again.linear.pruner.decoder == DECODERS[model.decoder].of_arcs
-    ours, theirs = model.parse(TEST), again.parse(TEST)
-    assert np.array_equal(ours.heads, theirs.heads)
-    assert np.array_equal(ours.labels, theirs.labels)
-    is_dual = model.decoder == "dual_decomposition"
-    assert (ours.certified is not None) == (ours.iterations is not None) == is_dual
-    if is_dual:
-        assert ours.certified.mean() > 0.8
-        assert ours.iterations.min() >= 1
-        assert np.array_equal(ours.certified, theirs.certified)
-
-
-def spoilt(folder: Path, spoil) -> None:
-    """Change facts and tensors of a saved model, without the sums."""
-    with safe_open(folder / WEIGHTS, "np") as file:
-        facts = json.loads(file.metadata()["gpuparse"])
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    spoil(facts, tensors)
-    (folder / WEIGHTS).write_bytes(pack(facts, tensors, sums=False))
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda facts, tensors: tensors.pop("pruner"),
-        lambda facts, tensors: tensors.update(pruner=tensors["pruner"] + np.int16(1)),
-        lambda facts, tensors: facts.update(pruner_threshold=0.5),
-        lambda facts, tensors: facts.update(pruner_heads=4),
-        lambda facts, tensors: facts.update(pruner_unit=0.5),
-    ],
-    ids=["no tensor", "other numbers", "threshold", "limit", "unit"],
-)
-def test_a_changed_pruner_is_noticed(model: Parser, tmp_path: Path, spoil) -> None:
-    save_parser(model, tmp_path)
-    spoilt(tmp_path, spoil)
-    with pytest.raises(ModelError, match=r"was changed or damaged|arrays are not those"):
-        load_parser(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"max_heads": 0}, {"max_heads": True}, {"max_heads": "3"}, {"threshold": 2.0},
-        {"threshold": -0.1}, {"threshold": 1}, {"scale": 0.0}, {"scale": float("inf")},
-    ],
-    ids=str,
-)  # fmt: skip
-def test_a_pruner_that_no_training_writes_is_refused(
-    model: Parser, tmp_path: Path, change: dict
-) -> None:
-    other = parser_with(model, pruner=model.linear.pruner._replace(**change))
-    save_parser(other, tmp_path)
-    with pytest.raises(ModelError, match="pruner"):
-        load_parser(tmp_path)
-
-
-@pytest.mark.parametrize("cut", [slice(None, -1), slice(0, 0), slice(16, None)], ids=str)
-def test_a_pruner_of_another_size_is_refused(model: Parser, tmp_path: Path, cut: slice) -> None:
-    weights = Weights(model.linear.pruner.weights.array[cut])
-    other = parser_with(model, pruner=model.linear.pruner._replace(weights=weights))
-    save_parser(other, tmp_path)
-    with pytest.raises(ModelError, match="the pruning parser come from another model"):
-        load_parser(tmp_path)
-
-
-def test_long_sentences_get_a_lower_order_or_none(model: Parser, monkeypatch) -> None:
-    lengths = np.diff(TEST.word_starts)
-    own, lower = model.parse(TEST), model.lower_order().parse(TEST)
-    most = int(sentence_cells(np.array([6]), PartSize(4, PRUNING.max_heads))[0])
-    monkeypatch.setattr(admission, "MAX_CELLS", most)
     found = model.parse(TEST)
-    assert found.orders.tolist() == [
-        CHAIN if sentence_cells(np.array([n]), PartSize(2))[0] > most else OWN if n <= 6 else LOWER
-        for n in lengths
-    ]
-    assert {OWN, LOWER} <= set(found.orders.tolist())
-    for n_order, parse in ((OWN, own), (LOWER, lower)):
-        words = np.repeat(found.orders == n_order, lengths)
-        assert np.array_equal(found.heads[words], parse.heads[words])
-    monkeypatch.setattr(admission, "MAX_CELLS", 1)
-    chained = model.parse(TEST)
-    assert set(chained.orders.tolist()) == {CHAIN}
-    if model.decoder == "dual_decomposition":
-        assert not chained.certified.any()
-        assert not found.certified[found.orders == LOWER].any()
-    assert model.lower_order().search_decoder == DECODERS[model.decoder].of_arcs
+    is_dual = model.decoder == "dual_decomposition"
+    assert (found.certified is not None) == (found.iterations is not None) == is_dual
+    if is_dual:
+        assert found.certified.mean() > 0.8
+        assert found.iterations.min() >= 1
+
+
+CHANGED = r"was changed or damaged|arrays are not those"
+OTHER = "the pruning parser come from another model"
+# What is changed of facts and tensors, without the sums; or of the pruner that is saved.
+WRONG_PRUNERS = {
+    "no tensor": (lambda facts, tensors: tensors.pop("pruner"), CHANGED),
+    "other numbers": (
+        lambda facts, tensors: tensors.update(pruner=tensors["pruner"] + np.int16(1)), CHANGED
+    ),
+    **{
+        f"another {name}": (lambda facts, tensors, name=name: facts.update({name: 0.5}), CHANGED)
+        for name in ("pruner_threshold", "pruner_heads", "pruner_unit")
+    },
+    **{
+        f"{key}: {value!r}": ({key: value}, "pruner")
+        for key, value in (
+            ("max_heads", 0), ("max_heads", True), ("max_heads", "3"), ("threshold", 2.0),
+            ("threshold", -0.1), ("threshold", 1), ("scale", 0.0), ("scale", float("inf")),
+        )
+    },
+    **{
+        f"weights {cut}": (cut, OTHER) for cut in (slice(None, -1), slice(0, 0), slice(16, None))
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG_PRUNERS)
+def test_a_pruner_that_no_training_writes_is_refused(
+    model: Parser, tmp_path: Path, name: str
+) -> None:
+    change, said = WRONG_PRUNERS[name]
+    pruner = model.linear.pruner
+    if isinstance(change, slice):
+        change = {"weights": Weights(pruner.weights.array[change])}
+    if isinstance(change, dict):
+        pruner = pruner._replace(**change)
+    save_parser(parser_with(model, pruner=pruner), tmp_path)
+    if callable(change):
+        facts, (_, tensors) = json.loads(facts_text(tmp_path / WEIGHTS)), facts_of(tmp_path)
+        change(facts, tensors)
+        (tmp_path / WEIGHTS).write_bytes(pack(facts, tensors, sums=False))
+    with pytest.raises(ModelError, match=said):
+        load_parser(tmp_path)
 
 
 def test_known_heads_are_kept_and_the_rest_is_found(model: Parser) -> None:
