@@ -232,7 +232,7 @@ def test_long_sentences_fall_back_to_the_first_order_or_to_chains(
 
 
 def cells_of(model: Parser, n: int) -> int:
-    """Of a sentence of n words."""
+    """The cells of a sentence of n words."""
     return int(Sum(model.scorers).size(np.array([n]))[0])
 
 
