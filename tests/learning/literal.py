@@ -8,7 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from gpuparse.learning.mira import update_rule
 from gpuparse.learning.trainer import Trainer
 from gpuparse.model.parser import Parser
 from gpuparse.scorers.linear.weights import label_map
+from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.inference.decoders import TEXTBOOK
 from tests.named_rows import lines_of_labels, rows_of_trees
 from tests.oracles.arc_features import arc_features, known_values
@@ -112,7 +113,7 @@ def toy_treebank(
 ) -> list[Sentence]:
     """Sentences no two words of which are alike: random weights leave no ties.
 
-    Their trees are of the kind that a decoder finds.
+    Their trees or graphs are of the kind that a decoder finds.
     """
     draw, sentences = random.Random(seed), []
     for n in lengths:
@@ -125,7 +126,12 @@ def toy_treebank(
                 for m in range(1, n + 1)
             ]
         )
-    return sentences
+    return with_graphs(sentences, seed) if DECODERS[decoder].gives_graphs else sentences
+
+
+def with_graphs(sentences: list[Sentence], seed: int) -> list[Sentence]:
+    draw = random.Random(seed)
+    return [with_deps(sentence, acyclic_graph(draw, sentence)) for sentence in sentences]
 
 
 def without_heads(sentences: list[Sentence], share: float, seed: int) -> list[Sentence]:
@@ -193,7 +199,6 @@ class Literal:
         self.sentences, self.options, self.model = sentences, options, model
         self.decoder = DECODERS[options.decoder]
         self.single_root = bool(options.data.single_root)
-        self._rows_of_parts: dict[tuple, list[int]] = {}
         self.labels_read_children = bool(
             model.linear.plans.joint and model.linear.plans.joint.higher
         )
@@ -298,28 +303,14 @@ class Literal:
                 lines[m - 1] += self._rows(s, kind, words, labelled=True)
         return Tree(rows, lines)
 
+    @cache  # noqa: B019 (a part is in many trees)
     def _rows(self, s: int, kind: str, words: tuple[int, ...], *, labelled: bool) -> list[int]:
-        """As `_found_rows`; a part is in many trees."""
-        part = s, kind, words, labelled
-        if part not in self._rows_of_parts:
-            self._rows_of_parts[part] = self._found_rows(*part)
-        return self._rows_of_parts[part]
-
-    def _found_rows(self, s: int, kind: str, words: tuple[int, ...], labelled: bool) -> list[int]:
         """Where the features of a part have their weights; which these are, its text says."""
-        model = self.model
-        plan, features, templates = (
-            model.linear.plan.higher,
-            model.linear.features,
-            model.linear.templates,
-        )
+        linear = self.model.linear
+        plan, features, templates = linear.plan.higher, linear.features, linear.templates
         if labelled:
-            assert model.linear.plans.joint is not None
-            assert model.linear.label_weights is not None
-            assert model.linear.label_templates is not None
-            plan, templates = model.linear.plans.joint.higher, model.linear.label_templates
-            features = label_map(len(model.linear.label_weights.array))
-        assert plan is not None
+            plan, templates = linear.plans.joint.higher, linear.label_templates
+            features = label_map(len(linear.label_weights.array))
         at = torch.tensor([(s, *words)])
         rows = higher_rows(kind, at, self.batch, plan, features, UNKNOWN)[0].tolist()
         text = [str(template) for template in getattr(templates, kind)]

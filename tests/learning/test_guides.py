@@ -10,14 +10,22 @@ from gpuparse.errors import ConfigError
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
 from gpuparse.learning.trainer import Trainer
 from gpuparse.model.folder import load_parser, save_parser
-from tests.learning import literal
-from tests.learning.test_trainer import (
+from tests.learning.literal import (
     OPTIONS,
-    fingerprint,
-    gold_heads,
+    assert_the_average_is_literal,
+    learned,
+    toy_treebank,
+    trainer_of,
 )
 from tests.runs import changed
-from tests.samples import Sentence, random_sentences, template_set_text, text_of, treebank_of
+from tests.samples import (
+    Sentence,
+    fingerprint,
+    random_sentences,
+    template_set_text,
+    text_of,
+    treebank_of,
+)
 from tests.scoring.test_guides import random_guides
 
 ARC = ["h.pos m.pos", "h.form m.pos", "m.form direction", "h.pos between.pos m.pos"]
@@ -31,23 +39,22 @@ SECOND_ORDER = parse_set(
 SENTENCES = random_sentences(50, 30, 6)
 
 
+def gold_heads(sentences: list[Sentence]) -> np.ndarray:
+    return np.array([int(word[6]) for sentence in sentences for word in sentence])
+
+
 def guides_of(sentences: list[Sentence], seed: int = 3) -> np.ndarray:
     """Two of three guides are right, the others anything."""
-    draw = np.random.default_rng(seed)
-    gold = np.concatenate(gold_heads(sentences))
-    return np.where(
-        draw.random(len(gold)) < 2 / 3, gold, np.concatenate(random_guides(sentences, seed))
-    )
+    draw, gold = np.random.default_rng(seed), gold_heads(sentences)
+    wrong = np.concatenate(random_guides(sentences, seed))
+    return np.where(draw.random(len(gold)) < 2 / 3, gold, wrong)
 
 
 def trained(
     options: RunConfig, guides: np.ndarray | None, sentences: list[Sentence] = SENTENCES,
-    templates: TemplateSet = TEMPLATES, threads: int = 1,
+    templates: TemplateSet = TEMPLATES,
 ) -> Trainer:  # fmt: skip
-    trainer = Trainer(treebank_of(sentences), templates, None, options, threads, guides)
-    for _ in trainer.learn():
-        pass
-    return trainer
+    return learned(trainer_of(sentences, options, templates=templates, guides=guides))
 
 
 @pytest.mark.parametrize(
@@ -56,9 +63,9 @@ def trained(
     ids=["plain", "batches", "cost"],
 )
 def test_the_average_is_the_literal_one(change: dict) -> None:
-    options = changed(literal.OPTIONS, decoder="eisner_sibling", **change)
-    literal.assert_the_average_is_literal(
-        options, lambda seed: literal.toy_treebank("eisner", seed, [4, 3, 5, 1, 5, 2, 4]),
+    options = changed(OPTIONS, decoder="eisner_sibling", **change)
+    assert_the_average_is_literal(
+        options, lambda seed: toy_treebank("eisner", seed, [4, 3, 5, 1, 5, 2, 4]),
         templates=SECOND_ORDER, guide=guides_of,
     )  # fmt: skip
 
@@ -66,14 +73,11 @@ def test_the_average_is_the_literal_one(change: dict) -> None:
 @pytest.mark.parametrize("decoder", ["eisner", "eisner_sibling", "hill_climb"])
 def test_guides_are_followed_on_both_backends(decoder: str) -> None:
     """Guides that are always right, and sentences whose words say nothing: heads are the guides."""
-    sentences = random_sentences(5, 40, 8)
-    guides = np.concatenate(gold_heads(sentences))
+    sentences, other = random_sentences(5, 40, 8), random_sentences(6, 40, 8)
     templates = SECOND_ORDER if decoder != "eisner" else TEMPLATES
     options = changed(OPTIONS, decoder=decoder, epochs=4)
-    model = trained(options, guides, sentences, templates).model(16)
-    other = random_sentences(6, 40, 8)
-    gold = np.concatenate(gold_heads(other))
-    treebank = treebank_of(other)
+    model = trained(options, gold_heads(sentences), sentences, templates).model(16)
+    gold, treebank = gold_heads(other), treebank_of(other)
     found = model.parse(treebank, guides=gold).heads
     assert (found == gold).mean() > 0.9
     assert np.array_equal(model.parse(treebank, guides=gold, backend="torch").heads, found)
@@ -84,25 +88,6 @@ def test_guides_are_followed_on_both_backends(decoder: str) -> None:
     assert (blind == gold).mean() < 0.6
 
 
-def test_threads_and_resuming_change_nothing() -> None:
-    guides = guides_of(SENTENCES)
-    options = changed(OPTIONS, batch_size=4)
-    whole = trained(options, guides)
-    assert fingerprint(trained(options, guides, threads=3).model(16)) == fingerprint(
-        whole.model(16)
-    )
-    first = Trainer(treebank_of(SENTENCES), TEMPLATES, None, options, guides=guides)
-    for event in first.learn():
-        if event.epoch_is_over:
-            state = {name: part.copy() for name, part in first.state().items()}
-            break
-    second = Trainer(treebank_of(SENTENCES), TEMPLATES, None, options, guides=guides)
-    second.restore(state)
-    for _ in second.learn():
-        pass
-    assert fingerprint(second.model(16)) == fingerprint(whole.model(16))
-
-
 def test_guides_of_misc_and_of_a_file_make_the_same_model(tmp_path) -> None:
     guides = guides_of(SENTENCES)
     texts = ["" if h < 0 else str(h) for h in guides.tolist()]
@@ -110,42 +95,28 @@ def test_guides_of_misc_and_of_a_file_make_the_same_model(tmp_path) -> None:
     parsed = [[[*word] for word in sentence] for sentence in SENTENCES]
     for word, text in zip((w for s in parsed for w in s), texts, strict=True):
         word[6] = text or "_"
-    (tmp_path / "guides.conllu").write_text(text_of(parsed))
-    options = changed(OPTIONS)
+    path = tmp_path / "guides.conllu"
+    path.write_text(text_of(parsed))
     models = []
-    for treebank, source in (
-        (in_misc, "misc:Other"),
-        (treebank_of(SENTENCES), str(tmp_path / "guides.conllu")),
-    ):
+    for treebank, source in ((in_misc, "misc:Other"), (treebank_of(SENTENCES), str(path))):
         read = read_guides(treebank, source)
         assert np.array_equal(read, guides)
-        trainer = Trainer(treebank, TEMPLATES, None, options, guides=read)
-        for _ in trainer.learn():
-            pass
+        trainer = learned(Trainer(treebank, TEMPLATES, None, OPTIONS, guides=read))
         models.append(fingerprint(trainer.model(16)))
     assert models[0] == models[1]
-    assert models[0] != fingerprint(trained(options, np.full_like(guides, -1)).model(16))
+    assert models[0] != fingerprint(trained(OPTIONS, np.full_like(guides, -1)).model(16))
 
 
 def test_a_model_keeps_its_guide_templates(tmp_path) -> None:
-    guides = guides_of(SENTENCES)
+    guides, treebank = guides_of(SENTENCES), treebank_of(SENTENCES)
     model = trained(OPTIONS, guides, templates=load_templates("guided")).model(16)
     save_parser(model, tmp_path)
     loaded = load_parser(tmp_path)
     assert loaded.linear.templates.guide == model.linear.templates.guide != ()
-    treebank = treebank_of(SENTENCES)
     found = loaded.parse(treebank, guides=guides).heads
     assert np.array_equal(found, model.parse(treebank, guides=guides).heads)
     with pytest.raises(ConfigError, match="reads guides, and there are none"):
         loaded.parse(treebank)
-
-
-def test_guides_without_templates_and_templates_without_guides_are_refused() -> None:
-    bare, guides = parse_set(template_set_text(arc=ARC), "bare"), guides_of(SENTENCES)
+    bare = parse_set(template_set_text(arc=ARC), "bare")
     with pytest.raises(ConfigError, match="learned without guides, and guides are given"):
-        trained(OPTIONS, guides, templates=bare)
-    with pytest.raises(ConfigError, match="reads guides, and there are none"):
-        trained(OPTIONS, None)
-    model = trained(OPTIONS, None, templates=bare).model(8)
-    with pytest.raises(ConfigError, match="learned without guides, and guides are given"):
-        model.parse(treebank_of(SENTENCES), guides=guides)
+        trained(OPTIONS, None, templates=bare).model(8).parse(treebank, guides=guides)
