@@ -2,6 +2,7 @@
 the model's own scores and against enumeration."""
 
 import random
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,21 +10,30 @@ import torch
 
 from gpuparse import inference
 from gpuparse.data.batch import word_places
-from gpuparse.errors import ConfigError, DataError, ModelError, NoTreeError
+from gpuparse.errors import ConfigError, DataError, NoTreeError
 from gpuparse.inference import minimum_bayes_risk
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.gold import unkeepable
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.model.confidence import find_k_best_trees, find_marginals, parse_with_confidence
-from gpuparse.model.engines.engine import Scales
-from gpuparse.model.folder import load_parser, save_parser
 from gpuparse.model.parser import Parser
 from gpuparse.scorers.linear.labels import all_label_scores
 from gpuparse.scorers.vectors.scorer import vectors_of
+from tests import test_higher_order_models
 from tests.oracles import brute_force
-from tests.parsers import parser_with
 from tests.samples import any_heads, random_sentences, treebank_of
 from tests.scoring.forms import arc_scores, as_tensors, sibling_scores
-from tests.test_model import JOINT, TEST, TRAIN, WITH_VECTORS, trained
+from tests.test_model import (
+    JOINT,
+    TEST,
+    TRAIN,
+    WITH_VECTORS,
+    assert_saved_whole,
+    of_decoder,
+    of_kind,
+    same,
+    trained,
+)
 from tests.vectors import vector_arc_scores
 
 KINDS = {
@@ -274,22 +284,13 @@ def test_heads_that_no_tree_has(model):
 
 
 def test_scales_survive_saving_and_change_no_tree(model, tmp_path):
-    save_parser(model, tmp_path)
-    again = load_parser(tmp_path)
-    assert (again.scales.arc, again.scales.label) == (model.scales.arc, model.scales.label)
-    assert again.scales.is_calibrated is True
+    assert assert_saved_whole(model, tmp_path).scales.is_calibrated
     other = model.with_scales(1.0, 1.0, is_calibrated=False)
-    assert np.array_equal(other.parse(TEST).heads, model.parse(TEST).heads)
+    assert same(other.parse(TEST), model.parse(TEST))
     assert other.scales.is_calibrated is False
     for scales in ((0.0, 0.0), (-1.0, -1.0), (np.inf, np.inf), (1, 1)):
         with pytest.raises(ValueError, match="above 0"):
             model.with_scales(*scales)
-
-
-def test_facts_that_are_no_scales(model, tmp_path):
-    save_parser(parser_with(model, scales=Scales(float("nan"))), tmp_path)
-    with pytest.raises(ModelError, match="arc_unit or label_unit"):
-        load_parser(tmp_path)
 
 
 def test_the_units_of_training_come_with_the_scale():
@@ -304,42 +305,54 @@ def test_the_units_of_training_come_with_the_scale():
     np.testing.assert_allclose(ours, theirs, atol=0.3)
 
 
-def test_decoders_without_sums():
-    climber = trained(decoder="hill_climb")
-    for call in (
-        lambda: parse_with_confidence(climber, TEST, probabilities=True),
-        lambda: parse_with_confidence(climber, TEST, least_risk=True),
-        lambda: fit_temperatures(climber, TEST),
-    ):
-        with pytest.raises(ConfigError, match="no exact sums"):
-            call()
-    with pytest.raises(ConfigError, match="finds one tree only"):
-        find_k_best_trees(climber, TEST, 2)
-    known = np.where(np.arange(TEST.n_words) % 3 == 0, TEST.heads, -1)
-    treebank = treebank_of(random_sentences(101, 30, 14))
-    for backend in ("cpu", "torch"):
-        found = climber.parse(treebank, known=known, backend=backend)
-        assert np.array_equal(found.heads[known >= 0], known[known >= 0])
-    graphs = trained(decoder="multi_parent")
-    with pytest.raises(ConfigError, match="finds graphs"):
-        graphs.parse(TEST, known=known)
+WITHOUT_SUMS = ("hill_climb", "eisner_grand_sibling", "dual_decomposition")
+BLANK = [[[*word[:6], "_", *word[7:]] for word in words] for words in SHORT]
+# What is asked of a model of a decoder, and what the message says.
+REFUSED = {
+    **{
+        f"{what}, {decoder}": (decoder, call, "no exact sums")
+        for what, call in (
+            ("probabilities", partial(parse_with_confidence, treebank=TEST, probabilities=True)),
+            ("least risk", partial(parse_with_confidence, treebank=TEST, least_risk=True)),
+            ("temperatures", partial(fit_temperatures, treebank=TEST)),
+        )
+        for decoder in WITHOUT_SUMS
+    },
+    **{
+        f"two trees, {decoder}": (
+            decoder, partial(find_k_best_trees, treebank=TEST, k=2), "finds one tree only"
+        )
+        for decoder in WITHOUT_SUMS
+    },
+    "known heads of graphs": (
+        "multi_parent", partial(Parser.parse, treebank=TEST, known=TEST.heads), "finds graphs"
+    ),
+    "no trees": ("eisner", partial(find_k_best_trees, treebank=TEST, k=0), "at least 1"),
+    "no sentences": (
+        "eisner", partial(find_k_best_trees, treebank=TEST, k=2, batch_size=0), "batch_size is 0"
+    ),
+    "no heads": (
+        "eisner", partial(fit_temperatures, treebank=treebank_of(BLANK)), "no word has a head"
+    ),
+}  # fmt: skip
 
 
-def test_other_refusals():
-    model = trained(labels=False)
-    with pytest.raises(ConfigError, match="at least 1"):
-        find_k_best_trees(model, TEST, 0)
-    with pytest.raises(ConfigError, match="batch_size is 0"):
-        find_k_best_trees(model, TEST, 2, batch_size=0)
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_probabilities_is_refused(name):
+    decoder, call, said = REFUSED[name]
+    higher = DECODERS[decoder].is_higher_order
+    make = test_higher_order_models.trained if higher else of_decoder
+    with pytest.raises((ConfigError, DataError), match=said):
+        call(make(decoder))
+
+
+def test_models_without_labels_have_probabilities_of_heads():
+    model = of_kind("heads only")
     found = parse_with_confidence(model, TEST, probabilities=True)
-    assert found.labels is None
-    assert found.label_probabilities is None
     several = find_k_best_trees(model, TEST, 2, probabilities=True)
-    assert several.labels is None
-    assert several.label_probabilities is None
-    blank = [[[*word[:6], "_", *word[7:]] for word in words] for words in SHORT]
-    with pytest.raises(DataError, match="no word has a head"):
-        fit_temperatures(model, treebank_of(blank))
+    for each in (found, several):
+        assert each.labels is each.label_probabilities is None
+        assert each.head_probabilities is not None
 
 
 @pytest.mark.parametrize("kind", ["eisner", "joint"])

@@ -15,7 +15,6 @@ from gpuparse.errors import ConfigError, ModelError, ScoreError
 from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.trainer import Trainer
-from gpuparse.model.confidence import find_k_best_trees, parse_with_confidence
 from gpuparse.model.decoder_choice import limit_labels, with_decoder
 from gpuparse.model.folder import WEIGHTS, load_parser, save_parser
 from gpuparse.model.parser import Parser
@@ -155,14 +154,10 @@ def test_another_decoder_of_the_same_parts_is_taken(model: Parser) -> None:
             with_decoder(model, name)
 
 
-def test_what_they_do_not_do_is_refused(model: Parser) -> None:
-    with pytest.raises(ConfigError, match="no exact sums"):
-        parse_with_confidence(model, TEST, probabilities=True)
-    with pytest.raises(ConfigError, match="finds one tree only"):
-        find_k_best_trees(model, TEST, 2)
-    for how in ({"backend": "torch"}, {"device": "cuda"}, {"backend": "gpu"}):
-        with pytest.raises(ScoreError, match="parses in native code, on the CPU"):
-            model.parse(TEST, **how)
+@pytest.mark.parametrize("how", [{"backend": "torch"}, {"device": "cuda"}, {"backend": "gpu"}])
+def test_they_parse_in_native_code_alone(model: Parser, how: dict[str, str]) -> None:
+    with pytest.raises(ScoreError, match="parses in native code, on the CPU"):
+        model.parse(TEST, **how)
 
 
 def test_a_hill_climbing_model_under_dual_decomposition_finds_no_worse_trees() -> None:

@@ -299,6 +299,16 @@ def test_graphs_have_no_cycles_and_a_nearest_primary_head_of_every_word(kind: st
     assert [again.names[i] for i in again.relations] == [graphs.names[i] for i in graphs.relations]
 
 
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.startswith("graphs")])
+def test_known_heads_are_kept(kind: str) -> None:
+    model = of_kind(kind)
+    known = np.where(np.arange(TEST.n_words) % 3 == 0, TEST.heads, -1)
+    found = model.parse(TEST, known=known)
+    assert np.array_equal(found.heads[known >= 0], known[known >= 0])
+    assert not np.array_equal(model.parse(TEST).heads[known >= 0], known[known >= 0])
+    assert same(model.parse(TEST, known=known, backend="torch"), found)
+
+
 def test_progress_adds_up(model: Parser) -> None:
     done: list[int] = []
     model.parse(TEST, batch_size=7, progress=done.append)

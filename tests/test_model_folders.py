@@ -206,6 +206,7 @@ WRONG: dict[str, tuple[str, Change, str]] = {
         for value in (-0.5, float("nan"), float("inf"), float("-inf"), 1, 0, True, None, "0.5",
                       [0.5], {})
     },
+    "no number of nats": ("trees", facts(arc_unit=float("nan")), "arc_unit or label_unit"),
     "no min_gain": ("trees", facts(without="min_gain"), "min_gain"),
     **{
         f"format {value!r}": ("trees", facts(form=value), "format 5")
