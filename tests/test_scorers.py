@@ -15,7 +15,7 @@ from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.inference.scores import Scores
 from gpuparse.inference.searches import decode
 from gpuparse.learning.temperatures import fit_temperatures
-from gpuparse.model.confidence import find_k_best_trees, find_marginals, parse_with_confidence
+from gpuparse.model.confidence import find_marginals, parse_with_confidence
 from gpuparse.model.decoder_choice import with_decoder
 from gpuparse.model.engines.dense import Dense
 from gpuparse.model.engines.engine import How
@@ -100,41 +100,6 @@ def test_known_heads_are_kept(name: str) -> None:
         heads[:4] = 3, 4, 0, 3
         with pytest.raises(NoTreeError):
             model.parse(crossing, known=heads)
-
-
-@pytest.mark.parametrize("with_trees", [False, True])
-@pytest.mark.parametrize("name", WITH_MARGINALS)
-def test_probabilities_are_those_of_all_trees(name: str, with_trees: bool) -> None:
-    model = dense_parser(name, labels_with_trees=with_trees)
-    few = treebank_of([words for words in random_sentences(5, 30, 6) if len(words) <= 4])
-    found = parse_with_confidence(model, few)
-    risks = parse_with_confidence(model, few, least_risk=True)
-    several = find_k_best_trees(model, few, 1000, probabilities=True)
-    assert np.array_equal(several.heads[0], found.heads)
-    assert several.probabilities is not None
-    assert found.head_probabilities is not None
-    np.testing.assert_allclose(several.probabilities.sum(0), 1.0, rtol=1e-5)
-    for w in range(few.n_words):
-        s = int(np.searchsorted(few.word_starts, w, side="right")) - 1
-        share = several.probabilities[several.heads[:, w] == found.heads[w], s].sum()
-        assert found.head_probabilities[w] == pytest.approx(share, rel=1e-4)
-    for s in range(len(few)):
-        _, labels = scores_of(model, few, s)
-        words = words_of(few, s)
-        m = torch.arange(1, words.stop - words.start + 1)
-        shares = labels[torch.from_numpy(found.heads[words]).long(), m].double().softmax(-1)
-        assert found.label_probabilities is not None
-        np.testing.assert_allclose(found.label_probabilities[words], shares.amax(-1), rtol=1e-5)
-        # No tree has more heads that are expected to be right.
-        expected = [
-            sum(
-                several.probabilities[several.heads[:, w] == tree[w], s].sum()
-                for w in range(words.start, words.stop)
-            )
-            for tree in several.heads[several.probabilities[:, s] > 0]
-        ]
-        assert risks.head_probabilities is not None
-        assert risks.head_probabilities[words].sum() == pytest.approx(max(expected), rel=1e-4)
 
 
 @pytest.mark.parametrize("with_trees", [False, True])
