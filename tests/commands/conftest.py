@@ -1,6 +1,8 @@
-"""One small model, trained once by the command itself, and ways to call the commands."""
+"""Small models, trained once by the command itself, and ways to call the commands."""
 
+import io
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from gpuparse.commands import parse
 from gpuparse.commands.console import as_option, run
 from gpuparse.errors import options_named
 from gpuparse.jobs import checkpoint
@@ -26,6 +29,7 @@ feature_map: {{rows: 65537}}
 learning: {{epochs: 3, cost_augmented: true}}
 labels: {{rows: 16384, epochs: 2}}
 """
+STAGES = "tokenizer: {learn: true}\ntagger: {learn: true, folds: 3}\nlemmatizer: {learn: true}\n"
 
 
 def program(*words: object, **kwargs) -> subprocess.CompletedProcess:
@@ -53,14 +57,12 @@ def states_of_all_epochs(monkeypatch) -> None:
     monkeypatch.setattr(checkpoint, "SHARE", float("inf"))
 
 
-@pytest.fixture(scope="session")
-def trained(tmp_path_factory) -> SimpleNamespace:
+def trained_in(folder: Path, n_test: int, more: str = "") -> SimpleNamespace:
     """A trained model with its config, its gold test file, and what training said."""
-    folder = tmp_path_factory.mktemp("trained")
     config = folder / "run.yaml"
-    config.write_text(CONFIG.format(folder=folder, dev=treebank_file(60, 2)))
+    config.write_text(CONFIG.format(folder=folder, dev=treebank_file(60, 2)) + more)
     (folder / "train.conllu").write_bytes(generate(300, 1))
-    (folder / "test.conllu").write_bytes(generate(100, 3))
+    (folder / "test.conllu").write_bytes(generate(n_test, 3))
     done = program("train.py", config)
     assert done.returncode == 0, done.stderr.decode()
     return SimpleNamespace(
@@ -71,6 +73,89 @@ def trained(tmp_path_factory) -> SimpleNamespace:
         out=done.stdout.decode(),
         err=done.stderr.decode(),
     )
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory) -> SimpleNamespace:
+    """A parser alone."""
+    return trained_in(tmp_path_factory.mktemp("trained"), 100)
+
+
+@pytest.fixture(scope="session")
+def staged(tmp_path_factory) -> SimpleNamespace:
+    """A model with all stages, the words of its test file, and that as text, a sentence a line."""
+    made = trained_in(tmp_path_factory.mktemp("staged"), 60, STAGES)
+    made.words = without(made.test.read_bytes(), 2, 3, 4, 5, 6, 7, 8)
+    made.raw = made.folder / "raw.txt"
+    comments = re.findall("(?m)^# text = (.*)", made.test.read_text())
+    made.raw.write_text("\n\n".join(comments) + "\n")
+    return made
+
+
+@pytest.fixture(scope="session")
+def heads_alone(trained) -> Path:
+    """A model without relations, which is not calibrated."""
+    words = ["labels.kind=none", "learning.epochs=1", "data.dev=null", "data.test=null"]
+    model = trained.folder / "heads"
+    done = program("train.py", trained.config, f"output={model}", "calibration=none", *words)
+    assert done.returncode == 0, done.stderr
+    return model
+
+
+def columns(text: bytes) -> list[list[bytes]]:
+    return [line.split(b"\t") for line in text.split(b"\n")]
+
+
+def words_of(text: bytes) -> list[list[bytes]]:
+    return [row for row in columns(text) if row[0].isdigit()]
+
+
+def without(text: bytes, *empty: int) -> bytes:
+    """CoNLL-U with `_` in some columns of its rows."""
+    rows = columns(text)
+    for row in rows:
+        if len(row) == 10:
+            for column in empty:
+                row[column] = b"_"
+    return b"\n".join(b"\t".join(row) for row in rows)
+
+
+@pytest.fixture
+def call(capfdbinary, monkeypatch):
+    """Run a command in this process; (exit code, bytes on stdout, stderr)."""
+
+    def called(main, *words, stdin=b""):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capfdbinary.readouterr()
+        code = exit_code(main, [str(word) for word in words])
+        sys.stdout.flush()
+        captured = capfdbinary.readouterr()
+        return code, captured.out, captured.err.decode()
+
+    return called
+
+
+@pytest.fixture
+def parse_run(trained, call):
+    """Parse in this process; (exit code, bytes on stdout, lines of stderr)."""
+
+    def parse_run(*words, stdin=b"", model=trained.model):
+        code, out, err = call(parse.main, model, *words, stdin=stdin)
+        return code, out, err.splitlines()
+
+    return parse_run
+
+
+@pytest.fixture
+def parsed(call, staged):
+    """What the model with all stages gives for a file; no error is expected."""
+
+    def parsed(file, *words, stdin=b""):
+        code, out, err = call(parse.main, staged.model, file, "--quiet", *words, stdin=stdin)
+        assert (code, err) == (0, "")
+        return out
+
+    return parsed
 
 
 def exit_code(main, words: list[str]) -> int:

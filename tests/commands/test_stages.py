@@ -1,12 +1,10 @@
 """Training runs and parsing with a tagger and a lemmatiser, as users run them."""
 
 import json
-import pickle
 import re
 
 import pytest
 
-import gpuparse
 from gpuparse.commands import parse, train
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.formats.text import text_chunk
@@ -15,6 +13,7 @@ from gpuparse.evaluation.words import score_words
 from gpuparse.model.pipeline import BEFORE_PARSER
 from gpuparse.text.conllu import text_pieces
 from gpuparse.text.training import learn_tokenizer
+from tests.commands.conftest import without, words_of
 from tests.synthetic import generate, treebank_file
 
 pytestmark = pytest.mark.usefixtures("small_stages")
@@ -25,15 +24,6 @@ KEYS = [
     "tagger.folds=3",
 ]  # fmt: skip
 FILES = ("tagger.safetensors", "lemmatizer.safetensors", "weights.safetensors")
-
-
-def bare(n: int, seed: int) -> bytes:
-    """Generated sentences without tags and trees."""
-    lines = []
-    for line in generate(n, seed).decode().split("\n"):
-        fields = line.split("\t")
-        lines.append("\t".join([*fields[:2], *"_" * 7, fields[9]]) if len(fields) == 10 else line)
-    return "\n".join(lines).encode()
 
 
 @pytest.fixture(scope="module")
@@ -52,75 +42,10 @@ def run(capfdbinary):
     return run
 
 
-def test_the_folder_has_all_stages_and_their_scores(model):
-    assert all((model / name).exists() for name in FILES)
-    scores = json.loads((model / "scores.json").read_text())
-    for part in ("dev", "test"):
-        assert scores[part]["UPOS"] > 95
-        assert scores[part]["Lemmas"] > 90
-
-
 def test_a_run_repeats_to_the_byte_for_any_number_of_threads(model, tmp_path):
     train.main([*KEYS, f"output={tmp_path / 'again'}", "--quiet", "threads=1"])
     for name in FILES:
         assert (tmp_path / "again" / name).read_bytes() == (model / name).read_bytes(), name
-
-
-def test_words_without_tags_are_tagged_and_parsed(model, run, tmp_path):
-    (tmp_path / "in.conllu").write_bytes(bare(40, 9))
-    code, found = run(model, tmp_path / "in.conllu")
-    assert code == 0
-    system = treebank_from_bytes(found, "system")
-    gold = treebank_from_bytes(generate(40, 9), "gold")
-    words = [(a, b) for one, two in zip(gold, system, strict=True)
-             for a, b in zip(one.cpos, two.cpos, strict=True)]  # fmt: skip
-    assert sum(a == b for a, b in words) > 0.95 * len(words)
-    assert (system.heads >= 0).all()
-    for options in (["--threads", "1"], ["--threads", "3"]):
-        assert run(model, tmp_path / "in.conllu", *options) == (0, found)
-    for shards in ("1/3", "2/3", "3/3", "join/3"):
-        out = tmp_path / "out"
-        assert run(model, tmp_path / "in.conllu", "--shard", shards, "--output", f"{out}/")[0] == 0
-    assert (tmp_path / "out" / "in.conllu").read_bytes() == found
-
-
-def test_tags_of_the_input_are_kept_only_if_asked_for(model, run, tmp_path):
-    rows = "1\tShe\tSHE\tX\tXX\t_\t_\t_\t_\t_\n2\tsings\t_\t_\t_\t_\t_\t_\t_\t_\n\n"
-    (tmp_path / "in.conllu").write_text(rows)
-    kept = treebank_from_bytes(run(model, tmp_path / "in.conllu", "--keep", "tags")[1], "kept")[0]
-    new = treebank_from_bytes(run(model, tmp_path / "in.conllu")[1], "new")[0]
-    assert kept.cpos[0] == "X"
-    assert kept.feats[0] == "_"
-    assert kept.lemmas[0] == "SHE"
-    assert new.cpos[0] != "X"
-    assert kept.cpos[1] == new.cpos[1] != "_"
-    assert kept.lemmas[1] == new.lemmas[1] != "_"
-
-
-def test_vertical_input(model, run, tmp_path):
-    (tmp_path / "in").write_text("The\nmen\nsang\n.\n\nShe\nsings\n")
-    code, found = run(model, tmp_path / "in", "--input", "vertical")
-    assert code == 0
-    assert [each.forms for each in treebank_from_bytes(found, "found")] == [
-        ["The", "men", "sang", "."], ["She", "sings"],
-    ]  # fmt: skip
-
-
-def test_python_fills_in_tags(model, run, tmp_path):
-    (tmp_path / "in.conllu").write_bytes(bare(20, 8))
-    expected = run(model, tmp_path / "in.conllu")[1]
-    parser = gpuparse.load(model)
-    treebank = treebank_from_bytes(bare(20, 8), "bare")
-    found = parser.parse([sentence.forms for sentence in treebank])
-    copy = pickle.loads(pickle.dumps(parser))  # noqa: S301 - its own bytes
-    again = copy.parse([sentence.forms for sentence in treebank])
-    heads = [sentence.heads for sentence in treebank_from_bytes(expected, "expected")]
-    assert [list(each.heads) for each in found] == heads
-    assert [list(each.heads) for each in again] == heads
-    parser.parse_file(tmp_path / "in.conllu", tmp_path / "out.conllu")
-    assert (tmp_path / "out.conllu").read_bytes() == expected
-    pairs = [[("She", "X"), ("sings", "VERB")]]
-    assert parser.parse(pairs)[0].heads
 
 
 def test_stages_alone_and_stages_of_another_model(model, run, tmp_path):
@@ -130,7 +55,7 @@ def test_stages_alone_and_stages_of_another_model(model, run, tmp_path):
     assert not (folder / "weights.safetensors").exists()
     for name in FILES[:2]:
         assert (folder / name).read_bytes() == (model / name).read_bytes()
-    (tmp_path / "in.conllu").write_bytes(bare(10, 7))
+    (tmp_path / "in.conllu").write_bytes(without(generate(10, 7), *range(2, 9)))
     code, found = run(folder, tmp_path / "in.conllu")
     assert code == 0
     parsed = treebank_from_bytes(run(model, tmp_path / "in.conllu")[1], "parsed")
@@ -241,18 +166,15 @@ def test_ranges_of_tokens_in_their_text(is_parsed, run, tmp_path, monkeypatch, c
     code, found = run(tmp_path / "model", tmp_path / "in.txt", "--ranges", "--allow-missing")
     assert code == 0
     words = 0
-    for fields in (line.split("\t") for line in found.decode().split("\n") if line[:1].isdigit()):
-        items = dict(item.split("=") for item in fields[9].split("|"))
+    for fields in words_of(found):
+        items = dict(item.split("=") for item in fields[9].decode().split("|"))
         first, end = map(int, items["TokenRange"].split(":"))
-        assert text[first:end] == fields[1]
+        assert text[first:end] == fields[1].decode()
         words += 1
     assert words >= 9 * 100
     code, without = run(tmp_path / "model", tmp_path / "in.txt", "--allow-missing")
     plain = re.sub(rb"[|]TokenRange=\d+:\d+", b"", found)
     assert re.sub(rb"TokenRange=\d+:\d+", b"_", plain) == without
-    (tmp_path / "in.conllu").write_bytes(bare(2, 7))
-    with pytest.raises(ConfigError, match="--ranges"):
-        run(tmp_path / "model", tmp_path / "in.conllu", "--ranges")
 
 
 @pytest.mark.slow  # UDPipe learns for some seconds
@@ -289,20 +211,10 @@ def test_ranges_are_those_of_udpipe(tmp_path):
 
 
 def test_stages_without_annotation_are_left_out_and_said(run, tmp_path, capfdbinary):
-    lines = generate(60, 1).decode().split("\n")
-    fields = [line.split("\t") for line in lines]
-    without = {"lemmas": [2], "tags": [3, 4, 5], "anything": [2, 3, 4, 5]}
     options = [*KEYS[4:], "learning.epochs=1"]
-    for name, columns in without.items():
+    for name, empty in {"lemmas": [2], "tags": [3, 4, 5], "anything": [2, 3, 4, 5]}.items():
         file, folder = tmp_path / f"{name}.conllu", tmp_path / name
-        file.write_text(
-            "\n".join(
-                "\t".join("_" if k in columns else text for k, text in enumerate(line))
-                if len(line) == 10
-                else line[0]
-                for line in fields
-            )
-        )
+        file.write_bytes(without(generate(60, 1), *empty))
         assert train.main(["quickstart", f"data.train={file}", *options, f"output={folder}"]) == 0
         said = capfdbinary.readouterr().err.decode()
         has_tagger, has_lemmatizer = name == "lemmas", name == "tags"
@@ -311,35 +223,12 @@ def test_stages_without_annotation_are_left_out_and_said(run, tmp_path, capfdbin
         assert [(folder / each).exists() for each in FILES] == [has_tagger, has_lemmatizer, True]
         code, parsed = run(folder, file)
         assert code == 0
-        rows = [line.split("\t") for line in parsed.decode().split("\n") if line[:1].isdigit()]
-        rows = [row for row in rows if row[0].isdigit()]
-        assert all((row[3] != "_") == has_tagger for row in rows)
-        assert all((row[2] != "_") == has_lemmatizer for row in rows)
-        assert all(row[6].isdigit() for row in rows)
+        for row in words_of(parsed):
+            assert (row[3] != b"_", row[2] != b"_") == (has_tagger, has_lemmatizer)
+            assert row[6].isdigit()
     alone = [f"data.train={file}", *options, "parser=false", f"output={tmp_path / 'x'}", "--quiet"]
     with pytest.raises(DataError, match="nothing to learn"):
         train.main(["quickstart", *alone])
-    first = "\n".join(lines[: lines.index("") + 2])
-    file.write_text(first)
+    file.write_bytes(generate(1, 1))
     with pytest.raises(DataError, match=r"two sentences or more, there are 1"):
         train.main(["quickstart", *alone[:-3], f"output={tmp_path / 'x'}", "--quiet"])
-
-
-def test_what_does_not_fit_is_said(model, run, tmp_path):
-    (tmp_path / "in.txt").write_text("The men sang.")
-    with pytest.raises(ConfigError, match="no tokeniser"):
-        run(model, tmp_path / "in.txt")
-    with pytest.raises(ConfigError, match=r"tagger\.model"):
-        train.main([*KEYS, f"tagger.model={model}", f"output={tmp_path / 'x'}", "--quiet"])
-    with pytest.raises(ConfigError, match="nothing is learned"):
-        train.main([*KEYS[:4], "parser=false", f"output={tmp_path / 'x'}", "--quiet"])
-    damaged = tmp_path / "damaged"
-    damaged.mkdir()
-    for file in model.iterdir():
-        (damaged / file.name).write_bytes(file.read_bytes())
-    content = bytearray((damaged / FILES[0]).read_bytes())
-    content[-5] ^= 1
-    (damaged / FILES[0]).write_bytes(content)
-    (tmp_path / "in.conllu").write_bytes(bare(2, 7))
-    with pytest.raises(ModelError, match="changed or damaged"):
-        run(damaged, tmp_path / "in.conllu")

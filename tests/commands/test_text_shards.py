@@ -4,11 +4,10 @@ import io
 
 import pytest
 
-from gpuparse.commands import parse, train
+from gpuparse.commands import parse
 from gpuparse.data.formats.text import TextPlace, paragraph_cuts, pass_text
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.jobs.shards import cuts_of
-from tests.commands.test_stages import KEYS
 
 LONG = "The old men sang. She saw a harbour. " * 1500  # more than a piece of a paragraph
 TEXTS = {
@@ -25,19 +24,11 @@ TEXTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("shards") / "model"
-    keys = ["tokenizer.learn=true", "tagger.folds=1"]
-    assert train.main([*KEYS, *keys, f"output={folder}", "--quiet"]) == 0
-    return folder
-
-
 @pytest.fixture
-def run(model, tmp_path):
+def run(staged, tmp_path):
     def run(content: bytes, *options: str, kind: str = "text") -> tuple[int, bytes]:
         (tmp_path / "in").write_bytes(content)
-        words = [str(model), str(tmp_path / "in"), "--input", kind, *options]
+        words = [str(staged.model), str(tmp_path / "in"), "--input", kind, *options]
         code = parse.main([*words, "--output", f"{tmp_path}/out/", "--force"])
         output = tmp_path / "out" / "in.conllu"
         return code, output.read_bytes() if output.exists() else b""
@@ -88,9 +79,16 @@ def test_faults_are_passed_over_as_in_one_run(run, n, capsys):
     assert found == expected
 
 
-def test_a_shard_is_of_one_format(model, tmp_path):
+def test_a_shard_is_of_one_format(staged, tmp_path):
     (tmp_path / "in").write_bytes(b"She\nsings\n\nThe\nmen\n\n")
-    words = [str(model), str(tmp_path / "in"), "--shard", "1/2", "--output", f"{tmp_path}/out/"]
+    words = [
+        str(staged.model),
+        str(tmp_path / "in"),
+        "--shard",
+        "1/2",
+        "--output",
+        f"{tmp_path}/out/",
+    ]
     assert parse.main([*words, "--input", "vertical", "--quiet"]) == 0
     with pytest.raises(ConfigError, match='input was "vertical" and is now "text"'):
         parse.main([*words, "--input", "text", "--quiet"])
