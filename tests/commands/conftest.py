@@ -93,10 +93,10 @@ def staged(tmp_path_factory) -> SimpleNamespace:
 
 
 @pytest.fixture(scope="session")
-def heads_alone(trained) -> Path:
+def heads_alone(trained, tmp_path_factory) -> Path:
     """A model without relations, which is not calibrated."""
     words = ["labels.kind=none", "learning.epochs=1", "data.dev=null", "data.test=null"]
-    model = trained.folder / "heads"
+    model = tmp_path_factory.mktemp("heads") / "model"
     done = program("train.py", trained.config, f"output={model}", "calibration=none", *words)
     assert done.returncode == 0, done.stderr
     return model

@@ -1,14 +1,12 @@
 """parse.py with probabilities, k-best trees, minimum Bayes risk and kept heads."""
 
-import io
 import re
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from gpuparse.commands import parse, train
+from gpuparse.commands import train
 from gpuparse.commands.console import run
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.tag_columns import without_deps
@@ -19,7 +17,7 @@ from gpuparse.model.confidence import find_k_best_trees, parse_with_confidence
 from gpuparse.model.folder import load_parser, save_parser
 from gpuparse.model.parser import Parser
 from tests import test_model
-from tests.commands.conftest import program
+from tests.commands.conftest import columns
 from tests.hostile_files import facts_of
 from tests.runs import model_files
 from tests.synthetic import generate, treebank_file
@@ -27,41 +25,24 @@ from tests.synthetic import generate, treebank_file
 MISC = 9
 
 
-@pytest.fixture
-def call(trained, capfdbinary, monkeypatch):
-    """Parse in this process; (exit code, stdout, lines of stderr)."""
-
-    def parse_text(*words, stdin=b"", model=trained.model, main=parse.main):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        code = run(main, [str(model), *map(str, words)])
-        captured = capfdbinary.readouterr()
-        return code, captured.out, captured.err.decode().splitlines()
-
-    return parse_text
-
-
 @pytest.fixture(scope="module")
 def model(trained) -> Parser:
     return load_parser(trained.model)
-
-
-def rows(text: bytes) -> list[list[bytes]]:
-    return [line.split(b"\t") for line in text.split(b"\n")]
 
 
 def read(text: bytes):
     return treebank_from_bytes(text, "output")
 
 
-def test_probabilities_stand_in_misc(trained, model, call):
+def test_probabilities_stand_in_misc(trained, model, parse_run):
     text = trained.test.read_bytes()
-    code, out, _ = call("--probabilities", "--quiet", stdin=text)
+    code, out, _ = parse_run("--probabilities", "--quiet", stdin=text)
     assert code == 0
     found = parse_with_confidence(model, read_treebank(trained.test), probabilities=True)
     assert np.abs(misc_probabilities(read(out), HEAD) - found.head_probabilities).max() < 0.000051
     assert np.abs(misc_probabilities(read(out), LABEL) - found.label_probabilities).max() < 0.000051
-    plain = call(stdin=text)[1]
-    for ours, theirs in zip(rows(out), rows(plain), strict=True):
+    plain = parse_run(stdin=text)[1]
+    for ours, theirs in zip(columns(out), columns(plain), strict=True):
         assert ours[:MISC] == theirs[:MISC]
         if len(ours) > MISC and ours[0].isdigit():
             items = ours[MISC].split(b"|")
@@ -69,57 +50,45 @@ def test_probabilities_stand_in_misc(trained, model, call):
             assert all(re.fullmatch(rb"\w+=[01]\.\d{4}", item) for item in items[-2:])
             assert b"|".join(items[:-2]) == theirs[MISC].replace(b"_", b"")
     # Parsed again, the old values go.
-    assert call("--probabilities", "--quiet", stdin=out)[1] == out
+    assert parse_run("--probabilities", "--quiet", stdin=out)[1] == out
 
 
 @pytest.mark.parametrize("asked", [[], ["--mbr"], ["--kbest", 2], ["--deps", "tree"]])
-def test_probabilities_of_earlier_trees_are_removed(trained, call, asked):
+def test_probabilities_of_earlier_trees_are_removed(trained, parse_run, asked):
     """Items that another parser wrote, also for gold trees, go, and no other item."""
     text = trained.test.read_bytes()
-    columns = [line.split(b"\t") for line in text.split(b"\n")]
-    of_words = [row for row in columns if len(row) == 10 and row[0].isdigit()]
-    for row, keys in zip(of_words, ([b"HeadProb", b"GoldArc"], [b"GoldHeadProb"]), strict=False):
-        row[MISC] = b"|".join([b"A=b", *(key + b"=0.5" for key in keys), b"TagProb=0.1"])
-    clean = [line.split(b"\t") for line in text.split(b"\n")]
-    for row in [row for row in clean if len(row) == 10 and row[0].isdigit()][:2]:
-        row[MISC] = b"A=b|TagProb=0.1"  # tags stay without a tagger
-    old, new = (b"\n".join(map(b"\t".join, table)) for table in (columns, clean))
-    assert call(*asked, "--quiet", stdin=old)[1] == call(*asked, "--quiet", stdin=new)[1] != b""
+    texts = []
+    for items in (b"HeadProb=0.5|GoldArc=0.5|", b"GoldHeadProb=0.5|", b""):
+        rows = columns(text)
+        next(row for row in rows if row[0] == b"1")[MISC] = b"A=b|" + items + b"TagProb=0.1"
+        texts.append(b"\n".join(map(b"\t".join, rows)))  # tags stay without a tagger
+    *old, new = texts
+    expected = parse_run(*asked, "--quiet", stdin=new)[1]
+    assert (
+        [parse_run(*asked, "--quiet", stdin=each)[1] for each in old] == [expected] * 2 != [b""] * 2
+    )
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [["--probabilities"], ["--mbr"], ["--kbest", 3, "--probabilities"], ["--kbest", 2]],
-    ids=lambda words: " ".join(map(str, words)),
-)
-def test_nothing_changes_a_byte(trained, call, asked, monkeypatch):
-    code, expected, _ = call(trained.test, *asked, "--threads", 1)
-    assert code == 0
-    for threads, batch in ((3, 64), (1, 1), (2, 1000)):
-        monkeypatch.setattr(parse, "default_batch_size", lambda device, batch=batch: batch)
-        assert call(trained.test, *asked, "--threads", threads)[1] == expected
-
-
-def test_least_risk(trained, model, call):
-    code, out, _ = call(trained.test, "--mbr", "--probabilities")
+def test_least_risk(trained, model, parse_run):
+    code, out, _ = parse_run(trained.test, "--mbr", "--probabilities")
     assert code == 0
     found = parse_with_confidence(model, read_treebank(trained.test), least_risk=True)
     assert np.array_equal(read(out).heads, found.heads)
-    best = call(trained.test, "--probabilities")[1]
+    best = parse_run(trained.test, "--probabilities")[1]
     ours, theirs = (misc_probabilities(read(text), HEAD).sum() for text in (out, best))
     assert ours > theirs
-    code, out, lines = call(trained.test, "--mbr", "--kbest", 2)
+    code, out, lines = parse_run(trained.test, "--mbr", "--kbest", 2)
     assert (code, out) == (2, b"")
     assert "cannot be combined" in lines[-1]
 
 
-def test_several_trees_of_each_sentence(trained, model, call):
+def test_several_trees_of_each_sentence(trained, model, parse_run):
     treebank = read_treebank(trained.test)
-    code, out, _ = call(trained.test, "--kbest", 4, "--probabilities")
+    code, out, _ = parse_run(trained.test, "--kbest", 4, "--probabilities")
     assert code == 0
     found = find_k_best_trees(model, treebank, 4, probabilities=True)
     several, number = read(out), 0
-    best = call(trained.test, "--probabilities")[1]
+    best = parse_run(trained.test, "--probabilities")[1]
     for s, sentence in enumerate(treebank):
         words = slice(treebank.word_starts[s], treebank.word_starts[s + 1])
         count = int((found.scores[:, s] > -np.inf).sum())
@@ -140,16 +109,16 @@ def test_several_trees_of_each_sentence(trained, model, call):
             number += 1
     assert number == len(several)
     # What there is but for the trees and their marks is the input.
-    code, out, _ = call(trained.test, "--kbest", 1)
+    code, out, _ = parse_run(trained.test, "--kbest", 1)
     lines = [line for line in out.split(b"\n") if not line.startswith((b"# rank", b"# score"))]
-    assert b"\n".join(lines) == call(trained.test)[1]
+    assert b"\n".join(lines) == parse_run(trained.test)[1]
     assert out.count(b"# rank = 1\n# score = ") == len(treebank)
     assert b"probability" not in out
 
 
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("last", [0, 1, 2, 3])
-def test_several_trees_of_odd_files(call, line_end, last):
+def test_several_trees_of_odd_files(parse_run, line_end, last):
     text = (
         b"# first\n1-2\tvamonos\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No\n"
         b"1\tvamos\tir\tVERB\tV\t_\t_\t_\t_\tA=b\n1.1\tx\t_\t_\t_\t_\t_\t_\t0:y\t_\n"
@@ -157,7 +126,7 @@ def test_several_trees_of_odd_files(call, line_end, last):
         b"1\tx\t_\tNOUN\tN\t_\t_\t_\t_\t_\n2\ty\t_\tNOUN\tN\t_\t_\t_\t_\t_"
     )
     text = (text + b"\n" * last).replace(b"\n", line_end)
-    code, out, _ = call("--kbest", 9, "--quiet", stdin=text)
+    code, out, _ = parse_run("--kbest", 9, "--quiet", stdin=text)
     assert code == 0
     head, tail = out.split(line_end * 3, 1)
     assert head.count(b"# first") == head.count(b"# rank") == head.count(b"1-2\tvamonos") == 2
@@ -169,13 +138,13 @@ def test_several_trees_of_odd_files(call, line_end, last):
     assert len(read(out)) == 4
 
 
-def test_several_trees_beside_faulty_sentences(trained, call):
+def test_several_trees_beside_faulty_sentences(trained, parse_run):
     bad = b"# bad\n1\tonly\tfour\tcolumns\n\n"
     good = b"".join(part + b"\n\n" for part in trained.test.read_bytes().split(b"\n\n")[:3])
-    expected = call("--kbest", 2, stdin=good)[1]
-    code, out, _ = call("--kbest", 2, "--on-error", "skip", stdin=bad + good + bad)
+    expected = parse_run("--kbest", 2, stdin=good)[1]
+    code, out, _ = parse_run("--kbest", 2, "--on-error", "skip", stdin=bad + good + bad)
     assert (code, out) == (1, expected)
-    code, out, _ = call("--kbest", 2, "--on-error", "keep", stdin=bad + good + bad)
+    code, out, _ = parse_run("--kbest", 2, "--on-error", "keep", stdin=bad + good + bad)
     assert (code, out) == (1, bad + expected + bad)
 
 
@@ -193,7 +162,7 @@ def test_repeating_needs_copies(trained):
 def partly(text: bytes, seed: int = 1) -> tuple[bytes, np.ndarray]:
     """The text with half of its heads missing; (W,) which are kept."""
     draw, kept = np.random.default_rng(seed), []
-    lines = rows(text)
+    lines = columns(text)
     for row in lines:
         if len(row) > MISC and row[0].isdigit():
             kept.append(draw.random() < 0.5)
@@ -207,9 +176,9 @@ def partly(text: bytes, seed: int = 1) -> tuple[bytes, np.ndarray]:
 
 
 @pytest.mark.parametrize("backend", ["cpu", "torch"])
-def test_heads_and_relations_are_kept(trained, model, call, backend):
+def test_heads_and_relations_are_kept(trained, model, parse_run, backend):
     text, kept = partly(trained.test.read_bytes())
-    code, out, _ = call("--keep-heads", "--backend", backend, "--threads", 1, stdin=text)
+    code, out, _ = parse_run("--keep-heads", "--backend", backend, "--threads", 1, stdin=text)
     assert code == 0
     given, found = read(text), read(out)
     expected = model.parse(given, known=given.heads)
@@ -219,15 +188,15 @@ def test_heads_and_relations_are_kept(trained, model, call, backend):
         before = given.column(w, 7)
         stays = kept[w] and before != "_"
         assert found.column(w, 7) == (before if stays else model.labels[expected.labels[w]])
-    assert not np.array_equal(found.heads, read(call(stdin=text)[1]).heads)
-    code, out, _ = call("--keep-heads", "--backend", backend, stdin=trained.test.read_bytes())
+    assert not np.array_equal(found.heads, read(parse_run(stdin=text)[1]).heads)
+    code, out, _ = parse_run("--keep-heads", "--backend", backend, stdin=trained.test.read_bytes())
     assert (code, out) == (0, no_deps(trained.test.read_bytes()))
 
 
-def test_what_is_kept_is_certain(trained, call):
+def test_what_is_kept_is_certain(trained, parse_run):
     text, kept = partly(trained.test.read_bytes())
     for words in ([], ["--mbr"], ["--kbest", 2]):
-        out = read(call("--keep-heads", "--probabilities", *words, stdin=text)[1])
+        out = read(parse_run("--keep-heads", "--probabilities", *words, stdin=text)[1])
         heads, labels = misc_probabilities(out, HEAD), misc_probabilities(out, LABEL)
         if "--kbest" in words:
             first = np.concatenate([
@@ -269,59 +238,59 @@ def sentence(heads) -> bytes:
 
 
 @pytest.mark.parametrize("name", [*WRONG, *CROSSING])
-def test_case_29_heads_that_cannot_be_kept(trained, call, name):
+def test_case_29_heads_that_cannot_be_kept(trained, parse_run, name):
     heads, message = (WRONG | CROSSING)[name]
     good = no_deps(trained.test.read_bytes())
     good = good[: good.index(b"\n\n") + 2]
     text, words = sentence(heads), ["--keep-heads", "--quiet"]
     if name in CROSSING:
-        assert call(*words, stdin=text)[0] == 0  # crossing arcs are no fault of this decoder
+        assert parse_run(*words, stdin=text)[0] == 0  # crossing arcs are no fault of this decoder
         words += ["--decoder", "eisner"]
-    code, out, lines = call(*words, stdin=good + text)
+    code, out, lines = parse_run(*words, stdin=good + text)
     assert (code, out) == (3, b"")
     assert re.match(r"gpuparse: error: <stdin>:\d+: sent_id odd: ", lines[-1])
     assert message in lines[-1]
     assert "--on-error skip or keep passes over them" in lines[-1]
-    code, out, lines = call(*words, "--on-error", "skip", stdin=text + good + text)
+    code, out, lines = parse_run(*words, "--on-error", "skip", stdin=text + good + text)
     assert (code, out) == (1, good)
     said = "gpuparse: 2 sentences are malformed, or their heads cannot be kept, and were skipped"
     assert lines[-1] == said
-    code, out, _ = call(*words, "--on-error", "keep", stdin=text + good + text)
+    code, out, _ = parse_run(*words, "--on-error", "keep", stdin=text + good + text)
     assert (code, out) == (1, text + good + text)
 
 
-def test_several_roots_where_one_is_allowed(call, tmp_path):
+def test_several_roots_where_one_is_allowed(parse_run, tmp_path):
     save_parser(test_model.trained(single_root=True), tmp_path)
     words = ["--keep-heads", "--allow-missing", "--quiet"]
-    code, _, lines = call(*words, stdin=sentence([0, "_", 0, "_"]), model=tmp_path)
+    code, _, lines = parse_run(*words, stdin=sentence([0, "_", 0, "_"]), model=tmp_path)
     assert code == 3
     assert "2 roots: words 1 (a) and 3 (c)" in lines[-1]
-    code, out, _ = call(*words, stdin=sentence([0, "_", "_", "_"]), model=tmp_path)
+    code, out, _ = parse_run(*words, stdin=sentence([0, "_", "_", "_"]), model=tmp_path)
     assert code == 0
-    assert [row[6] for row in rows(out) if len(row) > 6].count(b"0") == 1
+    assert [row[6] for row in columns(out) if len(row) > 6].count(b"0") == 1
 
 
-def test_what_decoders_and_devices_cannot(trained, call, tmp_path):
+def test_what_decoders_and_devices_cannot(trained, parse_run, tmp_path):
     for name in ("hill_climb", "multi_parent"):
         (tmp_path / name).mkdir()
         save_parser(test_model.trained(decoder=name), tmp_path / name)
         for words in (["--probabilities"], ["--mbr"], ["--kbest", 2]):
-            code, out, lines = call(*words, trained.test, model=tmp_path / name)
+            code, out, lines = parse_run(*words, trained.test, model=tmp_path / name)
             assert (code, out) == (2, b"")
             assert f"gpuparse: error: {words[0]}: " in lines[-1]
             assert "train a model with decoder=eisner" in lines[-1]
-    code, _, lines = call("--keep-heads", trained.test, model=tmp_path / "multi_parent")
+    code, _, lines = parse_run("--keep-heads", trained.test, model=tmp_path / "multi_parent")
     assert code == 2
     assert "--keep-heads: decoder multi_parent finds graphs" in lines[-1]
-    code, out, _ = call(
+    code, out, _ = parse_run(
         "--keep-heads", "--allow-missing", "--quiet", model=tmp_path / "hill_climb",
         stdin=sentence([2, "_", "_", "_"]),
     )  # fmt: skip
     assert code == 0
-    assert rows(out)[1][6] == b"2"
+    assert columns(out)[1][6] == b"2"
     for words in (["--probabilities"], ["--mbr"], ["--kbest", 2]):
         for how in (["--backend", "torch"], ["--device", "cuda"]):
-            code, out, lines = call(*words, *how, trained.test)
+            code, out, lines = parse_run(*words, *how, trained.test)
             assert (code, out) == (2, b"")
             assert f"{words[0]} is computed by native code on the CPU" in lines[-1]
 
@@ -382,31 +351,28 @@ def test_calibration_says_what_it_costs_and_why_it_is_left_out(tmp_path, capfd):
         assert "calibration:" not in capfd.readouterr().err
 
 
-def test_models_that_are_not_calibrated_warn(trained, model, call, tmp_path):
+def test_models_that_are_not_calibrated_warn(trained, model, parse_run, tmp_path):
     raw = tmp_path / "raw"
     raw.mkdir()
     save_parser(
         model.with_scales(3 * model.scales.arc, model.scales.label / 3, is_calibrated=False), raw
     )
     for words in (["--probabilities"], ["--mbr"]):
-        warnings = [line for line in call(trained.test, *words, model=raw)[2] if "calib" in line]
+        warnings = [
+            line for line in parse_run(trained.test, *words, model=raw)[2] if "calib" in line
+        ]
         assert len(warnings) == 1
         assert f"{raw}: its probabilities are not calibrated" in warnings[0]
-        assert call(trained.test, *words, "--quiet", model=raw)[2] == []
-    assert not any("calib" in line for line in call(trained.test, "--probabilities")[2])
-    assert not any("calib" in line for line in call(trained.test, "--kbest", 2, model=raw)[2])
+        assert parse_run(trained.test, *words, "--quiet", model=raw)[2] == []
+    assert not any("calib" in line for line in parse_run(trained.test, "--probabilities")[2])
+    assert not any("calib" in line for line in parse_run(trained.test, "--kbest", 2, model=raw)[2])
 
 
-def test_a_model_without_relations(call, trained, tmp_path):
-    words = ["labels.kind=none", "learning.epochs=1", "data.dev=null", "data.test=null"]
-    words.append("calibration=none")
-    done = program("train.py", trained.config, f"output={tmp_path}/model", *words)
-    assert done.returncode == 0, done.stderr
-    assert facts_of(tmp_path / "model")[0]["calibrated"] is False
+def test_a_model_without_relations_has_probabilities_of_heads(parse_run, heads_alone, trained):
+    assert facts_of(heads_alone)[0]["calibrated"] is False
     text, _ = partly(trained.test.read_bytes())
-    code, out, _ = call(
-        "--probabilities", "--keep-heads", "--kbest", 2, stdin=text, model=tmp_path / "model"
-    )
+    words = "--probabilities", "--keep-heads", "--kbest", 2
+    code, out, _ = parse_run(*words, stdin=text, model=heads_alone)
     assert code == 0
     assert b"HeadProb=" in out
     assert b"LabelProb=" not in out
@@ -414,20 +380,20 @@ def test_a_model_without_relations(call, trained, tmp_path):
 
 
 @pytest.mark.parametrize("backend", ["cpu", "torch"])
-def test_a_single_root_can_be_asked_for(backend, trained, model, call, tmp_path):
+def test_a_single_root_can_be_asked_for(backend, trained, model, parse_run, tmp_path):
     blank = re.sub(rb"(?m)^((?:[^\t\n]+\t){6})[^\t\n]+", rb"\g<1>_", trained.test.read_bytes())
     save_parser(replace(model, single_root=False), tmp_path)
     # Words under the root that are asked for are kept where several are allowed.
     first = re.sub(rb"(?m)^((?:[12]\t)(?:[^\t\n]+\t){5})_", rb"\g<1>0", blank)
     options = "--quiet", "--backend", backend, "--keep-heads"
-    code, out, _ = call(*options, stdin=first, model=tmp_path)
+    code, out, _ = parse_run(*options, stdin=first, model=tmp_path)
     assert code == 0
     assert (read(out).heads == 0).sum() > len(read(out))
-    code, out, _ = call(*options, "--single-root", stdin=first, model=tmp_path)
+    code, out, _ = parse_run(*options, "--single-root", stdin=first, model=tmp_path)
     assert code == 3
-    code, out, _ = call(*options, "--single-root", stdin=blank, model=tmp_path)
+    code, out, _ = parse_run(*options, "--single-root", stdin=blank, model=tmp_path)
     assert code == 0
     parsed = read(out)
     counts = np.add.reduceat(parsed.heads == 0, parsed.word_starts[:-1], dtype=np.int64)
     assert (counts == 1).all()
-    assert out == call(*options, stdin=blank)[1]
+    assert out == parse_run(*options, stdin=blank)[1]

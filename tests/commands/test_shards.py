@@ -14,8 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuparse.commands import parse
-from gpuparse.commands.console import run
 from gpuparse.data.conll import stream_treebanks, write_predictions
 from gpuparse.files import lock_file
 from gpuparse.jobs import parse as parse_job
@@ -25,19 +23,8 @@ from tests.commands.conftest import ROOT, program
 from tests.synthetic import generate
 
 NUMBERS = (1, 2, 7, 100)  # the last leaves most shards empty
+MARK = b"\xef\xbb\xbf"
 FAULTY = b"1\ta\ta\tX\n\n"
-
-
-@pytest.fixture
-def parse_run(trained, capfdbinary):
-    """Parse in this process; (exit code, stdout, lines of stderr)."""
-
-    def call(*words, model=trained.model):
-        code = run(parse.main, [str(model), *map(str, words), "--threads", "1"])
-        captured = capfdbinary.readouterr()
-        return code, captured.out, captured.err.decode().splitlines()
-
-    return call
 
 
 @pytest.fixture
@@ -160,27 +147,13 @@ def test_the_bytes_are_those_of_one_run(parse_run, text, tmp_path, n, line_end, 
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"# only a comment\n", b"\n\n\n\n\n", b"\r\n\r\n"])
-def test_files_without_words_come_back(parse_run, tmp_path, content):
-    (tmp_path / "text").write_bytes(content)
-    whole = parse_run(tmp_path / "text")
+def test_files_without_words_come_back(parse_run, text, tmp_path, content):
+    text.write_bytes(content)
+    whole = parse_run(text)
     for n in (1, 3):
-        folder = tmp_path / f"out{n}"
-        assert parse_run(tmp_path / "text", "--output", f"{folder}/", "--shard", f"all/{n}")[0] == 0
-        assert in_folder(folder) == {"text": whole[1]}
-
-
-@pytest.mark.parametrize(
-    "options",
-    [["--probabilities"], ["--kbest", 3], ["--mbr"], ["--keep-heads"], ["--decoder", "eisner"]],
-    ids=lambda options: options[0],
-)  # fmt: skip
-def test_with_other_options(parse_run, text, tmp_path, options):
-    if options == ["--kbest", 3]:
-        options = [*options, "--probabilities"]
-    whole = parse_run(text, *options, "--quiet")
-    assert whole[0] == 0
-    done = parse_run(text, *options, "--quiet", "--output", f"{tmp_path}/out/", "--shard", "all/4")
-    assert (done[0], in_folder(tmp_path / "out")) == (0, {text.name: whole[1]})
+        out = tmp_path / f"out{n}"
+        assert parse_run(text, "--output", f"{out}/", "--shard", f"all/{n}")[0] == 0
+        assert in_folder(out) == {text.name: whole[1]}
 
 
 @pytest.mark.parametrize("how", ["skip", "keep"])
@@ -262,54 +235,34 @@ def test_a_shard_without_its_marker_is_parsed_again(parse_run, text, tmp_path):
     assert in_folder(out) == {text.name: whole}
 
 
-def changed_input(text: Path, out: Path) -> list:
-    text.write_bytes(text.read_bytes().replace(b"\t_\n", b"\tx\n", 1))
-    return []
+CHANGES = {  # of the input or of the first shard, and options; what is said
+    "other input": (lambda text, shard: text.write_bytes(text.read_bytes()[:-3] + b"x\n\n"), [],
+                    "cannot continue: the input: has other content"),
+    "longer input": (lambda text, shard: text.write_bytes(2 * text.read_bytes()),
+                     [], "cannot continue: the input: has other content"),
+    "other options": (lambda text, shard: None, ["--probabilities"],
+                      "probabilities was false and is now true"),
+    "a shard that is cut off": (lambda text, shard: os.truncate(shard, 10), [],
+                                "was changed since it was parsed"),
+    "no receipt": (lambda text, shard: shard.with_name(f"{shard.name}.done").write_bytes(b"{"), [],
+                   "is damaged, or of another version"),
+}  # fmt: skip
 
 
-def longer_input(text: Path, out: Path) -> list:
-    text.write_bytes(text.read_bytes() + text.read_bytes())
-    return []
-
-
-def other_options(text: Path, out: Path) -> list:
-    return ["--probabilities"]
-
-
-def cut_off(text: Path, out: Path) -> list:
-    os.truncate(out / f"{text.name}.shard-1-of-3", 10)
-    return []
-
-
-def no_marker(text: Path, out: Path) -> list:
-    (out / f"{text.name}.shard-1-of-3.done").write_bytes(b"{")
-    return []
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (changed_input, "cannot continue: the input: has other content"),
-        (longer_input, "cannot continue: the input: has other content"),
-        (other_options, "probabilities was false and is now true"),
-        (cut_off, "was changed since it was parsed"),
-        (no_marker, "is damaged, or of another version"),
-    ],
-)
+@pytest.mark.parametrize("name", CHANGES)
 @pytest.mark.parametrize("which", ["1", "all"])
-def test_what_does_not_fit_is_refused_and_replaced_by_force(
-    parse_run, text, tmp_path, change, said, which
-):
+def test_what_does_not_fit_is_refused_and_replaced_by_force(parse_run, text, tmp_path, name, which):
+    change, more, said = CHANGES[name]
     out = tmp_path / "out"
     parse_run(text, "--output", f"{out}/", "--shard", "1/3")
-    options = [text, *change(text, out), "--output", f"{out}/", "--shard", f"{which}/3"]
+    change(text, out / f"{text.name}.shard-1-of-3")
+    options = [text, *more, "--output", f"{out}/", "--shard", f"{which}/3"]
     before = in_folder(out)
     code, _, lines = parse_run(*options)
     assert code == 2
     error = "\n".join(errors_of(lines))
-    assert said in error
-    assert f"{text.name}.shard-1-of-3" in error
-    assert "give --force to replace such shards" in error
+    for words in (said, f"{text.name}.shard-1-of-3", "give --force to replace such shards"):
+        assert words in error
     assert in_folder(out) == before
     assert parse_run(*options, "--force")[0] == 0
     if which == "1":
@@ -317,14 +270,11 @@ def test_what_does_not_fit_is_refused_and_replaced_by_force(
     assert in_folder(out) == {text.name: parse_run(*options[:-4], "--quiet")[1]}
 
 
-def test_another_model_is_noticed(parse_run, trained, text, tmp_path):
-    other = tmp_path / "model"
-    words = [f"output={other}", "learning.epochs=1", "data.dev=null", "data.test=null"]
-    assert program("train.py", trained.config, *words, "--quiet").returncode == 0
-    parse_run(text, "--output", f"{tmp_path}/out/", "--shard", "1/2")
-    done = parse_run(text, "--output", f"{tmp_path}/out/", "--shard", "1/2", model=other)
-    assert done[0] == 2
-    assert "the model: has other content" in errors_of(done[2])[0]
+def test_another_model_is_noticed(parse_run, heads_alone, text, tmp_path):
+    words = [text, "--output", f"{tmp_path}/out/", "--shard", "1/2"]
+    parse_run(*words)
+    code, _, lines = parse_run(*words, model=heads_alone)
+    assert (code, "the model: has other content" in errors_of(lines)[0]) == (2, True)
 
 
 @pytest.mark.parametrize("which", ["all/3", "join/3"])
@@ -438,27 +388,16 @@ def test_one_process_a_shard(parse_run, text, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--shard", "1/2"], "needs --output"),
-        (
-            ["--shard", "1/2", "--output", "{out}", "--guide", "{text}"],
-            "--shard cannot be combined",
-        ),
-        (["--shard", "1/2", "--output", "{out}", "/dev/null"], "only regular files are cut"),
+        ("--shard 1/2", "needs --output"),
+        ("--shard 1/2 --output {out} --guide {text}", "--shard cannot be combined"),
+        ("--shard 1/2 --output {out} /dev/null", "only regular files are cut"),
+        *[(f"--output {{out}} --shard {word}", "expected I/N with I from 1 to N")
+          for word in ("0/3", "4/3", "3", "all", "all/0", "x/3", "1/-2", "1/²", "join/")],
     ],
-)
-def test_refused(parse_run, text, tmp_path, words, said):
-    words = [word.format(out=tmp_path / "out", text=text) for word in words]
-    code, _, lines = parse_run(text, *words)
-    assert code == 2
-    assert said in errors_of(lines)[0]
-
-
-@pytest.mark.parametrize("word", ["0/3", "4/3", "3", "all", "all/0", "x/3", "1/-2", "1/²", "join/"])
-def test_no_shard(word, capsys):
-    with pytest.raises(SystemExit) as error:
-        parse.main(["model", "text", "--output", "out", "--shard", word])
-    assert error.value.code == 2
-    assert "expected I/N with I from 1 to N" in capsys.readouterr().err
+)  # fmt: skip
+def test_what_is_refused(parse_run, text, tmp_path, words, said):
+    code, _, lines = parse_run(text, *words.format(out=tmp_path / "out", text=text).split())
+    assert (code, said in lines[-1]) == (2, True)
 
 
 def test_an_output_that_is_there_is_refused_before_anything_is_parsed(parse_run, text, tmp_path):
