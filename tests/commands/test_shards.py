@@ -236,7 +236,7 @@ def test_a_shard_without_its_marker_is_parsed_again(parse_run, text, tmp_path):
 
 
 CHANGES = {  # of the input or of the first shard, and options; what is said
-    "other input": (lambda text, shard: text.write_bytes(text.read_bytes()[:-3] + b"x\n\n"), [],
+    "other input": (lambda text, shard: text.write_bytes(b"# x\n" + text.read_bytes()), [],
                     "cannot continue: the input: has other content"),
     "longer input": (lambda text, shard: text.write_bytes(2 * text.read_bytes()),
                      [], "cannot continue: the input: has other content"),
