@@ -58,20 +58,6 @@ def fill_unread(scores: Scores, junk: float) -> None:
         scores[key][:, ~np.broadcast_to(read[key], scores[key].shape[1:])] = junk
 
 
-def values_of(name, scores, single_root):
-    """Scores (B, T) of all trees."""
-    return part_values(
-        scores["arc_scores"],
-        scores["sibling_scores"],
-        scores.get("grandparent_scores"),
-        scores.get("grand_sibling_scores"),
-        scores["end_scores"],
-        tri_siblings=scores.get("tri_sibling_scores"),
-        outermost=scores.get("outermost_scores"),
-        single_root=single_root,
-    )
-
-
 def textbook(name, scores, b, n, single_root):
     """The textbook's tree of sentence b, of n words."""
     parts = {
@@ -102,7 +88,7 @@ def test_textbook_equals_enumeration(name, single_root):
     rng = np.random.default_rng(1)
     for n, forbidden in [(n, p) for n in range(1, 6) for p in (0.0, 0.2)]:
         scores = drawn(rng, name, 10, n, forbidden=forbidden)
-        values = values_of(name, scores, single_root)
+        values = part_values(scores, single_root=single_root)
         fill_unread(scores, np.nan)
         trees = all_trees(n, True, single_root).tolist()
         for b, best in enumerate(values.max(1)):
@@ -125,7 +111,7 @@ def test_many_cases_have_the_value_of_enumeration(name, single_root, n):
     rng, half = np.random.default_rng(n), CASES[n] // 2
     free, forbidden = drawn(rng, name, half, n), drawn(rng, name, half, n, forbidden=0.1)
     scores = {key: np.concatenate([free[key], forbidden[key]]) for key in free}
-    all_values = values_of(name, scores, single_root)
+    all_values = part_values(scores, single_root=single_root)
     best = all_values.max(1)
     has_tree = best > -np.inf
     assert has_tree[:half].all()

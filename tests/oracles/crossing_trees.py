@@ -1,38 +1,18 @@
-"""Values of all trees under higher-order parts, crossing arcs allowed, many sentences at once."""
+"""Trees with crossing arcs under higher-order parts, and their labels under limits."""
 
-from functools import cache
 from itertools import product
 
 import numpy as np
 
-from tests.oracles.brute_force import all_trees, sibling_tree_values
-from tests.oracles.brute_force import parts_of as sibling_parts_of
-
-
-@cache
-def _all_parts(n: int, single_root: bool) -> np.ndarray:
-    """(n, 4, T): h, m, s, g of every word and tree."""
-    parts = [
-        [(h, m, s, tree[h] if h > 0 else 0) for h, m, s in sibling_parts_of(tree)]
-        for tree in all_trees(n, False, single_root)
-    ]
-    return np.array(parts).reshape(len(parts), n, 4).transpose(1, 2, 0)
+from tests.oracles.brute_force import all_trees
+from tests.oracles.higher_order_values import part_values
 
 
 def crossing_tree_values(
     arcs: np.ndarray, higher: dict[str, np.ndarray], single_root: bool
 ) -> np.ndarray:
-    """Scores (B, T) of all trees, as in `all_trees`; higher: by the keywords above."""
-    siblings = higher.get("sibling_scores", np.zeros((*arcs.shape, arcs.shape[1])))
-    total = sibling_tree_values(
-        arcs, siblings, higher.get("end_scores"), projective=False, single_root=single_root
-    ).astype(np.float64)
-    for h, m, s, g in _all_parts(arcs.shape[1] - 1, single_root):
-        if "grandparent_scores" in higher:
-            total += higher["grandparent_scores"][:, h, m, g]
-        if "grand_sibling_scores" in higher:
-            total += higher["grand_sibling_scores"][:, h, m, s, g]
-    return total
+    """Scores (B, T) of all trees, as in `all_trees`; higher: by the keywords of decoders."""
+    return part_values({"arc_scores": arcs, **higher}, projective=False, single_root=single_root)
 
 
 def best_labelled_value(
