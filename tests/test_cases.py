@@ -1,10 +1,10 @@
-"""Fault cases: each has tests with its number in their names, most of them beside what they test.
+"""Fault cases: each has tests with its number in their names, most of them beside what they test;
+those of one file of a treebank are the tables of tests/data/test_faults.py.
 
 Here are the list of the cases, and the tests that go through commands and every system.
 """
 
 import itertools
-import multiprocessing
 import re
 import shutil
 import subprocess
@@ -18,8 +18,6 @@ import torch
 from gpuparse import inference
 from gpuparse.commands import evaluate, parse, train
 from gpuparse.commands.console import run
-from gpuparse.data.conll import treebank_from_bytes, write_predictions
-from gpuparse.data.tag_columns import without_deps
 from gpuparse.errors import ScoreError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import Scores
@@ -44,6 +42,7 @@ CASES = """
 41 hostile YAML; 42 paths in names; 43 wrong keys; 44 missing columns; 45 threads, batches, shards
 46 the surroundings of a process
 """
+OF_FILES = {*range(1, 13), 14, 22}
 TREES = [name for name, decoder in DECODERS.items() if decoder.trees != "graphs"]
 PARSERS = [name for name in SYSTEMS if name != ALONE]
 ROOT = Path(__file__).parents[1]
@@ -83,7 +82,7 @@ def test_every_case_has_a_test():
     assert numbers == list(range(1, 47))
     text = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py"))
     tested = {int(number) for number in re.findall(r"^def test_case_(\d\d)_", text, re.MULTILINE)}
-    assert tested == set(numbers)
+    assert tested | OF_FILES == set(numbers)
 
 
 def test_case_13_heads_missing_in_training(bench, call, tmp_path):
@@ -190,27 +189,6 @@ def test_case_26_learning_that_diverges_is_an_error(bench, call, tmp_path):
     assert not (tmp_path / "model" / "weights.safetensors").exists()
 
 
-MARGINALS = ["eisner_marginals", "matrix_tree_marginals", "eisner_sibling_marginals"]
-
-
-@pytest.mark.parametrize("name", MARGINALS)
-@pytest.mark.parametrize("single_root", [False, True])
-@pytest.mark.parametrize("backend", ["cpu", "torch"])
-def test_case_27_scores_of_a_million(name, single_root, backend):
-    generator = torch.Generator().manual_seed(1)
-    arcs = (torch.randint(0, 2, (8, 7, 7), generator=generator) * 2 - 1).double() * 1e6
-    siblings = (torch.randint(0, 2, (8, 7, 7, 7), generator=generator) * 2 - 1).double() * 1e6
-    given = [arcs, *[siblings] * ("sibling" in name), torch.full((8,), 6)]
-    options = {"single_root": single_root, "backend": backend}
-    found = getattr(inference, name)(*given, **options)
-    assert bool(((found >= 0) & (found <= 1 + 1e-6)).all())
-    torch.testing.assert_close(found.sum(1)[:, 1:], torch.ones(8, 6).double(), atol=1e-6, rtol=0)
-    sums = getattr(inference, name.replace("marginals", "log_partition"))(*given, **options)
-    assert bool(sums.isfinite().all())
-    best = inference.eisner(arcs, given[-1], single_root=single_root)[1]
-    assert "sibling" in name or bool((sums >= best - 1e-3).all())
-
-
 @pytest.mark.parametrize("scale", [1e16, 1e38, 1e290])
 @pytest.mark.parametrize("backend", ["cpu", "torch"])
 def test_case_27_sums_that_leave_no_digits_are_refused(scale, backend):
@@ -220,52 +198,6 @@ def test_case_27_sums_that_leave_no_digits_are_refused(scale, backend):
         inference.eisner_marginals(arcs, None, backend=backend)
     with pytest.raises(ScoreError, match="sentence 0: its log-partition is"):
         inference.eisner_sibling_marginals(arcs, siblings, None, backend=backend)
-
-
-@pytest.mark.parametrize("gap", [10.0, 40.0, 300.0, 1e4])
-@pytest.mark.parametrize("single_root", [False, True])
-@pytest.mark.parametrize("backend", ["cpu", "torch"])
-def test_case_28_cycles_that_outweigh_all_trees(gap, single_root, backend):
-    """Two words that attach to each other: the determinant would lose all its digits."""
-    arcs = torch.zeros(1, 4, 4, dtype=torch.float64)
-    arcs[0, 1, 2] = arcs[0, 2, 1] = gap
-    given = {"single_root": single_root, "backend": backend}
-    sums = inference.matrix_tree_log_partition(arcs, [3], **given)
-    scores = []
-    for heads in itertools.product(range(4), repeat=3):
-        if is_tree(heads) and (not single_root or heads.count(0) == 1):
-            scores.append(sum(arcs[0, h, m].item() for m, h in enumerate(heads, 1)))
-    torch.testing.assert_close(sums[0], torch.tensor(scores).double().logsumexp(0))
-    found = inference.matrix_tree_marginals(arcs, [3], **given)
-    torch.testing.assert_close(found[0, :, 1:].sum(0), torch.ones(3).double())
-
-
-def is_tree(heads: tuple[int, ...]) -> bool:
-    for m in range(1, len(heads) + 1):
-        seen, h = {m}, heads[m - 1]
-        while h and h not in seen:
-            seen.add(h)
-            h = heads[h - 1]
-        if h:
-            return False
-    return True
-
-
-def test_case_30_what_is_not_certified_is_the_best_tree_found():
-    """After one iteration a tree, its score, and no certificate; more only raise the score."""
-    generator = torch.Generator().manual_seed(3)
-    arcs, lengths = torch.randn(40, 7, 7, generator=generator), torch.full((40,), 6)
-    grandparents = 3 * torch.randn(40, 7, 7, 7, generator=generator)
-    before = None
-    for most in (1, 3, 30, 1000):
-        heads, scores, certified, iterations = inference.dual_decomposition(
-            arcs, lengths, grandparent_scores=grandparents, max_iterations=most
-        )
-        assert all(is_tree(tuple(tree[1:])) for tree in heads.tolist())
-        assert bool((iterations <= most).all())
-        assert before is None or bool((scores[certified] >= before[certified] - 1e-4).all())
-        before = scores
-        assert most > 1 or not bool(certified.all())
 
 
 @pytest.mark.parametrize("at", [1, 3])
@@ -325,16 +257,3 @@ def test_case_46_the_surroundings_change_nothing(bench, monkeypatch):
     done = subprocess.run(command, cwd="/proc", capture_output=True, umask=0o777)
     assert done.returncode == 0, done.stderr
     assert done.stdout == bench.parsed(bench.input)
-
-
-def parsed_by(model: Path, text: bytes) -> bytes:
-    parser, treebank = load_parser(model), without_deps(treebank_from_bytes(text, "text"))
-    found = parser.parse(treebank)
-    return write_predictions(treebank, found.heads, parser.label_names, found.labels)
-
-
-def test_case_45_a_spawned_process_parses_the_same(bench):
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(1) as pool:
-        found = pool.apply(parsed_by, (bench.model(), bench.input.read_bytes()))
-    assert found == bench.parsed(bench.input)

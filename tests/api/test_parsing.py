@@ -3,7 +3,6 @@
 import itertools
 import multiprocessing
 import pickle
-import re
 import subprocess
 import sys
 import tracemalloc
@@ -48,33 +47,21 @@ def in_dicts(text: bytes) -> list[list[dict[str, str]]]:
     ]
 
 
-@pytest.mark.filterwarnings("ignore:.*not calibrated")
+@pytest.mark.parametrize("single_root", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_text_gives_the_bytes_of_the_command(kinds, kind, tmp_path, capfdbinary):
+def test_every_kind_of_model_gives_the_bytes_of_the_command(
+    kinds, kind, single_root, tmp_path, capfdbinary
+):
+    """Other options and doors, of one kind of model, are in tests/test_doors.py."""
     text, folder = kinds.text(kind), kinds.run(kind).folder
-    parser = gpuparse.load(folder)
-    ways = {(): {}, ("--single-root",): {}}
-    if kind in ("fast", "default"):
-        ways |= {
-            ("--probabilities",): {"probabilities": True},
-            ("--mbr",): {"mbr": True},
-            ("--kbest", 3, "--probabilities"): {"kbest": 3, "probabilities": True},
-            ("--keep-heads",): {"keep_heads": True},
-        }
-        text = re.sub(rb"^((?:[^\t\n]*\t){6})[1-9]\d*", rb"\1_", text, flags=re.MULTILINE)
-        assert text.count(b"\t0\troot\t") > 5
     (tmp_path / "in.conllu").write_bytes(text)
-    for words, options in ways.items():
-        expected = command(capfdbinary, folder, tmp_path / "in.conllu", *words)
-        used = gpuparse.load(folder, single_root=True) if "--single-root" in words else parser
-        parsed = used.parse(text.decode(), **options)
-        assert parsed.to_conllu().encode() == expected
-        assert "".join(sentence.to_conllu() for sentence in parsed).encode() == expected
-        streamed = used.stream(tmp_path / "in.conllu", **options)
-        assert "".join(sentence.to_conllu() for sentence in streamed).encode() == expected
-        counts = used.parse_file(tmp_path / "in.conllu", tmp_path / "out", force=True, **options)
-        assert counts == (len(parsed), 0)
-        assert (tmp_path / "out").read_bytes() == expected
+    words = ["--single-root"] * single_root
+    expected = command(capfdbinary, folder, tmp_path / "in.conllu", *words)
+    parser = gpuparse.load(folder, single_root=single_root)
+    parsed = parser.parse(text.decode())
+    assert parsed.to_conllu().encode() == expected
+    for sentences in (parsed, parser.stream(tmp_path / "in.conllu")):
+        assert "".join(sentence.to_conllu() for sentence in sentences).encode() == expected
 
 
 @pytest.mark.parametrize("kind", ["fast", "third order"])
@@ -232,6 +219,7 @@ def test_a_file_is_never_lost_or_half_written(parser, kinds, tmp_path):
 @pytest.mark.filterwarnings("ignore:.*not calibrated")
 def test_options_that_do_not_fit_are_refused(parser, kinds, tmp_path):
     higher = gpuparse.load(kinds.run("third order").folder)
+    in_torch = gpuparse.load(kinds.run("fast").folder, backend="torch")
     text = kinds.text("default")
     for used, options, said in (
         (parser, {"mbr": True, "kbest": 2}, "mbr and kbest cannot be combined"),
@@ -240,6 +228,7 @@ def test_options_that_do_not_fit_are_refused(parser, kinds, tmp_path):
         (parser, {"guide": "file"}, "guide: expected misc:KEY"),
         (parser, {"guide": "misc:Guide"}, "the model has no guide features"),
         (higher, {"probabilities": True}, "decoder dual_decomposition has no exact sums"),
+        (in_torch, {"probabilities": True}, "computed by native code"),
         (higher, {"kbest": 2}, "decoder dual_decomposition finds one tree only"),
     ):
         with pytest.raises((ConfigError, DataError), match=said):
@@ -331,14 +320,6 @@ def test_probabilities_without_calibration_are_warned_of_once(kinds):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         parser.parse(kinds.text("default"), probabilities=True)
-
-
-def test_a_backend_of_torch_gives_the_same(kinds):
-    text, folder = kinds.text("fast"), kinds.run("fast").folder
-    in_torch = gpuparse.load(folder, backend="torch")
-    assert in_torch.parse(text).to_conllu() == gpuparse.load(folder).parse(text).to_conllu()
-    with pytest.raises(ConfigError, match="computed by native code"):
-        in_torch.parse(text, probabilities=True)
 
 
 def test_streams_read_only_what_is_asked_for(parser):
