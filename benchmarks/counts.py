@@ -74,11 +74,10 @@ def enter(frame, event, argument):
             if threading.get_ident() != main:
                 above = depth(sys._current_frames()[main])
             found.append(depth(frame) + above)
-engine = "--engine" if "--engine" in options else "--backend"
 with tempfile.TemporaryDirectory() as folder, open(folder + "/in.conllu", "w") as file:
     file.write("1\\tShe\\tshe\\tPRON\\tPRP" + "\\t_" * 5 + "\\n\\n")
     file.flush()
-    words = ["english", file.name, "--quiet", "--device", "cpu", engine, "torch", "--output"]
+    words = ["english", file.name, "--quiet", "--device", "cpu", "--engine", "torch", "--output"]
     parse.main([*words, file.name + ".1"])  # everything is imported and loaded
     sys.setprofile(enter), threading.setprofile(enter)
     parse.main([*words, file.name + ".2"])

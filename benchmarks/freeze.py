@@ -140,7 +140,7 @@ RUNS: dict[str, tuple[list[str], ...]] = {
     "input.conllu": (
         *CONFIDENCE, ["--keep", "tags"], ["--keep", "tags", "--probabilities"],
         ["--decoder", "eisner"],
-        ["--backend", "torch"], ["--guide", "misc:X"], ["--at-most-one", "nsubj,obj"],
+        ["--engine", "torch"], ["--guide", "misc:X"], ["--at-most-one", "nsubj,obj"],
         ["--ranges"],
     ),
     "known.conllu": (

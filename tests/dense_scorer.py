@@ -13,7 +13,7 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.features.parts import axes_of
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import Scores
-from gpuparse.model.engines.engine import Scales
+from gpuparse.model.engines.searcher import Scales
 from gpuparse.model.parser import Parser
 from gpuparse.scorers.sizes import PartSize, sentence_cells
 

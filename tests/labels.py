@@ -24,16 +24,16 @@ def tree_label_scores(batch: AnyBatch, heads: Tensor, plan: LabelPlan, weights: 
 
 
 def best_labels(
-    batch: AnyBatch, heads: Tensor, plan: LabelPlan, weights: Weights, *, backend: str = "cpu"
+    batch: AnyBatch, heads: Tensor, plan: LabelPlan, weights: Weights, *, engine: str = "native"
 ) -> Tensor:
     """(B, N) int64 labels of finished trees, the first of equals; -1 where there is no word.
 
     Args:
         heads: (B, N) int64 trees, -1 at the root and in padding.
-        backend: "cpu" (native code) or "torch" (any device).
+        engine: "native" (native code) or "torch" (any device).
     """
     words = heads >= 0
-    if backend == "torch":
+    if engine == "torch":
         return torch.where(words, first_best(tree_label_scores(batch, heads, plan, weights)), -1)
     labels = np.full(batch.values.shape[1], -1, np.int64)
     label_by_place(as_arrays(batch), heads_by_place(batch, heads), None, plan, weights, labels)
@@ -42,7 +42,7 @@ def best_labels(
 
 def best_graph_labels(
     batch: AnyBatch, heads: Tensor, arcs: Tensor, plan: LabelPlan, weights: Weights,
-    may_be_primary: np.ndarray, *, backend: str = "cpu",
+    may_be_primary: np.ndarray, *, engine: str = "native",
 ) -> Tensor:  # fmt: skip
     """(B, N, N) int64 labels of the arcs of graphs, [b, h, m]; -1 where there is no arc.
 
@@ -50,12 +50,12 @@ def best_graph_labels(
         heads: (B, N) int64 trees of the primary heads, -1 at the root and in padding.
         arcs: (B, N, N) bool; an arc is primary if heads[b, m] is h.
         may_be_primary: (labels,) bool: the labels that primary arcs may have.
-        backend: as `best_labels`.
+        engine: as `best_labels`.
     """
     labels = torch.full(arcs.shape, -1, device=arcs.device)
     # Sentence by sentence, words ascending, and for each word its heads.
     b, m, h = arcs.transpose(1, 2).nonzero(as_tuple=True)
-    if backend == "torch":
+    if engine == "torch":
         refused = (heads[b, m] == h).unsqueeze(1) & ~torch.from_numpy(may_be_primary).to(h.device)
         scores = arc_label_scores(as_tensors(batch), heads, (b, h, m), plan, weights)
         labels[b, h, m] = first_best(scores.masked_fill(refused, -torch.inf))

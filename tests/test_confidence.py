@@ -57,11 +57,11 @@ def dense(model: Parser, treebank):
     batch = model.encode(treebank)
     given = model.linear.features, model.linear.arcs
     arcs = (
-        arc_scores(batch, model.linear.plan.arcs, *given, backend="torch").double()
+        arc_scores(batch, model.linear.plan.arcs, *given, engine="torch").double()
         * model.scales.arc
     )
     if vectors_of(model.scorers):
-        added = vector_arc_scores(batch, vectors_of(model.scorers), backend="torch")
+        added = vector_arc_scores(batch, vectors_of(model.scorers), engine="torch")
         arcs = arcs + added.double() * model.scales.arc
     if model.linear.joint_plan:
         weights = model.linear.label_weights
@@ -70,7 +70,7 @@ def dense(model: Parser, treebank):
     options = {"single_root": model.single_root}
     parts = [arcs]
     if model.linear.plan.siblings:
-        siblings, ends = sibling_scores(batch, model.linear.plan.siblings, *given, backend="torch")
+        siblings, ends = sibling_scores(batch, model.linear.plan.siblings, *given, engine="torch")
         parts.append(siblings.double() * model.scales.arc)
         options["end_scores"] = ends.double() * model.scales.arc
     return parts, batch.lengths, options
@@ -218,8 +218,8 @@ def test_known_heads_are_kept_and_others_are_the_best_given_them(model):
     assert not np.array_equal(free.heads[known >= 0], known[known >= 0])
     assert not np.array_equal(found.heads[known < 0], free.heads[known < 0])
     np.testing.assert_allclose(found.head_probabilities[known >= 0], 1.0, atol=1e-9)
-    for backend in ("cpu", "torch"):
-        again = model.parse(treebank, known=known, backend=backend, batch_size=5)
+    for engine in ("native", "torch"):
+        again = model.parse(treebank, known=known, engine=engine, batch_size=5)
         assert np.array_equal(again.heads, found.heads)
         assert np.array_equal(again.labels, found.labels)
     risk = parse_with_confidence(model, treebank, known=known, least_risk=True)
@@ -240,9 +240,9 @@ def test_heads_that_no_tree_has(model):
     treebank = treebank_of(random_sentences(5, 1, 14))
     known = np.full(treebank.n_words, -1)
     known[:2] = 2, 1
-    for backend in ("cpu", "torch"):
+    for engine in ("native", "torch"):
         with pytest.raises(NoTreeError):
-            model.parse(treebank, known=known, backend=backend)
+            model.parse(treebank, known=known, engine=engine)
     with pytest.raises(NoTreeError):
         parse_with_confidence(model, treebank, known=known, probabilities=True)
     with pytest.raises(NoTreeError):

@@ -39,7 +39,7 @@ def model(request: pytest.FixtureRequest) -> Parser:
 
 @every_place
 @pytest.mark.parametrize("decoder", ["eisner", "eisner_sibling"])
-def test_guides_and_known_heads(device: str, backend: str, decoder: str) -> None:
+def test_guides_and_known_heads(device: str, engine: str, decoder: str) -> None:
     training = random_sentences(50, 20, 6)
     options = changed(OPTIONS, decoder=decoder, epochs=2)
     model = guided(options, guides_of(training), training, TEMPLATES[decoder]).model(16)
@@ -49,14 +49,14 @@ def test_guides_and_known_heads(device: str, backend: str, decoder: str) -> None
     known[0] = 0
     for given in (None, known):
         expected = model.parse(TEST, guides=guides, known=given)
-        found = model.parse(TEST, guides=guides, known=given, device=device, backend=backend)
+        found = model.parse(TEST, guides=guides, known=given, device=device, engine=engine)
         assert same(found, expected)
 
 
 def test_kernels_need_a_gpu_or_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     with pytest.raises(ScoreError, match="reads tensors on a CUDA device"):
-        trained().parse(TEST, backend="gpu")
+        trained().parse(TEST, engine="triton")
 
 
 class Scarce:
@@ -84,13 +84,13 @@ def test_case_31_without_memory_the_budget_is_halved(
     expected = model.parse(TEST)
     of_longest = cells_of(model, max(LENGTHS))
     scarce = Scarce(monkeypatch, 3 * of_longest)
-    assert same(model.parse(TEST, backend="torch"), expected)
+    assert same(model.parse(TEST, engine="torch"), expected)
     assert scarce.refused > 0
     assert sum(sentences for sentences, _ in scarce.batches) == len(SENTENCES)
     assert max(cells for _, cells in scarce.batches) > of_longest
     # What was learned of the device is not forgotten.
     scarce.refused = 0
-    assert same(model.parse(TEST, backend="torch"), expected)
+    assert same(model.parse(TEST, engine="torch"), expected)
     assert scarce.refused == 0
 
 
@@ -99,7 +99,7 @@ def test_case_31_a_sentence_that_no_device_has_memory_for_is_parsed_in_main_memo
 ) -> None:
     expected = model.parse(TEST)
     scarce = Scarce(monkeypatch, cells_of(model, 7))
-    assert same(model.parse(TEST, backend="torch"), expected)
+    assert same(model.parse(TEST, engine="torch"), expected)
     too_long = sum(len(sentence) > 7 for sentence in SENTENCES)
     assert too_long > 0
     assert sum(sentences for sentences, _ in scarce.batches) == len(SENTENCES) - too_long
@@ -109,7 +109,7 @@ def test_case_31_without_memory_for_any_sentence_all_are_parsed_in_main_memory(
     model: Parser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = model.parse(TEST)
-    parser = model.engine("cpu", "torch")
+    parser = model.searcher("cpu", "torch")
     budget, refused = parser.budget, 0
 
     def without_room(*_: object, **__: object) -> None:
@@ -118,7 +118,7 @@ def test_case_31_without_memory_for_any_sentence_all_are_parsed_in_main_memory(
         raise torch.OutOfMemoryError("no room")
 
     monkeypatch.setattr(torch, "full", without_room)
-    assert same(model.parse(TEST, backend="torch"), expected)
+    assert same(model.parse(TEST, engine="torch"), expected)
     assert refused == 1
     assert parser.budget == budget  # how many sentences it has room for is another matter
 
@@ -129,7 +129,7 @@ def test_other_errors_are_not_taken_for_want_of_memory(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Dense, "_scored", broken)
     with pytest.raises(RuntimeError, match="something else"):
-        trained().parse(TEST, backend="torch")
+        trained().parse(TEST, engine="torch")
 
 
 @pytest.mark.parametrize("batch_size", [1, 4, 100])
@@ -194,7 +194,7 @@ LONG: dict[str, Callable[[], Parser]] = {
 @every_place
 @pytest.mark.parametrize("kind", LONG)
 def test_long_sentences_fall_back_to_the_first_order_or_to_chains(
-    kind: str, device: str, backend: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, device: str, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = LONG[kind]()
     mine, lower = DECODERS[model.decoder], model.lower_order()
@@ -204,7 +204,7 @@ def test_long_sentences_fall_back_to_the_first_order_or_to_chains(
     assert not model.has_templates or lower.linear.plan.siblings is None
     whole, of_lower = model.parse(TEST), lower.parse(TEST)
     is_native = mine.is_higher_order  # and nothing else
-    place = {} if is_native else {"device": device, "backend": backend}
+    place = {} if is_native else {"device": device, "engine": engine}
     most = cells_of(model, 7)
     monkeypatch.setattr(admission, "MAX_CELLS", most)
     found = model.parse(TEST, **place)

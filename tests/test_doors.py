@@ -206,7 +206,7 @@ NO_TORCH = ("probabilities", "mbr", "kbest")
 DOORS = {
     "shards": (lambda case: case.command("--shard", "all/3"), SHARDED, ()),
     "threads and batches": (in_small_batches, SHARDED, ()),
-    "torch": (lambda case: case.command("--backend", "torch"), SHARDED, NO_TORCH),
+    "torch": (lambda case: case.command("--engine", "torch"), SHARDED, NO_TORCH),
     "parse_file": (by_file, ENDS, ()),
     "stream": (by_stream, ENDS, ()),
     "parse": (by_parse, (".conllu", ".txt"), ()),
@@ -238,7 +238,7 @@ def test_case_45_all_doors_give_the_same_bytes(made, tmp_path, name, what):
 def test_case_45_kernels_give_the_same_bytes(made, tmp_path, name):
     """Where there is no GPU, an interpreter takes a second a sentence."""
     case = Case(made, name, [], {}, tmp_path)
-    assert case.command("--backend", "gpu") == case.command()
+    assert case.command("--engine", "triton") == case.command()
 
 
 @pytest.mark.gpu

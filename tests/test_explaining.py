@@ -19,7 +19,7 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.reasons import as_dict, as_text
 from gpuparse.learning.trainer import Trainer
 from gpuparse.model.confidence import parse_with_confidence
-from gpuparse.model.engines.engine import How
+from gpuparse.model.engines.searcher import How
 from gpuparse.model.explain import Explanation, explain
 from gpuparse.model.folder import save_parser
 from gpuparse.model.parser import Parser

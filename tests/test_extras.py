@@ -69,8 +69,8 @@ def test_a_package_that_is_broken_is_said(tmp_path: Path, monkeypatch: pytest.Mo
     ("options", "what"),
     [
         (["--device", "cuda"], "device cuda"),
-        (["--backend", "torch"], "backend torch"),
-        (["--backend", "gpu"], "backend gpu"),
+        (["--engine", "torch"], "engine torch"),
+        (["--engine", "triton"], "engine triton"),
     ],
 )
 def test_parsing_names_the_extra(
@@ -86,7 +86,7 @@ def test_parsing_names_the_extra(
 
 @pytest.mark.parametrize(
     ("key", "what"),
-    [("device=cuda", "device cuda"), ("learning.backend=torch", "learning.backend torch")],
+    [("device=cuda", "device cuda"), ("learning.engine=torch", "learning.engine torch")],
 )
 def test_training_names_the_extra(
     key: str, what: str, no_torch: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,

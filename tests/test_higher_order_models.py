@@ -154,7 +154,7 @@ def test_another_decoder_of_the_same_parts_is_taken(model: Parser) -> None:
             with_decoder(model, name)
 
 
-@pytest.mark.parametrize("how", [{"backend": "torch"}, {"device": "cuda"}, {"backend": "gpu"}])
+@pytest.mark.parametrize("how", [{"engine": "torch"}, {"device": "cuda"}, {"engine": "triton"}])
 def test_they_parse_in_native_code_alone(model: Parser, how: dict[str, str]) -> None:
     with pytest.raises(ScoreError, match="parses in native code, on the CPU"):
         model.parse(TEST, **how)

@@ -140,8 +140,9 @@ def assert_saved_whole(model: Parser, folder: Path) -> Parser:
     save_parser(model, folder)
     first, again = model_files(folder), load_parser(folder)
     assert sorted(first) == sorted(FILES)
-    for backend in ("cpu", "torch") if not DECODERS[model.decoder].is_higher_order else ("cpu",):
-        assert same(again.parse(TEST, backend=backend), model.parse(TEST))
+    engines = ("native",) if DECODERS[model.decoder].is_higher_order else ("native", "torch")
+    for engine in engines:
+        assert same(again.parse(TEST, engine=engine), model.parse(TEST))
     for each in (again, model):
         save_parser(each, folder)
         assert model_files(folder) == first
@@ -179,21 +180,21 @@ def test_shipped_sets_survive_saving(name: str, decoder: str, tmp_path: Path) ->
 
 
 def places() -> list[object]:
-    """Devices and backends other than compiled code."""
-    interpreted = [] if HAS_GPU else [pytest.param("cpu", "gpu", marks=pytest.mark.triton)]
+    """Devices and engines other than compiled code."""
+    interpreted = [] if HAS_GPU else [pytest.param("cpu", "triton", marks=pytest.mark.triton)]
     skip = pytest.mark.skipif(not HAS_GPU, reason="no CUDA device on this machine")
-    on_gpu = [("cuda", "auto"), ("cuda", "torch"), ("cuda", "gpu")]
+    on_gpu = [("cuda", "auto"), ("cuda", "torch"), ("cuda", "triton")]
     gpu = [pytest.param(*place, marks=[pytest.mark.gpu, skip]) for place in on_gpu]
     return [("cpu", "torch"), *interpreted, *gpu]
 
 
-every_place = pytest.mark.parametrize(("device", "backend"), places())
+every_place = pytest.mark.parametrize(("device", "engine"), places())
 
 
 @every_place
-def test_every_backend_gives_the_same_parses(model: Parser, device: str, backend: str) -> None:
+def test_every_engine_gives_the_same_parses(model: Parser, device: str, engine: str) -> None:
     for batch_size in (3, 2048):
-        found = model.parse(TEST, device=device, backend=backend, batch_size=batch_size)
+        found = model.parse(TEST, device=device, engine=engine, batch_size=batch_size)
         assert same(found, model.parse(TEST))
 
 
@@ -201,15 +202,15 @@ def test_parses_do_not_depend_on_how_they_are_made(model: Parser) -> None:
     expected = model.parse(TEST, batch_size=1)
     assert expected.heads.dtype == np.int32
     for batch_size in (2, 64, 1000):
-        for threads, backend in ((1, "auto"), (1, "torch"), (2, "cpu"), (5, "auto")):
-            found = model.parse(TEST, batch_size=batch_size, threads=threads, backend=backend)
+        for threads, engine in ((1, "auto"), (1, "torch"), (2, "native"), (5, "auto")):
+            found = model.parse(TEST, batch_size=batch_size, threads=threads, engine=engine)
             assert same(found, expected)
     # In another process, and with values that were sent before they are searched.
     again = pickle.loads(pickle.dumps(model))  # noqa: S301
     assert same(again.parse(TEST), expected)
     batch = model.encode(TEST)
     sent = model.send(batch, "cpu", "torch")
-    assert same(model.parse(TEST, batch=batch, sent=sent, backend="torch"), expected)
+    assert same(model.parse(TEST, batch=batch, sent=sent, engine="torch"), expected)
     assert model.send(batch, "cpu") is None
 
 
@@ -236,14 +237,14 @@ def test_neither_other_sentences_nor_heads_and_labels_of_the_input_are_looked_at
         w += len(words)
 
 
-@pytest.mark.parametrize("backend", ["auto", "torch"])
-def test_case_18_nothing_known_is_parsed_all_the_same(model: Parser, backend: str) -> None:
+@pytest.mark.parametrize("engine", ["auto", "torch"])
+def test_case_18_nothing_known_is_parsed_all_the_same(model: Parser, engine: str) -> None:
     words = [
         row(m, f"neu{m}", "_", "neu", lemma="neu", cpos="NEU", fpos="NEU", feats="Neu=Neu")
         for m in range(1, 12)
     ]
     for sentences in ([words], [words, words[:1]], [[row(1, "_", "_")]], []):
-        found = model.parse(treebank_of(sentences), backend=backend)
+        found = model.parse(treebank_of(sentences), engine=engine)
         for heads in by_sentence(found.heads, sentences) if sentences else []:
             assert heads.count(0) == 1 if model.single_root else heads.count(0) >= 1
             assert brute_force.is_tree(tuple(heads))
@@ -306,7 +307,7 @@ def test_known_heads_are_kept(kind: str) -> None:
     found = model.parse(TEST, known=known)
     assert np.array_equal(found.heads[known >= 0], known[known >= 0])
     assert not np.array_equal(model.parse(TEST).heads[known >= 0], known[known >= 0])
-    assert same(model.parse(TEST, known=known, backend="torch"), found)
+    assert same(model.parse(TEST, known=known, engine="torch"), found)
 
 
 def test_progress_adds_up(model: Parser) -> None:
@@ -337,7 +338,7 @@ def test_a_large_least_gain_leaves_the_projective_trees(decoder: str, tmp_path: 
         model = load_parser(tmp_path)
         assert model.min_gain == gain
         found[gain] = model.parse(TEST)
-        assert same(model.parse(TEST, backend="torch"), found[gain])
+        assert same(model.parse(TEST, engine="torch"), found[gain])
     assert not same(found[0.0], found[1e5])
     assert found[1e30].graphs is None or len(found[1e30].graphs.heads) == TEST.n_words
     assert all(brute_force.is_projective(tuple(each)) for each in by_sentence(found[1e30].heads))
@@ -368,7 +369,7 @@ def test_another_decoder_searches_as_its_own_models_do(
     rewrite(tmp_path, facts | {"decoder": other}, tensors)
     found = forced.parse(TEST)
     assert same(found, load_parser(tmp_path).parse(TEST))
-    assert same(found, forced.parse(TEST, backend="torch"))
+    assert same(found, forced.parse(TEST, engine="torch"))
     assert not np.array_equal(found.heads, model.parse(TEST).heads)
     assert same(with_decoder(forced, own).parse(TEST), model.parse(TEST))
 
@@ -395,7 +396,7 @@ def test_an_unknown_decoder() -> None:
 
 def test_a_model_that_searches_otherwise_has_tables_of_its_own() -> None:
     model = trained()
-    before = model.parse(TEST, backend="torch")
+    before = model.parse(TEST, engine="torch")
     for other in (model.with_single_root(), with_decoder(model, "chu_liu_edmonds")):
-        assert same(other.parse(TEST, backend="torch"), other.parse(TEST))
-    assert same(model.parse(TEST, backend="torch"), before)
+        assert same(other.parse(TEST, engine="torch"), other.parse(TEST))
+    assert same(model.parse(TEST, engine="torch"), before)

@@ -18,7 +18,7 @@ from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.model.confidence import find_marginals, parse_with_confidence
 from gpuparse.model.decoder_choice import with_decoder
 from gpuparse.model.engines.dense import Dense
-from gpuparse.model.engines.engine import How
+from gpuparse.model.engines.searcher import How
 from gpuparse.model.explain import explain
 from gpuparse.model.folder import save_parser
 from gpuparse.model.parser import NOTHING_KNOWN, Parser
@@ -75,12 +75,12 @@ def test_a_scorer_of_tensors_parses_with_every_decoder(name: str, single_root: b
 
 
 @pytest.mark.parametrize("name", DECODERS)
-def test_neither_batches_nor_backends_change_anything(name: str) -> None:
+def test_neither_batches_nor_engines_change_anything(name: str) -> None:
     model = dense_parser(name)
     expected = model.parse(TREEBANK)
     for other in (
         model.parse(TREEBANK, batch_size=1), model.parse(TREEBANK, threads=3),
-        model.parse(TREEBANK, backend="torch"),
+        model.parse(TREEBANK, engine="torch"),
     ):  # fmt: skip
         assert np.array_equal(other.heads, expected.heads)
         assert np.array_equal(other.labels, expected.labels)
@@ -168,7 +168,7 @@ def test_self_tests_find_devices_that_are_wrong(wrong: int, monkeypatch) -> None
 
     def broken(self, batch, known, how):
         found = best(self, batch, known, how)
-        if self._form != "native":
+        if self._engine != "native":
             found.labels[word_places(batch)[:wrong]] += 1
         return found
 
@@ -185,8 +185,8 @@ def test_what_needs_templates_says_so() -> None:
         explain(model, TREEBANK, 1, 1)
     with pytest.raises(ConfigError, match="no templates, which this needs"):
         _ = model.linear
-    with pytest.raises(ScoreError, match="unknown backend"):
-        model.parse(TREEBANK, backend="other")
+    with pytest.raises(ScoreError, match="unknown engine"):
+        model.parse(TREEBANK, engine="other")
     assert with_decoder(model, "chu_liu_edmonds").parse(TREEBANK).heads.size
 
 
@@ -210,11 +210,11 @@ MODELS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("form", ["native", "torch"])
+@pytest.mark.parametrize("engine", ["native", "torch"])
 @pytest.mark.parametrize("kind", MODELS)
-def test_tensors_give_the_trees_of_the_fused_engine(kind: str, form: str) -> None:
+def test_tensors_give_the_trees_of_the_fused_searcher(kind: str, engine: str) -> None:
     model = trained(**MODELS[kind])
-    fused, dense = model.fused, Dense(model.scorers, model.wanted, "cpu", form, model.fused)
+    fused, dense = model.fused, Dense(model.scorers, model.wanted, "cpu", engine, model.fused)
     assert fused is not None
     batch, how = model.encode(TEST), How(batch_size=7)
     known = np.full(batch.n_tokens, -1)

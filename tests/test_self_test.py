@@ -43,14 +43,14 @@ class FakeDevice:
 @pytest.fixture
 def fake(monkeypatch, request):
     """CUDA is there, and what runs on it has the trouble that the test names."""
-    engine = Parser.engine
+    searcher = Parser.searcher
 
-    def faked(self, device="cpu", backend="auto"):
+    def faked(self, device="cpu", engine="auto"):
         return (
-            FakeDevice(self, request.param) if device == "cuda" else engine(self, device, backend)
+            FakeDevice(self, request.param) if device == "cuda" else searcher(self, device, engine)
         )
 
-    monkeypatch.setattr(Parser, "engine", faked)
+    monkeypatch.setattr(Parser, "searcher", faked)
     monkeypatch.setattr("gpuparse.jobs.resources.cuda_trouble", lambda: "")
     return request.param
 
@@ -71,7 +71,7 @@ def test_the_torch_engine_passes(kind):
 @pytest.mark.triton
 @pytest.mark.parametrize("kind", EVERY_KIND)
 def test_the_kernels_pass(kind):
-    assert device_difference(trained(**KINDS[kind]), "cpu", "gpu") == ""
+    assert device_difference(trained(**KINDS[kind]), "cpu", "triton") == ""
 
 
 @with_trouble
@@ -121,15 +121,15 @@ def test_what_parses_long_sentences_is_tested_too(fake, tmp_path, capfdbinary):
 
 
 @with_trouble
-@pytest.mark.parametrize("backend", ["cpu", "torch"])
-def test_training_goes_on_on_the_cpu(fake, backend, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("engine", ["native", "torch"])
+def test_training_goes_on_on_the_cpu(fake, engine, tmp_path, monkeypatch, capsys):
     from tests.samples import random_sentences, treebank_of
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.conllu").write_bytes(treebank_of(random_sentences(6, 20, 1)).data.tobytes())
     (tmp_path / "c.yaml").write_text(
         "{output: m, data: {train: t.conllu, dev: t.conllu}, labels: {epochs: 1},"
-        f" learning: {{epochs: 1, backend: {backend}}}, feature_map: {{rows: 1024}}}}"
+        f" learning: {{epochs: 1, engine: {engine}}}, feature_map: {{rows: 1024}}}}"
     )
     assert train.main(["c.yaml", "--quiet"]) == 0
     assert "self-test fails" in capsys.readouterr().err

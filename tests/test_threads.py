@@ -68,16 +68,16 @@ def test_threads_encode_as_one_does(rounds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("decoder", "backend"),
+    ("decoder", "engine"),
     [
-        ("chu_liu_edmonds", "cpu"),
+        ("chu_liu_edmonds", "native"),
         ("eisner", "torch"),
-        ("eisner_sibling", "cpu"),
-        ("multi_parent", "cpu"),
-        ("dual_decomposition", "cpu"),  # with pruning and labels found with the trees
+        ("eisner_sibling", "native"),
+        ("multi_parent", "native"),
+        ("dual_decomposition", "native"),  # with pruning and labels found with the trees
     ],
 )
-def test_threads_parse_as_one_does(decoder: str, backend: str, rounds: int) -> None:
+def test_threads_parse_as_one_does(decoder: str, engine: str, rounds: int) -> None:
     if DECODERS[decoder].is_higher_order:
         model = test_higher_order_models.trained(decoder)
     else:
@@ -92,7 +92,7 @@ def test_threads_parse_as_one_does(decoder: str, backend: str, rounds: int) -> N
         texts.append(treebank_of(sentences))
 
     def parsed(parser: Parser, text: Treebank) -> list[bytes]:
-        found = parser.parse(text, backend=backend)
+        found = parser.parse(text, engine=engine)
         arrays = [found.heads, found.labels]
         if found.certified is not None:
             arrays.append(found.certified)

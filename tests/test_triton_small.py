@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gpuparse import inference
-from gpuparse.inference.backends import has_triton
+from gpuparse.inference.engines import has_triton
 from tests.inference.decoders import HAS_GPU
 from tests.samples import random_sentences, treebank_of
 from tests.strategies import integer_scores, integer_siblings
@@ -26,8 +26,8 @@ def test_search(name: str, single_root: bool) -> None:
     siblings = torch.from_numpy(integer_siblings(rng, len(LENGTHS), 4))
     scores = (arcs, siblings) if name == "eisner_sibling" else (arcs,)
     search = getattr(inference, name)
-    found = search(*scores, LENGTHS, single_root=single_root, backend="gpu")
-    expected = search(*scores, LENGTHS, single_root=single_root, backend="torch")
+    found = search(*scores, LENGTHS, single_root=single_root, engine="triton")
+    expected = search(*scores, LENGTHS, single_root=single_root, engine="torch")
     assert all(torch.equal(mine, its) for mine, its in zip(found, expected, strict=True))
 
 
@@ -35,6 +35,6 @@ def test_search(name: str, single_root: bool) -> None:
 def test_parsing(decoder: str) -> None:
     model = trained(decoder=decoder)
     treebank = treebank_of([random_sentences(n, 1, n)[0] for n in (2, 4)])
-    found, expected = model.parse(treebank, backend="gpu"), model.parse(treebank)
+    found, expected = model.parse(treebank, engine="triton"), model.parse(treebank)
     np.testing.assert_array_equal(found.heads, expected.heads)
     np.testing.assert_array_equal(found.labels, expected.labels)

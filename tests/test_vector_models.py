@@ -164,9 +164,9 @@ def test_templates_score_the_arcs_within_the_margin(decoder: str, *, single_root
         wanted, _ = search(scores, torch.from_numpy(batch.lengths), single_root=single_root)
         by_word = [wanted[b, 1 : n + 1] for b, n in enumerate(batch.lengths.tolist())]
         given = with_margin(model, margin)
-        for backend in ("cpu", "torch"):
-            found = given.parse(TEST, backend=backend).heads
-            assert np.array_equal(found, torch.cat(by_word).numpy()), (margin, backend)
+        for engine in ("native", "torch"):
+            found = given.parse(TEST, engine=engine).heads
+            assert np.array_equal(found, torch.cat(by_word).numpy()), (margin, engine)
         heads.append(torch.cat(by_word).numpy())
     assert not np.array_equal(heads[0], heads[1])
     assert not np.array_equal(heads[1], heads[2])
@@ -205,10 +205,10 @@ def test_templates_score_the_labels_that_vectors_leave_open() -> None:
                     n_open += 1
                 wanted.append(scores.index(max(scores)))
         given = parser_with(model, vectors=vectors._replace(label_margin=margin))
-        for backend in ("cpu", "torch"):
-            found = given.parse(TEST, backend=backend).labels
+        for engine in ("native", "torch"):
+            found = given.parse(TEST, engine=engine).labels
             assert found is not None
-            assert found.tolist() == wanted, (margin, backend)
+            assert found.tolist() == wanted, (margin, engine)
         all_found.append(wanted)
         counts.append(n_open)
     assert counts[0] < counts[1] < counts[2] < counts[3] == len(heads)
@@ -394,7 +394,7 @@ def test_templates_beside_siblings_of_vectors_are_learned_by_rules_of_the_first_
             trainer_of(templates, LABELS, decoder="eisner_sibling", rule="mira-factored")
     model = learned(trainer_of(with_ends, LABELS, decoder="eisner_sibling")).model(16)
     assert model.linear.plan.siblings is not None
-    found, expected = model.parse(TEST, backend="torch"), model.parse(TEST)
+    found, expected = model.parse(TEST, engine="torch"), model.parse(TEST)
     assert np.array_equal(found.heads, expected.heads)
 
 

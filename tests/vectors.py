@@ -289,18 +289,18 @@ def nodes_of(batch: TensorBatch, vectors: WordVectors) -> NodeVectors:
     return DeviceVectors(vectors, batch.values.device).nodes(batch)
 
 
-def vector_arc_scores(batch: AnyBatch, vectors: WordVectors, *, backend: str = "cpu") -> Tensor:
-    """(B, N, N) float64 whole scores of arcs; backend: "cpu" (native code) or "torch"."""
-    if backend == "torch":
+def vector_arc_scores(batch: AnyBatch, vectors: WordVectors, *, engine: str = "native") -> Tensor:
+    """(B, N, N) float64 whole scores of arcs; engine: "native" (native code) or "torch"."""
+    if engine == "torch":
         return nodes_of(as_tensors(batch), vectors).arcs()
     return _native_pairs(batch, vectors, 0)
 
 
 def vector_pair_scores(
-    kind: str, batch: AnyBatch, vectors: WordVectors, *, backend: str = "cpu"
+    kind: str, batch: AnyBatch, vectors: WordVectors, *, engine: str = "native"
 ) -> Tensor:
     """(B, N, N) float64 whole scores of pairs of a further kind, as `vector_arc_scores`."""
-    if backend == "torch":
+    if engine == "torch":
         return nodes_of(as_tensors(batch), vectors).pairs(kind)
     return _native_pairs(batch, vectors, 1 + FURTHER.index(kind))
 

@@ -20,10 +20,10 @@ from benchmarks.registry import Report
 
 COLUMNS = [
     "task", "root", "n", "batch", "by", "us a call", "on device us", "sentences/s",
-    "gpu is x",
+    "triton is x",
 ]  # fmt: skip
 TASK, ROOT, N, BATCH, BY, CALL, ON_DEVICE, RATE, RATIO = range(len(COLUMNS))
-OURS = ("gpu", "torch")  # backends, the first to be compared with all others
+OURS = ("triton", "torch")  # engines, the first to be compared with all others
 
 
 @dataclass

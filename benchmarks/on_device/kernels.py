@@ -1,4 +1,4 @@
-"""Tree search on a device: our backends and public peers on the same tensors."""
+"""Tree search on a device: our engines and public peers on the same tensors."""
 
 import argparse
 from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace, contest: Contest) -> None:
         if not contest.is_over(what):
             _one_task(contest, decoder, single_root, n, batch)
     contest.note(
-        "float32, whole-number scores; trees of our backends checked to be equal, and values of "
+        "float32, whole-number scores; trees of our engines checked to be equal, and values of "
         "all. us a call: by the clock, the device waited for; on device us: between two events."
     )
     contest.note(
@@ -83,21 +83,21 @@ def _one_task(contest: Contest, decoder: str, single_root: bool, n: int, batch: 
     find = partial(search, single_root=single_root)
     reference: tuple[Tensor, ...] | None = None
     contestants: dict[str, Any] = {}
-    for backend in OURS:
+    for engine in OURS:
         try:
-            found = find(*inputs[0], backend=backend)[:2]
+            found = find(*inputs[0], engine=engine)[:2]
         except ScoreError as error:
-            contest.note(f"{backend} left out: {error}.")
+            contest.note(f"{engine} left out: {error}.")
             continue
         except torch.cuda.OutOfMemoryError:
             torch.cuda.empty_cache()
-            contest.note(f"{backend} on {decoder}, n = {n}, {batch:,}: the device has no room.")
+            contest.note(f"{engine} on {decoder}, n = {n}, {batch:,}: the device has no room.")
             continue
         if reference is None:
             reference = found
         if not all(mine.equal(other) for mine, other in zip(found, reference, strict=True)):
-            raise AssertionError(f"{decoder}: our backends disagree, n = {n}, batch {batch:,}")
-        contestants[backend] = partial(_ours, find, inputs, backend)
+            raise AssertionError(f"{decoder}: our engines disagree, n = {n}, batch {batch:,}")
+        contestants[engine] = partial(_ours, find, inputs, engine)
     if reference is None:
         return
     for peer in PEERS:
@@ -120,9 +120,9 @@ def drawn(
 
 
 def _ours(
-    find: Callable[..., object], inputs: list[tuple[Tensor, ...]], backend: str
+    find: Callable[..., object], inputs: list[tuple[Tensor, ...]], engine: str
 ) -> tuple[list[Callable[[], object]], int]:
-    return [partial(find, *each, backend=backend) for each in inputs], len(inputs[0][-1])
+    return [partial(find, *each, engine=engine) for each in inputs], len(inputs[0][-1])
 
 
 def _theirs(

@@ -50,7 +50,7 @@ def _one_system(
     if contest.device.type == "cuda":
         ways["cuda"] = ["--device", "cuda"]
     else:  # a second way to the same bytes
-        ways["cpu, torch"] = ["--device", "cpu", "--backend", "torch"]
+        ways["cpu, torch"] = ["--device", "cpu", "--engine", "torch"]
     table = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

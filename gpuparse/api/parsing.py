@@ -71,7 +71,7 @@ def load(
     *,
     threads: int = 0,
     device: str = "cpu",
-    backend: str = "auto",
+    engine: str = "auto",
     allow_missing: bool = False,
     single_root: bool = False,
 ) -> SentenceParser:
@@ -85,7 +85,7 @@ def load(
         threads: CPU threads of each call of `parse`; 0: all processors of this process.
         device: "cpu", "cuda", or "auto": CUDA if it works. The parses are the same, but for a few
             heads of models with an encoder. Torch is imported for CUDA only.
-        backend: "auto", "cpu" (native code), "torch", or "gpu" (Triton kernels).
+        engine: "auto", "native", "torch", or "triton".
         allow_missing: whether to parse sentences without tags, lemmas or features that the model
             reads; the parses are worse.
         single_root: exactly one word of each sentence is attached to the root, even if the training
@@ -102,7 +102,7 @@ def load(
     if not isinstance(folder, (str, os.PathLike)) or not os.fspath(folder):
         raise ConfigError(f"load() takes a folder that training wrote, or a name, not {folder!r}")
     return SentenceParser.of_folder(
-        folder, single_root=single_root, threads=threads, device=device, backend=backend,
+        folder, single_root=single_root, threads=threads, device=device, engine=engine,
         allow_missing=allow_missing,
     )  # fmt: skip
 
@@ -122,7 +122,7 @@ class SentenceParser:
         stages: Pipeline = NO_STAGES,
         threads: int = 0,
         device: str = "cpu",
-        backend: str = "auto",
+        engine: str = "auto",
         allow_missing: bool = False,
         advice: Mapping[str, str] = _ADVICE,
     ) -> None:
@@ -136,14 +136,14 @@ class SentenceParser:
         """
         self._stages = stages.filled_by(model)
         self._model, self._name, self._allow_missing = model, name, allow_missing
-        self._backend, self._advice = backend, dict(advice)
+        self._engine, self._advice = engine, dict(advice)
         self._options: dict[str, Any] = {
-            "threads": threads, "device": device, "backend": backend,
+            "threads": threads, "device": device, "engine": engine,
             "allow_missing": allow_missing, "advice": self._advice,
         }  # fmt: skip
         self._threads = thread_count(threads)
         self._device, self._is_native = device_of_parsing(
-            model, ParseOptions(), device, backend, silent
+            model, ParseOptions(), device, engine, silent
         )
         self._warned: set[str] = set()
         self._jobs: dict[tuple[Any, ...], Job] = {}
@@ -638,7 +638,7 @@ class SentenceParser:
         if options.needs_sums and not self._is_native:
             raise ConfigError(
                 "probabilities, mbr and kbest are computed by native code on the CPU: load the"
-                ' model with device="cpu" and backend="auto"'
+                ' model with device="cpu" and engine="auto"'
             )
         for note in notes:
             if note not in self._warned:
@@ -651,7 +651,7 @@ class SentenceParser:
             batch_size=default_batch_size(self._device),
             threads=self._threads,
             device=self._device,
-            backend=self._backend,
+            engine=self._engine,
             is_native=self._is_native,
             tell=silent,
             advise=partial(warnings.warn, stacklevel=2),

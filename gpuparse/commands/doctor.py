@@ -167,10 +167,10 @@ def _self_tests(device: str) -> Iterator[tuple[str, Callable[[], str]]]:
         places = []
     for templates, labels, decoder in SYSTEMS:
         model = _generated_parser(templates, labels, decoder)
-        for place, backend in places:
+        for place, engine in places:
             yield (
-                f"{decoder}, {templates}: native, {backend} on {place}",
-                partial(device_difference, model, place, backend, only_known=True),
+                f"{decoder}, {templates}: native, {engine} on {place}",
+                partial(device_difference, model, place, engine, only_known=True),
             )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, NoReturn, cast
 
 from gpuparse.commands.console import exit_codes, output_file, whole_number
 from gpuparse.data.columns import is_guide_file
@@ -44,14 +44,14 @@ from gpuparse.files import (
     input_file,
     standard_input,
 )
-from gpuparse.inference.decoders import DECODERS
+from gpuparse.inference.decoders import DECODERS, ENGINES
 from gpuparse.jobs.folders import FolderFile, receipt_of
 from gpuparse.jobs.options import ParseOptions, device_of_parsing
 from gpuparse.jobs.parse import Job, ShareRead
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY, Result
 from gpuparse.jobs.progress import Progress, program, say, silent
 from gpuparse.jobs.receipts import Origin
-from gpuparse.jobs.resources import BACKENDS, limit_torch_threads, thread_count
+from gpuparse.jobs.resources import limit_torch_threads, thread_count
 from gpuparse.jobs.shards import (
     MOST,
     Counts,
@@ -106,7 +106,7 @@ def main(arguments: Sequence[str]) -> int:
         model = _with_decoder(options, tell)
         stages = stages.filled_by(model)
         notes = asked.check(model, stages, options.model)
-        device, is_native = device_of_parsing(model, asked, options.device, options.backend, tell)
+        device, is_native = device_of_parsing(model, asked, options.device, options.engine, tell)
         finds_best = not (asked.needs_sums or asked.keep_heads)
         needs_no_torch = model.fused is not None or (finds_best and model.quantised is not None)
         limit_torch_threads(threads, is_native=is_native and needs_no_torch)
@@ -130,7 +130,7 @@ def main(arguments: Sequence[str]) -> int:
         batch_size=default_batch_size(device),
         threads=threads,
         device=device,
-        backend=options.backend,
+        engine=options.engine,
         is_native=is_native,
         tell=tell,
         may_pass_over=True,
@@ -487,7 +487,7 @@ def _parser() -> argparse.ArgumentParser:
         " needs a model with a tokeniser; its output is CoNLL-U. In CoNLL-U, HEAD, DEPREL and DEPS"
         " change; a tagger changes UPOS, XPOS and FEATS, a lemmatiser LEMMA; MISC changes with"
         " --probabilities, in very long sentences and in trees without a certificate. Tables"
-        " get columns with the trees. Threads, batch size, device and backend change no byte of the"
+        " get columns with the trees. Threads, batch size, device and engine change no byte of the"
         " output; with an encoder, another device may change a few heads.",
         epilog=exit_codes(0, 1, 2, 3, 4, 5, 6),
     )
@@ -573,12 +573,13 @@ def _parser() -> argparse.ArgumentParser:
         help="auto, the default: CUDA if it works",
     )
     parser.add_argument(
-        "--backend",
-        choices=BACKENDS,
+        "--engine",
+        choices=("auto", *ENGINES),
         default="auto",
-        help="cpu: native code; torch: torch operations on any device; gpu: Triton kernels; the"
-        " output is the same",
+        help="native: compiled code; torch: on any device; triton: kernels on a GPU; the output is"
+        " the same",
     )
+    parser.add_argument("--backend", type=_renamed, help=argparse.SUPPRESS)
     parser.add_argument(
         "--decoder",
         choices=tuple(DECODERS),
@@ -732,6 +733,10 @@ def _check_stdout(files: list[str]) -> None:
     for file in files:
         if file != STANDARD and stat.S_ISREG(out.st_mode) and os.path.samestat(out, os.stat(file)):
             raise ConfigError(f"{file}: standard output is redirected to this input")
+
+
+def _renamed(value: str) -> NoReturn:
+    raise argparse.ArgumentTypeError(f"give --engine auto, {', '.join(ENGINES)}")
 
 
 def _wanted_shards(text: str) -> WantedShards:

@@ -34,6 +34,7 @@ _FIXED = {  # keys that are gone, since their values are always the same
 }
 _TOGETHER = "learn from both treebanks: data.train=a.conllu,b.conllu"
 _REPLACED = {
+    "learning.backend": "give learning.engine: auto, native or torch",
     "init_from": _TOGETHER, "learning.keep_state": _TOGETHER,
     "draw": "`gpuparse draw` draws trees that are parsed",
 }  # fmt: skip

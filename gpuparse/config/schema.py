@@ -205,11 +205,11 @@ class LearningConfig:
         "Update rule. `mira-factored` and `conditional` learn templates of arcs alone;"
         " `conditional` needs `learning.max_step`.",
     )
-    backend: str = _choice(
+    engine: str = _choice(
         "auto",
-        ("auto", "cpu", "torch"),
-        "Engine that learns the arc weights: `cpu`, native code; `torch`, on the `device`; `auto`:"
-        " `torch` with `device: cuda`, else `cpu`.",
+        ("auto", "native", "torch"),
+        "Engine that learns the arc weights: `native` code; `torch`, on the `device`; `auto`:"
+        " `torch` with `device: cuda`, else `native`.",
     )
     k: int = _key(
         1,
@@ -530,7 +530,7 @@ class RunConfig:
         "auto",
         ("auto", "cpu", "cuda"),
         "Device that parses `data.dev` and `data.test`; `auto`: CUDA if available. `cuda` also"
-        " learns there, see `learning.backend`.",
+        " learns there, see `learning.engine`.",
     )
     calibration: str = _choice(
         "held-out",
@@ -559,14 +559,14 @@ class RunConfig:
         return self.features == ENCODER
 
     @property
-    def backend(self) -> str:
-        """The engine that learns the arc weights, "cpu" or "torch".
+    def engine(self) -> str:
+        """The engine that learns the arc weights, "native" or "torch".
 
         It does not depend on what `device: auto` finds: a config means the same model everywhere.
         """
-        if self.learning.backend != "auto":
-            return self.learning.backend
-        return "torch" if self.device == "cuda" else "cpu"
+        if self.learning.engine != "auto":
+            return self.learning.engine
+        return "torch" if self.device == "cuda" else "native"
 
     def to_yaml(self) -> str:
         """The complete config as YAML, every key written out, always in the same form."""
@@ -594,7 +594,7 @@ class RunConfig:
             if (path := named[name]) is not None and not path.startswith(IN_MISC)
         }
         data = dataclasses.replace(self.data, **recorded | {"treebank": None})
-        learning = dataclasses.replace(self.learning, backend=self.backend)
+        learning = dataclasses.replace(self.learning, engine=self.engine)
         stages: dict[str, Any] = {
             name: dataclasses.replace(stage, model=os.path.basename(os.path.abspath(stage.model)))
             for name in SECTIONS

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from gpuparse.inference.backends import choose_engine, require_native
 from gpuparse.inference.decoders import Engine
+from gpuparse.inference.engines import choose_engine, require_native
 from gpuparse.inference.native_trees import find_best, find_k_best
 from gpuparse.inference.scores import (
     Lengths,
@@ -20,7 +20,7 @@ from gpuparse.inference.torch.eisner import eisner_sibling_torch, eisner_torch
 
 
 def eisner(
-    arc_scores: Tensor, lengths: Lengths, *, single_root: bool = False, backend: str = "auto"
+    arc_scores: Tensor, lengths: Lengths, *, single_root: bool = False, engine: str = "auto"
 ) -> tuple[Tensor, Tensor]:
     """Best projective tree of every sentence of a batch.
 
@@ -29,20 +29,20 @@ def eisner(
             and padding are never read. Integers are computed with as float64.
         lengths: words of each sentence, int (B,), 0..N-1; None: N-1 of each.
         single_root: exactly one modifier of the root; otherwise one or more.
-        backend: "auto", "torch", "cpu" (native) or "gpu" (Triton kernels); all give the same
+        engine: "auto", "torch", "native" or "triton"; all give the same
             trees and the same bits.
     Returns: heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,), the sum of
         each tree's arcs in the order of the words, without gradient. Charts add (left + right),
         then the arc; among equally good splits every span takes the smallest, a single root the
         smallest word.
     Raises:
-        ScoreError: wrong shapes, types, lengths or values; an unknown backend.
+        ScoreError: wrong shapes, types, lengths or values; an unknown engine.
         NoTreeError: a sentence, named by its index, has no tree without forbidden arcs.
     Cost: O(n^3) time, O(n^2) memory a sentence.
     Source: McDonald, Crammer & Pereira 2005, section 2.2 (Eisner 1996); single root: Carreras 2007,
     section 2.1.
     """
-    return _search_arcs("eisner", arc_scores, lengths, single_root, backend)
+    return _search_arcs("eisner", arc_scores, lengths, single_root, engine)
 
 
 def eisner_sibling(
@@ -52,12 +52,12 @@ def eisner_sibling(
     *,
     end_scores: Tensor | None = None,
     single_root: bool = False,
-    backend: str = "auto",
+    engine: str = "auto",
 ) -> tuple[Tensor, Tensor]:
     """Best projective tree of every sentence of a batch, under scores of arcs and siblings.
 
     Args:
-        arc_scores, lengths, single_root, backend: as `eisner`.
+        arc_scores, lengths, single_root, engine: as `eisner`.
         sibling_scores: (B, N, N, N), [b, h, m, s]: s is the modifier of h just inside m on the same
             side; s == h: there is none. Only h < s < m, m < s < h and s == h are read.
         end_scores: (B, N, N), [b, h, m]: m is the outermost modifier of h on its side, read like
@@ -66,20 +66,20 @@ def eisner_sibling(
         arc, sibling and end score of each word, added one by one in the order of the words. Ties
         and the order of additions in the charts: as `inference.charts.eisner_sibling` says.
     Raises:
-        ScoreError: wrong shapes, types, lengths or values; an unknown backend.
+        ScoreError: wrong shapes, types, lengths or values; an unknown engine.
         NoTreeError: a sentence, named by its index, has no tree without forbidden parts.
     Cost: O(n^3) time; native code takes O(n^2) memory a sentence beside the scores.
     Source: McDonald & Pereira 2006, sections 2.1 and 2.2 and figure 3 (Eisner 1996); single root:
     Carreras 2007, section 2.1; differs: arc scores are kept apart and added, and a modifier may
     have a score for being the last one.
     """
-    engine = choose_engine(backend, device_of(arc_scores), has_kernels=True)
+    engine = choose_engine(engine, device_of(arc_scores), has_kernels=True)
     *parts, words = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
     return _search("eisner_sibling", engine, words, *parts, single_root=single_root)
 
 
 def chu_liu_edmonds(
-    arc_scores: Tensor, lengths: Lengths, *, single_root: bool = False, backend: str = "auto"
+    arc_scores: Tensor, lengths: Lengths, *, single_root: bool = False, engine: str = "auto"
 ) -> tuple[Tensor, Tensor]:
     """Best tree of every sentence of a batch, crossing arcs allowed.
 
@@ -91,7 +91,7 @@ def chu_liu_edmonds(
     Source: slides, "Spanning Tree Parsing"; path growing and single root as
     `textbook.spanning_trees` explains.
     """
-    return _search_arcs("chu_liu_edmonds", arc_scores, lengths, single_root, backend)
+    return _search_arcs("chu_liu_edmonds", arc_scores, lengths, single_root, engine)
 
 
 def eisner_kbest(
@@ -100,14 +100,14 @@ def eisner_kbest(
     k: int,
     *,
     single_root: bool = False,
-    backend: str = "auto",
+    engine: str = "auto",
 ) -> tuple[Tensor, Tensor]:
     """The k best projective trees of every sentence of a batch, exactly, best first.
 
     Args:
         arc_scores, lengths, single_root: as `eisner` reads them, in main memory.
         k: number of trees, from 1 to `native_trees.MAX_TREES`, 2^20 - 1.
-        backend: "auto" or "cpu" (native), which are the same: there is no torch form.
+        engine: "auto" or "native", which are the same: there is no torch form.
     Returns: heads int64 (B, k, N), -1 at position 0 and in padding; scores float64 (B, k). All
         trees of a sentence differ. If it has fewer than k, the remaining rows have heads -1 and
         score -inf; the empty sentence has one tree, of score 0. The first tree and its score are
@@ -117,13 +117,13 @@ def eisner_kbest(
         Scores are summed in the order of the words; where that puts one a rounding error above the
         one before, it is given as that one, so that scores never rise.
     Raises:
-        ScoreError: as `eisner`; tensors on another device or another backend; a wrong k.
+        ScoreError: as `eisner`; tensors on another device or another engine; a wrong k.
         NoTreeError: a sentence, named by its index, has no tree without forbidden arcs.
     Cost: that of `eisner`, then O(n (w + k)) for each tree, w being the width of its spans.
     Source: Huang & Chiang 2005, algorithm 3; McDonald, Crammer & Pereira 2005,
     section 2.3.1; differs: short sorted lists instead of heaps, and no recursion.
     """
-    require_native("eisner_kbest", backend, device_of(arc_scores))
+    require_native("eisner_kbest", engine, device_of(arc_scores))
     arcs, words = check_arcs(arc_scores, lengths)
     return find_k_best("eisner", words, arcs, k=k, single_root=single_root)
 
@@ -136,21 +136,21 @@ def eisner_sibling_kbest(
     *,
     end_scores: Tensor | None = None,
     single_root: bool = False,
-    backend: str = "auto",
+    engine: str = "auto",
 ) -> tuple[Tensor, Tensor]:
     """The k best projective trees of every sentence under scores of arcs and siblings, best first.
 
     Args:
         arc_scores, sibling_scores, lengths, end_scores, single_root: as `eisner_sibling` reads
             them, in main memory.
-        k, backend: as `eisner_kbest`.
+        k, engine: as `eisner_kbest`.
     Returns: As `eisner_kbest`, the first tree that of `eisner_sibling`. Ties as in `eisner_kbest`;
         the split of an arc is its inner sibling, and no sibling comes first.
     Raises: ScoreError, NoTreeError: as `eisner_sibling` and `eisner_kbest`.
     Cost: that of `eisner_sibling`, then as `eisner_kbest`.
     Source: that of `eisner_kbest`; McDonald & Pereira 2006, section 2.2.
     """
-    require_native("eisner_sibling_kbest", backend, device_of(arc_scores))
+    require_native("eisner_sibling_kbest", engine, device_of(arc_scores))
     *parts, words = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
     return find_k_best("eisner_sibling", words, *parts, k=k, single_root=single_root)
 
@@ -161,7 +161,7 @@ def chu_liu_edmonds_kbest(
     k: int,
     *,
     single_root: bool = False,
-    backend: str = "auto",
+    engine: str = "auto",
 ) -> tuple[Tensor, Tensor]:
     """The k best trees of every sentence of a batch, crossing arcs allowed, all different.
 
@@ -178,16 +178,16 @@ def chu_liu_edmonds_kbest(
     Camerini, Fratta & Maffioli 1980 and Zmigrod, Vieira & Cotterell 2021, who find the second best
     tree of a part exactly: here bounds say which parts are worth a search, with a single root too.
     """
-    require_native("chu_liu_edmonds_kbest", backend, device_of(arc_scores))
+    require_native("chu_liu_edmonds_kbest", engine, device_of(arc_scores))
     arcs, words = check_arcs(arc_scores, lengths)
     return find_k_best("chu_liu_edmonds", words, arcs, k=k, single_root=single_root)
 
 
 def _search_arcs(
-    decoder: str, arc_scores: Tensor, lengths: Lengths, single_root: bool, backend: str
+    decoder: str, arc_scores: Tensor, lengths: Lengths, single_root: bool, engine: str
 ) -> tuple[Tensor, Tensor]:
     """The best trees of a first-order decoder, under scores that are not checked yet."""
-    engine = choose_engine(backend, device_of(arc_scores), has_kernels=True)
+    engine = choose_engine(engine, device_of(arc_scores), has_kernels=True)
     arcs, words = (as_arcs if engine == "native" else check_arcs)(arc_scores, lengths)
     return _search(decoder, engine, words, arcs, single_root=single_root)
 
@@ -203,7 +203,7 @@ def _search(
     return heads, scores
 
 
-def device_search(decoder: str, engine: Engine) -> Callable[..., tuple[Tensor, Tensor]]:
+def device_search(decoder: str, engine: str) -> Callable[..., tuple[Tensor, Tensor]]:
     """The search on checked scores of any device, which does not wait for the device.
 
     It takes the score tensors and lengths.

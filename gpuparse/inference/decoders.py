@@ -8,15 +8,13 @@ functions.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 Engine = Literal["native", "torch", "triton"]
 Quantity = Literal["best", "k_best", "log_partition", "marginals", "entropy", "samples"]
 
-ENGINES: Mapping[str, Engine] = MappingProxyType(
-    {"cpu": "native", "torch": "torch", "gpu": "triton"}
-)
-"""Backend, as functions and commands take it beside "auto" -> the engine that it chooses."""
+ENGINES: tuple[Engine, ...] = get_args(Engine)
+"""Functions and commands take one of these, or "auto"."""
 
 SIBLING_PARTS = ("sibling", "end")
 GRAND_PARTS = ("grandparent", "grand_sibling")
@@ -32,7 +30,7 @@ class Decoder:
     search, time: whether it is exact, and what it costs, as docs/decoders.md says it; n words, k
     candidate heads per word.
     engines: those that compute each quantity. The function of `best` is (arc_scores, lengths, *,
-    single_root, backend) -> (heads, scores, ...); one of the second order takes sibling_scores
+    single_root, engine) -> (heads, scores, ...); one of the second order takes sibling_scores
     after arc_scores, and the keyword end_scores; a higher-order one takes all scores but those of
     arcs by keyword.
     parts: the part kinds, as template sets name them, that it reads; needs: at least one of these

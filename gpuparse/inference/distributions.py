@@ -7,7 +7,7 @@
 The probability of a tree is proportional to exp of its score, the sum of the scores of its parts.
 Which parts there are decides the order of the model; which quantities exist for that order says the
 table in decoders.py. Everything that is a number is float64, whatever the type of the scores, and
-differentiable in them. With backend
+differentiable in them. With engine
 "torch", log-partitions, marginals, entropies, scores of trees and losses are traced whole by
 torch.compile(fullgraph=True) and transformed by torch.func; values are not checked then.
 """
@@ -21,9 +21,9 @@ import torch
 from torch import Tensor
 
 from gpuparse.errors import ScoreError
-from gpuparse.inference.backends import is_traced
 from gpuparse.inference.constraints import constrain
-from gpuparse.inference.decoders import DECODERS, ENGINES, Decoder, Quantity, with_quantity
+from gpuparse.inference.decoders import DECODERS, Decoder, Quantity, with_quantity
+from gpuparse.inference.engines import is_traced
 from gpuparse.inference.marginals import minimum_bayes_risk
 from gpuparse.inference.scores import (
     Lengths,
@@ -68,7 +68,7 @@ class TreeDistribution:
         tri_sibling_scores, outermost_scores: as the decoder of tri-siblings reads them.
         inner_grandchild_scores, outer_grandchild_scores: as `eisner_grandchild` reads them.
         single_root: exactly one modifier of the root; otherwise one or more.
-        backend: as the public functions take it, for the quantities that exist there; others run on
+        engine: as the public functions take it, for the quantities that exist there; others run on
             an engine that has them.
     Raises: ScoreError: wrong shapes or types, or parts that no decoder of these trees reads
         together. Values are checked by the functions that read them.
@@ -91,7 +91,7 @@ class TreeDistribution:
         inner_grandchild_scores: Tensor | None = None,
         outer_grandchild_scores: Tensor | None = None,
         single_root: bool = False,
-        backend: str = "auto",
+        engine: str = "auto",
     ) -> None:
         require_tensor(arc_scores, "arc_scores")
         if arc_scores.dim() != 3 or arc_scores.shape[1] != arc_scores.shape[2]:
@@ -106,7 +106,7 @@ class TreeDistribution:
             inner_grandchild_scores, outer_grandchild_scores,
         )  # fmt: skip
         self.single_root = single_root
-        self.backend = backend
+        self.engine = engine
         self.decoder = _decoder_of(self.kind, self.scores)
         self._kept: dict[tuple[str, bool], Tensor] = {}
         self._kept_of: tuple[int, ...] = ()
@@ -205,7 +205,7 @@ class TreeDistribution:
         allowed = marginals.masked_fill(self.scores.arc.detach() == -torch.inf, -torch.inf)
         return minimum_bayes_risk(
             allowed, self.lengths, decoder=self.decoder.of_arcs, single_root=self.single_root,
-            backend=self.backend,
+            engine=self.engine,
         )  # fmt: skip
 
     def score_of(self, heads: Tensor) -> Tensor:
@@ -301,14 +301,14 @@ class TreeDistribution:
     def _with_arcs(self, arc_scores: Tensor) -> Self:
         others = {f"{field}_scores": value for field, value in _given(self.scores).items()}
         return type(self)(
-            arc_scores, self.lengths, single_root=self.single_root, backend=self.backend, **others
+            arc_scores, self.lengths, single_root=self.single_root, engine=self.engine, **others
         )
 
     def _find_heads_traced(self) -> Tensor:
         names = ",".join(_given(self.scores))
         parts = [tensor.detach() for tensor in self._parts]
         heads: Tensor = _find_heads(
-            self.kind, names, parts, self.lengths, self.single_root, self.backend
+            self.kind, names, parts, self.lengths, self.single_root, self.engine
         )
         return heads
 
@@ -367,9 +367,9 @@ class TreeDistribution:
         """The keyword arguments of the function of a quantity."""
         options: dict[str, Any] = {"single_root": self.single_root}
         engines = self.decoder.engines[quantity]
-        # What exists on one engine alone runs there, whatever the backend of the rest.
-        if len(engines) > 1 and ENGINES.get(self.backend, engines[0]) in engines:
-            options["backend"] = self.backend
+        # What exists on one engine alone runs there, whatever the engine of the rest.
+        if len(engines) > 1 and self.engine in ("auto", *engines):
+            options["engine"] = self.engine
         for field, value in _given(self.scores).items():
             if field != "sibling" or self.decoder.order != 2:
                 options[f"{field}_scores"] = value
@@ -397,19 +397,19 @@ class NonProjectiveTrees(TreeDistribution):
 
 @torch.library.custom_op("gpuparse::find_heads", mutates_args=())
 def _find_heads(
-    kind: str, fields: str, parts: list[Tensor], lengths: Tensor, single_root: bool, backend: str
+    kind: str, fields: str, parts: list[Tensor], lengths: Tensor, single_root: bool, engine: str
 ) -> Tensor:
     """The heads of `TreeDistribution.best`; fields: names of parts[1:], with commas between."""
     names = [f"{field}_scores" for field in fields.split(",") if field]
     others: dict[str, Any] = dict(zip(names, parts[1:], strict=True))
     made = ProjectiveTrees if kind == "projective" else NonProjectiveTrees
-    trees = made(parts[0], lengths, single_root=single_root, backend=backend, **others)
+    trees = made(parts[0], lengths, single_root=single_root, engine=engine, **others)
     return trees.best().heads
 
 
 @_find_heads.register_fake
 def _(
-    kind: str, fields: str, parts: list[Tensor], lengths: Tensor, single_root: bool, backend: str
+    kind: str, fields: str, parts: list[Tensor], lengths: Tensor, single_root: bool, engine: str
 ) -> Tensor:
     return parts[0].new_empty(parts[0].shape[:2], dtype=torch.int64)
 

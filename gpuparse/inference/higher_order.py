@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from gpuparse.inference.backends import require_native
+from gpuparse.inference.engines import require_native
 from gpuparse.inference.higher_order_scores import check_parts, search_native
 from gpuparse.inference.scores import device_of, require_trees
 
@@ -18,7 +18,7 @@ def eisner_grand_sibling(
     grand_sibling_scores: Tensor | None = None,
     end_scores: Tensor | None = None,
     single_root: bool = False,
-    backend: str = "auto",
+    engine: str = "auto",
 ) -> tuple[Tensor, Tensor]:
     """Best projective tree of every sentence under parts of a head, its head and two modifiers.
 
@@ -35,13 +35,13 @@ def eisner_grand_sibling(
         end_scores: (B, N, N), [b, h, m]: m is the outermost modifier of h on its side. A side
             without modifiers scores 0. None, of these and the three before: zeros.
         single_root: exactly one modifier of the root; otherwise one or more.
-        backend: "auto" or "cpu" (native); there is no other form.
+        engine: "auto" or "native"; there is no other form.
     Returns: heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,), the sum over
         words 1..n of ((arc + sibling) + grandparent) + grand-sibling score, and then the end's, one
         by one. Ties and the order of additions in the charts: as `inference.charts.grand_sibling`
         says.
     Raises:
-        ScoreError: wrong shapes, types, lengths or values; an unknown backend.
+        ScoreError: wrong shapes, types, lengths or values; an unknown engine.
         NoTreeError: a sentence, named by its index, has no tree without forbidden parts.
     Cost: O(n^4) time; O(n^3) memory a sentence, and O(n^4) for the parts; with k
     heads per word left, and as many modifiers, O(n k^3 + n^2 k^2).
@@ -53,7 +53,7 @@ def eisner_grand_sibling(
         "grand_sibling": grand_sibling_scores, "end": end_scores,
     }  # fmt: skip
     heads, _, scores = _search(
-        "eisner_grand_sibling", arc_scores, lengths, parts, single_root, backend
+        "eisner_grand_sibling", arc_scores, lengths, parts, single_root, engine
     )
     return heads, scores
 
@@ -67,7 +67,7 @@ def eisner_tri_sibling(
     outermost_scores: Tensor | None = None,
     end_scores: Tensor | None = None,
     single_root: bool = False,
-    backend: str = "auto",
+    engine: str = "auto",
 ) -> tuple[Tensor, Tensor]:
     """Best projective tree of every sentence under parts of a head and three successive modifiers.
 
@@ -81,14 +81,14 @@ def eisner_tri_sibling(
         end_scores: (B, N, N), [b, h, m], of the same m. None, of these and those before: zeros. A
             side without modifiers scores 0.
         single_root: exactly one modifier of the root; otherwise one or more.
-        backend: "auto" or "cpu" (native); there is no other form.
+        engine: "auto" or "native"; there is no other form.
     Returns:
         heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,), the sum over words
         1..n of (arc + sibling) + tri-sibling score, then the outermost pair's, then the end's, one
         by one. Ties and the order of additions in the charts: as `inference.charts.grand_sibling`
         says.
     Raises:
-        ScoreError: wrong shapes, types, lengths or values; an unknown backend.
+        ScoreError: wrong shapes, types, lengths or values; an unknown engine.
         NoTreeError: a sentence, named by its index, has no tree without forbidden parts.
     Cost: as `eisner_grand_sibling`.
     Source: Koo & Collins 2010, Model 2; single root: Carreras 2007, section 2.1;
@@ -99,7 +99,7 @@ def eisner_tri_sibling(
         "outermost": outermost_scores, "end": end_scores,
     }  # fmt: skip
     heads, _, scores = _search(
-        "eisner_tri_sibling", arc_scores, lengths, parts, single_root, backend
+        "eisner_tri_sibling", arc_scores, lengths, parts, single_root, engine
     )
     return heads, scores
 
@@ -112,7 +112,7 @@ def eisner_grandchild(
     inner_grandchild_scores: Tensor | None = None,
     outer_grandchild_scores: Tensor | None = None,
     single_root: bool = False,
-    backend: str = "auto",
+    engine: str = "auto",
 ) -> tuple[Tensor, Tensor]:
     """Best projective tree of every sentence under scores of arcs, siblings and grandchildren.
 
@@ -127,21 +127,19 @@ def eisner_grandchild(
         outer_grandchild_scores: (B, N, N, N), [b, h, m, c]: c is the modifier of m furthest from m
             on the side away from h; c == m: there is none.
         single_root: exactly one modifier of the root; otherwise one or more.
-        backend: "auto" or "cpu" (native); there is no other form.
+        engine: "auto" or "native"; there is no other form.
     Returns: heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,), the sum over
         the words, in their order, of arc + sibling, inner and outer score, one by one. Ties and the
         order of additions: as `inference.charts.grandchild` says.
     Raises:
-        ScoreError: wrong shapes, types, lengths or values; an unknown backend.
+        ScoreError: wrong shapes, types, lengths or values; an unknown engine.
         NoTreeError: a sentence, named by its index, has no tree without forbidden parts.
     Cost: O(n^4) time, O(n^3) memory a sentence; with at most k candidate heads (arcs that are not
     forbidden) for each word, O(n^2 k^2) time and O(n^2 k) memory beside the scores.
     Source: Carreras 2007, sections 2 and 2.1.
     """
     parts = _children(sibling_scores, inner_grandchild_scores, outer_grandchild_scores)
-    heads, _, scores = _search(
-        "eisner_grandchild", arc_scores, lengths, parts, single_root, backend
-    )
+    heads, _, scores = _search("eisner_grandchild", arc_scores, lengths, parts, single_root, engine)
     return heads, scores
 
 
@@ -153,7 +151,7 @@ def eisner_grandchild_labelled(
     inner_grandchild_scores: Tensor | None = None,
     outer_grandchild_scores: Tensor | None = None,
     single_root: bool = False,
-    backend: str = "auto",
+    engine: str = "auto",
 ) -> tuple[Tensor, Tensor, Tensor]:
     """As `eisner_grandchild`, with scores for each label of an arc, and the best labels.
 
@@ -161,7 +159,7 @@ def eisner_grandchild_labelled(
         arc_scores: (B, N, N, L), L >= 1; -inf forbids the label for the arc.
         sibling_scores, inner_grandchild_scores, outer_grandchild_scores: (B, N, N, N, L), by the
             label of the arc h -> m.
-        lengths, single_root, backend: as in `eisner_grandchild`.
+        lengths, single_root, engine: as in `eisner_grandchild`.
     Returns: heads, labels int64 (B, N), -1 at position 0 and in padding; scores float64 (B,). Among
         equally good labels the first wins.
     Raises: ScoreError, NoTreeError: as `eisner_grandchild`.
@@ -170,7 +168,7 @@ def eisner_grandchild_labelled(
     """
     parts = _children(sibling_scores, inner_grandchild_scores, outer_grandchild_scores)
     return _search(
-        "eisner_grandchild", arc_scores, lengths, parts, single_root, backend, has_labels=True
+        "eisner_grandchild", arc_scores, lengths, parts, single_root, engine, has_labels=True
     )
 
 
@@ -186,12 +184,12 @@ def _search(
     lengths: Tensor,
     parts: Mapping[str, Tensor | None],
     single_root: bool,
-    backend: str,
+    engine: str,
     *,
     has_labels: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Heads, labels where they are found with the trees, and scores."""
-    require_native(name, backend, device_of(arc_scores))
+    require_native(name, engine, device_of(arc_scores))
     scores = check_parts(arc_scores, lengths, parts, has_labels=has_labels)
     heads, labels, totals, *_ = search_native(name, scores, single_root=single_root)
     require_trees(totals)

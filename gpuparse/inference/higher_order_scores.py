@@ -11,8 +11,8 @@ from torch import Tensor
 from gpuparse import native
 from gpuparse.errors import ScoreError
 from gpuparse.features.parts import axes_of
-from gpuparse.inference.backends import WORTH_A_THREAD, is_traced, run_in_threads
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.inference.engines import WORTH_A_THREAD, is_traced, run_in_threads
 from gpuparse.inference.scores import (
     Lengths,
     Scores,

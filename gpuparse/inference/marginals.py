@@ -74,7 +74,7 @@ def minimum_bayes_risk(
     *,
     decoder: Literal["eisner", "chu_liu_edmonds"],
     single_root: bool = False,
-    backend: str = "auto",
+    engine: str = "auto",
 ) -> tuple[Tensor, Tensor]:
     """The tree with the highest sum of marginals: that with the fewest wrong heads to expect.
 
@@ -84,7 +84,7 @@ def minimum_bayes_risk(
         lengths: words of each sentence, int (B,), 0..N-1.
         decoder: "eisner" for projective trees, "chu_liu_edmonds" for any.
         single_root: exactly one modifier of the root; otherwise one or more.
-        backend: as the decoder takes it.
+        engine: as the decoder takes it.
     Returns: heads int64 (B, N), -1 at position 0 and in padding; expected number of right heads,
         float64 (B,). Ties: as the decoder's.
     Raises:
@@ -97,4 +97,4 @@ def minimum_bayes_risk(
         raise ScoreError(f"unknown decoder {decoder!r}: expected one of {', '.join(SEARCHES)}")
     require_tensor(marginals, "marginals")
     scores = marginals.detach().double()
-    return SEARCHES[decoder](scores, lengths, single_root=single_root, backend=backend)
+    return SEARCHES[decoder](scores, lengths, single_root=single_root, engine=engine)

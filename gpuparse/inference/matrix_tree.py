@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gpuparse.errors import ScoreError
-from gpuparse.inference.backends import choose_engine, is_traced
+from gpuparse.inference.engines import choose_engine, is_traced
 from gpuparse.inference.native_trees import draw_trees, require_sample_count, sum_trees
 from gpuparse.inference.scores import (
     Lengths,
@@ -27,7 +27,7 @@ LARGEST = 1e100  # of scores, far from ABSENT
 
 
 def matrix_tree_log_partition(
-    arc_scores: Tensor, lengths: Lengths, *, single_root: bool = False, backend: str = "auto"
+    arc_scores: Tensor, lengths: Lengths, *, single_root: bool = False, engine: str = "auto"
 ) -> Tensor:
     """Logarithm of the sum of exp(score) over all trees; differentiable, any number of times.
 
@@ -38,7 +38,7 @@ def matrix_tree_log_partition(
             diagonal and padding are never read.
         lengths: words of each sentence, int (B,), 0..N-1; None: N-1 of each.
         single_root: exactly one modifier of the root; otherwise one or more.
-        backend: "auto", "cpu" (native) or "torch", which alone can be traced by torch.compile and
+        engine: "auto", "native" or "torch", which alone can be traced by torch.compile and
             transformed by torch.func.
     Returns: float64 (B,) in nats, on the device of `arc_scores`; 0 for a sentence without words.
     Raises:
@@ -51,7 +51,7 @@ def matrix_tree_log_partition(
     differs: no determinant but an elimination without subtractions, right to the last digits at any
     scale of the scores; a single root by its limit (native/matrix_tree.h).
     """
-    engine = choose_engine(backend, device_of(arc_scores))
+    engine = choose_engine(engine, device_of(arc_scores))
     scores, words = _checked(arc_scores, lengths)
     sums: Tensor
     if engine == "native":
@@ -63,11 +63,11 @@ def matrix_tree_log_partition(
 
 
 def matrix_tree_marginals(
-    arc_scores: Tensor, lengths: Lengths, *, single_root: bool = False, backend: str = "auto"
+    arc_scores: Tensor, lengths: Lengths, *, single_root: bool = False, engine: str = "auto"
 ) -> Tensor:
     """The probability of every arc, trees being drawn by exp(score); differentiable.
 
-    Args: arc_scores, lengths, single_root, backend: as in `matrix_tree_log_partition`.
+    Args: arc_scores, lengths, single_root, engine: as in `matrix_tree_log_partition`.
     Returns: float64 (B, N, N), [b, h, m]; 0 where no score is read. Each word's column sums to 1,
         and with a single root so does row 0.
     Raises: ScoreError, NoTreeError: as `matrix_tree_log_partition`.
@@ -76,7 +76,7 @@ def matrix_tree_marginals(
     Source: that of `matrix_tree_log_partition`; the walks of Wilson 1996 give the marginals without
     subtractions.
     """
-    engine = choose_engine(backend, device_of(arc_scores))
+    engine = choose_engine(engine, device_of(arc_scores))
     scores, words = _checked(arc_scores, lengths)
     if engine == "native":
         sums, marginals = _Sums.apply(scores, words, single_root)
@@ -87,19 +87,19 @@ def matrix_tree_marginals(
 
 
 def matrix_tree_entropy(
-    arc_scores: Tensor, lengths: Lengths, *, single_root: bool = False, backend: str = "auto"
+    arc_scores: Tensor, lengths: Lengths, *, single_root: bool = False, engine: str = "auto"
 ) -> Tensor:
     """Entropy of the distribution over trees, each drawn by exp(score); differentiable.
 
-    Args: arc_scores, lengths, single_root, backend: as in `matrix_tree_log_partition`.
+    Args: arc_scores, lengths, single_root, engine: as in `matrix_tree_log_partition`.
     Returns: float64 (B,) in nats.
     Raises: ScoreError, NoTreeError: as `matrix_tree_log_partition`.
-    Cost: in torch on every backend: O(n^3) time in tensors of O(n^2) a sentence; O(n^3) memory
+    Cost: in torch on every engine: O(n^3) time in tensors of O(n^2) a sentence; O(n^3) memory
     where gradients are needed.
     Source: Smith & Smith 2007, section 3.3; differs: not the log-partition minus the expected
     score, which is a difference of large numbers, but spreads that the elimination carries along.
     """
-    choose_engine(backend, device_of(arc_scores))
+    choose_engine(engine, device_of(arc_scores))
     scores, words = _checked(arc_scores, lengths)
     sums, entropy = _eliminate(scores, words, single_root)
     require_trees(sums.detach())

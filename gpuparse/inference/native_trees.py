@@ -14,8 +14,8 @@ from torch import Tensor
 
 from gpuparse import native
 from gpuparse.errors import ScoreError
-from gpuparse.inference.backends import WORTH_A_THREAD, run_in_threads
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.inference.engines import WORTH_A_THREAD, run_in_threads
 from gpuparse.inference.scores import require_usable_arcs, rows_of_parts, without_tree
 
 MAX_TREES, MAX_SAMPLES = (1 << 20) - 1, (1 << 31) - 1

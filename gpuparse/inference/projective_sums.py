@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from gpuparse.errors import ScoreError
-from gpuparse.inference.backends import choose_engine, is_traced
 from gpuparse.inference.charts import eisner as first_order
 from gpuparse.inference.charts import eisner_sibling as second_order
 from gpuparse.inference.decoders import Engine
+from gpuparse.inference.engines import choose_engine, is_traced
 from gpuparse.inference.native_trees import draw_trees, require_sample_count, sum_trees
 from gpuparse.inference.scores import (
     Lengths,
@@ -26,7 +26,7 @@ LARGEST_SUM = 1e15  # a log-partition with some digits behind the point
 
 
 def eisner_log_partition(
-    arc_scores: Tensor, lengths: Lengths, *, single_root: bool = False, backend: str = "auto"
+    arc_scores: Tensor, lengths: Lengths, *, single_root: bool = False, engine: str = "auto"
 ) -> Tensor:
     """Logarithm of the sum of exp(score) over all projective trees of every sentence.
 
@@ -35,17 +35,17 @@ def eisner_log_partition(
             and padding are never read. Any type; computed with as float64.
         lengths: words of each sentence, int (B,), 0..N-1; None: N-1 of each.
         single_root: exactly one modifier of the root; otherwise one or more.
-        backend: "auto", "torch" or "cpu" (native). Second derivatives come from the torch form.
+        engine: "auto", "torch" or "native". Second derivatives come from the torch form.
     Returns: float64 (B,), 0 for a sentence without words; differentiable, its gradient is
-        `eisner_marginals`. The backends agree to about 1e-12 of the largest sum of scores.
+        `eisner_marginals`. The engines agree to about 1e-12 of the largest sum of scores.
     Raises:
-        ScoreError: wrong shapes, types, lengths or values; an unknown backend.
+        ScoreError: wrong shapes, types, lengths or values; an unknown engine.
         NoTreeError: a sentence, named by its index, has no tree without forbidden arcs.
     Cost: O(n^3) time; O(n^2) memory a sentence in native code, in torch O(n^3) where gradients are
     kept.
     Source: Eisner 1996 with sums (inside algorithm); spec of the charts as `eisner`.
     """
-    engine = choose_engine(backend, device_of(arc_scores))
+    engine = choose_engine(engine, device_of(arc_scores))
     given = _checked(arc_scores, None, lengths, None)
     if engine == "native" and torch.is_grad_enabled() and arc_scores.requires_grad:
         log_partition: Tensor = _TreeLogPartition.apply(given.arc, given.lengths, single_root)
@@ -60,7 +60,7 @@ def eisner_sibling_log_partition(
     *,
     end_scores: Tensor | None = None,
     single_root: bool = False,
-    backend: str = "auto",
+    engine: str = "auto",
 ) -> Tensor:
     """`eisner_log_partition` under scores of arcs and siblings.
 
@@ -70,21 +70,21 @@ def eisner_sibling_log_partition(
 
     Args:
         arc_scores, sibling_scores, lengths, end_scores, single_root: as `eisner_sibling`.
-        backend: "auto", "torch" or "cpu" (native). Where a gradient is asked for, "auto" takes
-            the torch form; "cpu" has none.
+        engine: "auto", "torch" or "native". Where a gradient is asked for, "auto" takes
+            the torch form; "native" has none.
     Returns: float64 (B,), 0 for a sentence without words; differentiable in the torch form.
     Raises: ScoreError, NoTreeError: as `eisner_sibling`.
     Cost: O(n^3) time; native code takes O(n^2) memory a sentence beside the scores.
     Source: McDonald & Pereira 2006, section 2.2, with sums for maxima; differs: as
     `eisner_sibling`.
     """
-    engine = _choose(backend, arc_scores, sibling_scores, end_scores)
+    engine = _choose(engine, arc_scores, sibling_scores, end_scores)
     given = _checked(arc_scores, sibling_scores, lengths, end_scores)
     return _log_partition(given, single_root, engine)
 
 
 def eisner_marginals(
-    arc_scores: Tensor, lengths: Lengths, *, single_root: bool = False, backend: str = "auto"
+    arc_scores: Tensor, lengths: Lengths, *, single_root: bool = False, engine: str = "auto"
 ) -> Tensor:
     """Probability of every arc, trees having probabilities proportional to exp(score).
 
@@ -97,7 +97,7 @@ def eisner_marginals(
     Source: inside-outside; in torch the outside part is the derivative of the inside part (Eisner
     2016, "Inside-outside and forward-backward algorithms are just backprop").
     """
-    engine = _choose(backend, arc_scores)
+    engine = _choose(engine, arc_scores)
     return _marginals(_checked(arc_scores, None, lengths, None), single_root, engine)
 
 
@@ -108,7 +108,7 @@ def eisner_sibling_marginals(
     *,
     end_scores: Tensor | None = None,
     single_root: bool = False,
-    backend: str = "auto",
+    engine: str = "auto",
 ) -> Tensor:
     """`eisner_marginals` of arcs, under scores of arcs and siblings.
 
@@ -117,13 +117,13 @@ def eisner_sibling_marginals(
     Raises: as `eisner_sibling_log_partition`; ScoreError as `eisner_marginals`.
     Cost, source: as `eisner_marginals`.
     """
-    engine = _choose(backend, arc_scores, sibling_scores, end_scores)
+    engine = _choose(engine, arc_scores, sibling_scores, end_scores)
     given = _checked(arc_scores, sibling_scores, lengths, end_scores)
     return _marginals(given, single_root, engine)
 
 
 def eisner_entropy(
-    arc_scores: Tensor, lengths: Lengths, *, single_root: bool = False, backend: str = "auto"
+    arc_scores: Tensor, lengths: Lengths, *, single_root: bool = False, engine: str = "auto"
 ) -> Tensor:
     """Entropy of the distribution over projective trees, in nats.
 
@@ -140,7 +140,7 @@ def eisner_entropy(
     Source: the expectation semiring of Li & Eisner 2009; differs: expectations of the surprise at
     each split, so that all terms are positive.
     """
-    engine = _choose(backend, arc_scores)
+    engine = _choose(engine, arc_scores)
     given = _checked(arc_scores, None, lengths, None)
     if engine != "native":
         return _entropy(given, single_root)
@@ -281,11 +281,11 @@ def _needs_gradient(*scores: Tensor | None) -> bool:
     )
 
 
-def _choose(backend: str, arcs: Tensor, *others: Tensor | None) -> Engine:
+def _choose(engine: str, arcs: Tensor, *others: Tensor | None) -> Engine:
     """The engine; where a gradient is asked for, "auto" is the torch form."""
-    if backend == "auto" and _needs_gradient(arcs, *others):
+    if engine == "auto" and _needs_gradient(arcs, *others):
         return "torch"
-    return choose_engine(backend, device_of(arcs))
+    return choose_engine(engine, device_of(arcs))
 
 
 def _log_partition(given: _CheckedScores, single_root: bool, engine: Engine) -> Tensor:

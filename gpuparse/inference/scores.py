@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gpuparse import native
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference.backends import is_traced
+from gpuparse.inference.engines import is_traced
 
 
 def word_mask(lengths: Tensor, n_nodes: int) -> Tensor:
@@ -66,7 +66,7 @@ def check_scores(arc_scores: Tensor, lengths: Lengths) -> Scores:
     Returns:
         Scores, detached, contiguous, both on the device of `arc_scores`; no input is written to.
     Raises: ScoreError: a wrong shape, type or length, or an unusable value in a cell that is read.
-        Values and lengths are not checked where code is traced (`backends.is_traced`).
+        Values and lengths are not checked where code is traced (`engines.is_traced`).
     Cost: O(B N^2).
     """
     return Scores(*check_arcs(arc_scores, lengths))

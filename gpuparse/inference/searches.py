@@ -120,7 +120,7 @@ def decode(
     scores: Scores,
     *,
     single_root: bool = False,
-    backend: str = "auto",
+    engine: str = "auto",
     min_gain: float = 0.0,
     granularity: float | None = None,
     are_checked: bool = False,
@@ -131,26 +131,26 @@ def decode(
         name: a key of `DECODERS`.
         scores: those of the parts that the decoder reads; others are not looked at.
         single_root: exactly one modifier of the root; otherwise one or more.
-        backend: "auto", "torch", "cpu" or "gpu".
+        engine: "auto", "native", "torch" or "triton".
         min_gain: of decoders that search by single changes, or prefer projective trees.
         granularity: of decoders that certify trees: see `dual_decomposition`.
         are_checked: whether scores are known to be usable. Then nothing waits for the device where
             the decoder has a form there, and a sentence without a tree has the score -inf.
     Raises:
         ConfigError: no decoder has this name.
-        ScoreError, NoTreeError: from the decoder; ScoreError too for a backend that it does not run
+        ScoreError, NoTreeError: from the decoder; ScoreError too for an engine that it does not run
             on, and if sibling scores are missing that one of the second order needs.
     Cost: that of the decoder.
     """
     arcs, parts = parts_for(name, scores)
     decoder = DECODERS[name]
-    if backend in ENGINES and not decoder.has("best", ENGINES[backend]):
-        known = [key for key, engine in ENGINES.items() if decoder.has("best", engine)]
+    if engine in ENGINES and engine not in decoder.engines["best"]:
+        known = decoder.engines["best"]
         raise ScoreError(
-            f"{name} does not run on the backend {backend!r}, only on {' or '.join(known)}"
+            f"{name} does not run on the engine {engine!r}, only on {' or '.join(known)}"
         )
-    if are_checked and backend in ("torch", "gpu"):
-        search = device_search(name, ENGINES[backend])
+    if are_checked and engine in ("torch", "triton"):
+        search = device_search(name, engine)
         if decoder.order == 2:
             ends = scores.end
             arcs.append(torch.zeros_like(scores.arc) if ends is None else ends)
@@ -161,7 +161,7 @@ def decode(
     if decoder.certifies:
         options["granularity"] = granularity
     found, values, *more = FUNCTIONS[name, "best"](
-        *arcs, scores.lengths, single_root=single_root, backend=backend, **parts, **options
+        *arcs, scores.lengths, single_root=single_root, engine=engine, **parts, **options
     )
     if decoder.gives_graphs:
         return Parse(None, values, found)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gpuparse import native
 from gpuparse.errors import ConfigError, ScoreError
-from gpuparse.inference.backends import is_traced
+from gpuparse.inference.engines import is_traced
 from gpuparse.inference.nearest_trees import nearest_projective
 from gpuparse.inference.scores import Lengths, as_lengths, require_tensor, word_mask
 from gpuparse.inference.search import NO_HEAD

@@ -417,7 +417,7 @@ def learn_folds(
         return
     threads = max(thread_count(folds.config.threads) for folds, _ in work)
     # Learning in torch, and devices, serve one fold at a time.
-    are_native = all(folds.config.backend == "cpu" and folds.on_cpu for folds, _ in work)
+    are_native = all(folds.config.engine == "native" and folds.on_cpu for folds, _ in work)
     at_once = min(threads, len(work)) if are_native else 1
     stopped, lock = threading.Event(), threading.Lock()
     pool = ThreadPoolExecutor(at_once)

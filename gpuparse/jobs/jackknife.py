@@ -87,5 +87,5 @@ def _training_alone(config: RunConfig) -> RunConfig:
     check_no_best(config, "the parsers of folds")
     data = dataclasses.replace(config.data, dev=None, test=None, dev_guide=None, test_guide=None)
     # Folds are learned at the same time, one thread each, in native code.
-    learning = dataclasses.replace(config.learning, backend="cpu")
+    learning = dataclasses.replace(config.learning, engine="native")
     return dataclasses.replace(config, data=data, learning=learning)

@@ -223,12 +223,12 @@ def device_of_parsing(
     model: Parser,
     options: ParseOptions,
     device: str,
-    backend: str,
+    engine: str,
     tell: Callable[[str], None],
 ) -> tuple[str, bool]:
     """The device that parses, after its self-test, and whether native code does.
 
-    Args: device, backend: what was asked for. tell: see `choose_device`.
+    Args: device, engine: what was asked for. tell: see `choose_device`.
     Raises: ConfigError: they do not exist, or do not fit one another, the decoder or the options.
         SelfTestError: the device fails, and was asked for.
     """
@@ -237,31 +237,31 @@ def device_of_parsing(
     asked[f"decoder {model.search_decoder}"] = decoder.is_higher_order
     # Other scores differ a little between devices anyway.
     native_alone = _asked_for(asked) if model.is_exact else []
-    if native_alone and (device == "cuda" or backend in ("torch", "gpu")):
+    if native_alone and (device == "cuda" or engine in ("torch", "triton")):
         raise ConfigError(
             f"{native_alone[0]} is computed by native code on the CPU, so that its output is the"
             f" same everywhere; use {option('device', 'auto', 'cpu')} and"
-            f" {option('backend', 'auto', 'cpu')}"
+            f" {option('engine', 'auto', 'native')}"
         )
-    if backend == "cpu" and device == "cuda":
+    if engine == "native" and device == "cuda":
         raise ConfigError(
-            f"{option('backend', 'cpu')} does not run on {option('device', 'cuda')}; use"
+            f"{option('engine', 'native')} does not run on {option('device', 'cuda')}; use"
             " torch or auto"
         )
-    is_on_cpu = device == "auto" and (native_alone or backend == "cpu")
+    is_on_cpu = device == "auto" and (native_alone or engine == "native")
     chosen = working_device(
         choose_device("cpu" if is_on_cpu else device, tell),
         device,
-        lambda: _difference(model, backend, keep_heads=not decoder.gives_graphs),
-        can_fall_back=backend != "gpu",
+        lambda: _difference(model, engine, keep_heads=not decoder.gives_graphs),
+        can_fall_back=engine != "triton",
     )
-    return chosen, is_native_on(backend, chosen)
+    return chosen, is_native_on(engine, chosen)
 
 
-def _difference(model: Parser, backend: str, *, keep_heads: bool) -> str:
+def _difference(model: Parser, engine: str, *, keep_heads: bool) -> str:
     """The self-test of the GPU, with the model and with what parses long sentences instead."""
     models = [model]
     if DECODERS[model.search_decoder].order > 1:
         models.append(model.lower_order())
-    found = (device_difference(each, "cuda", backend, keep_heads=keep_heads) for each in models)
+    found = (device_difference(each, "cuda", engine, keep_heads=keep_heads) for each in models)
     return next(filter(None, found), "")

@@ -147,7 +147,7 @@ class Job:
     batch_size: int = default_batch_size("cpu")
     threads: int = 1
     device: str = "cpu"
-    backend: str = "auto"
+    engine: str = "auto"
     is_native: bool = True  # whether native code on the CPU parses
     tell: Callable[[str], None] = silent
     advise: Callable[[str], None] | None = None
@@ -176,7 +176,7 @@ class Job:
         if model is not None:
             found |= {"decoder": model.search_decoder, "single_root": model.single_root}
         if model is not None and not model.is_exact:
-            found |= {"device": self.device, "backend": self.backend}
+            found |= {"device": self.device, "engine": self.engine}
         return found
 
     def stream(
@@ -420,9 +420,7 @@ class Job:
         """Pieces, encoded and on their way to the device."""
         for each in pieces:
             batch = self.parser.encode(each.piece.treebank, each.guides)
-            yield each._replace(
-                batch=batch, sent=self.parser.send(batch, self.device, self.backend)
-            )
+            yield each._replace(batch=batch, sent=self.parser.send(batch, self.device, self.engine))
 
     def _annotated(self, pieces: Iterator[Piece], guides: Guides | None) -> Iterator[_Ready]:
         """Pieces with guides, tags and lemmas, without sentences whose heads cannot be kept."""
@@ -511,7 +509,7 @@ class Job:
         how: dict[str, Any] = {
             "guides": guides, "known": None if kept is None else kept.heads,
             "batch_size": self.batch_size,
-            "threads": self.threads, "device": self.device, "backend": self.backend,
+            "threads": self.threads, "device": self.device, "engine": self.engine,
         }  # fmt: skip
         if asked.kbest is not None:
             return find_k_best_trees(

@@ -174,21 +174,18 @@ def limit_torch_threads(threads: int, *, is_native: bool) -> None:
     torch.set_num_threads(1 if is_native else threads)
 
 
-BACKENDS = ("auto", *ENGINES)
-
-
-def is_native_on(backend: str, device: str) -> bool:
-    """True if native code parses; ConfigError if the backend cannot run on the device."""
-    if device == "cpu" and backend in ("auto", "cpu"):
+def is_native_on(engine: str, device: str) -> bool:
+    """True if native code parses; ConfigError if the engine cannot run on the device."""
+    if device == "cpu" and engine in ("auto", "native"):
         return True
-    if backend not in BACKENDS:
-        raise ConfigError(f"backend: expected {', '.join(BACKENDS)}, and not {backend!r}")
-    require(f"device {device}" if device != "cpu" else f"backend {backend}", "torch")
+    if engine not in ("auto", *ENGINES):
+        raise ConfigError(f"engine: expected auto, {', '.join(ENGINES)}, and not {engine!r}")
+    require(f"device {device}" if device != "cpu" else f"engine {engine}", "torch")
     import torch  # native code needs none of it
 
-    from gpuparse.inference.backends import choose_engine
+    from gpuparse.inference.engines import choose_engine
 
     try:
-        return choose_engine(backend, torch.device(device), has_kernels=True) == "native"
+        return choose_engine(engine, torch.device(device), has_kernels=True) == "native"
     except ScoreError as error:
-        raise ConfigError(f"backend {backend}: {error}") from None
+        raise ConfigError(f"engine {engine}: {error}") from None

@@ -117,10 +117,10 @@ class Run:
         check_stages(config)
         self.graphs = DECODERS[config.decoder].gives_graphs
         self.threads = thread_count(config.threads)
-        if config.backend == "torch":
-            what = "device cuda" if config.device == "cuda" else "learning.backend torch"
+        if config.engine == "torch":
+            what = "device cuda" if config.device == "cuda" else "learning.engine torch"
             require(what, "torch")
-        is_native = config.backend == "cpu" and self._pretrained is None
+        is_native = config.engine == "native" and self._pretrained is None
         limit_torch_threads(self.threads, is_native=is_native)
         self.device = self._chosen_device()
         self._group: Any = None
@@ -146,7 +146,7 @@ class Run:
 
     def _say_device(self, tell: Callable[[str], None]) -> None:
         """Say what is done where, unless all is done on the CPU. Args: tell: of any process."""
-        if self.config.backend == "torch":
+        if self.config.engine == "torch":
             size = self.config.learning.batch_size
             tell(
                 f"arcs are learned in torch on {self.device}, learning.batch_size {size}"
@@ -155,7 +155,7 @@ class Run:
         elif self.device != "cpu":
             tell(
                 f"learning runs on the CPU, {self.device} parses data.dev and data.test;"
-                " learning.backend=torch learns there"
+                " learning.engine=torch learns there"
             )
 
     @property
@@ -360,7 +360,7 @@ class Run:
         if self._pretrained is not None:  # there are no whole numbers to compare
             return ""
         model, of_run = trainer.model(16), ["int16"]
-        if self.config.backend == "torch":
+        if self.config.engine == "torch":
             of_run.append("float32")
         tested = (with_random_weights(model, dtype) for dtype in of_run)
         found = (device_difference(each, self.device, only_known=True) for each in tested)

@@ -64,7 +64,7 @@ def check_learning(config: RunConfig) -> None:
             f"labels.kind joint: decoder {config.decoder} finds graphs, which are labelled when"
             " they are finished: choose second-stage"
         )
-    if config.backend == "torch":
+    if config.engine == "torch":
         _check_torch(config)
     if rule.searches:
         return
@@ -94,6 +94,6 @@ def _check_torch(config: RunConfig) -> None:
     for is_there, what, instead in wanted:
         if not is_there:
             raise ConfigError(
-                f"learning.backend torch, which device cuda selects too: only native code learns"
-                f" with {what}: choose {instead}, or learning.backend=cpu"
+                f"learning.engine torch, which device cuda selects too: only native code learns"
+                f" with {what}: choose {instead}, or learning.engine=native"
             )

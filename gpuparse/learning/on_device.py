@@ -22,9 +22,9 @@ from gpuparse.config import RunConfig
 from gpuparse.data.batch import MARGIN, Batch
 from gpuparse.errors import ResourceError, plural
 from gpuparse.features.plan import Plan
-from gpuparse.inference.backends import choose_engine
 from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.inference.engines import choose_engine
 from gpuparse.inference.scores import inner_siblings
 from gpuparse.learning.averaged import AveragedWeights
 from gpuparse.learning.mira import steps_in_turn, update_rule
@@ -206,7 +206,7 @@ class DeviceLearner:
         config: of the run; its decoder is eisner, chu_liu_edmonds or eisner_sibling.
         single_root: whether every tree has exactly one modifier of the root.
         device: where the work is done.
-        backend: "torch", "gpu" (Triton kernels), or "auto", which takes the kernels on a GPU.
+        engine: "torch", "triton", or "auto", which takes the kernels on a GPU.
     Source: McDonald, Crammer & Pereira (2005), figure 3, and McDonald & Pereira (2006), figure 6;
         differs: the trees of a mini-batch are found with the weights before it.
     """
@@ -222,7 +222,7 @@ class DeviceLearner:
         config: RunConfig,
         single_root: bool,
         device: str,
-        backend: str = "auto",
+        engine: str = "auto",
     ) -> None:
         self._values = torch.from_numpy(batch.values).to(device)
         self._gold = torch.from_numpy(gold).to(device)
@@ -240,8 +240,8 @@ class DeviceLearner:
         self._weighted = torch.from_numpy(weights.weighted).to(device)
         # In main memory the torch form too: what runs there is what runs on another device.
         where = self._values.device
-        self._backend = "torch" if backend == "auto" and where.type == "cpu" else backend
-        choose_engine(self._backend, where, has_kernels=True)  # an error for one that is none
+        self._engine = "torch" if engine == "auto" and where.type == "cpu" else engine
+        choose_engine(self._engine, where, has_kernels=True)  # an error for one that is none
 
     @torch.no_grad()
     def learn(self, mini: Batch, seen: int) -> int:
@@ -263,7 +263,7 @@ class DeviceLearner:
                 raise ResourceError(
                     f"device {device}: no memory for a sentence of"
                     f" {plural(int(mini.lengths[part[0]]), 'word')}: leave it out, or learn with"
-                    " learning.backend=cpu"
+                    " learning.engine=native"
                 )
             sentences = torch.from_numpy(part).to(device)
             costs[sentences], features = compared
@@ -319,7 +319,7 @@ class DeviceLearner:
         return heads.to(self._values.device)
 
     def _decoded(self, lengths: Tensor, arcs: Tensor, others: Sequence[Tensor]) -> Tensor:
-        how = {"single_root": self._single_root, "backend": self._backend}
+        how = {"single_root": self._single_root, "engine": self._engine}
         if not others:
             return self._decoder.function()(arcs, lengths, **how)[0]
         siblings, ends = others

@@ -32,7 +32,7 @@ from gpuparse.learning.stages.vectors.engine import VectorGold
 from gpuparse.learning.stages.vectors.stage import LABEL_WEIGHT, VectorStage, Whole
 from gpuparse.learning.states import restore, state_of
 from gpuparse.learning.temperatures import fit_temperatures
-from gpuparse.model.engines.engine import Scales
+from gpuparse.model.engines.searcher import Scales
 from gpuparse.model.parser import Parser
 from gpuparse.scorers.linear.pruning import KeptArcs
 from gpuparse.scorers.linear.scorer import LinearScorer, check_guides, compile_joint

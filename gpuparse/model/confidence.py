@@ -11,8 +11,8 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.model.engines.admission import CHAIN, LOWER, OWN, write_chains
-from gpuparse.model.engines.engine import FoundTrees, How, Marginals
 from gpuparse.model.engines.found import Found
+from gpuparse.model.engines.searcher import FoundTrees, How, Marginals
 from gpuparse.model.parser import Parser, Predictions, by_token
 
 
@@ -48,7 +48,7 @@ def parse_with_confidence(
     batch_size: int = 64,
     threads: int = 1,
     device: str = "cpu",
-    backend: str = "auto",
+    engine: str = "auto",
     progress: Callable[[int], None] = lambda sentences: None,
 ) -> Predictions:
     """`Parser.parse` with probabilities, or for minimum Bayes risk trees.
@@ -67,7 +67,7 @@ def parse_with_confidence(
     how = How(batch_size, threads, progress=progress)
 
     def find(of_order: Parser, some: Encoded) -> Found:
-        return of_order.engine(device, backend).marginals(
+        return of_order.searcher(device, engine).marginals(
             some, given, how, least_risk=least_risk, probabilities=probabilities
         )
 
@@ -110,7 +110,7 @@ def find_k_best_trees(
     batch_size: int = 64,
     threads: int = 1,
     device: str = "cpu",
-    backend: str = "auto",
+    engine: str = "auto",
 ) -> KBest:
     """The k best trees of every sentence and the best labels of each of them.
 
@@ -135,8 +135,8 @@ def find_k_best_trees(
         which = np.flatnonzero(orders == order)
         if len(which):
             some = batch.select(which)
-            engine = of_order.engine(device, backend)
-            found = engine.k_best(some, given, k, how, probabilities=probabilities)
+            searcher = of_order.searcher(device, engine)
+            found = searcher.k_best(some, given, k, how, probabilities=probabilities)
             _copy(trees, found, which, some)
     _add_chains(parser, batch, given, np.flatnonzero(orders == CHAIN), trees)
     return _by_word(parser, batch, orders, trees, probabilities=probabilities)

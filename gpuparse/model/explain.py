@@ -22,8 +22,8 @@ from gpuparse.errors import ConfigError, NoTreeError, ResourceError, ScoreError
 from gpuparse.features.phrases import Clause
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.model.engines.admission import CHAIN, OWN
-from gpuparse.model.engines.engine import How
 from gpuparse.model.engines.fused_features import Feature
+from gpuparse.model.engines.searcher import How
 from gpuparse.model.parser import Parser
 from gpuparse.scorers.scorer import ReadsWholes
 

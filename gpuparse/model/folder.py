@@ -32,7 +32,7 @@ from gpuparse.limits import (
     MAX_VOCABULARY_BYTES,
     MAX_YAML_BYTES,
 )
-from gpuparse.model.engines.engine import Scales
+from gpuparse.model.engines.searcher import Scales
 from gpuparse.model.installed import UNFINISHED, WHAT_MODELS_ARE, model_hint
 from gpuparse.model.parser import Parser, are_scales
 from gpuparse.scorers.encoder import files as encoder_files

@@ -1,7 +1,7 @@
 """A trained parser: all that parsing needs, and nothing else.
 
 Parsing goes in phases over a batch: encode (words to numbers), score, decode and label. Scorers
-encode and score; an engine decodes and labels under their scores; `Parser.engine` chooses it.
+encode and score; a searcher decodes and labels under their scores; `Parser.searcher` chooses it.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,8 +16,7 @@ from gpuparse.data.cached import cached_property
 from gpuparse.data.graphs import Graphs
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
-from gpuparse.inference.decoders import DECODERS
-from gpuparse.inference.decoders import Engine as Form
+from gpuparse.inference.decoders import DECODERS, Engine
 from gpuparse.limits import MAX_SCALE
 from gpuparse.model.engines.admission import (
     CHAIN,
@@ -27,9 +26,9 @@ from gpuparse.model.engines.admission import (
     permitted_orders,
     write_chains,
 )
-from gpuparse.model.engines.engine import Engine, How, Scales, Wanted, form_of
 from gpuparse.model.engines.found import Found, LabelLimits, found_graphs
 from gpuparse.model.engines.fused import Fused, fused_engine
+from gpuparse.model.engines.searcher import How, Scales, Searcher, Wanted, engine_of
 from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.scorers.scorer import Scorer, Sum
 
@@ -218,7 +217,7 @@ class Parser:
         batch_size: int | None = None,
         threads: int = 1,
         device: str = "cpu",
-        backend: str = "auto",
+        engine: str = "auto",
         batch: Encoded | None = None,
         sent: Any = None,
         progress: Callable[[int], None] = lambda sentences: None,
@@ -233,16 +232,16 @@ class Parser:
                 them; for parsers with guide features.
             known: (W,) heads that the trees shall have, -1 for those to be found.
             batch_size: most sentences at a time, at least 1, or what suits the device; they are
-                sorted by length first. Neither this nor threads and backend change a
+                sorted by length first. Neither this nor threads and engine change a
                 single head, nor does the device where `is_exact`.
             threads: CPU threads, each with batches of its own; on another device there is one.
             device: "cpu" or "cuda".
-            backend: "cpu" (native), "torch", "gpu" (Triton kernels), or "auto".
+            engine: "native", "torch", "triton", or "auto".
             batch: the treebank with its guides, if it has been encoded already.
             sent: the values of that batch on the device, of `send`.
             progress: called with the number of sentences finished, batch by batch.
         Raises:
-            ConfigError, ScoreError: a batch size or backend that does not exist; guides that are
+            ConfigError, ScoreError: a batch size or engine that does not exist; guides that are
                 missing, or that the parser has no use for; known heads of graphs.
             NoTreeError: a sentence has no tree with its known heads.
         Cost: as `arc_scores`, the decoder and the search for labels together.
@@ -252,7 +251,7 @@ class Parser:
         size = default_batch_size(device) if batch_size is None else batch_size
         find = partial(
             Parser.search, known=given, batch_size=size, threads=threads, device=device,
-            backend=backend, sent=sent, progress=progress,
+            engine=engine, sent=sent, progress=progress,
         )  # fmt: skip
         return self.predict(batch, given, find)
 
@@ -339,7 +338,7 @@ class Parser:
         batch_size: int = 64,
         threads: int = 1,
         device: str = "cpu",
-        backend: str = "auto",
+        engine: str = "auto",
         sent: Any = None,
         progress: Callable[[int], None] = lambda sentences: None,
     ) -> Found:
@@ -354,39 +353,41 @@ class Parser:
                 " use a model of trees"
             )
         how = How(batch_size, threads, sent, progress)
-        return self.engine(device, backend).best(batch, known, how)
+        return self.searcher(device, engine).best(batch, known, how)
 
-    def send(self, batch: Encoded, device: str, backend: str = "auto") -> Any:
+    def send(self, batch: Encoded, device: str, engine: str = "auto") -> Any:
         """Send a batch to a device for `search`, without waiting; None for native code.
 
-        Raises: ScoreError: a backend that does not exist.
+        Raises: ScoreError: an engine that does not exist.
         """
-        return self.engine(device, backend).send(batch)
+        return self.searcher(device, engine).send(batch)
 
-    def engine(self, device: str = "cpu", backend: str = "auto") -> Engine:
-        """The engine that finds trees and labels on a device; made at its first use.
+    def searcher(self, device: str = "cpu", engine: str = "auto") -> Searcher:
+        """The object that finds trees and labels on a device; made at its first use.
 
-        Raises: ScoreError: a backend that does not exist, or that cannot run there.
+        Raises: ScoreError: an engine that does not exist, or that cannot run there.
         """
-        form = form_of(self.search_decoder, device, backend, is_fused=self.fused is not None)
-        if form == "native" and self.fused is not None:
+        chosen = engine_of(self.search_decoder, device, engine, is_fused=self.fused is not None)
+        if chosen == "native" and self.fused is not None:
             return self.fused
-        if form == "native" and device == "cpu" and self.quantised is not None:
+        if chosen == "native" and device == "cpu" and self.quantised is not None:
             return self.quantised
-        return self._dense_engine(device, form)
+        return self._dense_searcher(device, chosen)
 
-    def _dense_engine(self, device: str, form: Form) -> Engine:
-        if (device, form) not in self._dense:
+    def _dense_searcher(self, device: str, engine: Engine) -> Searcher:
+        if (device, engine) not in self._dense:
             from gpuparse.model.engines.dense import Dense  # and torch with it
 
-            otherwise = None if form == "native" else self.host
-            self._dense[device, form] = Dense(self.scorers, self.wanted, device, form, otherwise)
-        return self._dense[device, form]
+            otherwise = None if engine == "native" else self.host
+            self._dense[device, engine] = Dense(
+                self.scorers, self.wanted, device, engine, otherwise
+            )
+        return self._dense[device, engine]
 
     @property
-    def host(self) -> Engine:
+    def host(self) -> Searcher:
         """The engine of the CPU, which parses and labels what fits nowhere else."""
-        return self.engine()
+        return self.searcher()
 
     @cached_property
     def wanted(self) -> Wanted:
@@ -398,20 +399,20 @@ class Parser:
 
     @cached_property
     def fused(self) -> Fused | None:
-        """The native engine; None: the scorers have no native forms."""
+        """The searcher in native code; None: the scorers have no native forms."""
         return fused_engine(self.scorers, self.wanted)
 
     @cached_property
-    def quantised(self) -> Engine | None:
+    def quantised(self) -> Searcher | None:
         """The native engine of weights of 8 bits; None: the scorers are others."""
         from gpuparse.model.engines.quantised import quantised_engine  # and the encoders with it
 
         return quantised_engine(
-            self.scorers, self.wanted, lambda: self._dense_engine("cpu", "native")
+            self.scorers, self.wanted, lambda: self._dense_searcher("cpu", "native")
         )
 
     @cached_property
-    def _dense(self) -> dict[tuple[str, str], Engine]:
+    def _dense(self) -> dict[tuple[str, str], Searcher]:
         return {}
 
 

@@ -39,7 +39,7 @@ def with_random_weights(parser: Parser, dtype: str = "int16") -> Parser:
 def device_difference(
     parser: Parser,
     device: str,
-    backend: str = "auto",
+    engine: str = "auto",
     *,
     keep_heads: bool = False,
     only_known: bool = False,
@@ -48,7 +48,7 @@ def device_difference(
 
     Args:
         parser: whose scores, search and labels run: every kernel that a job with it needs.
-        device, backend: as `Parser.parse` takes them.
+        device, engine: as `Parser.parse` takes them.
         keep_heads: whether heads are known in the job; the first word of each sentence then is
             attached to the root.
         only_known: as for `Scorer.generated`.
@@ -64,7 +64,7 @@ def device_difference(
         known[batch.starts + 1] = 0
     try:
         found = parser.search(
-            batch, known=known, batch_size=len(batch), device=device, backend=backend
+            batch, known=known, batch_size=len(batch), device=device, engine=engine
         )
     except Exception as error:  # whatever a driver or a compiler raises
         return one_line(f"{type(error).__name__}: {error}")

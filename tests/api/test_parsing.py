@@ -219,7 +219,7 @@ def test_a_file_is_never_lost_or_half_written(parser, kinds, tmp_path):
 @pytest.mark.filterwarnings("ignore:.*not calibrated")
 def test_options_that_do_not_fit_are_refused(parser, kinds, tmp_path):
     higher = gpuparse.load(kinds.run("third order").folder)
-    in_torch = gpuparse.load(kinds.run("fast").folder, backend="torch")
+    in_torch = gpuparse.load(kinds.run("fast").folder, engine="torch")
     text = kinds.text("default")
     for used, options, said in (
         (parser, {"mbr": True, "kbest": 2}, "mbr and kbest cannot be combined"),
@@ -238,7 +238,7 @@ def test_options_that_do_not_fit_are_refused(parser, kinds, tmp_path):
     for nothing in (None, b"model", "", 7):
         with pytest.raises(ConfigError, match=r"load\(\) takes a folder that training wrote"):
             gpuparse.load(nothing)
-    for options in ({"device": "gpu"}, {"backend": "no"}, {"threads": -1}, {"threads": "a"}):
+    for options in ({"device": "gpu"}, {"engine": "no"}, {"threads": -1}, {"threads": "a"}):
         with pytest.raises(ConfigError):
             gpuparse.load(kinds.run("default").folder, **options)
     with pytest.raises(ConfigError, match="native code on the CPU"):

@@ -139,7 +139,7 @@ def test_a_long_call_counts_once():
 def test_fewer_sentences_count_for_all():
     table = contest()
     ready = {
-        "gpu": lambda: ([lambda: time.sleep(0.002)], 10),
+        "triton": lambda: ([lambda: time.sleep(0.002)], 10),
         "peer": lambda: ([lambda: time.sleep(0.002)], 5),
     }
     table.measure(("eisner", "multi", 4, 10), ready)
@@ -151,9 +151,11 @@ def test_fewer_sentences_count_for_all():
 
 def test_what_there_is_no_time_or_memory_for_is_said():
     late = contest(deadline=0.0)
-    late.measure(("eisner", "multi", 4, 10), {"gpu": pytest.fail})
+    late.measure(("eisner", "multi", 4, 10), {"triton": pytest.fail})
     assert late.rows == []
-    assert late.notes == ["Left out for want of time: gpu on eisner, root multi, n = 4, batch 10."]
+    assert late.notes == [
+        "Left out for want of time: triton on eisner, root multi, n = 4, batch 10."
+    ]
 
     def too_large():
         raise torch.cuda.OutOfMemoryError("out of memory")
@@ -175,7 +177,7 @@ def test_a_peer_that_breaks_is_left_out_and_ours_is_not():
         "peer on eisner, root multi, n = 4, batch 10 failed: tensors on two devices"
     ]
     with pytest.raises(RuntimeError, match="two devices"):
-        table.measure(("eisner", "multi", 4, 10), {"gpu": breaks})
+        table.measure(("eisner", "multi", 4, 10), {"triton": breaks})
 
 
 def test_all_sizes_of_the_goals_are_measured():

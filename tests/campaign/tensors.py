@@ -96,8 +96,8 @@ def arguments_of(name: str, draw: random.Random) -> dict[str, Any]:
             given[key] = [[0, 1]]
         elif key == "decoder":
             given[key] = draw.choice(["eisner", "chu_liu_edmonds"])
-        elif key == "backend":
-            given[key] = draw.choice(["auto", "torch", "cpu"])
+        elif key == "engine":
+            given[key] = draw.choice(["auto", "torch", "native"])
         elif key == "single_root":
             given[key] = draw.random() < 0.5
     return given

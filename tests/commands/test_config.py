@@ -220,6 +220,10 @@ def test_a_key_that_is_gone_says_so(config_file):
         "command line: init_from: this key is gone; learn from both treebanks:"
         " data.train=a.conllu,b.conllu"
     ]
+    assert errors_of(config_file(MINIMAL + "learning: {backend: cpu}\n")) == [
+        "configs/run.yaml:4: learning.backend: this key is gone; give learning.engine: auto, native"
+        " or torch"
+    ]
 
 
 def test_a_value_that_is_almost_right_gets_a_suggestion(config_file):
@@ -541,25 +545,25 @@ def test_reading_a_config_does_not_import_torch():
 @pytest.mark.parametrize(
     ("overrides", "learner"),
     [
-        ([], "cpu"),
-        (["device=cpu"], "cpu"),
+        ([], "native"),
+        (["device=cpu"], "native"),
         (["device=cuda"], "torch"),
-        (["device=cuda", "learning.backend=cpu"], "cpu"),
-        (["device=cpu", "learning.backend=torch"], "torch"),
+        (["device=cuda", "learning.engine=native"], "native"),
+        (["device=cpu", "learning.engine=torch"], "torch"),
     ],
 )
 def test_what_learns_is_recorded(config_file, overrides, learner):
     config = load_config(config_file(MINIMAL), overrides)
-    assert config.backend == learner
-    assert config.recorded().learning.backend == learner
-    assert config.recorded().backend == learner
+    assert config.engine == learner
+    assert config.recorded().learning.engine == learner
+    assert config.recorded().engine == learner
     assert config.recorded().recorded() == config.recorded()
 
 
 def test_what_changes_nothing_in_a_model_is_not_recorded(config_file):
     path = config_file(MINIMAL)
     one = load_config(path, ["threads=1", "device=cpu", "output=a"])
-    two = load_config(path, ["threads=2", "device=cuda", "learning.backend=cpu", "output=b"])
+    two = load_config(path, ["threads=2", "device=cuda", "learning.engine=native", "output=b"])
     assert one.recorded() == two.recorded()
     assert load_config(path, ["seed=2"]).recorded() != one.recorded()
     assert parse_config(one.recorded().to_yaml(), "config.yaml") == one.recorded()

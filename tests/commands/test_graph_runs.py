@@ -92,7 +92,7 @@ def test_its_output_is_what_evaluate_says_of_what_parse_writes(trained, tmp_path
     assert b"secondary arcs" in graph_scores
 
 
-@pytest.mark.parametrize("options", [["--backend", "torch"], ["--threads", 2]], ids=str)
+@pytest.mark.parametrize("options", [["--engine", "torch"], ["--threads", 2]], ids=str)
 def test_nothing_changes_a_byte(trained, capfdbinary, options):
     words = [trained.model, trained.test, "--quiet"]
     expected = call(capfdbinary, parse.main, words)

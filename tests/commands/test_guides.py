@@ -84,7 +84,7 @@ def test_guides_raise_the_score_and_stand_anywhere(guided_run, call):
     assert uas(test, found) > uas(test, bare) + 1.5
     of_file = ["--guide", folder / "test-guides.conllu"]
     assert call(parse.main, guided_run.model, test, *of_file)[1] == found
-    for more in (["--backend", "torch"], ["--threads", "2"]):
+    for more in (["--engine", "torch"], ["--threads", "2"]):
         assert call(parse.main, guided_run.model, test, "--guide", "misc:G", *more)[1] == found
     # Guides are looked at, heads are not.
     treebank = read_treebank(test)

@@ -213,7 +213,7 @@ def test_heads_that_cross_are_kept_or_told(trained, tmp_path, capfd):
         (["--probabilities"], "no exact sums"),
         (["--mbr"], "no exact sums"),
         (["--kbest", "2"], "finds one tree only"),
-        (["--backend", "torch"], "computed by native code on the CPU"),
+        (["--engine", "torch"], "computed by native code on the CPU"),
         (["--device", "cuda"], "computed by native code on the CPU"),
         (["--decoder", "eisner"], "no option changes that"),
     ],
@@ -239,7 +239,7 @@ def test_where_there_is_a_gpu_they_run_on_the_cpu_all_the_same(trained, monkeypa
     file = str(trained[0] / "test.conllu")
     assert run(parse.main, [str(trained[0] / "model"), file, "--device", "auto"]) == 0
     monkeypatch.chdir(trained[0])
-    words = ["run.yaml", "output=other", "learning.epochs=1", "learning.backend=cpu", "--force"]
+    words = ["run.yaml", "output=other", "learning.epochs=1", "learning.engine=native", "--force"]
     assert run(train.main, [*words, "device=auto"]) == 0
     assert run(train.main, [*words, "device=cuda"]) == 2
     assert "is native code on the CPU" in capfd.readouterr().err
@@ -251,7 +251,7 @@ def test_where_there_is_a_gpu_they_run_on_the_cpu_all_the_same(trained, monkeypa
         (["learning.shards=2"], "learning.shards: unknown key"),
         (["learning.k=2"], "finds one tree only"),
         (["features=mcdonald-2005"], "templates, which decoder"),
-        (["learning.backend=torch"], "only native code learns"),
+        (["learning.engine=torch"], "only native code learns"),
         (["pruning.threshold=1.5"], "pruning.threshold: expected a number from 0 to 1"),
         (
             [f"data.train={treebank_file(3, 1)}"],

@@ -65,13 +65,13 @@ def without_heads(text: bytes) -> bytes:
         (["learning.rule=mira-factored", "learning.batch_size=2"], "batch_size must be 1"),
         (["labels.kind=joint", "labels.features=tree.yaml"], "looks at g"),
         (["data.partial=true", "decoder=multi_parent"], "data.partial: decoder multi_parent"),
-        (["learning.backend=torch", "decoder=hill_climb"], "learns with decoder hill_climb"),
+        (["learning.engine=torch", "decoder=hill_climb"], "learns with decoder hill_climb"),
         (["device=cuda", "decoder=multi_parent"], "which device cuda selects too"),
         (
-            ["learning.backend=torch", "learning.rule=mira-factored"],
+            ["learning.engine=torch", "learning.rule=mira-factored"],
             "learns with learning.rule mira-factored",
         ),
-        (["learning.backend=torch", "labels.kind=joint"], "choose second-stage or none"),
+        (["learning.engine=torch", "labels.kind=joint"], "choose second-stage or none"),
     ],
 )
 def test_options_are_refused_before_data_is_read(train_here, words, message):
@@ -129,21 +129,25 @@ def test_where_all_heads_are_known_the_key_changes_nothing_but_the_record(train_
 def test_learning_in_torch_repeats_and_is_recorded(train_here, tmp_path):
     (tmp_path / "train.conllu").write_bytes(generate(60, 1))
     models = []
-    for words in (["threads=1"], ["threads=2", "learning.backend=torch"], ["learning.backend=cpu"]):
-        code, text = train_here("learning.batch_size=16", "learning.backend=torch", *words)
+    for words in (
+        ["threads=1"],
+        ["threads=2", "learning.engine=torch"],
+        ["learning.engine=native"],
+    ):
+        code, text = train_here("learning.batch_size=16", "learning.engine=torch", *words)
         assert code == 0, text
         models.append(model_files(tmp_path / "model"))
     assert models[0] == models[1]
-    assert b"backend: torch" in models[0]["config.yaml"]
-    assert b"backend: cpu" in models[2]["config.yaml"]
-    code, text = train_here("learning.backend=torch")
+    assert b"engine: torch" in models[0]["config.yaml"]
+    assert b"engine: native" in models[2]["config.yaml"]
+    code, text = train_here("learning.engine=torch")
     assert "arcs are learned in torch on cpu, learning.batch_size 1; larger" in text
 
 
 def test_what_learned_half_of_a_run_learns_the_rest(train_here, tmp_path, monkeypatch):
     (tmp_path / "train.conllu").write_bytes(generate(30, 1))
     words = ["learning.batch_size=8", "learning.epochs=2"]
-    assert train_here(*words, "learning.backend=torch")[0] == 0
+    assert train_here(*words, "learning.engine=torch")[0] == 0
     whole = (tmp_path / "model" / "weights.safetensors").read_bytes()
 
     def killed(*_):
@@ -151,8 +155,8 @@ def test_what_learned_half_of_a_run_learns_the_rest(train_here, tmp_path, monkey
 
     with monkeypatch.context() as patch:
         patch.setattr(train_job.Run, "_bits", killed)
-        assert train_here(*words, "learning.backend=torch")[0] != 0
+        assert train_here(*words, "learning.engine=torch")[0] != 0
     arguments = ["run.yaml", "--resume", *words]
-    assert run(train.main, [*arguments, "learning.backend=cpu"]) == 2
-    assert run(train.main, [*arguments, "learning.backend=torch"]) == 0
+    assert run(train.main, [*arguments, "learning.engine=native"]) == 2
+    assert run(train.main, [*arguments, "learning.engine=torch"]) == 0
     assert (tmp_path / "model" / "weights.safetensors").read_bytes() == whole

@@ -57,7 +57,7 @@ def test_case_21_misc_says_which_sentences_were_not_searched(trained, limit, par
     assert f"{long.sum():,} sentences were too long for any decoder" in line
 
 
-@pytest.mark.parametrize("words", [["--backend", "torch"], ["--shard", "all/3"]])
+@pytest.mark.parametrize("words", [["--engine", "torch"], ["--shard", "all/3"]])
 def test_the_same_everywhere(trained, limit, parsed, words, monkeypatch):
     monkeypatch.setattr(admission, "MAX_CELLS", limit)
     expected = parsed(trained.test)[0]

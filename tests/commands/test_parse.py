@@ -39,6 +39,13 @@ def expected(trained) -> bytes:
     return write_predictions(treebank, found.heads, model.label_names, found.labels)
 
 
+def test_the_former_name_of_the_option_engine_is_refused_with_the_new_one(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        parse.main(["english", "--backend", "cpu"])
+    said = capsys.readouterr().err
+    assert "argument --backend: give --engine auto, native, torch, triton" in said
+
+
 def test_only_heads_and_relations_change(trained, expected, parse_run):
     code, out, _ = parse_run(trained.test)
     assert code == 0
@@ -147,8 +154,8 @@ REFUSED = [  # the model, inputs and options, the exit code, and what is said
     ("{model}", "a.conllu --keep tags", 2, "--keep tags"),
     ("{model}", "long", 3, f"longer than {conll.MAX_LINE} bytes"),
     ("{model}", "a.conllu --device cuda", 2, "device cuda: no CUDA here; use cpu or auto"),
-    ("{model}", "a.conllu --device cuda --backend cpu", 2, "cuda"),
-    ("{model}", "--backend gpu --device cpu", 2, "reads tensors on a CUDA device"),
+    ("{model}", "a.conllu --device cuda --engine native", 2, "cuda"),
+    ("{model}", "--engine triton --device cpu", 2, "reads tensors on a CUDA device"),
     ("{model}", "a.conllu --threads -1", 2, "--threads"),
     ("{model}", "a.conllu --threads many", 2, "--threads"),
     ("{model}", "a.conllu --device x", 2, "--device"),

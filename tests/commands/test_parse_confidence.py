@@ -175,10 +175,10 @@ def partly(text: bytes, seed: int = 1) -> tuple[bytes, np.ndarray]:
     return b"\n".join(b"\t".join(row) for row in lines), np.array(kept)
 
 
-@pytest.mark.parametrize("backend", ["cpu", "torch"])
-def test_heads_and_relations_are_kept(trained, model, parse_run, backend):
+@pytest.mark.parametrize("engine", ["native", "torch"])
+def test_heads_and_relations_are_kept(trained, model, parse_run, engine):
     text, kept = partly(trained.test.read_bytes())
-    code, out, _ = parse_run("--keep-heads", "--backend", backend, "--threads", 1, stdin=text)
+    code, out, _ = parse_run("--keep-heads", "--engine", engine, "--threads", 1, stdin=text)
     assert code == 0
     given, found = read(text), read(out)
     expected = model.parse(given, known=given.heads)
@@ -189,7 +189,7 @@ def test_heads_and_relations_are_kept(trained, model, parse_run, backend):
         stays = kept[w] and before != "_"
         assert found.column(w, 7) == (before if stays else model.labels[expected.labels[w]])
     assert not np.array_equal(found.heads, read(parse_run(stdin=text)[1]).heads)
-    code, out, _ = parse_run("--keep-heads", "--backend", backend, stdin=trained.test.read_bytes())
+    code, out, _ = parse_run("--keep-heads", "--engine", engine, stdin=trained.test.read_bytes())
     assert (code, out) == (0, no_deps(trained.test.read_bytes()))
 
 
@@ -289,7 +289,7 @@ def test_what_decoders_and_devices_cannot(trained, parse_run, tmp_path):
     assert code == 0
     assert columns(out)[1][6] == b"2"
     for words in (["--probabilities"], ["--mbr"], ["--kbest", 2]):
-        for how in (["--backend", "torch"], ["--device", "cuda"]):
+        for how in (["--engine", "torch"], ["--device", "cuda"]):
             code, out, lines = parse_run(*words, *how, trained.test)
             assert (code, out) == (2, b"")
             assert f"{words[0]} is computed by native code on the CPU" in lines[-1]
@@ -379,13 +379,13 @@ def test_a_model_without_relations_has_probabilities_of_heads(parse_run, heads_a
     assert out.count(b"rare:relation") >= text.count(b"rare:relation")
 
 
-@pytest.mark.parametrize("backend", ["cpu", "torch"])
-def test_a_single_root_can_be_asked_for(backend, trained, model, parse_run, tmp_path):
+@pytest.mark.parametrize("engine", ["native", "torch"])
+def test_a_single_root_can_be_asked_for(engine, trained, model, parse_run, tmp_path):
     blank = re.sub(rb"(?m)^((?:[^\t\n]+\t){6})[^\t\n]+", rb"\g<1>_", trained.test.read_bytes())
     save_parser(replace(model, single_root=False), tmp_path)
     # Words under the root that are asked for are kept where several are allowed.
     first = re.sub(rb"(?m)^((?:[12]\t)(?:[^\t\n]+\t){5})_", rb"\g<1>0", blank)
-    options = "--quiet", "--backend", backend, "--keep-heads"
+    options = "--quiet", "--engine", engine, "--keep-heads"
     code, out, _ = parse_run(*options, stdin=first, model=tmp_path)
     assert code == 0
     assert (read(out).heads == 0).sum() > len(read(out))

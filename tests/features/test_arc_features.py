@@ -63,11 +63,11 @@ def encoded(sentences: list[Sentence], vocabularies: Vocabularies) -> Batch:
     return Encoder(vocabularies).encode(treebank_of(sentences))
 
 
-def feature_counts(batch: Batch, plan: ArcPlan, backend: str) -> torch.Tensor:
+def feature_counts(batch: Batch, plan: ArcPlan, engine: str) -> torch.Tensor:
     """Arc scores where every weight is 1: the number of features of every arc."""
     features = hashed_map(64, plan.dense_lines)
     ones = silence(np.ones(features.n_rows, np.int8), plan, features)
-    return arc_scores(batch, plan, features, Weights(ones[:, np.newaxis]), backend=backend)
+    return arc_scores(batch, plan, features, Weights(ones[:, np.newaxis]), engine=engine)
 
 
 def of_every_arc(
@@ -142,12 +142,12 @@ def test_arcs_share_weight_rows_just_when_they_share_features(name: str, pos_col
 
 
 @pytest.mark.parametrize("name", SETS)
-@pytest.mark.parametrize("backend", ["cpu", "torch"])
-def test_arc_has_as_many_features_as_the_oracle_says(name: str, backend: str) -> None:
+@pytest.mark.parametrize("engine", ["native", "torch"])
+def test_arc_has_as_many_features_as_the_oracle_says(name: str, engine: str) -> None:
     arc, distance = SETS[name]
     train, sentences = random_sentences(3, 3, 7), random_sentences(4, 6, 9)
     vocabularies, plan = compiled(arc, train, distance)
-    counts = feature_counts(encoded(sentences, vocabularies), plan, backend)
+    counts = feature_counts(encoded(sentences, vocabularies), plan, engine)
     for (b, h, m), features in of_every_arc(arc, sentences, train, distance).items():
         assert counts[b, h, m] == features.total(), (b, h, m)
 

@@ -219,15 +219,15 @@ def test_a_huge_table_keeps_features_apart_as_well(map_rows: int) -> None:
 
 
 @pytest.mark.parametrize("name", SETS)
-@pytest.mark.parametrize("backend", ["cpu", "torch"])
-def test_part_has_as_many_features_as_the_oracle_says(name: str, backend: str) -> None:
+@pytest.mark.parametrize("engine", ["native", "torch"])
+def test_part_has_as_many_features_as_the_oracle_says(name: str, engine: str) -> None:
     sibling, distance, end = SETS[name]
     train, sentences = random_sentences(3, 3, 7), random_sentences(4, 6, 8)
     vocabularies, plan = compiled(sibling, train, distance, end)
     features = hashed_map(64, plan.dense_lines)
     ones = silence(np.ones(features.n_rows, np.int8), plan, features)[:, np.newaxis]
     siblings, ends = sibling_scores(
-        encoded(sentences, vocabularies), plan.siblings, features, Weights(ones), backend=backend
+        encoded(sentences, vocabularies), plan.siblings, features, Weights(ones), engine=engine
     )
     of_parts = of_every_part(sibling, sentences, train, distance, end)
     for part, found in of_parts.items():

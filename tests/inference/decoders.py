@@ -10,51 +10,51 @@ import torch
 from torch import Tensor
 
 from gpuparse import inference
-from gpuparse.inference.backends import has_triton
-from gpuparse.inference.decoders import ENGINES
+from gpuparse.inference import decoders
+from gpuparse.inference.engines import has_triton
 from gpuparse.inference.textbook import dual_decomposition, higher_order, projective
 from gpuparse.inference.textbook import spanning_trees as reference
 from tests.oracles.tree_parts import AXES
 
 HAS_GPU = torch.cuda.is_available()
-IN_MAIN_MEMORY = ["torch", "cpu"]
-"""Every backend that is quick without a GPU."""
+IN_MAIN_MEMORY = ["torch", "native"]
+"""Every engine that is quick without a GPU."""
 
 _no_triton = pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
 TRITON = pytest.mark.gpu if HAS_GPU else pytest.mark.triton
 """The mark of tests that run Triton's kernels: on the GPU, or in the interpreter."""
 
-_triton = pytest.param("gpu", marks=[_no_triton, TRITON])
-BACKENDS = [*IN_MAIN_MEMORY, _triton]
-"""Every backend but "auto" and the ones that do not exist."""
+_triton = pytest.param("triton", marks=[_no_triton, TRITON])
+ENGINES = [*IN_MAIN_MEMORY, _triton]
+"""Every engine but "auto" and the ones that do not exist."""
 
-QUICK_BACKENDS = BACKENDS if HAS_GPU else IN_MAIN_MEMORY
+QUICK_ENGINES = ENGINES if HAS_GPU else IN_MAIN_MEMORY
 """For tests of many searches, for which Triton's interpreter is too slow."""
 
 
-def fewer(backend: str, cases: int) -> int:
+def fewer(engine: str, cases: int) -> int:
     """As many cases as a test can afford: Triton's interpreter takes 10 ms and more for each."""
-    return max(4, cases // 5) if backend == "gpu" and not HAS_GPU else cases
+    return max(4, cases // 5) if engine == "triton" and not HAS_GPU else cases
 
 
-def no_longer(backend: str, n: int, lengths: list[int]) -> list[int]:
+def no_longer(engine: str, n: int, lengths: list[int]) -> list[int]:
     """The lengths that a test can afford: up to n words in Triton's interpreter."""
-    return [length for length in lengths if length <= n or backend != "gpu" or HAS_GPU]
+    return [length for length in lengths if length <= n or engine != "triton" or HAS_GPU]
 
 
-def skip_unless_it_reads(backend: str, device: torch.device) -> None:
-    """Skip a test where a backend does not run on tensors of that device."""
-    if backend == "cpu" and device.type != "cpu":
-        pytest.skip("the compiled backend reads main memory only")
-    if backend == "gpu" and device.type == "cpu" and HAS_GPU:
+def skip_unless_it_reads(engine: str, device: torch.device) -> None:
+    """Skip a test where an engine does not run on tensors of that device."""
+    if engine == "native" and device.type != "cpu":
+        pytest.skip("the compiled engine reads main memory only")
+    if engine == "triton" and device.type == "cpu" and HAS_GPU:
         pytest.skip("Triton's kernels are compiled for the GPU here, not interpreted")
 
 
-def search_with(search: Callable, *scores: Tensor, backend: str, **options) -> list[Tensor]:
-    """Search on the device that the backend reads; what is found is where `scores` were."""
-    device = torch.device("cuda") if backend == "gpu" and HAS_GPU else scores[0].device
+def search_with(search: Callable, *scores: Tensor, engine: str, **options) -> list[Tensor]:
+    """Search on the device that the engine reads; what is found is where `scores` were."""
+    device = torch.device("cuda") if engine == "triton" and HAS_GPU else scores[0].device
     options = {key: _moved(value, device) for key, value in options.items()}
-    found = search(*(_moved(part, device) for part in scores), backend=backend, **options)
+    found = search(*(_moved(part, device) for part in scores), engine=engine, **options)
     return [part.to(scores[0].device) for part in found]
 
 
@@ -188,24 +188,24 @@ def draw_parts(
 
 
 def decode_parts(
-    name: str, parts: Parts, lengths: Sequence[int], single_root: bool, backend: str = "auto",
+    name: str, parts: Parts, lengths: Sequence[int], single_root: bool, engine: str = "auto",
     device: torch.device | str = "cpu",
 ) -> inference.Parse:  # fmt: skip
     """The result of a decoder on a device; results are in main memory."""
     tensors = {field: torch.as_tensor(part).to(device) for field, part in parts.items()}
     words = torch.tensor(lengths, dtype=torch.int64, device=device)
     scores = inference.Scores(lengths=words, **tensors)
-    found = inference.decode(name, scores, single_root=single_root, backend=backend)
+    found = inference.decode(name, scores, single_root=single_root, engine=engine)
     heads, arcs = (None if x is None else x.cpu() for x in (found.heads, found.arcs))
     return inference.Parse(heads, found.scores.cpu(), arcs)
 
 
 def engines_of(quantity: str = "best") -> list[Any]:
-    """All (decoder, backend) that have a quantity, as parameters of a test."""
+    """All (decoder, engine) that have a quantity, as parameters of a test."""
     pairs = []
     for name, decoder in inference.DECODERS.items():
-        for backend, engine in ENGINES.items():
+        for engine in decoders.ENGINES:
             if decoder.has(quantity, engine):
                 marks = [_no_triton, TRITON] if engine == "triton" else []
-                pairs.append(pytest.param(name, backend, marks=marks, id=f"{name}-{backend}"))
+                pairs.append(pytest.param(name, engine, marks=marks, id=f"{name}-{engine}"))
     return pairs

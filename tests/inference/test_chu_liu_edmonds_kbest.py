@@ -212,9 +212,9 @@ def test_errors():
         with pytest.raises(ScoreError, match=f"k is {k}"):
             chu_liu_edmonds_kbest(arcs, lengths, k)
     with pytest.raises(ScoreError, match="chu_liu_edmonds_kbest exists in native code only"):
-        chu_liu_edmonds_kbest(arcs, lengths, 2, backend="torch")
-    with pytest.raises(ScoreError, match="unknown backend 'gpus'"):
-        chu_liu_edmonds_kbest(arcs, lengths, 2, backend="gpus")
+        chu_liu_edmonds_kbest(arcs, lengths, 2, engine="torch")
+    with pytest.raises(ScoreError, match="unknown engine 'gpus'"):
+        chu_liu_edmonds_kbest(arcs, lengths, 2, engine="gpus")
     with pytest.raises(ScoreError, match="on meta"):
         chu_liu_edmonds_kbest(arcs.to("meta"), lengths, 2)
     with pytest.raises(ScoreError, match="length 3"):

@@ -66,9 +66,9 @@ def test_first_order(name, n, single_root):
     scores, needed, banned = as_tensors(arcs, required, forbidden)
     lengths = torch.full((len(arcs),), n)
     given = constrain(scores, lengths, required=needed, forbidden=banned)
-    for backend in ("cpu", "torch"):
+    for engine in ("native", "torch"):
         decoder = getattr(inference, name)
-        check_trees(*decoder(given, lengths, single_root=single_root, backend=backend), trees, best)
+        check_trees(*decoder(given, lengths, single_root=single_root, engine=engine), trees, best)
     heads, values = getattr(inference, f"{name}_kbest")(given, lengths, 4, single_root=single_root)
     ordered = -np.sort(-best, axis=1)[:, :4]
     np.testing.assert_allclose(values[:, : ordered.shape[1]], ordered, rtol=1e-9, atol=1e-12)

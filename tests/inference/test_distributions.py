@@ -103,9 +103,9 @@ def test_what_does_not_exist_is_said(name):
 
 @every_sum
 @every_root
-@pytest.mark.parametrize("backend", ["auto", "torch"])
-def test_sums(name, single_root, backend):
-    trees = make(name, single_root, backend=backend)
+@pytest.mark.parametrize("engine", ["auto", "torch"])
+def test_sums(name, single_root, engine):
+    trees = make(name, single_root, engine=engine)
     log_partition, marginals, entropy = trees.log_partition, trees.marginals, trees.entropy
     mbr_heads, expected = trees.mbr()
     k_heads, k_scores = trees.k_best(7)
@@ -212,7 +212,7 @@ def test_gradients(name):
 @every_sum
 def test_torch_func(name):
     """Everything that is a number, and both losses."""
-    trees = make(name, lengths=[2, 1], backend="torch")
+    trees = make(name, lengths=[2, 1], engine="torch")
     gold = make(name, seed=6, lengths=[2, 1]).best().heads
     arcs = trees.scores.arc
     moved = torch.stack([arcs, arcs.roll(1, 0) * 0.5])
@@ -239,7 +239,7 @@ def test_torch_func(name):
 )
 def test_torch_compile(name):
     """In one graph what is computed from the other quantities."""
-    trees = make(name, lengths=[2, 1], backend="torch")
+    trees = make(name, lengths=[2, 1], engine="torch")
     gold = make(name, seed=6, lengths=[2, 1]).best().heads
     arcs = trees.scores.arc
 
@@ -409,7 +409,7 @@ def test_wrong_known_heads_costs_and_numbers_are_refused(made):
 @every_decoder
 @every_root
 def test_sentences_without_words_in_torch(name, single_root):
-    trees = make(name, single_root, lengths=[0, 0], backend="torch")
+    trees = make(name, single_root, lengths=[0, 0], engine="torch")
     assert trees.best().heads.tolist() == [[-1], [-1]]
     same_numbers(trees.best().scores, torch.zeros(2, dtype=torch.float64))
 
@@ -432,7 +432,7 @@ def test_quantities_follow_scores_that_change_in_place():
     [copy.copy, copy.deepcopy, lambda trees: pickle.loads(pickle.dumps(trees))],  # noqa: S301
 )
 def test_copies_and_pickles(name, copied):
-    trees = make(name, single_root=True, backend="cpu")
+    trees = make(name, single_root=True, engine="native")
     if name in SUMMED:
         assert trees.marginals.shape == (4, N, N)
     other = copied(trees)

@@ -6,10 +6,10 @@ import torch
 
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import (
-    backends,
     chu_liu_edmonds,
     dual_decomposition,
     dual_decomposition_labelled,
+    engines,
 )
 from gpuparse.inference.textbook import dual_decomposition as textbook_form
 from tests.inference.crossing import MODELS, as_tensors, draw_parts, put_junk
@@ -265,7 +265,7 @@ def test_padding_batch_mates_and_threads_change_nothing_and_inputs_stay(model, m
         assert found[0][0].tolist() == together[0][b, inside].tolist()
         assert (together[0][b, n + 1 :] == -1).all()
         assert [part[0].item() for part in found[1:]] == [part[b].item() for part in together[1:]]
-    monkeypatch.setattr(backends.run_in_threads, "__defaults__", (1,))
+    monkeypatch.setattr(engines.run_in_threads, "__defaults__", (1,))
     n_threads = torch.get_num_threads()
     try:
         torch.set_num_threads(3)

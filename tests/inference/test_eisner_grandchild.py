@@ -9,11 +9,11 @@ import torch
 
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import (
-    backends,
     eisner,
     eisner_grandchild,
     eisner_grandchild_labelled,
     eisner_sibling,
+    engines,
 )
 from gpuparse.inference.textbook import higher_order
 from tests.oracles.brute_force import all_trees
@@ -249,7 +249,7 @@ def test_equally_good_trees_are_chosen_by_the_documented_rule():
 
 
 def test_many_threads_find_the_same(monkeypatch):
-    monkeypatch.setattr(backends.run_in_threads, "__defaults__", (1,))
+    monkeypatch.setattr(engines.run_in_threads, "__defaults__", (1,))
     parts = draw(np.random.default_rng(6), 9, 8, 2)
     lengths = torch.tensor([8, 1, 0, 5, 8, 7, 2, 3, 8])
     n_threads, found = torch.get_num_threads(), []
@@ -287,8 +287,8 @@ def test_what_is_refused():
     bad = torch.zeros(2, 4, 4)
     bad[0, 1, 2] = torch.inf
     refuse("sentence 0: the score of head 1 -> modifier 2 is inf", arcs=bad)
-    with pytest.raises(ScoreError, match="unknown backend"):
-        eisner_grandchild(parts[0], lengths, backend="no")
+    with pytest.raises(ScoreError, match="unknown engine"):
+        eisner_grandchild(parts[0], lengths, engine="no")
     with pytest.raises(ScoreError, match="L > 0"):
         eisner_grandchild_labelled(torch.zeros(1, 2, 2, 0), torch.tensor([1]))
 

@@ -122,16 +122,16 @@ def test_barriers_stand_between_stores_and_loads(compiled):
         assert "st.global|barrier|ld.global" in between, file.name
 
 
-def test_the_kernels_are_imported_by_the_backend_gpu_alone():
+def test_the_kernels_are_imported_by_the_engine_triton_alone():
     """Whoever parses on the CPU does not wait for Triton."""
     script = (
         "import sys, torch\n"
         "from gpuparse.inference import chu_liu_edmonds, eisner, eisner_sibling\n"
         "arcs, siblings = torch.zeros(1, 4, 4), torch.zeros(1, 4, 4, 4)\n"
-        "for backend in ('cpu', 'torch', 'auto'):\n"
-        "    eisner(arcs, torch.tensor([3]), backend=backend)\n"
-        "    chu_liu_edmonds(arcs, torch.tensor([3]), backend=backend)\n"
-        "    eisner_sibling(arcs, siblings, torch.tensor([3]), backend=backend)\n"
+        "for engine in ('native', 'torch', 'auto'):\n"
+        "    eisner(arcs, torch.tensor([3]), engine=engine)\n"
+        "    chu_liu_edmonds(arcs, torch.tensor([3]), engine=engine)\n"
+        "    eisner_sibling(arcs, siblings, torch.tensor([3]), engine=engine)\n"
         "import json\n"
         "print(json.dumps([name for name in sys.modules if 'inference.triton' in name]))\n"
     )

@@ -102,8 +102,8 @@ def test_long_sentences_at_full_speed(name, single_root, n):
     lengths = torch.arange(n - 19, n + 1, device=DEVICE)
     options = {"end_scores": scores.pop()} if name == "eisner_sibling" else {}
     run = getattr(inference, name)
-    heads, values = run(*scores, lengths, single_root=single_root, backend="gpu", **options)
-    expected = run(*scores, lengths, single_root=single_root, backend="torch", **options)
+    heads, values = run(*scores, lengths, single_root=single_root, engine="triton", **options)
+    expected = run(*scores, lengths, single_root=single_root, engine="torch", **options)
     assert heads.equal(expected[0])
     assert values.equal(expected[1])
 

@@ -42,7 +42,7 @@ def test_lengths_and_counts_are_refused(name):
             FUNCTIONS[name](**given | {"n_samples": count})
 
 
-@pytest.mark.parametrize("backend", ["torch", "auto"])
-def test_marginals_of_a_batch_without_words(backend):
-    found = matrix_tree_marginals(torch.zeros(2, 1, 1), [0, 0], backend=backend)
+@pytest.mark.parametrize("engine", ["torch", "auto"])
+def test_marginals_of_a_batch_without_words(engine):
+    found = matrix_tree_marginals(torch.zeros(2, 1, 1), [0, 0], engine=engine)
     assert found.tolist() == [[[0.0]], [[0.0]]]

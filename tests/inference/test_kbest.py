@@ -197,17 +197,17 @@ def test_errors_say_what_is_wrong(name):
     for k in (0, -1, MAX_TREES + 1):
         with pytest.raises(ScoreError, match=f"k is {k}"):
             search(name, batch, k)
-    with pytest.raises(ScoreError, match=f"{name} .* backend 'torch'"):
-        search(name, batch, 2, backend="torch")
-    with pytest.raises(ScoreError, match="unknown backend 'tpu'"):
-        search(name, batch, 2, backend="tpu")
+    with pytest.raises(ScoreError, match=f"{name} .* engine 'torch'"):
+        search(name, batch, 2, engine="torch")
+    with pytest.raises(ScoreError, match="unknown engine 'tpu'"):
+        search(name, batch, 2, engine="tpu")
     meta = SiblingBatch(
         *(part.to("meta") for part in (batch.arc_scores, batch.sibling_scores, batch.lengths)),
         batch.end_scores.to("meta"),
     )
-    for backend in ("auto", "cpu"):
+    for engine in ("auto", "native"):
         with pytest.raises(ScoreError, match="on meta"):
-            search(name, meta, 2, backend=backend)
+            search(name, meta, 2, engine=engine)
     with pytest.raises(ScoreError, match="expected"):
         search(name, SiblingBatch(batch.arc_scores[0], *list(vars(batch).values())[1:]), 2)
     too_long = SiblingBatch(

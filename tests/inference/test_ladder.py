@@ -11,7 +11,7 @@ import torch
 from gpuparse import inference, native
 from gpuparse.errors import NoTreeError
 from tests.inference.decoders import (
-    BACKENDS,
+    ENGINES,
     OTHERS,
     QUANTITIES,
     ROWS,
@@ -31,7 +31,7 @@ from tests.strategies import cases, integer_scores
 
 every_decoder = pytest.mark.parametrize("name", ROWS)
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
-every_backend = pytest.mark.parametrize("backend", BACKENDS)
+every_engine = pytest.mark.parametrize("engine", ENGINES)
 
 
 def test_every_decoder_has_a_textbook_form():
@@ -118,23 +118,21 @@ def test_the_first_order_textbook_equals_enumeration(name, single_root):
 
 @every_decoder
 @every_root
-@every_backend
+@every_engine
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6])
-def test_many_matrices_have_the_value_of_enumeration(name, single_root, backend, n):
+def test_many_matrices_have_the_value_of_enumeration(name, single_root, engine, n):
     """Over n = 1..6, with many ties, half of the matrices with forbidden arcs.
 
     Triton's kernels search as many on a GPU, and fewer where they are interpreted.
     """
     row, rng = ROWS[name], np.random.default_rng(n)
-    n_batch = fewer(backend, cases({1: 250, 2: 1250, 3: 2000, 4: 2500, 5: 2500, 6: 1500})[n])
+    n_batch = fewer(engine, cases({1: 250, 2: 1250, 3: 2000, 4: 2500, 5: 2500, 6: 1500})[n])
     scores = integer_scores(rng, n_batch, n)
     scores[::2] = integer_scores(rng, len(scores[::2]), n, forbidden=0.25)
     possible, best, impossible = split_by_existence(scores, row, single_root)
     lengths = torch.full((len(possible),), n)
     scores = torch.from_numpy(possible)
-    heads, values = search_with(
-        row.search, scores, lengths, single_root=single_root, backend=backend
-    )
+    heads, values = search_with(row.search, scores, lengths, single_root=single_root, engine=engine)
     assert values.tolist() == best.tolist()
     # Each answer is one of the enumerated trees, and has the value it claims.
     trees = all_trees(n, row.projective, single_root)
@@ -142,14 +140,14 @@ def test_many_matrices_have_the_value_of_enumeration(name, single_root, backend,
     assert set((heads.numpy()[:, 1:] @ base).tolist()) <= set((trees[:, 1:] @ base).tolist())
     sentence, word = np.arange(len(possible))[:, None], np.arange(1, n + 1)
     assert (possible[sentence, heads.numpy()[:, 1:], word].sum(axis=1) == best).all()
-    for matrix in impossible[: fewer(backend, 20)]:
+    for matrix in impossible[: fewer(engine, 20)]:
         with pytest.raises(NoTreeError, match="sentence 0"):
             search_with(
                 row.search,
                 torch.from_numpy(matrix[None]),
                 torch.tensor([n]),
                 single_root=single_root,
-                backend=backend,
+                engine=engine,
             )
 
 
@@ -228,18 +226,18 @@ def cases_of(name, single_root, kinds, lengths):
     return some, [(length, tree) for _, length, tree in kept]
 
 
-@pytest.mark.parametrize(("name", "backend"), engines_of())
+@pytest.mark.parametrize(("name", "engine"), engines_of())
 @every_root
 @pytest.mark.parametrize(
     "kinds", [("float32", "ties", "forbidden"), ("float64",)], ids=["float32", "float64"]
 )
-def test_every_engine_equals_the_textbook(name, backend, device, single_root, kinds):
+def test_every_engine_equals_the_textbook(name, engine, device, single_root, kinds):
     """The same trees and the same bits; of dual decomposition, which certifies, the same scores."""
-    skip_unless_it_reads(backend, device)
+    skip_unless_it_reads(engine, device)
     decoder = inference.DECODERS[name]
-    lengths = tuple(no_longer(backend, 5, lengths_for(decoder)))
+    lengths = tuple(no_longer(engine, 5, lengths_for(decoder)))
     parts, wanted = cases_of(name, single_root, kinds, lengths)
-    parse = decode_parts(name, parts, [n for n, _ in wanted], single_root, backend, device)
+    parse = decode_parts(name, parts, [n for n, _ in wanted], single_root, engine, device)
     assert parse.scores.dtype == torch.float64
     for i, (length, (tree, value)) in enumerate(wanted):
         if decoder.certifies:

@@ -9,7 +9,7 @@ import torch
 
 from gpuparse import native
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference import DECODERS, backends
+from gpuparse.inference import DECODERS, engines
 from gpuparse.inference.matrix_tree import (
     _checked,
     _eliminate,
@@ -166,13 +166,13 @@ def nearly_singular(rng):
 
 
 @every_root
-@pytest.mark.parametrize("backend", ["cpu", "torch"])
-def test_case_28_near_singular_laplacians(single_root, backend):
+@pytest.mark.parametrize("engine", ["native", "torch"])
+def test_case_28_near_singular_laplacians(single_root, engine):
     for seed in range(3):
         for name, scores in nearly_singular(np.random.default_rng(seed)).items():
             log_partition, marginals = exact_sums(scores, single_root)
             given = torch.from_numpy(scores)[None], torch.tensor([3])
-            options = {"single_root": single_root, "backend": backend}
+            options = {"single_root": single_root, "engine": engine}
             found = matrix_tree_marginals(*given, **options)[0].numpy()
             # Differences of scores of 1e6 are known to 1e-10.
             np.testing.assert_allclose(found, marginals, rtol=0, atol=5e-10, err_msg=name)
@@ -427,7 +427,7 @@ def test_torch_struct_agrees_where_it_is_right(single_root):
 
 
 def test_thread_counts_change_nothing(monkeypatch):
-    monkeypatch.setattr(backends, "WORTH_A_THREAD", 1)
+    monkeypatch.setattr(engines, "WORTH_A_THREAD", 1)
     arcs = torch.from_numpy(random_scores(np.random.default_rng(14), 40, 40))
     lengths = torch.from_numpy(np.random.default_rng(15).integers(0, 41, 40))
     before, results = torch.get_num_threads(), []
@@ -575,9 +575,9 @@ def test_sentences_of_one_batch_share_no_memory(single_root):
         assert marginals[b].sum().item() == pytest.approx(n, rel=1e-12)
 
 
-@pytest.mark.parametrize("backend", ["cpu", "torch"])
-def test_both_engines_have_every_sum(backend):
+@pytest.mark.parametrize("engine", ["native", "torch"])
+def test_both_engines_have_every_sum(engine):
     arcs = torch.from_numpy(random_scores(np.random.default_rng(20), 4, 6))
     for total in SUMS:
-        found = total(arcs, [6, 3, 0, 5], backend=backend)
+        found = total(arcs, [6, 3, 0, 5], engine=engine)
         torch.testing.assert_close(found, total(arcs, torch.tensor([6, 3, 0, 5])))

@@ -7,13 +7,13 @@ import torch
 from gpuparse.inference import chu_liu_edmonds, eisner, eisner_kbest
 from tests.inference.decoders import IN_MAIN_MEMORY
 
-every_backend = pytest.mark.parametrize("backend", IN_MAIN_MEMORY)
+every_engine = pytest.mark.parametrize("engine", IN_MAIN_MEMORY)
 
 
-@every_backend
+@every_engine
 @pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
 @pytest.mark.filterwarnings("ignore:.*arg_constraints")
-def test_eisner_against_torch_struct(backend, single_root):
+def test_eisner_against_torch_struct(engine, single_root):
     torch_struct = pytest.importorskip("torch_struct", reason="torch-struct is not installed")
     arcs = torch.randn(20, 16, 16, generator=torch.Generator().manual_seed(1))
     lengths = torch.randint(2, 16, (20,), generator=torch.Generator().manual_seed(2))
@@ -23,7 +23,7 @@ def test_eisner_against_torch_struct(backend, single_root):
     # Release 0.5 fails on scores that do not require gradients.
     peer = torch_struct.DependencyCRF(theirs.requires_grad_(), lengths, multiroot=not single_root)
     chosen, best = peer.argmax, peer.max
-    heads, values = eisner(arcs, lengths, single_root=single_root, backend=backend)
+    heads, values = eisner(arcs, lengths, single_root=single_root, engine=engine)
     torch.testing.assert_close(values.float(), best.detach())
     for b, n in enumerate(lengths.tolist()):
         for m in range(1, n + 1):
@@ -47,17 +47,15 @@ def test_eisner_kbest_against_torch_struct():
     assert found.equal(heads)
 
 
-@every_backend
-def test_chu_liu_edmonds_against_ufal(backend):
+@every_engine
+def test_chu_liu_edmonds_against_ufal(engine):
     ufal = pytest.importorskip(
         "ufal.chu_liu_edmonds", reason="ufal.chu-liu-edmonds is not installed"
     )
     rng = np.random.default_rng(3)
     for n in [1, 2, 5, 20, 60]:
         arcs = rng.standard_normal((5, n + 1, n + 1))
-        heads, values = chu_liu_edmonds(
-            torch.from_numpy(arcs), torch.full((5,), n), backend=backend
-        )
+        heads, values = chu_liu_edmonds(torch.from_numpy(arcs), torch.full((5,), n), engine=engine)
         for b in range(5):
             # Its rows are modifiers, its columns heads.
             theirs, value = ufal.chu_liu_edmonds(np.ascontiguousarray(arcs[b].T))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from gpuparse.inference import backends, chu_liu_edmonds, eisner
+from gpuparse.inference import chu_liu_edmonds, eisner, engines
 from gpuparse.inference.textbook import spanning_trees
 from gpuparse.native import mapped
 from tests.inference.decoders import ROWS
@@ -40,11 +40,11 @@ def chain(n, towards_end):
 @every_decoder
 @every_root
 @pytest.mark.parametrize("towards_end", [True, False])
-@pytest.mark.parametrize(("backend", "n"), [("cpu", 1000), ("torch", 150)])
-def test_case_23_deep_chains(name, single_root, towards_end, backend, n):
+@pytest.mark.parametrize(("engine", "n"), [("native", 1000), ("torch", 150)])
+def test_case_23_deep_chains(name, single_root, towards_end, engine, n):
     arcs, expected = chain(n, towards_end)
     heads, values = ROWS[name].search(
-        arcs, torch.tensor([n]), single_root=single_root, backend=backend
+        arcs, torch.tensor([n]), single_root=single_root, engine=engine
     )
     assert heads[0].tolist() == expected
     assert values.item() == n
@@ -60,8 +60,8 @@ def test_charts_of_long_sentences_are_filled_in_blocks(single_root, dtype):
     arcs[torch.rand(arcs.shape, generator=generator) < 0.3] = -torch.inf
     arcs[:, 0] = 1
     found = [
-        eisner(arcs, lengths, single_root=single_root, backend=backend)
-        for backend in ("cpu", "torch")
+        eisner(arcs, lengths, single_root=single_root, engine=engine)
+        for engine in ("native", "torch")
     ]
     for native, batched in zip(*found, strict=True):
         assert torch.equal(native, batched)
@@ -76,8 +76,8 @@ def test_case_23_chains_of_thousands_of_words(search, n):
 
 
 @every_root
-@pytest.mark.parametrize("backend", ["cpu", "torch"])
-def test_case_23_nested_cycles(single_root, backend):
+@pytest.mark.parametrize("engine", ["native", "torch"])
+def test_case_23_nested_cycles(single_root, engine):
     """Every word closes a cycle with all before it, so super-nodes nest n deep."""
     n = 60
     arcs = np.full((n + 1, n + 1), -1000.0)
@@ -86,7 +86,7 @@ def test_case_23_nested_cycles(single_root, backend):
         arcs[m - 1, m] = n + m / 2
     arcs[0, 1:] = -np.arange(1, n + 1)
     heads, values = chu_liu_edmonds(
-        torch.from_numpy(arcs[None]), torch.tensor([n]), single_root=single_root, backend=backend
+        torch.from_numpy(arcs[None]), torch.tensor([n]), single_root=single_root, engine=engine
     )
     tree, value = spanning_trees.chu_liu_edmonds(arcs, single_root=single_root)
     assert heads[0].tolist() == tree
@@ -96,12 +96,12 @@ def test_case_23_nested_cycles(single_root, backend):
 @every_decoder
 @every_root
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_backends_agree_on_long_sentences(name, single_root, dtype):
+def test_engines_agree_on_long_sentences(name, single_root, dtype):
     rng = np.random.default_rng(4)
     arcs = torch.from_numpy(rng.standard_normal((5, 131, 131)).astype(dtype))
     lengths = torch.tensor([130, 64, 63, 127, 16])
-    cpu = ROWS[name].search(arcs, lengths, single_root=single_root, backend="cpu")
-    on_torch = ROWS[name].search(arcs, lengths, single_root=single_root, backend="torch")
+    cpu = ROWS[name].search(arcs, lengths, single_root=single_root, engine="native")
+    on_torch = ROWS[name].search(arcs, lengths, single_root=single_root, engine="torch")
     assert cpu[0].equal(on_torch[0])
     assert cpu[1].equal(on_torch[1])
 
@@ -114,7 +114,7 @@ def test_thread_counts_change_nothing(name, monkeypatch):
         started.append(workers)
         return mapped(work, slices, workers)
 
-    monkeypatch.setattr(backends, "mapped", start)
+    monkeypatch.setattr(engines, "mapped", start)
     rng = np.random.default_rng(5)
     arcs = torch.from_numpy(rng.standard_normal((600, 71, 71)).astype(np.float32))
     lengths = torch.from_numpy(rng.integers(1, 71, 600))
@@ -140,7 +140,7 @@ def test_threads_cover_the_batch_once(n_threads, n_batch):
     def visit(part):
         visits[part] += 1
 
-    backends.run_in_threads(visit, lengths, 2, n_threads, worth=1)
+    engines.run_in_threads(visit, lengths, 2, n_threads, worth=1)
     assert (visits == 1).all()
 
 
@@ -149,4 +149,4 @@ def test_an_error_in_a_thread_comes_out():
         raise ArithmeticError(f"{part}")
 
     with pytest.raises(ArithmeticError):
-        backends.run_in_threads(fail, np.full(10, 20), 3, 2, worth=1)
+        engines.run_in_threads(fail, np.full(10, 20), 3, 2, worth=1)

@@ -41,7 +41,7 @@ from tests.strategies import cases, with_junk
 gradcheck = partial(every_gradcheck, fast_mode=True)
 gradgradcheck = partial(every_gradgradcheck, fast_mode=True)
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
-every_backend = pytest.mark.parametrize("backend", ["torch", "cpu"])
+every_engine = pytest.mark.parametrize("engine", ["torch", "native"])
 CASES = cases({1: 250, 2: 1250, 3: 2000, 4: 3250, 5: 3250})
 """Words -> matrices of each kind."""
 
@@ -103,14 +103,14 @@ def test_textbook_equals_enumeration(single_root):
 
 
 @every_root
-@every_backend
+@every_engine
 @pytest.mark.parametrize("n", CASES)
-def test_many_matrices_have_the_sums_of_enumeration(single_root, backend, n):
+def test_many_matrices_have_the_sums_of_enumeration(single_root, engine, n):
     scores, values, trees = draw_arcs(np.random.default_rng(n), CASES[n], n, single_root)
     assert len(scores) < CASES[n] or n > 2  # some have no tree
     expected = sums_of_values(values)
     args = [torch.from_numpy(scores), torch.full((len(scores),), n)]
-    how = {"single_root": single_root, "backend": backend}
+    how = {"single_root": single_root, "engine": engine}
     assert_equals_numpy(eisner_log_partition(*args, **how), expected.log_partition)
     assert_equals_numpy(eisner_entropy(*args, **how), expected.entropy)
     marginals = eisner_marginals(*args, **how)
@@ -118,19 +118,19 @@ def test_many_matrices_have_the_sums_of_enumeration(single_root, backend, n):
 
 
 @every_root
-@every_backend
+@every_engine
 @pytest.mark.parametrize("n", CASES)
-def test_many_sibling_scores_have_the_sums_of_enumeration(single_root, backend, n):
+def test_many_sibling_scores_have_the_sums_of_enumeration(single_root, engine, n):
     parts, values, trees = draw_siblings(np.random.default_rng(n), CASES[n], n, single_root)
     expected = sums_of_values(values)
     arcs, siblings, ends = tensors(*parts)
     args, how = (arcs, siblings, torch.full((len(arcs),), n)), {"single_root": single_root}
     how["end_scores"] = ends
-    log_partition = eisner_sibling_log_partition(*args, **how, backend=backend)
+    log_partition = eisner_sibling_log_partition(*args, **how, engine=engine)
     assert_equals_numpy(log_partition, expected.log_partition)
-    marginals = eisner_sibling_marginals(*args, **how, backend=backend)
+    marginals = eisner_sibling_marginals(*args, **how, engine=engine)
     assert_equals_numpy(marginals, arc_marginals(expected.probabilities, trees))
-    if backend == "torch":
+    if engine == "torch":
         assert_equals_numpy(eisner_sibling_entropy(*args, **how), expected.entropy)
 
 
@@ -189,11 +189,11 @@ def test_label_marginals_are_differentiable_and_check_shapes():
 
 
 @every_root
-@every_backend
-def test_the_gradient_of_the_log_partition_is_the_marginals(single_root, backend):
+@every_engine
+def test_the_gradient_of_the_log_partition_is_the_marginals(single_root, engine):
     scores, _, _ = draw_arcs(np.random.default_rng(5), 30, 5, single_root)
     arcs, lengths = torch.from_numpy(scores).requires_grad_(), torch.full((len(scores),), 5)
-    how = {"single_root": single_root, "backend": backend}
+    how = {"single_root": single_root, "engine": engine}
     factors = torch.linspace(-1, 2, len(scores), dtype=torch.float64)
     (eisner_log_partition(arcs, lengths, **how) * factors).sum().backward()
     marginals = eisner_marginals(arcs.detach(), lengths, **how)
@@ -229,18 +229,18 @@ def masked(function, forbidden, *args, **how):
 
 
 @every_root
-@every_backend
-def test_derivatives_of_the_first_order_are_right(single_root, backend):
+@every_engine
+def test_derivatives_of_the_first_order_are_right(single_root, engine):
     rng = np.random.default_rng(7)
     arcs = torch.from_numpy(draw(rng, 3, 5, 5)).requires_grad_()
     forbidden = torch.from_numpy(rng.random((3, 5, 5)) < 0.15)
     forbidden[:, 0, :] = False
     forbidden[:, 1, :] = False
     lengths, how = torch.tensor([4, 3, 0]), {"single_root": single_root}
-    log_partition = masked(eisner_log_partition, forbidden, lengths, backend=backend, **how)
+    log_partition = masked(eisner_log_partition, forbidden, lengths, engine=engine, **how)
     assert gradcheck(log_partition, (arcs,))
     assert gradgradcheck(log_partition, (arcs,))
-    if backend == "torch":
+    if engine == "torch":
         assert gradcheck(masked(eisner_entropy, forbidden, lengths, **how), (arcs,))
         assert gradcheck(masked(eisner_marginals, forbidden, lengths, **how), (arcs,))
 
@@ -305,15 +305,15 @@ def test_forbidden_arcs_and_padding_leave_no_nan_in_gradients(single_root, what)
 
 
 @every_root
-@every_backend
+@every_engine
 @pytest.mark.parametrize("n", [1, 3, 5])
-def test_huge_scores_with_ties_have_the_sums_of_enumeration(single_root, backend, n):
+def test_huge_scores_with_ties_have_the_sums_of_enumeration(single_root, engine, n):
     """Whole numbers times a million: many best trees, next to nothing on the others."""
     rng = np.random.default_rng(n)
     scores = 1e6 * rng.integers(-2, 3, (500, n + 1, n + 1)).astype(np.float64)
     expected = sums_of_values(tree_values(scores, all_trees(n, True, single_root)))
     args = torch.from_numpy(scores), torch.full((500,), n)
-    how = {"single_root": single_root, "backend": backend}
+    how = {"single_root": single_root, "engine": engine}
     assert_equals_numpy(eisner_log_partition(*args, **how), expected.log_partition, 1e-8)
     assert_equals_numpy(eisner_entropy(*args, **how), expected.entropy, 1e-8)
     trees = all_trees(n, True, single_root)
@@ -322,14 +322,14 @@ def test_huge_scores_with_ties_have_the_sums_of_enumeration(single_root, backend
 
 
 @every_root
-@every_backend
-def test_huge_scores_plus_small_ones_lose_no_more_than_their_rounding(single_root, backend):
+@every_engine
+def test_huge_scores_plus_small_ones_lose_no_more_than_their_rounding(single_root, engine):
     """Columns a million up or down change nothing but the rounding of the scores themselves."""
     rng = np.random.default_rng(10)
     n = 12
     small = np.round(draw(rng, 20, n + 1, n + 1), 3)
     columns = 1e6 * rng.integers(-1, 2, (20, 1, n + 1))
-    lengths, how = torch.full((20,), n), {"single_root": single_root, "backend": backend}
+    lengths, how = torch.full((20,), n), {"single_root": single_root, "engine": engine}
     for function in (eisner_marginals, eisner_entropy):
         expected = function(torch.from_numpy(small), lengths, **how)
         found = function(torch.from_numpy(small + columns), lengths, **how)
@@ -337,14 +337,14 @@ def test_huge_scores_plus_small_ones_lose_no_more_than_their_rounding(single_roo
 
 
 @every_root
-@every_backend
+@every_engine
 @pytest.mark.parametrize("spread", [1e-3, 1.0, 30.0, 1e6])
-def test_the_log_partition_is_above_the_best_tree(single_root, backend, spread):
+def test_the_log_partition_is_above_the_best_tree(single_root, engine, spread):
     rng = np.random.default_rng(11)
     arcs = torch.from_numpy(draw(rng, 8, 21, 21, spread=spread))
     siblings = torch.from_numpy(draw(rng, 8, 21, 21, 21, spread=spread))
     lengths = torch.tensor([20, 1, 2, 3, 7, 13, 19, 20])
-    how = {"single_root": single_root, "backend": backend}
+    how = {"single_root": single_root, "engine": engine}
     for log_partition, (heads, best), marginals in [
         (
             eisner_log_partition(arcs, lengths, **how),
@@ -387,7 +387,7 @@ def test_compiled_equals_torch_whatever_the_size(single_root, spread):
             single_root=single_root,
         )  # fmt: skip
         for marginals in (first, second):
-            compiled, batched = marginals(backend="cpu"), marginals(backend="torch")
+            compiled, batched = marginals(engine="native"), marginals(engine="torch")
             torch.testing.assert_close(compiled, batched, rtol=0, atol=1e-10)
         first = partial(eisner_log_partition, arcs, lengths, single_root=single_root)
         second = partial(
@@ -395,11 +395,11 @@ def test_compiled_equals_torch_whatever_the_size(single_root, spread):
             single_root=single_root,
         )  # fmt: skip
         for log_partition in (first, second):
-            compiled, batched = log_partition(backend="cpu"), log_partition(backend="torch")
+            compiled, batched = log_partition(engine="native"), log_partition(engine="torch")
             torch.testing.assert_close(compiled, batched, rtol=1e-13, atol=1e-10)
         entropy = partial(eisner_entropy, arcs, lengths, single_root=single_root)
         torch.testing.assert_close(
-            entropy(backend="cpu"), entropy(backend="torch"), rtol=0, atol=1e-10
+            entropy(engine="native"), entropy(engine="torch"), rtol=0, atol=1e-10
         )
 
 
@@ -408,13 +408,13 @@ def test_long_sentences_and_large_scores_have_the_sums_of_torch(spread):
     arcs = torch.from_numpy(draw(np.random.default_rng(13), 1, 181, 181, spread=spread))
     lengths = torch.tensor([180])
     found, expected = (
-        eisner_marginals(arcs, lengths, backend=backend) for backend in ("cpu", "torch")
+        eisner_marginals(arcs, lengths, engine=engine) for engine in ("native", "torch")
     )
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
 
 
 @pytest.mark.slow
-def test_sums_are_traced_whole_whatever_the_backend():
+def test_sums_are_traced_whole_whatever_the_engine():
     """For the sums of all decoders in torch see test_distributions.py."""
     words = torch.tensor([2, 1])
     (arcs,) = tensors(draw(np.random.default_rng(25), 2, 3, 3))
@@ -430,8 +430,8 @@ def test_sums_are_traced_whole_whatever_the_backend():
 
 
 @every_root
-@every_backend
-def test_what_is_not_read_changes_nothing(single_root, backend):
+@every_engine
+def test_what_is_not_read_changes_nothing(single_root, engine):
     rng = np.random.default_rng(14)
     n, lengths = 6, torch.tensor([6, 4, 1])
     arcs, siblings, ends = (
@@ -446,7 +446,7 @@ def test_what_is_not_read_changes_nothing(single_root, backend):
     with_junk(wide[0], wide[1], np.nan, wide[2])
     narrow, padded = tensors(arcs, siblings, ends), tensors(*wide)
     before = [part.clone() for part in padded]
-    how = {"single_root": single_root, "backend": backend}
+    how = {"single_root": single_root, "engine": engine}
     for function in (eisner_log_partition, eisner_marginals, eisner_entropy):
         expected = function(narrow[0], lengths, **how)
         found = function(padded[0], lengths, **how)
@@ -461,7 +461,7 @@ def test_what_is_not_read_changes_nothing(single_root, backend):
         if found.dim() == 3:
             found = found[:, : n + 1, : n + 1]
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-14)
-    how.pop("backend")
+    how.pop("engine")
     found = eisner_sibling_entropy(*padded[:2], lengths, end_scores=padded[2], **how)
     expected = eisner_sibling_entropy(*narrow[:2], lengths, end_scores=narrow[2], **how)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-14)
@@ -469,41 +469,41 @@ def test_what_is_not_read_changes_nothing(single_root, backend):
         torch.testing.assert_close(part, copy, rtol=0, atol=0, equal_nan=True)
 
 
-@every_backend
+@every_engine
 @pytest.mark.parametrize("kind", [torch.float32, torch.float16, torch.bfloat16, torch.int64])
-def test_any_type_is_computed_with_as_float64(backend, kind):
+def test_any_type_is_computed_with_as_float64(engine, kind):
     rng = np.random.default_rng(15)
     arcs = torch.from_numpy(draw(rng, 4, 9, 9, spread=3.0)).to(kind)
     siblings = torch.from_numpy(draw(rng, 4, 9, 9, 9, spread=3.0)).to(kind)
     lengths = torch.full((4,), 8)
     for function in (eisner_log_partition, eisner_marginals, eisner_entropy):
-        found = function(arcs, lengths, backend=backend)
+        found = function(arcs, lengths, engine=engine)
         assert found.dtype == torch.float64
-        assert found.equal(function(arcs.double(), lengths, backend=backend))
+        assert found.equal(function(arcs.double(), lengths, engine=engine))
     for function in (eisner_sibling_log_partition, eisner_sibling_marginals):
-        found = function(arcs, siblings, lengths, backend=backend)
+        found = function(arcs, siblings, lengths, engine=engine)
         assert found.dtype == torch.float64
-        assert found.equal(function(arcs.double(), siblings.double(), lengths, backend=backend))
+        assert found.equal(function(arcs.double(), siblings.double(), lengths, engine=engine))
 
 
-@every_backend
-def test_sums_are_there_in_inference_mode(backend):
+@every_engine
+def test_sums_are_there_in_inference_mode(engine):
     arcs = torch.from_numpy(draw(np.random.default_rng(16), 2, 6, 6))
     lengths = torch.full((2,), 5)
-    expected = eisner_marginals(arcs, lengths, backend=backend)
+    expected = eisner_marginals(arcs, lengths, engine=engine)
     siblings = torch.zeros(2, 6, 6, 6)
     with torch.inference_mode():
-        assert eisner_marginals(arcs.clone(), lengths.clone(), backend=backend).equal(expected)
-        found = eisner_sibling_marginals(arcs.clone(), siblings, lengths, backend=backend)
+        assert eisner_marginals(arcs.clone(), lengths.clone(), engine=engine).equal(expected)
+        found = eisner_sibling_marginals(arcs.clone(), siblings, lengths, engine=engine)
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
 
 
 @every_root
-@every_backend
-def test_a_sentence_without_a_tree_is_named(single_root, backend):
+@every_engine
+def test_a_sentence_without_a_tree_is_named(single_root, engine):
     arcs = torch.zeros(3, 4, 4)
     arcs[1, :, 2] = -torch.inf
-    lengths, how = torch.full((3,), 3), {"single_root": single_root, "backend": backend}
+    lengths, how = torch.full((3,), 3), {"single_root": single_root, "engine": engine}
     for function in (eisner_log_partition, eisner_marginals, eisner_entropy):
         with pytest.raises(NoTreeError, match="sentence 1"):
             function(arcs, lengths, **how)
@@ -517,13 +517,13 @@ def test_a_sentence_without_a_tree_is_named(single_root, backend):
 
 
 @every_root
-@every_backend
+@every_engine
 @pytest.mark.parametrize("shape", [(0, 1), (0, 4), (3, 1), (2, 3)])
-def test_no_sentences_and_no_words(single_root, backend, shape):
+def test_no_sentences_and_no_words(single_root, engine, shape):
     n_batch, n_nodes = shape
     arcs = torch.zeros(n_batch, n_nodes, n_nodes)
     siblings, lengths = torch.zeros(n_batch, n_nodes, n_nodes, n_nodes), torch.zeros(n_batch).long()
-    how = {"single_root": single_root, "backend": backend}
+    how = {"single_root": single_root, "engine": engine}
     nothing = torch.zeros(n_batch, dtype=torch.float64)
     assert eisner_log_partition(arcs, lengths, **how).equal(nothing)
     assert eisner_entropy(arcs, lengths, **how).equal(nothing)
@@ -619,10 +619,10 @@ def test_samples_may_be_none_but_not_fewer():
 def test_parts_without_scores_leave_the_first_order():
     arcs = torch.from_numpy(draw(np.random.default_rng(23), 4, 12, 12))
     lengths, siblings = torch.tensor([11, 3, 8, 1]), torch.zeros(4, 12, 12, 12)
-    for backend in ("torch", "cpu"):
+    for engine in ("torch", "native"):
         torch.testing.assert_close(
-            eisner_sibling_marginals(arcs, siblings, lengths, backend=backend),
-            eisner_marginals(arcs, lengths, backend=backend),
+            eisner_sibling_marginals(arcs, siblings, lengths, engine=engine),
+            eisner_marginals(arcs, lengths, engine=engine),
             rtol=0,
             atol=1e-12,
         )

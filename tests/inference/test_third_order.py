@@ -67,14 +67,14 @@ def textbook(name, scores, b, n, single_root):
     return TEXTBOOK[name](parts, single_root)
 
 
-def search(name, scores, lengths=None, *, single_root=False, backend="cpu", device="cpu"):
+def search(name, scores, lengths=None, *, single_root=False, engine="native", device="cpu"):
     """Heads and values of the public function."""
     tensors = {key: torch.from_numpy(part).to(device) for key, part in scores.items()}
     arcs = tensors.pop("arc_scores")
     if lengths is None:
         lengths = torch.full((len(arcs),), arcs.shape[1] - 1)
     return DECODERS[name].function("best")(
-        arcs, lengths, **tensors, single_root=single_root, backend=backend
+        arcs, lengths, **tensors, single_root=single_root, engine=engine
     )
 
 
@@ -238,13 +238,13 @@ def test_no_score_that_is_read_is_overlooked(name):
 
 
 @every_decoder
-def test_other_backends_are_refused(name):
+def test_other_engines_are_refused(name):
     scores = drawn(np.random.default_rng(10), name, 1, 2)
-    for backend in ("torch", "gpu"):
+    for engine in ("torch", "triton"):
         with pytest.raises(ScoreError, match=f"{name} exists in native code only"):
-            search(name, scores, backend=backend)
-    with pytest.raises(ScoreError, match="unknown backend"):
-        search(name, scores, backend="numpy")
+            search(name, scores, engine=engine)
+    with pytest.raises(ScoreError, match="unknown engine"):
+        search(name, scores, engine="numpy")
 
 
 @every_decoder
@@ -260,7 +260,7 @@ def test_deep_chains_and_wide_heads(name, single_root, towards_end):
         arcs[0, head, m] = 1
         # Only what was asked for is read, so that no tensor of n^4 is needed.
         heads, values = DECODERS[name].function("best")(
-            torch.from_numpy(arcs), torch.tensor([n]), single_root=single_root, backend="cpu"
+            torch.from_numpy(arcs), torch.tensor([n]), single_root=single_root, engine="native"
         )
         assert heads[0, 1:].tolist() == head.tolist()
         assert values.item() == n

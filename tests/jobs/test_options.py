@@ -134,10 +134,10 @@ def test_the_device_is_in_the_recipe_where_scores_are_not_exact(is_exact):
     if is_exact:
         object.__setattr__(parser, "scorers", ())
     jobs = [
-        Job(model=parser, stages=NO_STAGES, options=ParseOptions(), device=device, backend=backend)
-        for device, backend in (("cpu", "torch"), ("cuda", "torch"), ("cuda", "gpu"))
+        Job(model=parser, stages=NO_STAGES, options=ParseOptions(), device=device, engine=engine)
+        for device, engine in (("cpu", "torch"), ("cuda", "torch"), ("cuda", "triton"))
     ]
     recipes = [job.recipe(CONLLU, CONLLU) for job in jobs]
     assert recipes[0]["decoder"] == "eisner"
-    assert ("device" in recipes[0], "backend" in recipes[0]) == (not is_exact, not is_exact)
+    assert ("device" in recipes[0], "engine" in recipes[0]) == (not is_exact, not is_exact)
     assert all((one == other) is is_exact for one, other in pairwise(recipes))

@@ -71,7 +71,7 @@ def test_the_average_is_the_literal_one(change: dict) -> None:
 
 
 @pytest.mark.parametrize("decoder", ["eisner", "eisner_sibling", "hill_climb"])
-def test_guides_are_followed_on_both_backends(decoder: str) -> None:
+def test_guides_are_followed_on_both_engines(decoder: str) -> None:
     """Guides that are always right, and sentences whose words say nothing: heads are the guides."""
     sentences, other = random_sentences(5, 40, 8), random_sentences(6, 40, 8)
     templates = SECOND_ORDER if decoder != "eisner" else TEMPLATES
@@ -80,11 +80,11 @@ def test_guides_are_followed_on_both_backends(decoder: str) -> None:
     gold, treebank = gold_heads(other), treebank_of(other)
     found = model.parse(treebank, guides=gold).heads
     assert (found == gold).mean() > 0.9
-    assert np.array_equal(model.parse(treebank, guides=gold, backend="torch").heads, found)
+    assert np.array_equal(model.parse(treebank, guides=gold, engine="torch").heads, found)
     assert np.array_equal(model.parse(treebank, guides=gold, batch_size=1, threads=2).heads, found)
     none = np.full_like(gold, -1)
     blind = model.parse(treebank, guides=none).heads
-    assert np.array_equal(model.parse(treebank, guides=none, backend="torch").heads, blind)
+    assert np.array_equal(model.parse(treebank, guides=none, engine="torch").heads, blind)
     assert (blind == gold).mean() < 0.6
 
 

@@ -53,8 +53,8 @@ def test_models_find_what_was_learned_on_every_way(decoder: str, tmp_path: Path)
     first = model.parse(fresh)
     for other in (model, again):
         for how in (
-            {"backend": "torch"}, {"batch_size": 1}, {"batch_size": 7, "threads": 3},
-            {"backend": "torch", "batch_size": 5},
+            {"engine": "torch"}, {"batch_size": 1}, {"batch_size": 7, "threads": 3},
+            {"engine": "torch", "batch_size": 5},
         ):  # fmt: skip
             then = other.parse(fresh, **how)
             assert then.heads.tobytes() == first.heads.tobytes()

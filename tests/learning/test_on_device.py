@@ -41,12 +41,12 @@ CPU = torch.device("cpu")
 
 
 def trainer_of(
-    sentences: list[Sentence], options: RunConfig, backend: str, device: torch.device, **given: Any
+    sentences: list[Sentence], options: RunConfig, engine: str, device: torch.device, **given: Any
 ) -> Trainer:
     templates = given.pop("templates", None) or templates_for(options.decoder)
     return Trainer(
         treebank_of(sentences), templates, given.pop("labels", None),
-        changed(options, backend=backend), device=str(device), **given,
+        changed(options, engine=engine), device=str(device), **given,
     )  # fmt: skip
 
 
@@ -60,7 +60,7 @@ def assert_equal_to_the_bit(
     sentences: list[Sentence], options: RunConfig, device: torch.device, **given: Any
 ) -> Trainer:
     ours, theirs = (
-        trainer_of(sentences, options, name, device, **given) for name in ("torch", "cpu")
+        trainer_of(sentences, options, name, device, **given) for name in ("torch", "native")
     )
     (state, wrong), (expected, expected_wrong) = learned(ours), learned(theirs)
     assert wrong == expected_wrong
@@ -145,8 +145,8 @@ def test_steps_of_any_size_are_the_compiled_ones_but_for_rounding(
     lengths = [5, 9, 1, 7, 3, 8, 6, 2]
     sentences = toy_treebank(decoder, 2, lengths, single_root=bool(options.data.single_root))
     found = []
-    for backend in ("torch", "cpu"):
-        trainer = trainer_of(sentences, options, backend, device)
+    for engine in ("torch", "native"):
+        trainer = trainer_of(sentences, options, engine, device)
         start = with_random_weights(trainer, 4)["arcs.weights"]
         found.append(learned(trainer))
     (ours, wrong), (theirs, expected_wrong) = found
@@ -215,13 +215,13 @@ def test_it_learns_as_well_and_parses_alike_everywhere(decoder: str, device: tor
     )
     templates, labels = load_templates("mcdonald-pereira-2006"), load_templates("labels")
     scores = []
-    for backend in ("torch", "cpu"):
+    for engine in ("torch", "native"):
         trainer = Trainer(
-            train, templates, labels, changed(options, backend=backend), device=str(device)
+            train, templates, labels, changed(options, engine=engine), device=str(device)
         )
         learned(trainer)
         model = trainer.model(16)
-        found, again = model.parse(dev), model.parse(dev, device=str(device), backend="torch")
+        found, again = model.parse(dev), model.parse(dev, device=str(device), engine="torch")
         scores.append(100 * (found.heads == dev.heads).mean())
         assert again.heads.tobytes() == found.heads.tobytes()
         assert again.labels.tobytes() == found.labels.tobytes()
@@ -235,7 +235,7 @@ def test_triton_kernels_learn_the_same(decoder: str, monkeypatch: pytest.MonkeyP
     pytest.importorskip("triton", reason="Triton is not installed")
     if torch.cuda.is_available():
         pytest.skip("Triton's kernels are compiled for the GPU here, and learn on it above")
-    by_kernels = partial(on_device.DeviceLearner, backend="gpu")
+    by_kernels = partial(on_device.DeviceLearner, engine="triton")
     monkeypatch.setattr(arcs, "DeviceLearner", by_kernels)
     options = changed(OPTIONS, decoder=decoder, rule="perceptron", batch_size=4, epochs=2)
     assert_equal_to_the_bit(random_sentences(3, 12, 6, projective=False), options, CPU)

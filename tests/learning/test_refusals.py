@@ -40,7 +40,7 @@ KEYS = [
     ({"rule": "mira-factored", "batch_size": 2}, "learning.batch_size must be 1"),
     (CONDITIONAL | {"batch_size": 2}, "learning.batch_size must be 1"),
     ({"rule": "mira-factored", "cost_augmented": True}, "learning.cost_augmented must be false"),
-    *(({"backend": "torch", **change}, f"{message}.*learning.backend=cpu") for change, message in [
+    *(({"engine": "torch", **change}, f"{message}.*learning.engine=native") for change, message in [
         ({"rule": "mira-factored"}, "choose one of perceptron, mira, or"),
         (CONDITIONAL, "learning.rule conditional"),
         ({"decoder": "hill_climb"}, "choose one of eisner, chu_liu_edmonds, eisner_sibling, or"),
@@ -49,7 +49,7 @@ KEYS = [
     ]),
     *(({"decoder": decoder, **change}, message) for decoder in HIGHER_ORDER for change, message in [
         ({"k": 2}, "finds one tree only"),
-        ({"backend": "torch"}, "only native code learns with"),
+        ({"engine": "torch"}, "only native code learns with"),
         ({"rule": "mira-factored"}, "is of the first order"),
         (CONDITIONAL, "is of the first order"),
     ]),
@@ -62,7 +62,7 @@ TOGETHER = [
     {"rule": "mira-factored", "decoder": "chu_liu_edmonds"},
     {"rule": "perceptron", "decoder": "multi_parent", "cost_augmented": True},
     {"decoder": "hill_climb", "labels_kind": "joint"},
-    *({"backend": "torch", "decoder": each} for each in ("eisner", "eisner_sibling")),
+    *({"engine": "torch", "decoder": each} for each in ("eisner", "eisner_sibling")),
     *({"decoder": decoder, "batch_size": 8} for decoder in HIGHER_ORDER),
 ]
 

@@ -307,8 +307,8 @@ def test_with_a_very_large_least_gain_the_projective_trees_are_found(decoder: st
     sentences = toy_treebank(decoder, 102, [9, 3, 6, 1, 7, 5, 8, 2, 4, 9, 8, 5])
     model = trained(changed(OPTIONS, decoder=decoder, min_gain=1e12), sentences).model(16)
     ends = np.cumsum([len(sentence) for sentence in sentences])[:-1]
-    for backend in ("cpu", "torch"):
-        found = model.parse(treebank_of(sentences), backend=backend)
+    for engine in ("native", "torch"):
+        found = model.parse(treebank_of(sentences), engine=engine)
         assert found.graphs is None or len(found.graphs.heads) == len(found.heads)
         for heads in np.split(found.heads, ends):
             assert brute_force.is_projective(tuple(heads.tolist()))

@@ -43,10 +43,10 @@ def as_arrays(batch: AnyBatch) -> Batch:
 
 def arc_scores(
     batch: AnyBatch, plan: ArcPlan, features: FeatureMap, weights: Weights, *,
-    backend: str = "auto", **options: int,
+    engine: str = "auto", **options: int,
 ) -> Tensor:  # fmt: skip
     """`gpuparse.scorers.linear.arcs.arc_scores`, or the same of native code."""
-    if not _is_native(batch, backend):
+    if not _is_native(batch, engine):
         return arcs.arc_scores(as_tensors(batch), plan, features, weights, **options)
     [found] = _scored("score_arcs_batch", as_arrays(batch), Plan(plan), features, weights, 3)
     return found
@@ -54,10 +54,10 @@ def arc_scores(
 
 def guide_scores(
     batch: AnyBatch, plan: GuidePlan, features: FeatureMap, weights: Weights, *,
-    backend: str = "auto", **options: int,
+    engine: str = "auto", **options: int,
 ) -> Tensor:  # fmt: skip
     """`gpuparse.scorers.linear.arcs.guide_scores`, or the same of native code."""
-    if not _is_native(batch, backend):
+    if not _is_native(batch, engine):
         return arcs.guide_scores(as_tensors(batch), plan, features, weights, **options)
     given = Plan(plan.arcs, guide=plan)
     [found] = _scored("score_guides_batch", as_arrays(batch), given, features, weights, 3)
@@ -66,18 +66,18 @@ def guide_scores(
 
 def sibling_scores(
     batch: AnyBatch, plan: SiblingPlan, features: FeatureMap, weights: Weights, *,
-    backend: str = "auto", **options: int,
+    engine: str = "auto", **options: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """`gpuparse.scorers.linear.siblings.sibling_scores`, or the same of native code."""
-    if not _is_native(batch, backend):
+    if not _is_native(batch, engine):
         return siblings.sibling_scores(as_tensors(batch), plan, features, weights, **options)
     given = Plan(plan.pairs, plan)
     found, ends = _scored("score_siblings_batch", as_arrays(batch), given, features, weights, 4, 3)
     return found, ends
 
 
-def _is_native(batch: AnyBatch, backend: str) -> bool:
-    return backend == "cpu" or (backend == "auto" and device_of(batch).type == "cpu")
+def _is_native(batch: AnyBatch, engine: str) -> bool:
+    return engine == "native" or (engine == "auto" and device_of(batch).type == "cpu")
 
 
 def _scored(

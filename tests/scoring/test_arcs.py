@@ -92,8 +92,8 @@ def test_compiled_equals_torch_equals_the_sum_over_rows(name: str, kind: int, dt
     wide = weights.array[:, 0].astype(np.float64)
     expected = np.array([wide[rows[arc]].sum() for arc in arcs])
     assert len(np.unique(expected)) > (10 if kind == 16 else 100)
-    for backend in ("cpu", "torch"):
-        scores = arc_scores(batch, plan, features, weights, backend=backend)
+    for engine in ("native", "torch"):
+        scores = arc_scores(batch, plan, features, weights, engine=engine)
         assert scores.shape == (len(batch), longest + 1, longest + 1)
         if dtype is np.float32:
             assert scores.dtype == torch.float32
@@ -103,15 +103,15 @@ def test_compiled_equals_torch_equals_the_sum_over_rows(name: str, kind: int, dt
             np.testing.assert_array_equal(values_at(scores, arcs), expected)
 
 
-@pytest.mark.parametrize("backend", ["cpu", "torch"])
+@pytest.mark.parametrize("engine", ["native", "torch"])
 @pytest.mark.parametrize("dtype", [np.int16, np.float32])
 @pytest.mark.parametrize("kind", [1 << 14])
-def test_batch_mates_padding_and_order_change_nothing(backend: str, dtype: type, kind: int) -> None:
+def test_batch_mates_padding_and_order_change_nothing(engine: str, dtype: type, kind: int) -> None:
     batch, plan, features = prepared(MIXED, kind)
     weights = random_weights(dtype, plan, features)
 
     def score(batch: Batch) -> torch.Tensor:
-        return arc_scores(batch, plan, features, weights, backend=backend)
+        return arc_scores(batch, plan, features, weights, engine=engine)
 
     together = score(batch)
     order = np.random.default_rng(0).permutation(len(batch))
@@ -132,8 +132,8 @@ def test_chunks_change_nothing(dtype: type, rows_at_once: int) -> None:
     batch, plan, features = prepared(MIXED, 100_003)
     weights = random_weights(dtype, plan, features)
     arcs = arcs_of(batch)
-    whole = arc_scores(batch, plan, features, weights, backend="torch")
-    cut = arc_scores(batch, plan, features, weights, backend="torch", rows_at_once=rows_at_once)
+    whole = arc_scores(batch, plan, features, weights, engine="torch")
+    cut = arc_scores(batch, plan, features, weights, engine="torch", rows_at_once=rows_at_once)
     assert np.array_equal(values_at(cut, arcs), values_at(whole, arcs))
 
 
@@ -155,9 +155,9 @@ def test_more_families_take_no_more_operations() -> None:
     for name in ("mcdonald-2005", "extended"):
         batch, plan, features = prepared(load_templates(name), 1 << 14)
         weights = random_weights(np.int16, plan, features)
-        arc_scores(batch, plan, features, weights, backend="torch")
+        arc_scores(batch, plan, features, weights, engine="torch")
         with CountedOperations() as counted:
-            arc_scores(batch, plan, features, weights, backend="torch")
+            arc_scores(batch, plan, features, weights, engine="torch")
         counts.append((plan.n_families, counted.count))
     (few, by_few), (many, by_many) = counts
     assert many > 2 * few
@@ -169,8 +169,8 @@ def test_a_long_sentence_at_the_extremes_stays_exact() -> None:
     sentence = random_sentence(random.Random(5), 200)
     batch, plan, features = prepared(MIXED, 1 << 12, [sentence])
     weights = random_weights(np.int16, plan, features, extremes=True)
-    compiled = arc_scores(batch, plan, features, weights, backend="cpu")
-    vectorised = arc_scores(batch, plan, features, weights, backend="torch", rows_at_once=1 << 20)
+    compiled = arc_scores(batch, plan, features, weights, engine="native")
+    vectorised = arc_scores(batch, plan, features, weights, engine="torch", rows_at_once=1 << 20)
     arcs = arcs_of(batch)
     assert np.array_equal(values_at(compiled, arcs), values_at(vectorised, arcs))
     assert values_at(compiled, arcs).max() > 1 << 24
@@ -182,7 +182,7 @@ def test_a_long_sentence_at_the_extremes_stays_exact() -> None:
 def test_integer_scores_may_be_odd_numbers_above_float32() -> None:
     batch, plan, features = prepared(MIXED, 1 << 12, random_sentences(31, 1, 1) + SENTENCES)
     weights = random_weights(np.int16, plan, features)
-    scores = arc_scores(batch, plan, features, weights, backend="cpu")
+    scores = arc_scores(batch, plan, features, weights, engine="native")
     assert scores.dtype == torch.float64
     assert (values_at(scores, arcs_of(batch)) % 2 == 1).any()
 
@@ -192,8 +192,8 @@ def test_a_word_alone() -> None:
     weights = random_weights(np.int16, plan, features)
     rows = rows_of_arcs(batch, 0, plan, features)
     expected = weights.array[rows[0, 1], 0].astype(int).sum()
-    for backend in ("cpu", "torch"):
-        scores = arc_scores(batch, plan, features, weights, backend=backend)
+    for engine in ("native", "torch"):
+        scores = arc_scores(batch, plan, features, weights, engine=engine)
         assert scores.shape == (1, 2, 2)
         assert scores[0, 0, 1] == expected
 
@@ -203,8 +203,8 @@ def test_the_batch_is_not_written_to() -> None:
     weights = random_weights(np.int16, plan, features)
     copies = batch.values.copy(), batch.starts.copy(), batch.lengths.copy()
     table = weights.array.copy()
-    for backend in ("cpu", "torch"):
-        arc_scores(batch, plan, features, weights, backend=backend)
+    for engine in ("native", "torch"):
+        arc_scores(batch, plan, features, weights, engine=engine)
     for part, copy in zip((batch.values, batch.starts, batch.lengths), copies, strict=True):
         assert np.array_equal(part, copy)
     assert np.array_equal(weights.array, table)
@@ -218,12 +218,12 @@ def test_cuda_equals_compiled(kind: int) -> None:
     weights = random_weights(np.int16, plan, features)
     arcs = arcs_of(batch)
     on_cuda = arc_scores(as_tensors(batch).to(torch.device("cuda")), plan, features, weights).cpu()
-    compiled = arc_scores(batch, plan, features, weights, backend="cpu")
+    compiled = arc_scores(batch, plan, features, weights, engine="native")
     assert np.array_equal(values_at(on_cuda, arcs), values_at(compiled, arcs))
 
 
 def test_fields_with_too_many_values_share_lines(monkeypatch):
-    """Between families whose lines are fewer than the values: still the same on all backends."""
+    """Between families whose lines are fewer than the values: still the same on all engines."""
     monkeypatch.setattr(plan_module, "MAX_DENSE_LINES", 150)
     batch, plan, features = prepared(MIXED, 1 << 14)
     assert plan.dense_lines <= 150
@@ -233,6 +233,6 @@ def test_fields_with_too_many_values_share_lines(monkeypatch):
     arcs = arcs_of(batch)
     rows = [rows_of_arcs(batch, b, plan, features) for b in range(len(batch))]
     expected = [wide[rows[b][h, m]].sum() for b, h, m in arcs]
-    for backend in ("cpu", "torch"):
-        scores = arc_scores(batch, plan, features, weights, backend=backend)
+    for engine in ("native", "torch"):
+        scores = arc_scores(batch, plan, features, weights, engine=engine)
         np.testing.assert_array_equal(values_at(scores, arcs), expected)

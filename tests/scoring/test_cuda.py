@@ -41,7 +41,7 @@ def test_arcs_and_siblings(kind: int, dtype: type) -> None:
     for score, of_parts in ((arc_scores, plan.arcs), (sibling_scores, plan.siblings)):
         both = (as_tensors(batch).to(CUDA), as_tensors(batch))
         found, expected = (
-            score(some, of_parts, features, weights, backend="torch") for some in both
+            score(some, of_parts, features, weights, engine="torch") for some in both
         )
         pairs = [(found, expected)] if score is arc_scores else zip(found, expected, strict=True)
         for mine, its in pairs:
@@ -55,8 +55,8 @@ def test_labels(dtype: type) -> None:
     some = as_tensors(batch)
     lines = np.random.default_rng(1).integers(-99, 99, (1008, 17)).astype(dtype)
     given = plan, Weights(lines)
-    found = best_labels(some.to(CUDA), heads.to(CUDA), *given, backend="torch")
-    assert_same(found, best_labels(some, heads, *given, backend="torch"))
+    found = best_labels(some.to(CUDA), heads.to(CUDA), *given, engine="torch")
+    assert_same(found, best_labels(some, heads, *given, engine="torch"))
     batch, of_arcs = joint.prepared()
     weights = joint.random_lines(1008, 130, dtype)
     some = as_tensors(batch)

@@ -119,10 +119,8 @@ def test_best_label_is_the_first_of_the_highest_that_may_be(
             expected[b, h, m] = max(labels, key=lambda label, sums=sums: (sums[label], -label))
             ties += (sums == sums.max()).sum() > 1
     before = heads.clone(), arcs.clone()
-    for backend in ("cpu", "torch"):
-        found = best_graph_labels(
-            batch, heads, arcs, plan, weights, may_be_primary, backend=backend
-        )
+    for engine in ("native", "torch"):
+        found = best_graph_labels(batch, heads, arcs, plan, weights, may_be_primary, engine=engine)
         assert torch.equal(found, expected)
     assert torch.equal(heads, before[0])
     assert torch.equal(arcs, before[1])
@@ -131,18 +129,18 @@ def test_best_label_is_the_first_of_the_highest_that_may_be(
         assert ties > 0 or spread > 1
 
 
-@pytest.mark.parametrize("backend", ["cpu", "torch"])
+@pytest.mark.parametrize("engine", ["native", "torch"])
 @pytest.mark.parametrize("name", ["", "graph-labels", "labels"])
-def test_trees_are_labelled_as_ever(name: str, backend: str) -> None:
+def test_trees_are_labelled_as_ever(name: str, engine: str) -> None:
     batch, plan = prepared(name)
     heads, _ = padded(GRAPHS)
     weights = random_weights(1)
     tree = heads.unsqueeze(1) == torch.arange(heads.shape[1]).unsqueeze(1)
     everything = np.ones(6, bool)
-    found = best_graph_labels(batch, heads, tree, plan, weights, everything, backend=backend)
+    found = best_graph_labels(batch, heads, tree, plan, weights, everything, engine=engine)
     b, m = (heads >= 0).nonzero(as_tuple=True)
     expected = torch.full(tree.shape, -1)
-    expected[b, heads[b, m], m] = best_labels(batch, heads, plan, weights, backend=backend)[b, m]
+    expected[b, heads[b, m], m] = best_labels(batch, heads, plan, weights, engine=engine)[b, m]
     assert torch.equal(found, expected)
 
 
@@ -166,16 +164,16 @@ def test_batch_mates_padding_and_order_change_nothing() -> None:
     weights, everything = random_weights(3), np.ones(6, bool)
     together = best_graph_labels(batch, heads, arcs, plan, weights, everything)
     order = np.random.default_rng(1).permutation(len(batch))
-    for backend in ("cpu", "torch"):
+    for engine in ("native", "torch"):
         shuffled = best_graph_labels(
             batch.select(order), heads[order], arcs[order], plan, weights, everything,
-            backend=backend,
+            engine=engine,
         )  # fmt: skip
         assert torch.equal(shuffled, together[order])
         for b, n in enumerate(batch.lengths.tolist()):
             alone = batch.select(np.array([b]))
             part = heads[b : b + 1, : n + 1], arcs[b : b + 1, : n + 1, : n + 1]
-            found = best_graph_labels(alone, *part, plan, weights, everything, backend=backend)
+            found = best_graph_labels(alone, *part, plan, weights, everything, engine=engine)
             assert torch.equal(found[0], together[b, : n + 1, : n + 1])
 
 

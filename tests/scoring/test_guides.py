@@ -78,8 +78,8 @@ def test_scores_are_sums_over_rows_of_proposed_arcs(kind: int, dtype: type) -> N
             if h >= 0:
                 expected[b, h, m] = weights.array[rows[h, m], 0].astype(float).sum()
     assert np.count_nonzero(expected) > 30
-    for backend in ("cpu", "torch"):
-        found = guide_scores(batch, plan.guide, features, weights, backend=backend)
+    for engine in ("native", "torch"):
+        found = guide_scores(batch, plan.guide, features, weights, engine=engine)
         if dtype is np.int16:
             assert found.dtype == torch.float64
             assert np.array_equal(found[:, :, 1:].numpy(), expected[:, :, 1:])
@@ -88,9 +88,9 @@ def test_scores_are_sums_over_rows_of_proposed_arcs(kind: int, dtype: type) -> N
     # The same in any company.
     alone = batch.select(np.array([4, 2]))
     n = int(alone.lengths.max()) + 1
-    for backend in ("cpu", "torch"):
+    for engine in ("native", "torch"):
         found = guide_scores(
-            alone, plan.guide, features, weights, backend=backend, rows_at_once=50
+            alone, plan.guide, features, weights, engine=engine, rows_at_once=50
         ).double()
         assert np.allclose(found[:, :, 1:].numpy(), expected[[4, 2], :n, 1:n], atol=1e-3)
 

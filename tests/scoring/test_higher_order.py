@@ -13,7 +13,7 @@ from gpuparse.features.parts import HIGHER_ORDER
 from gpuparse.features.plan import compile_plan
 from gpuparse.features.templates import PARTS, parse_set, parse_template
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.model.engines.engine import Scales
+from gpuparse.model.engines.searcher import Scales
 from gpuparse.model.parser import Parser
 from gpuparse.scorers.linear.part_rows import listed_number
 from gpuparse.scorers.linear.scorer import LinearScorer

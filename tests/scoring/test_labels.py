@@ -87,8 +87,8 @@ def test_best_label_is_the_first_of_the_highest_sums(
             expected[b, m] = sums.tolist().index(sums.max())
             ties += (sums == sums.max()).sum() > 1
     before = heads.clone()
-    assert torch.equal(best_labels(batch, heads, plan, weights, backend="cpu"), expected)
-    assert torch.equal(best_labels(batch, heads, plan, weights, backend="torch"), expected)
+    assert torch.equal(best_labels(batch, heads, plan, weights, engine="native"), expected)
+    assert torch.equal(best_labels(batch, heads, plan, weights, engine="torch"), expected)
     assert torch.equal(heads, before)
     if spread == 1 and n_labels == 11:
         assert ties > 0
@@ -98,19 +98,19 @@ def test_all_labels_equal_gives_the_first() -> None:
     batch, plan = prepared()
     heads = padded_heads(SENTENCES)
     weights = Weights(np.full((10, 5), 3, np.int8))
-    for backend in ("cpu", "torch"):
-        found = best_labels(batch, heads, plan, weights, backend=backend)
+    for engine in ("native", "torch"):
+        found = best_labels(batch, heads, plan, weights, engine=engine)
         assert torch.equal(found, torch.where(heads >= 0, 0, -1))
 
 
-def test_floats_agree_between_backends() -> None:
+def test_floats_agree_between_engines() -> None:
     batch, plan = prepared()
     heads = padded_heads(SENTENCES)
     rng = np.random.default_rng(1)
     # Small whole numbers as floats: no rounding, so the same label for certain.
     weights = Weights(rng.integers(-5, 6, (500, 6)).astype(np.float32))
-    compiled = best_labels(batch, heads, plan, weights, backend="cpu")
-    assert torch.equal(compiled, best_labels(batch, heads, plan, weights, backend="torch"))
+    compiled = best_labels(batch, heads, plan, weights, engine="native")
+    assert torch.equal(compiled, best_labels(batch, heads, plan, weights, engine="torch"))
     assert len(compiled.unique()) == 7
 
 
@@ -124,7 +124,7 @@ def test_batch_mates_padding_and_order_change_nothing() -> None:
     shuffled = best_labels(batch.select(order), heads[order], plan, weights)
     assert torch.equal(shuffled, together[order])
     for b, n in enumerate(batch.lengths.tolist()):
-        for backend in ("cpu", "torch"):
+        for engine in ("native", "torch"):
             alone = batch.select(np.array([b]))
-            found = best_labels(alone, heads[b : b + 1, : n + 1], plan, weights, backend=backend)
+            found = best_labels(alone, heads[b : b + 1, : n + 1], plan, weights, engine=engine)
             assert torch.equal(found[0], together[b, : n + 1])

@@ -150,8 +150,8 @@ def test_compiled_equals_torch_equals_the_sum_over_rows(
     parts, longest = parts_of(batch), max(len(sentence) for sentence in SENTENCES)
     expected = summed(batch, plan, features, weights, parts)
     assert len(np.unique(expected)) > 15
-    for backend in ("cpu", "torch"):
-        scores = sibling_scores(batch, plan.siblings, features, weights, backend=backend)
+    for engine in ("native", "torch"):
+        scores = sibling_scores(batch, plan.siblings, features, weights, engine=engine)
         assert scores[0].shape == (len(batch), *[longest + 1] * 3)
         if dtype is np.float32:
             assert scores[0].dtype == torch.float32
@@ -161,17 +161,17 @@ def test_compiled_equals_torch_equals_the_sum_over_rows(
             np.testing.assert_array_equal(values_at(scores, parts), expected)
 
 
-@pytest.mark.parametrize("backend", ["cpu", "torch"])
+@pytest.mark.parametrize("engine", ["native", "torch"])
 @pytest.mark.parametrize("dtype", [np.int16, np.float32])
 @pytest.mark.parametrize("kind", [1 << 14])
 def test_batch_mates_padding_and_order_change_nothing(
-    backend: str, dtype: type, kind: int, cells: str
+    engine: str, dtype: type, kind: int, cells: str
 ) -> None:
     batch, plan, features = prepared(MIXED, kind)
     weights = random_weights(dtype, plan, features)
 
     def score(batch: Batch) -> Scores:
-        return sibling_scores(batch, plan.siblings, features, weights, backend=backend)
+        return sibling_scores(batch, plan.siblings, features, weights, engine=engine)
 
     together = score(batch)
     order = np.random.default_rng(0).permutation(len(batch))
@@ -192,9 +192,9 @@ def test_chunks_change_nothing(dtype: type, rows_at_once: int, cells: str) -> No
     batch, plan, features = prepared(MIXED, 100_003)
     weights = random_weights(dtype, plan, features)
     parts = parts_of(batch)
-    whole = sibling_scores(batch, plan.siblings, features, weights, backend="torch")
+    whole = sibling_scores(batch, plan.siblings, features, weights, engine="torch")
     cut = sibling_scores(
-        batch, plan.siblings, features, weights, backend="torch", rows_at_once=rows_at_once
+        batch, plan.siblings, features, weights, engine="torch", rows_at_once=rows_at_once
     )
     assert np.array_equal(values_at(cut, parts), values_at(whole, parts))
 
@@ -206,8 +206,8 @@ def test_a_long_sentence_at_the_extremes_stays_exact(cells: str) -> None:
     parts = parts_of(batch)
     expected = summed(batch, plan, features, weights, parts)
     assert expected.max() > 13 * 32767
-    for backend in ("cpu", "torch"):
-        scores = sibling_scores(batch, plan.siblings, features, weights, backend=backend)
+    for engine in ("native", "torch"):
+        scores = sibling_scores(batch, plan.siblings, features, weights, engine=engine)
         assert np.array_equal(values_at(scores, parts), expected)
 
 
@@ -226,8 +226,8 @@ def test_fields_of_very_many_values_have_triples_too() -> None:
     parts = parts_of(batch)
     expected = summed(batch, plan, features, weights, parts)
     assert len(np.unique(expected)) > 15
-    for backend in ("cpu", "torch"):
-        scores = sibling_scores(batch, plan.siblings, features, weights, backend=backend)
+    for engine in ("native", "torch"):
+        scores = sibling_scores(batch, plan.siblings, features, weights, engine=engine)
         assert np.array_equal(values_at(scores, parts), expected)
 
 
@@ -235,19 +235,19 @@ def test_a_word_alone(cells: str) -> None:
     batch, plan, features = prepared(MIXED, 1 << 12, random_sentences(1, 1, 1))
     weights = random_weights(np.int16, plan, features)
     expected, end = summed(batch, plan, features, weights, [(0, 0, 1, 0), (0, 0, 1)])
-    for backend in ("cpu", "torch"):
-        scores = sibling_scores(batch, plan.siblings, features, weights, backend=backend)
+    for engine in ("native", "torch"):
+        scores = sibling_scores(batch, plan.siblings, features, weights, engine=engine)
         assert scores[0].shape == (1, 2, 2, 2)
         assert scores[0][0, 0, 1, 0] == expected != 0
         assert scores[1][0, 0, 1] == end != 0
 
 
-@pytest.mark.parametrize("backend", ["cpu", "torch"])
-def test_no_sentences(backend: str) -> None:
+@pytest.mark.parametrize("engine", ["native", "torch"])
+def test_no_sentences(engine: str) -> None:
     batch, plan, features = prepared(MIXED, 1 << 12)
     weights = random_weights(np.int16, plan, features)
     none = batch.select(np.zeros(0, np.int64))
-    scores = sibling_scores(none, plan.siblings, features, weights, backend=backend)
+    scores = sibling_scores(none, plan.siblings, features, weights, engine=engine)
     assert [part.ndim for part in scores] == [4, 3]
     assert [len(part) for part in scores] == [0, 0]
 
@@ -258,10 +258,10 @@ def test_arc_scores_are_those_of_a_set_without_siblings() -> None:
     bare = compile_plan(MIXED.first_order(), Vocabularies.build(treebank_of(TRAIN), fields, 3))
     weights = random_weights(np.int16, plan, features)
     few = hashed_map(1 << 12, bare.dense_lines)
-    for backend in ("cpu", "torch"):
-        ours = arc_scores(batch, plan.arcs, features, weights, backend=backend)
+    for engine in ("native", "torch"):
+        ours = arc_scores(batch, plan.arcs, features, weights, engine=engine)
         theirs = arc_scores(
-            batch, bare.arcs, few, Weights(weights.array[: few.n_rows].copy()), backend=backend
+            batch, bare.arcs, few, Weights(weights.array[: few.n_rows].copy()), engine=engine
         )
         assert torch.equal(ours, theirs)
 
@@ -271,8 +271,8 @@ def test_the_batch_and_the_weights_are_not_written_to(cells: str) -> None:
     weights = random_weights(np.int16, plan, features)
     copies = batch.values.copy(), batch.starts.copy(), batch.lengths.copy()
     table = weights.array.copy()
-    for backend in ("cpu", "torch"):
-        sibling_scores(batch, plan.siblings, features, weights, backend=backend)
+    for engine in ("native", "torch"):
+        sibling_scores(batch, plan.siblings, features, weights, engine=engine)
     for part, copy in zip((batch.values, batch.starts, batch.lengths), copies, strict=True):
         assert np.array_equal(part, copy)
     assert np.array_equal(weights.array, table)
@@ -285,7 +285,7 @@ def test_the_batch_and_the_weights_are_not_written_to(cells: str) -> None:
     st.sampled_from([16, 1000, 1 << 12]),
     st.integers(0, 1000),
 )
-def test_any_templates_score_alike_on_all_backends(
+def test_any_templates_score_alike_on_all_engines(
     sibling: list[str], end: list[str], kind: int, seed: int
 ) -> None:
     templates = parse_set(template_set_text(arc=ARCS, sibling=sibling, end=end), "some")
@@ -293,8 +293,8 @@ def test_any_templates_score_alike_on_all_backends(
     weights = random_weights(np.int8, plan, features, seed)
     parts = parts_of(batch)
     expected = summed(batch, plan, features, weights, parts)
-    for backend in ("cpu", "torch"):
-        scores = sibling_scores(batch, plan.siblings, features, weights, backend=backend)
+    for engine in ("native", "torch"):
+        scores = sibling_scores(batch, plan.siblings, features, weights, engine=engine)
         assert np.array_equal(values_at(scores, parts), expected)
 
 
@@ -308,7 +308,7 @@ def test_cuda_equals_compiled(kind: int, cells: str) -> None:
     on_cuda = sibling_scores(
         as_tensors(batch).to(torch.device("cuda")), plan.siblings, features, weights
     )
-    compiled = sibling_scores(batch, plan.siblings, features, weights, backend="cpu")
+    compiled = sibling_scores(batch, plan.siblings, features, weights, engine="native")
     assert np.array_equal(
         values_at((on_cuda[0].cpu(), on_cuda[1].cpu()), parts), values_at(compiled, parts)
     )

@@ -117,7 +117,7 @@ def extreme_vectors(hidden: int, seed: int) -> tuple[Batch, WordVectors]:
 
 def assert_scores(batch: Batch, vectors: WordVectors) -> None:
     forms = {
-        name: vector_arc_scores(batch, vectors, backend=name).numpy() for name in ("cpu", "torch")
+        name: vector_arc_scores(batch, vectors, engine=name).numpy() for name in ("native", "torch")
     }
     for b, n in enumerate(batch.lengths.tolist()):
         arcs, _ = whole_scores(vectors, batch, b)
@@ -128,8 +128,8 @@ def assert_scores(batch: Batch, vectors: WordVectors) -> None:
 
 def assert_pairs(kind: str, batch: Batch, vectors: WordVectors) -> None:
     forms = {
-        name: vector_pair_scores(kind, batch, vectors, backend=name).numpy()
-        for name in ("cpu", "torch")
+        name: vector_pair_scores(kind, batch, vectors, engine=name).numpy()
+        for name in ("native", "torch")
     }
     for b, n in enumerate(batch.lengths.tolist()):
         pairs = whole_further(kind, vectors, batch, b)
@@ -246,11 +246,11 @@ def dense_parts(
 ) -> tuple[dict[str, torch.Tensor], NodeVectors]:
     """Scores of all parts in torch, with those of vectors added."""
     nodes, given = nodes_of(batch, vectors), (features, weights)
-    arcs = arc_scores(batch, plan.arcs, *given, backend="torch").double()
+    arcs = arc_scores(batch, plan.arcs, *given, engine="torch").double()
     parts = {"arc": nodes.with_templates(arcs)}
     if plan.siblings:
         parts["sibling"], parts["end"] = sibling_scores(
-            batch, plan.siblings, *given, backend="torch"
+            batch, plan.siblings, *given, engine="torch"
         )
     is_arc = read_cells(batch.lengths, batch.n_nodes)
     for kind in ("grandparent", "tri_sibling") if plan.higher else ():
@@ -289,7 +289,7 @@ def test_native_parsing_finds_the_trees_of_dense_scores(
     labels = all_label_scores(tensors, joint.plan, lines).double()
     labels = labels + nodes.all_labels()[..., :LABELS]
     scores = Scores(parts["arc"] + labels.amax(-1), tensors.lengths)
-    heads = decode(decoder, scores, single_root=True, backend="torch").heads
+    heads = decode(decoder, scores, single_root=True, engine="torch").heads
     b, m = torch.arange(len(some))[:, None], torch.arange(some.n_nodes)
     found = first_best(labels[b, heads.clamp(min=0), m])
     is_word = heads >= 0
@@ -443,7 +443,7 @@ def test_labels_of_trees_and_graphs(dtype: type, n_labels: int) -> None:
     everything = np.ones(n_labels, bool)
     ours = natively(of_trees, plan, weights, everything)
     assert torch.equal(ours, first_best(in_torch(of_trees, plan, weights)))
-    without = best_labels(batch, heads, plan, weights, backend="cpu")[heads >= 0]
+    without = best_labels(batch, heads, plan, weights, engine="native")[heads >= 0]
     assert n_labels == 1 or not torch.equal(ours, without)
     primary = np.ones(n_labels, bool)
     primary[: n_labels // 2] = False
@@ -512,7 +512,7 @@ def test_weights_that_are_not_finite_are_refused() -> None:
 def test_points_of_scores_can_be_changed() -> None:
     batch, vectors = sample_vectors(7, 18, 6)
     once, twice = (
-        vector_arc_scores(batch, vectors.with_points(points, points), backend="cpu")
+        vector_arc_scores(batch, vectors.with_points(points, points), engine="native")
         for points in (500.0, 1000.0)
     )
     assert (twice - 2 * once).abs().max() <= 2

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference.approximate.hill_climb import gain_limit
-from gpuparse.inference.backends import require_native
+from gpuparse.inference.engines import require_native
 from gpuparse.inference.higher_order_scores import (
     SearchedTrees,
     check_label_scores,
@@ -31,7 +31,7 @@ def dual_decomposition(
     max_iterations: int = MAX_ITERATIONS,
     granularity: float | None = None,
     min_gain: float = 0.0,
-    backend: str = "auto",
+    engine: str = "auto",
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The best tree of every sentence of a batch, crossing arcs allowed, mostly with a certificate.
 
@@ -47,14 +47,14 @@ def dual_decomposition(
             sentence are whole, else 0: the bound must be reached but for rounding errors.
         min_gain: a tree with crossing arcs must score more, by more than this, than the best
             projective tree, which replaces it otherwise.
-        backend: "auto" or "cpu" (native); there is no other form.
+        engine: "auto" or "native"; there is no other form.
     Returns: heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,): sums over
         words 1, 2, ..., n, of ((arc + sibling) + grandparent) +
         grand-sibling and the end; certified bool (B,): no tree scores more; iterations int64 (B,).
         Without a certificate it is the best tree met. Among equally good trees, the one met first.
     Raises:
         ScoreError: as `check_parts`; a limit or granularity that is none; an unknown
-            backend.
+            engine.
         NoTreeError: a sentence, named by its index, has no tree without forbidden parts, or none
             was found within the iterations.
     Cost: an iteration takes O(n^2) and, for A arcs of which up to k lead from a head to one side,
@@ -63,7 +63,7 @@ def dual_decomposition(
     Source: Koo, Rush, Collins, Jaakkola & Sontag 2010; differs: steps towards the best tree met
     (Polyak 1969), trees repaired by hill climbing, arcs barred by bounds, branches.
     """
-    require_native("dual_decomposition", backend, device_of(arc_scores))
+    require_native("dual_decomposition", engine, device_of(arc_scores))
     given = {
         "sibling": sibling_scores, "grandparent": grandparent_scores,
         "grand_sibling": grand_sibling_scores, "end": end_scores,
@@ -90,7 +90,7 @@ def dual_decomposition_labelled(
     max_iterations: int = MAX_ITERATIONS,
     granularity: float | None = None,
     min_gain: float = 0.0,
-    backend: str = "auto",
+    engine: str = "auto",
 ) -> SearchedTrees:
     """`dual_decomposition` with labels, and sets of labels that a head may give at most once.
 
@@ -112,7 +112,7 @@ def dual_decomposition_labelled(
     Cost: that of `dual_decomposition` and O(A L); an iteration takes O(A 2^K D) more, for K limits
     and D different sets of limits that labels are under.
     """
-    require_native("dual_decomposition_labelled", backend, device_of(arc_scores))
+    require_native("dual_decomposition_labelled", engine, device_of(arc_scores))
     given = {
         "sibling": sibling_scores, "grandparent": grandparent_scores,
         "grand_sibling": grand_sibling_scores, "end": end_scores,

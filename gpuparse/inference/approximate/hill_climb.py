@@ -6,7 +6,7 @@ from torch import Tensor
 
 from gpuparse import native
 from gpuparse.errors import ScoreError
-from gpuparse.inference.backends import require_native, run_in_threads
+from gpuparse.inference.engines import require_native, run_in_threads
 from gpuparse.inference.native_trees import find_best
 from gpuparse.inference.scores import (
     Lengths,
@@ -28,7 +28,7 @@ def hill_climb(
     max_changes: int | None = None,
     min_gain: float = 0.0,
     single_root: bool = False,
-    backend: str = "auto",
+    engine: str = "auto",
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A good tree of every sentence of a batch, crossing arcs allowed; not always the best one.
 
@@ -45,7 +45,7 @@ def hill_climb(
         max_changes: most changes of a sentence; None: no limit.
         min_gain: a change is made only if it raises the score by more than this, at least 0.
         single_root: exactly one modifier of the root; otherwise one or more.
-        backend: "auto" or "cpu" (native); there is no other form.
+        engine: "auto" or "native"; there is no other form.
     Returns:
         heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,), as from
         `eisner_sibling`; the number of changes int64 (B,). No score is below that of its start.
@@ -59,7 +59,7 @@ def hill_climb(
     Source: McDonald & Pereira 2006, section 2.3 and figure 4; differs: end scores, and a least gain
     as in Bohnet (2010).
     """
-    require_native("hill_climb", backend, device_of(arc_scores))
+    require_native("hill_climb", engine, device_of(arc_scores))
     limits = ChangeLimits(single_root, change_limit(max_changes), gain_limit(min_gain))
     checked = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
     heads = starting_trees(*checked, start=start, single_root=single_root)
@@ -149,7 +149,7 @@ def multi_parent(
     max_changes: int | None = None,
     min_gain: float = 0.0,
     single_root: bool = False,
-    backend: str = "auto",
+    engine: str = "auto",
 ) -> tuple[Tensor, Tensor]:
     """A good graph of every sentence of a batch, without cycles and with a head for every word.
 
@@ -168,7 +168,7 @@ def multi_parent(
         max_changes: most changes of a sentence; None: no limit.
         min_gain: a change is made only if it raises the score by more than this, at least 0.
         single_root: exactly one modifier of the root; otherwise one or more.
-        backend: "auto" or "cpu" (native); there is no other form.
+        engine: "auto" or "native"; there is no other form.
     Returns: arcs bool (B, N, N), [b, h, m]; scores float64 (B,), the sum of arc and sibling score
         of all arcs, added one by one, by modifier and then by head. No score is below that of its
         start.
@@ -177,7 +177,7 @@ def multi_parent(
     of the few changes that have to be tested for cycles.
     Source: McDonald & Pereira 2006, section 3; differs: end scores, and a least gain.
     """
-    require_native("multi_parent", backend, device_of(arc_scores))
+    require_native("multi_parent", engine, device_of(arc_scores))
     limits = ChangeLimits(single_root, change_limit(max_changes), gain_limit(min_gain))
     checked = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
     heads = starting_trees(*checked, start=start, single_root=single_root)

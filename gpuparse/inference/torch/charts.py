@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from gpuparse.inference.backends import is_traced
 from gpuparse.inference.charts.rules import Chart, Factor, Index, Product, Rule, Split
+from gpuparse.inference.engines import is_traced
 from gpuparse.inference.scores import read_cells
 from gpuparse.inference.search import NO_HEAD
 

@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 from gpuparse.errors import ScoreError
-from gpuparse.inference.backends import MOST_NODES
+from gpuparse.inference.engines import MOST_NODES
 from gpuparse.inference.search import NO_HEAD
 
 WARP = 32
@@ -53,8 +53,8 @@ def new_trees(arc_scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     n_batch, n_nodes = arc_scores.shape[:2]
     if n_nodes > MOST_NODES:
         raise ScoreError(
-            f"backend 'gpu' searches sentences of up to {MOST_NODES - 1} words, there is room for "
-            f"{n_nodes - 1}; use 'torch'"
+            f"engine 'triton' searches sentences of up to {MOST_NODES - 1} words, there is room for"
+            f" {n_nodes - 1}; use 'torch'"
         )
     heads = torch.full((n_batch, n_nodes), NO_HEAD, device=arc_scores.device)
     return heads, arc_scores.new_zeros(n_batch, dtype=torch.float64)

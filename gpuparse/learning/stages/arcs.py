@@ -115,7 +115,7 @@ class ArcStage(TableStage):
 
     def _engine(self) -> EpochLearner:
         """The engine that learns an epoch."""
-        if self._config.backend == "torch":
+        if self._config.engine == "torch":
             return TorchEngine(self._model(), self._gold, self._config, self._device)
         return NativeEngine(self._model(), self._gold, self._labels, self._config, self._threads)
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from gpuparse.data.batch import Encoded
 from gpuparse.errors import ConfigError
-from gpuparse.model.engines.engine import How
 from gpuparse.model.engines.found import Found
+from gpuparse.model.engines.searcher import How
 from gpuparse.native import mapped
 from gpuparse.scorers.sizes import PartSize, sentence_cells
 

@@ -17,28 +17,26 @@ from torch import Tensor
 from gpuparse.data.batch import Encoded, incomplete, word_places
 from gpuparse.errors import NoTreeError, ResourceError, plural
 from gpuparse.inference.approximate.hill_climb import primary_heads
-from gpuparse.inference.backends import MOST_NODES
 from gpuparse.inference.constraints import constrain
-from gpuparse.inference.decoders import DECODERS
-from gpuparse.inference.decoders import Engine as Form
+from gpuparse.inference.decoders import DECODERS, Engine
+from gpuparse.inference.engines import MOST_NODES
 from gpuparse.inference.marginals import minimum_bayes_risk
 from gpuparse.inference.scores import Scores, word_mask
 from gpuparse.inference.searches import Parse, decode, parts_for
 from gpuparse.model.engines.admission import CPU_BUDGET, Admission, gpu_budget
-from gpuparse.model.engines.engine import (
-    Engine,
+from gpuparse.model.engines.found import Found, GraphArcs, found_graphs
+from gpuparse.model.engines.searcher import (
     FoundTrees,
     How,
     Marginals,
+    Searcher,
     Wanted,
     empty_marginals,
 )
-from gpuparse.model.engines.found import Found, GraphArcs, found_graphs
 from gpuparse.scorers.scorer import Scorer, Sum
 from gpuparse.scorers.tensors import first_best
 
 Result = TypeVar("Result")
-_BACKENDS = {"native": "cpu", "torch": "torch", "triton": "gpu"}
 _NONE = np.zeros(0, np.int64)
 
 
@@ -61,7 +59,7 @@ class Dense:
     """Scores as tensors on one device, and the budget of batches there.
 
     Args:
-        form: of tree search there.
+        engine: of tree search there.
         otherwise: the engine of sentences that the device has no memory for; None: there is none.
     """
 
@@ -70,10 +68,10 @@ class Dense:
         scorers: Sequence[Scorer],
         wanted: Wanted,
         device: torch.device | str,
-        form: Form,
-        otherwise: Engine | None = None,
+        engine: Engine,
+        otherwise: Searcher | None = None,
     ) -> None:
-        self._device, self._form, self._otherwise = torch.device(device), form, otherwise
+        self._device, self._engine, self._otherwise = torch.device(device), engine, otherwise
         self._scorer, self._wanted = Sum(scorers), wanted
         self._decoder = DECODERS[wanted.decoder]
         self._is_exact = all(scorer.is_exact for scorer in scorers)
@@ -89,7 +87,7 @@ class Dense:
         return self._scorer.send(batch, self._device)
 
     def best(self, batch: Encoded, known: np.ndarray, how: How) -> Found:
-        """See `Engine`."""
+        """See `Searcher`."""
         try:
             out = torch.full((2, batch.n_tokens), -1, dtype=torch.int64, device=self._device)
         except torch.OutOfMemoryError:  # fewer sentences at a time would not help
@@ -137,7 +135,7 @@ class Dense:
     def marginals(
         self, batch: Encoded, known: np.ndarray, how: How, *, least_risk: bool, probabilities: bool
     ) -> Found:
-        """See `Engine`."""
+        """See `Searcher`."""
         heads, labels = np.full((2, 1, batch.n_tokens), -1, np.int64)
         found = empty_marginals(1, batch.n_tokens)
 
@@ -179,7 +177,7 @@ class Dense:
     def k_best(
         self, batch: Encoded, known: np.ndarray, k: int, how: How, *, probabilities: bool
     ) -> FoundTrees:
-        """See `Engine`."""
+        """See `Searcher`."""
         trees = FoundTrees.empty(k, batch)
         number_of = dict(zip(batch.starts.tolist(), range(len(batch)), strict=True))
 
@@ -212,7 +210,7 @@ class Dense:
     def probabilities_of(
         self, batch: Encoded, heads: np.ndarray, labels: np.ndarray, which: str, how: How
     ) -> Marginals:
-        """See `Engine`."""
+        """See `Searcher`."""
         found = empty_marginals(1, batch.n_tokens)
         of_words = labels
         if not self._is_joint:  # labels of finished trees alone
@@ -233,7 +231,7 @@ class Dense:
         return found
 
     def label_trees(self, batch: Encoded, found: Found) -> None:
-        """See `Engine`."""
+        """See `Searcher`."""
         if self._is_joint or not self._has_labels:
             return
 
@@ -247,7 +245,7 @@ class Dense:
         self._refuse(batch, self._run(work, batch, How()))
 
     def label_graphs(self, batch: Encoded, heads: np.ndarray, arcs: GraphArcs) -> None:
-        """See `Engine`."""
+        """See `Searcher`."""
         if not self._has_labels:
             return
         starts = arcs.starts(batch.n_tokens)
@@ -270,7 +268,7 @@ class Dense:
         """Work on parts of a batch; the numbers of sentences that there is no memory for."""
         sent = self.send(batch) if how.sent is None else how.sent
         # Words that kernels can count.
-        most = MOST_NODES - 1 if self._form == "triton" else int(batch.lengths.max(initial=0))
+        most = MOST_NODES - 1 if self._engine == "triton" else int(batch.lengths.max(initial=0))
         left = [np.flatnonzero(batch.lengths > most)]
         numbers = np.flatnonzero(batch.lengths <= most)
         lengths = batch.lengths[numbers]
@@ -287,7 +285,7 @@ class Dense:
         self.budget = admission.budget
         return np.concatenate(left)
 
-    def _other(self, batch: Encoded) -> Engine:
+    def _other(self, batch: Encoded) -> Searcher:
         """The engine of sentences that the device has no memory for."""
         if self._otherwise is None:
             raise ResourceError(
@@ -335,12 +333,12 @@ class Dense:
 
     def _searched(self, scored: _Scored) -> Parse:
         """The trees or graphs that the decoder finds, on the device."""
-        wanted, scores, backend = self._wanted, scored.scores, _BACKENDS[self._form]
-        in_memory = not self._decoder.has("best", self._form)
+        wanted, scores, engine = self._wanted, scored.scores, self._engine
+        in_memory = not self._decoder.has("best", self._engine)
         if in_memory:  # there is native code only
-            scores, backend = _on(scores, torch.device("cpu")), "cpu"
+            scores, engine = _on(scores, torch.device("cpu")), "native"
         parse = decode(
-            wanted.decoder, scores, single_root=wanted.single_root, backend=backend,
+            wanted.decoder, scores, single_root=wanted.single_root, engine=engine,
             min_gain=wanted.min_gain, granularity=1.0 if self._is_exact else 0.0,
             are_checked=self._is_exact,
         )  # fmt: skip

@@ -11,8 +11,8 @@ from gpuparse import native
 from gpuparse.data.batch import Batch, Encoded, incomplete
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.model.engines.admission import run_in_parts
-from gpuparse.model.engines.engine import FoundTrees, How, Marginals, Wanted, empty_marginals
 from gpuparse.model.engines.found import Found, GraphArcs, arcs_of_cells, found_graphs
+from gpuparse.model.engines.searcher import FoundTrees, How, Marginals, Wanted, empty_marginals
 from gpuparse.scorers.linear.pruning import all_cells, prune
 from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.scorers.native import (
@@ -69,7 +69,7 @@ class Fused:
         """Nothing: native code reads main memory."""
 
     def best(self, batch: Encoded, known: np.ndarray, how: How) -> Found:
-        """See `Engine`."""
+        """See `Searcher`."""
         assert isinstance(batch, Batch)
         found, firsts = self.empty(batch), self.empty_firsts(batch)
         if self._decoder.gives_graphs:
@@ -88,7 +88,7 @@ class Fused:
     def marginals(
         self, batch: Encoded, known: np.ndarray, how: How, *, least_risk: bool, probabilities: bool
     ) -> Found:
-        """See `Engine`."""
+        """See `Searcher`."""
         assert isinstance(batch, Batch)
         found, firsts = self.empty(batch), self.empty_firsts(batch)
         of_trees = empty_marginals(1, batch.n_tokens)
@@ -117,7 +117,7 @@ class Fused:
     def k_best(
         self, batch: Encoded, known: np.ndarray, k: int, how: How, *, probabilities: bool
     ) -> FoundTrees:
-        """See `Engine`."""
+        """See `Searcher`."""
         assert isinstance(batch, Batch)
         trees = FoundTrees.empty(k, batch)
 
@@ -151,7 +151,7 @@ class Fused:
     def probabilities_of(
         self, batch: Encoded, heads: np.ndarray, labels: np.ndarray, which: str, how: How
     ) -> Marginals:
-        """See `Engine`."""
+        """See `Searcher`."""
         assert isinstance(batch, Batch)
         marginals = empty_marginals(1, batch.n_tokens)
         is_whole = ~incomplete(batch, heads)
@@ -173,11 +173,11 @@ class Fused:
     def label_trees(
         self, batch: Encoded, found: Found, sentences: native.Struct | None = None
     ) -> None:
-        """See `Engine`; sentences: those of the batch that `find_trees` was given."""
+        """See `Searcher`; sentences: those of the batch that `find_trees` was given."""
         self._label(batch, found.heads, None, found.labels, sentences)
 
     def label_graphs(self, batch: Encoded, heads: np.ndarray, arcs: GraphArcs) -> None:
-        """See `Engine`; `arcs` may be of more sentences."""
+        """See `Searcher`; `arcs` may be of more sentences."""
         graphs = GraphHeads(arcs.starts(len(heads)), arcs.heads, self.wanted.may_be_primary)
         self._label(batch, heads, graphs, arcs.labels)
 

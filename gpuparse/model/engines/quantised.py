@@ -12,8 +12,8 @@ from gpuparse.data.batch import Encoded
 from gpuparse.errors import ScoreError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.model.engines.admission import run_in_parts
-from gpuparse.model.engines.engine import Engine, FoundTrees, How, Marginals, Wanted
 from gpuparse.model.engines.found import Found, GraphArcs
+from gpuparse.model.engines.searcher import FoundTrees, How, Marginals, Searcher, Wanted
 from gpuparse.scorers.encoder.pieces import EncodedPieces
 from gpuparse.scorers.encoder.scorer import EncoderScorer
 from gpuparse.scorers.scorer import Scorer
@@ -22,7 +22,7 @@ _DECODERS = ("eisner", "chu_liu_edmonds")
 
 
 def quantised_engine(
-    scorers: Sequence[Scorer], wanted: Wanted, dense: Callable[[], Engine]
+    scorers: Sequence[Scorer], wanted: Wanted, dense: Callable[[], Searcher]
 ) -> "Quantised | None":
     """The engine of an encoder with weights of 8 bits; None for other scorers and decoders."""
     first, *others = scorers
@@ -37,7 +37,9 @@ class Quantised:
     Args: dense: makes the engine of what this one does not find.
     """
 
-    def __init__(self, scorer: EncoderScorer, wanted: Wanted, dense: Callable[[], Engine]) -> None:
+    def __init__(
+        self, scorer: EncoderScorer, wanted: Wanted, dense: Callable[[], Searcher]
+    ) -> None:
         self._scorer, self._wanted, self._dense = scorer, wanted, dense
         self._decoder = DECODERS[wanted.decoder].number
 
@@ -45,7 +47,7 @@ class Quantised:
         """Nothing: native code reads main memory."""
 
     def best(self, batch: Encoded, known: np.ndarray, how: How) -> Found:
-        """See `Engine`."""
+        """See `Searcher`."""
         if len(known):
             return self._dense().best(batch, known, how)
         assert isinstance(batch, EncodedPieces)
@@ -77,7 +79,7 @@ class Quantised:
     def marginals(
         self, batch: Encoded, known: np.ndarray, how: How, *, least_risk: bool, probabilities: bool
     ) -> Found:
-        """See `Engine`."""
+        """See `Searcher`."""
         return self._dense().marginals(
             batch, known, how, least_risk=least_risk, probabilities=probabilities
         )
@@ -85,19 +87,19 @@ class Quantised:
     def k_best(
         self, batch: Encoded, known: np.ndarray, k: int, how: How, *, probabilities: bool
     ) -> FoundTrees:
-        """See `Engine`."""
+        """See `Searcher`."""
         return self._dense().k_best(batch, known, k, how, probabilities=probabilities)
 
     def probabilities_of(
         self, batch: Encoded, heads: np.ndarray, labels: np.ndarray, which: str, how: How
     ) -> Marginals:
-        """See `Engine`."""
+        """See `Searcher`."""
         return self._dense().probabilities_of(batch, heads, labels, which, how)
 
     def label_trees(self, batch: Encoded, found: Found) -> None:
-        """See `Engine`."""
+        """See `Searcher`."""
         self._dense().label_trees(batch, found)
 
     def label_graphs(self, batch: Encoded, heads: np.ndarray, arcs: GraphArcs) -> None:
-        """See `Engine`."""
+        """See `Searcher`."""
         self._dense().label_graphs(batch, heads, arcs)

@@ -22,7 +22,7 @@ from gpuparse.learning.stages.encoder.pretrained import Pretrained
 from gpuparse.learning.stages.encoder.processes import Processes
 from gpuparse.learning.stages.encoder.stage import EncoderGold, EncoderStage
 from gpuparse.learning.trainer import SINGLE_ROOT, StagesTrainer
-from gpuparse.model.engines.engine import Scales
+from gpuparse.model.engines.searcher import Scales
 from gpuparse.model.parser import Parser
 from gpuparse.scorers.encoder.columns import NUMBERS, learned_values
 from gpuparse.scorers.encoder.network import Heads, Network

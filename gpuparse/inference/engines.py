@@ -1,4 +1,4 @@
-"""Which form of an algorithm runs (native, torch or Triton kernels), and in how many threads."""
+"""The engine that runs an algorithm: native code, torch or Triton kernels; and its threads."""
 
 import importlib.util
 import os
@@ -25,18 +25,18 @@ def is_traced() -> bool:
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
-def choose_engine(backend: str, device: torch.device, *, has_kernels: bool = False) -> Engine:
+def choose_engine(engine: str, device: torch.device, *, has_kernels: bool = False) -> Engine:
     """The engine that runs.
 
     Args:
-        backend: a key of `ENGINES`, or "auto": "native" for tensors in main memory, if the code is
+        engine: one of `ENGINES`, or "auto": "native" for tensors in main memory, if the code is
             not traced (`is_traced`); for any other device "triton" where there are kernels and
             Triton is installed; and else "torch".
         device: where the scores are.
         has_kernels: whether the algorithm has Triton kernels.
-    Raises: ScoreError: an unknown backend, or one that cannot read these tensors or run here.
+    Raises: ScoreError: an unknown engine, or one that cannot read these tensors or run here.
     """
-    if backend == "auto":
+    if engine == "auto":
         if is_traced():
             return "torch"
         if device.type == "cpu":
@@ -45,17 +45,17 @@ def choose_engine(backend: str, device: torch.device, *, has_kernels: bool = Fal
             return "torch"
         _require_compiler()
         return "triton"
-    if backend not in ENGINES:
+    if engine not in ENGINES:
         known = "', '".join(ENGINES)
-        raise ScoreError(f"unknown backend {backend!r}: expected 'auto', '{known}'")
-    if backend == "cpu":
+        raise ScoreError(f"unknown engine {engine!r}: expected 'auto', '{known}'")
+    if engine == "native":
         if device.type != "cpu":
-            raise ScoreError(f"backend 'cpu' reads tensors in main memory, these are on {device}")
+            raise ScoreError(f"engine 'native' reads tensors in main memory, these are on {device}")
         if is_traced():
-            raise ScoreError("backend 'cpu' cannot be traced or transformed; use 'torch'")
-    if backend == "gpu":
+            raise ScoreError("engine 'native' cannot be traced or transformed; use 'torch'")
+    if engine == "triton":
         _require_triton(device, has_kernels)
-    return ENGINES[backend]
+    return ENGINES[ENGINES.index(engine)]
 
 
 def has_triton() -> bool:
@@ -65,14 +65,14 @@ def has_triton() -> bool:
 
 def _require_triton(device: torch.device, has_kernels: bool) -> None:
     if not has_kernels:
-        raise ScoreError("backend 'gpu': there are no Triton kernels for this; use 'torch'")
+        raise ScoreError("engine 'triton': there are no Triton kernels for this; use 'torch'")
     if not has_triton():
-        raise ScoreError("backend 'gpu' needs Triton, which is not installed; use 'torch'")
+        raise ScoreError("engine 'triton' needs Triton, which is not installed; use 'torch'")
     if device.type == "cuda":
         _require_compiler()
     elif os.environ.get(INTERPRETER) != "1":
         raise ScoreError(
-            f"backend 'gpu' reads tensors on a CUDA device, these are on {device}; use 'auto', or"
+            f"engine 'triton' reads tensors on a CUDA device, these are on {device}; use 'auto', or"
             f" start Python with {INTERPRETER}=1 to run the kernels in Triton's interpreter, slowly"
         )
 
@@ -81,23 +81,23 @@ def _require_compiler() -> None:
     """Raise ScoreError where Triton would find no C compiler for the lines that launch a kernel."""
     if not (os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")):
         raise ScoreError(
-            "backend 'gpu': Triton needs a C compiler to launch its kernels, and there is none:"
+            "engine 'triton': Triton needs a C compiler to launch its kernels, and there is none:"
             " install gcc, or use 'torch'"
         )
 
 
-def require_native(name: str, backend: str, device: torch.device) -> None:
+def require_native(name: str, engine: str, device: torch.device) -> None:
     """Raise ScoreError unless what exists in native code only can run.
 
     Args:
         name: of the function, for the message.
-        backend: "auto" or "cpu".
+        engine: "auto" or "native".
         device: where the scores are.
     """
-    if backend == "gpu" or choose_engine(backend, device) != "native":
+    if engine == "triton" or choose_engine(engine, device) != "native":
         raise ScoreError(
-            f"{name} exists in native code only, for tensors in main memory with backend 'cpu', not"
-            f" for tensors on {device} with backend {backend!r}"
+            f"{name} exists in native code only, for tensors in main memory with engine 'native',"
+            f" not for tensors on {device} with engine {engine!r}"
         )
 
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from gpuparse.data.batch import Encoded
 from gpuparse.errors import ScoreError, require
-from gpuparse.inference.decoders import DECODERS
-from gpuparse.inference.decoders import Engine as Form
+from gpuparse.inference.decoders import DECODERS, Engine
 from gpuparse.model.engines.found import Found, GraphArcs, LabelLimits
 
 
@@ -94,7 +93,7 @@ class FoundTrees(NamedTuple):
         return cls(heads, labels, scores, np.zeros(len(batch)), marginals)
 
 
-class Engine(Protocol):
+class Searcher(Protocol):
     """Finds trees of a batch of sentences; many threads may use it at once.
 
     known: (T,) heads by token that all trees have, -1 for none; empty: nothing is known.
@@ -142,30 +141,30 @@ class Engine(Protocol):
         """Fill in the labels of arcs of a batch's graphs; heads: (T,) the primary ones."""
 
 
-def form_of(decoder: str, device: str, backend: str, *, is_fused: bool) -> Form:
-    """The form of tree search that runs: "native", "torch" or "triton".
+def engine_of(decoder: str, device: str, engine: str, *, is_fused: bool) -> Engine:
+    """The engine of tree search that runs: "native", "torch" or "triton".
 
     Args:
         decoder: a name in `DECODERS`.
         device: "cpu" or "cuda".
-        backend: "auto" or a key of `ENGINES`.
+        engine: "auto" or one of `ENGINES`.
         is_fused: whether the scorers have native forms, which alone score parts of higher orders.
     Raises:
-        ScoreError: an unknown backend, or one that cannot run this decoder there.
-        MissingPackageError: the device or the backend needs torch, which is not installed.
+        ScoreError: an unknown engine, or one that cannot run this decoder there.
+        MissingPackageError: the device or the engine needs torch, which is not installed.
     """
-    is_native = device == "cpu" and backend in ("auto", "cpu")
+    is_native = device == "cpu" and engine in ("auto", "native")
     if is_fused and DECODERS[decoder].is_higher_order and not is_native:
         raise ScoreError(
-            f"decoder {decoder} parses in native code, on the CPU: give device cpu, and backend"
+            f"decoder {decoder} parses in native code, on the CPU: give device cpu, and engine"
             " auto or cpu"
         )
     if is_native:
         return "native"
-    require(f"device {device}" if device != "cpu" else f"backend {backend}", "torch")
+    require(f"device {device}" if device != "cpu" else f"engine {engine}", "torch")
     import torch  # native code needs none of it
 
-    from gpuparse.inference.backends import choose_engine
+    from gpuparse.inference.engines import choose_engine
 
     has_kernels = not DECODERS[decoder].is_higher_order
-    return choose_engine(backend, torch.device(device), has_kernels=has_kernels)
+    return choose_engine(engine, torch.device(device), has_kernels=has_kernels)
