@@ -1,22 +1,16 @@
-"""Hostile stages before the parser (tokeniser, tagger, lemmatiser), the sums of their parts right.
+"""Stages before the parser as `tests/hostile_files.py` damages them: how they are learned and used.
 
-    python -m tests.hostile_stages [WORD ...]        # entries whose names have all the words
-
-Each must be refused with ModelError, in one line, or annotate a text: then what it writes is
-CoNLL-U with ten filled columns in each line, of the same text and the same words. Both within a few
-seconds of CPU time and some hundred megabytes.
+What a stage writes is CoNLL-U with ten filled columns in each line, of the same text and the same
+words. What is hostile in stages alone: beams, tags, rules of lemmas and of multiword tokens.
 """
 
 from __future__ import annotations
 
 import io
-import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,20 +18,17 @@ from gpuparse.data import array_file
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.formats.text import text_chunk
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ModelError
-from gpuparse.model.pipeline import FILES, LEMMATIZER, TAGGER, TOKENIZER, Pipeline, unpack_stage
+from gpuparse.model.pipeline import FILES, LEMMATIZER, TAGGER, TOKENIZER, Pipeline, load_stage
 from gpuparse.text import tokenizer
 from gpuparse.text.conllu import text_pieces
 from gpuparse.text.tagging import lemmatizer, tagger, tagger_learner
 from gpuparse.text.tagging.lemmatizer import learn_lemmatizer
 from gpuparse.text.tagging.tagger_learner import learn_tagger
 from gpuparse.text.training import learn_tokenizer
-from tests.hostile_files import Arrays, bounded, pack, print_outcomes, try_entries
-from tests.hostile_models import FACTS, HEADERS, PACKED, SHAPES, TYPES, VALUES
+from tests.hostile_files import VALUES, Entry, Kind, Parts, array, at
 from tests.small_stages import small_stages
 from tests.synthetic import generate
 
-SECONDS, MEGABYTES = 5.0, 300
 # `many`: a tagger whose second model has XPOS with FEATS.
 MANY = "tagger, many"
 FORMATS = {
@@ -69,25 +60,6 @@ FIT: dict[str, Any] = {
 }  # fmt: skip
 
 
-@dataclass
-class Parts:
-    """The parts of a stage's file; `packed` is the file as it is."""
-
-    facts: dict[str, Any]
-    arrays: Arrays
-    form: Any
-    packed: bytes | None = field(default=None)
-
-
-class Entry(NamedTuple):
-    """A hostile stage: its kind, what is changed of its parts, and what must become of it."""
-
-    name: str
-    kind: str
-    change: Callable[[Parts], object]
-    outcome: str = ""  # "refused" or "annotated", where only one is right
-
-
 @cache
 def learned(kind: str) -> bytes:
     """The file of a small stage of a kind."""
@@ -106,27 +78,43 @@ def parts_of(kind: str) -> Parts:
     return Parts(facts, dict(arrays), FORMATS[kind])
 
 
-# ---- what is changed -------------------------------------------------------------------------
+def use(name: str, folder: Path) -> str:
+    """Load a stage and annotate with it. Raises: ModelError: it is refused."""
+    check_stage(load_stage(folder, name), name)
+    return "annotated"
 
 
-def fact(path: str, value: Any) -> Callable[[Parts], object]:
-    """value: of a fact, whose path has points, or a function of the value that is there."""
+def check_stage(stage: Any, name: str) -> None:
+    """AssertionError unless a stage annotates and its CoNLL-U is right."""
+    if name == TOKENIZER:
+        found = stage.split(text_chunk(TEXT.encode(), "text"))
+        check_filled(found)
+        assert "".join(text_pieces([treebank_from_bytes(found, "found")])) == TEXT
+        return
+    stages = Pipeline(None, stage, None) if name == TAGGER else Pipeline(None, None, stage)
+    treebank, _ = stages.annotate_with_probabilities(TEST)
+    found = treebank.data.tobytes()
+    check_filled(found)
+    again = treebank_from_bytes(found, "found")
+    assert words_of(again) == words_of(TEST)
 
-    def change(parts: Parts) -> None:
-        *above, last = path.split(".")
-        table = parts.facts
-        for name in above:
-            table = table[name]
-        table[last] = value(table.get(last)) if callable(value) else value
 
-    return change
+def words_of(treebank: Treebank) -> list[list[str]]:
+    """The words of each sentence."""
+    return [sentence.forms for sentence in treebank]
 
 
-def array(name: str, value: Any) -> Callable[[Parts], object]:
-    """value: an array or Raw, or a function of the array that is there."""
-    return lambda parts: parts.arrays.update(
-        {name: value(parts.arrays[name]) if callable(value) else value}
-    )
+def check_filled(found: bytes) -> None:
+    """AssertionError unless each line that is no comment has ten filled columns."""
+    for line in found.decode().split("\n"):
+        columns = line.split("\t")
+        assert not line or line[0] == "#" or len(columns) == 10, line[:80]
+        assert "\0" not in line, line[:80]
+        assert "\r" not in line, line[:80]
+        assert len(columns) == 1 or all(column.strip(" ") for column in columns), line[:80]
+
+
+# ---- what is hostile in stages alone -----------------------------------------------------------
 
 
 def _retagged(model: str, place: int, text: Any) -> Callable[[Parts], object]:
@@ -193,8 +181,8 @@ def _many_candidates(count: int) -> Callable[[Parts], object]:
         parts.arrays["classes_counts"] = np.ones(names * len(tags), np.int32)
         parts.facts["words_of_feats"] = 1 << 30
         del parts.facts["network"]  # whose outputs are of fewer tags
-        for array in [each for each in parts.arrays if each.startswith("network_")]:
-            del parts.arrays[array]
+        for name in [each for each in parts.arrays if each.startswith("network_")]:
+            del parts.arrays[name]
 
     return change
 
@@ -230,83 +218,38 @@ SPLITS: dict[str, tuple[list[Any], str]] = {
 }
 
 
-# ---- the catalogue ---------------------------------------------------------------------------
+def others() -> Iterator[Entry]:
+    """Beams, tags, rules of lemmas and of multiword tokens."""
+    for each in (of_models(), of_tags(), of_lemmas(), of_split()):
+        for name, kind, *change in each:
+            yield Entry(f"{kind}: {name}", KINDS[kind], *change)
 
 
-def entries() -> Iterator[Entry]:
-    """All hostile stages, and one unchanged of each kind."""
-    for kind in FORMATS:
-        parts = parts_of(kind)
-        yield Entry("unchanged", kind, lambda parts: None, "annotated")
-        for name in parts.arrays:
-            yield Entry(
-                f"{name}: missing", kind, lambda p, name=name: p.arrays.pop(name), "refused"
-            )
-            for what, shape in SHAPES.items():
-                if len(parts.arrays[name]):
-                    yield Entry(f"{name}: {what}", kind, array(name, partial(_shaped, shape)))
-            for what, value in TYPES.items():
-                yield Entry(f"{name}: {what}", kind, array(name, value))
-        for what, value in HEADERS.items():
-            yield Entry(f"{name}: {what}", kind, array(name, value), "refused")
-        for name in ("bases", "", "weights2", "pairs.weights", "\n\x1b[2J"):
-            yield Entry(
-                f"an unknown array: {name!r}", kind, array(name, np.zeros(3, np.int16)), "refused"
-            )
-        for name in parts.facts:
-            # A tokeniser of an older version has no `max_words`; a tagger may lack FEATS.
-            yield Entry(f"{name}: missing", kind, lambda p, name=name: p.facts.pop(name),
-                        "annotated" if name == "max_words" else "refused")  # fmt: skip
-            for what, value in VALUES.items():
-                yield Entry(f"{name}: {what}", kind, fact(name, value))
-        yield Entry("an unknown fact", kind, fact("author", "x"), "refused")
-        for value in (0, parts.form - 1, parts.form + 1, float(parts.form), None, True):
-            yield Entry(f"format: {value!r}", kind, lambda p, v=value: setattr(p, "form", v))
-        for what, content in FACTS.items():
-            yield Entry(f"facts: {what}", kind, lambda p, content=content: setattr(
-                p, "packed", pack(content, p.arrays)
-            ), "refused")  # fmt: skip
-        for what, content in PACKED.items():
-            yield Entry(what, kind, lambda p, content=content: setattr(p, "packed", content),
-                        "refused")  # fmt: skip
-    yield from of_models()
-    yield from of_tags()
-    yield from of_lemmas()
-    yield from of_split()
+Changes = Iterator[tuple[Any, ...]]  # name, kind, change, and the outcome if only one is right
+BEAMS: dict[str, list[Any]] = {
+    "annotated": [[1, 1], [64, 64]],
+    "refused": [[65, 8], [3, 65], [1 << 20, 1 << 20], [0, 1], [-1, 8], [1 << 64, 8], [8.0, 8],
+                [True, 8], [8], [8, 8, 8, 8], [8, 8, 0], [8, 8, 2.0], None],
+}  # fmt: skip
 
 
-def _shaped(shape: Callable[[np.ndarray], np.ndarray], found: np.ndarray) -> np.ndarray:
-    """Most arrays of stages have one axis; shapes are those of arrays with two."""
-    return shape(found) if found.ndim > 1 else shape(found.reshape(len(found), 1)).reshape(-1)
-
-
-def of_models() -> Iterator[Entry]:
-    """The entries of models of sequences: beams, scales, tags."""
+def of_models() -> Changes:
+    """Beams and tags of models of sequences."""
     for kind, model in (
-        (TAGGER, "pairs"), (TAGGER, "feats"), (LEMMATIZER, "rules"), (TOKENIZER, "models.ends"),
-        (TOKENIZER, "models.gaps"), (TOKENIZER, "models.words"),
+        (TAGGER, "pairs"), (TAGGER, "feats"), (LEMMATIZER, "rules"), (TOKENIZER, "models/ends"),
+        (TOKENIZER, "models/gaps"), (TOKENIZER, "models/words"),
     ):  # fmt: skip
-        for beam, outcome in (
-            ([1, 1], "annotated"), ([64, 64], "annotated"), ([65, 8], "refused"),
-            ([3, 65], "refused"), ([1 << 20, 1 << 20], "refused"), ([0, 1], "refused"),
-            ([-1, 8], "refused"), ([1 << 64, 8], "refused"), ([8.0, 8], "refused"),
-            ([True, 8], "refused"), ([8], "refused"), ([8, 8, 8, 8], "refused"),
-            ([8, 8, 0], "refused"), ([8, 8, 2.0], "refused"), (None, "refused"),
-        ):  # fmt: skip
-            yield Entry(f"{model}.beam: {beam}", kind, fact(f"{model}.beam", beam), outcome)
-        for name in ("scale", "attributes", "templates", "tags"):
-            for what, value in VALUES.items():
-                yield Entry(f"{model}.{name}: {what}", kind, fact(f"{model}.{name}", value))
-        yield Entry(f"{model}: an unknown fact", kind, fact(f"{model}.author", 1), "refused")
+        for outcome, beams in BEAMS.items():
+            for beam in beams:
+                yield f"{model}/beam: {beam}", kind, at(f"{model}/beam", beam), outcome
         for what, change in (
-            ("one less", lambda tags: tags[:-1]), ("one more", lambda tags: [*tags, tags[0]]),
             ("of three texts", lambda tags: [[*tag, "x"] for tag in tags]),
             ("of no text", lambda tags: [[] for tag in tags]),
-        ):  # fmt: skip
-            yield Entry(f"{model}.tags: {what}", kind, fact(f"{model}.tags", change))
+        ):
+            yield f"{model}/tags: {what}", kind, at(f"{model}/tags", change)
 
 
-def of_tags() -> Iterator[Entry]:
+def of_tags() -> Changes:
     """Texts in UPOS, XPOS and FEATS, dictionaries, and very many tags."""
     for kind, column, model, place in (
         (TAGGER, "UPOS", "pairs", 0), (TAGGER, "XPOS", "pairs", 1), (TAGGER, "FEATS", "feats", 1),
@@ -314,13 +257,13 @@ def of_tags() -> Iterator[Entry]:
     ):  # fmt: skip
         for what, text in UNFIT.items():
             if (kind, text) != (MANY, "a\tb") or column == "UPOS":
-                yield Entry(f"{column}: {what}", kind, _retagged(model, place, text), "refused")
+                yield (f"{column}: {what}", kind, _retagged(model, place, text), "refused")
         for what, text in FIT.items():
             outcome = "refused" if (kind, column) == (MANY, "FEATS") else ""
             outcome = "annotated" if kind == TAGGER and text != "_" else outcome
-            yield Entry(f"{column}: {what}", kind, _retagged(model, place, text), outcome)
+            yield (f"{column}: {what}", kind, _retagged(model, place, text), outcome)
     for text in ("\tA=b", "x\t", "x\ty\tz", "x\n\ty"):
-        yield Entry(f"XPOS and FEATS: {text!r}", MANY, _retagged("feats", 1, text), "refused")
+        yield (f"XPOS and FEATS: {text!r}", MANY, _retagged("feats", 1, text), "refused")
     for what, change in (
         ("no tabs", lambda name: name.replace("\t", " ")),
         ("more tabs", lambda name: name + "\tx"),
@@ -329,15 +272,15 @@ def of_tags() -> Iterator[Entry]:
     ):  # fmt: skip
         for name in ("words", "words_of_feats", "classes", "composed"):
             outcome = "refused" if name == "words_of_feats" and "tabs" in what else ""
-            yield Entry(f"{name}: {what}", TAGGER, _names(name, change), outcome)
+            yield (f"{name}: {what}", TAGGER, _names(name, change), outcome)
         for name in ("words", "classes"):
-            yield Entry(f"{name}: {what}", LEMMATIZER, _names(name, change))
-    yield Entry("8,000 tags of all words", TAGGER, _many_tags)
-    yield Entry("9,000 candidates", TAGGER, _many_candidates(9_000), "annotated")
-    yield Entry("12,000 candidates", TAGGER, _many_candidates(12_000), "refused")
+            yield (f"{name}: {what}", LEMMATIZER, _names(name, change))
+    yield ("8,000 tags of all words", TAGGER, _many_tags)
+    yield ("9,000 candidates", TAGGER, _many_candidates(9_000), "annotated")
+    yield ("12,000 candidates", TAGGER, _many_candidates(12_000), "refused")
 
 
-def of_lemmas() -> Iterator[Entry]:
+def of_lemmas() -> Changes:
     """Rules of lemmas."""
     for what, text in UNFIT.items():
         if isinstance(text, str):
@@ -345,118 +288,56 @@ def of_lemmas() -> Iterator[Entry]:
                 parts = ["keep", *[""] * 4]
                 parts[place] = text
                 outcome = "refused" if text.strip(" ") else ""
-                yield Entry(f"part {place}: {what}", LEMMATIZER, _rules(["\t".join(parts)]),
+                yield (f"part {place}: {what}", LEMMATIZER, _rules(["\t".join(parts)]),
                             outcome)  # fmt: skip
-            yield Entry(f"whole: {what}", LEMMATIZER, _rules([f"whole\t\t\t\t{text}"]), "refused")
+            yield (f"whole: {what}", LEMMATIZER, _rules([f"whole\t\t\t\t{text}"]), "refused")
         else:
-            yield Entry(f"rule: {what}", LEMMATIZER, _rules([text]), "refused")
+            yield (f"rule: {what}", LEMMATIZER, _rules([text]), "refused")
     for what, text in FIT.items():
-        yield Entry(f"whole: {what}", LEMMATIZER, _rules([f"whole\t\t\t\t{text}"]), "annotated")
+        yield (f"whole: {what}", LEMMATIZER, _rules([f"whole\t\t\t\t{text}"]), "annotated")
     for case in ("", "Lower", "lower ", "None", "\n"):
-        yield Entry(f"case: {case!r}", LEMMATIZER, _rules([f"{case}\t\t\t\t"]), "refused")
+        yield (f"case: {case!r}", LEMMATIZER, _rules([f"{case}\t\t\t\t"]), "refused")
     for text in ("whole\t\t\t\t", "whole", "lower\t\t\t", "lower\t\t\t\t\t", "", "\t\t\t\t"):
-        yield Entry(f"rule: {text!r}", LEMMATIZER, _rules([text]), "refused")
+        yield (f"rule: {text!r}", LEMMATIZER, _rules([text]), "refused")
     # Nothing is left of these words, or a space.
     erasing = [f"{case}\t{word.lower()}\t\t\t" for case in ("keep", "lower") for word in WORDS]
     erasing += [f"upper\t\t\t{word.lower()}\t" for word in WORDS] + ["title\t10\t\t000\t"]
     erasing = list(dict.fromkeys(erasing))
     for text in erasing:
-        yield Entry(f"erases: {text!r}", LEMMATIZER, _rules([text]), "annotated")
-    yield Entry("erases all", LEMMATIZER, _rules(erasing), "annotated")
+        yield (f"erases: {text!r}", LEMMATIZER, _rules([text]), "annotated")
+    yield ("erases all", LEMMATIZER, _rules(erasing), "annotated")
 
 
-def of_split() -> Iterator[Entry]:
+def of_split() -> Changes:
     """Rules of multiword tokens."""
     for what, (rule, outcome) in SPLITS.items():
-        yield Entry(f"split: {what}", TOKENIZER, _split(rule), outcome)
+        yield (f"split: {what}", TOKENIZER, _split(rule), outcome)
     for what, text in UNFIT.items():
-        yield Entry(f"split: a word {what}", TOKENIZER, _split([*DU[:2], ["de", text], *DU[3:]]),
+        yield (f"split: a word {what}", TOKENIZER, _split([*DU[:2], ["de", text], *DU[3:]]),
                     "refused")  # fmt: skip
         if text in ("", " ", "   "):
             continue
         for place in (0, 1, 3, 4):
             rule = ["l", "", ["a"], "", "", [], False, 1]
             rule[place] = text
-            yield Entry(f"split: part {place} {what}", TOKENIZER, _split(rule), "refused")
+            yield (f"split: part {place} {what}", TOKENIZER, _split(rule), "refused")
     for what, value in (VALUES | UNFIT).items():
-        yield Entry(f"exceptions: {what}", TOKENIZER, fact("rules.exceptions", value), "refused")
-        yield Entry(f"an exception: {what}", TOKENIZER,
-                    fact("rules.exceptions", {"le": ["De", value]}),
+        yield (f"exceptions: {what}", TOKENIZER, at("rules/exceptions", value), "refused")
+        yield (f"an exception: {what}", TOKENIZER,
+                    at("rules/exceptions", {"le": ["De", value]}),
                     "annotated" if value in ("a text", "eisner\n"[:-1]) else "")  # fmt: skip
-        yield Entry(f"rules: {what}", TOKENIZER, fact("rules.rules", value), "refused")
+        yield (f"rules: {what}", TOKENIZER, at("rules/rules", value), "refused")
     for value in (1, 2, 7, 1 << 15):
-        yield Entry(f"max_words: {value}", TOKENIZER, fact("max_words", value), "annotated")
+        yield (f"max_words: {value}", TOKENIZER, at("max_words", value), "annotated")
     for value in (0, -1, (1 << 15) + 1, 1 << 64, 10.0, "10", True, None, [10]):
-        yield Entry(f"max_words: {value}", TOKENIZER, fact("max_words", value), "refused")
-    yield Entry("rules: an unknown fact", TOKENIZER, fact("rules.author", 1), "refused")
+        yield (f"max_words: {value}", TOKENIZER, at("max_words", value), "refused")
+    yield ("rules: an unknown fact", TOKENIZER, at("rules.author", 1), "refused")
 
 
-# ---- trying them -----------------------------------------------------------------------------
-
-
-def try_entry(entry: Entry) -> str:
-    """Load and use one hostile stage: "refused" or "annotated"; else AssertionError."""
-    parts = parts_of(entry.kind)
-    entry.change(parts)
-    packed = parts.packed or pack(parts.facts, parts.arrays, form=parts.form)
-    name = TAGGER if entry.kind == MANY else entry.kind
-    folder = Path("model")
-    outcome = "annotated"
-    del parts
-    with bounded(SECONDS, MEGABYTES):
-        try:
-            stage = unpack_stage(packed, folder, name)
-        except ModelError as error:
-            outcome, message = "refused", str(error)
-            assert message.isprintable(), message
-            assert message.startswith(str(folder / FILES[name])), message
-            assert len(message) < 400, message
-        else:
-            check_stage(stage, name)
-    assert entry.outcome in ("", outcome), outcome
-    return outcome
-
-
-def check_stage(stage: Any, name: str) -> None:
-    """AssertionError unless a stage annotates and its CoNLL-U is right."""
-    if name == TOKENIZER:
-        found = stage.split(text_chunk(TEXT.encode(), "text"))
-        check_filled(found)
-        assert "".join(text_pieces([treebank_from_bytes(found, "found")])) == TEXT
-        return
-    stages = Pipeline(None, stage, None) if name == TAGGER else Pipeline(None, None, stage)
-    treebank, _ = stages.annotate_with_probabilities(TEST)
-    found = treebank.data.tobytes()
-    check_filled(found)
-    again = treebank_from_bytes(found, "found")
-    assert words_of(again) == words_of(TEST)
-
-
-def words_of(treebank: Treebank) -> list[list[str]]:
-    """The words of each sentence."""
-    return [sentence.forms for sentence in treebank]
-
-
-def check_filled(found: bytes) -> None:
-    """AssertionError unless each line that is no comment has ten filled columns."""
-    for line in found.decode().split("\n"):
-        columns = line.split("\t")
-        assert not line or line[0] == "#" or len(columns) == 10, line[:80]
-        assert "\0" not in line, line[:80]
-        assert "\r" not in line, line[:80]
-        assert len(columns) == 1 or all(column.strip(" ") for column in columns), line[:80]
-
-
-def try_all(words: list[str], step: int = 1) -> tuple[Counter[str], list[str]]:
-    """Try every `step`-th entry whose name has all the words: outcomes, and what failed."""
-    named = ((f"{entry.kind}: {entry.name}", partial(try_entry, entry)) for entry in entries())
-    return try_entries(named, words, step)
-
-
-def main(arguments: list[str]) -> int:
-    """The command."""
-    return print_outcomes("stages", *try_all(arguments))
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+KINDS = {
+    kind: Kind(
+        partial(parts_of, kind), partial(use, TAGGER if kind == MANY else kind),
+        FILES[TAGGER if kind == MANY else kind], "annotated", megabytes=300,
+    )
+    for kind in FORMATS
+}  # fmt: skip

@@ -6,9 +6,9 @@
 
 Compiles the library with the sanitizers into build/sanitized (g++ or clang++; some minutes). Runs
 programs that call all functions with wrong shapes and numbers (tests/hostile_calls.py), that load
-hostile models and states (tests/hostile_models.py, tests/hostile_states.py), and the tests that
-call compiled code. Ends with 0 if nothing is found. Leaks are not looked for. A program that dies
-names what it tried last if the environment has SHOW=1.
+hostile models, stages and states (tests/hostile_files.py), and the tests that call compiled code.
+Ends with 0 if nothing is found. Leaks are not looked for. A program that dies names what it tried
+last if the environment has SHOW=1.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ TESTS = [
 # What each program tries is refused or harmless.
 HOSTILE = {
     "calls": ["tests.hostile_calls", "500"],
-    "models": ["tests.hostile_models"],
-    "stages": ["tests.hostile_stages"],
-    "states": ["tests.hostile_states"],
+    "models": ["tests.hostile_files", "models"],
+    "stages": ["tests.hostile_files", "stages"],
+    "states": ["tests.hostile_files", "states"],
 }
 # Tests of other engines, and tests that start Python again or measure memory.
 LEFT_OUT = "not triton and not gpu and not compile and not device and not memory"

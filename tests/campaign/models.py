@@ -6,15 +6,13 @@ import random
 import shutil
 from functools import cache
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import gpuparse
 from gpuparse.commands import parse, train
 from gpuparse.jobs import checkpoint
-from tests import hostile_models, hostile_stages, hostile_states
 from tests.campaign.bench import ALONE, PIPELINE, SYSTEMS, Bench
 from tests.campaign.running import Failure, call, check_end, check_same
+from tests.hostile_files import CATALOGUES, Entry, entries, try_entry
 from tests.runs import model_files
 
 REFUSED = 4
@@ -44,36 +42,26 @@ def damage(file: Path, draw: random.Random) -> str:
 
 
 @cache
-def catalogue(which: ModuleType) -> list[Any]:
-    """The entries of a catalogue of hostile models or states."""
-    return list(which.entries())
+def catalogue(name: str) -> list[Entry]:
+    """The entries of a catalogue of hostile models, stages or states; all kinds are learned."""
+    return list(entries(name))
 
 
 def hostile(draw: random.Random, bench: Bench) -> list[str]:
     """One entry of the catalogues, whose checksums are right: refused in one line, or harmless."""
-    which = draw.choice([hostile_models, hostile_stages, hostile_states])
-    entry, place = draw.choice(catalogue(which)), bench.place()
-    # Trained once, before the process is forked.
-    if which is hostile_models:
-        given = entry, place
-        hostile_models.parts_of(entry.base)
-    elif which is hostile_stages:
-        given = (entry,)
-        hostile_stages.learned(entry.kind)
-    else:
-        given = (entry,)
-        hostile_states.trainer_of(entry.kind)
+    name = draw.choice(CATALOGUES)
+    entry = draw.choice(catalogue(name))
 
     def main(words: object) -> int:
-        print(which.try_entry(*given))
+        print(try_entry(entry))
         return 0
 
     ended = call(main, [], bench.folder)
     try:
         check_end(ended, [0])
     except Failure as failure:
-        raise Failure(f"{which.__name__}: {entry.name}: {failure}") from None
-    return [f"{which.__name__.rpartition('.')[2]}: {ended.out.decode().strip()}"]
+        raise Failure(f"{name}: {entry.name}: {failure}") from None
+    return [f"{name}: {ended.out.decode().strip()}"]
 
 
 def damaged_models(draw: random.Random, bench: Bench) -> list[str]:
