@@ -168,7 +168,7 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(path, memory, monkeypa
 
 def test_processes_that_remember_at_once_do_not_mix_lines(path, memory):
     code = (
-        "import sys; from gpuparse import array_file\n"
+        "import sys; from gpuparse.data import array_file\n"
         "for i in range(100): array_file._remember(sys.argv[1] * 63 + 'x')"
     )
     children = [subprocess.Popen([sys.executable, "-c", code, str(i)]) for i in range(4)]
