@@ -69,13 +69,6 @@ def test_a_worker_killed_over_files_changes_nothing(model, corpus, parsed_files,
     assert bytes_in(tmp_path / "out") == parsed_files
 
 
-@pytest.mark.slow
-def test_the_error_of_a_file_reaches_the_program(model, corpus, tmp_path):
-    (corpus / "2.parquet").write_bytes(b"no table")
-    with pytest.raises(ray.exceptions.RayTaskError, match=r"2\.parquet: cannot be read as a Parq"):
-        parse_files(WorkerParser(model), corpus, tmp_path / "out", threads=1)
-
-
 def bytes_in(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 

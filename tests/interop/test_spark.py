@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession  # noqa: E402
 
 from examples.spark_files import parse_files  # noqa: E402
 from examples.spark_parquet import parsed_frame  # noqa: E402
-from gpuparse.api.workers import WorkerParser, files_of  # noqa: E402
+from gpuparse.api.workers import WorkerParser  # noqa: E402
 from gpuparse.errors import DataError  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
@@ -65,32 +65,6 @@ def bytes_in(folder: Path) -> dict[str, bytes]:
 def test_files_have_the_bytes_of_one_process(session, model, corpus, parsed_files, tmp_path):
     assert parse_files(session, WorkerParser(model), corpus, tmp_path / "out") == 4 * [(100, 0)]
     assert bytes_in(tmp_path / "out") == parsed_files
-
-
-@pytest.mark.slow
-def test_a_worker_killed_over_files_changes_nothing(session, model, corpus, parsed_files, tmp_path):
-    parse = WorkerParser(model)
-
-    def mortal(names: tuple[str, str]) -> Any:
-        """The process that parses file 2 first is killed when its output is there."""
-        found = parse.file(*names)
-        if names[0].endswith("2.parquet") and not (tmp_path / "killed").exists():
-            (tmp_path / "killed").touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return found
-
-    files = files_of(corpus, tmp_path / "out")
-    found = session.sparkContext.parallelize(files, 4).map(mortal).collect()
-    assert (tmp_path / "killed").exists()
-    assert found == 4 * [(100, 0)]
-    assert bytes_in(tmp_path / "out") == parsed_files
-
-
-@pytest.mark.slow
-def test_the_error_of_a_file_reaches_the_program(session, model, corpus, tmp_path):
-    (corpus / "2.parquet").write_bytes(b"no table")
-    with pytest.raises(Exception, match=r"2\.parquet: cannot be read as a Parquet file"):
-        parse_files(session, WorkerParser(model), corpus, tmp_path / "out")
 
 
 def test_the_example_writes_the_rows_of_one_process(session, model, sentences, parsed, tmp_path):

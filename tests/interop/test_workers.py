@@ -22,21 +22,18 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-@pytest.mark.parametrize("options", [{}, {"probabilities": True}])
-def test_files_of_all_formats_get_the_bytes_of_the_command(
-    model, corpus, sentences, tmp_path, options
-):
+def test_files_below_a_folder_get_the_bytes_of_the_command(model, corpus, sentences, tmp_path):
+    """Other options and formats are in tests/test_doors.py."""
     (corpus / "deep" / "er").mkdir(parents=True)
     text = gpuparse.load(model).parse(sentences.slice(0, 5)).to_conllu()
     (corpus / "deep" / "er" / "text.conllu").write_text(text)
     (corpus / "_SUCCESS").touch()
-    of_worker = pickle.loads(pickle.dumps(WorkerParser(model, **options)))  # noqa: S301
+    of_worker = pickle.loads(pickle.dumps(WorkerParser(model)))  # noqa: S301
     pairs = files_of(corpus, tmp_path / "out")
     names = [*(f"{k}.parquet" for k in range(4)), "deep/er/text.conllu"]
     assert pairs == [(str(corpus / name), str(tmp_path / "out" / name)) for name in names]
     assert [of_worker.file(*pair) for pair in pairs] == 4 * [(100, 0)] + [(5, 0)]
-    words = ["--probabilities"] if options else []
-    command = [model, str(corpus), "--output", f"{tmp_path}/command/", "--quiet", *words]
+    command = [model, str(corpus), "--output", f"{tmp_path}/command/", "--quiet"]
     assert parse.main(command) == 0
     assert contents(tmp_path / "out") == contents(tmp_path / "command")
     (tmp_path / "out" / "1.parquet").unlink()  # a job goes on where it ended

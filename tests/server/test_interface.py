@@ -54,8 +54,9 @@ def test_sentences_are_those_of_python(client, trained, models):
         assert any(sentence["multiword"] for sentence in found)
         found = parsed(client, conllu=trained.conllu.decode(), **given)["sentences"]
         assert found == [s.to_dict() for s in parser.parse(trained.conllu, **given)]
-    expected = [s.to_dict() for s in parser.parse(WORDS)]
-    assert parsed(client, sentences=WORDS)["sentences"] == expected
+    for words in (WORDS, []):
+        expected = [s.to_dict() for s in parser.parse(words)]
+        assert parsed(client, sentences=words)["sentences"] == expected
 
 
 def test_lines_are_sentences_and_a_text_of_lines_is_told(client, trained):
@@ -81,13 +82,6 @@ def test_hints_about_requests_are_not_in_the_log(client, monkeypatch):
         parsed(client, conllu="# a comment\n\n")
         parsed(client, text="- one\n- two\n- three\n")
     assert [each for each in said if "sentence" in each] == []
-
-
-def test_words_can_be_given(client):
-    found = parsed(client, sentences=WORDS)
-    assert [len(sentence["tokens"]) for sentence in found["sentences"]] == [3, 2]
-    assert found["sentences"][0]["tokens"][0]["start"] is None
-    assert parsed(client, sentences=[])["sentences"] == []
 
 
 def test_given_heads_are_kept(client, trained):
