@@ -20,10 +20,8 @@ from tests.oracles import brute_force
 from tests.samples import any_heads, random_sentences, treebank_of
 from tests.scoring.forms import arc_scores, as_tensors, sibling_scores
 from tests.test_model import (
-    JOINT,
     TEST,
     TRAIN,
-    WITH_VECTORS,
     assert_saved_whole,
     of_decoder,
     of_kind,
@@ -32,23 +30,17 @@ from tests.test_model import (
 )
 from tests.vectors import vector_arc_scores
 
-KINDS = {
-    "eisner": {},
-    "word vectors": {"templates": WITH_VECTORS, "decoder": "chu_liu_edmonds"},
-    "matrix tree": {"decoder": "chu_liu_edmonds", "single_root": True},
-    "siblings": {"decoder": "eisner_sibling"},
-    "joint": {"labels_kind": "joint", "label_templates": JOINT},
-    "joint, siblings": {
-        "decoder": "eisner_sibling", "labels_kind": "joint", "label_templates": JOINT,
-    },
-}  # fmt: skip
+KINDS = (
+    "first order", "word vectors", "non-projective, one root", "second order", "joint labels",
+    "joint labels, second order",
+)  # fmt: skip
 SHORT = random_sentences(7, 12, 4)
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def model(request) -> Parser:
     """A model whose probabilities are neither all alike nor all 0 or 1."""
-    raw = trained(**KINDS[request.param])
+    raw = of_kind(request.param)
     return raw.with_scales(20 * raw.scales.arc, 7 * raw.scales.label)
 
 
@@ -321,9 +313,9 @@ def test_models_without_labels_have_probabilities_of_heads():
         assert each.head_probabilities is not None
 
 
-@pytest.mark.parametrize("kind", ["eisner", "joint"])
+@pytest.mark.parametrize("kind", ["first order", "joint labels"])
 def test_fitted_units_are_the_likeliest(kind):
-    raw = trained(**KINDS[kind])
+    raw = of_kind(kind)
     # Partly known: of trees that are drawn by chance alone, it is best to be sure of nothing.
     treebank = treebank_of(TRAIN[:15] + random_sentences(900, 30, 9))
     fitted, before, after = fit_temperatures(raw, treebank)

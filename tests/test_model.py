@@ -73,7 +73,7 @@ KINDS = {
     "first order": {},
     "any size": {"map_rows": 100_003},
     "non-projective, one root": {"decoder": "chu_liu_edmonds", "single_root": True},
-    "word vectors": {"templates": WITH_VECTORS},
+    "word vectors": {"templates": WITH_VECTORS, "decoder": "chu_liu_edmonds"},
     "second order": {"decoder": "eisner_sibling"},
     "second order, one root": {"decoder": "eisner_sibling", "single_root": True},
     "by single changes": {"decoder": "hill_climb", "map_rows": 100_003},
@@ -81,8 +81,11 @@ KINDS = {
     "graphs, one root": {"decoder": "multi_parent", "single_root": True},
     "graphs without labels": {"decoder": "multi_parent", "labels": False},
     "joint labels": {"labels_kind": "joint", "label_templates": JOINT},
+    "joint labels, second order": {
+        "decoder": "eisner_sibling", "labels_kind": "joint", "label_templates": JOINT,
+    },
     "heads only": {"labels": False},
-}
+}  # fmt: skip
 
 
 def trained(

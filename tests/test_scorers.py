@@ -27,7 +27,6 @@ from gpuparse.scorers.linear.scorer import LinearScorer
 from tests.dense_scorer import dense_parser
 from tests.oracles import brute_force
 from tests.samples import random_sentences, treebank_of
-from tests.test_confidence import KINDS as WITH_SUMS
 from tests.test_model import JOINT, KINDS, TEST, WITH_VECTORS, trained
 
 TREEBANK = treebank_of(random_sentences(5, 12, 6))
@@ -199,10 +198,7 @@ def test_a_sentence_that_fits_nowhere_is_an_error(monkeypatch: pytest.MonkeyPatc
         dense_parser("eisner").parse(TREEBANK)
 
 
-MODELS = {
-    **{f"model: {name}": kind for name, kind in KINDS.items()},
-    **{f"sums: {name}": kind for name, kind in WITH_SUMS.items()},
-    "heads alone": {"labels": False},
+MODELS = KINDS | {
     "word vectors, joint": {
         "templates": WITH_VECTORS, "labels_kind": "joint", "label_templates": JOINT,
     },
