@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpuparse.commands import parse
+from gpuparse.commands import parse, train
 from gpuparse.commands.console import as_option, run
 from gpuparse.errors import options_named
 from gpuparse.jobs import checkpoint
@@ -144,6 +144,18 @@ def parse_run(trained, call):
         return code, out, err.splitlines()
 
     return parse_run
+
+
+@pytest.fixture
+def train_run(trained, call, tmp_path, monkeypatch):
+    """Train in this process with other overrides; (exit code, stdout, lines of stderr)."""
+    monkeypatch.chdir(ROOT)  # a model's config has paths as they are seen from there
+
+    def train_run(*words):
+        code, out, err = call(train.main, trained.config, f"output={tmp_path / 'model'}", *words)
+        return code, out.decode(), err.splitlines()
+
+    return train_run
 
 
 @pytest.fixture

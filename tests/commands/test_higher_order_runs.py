@@ -1,6 +1,5 @@
 """Runs of decoders beyond the second order by the commands: pruning, certificates, resuming."""
 
-import shutil
 from functools import partial
 
 import numpy as np
@@ -9,15 +8,13 @@ import pytest
 from gpuparse.commands import parse, train
 from gpuparse.commands.console import run
 from gpuparse.data.conll import read_treebank
-from gpuparse.jobs import checkpoint, resources
-from gpuparse.jobs.records import read_metrics
+from gpuparse.jobs import resources
 from gpuparse.model.engines import admission
 from gpuparse.model.folder import load_parser
 from gpuparse.scorers import native
 from gpuparse.scorers.sizes import PartSize, sentence_cells
 from tests.commands.test_parse import columns
 from tests.learning.literal import higher_order_text
-from tests.runs import model_files
 from tests.samples import random_sentences, template_set_text, text_of
 from tests.synthetic import generate, treebank_file
 
@@ -89,28 +86,6 @@ def test_training_says_what_pruning_left(trained):
     model = load_parser(trained[0] / "model")
     assert model.linear.pruner is not None
     assert (model.decoder, model.linear.pruner.max_heads) == (trained[1], 4)
-
-
-def test_case_35_a_run_that_was_cut_off_goes_on(trained, tmp_path, monkeypatch):
-    folder = tmp_path / "again"
-    folder.mkdir()
-    for name in ("run.yaml", "set.yaml", "train.conllu", "test.conllu"):
-        shutil.copy(trained[0] / name, folder / name)
-    monkeypatch.chdir(folder)
-    write = checkpoint.write_checkpoint
-
-    def cut(*given):
-        write(*given)
-        if read_metrics(folder / "model")[-1]["stage"] == "arcs":
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "write_checkpoint", cut)
-        with pytest.raises(KeyboardInterrupt):
-            train.main(["run.yaml", "--quiet"])
-    said = _trained_in(folder, "--resume")
-    assert not any(line.startswith("pruning: ") for line in said)
-    assert model_files(folder / "model") == model_files(trained[0] / "model")
 
 
 def test_threads_batches_and_shards_change_no_byte(trained, parsed):
@@ -207,23 +182,6 @@ def test_heads_that_cross_are_kept_or_told(trained, tmp_path, capfd):
         assert 0 < len(heads) < sum(map(len, sentences))
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--probabilities"], "no exact sums"),
-        (["--mbr"], "no exact sums"),
-        (["--kbest", "2"], "finds one tree only"),
-        (["--engine", "torch"], "computed by native code on the CPU"),
-        (["--device", "cuda"], "computed by native code on the CPU"),
-        (["--decoder", "eisner"], "no option changes that"),
-    ],
-)
-def test_what_they_do_not_do_is_refused(trained, words, message, capfd):
-    file = str(trained[0] / "test.conllu")
-    assert run(parse.main, [str(trained[0] / "model"), file, *words]) == 2
-    assert message in capfd.readouterr().err
-
-
 def test_another_decoder_is_told(trained, parsed):
     file = trained[0] / "test.conllu"
     other = {"dual_decomposition": "eisner_grand_sibling"}.get(trained[1], "dual_decomposition")
@@ -245,22 +203,27 @@ def test_where_there_is_a_gpu_they_run_on_the_cpu_all_the_same(trained, monkeypa
     assert "is native code on the CPU" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["learning.shards=2"], "learning.shards: unknown key"),
-        (["learning.k=2"], "finds one tree only"),
-        (["features=mcdonald-2005"], "templates, which decoder"),
-        (["learning.engine=torch"], "only native code learns"),
-        (["pruning.threshold=1.5"], "pruning.threshold: expected a number from 0 to 1"),
-        (
-            [f"data.train={treebank_file(3, 1)}"],
-            "a pruner needs 4 sentences or more, and the treebank has 3",
-        ),
-    ],
-)
-def test_options_are_refused(trained, words, message, monkeypatch, capfd):
+REFUSED = [  # the command, its words, and what is said
+    (parse, ["--probabilities"], "no exact sums"),
+    (parse, ["--mbr"], "no exact sums"),
+    (parse, ["--kbest", "2"], "finds one tree only"),
+    (parse, ["--engine", "torch"], "computed by native code on the CPU"),
+    (parse, ["--device", "cuda"], "computed by native code on the CPU"),
+    (parse, ["--decoder", "eisner"], "no option changes that"),
+    (train, ["learning.shards=2"], "learning.shards: unknown key"),
+    (train, ["learning.k=2"], "finds one tree only"),
+    (train, ["features=mcdonald-2005"], "templates, which decoder"),
+    (train, ["learning.engine=torch"], "only native code learns"),
+    (train, ["pruning.threshold=1.5"], "pruning.threshold: expected a number from 0 to 1"),
+    (train, [f"data.train={treebank_file(3, 1)}"],
+     "a pruner needs 4 sentences or more, and the treebank has 3"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "words", "said"), REFUSED, ids=[row[1][0] for row in REFUSED])
+def test_what_is_refused(trained, call, monkeypatch, command, words, said):
     monkeypatch.chdir(trained[0])
-    assert run(train.main, ["run.yaml", "output=refused", *words]) == 2
-    assert message in capfd.readouterr().err
+    given = ["model", "test.conllu"] if command is parse else ["run.yaml", "output=refused"]
+    code, out, err = call(command.main, *given, *words)
+    assert (code, out, said in err) == (2, b"", True)
     assert not (trained[0] / "refused" / "weights.safetensors").exists()

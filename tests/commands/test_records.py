@@ -4,26 +4,21 @@ import json
 
 import pytest
 
-from gpuparse.commands import evaluate, train
-from gpuparse.commands.console import run
-from gpuparse.jobs import checkpoint, records
+from gpuparse.commands import evaluate
+from gpuparse.jobs import records
 from tests.commands.conftest import program
-from tests.runs import model_files
 from tests.synthetic import treebank_file
 
 
 @pytest.fixture
-def train_run(trained, tmp_path, capsys, monkeypatch):
-    """Train the small model in this process with other overrides; its folder."""
-    monkeypatch.chdir(trained.folder)
+def learned(train_run, tmp_path):
+    """Train the small model with other overrides; its folder."""
 
-    def call(*words):
-        words = [str(trained.config), f"output={tmp_path / 'model'}", "--quiet", *words]
-        assert run(train.main, words) == 0
-        capsys.readouterr()
+    def learned(*words):
+        assert train_run("--quiet", *words)[0] == 0
         return tmp_path / "model"
 
-    return call
+    return learned
 
 
 def epochs(folder):
@@ -67,8 +62,8 @@ def test_the_scores_are_those_of_evaluate(trained, tmp_path, capsys):
     assert {name: tested[name] for name in expected} == expected
 
 
-def test_without_labels_and_treebanks_there_are_no_scores_of_them(train_run):
-    folder = train_run("labels.kind=none", "data.dev=null", "learning.epochs=1")
+def test_without_labels_and_treebanks_there_are_no_scores_of_them(learned):
+    folder = learned("labels.kind=none", "data.dev=null", "learning.epochs=1")
     found = records.read_scores(folder)
     assert "las" not in found["test"]
     assert "relations" not in found["test"]
@@ -77,82 +72,23 @@ def test_without_labels_and_treebanks_there_are_no_scores_of_them(train_run):
 
 
 @pytest.mark.parametrize("bits", ["8", "auto"])
-def test_the_dev_scores_are_of_the_written_model(train_run, trained, bits):
-    folder = train_run(f"weights.bits={bits}", f"data.dev={trained.test}")
+def test_the_dev_scores_are_of_the_written_model(learned, trained, bits):
+    folder = learned(f"weights.bits={bits}", f"data.dev={trained.test}")
     found = records.read_scores(folder)
     found["test"].pop("seconds")
     assert found["dev"] == found["test"]
 
 
-def test_joint_labels_are_scored_after_each_epoch_of_arcs(train_run):
-    folder = train_run("labels.kind=joint", "labels.features=joint-labels", "learning.epochs=1")
+def test_joint_labels_are_scored_after_each_epoch_of_arcs(learned):
+    folder = learned("labels.kind=joint", "labels.features=joint-labels", "learning.epochs=1")
     assert [line["stage"] for line in records.read_metrics(folder)] == ["arcs"]
     assert records.read_metrics(folder)[0]["dev_las"] > 0
 
 
-class Cut(Exception):
-    """Where a process would be killed."""
-
-
-@pytest.mark.parametrize("n_epochs", [1, 4])
-@pytest.mark.parametrize("is_written", [True, False])
-def test_a_run_that_goes_on_has_each_epoch_once(
-    train_run, trained, tmp_path, monkeypatch, n_epochs, is_written
-):
-    count, write = 0, checkpoint.write_checkpoint
-
-    def cut(*given):
-        nonlocal count
-        count += 1
-        if is_written or count < n_epochs:
-            write(*given)
-        if count == n_epochs:
-            raise Cut
-
-    with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "write_checkpoint", cut)
-        with pytest.raises(Cut):
-            train_run()
-    folder = tmp_path / "model"
-    assert epochs(folder) == ALL[:n_epochs]
-    with (folder / "metrics.jsonl").open("a") as file:
-        file.write('{"stage": "labels", "epo')  # as a full disk may leave it
-    train_run(*(["--resume"] if is_written or n_epochs > 1 else []))
-    assert epochs(folder) == ALL
-    assert len((folder / "metrics.jsonl").read_text().splitlines()) == len(ALL)
-    assert model_files(folder) == model_files(trained.model)
-    found, expected = (records.read_scores(each) for each in (folder, trained.model))
-    assert found["dev"] == expected["dev"]
-
-
-def test_the_epochs_of_pruning_are_kept_with_the_state(train_run, tmp_path, monkeypatch):
-    words = ["decoder=dual_decomposition", "features=extended", "data.dev=null"]
-    words += [f"data.train={treebank_file(40, 1)}", "data.test=null"]
-    words += ["learning.epochs=1", "labels.kind=none"]
-    monkeypatch.setattr("gpuparse.learning.stages.pruning.FOLDS", 2)
-    expected = [("pruning", 1), ("pruning", 2), ("pruning", 3), ("arcs", 1)]
-    whole = model_files(train_run(*words))
-    assert epochs(tmp_path / "model") == expected
-    write = checkpoint.write_checkpoint
-
-    def cut(*given):
-        write(*given)
-        raise Cut
-
-    for n_epochs in range(1, 5):
-        with monkeypatch.context() as patch:
-            patch.setattr(checkpoint, "write_checkpoint", cut)
-            with pytest.raises(Cut):
-                train_run(*words, "--force" if n_epochs == 1 else "--resume")
-        assert epochs(tmp_path / "model") == expected[:n_epochs]
-    assert epochs(train_run(*words, "--resume")) == expected
-    assert model_files(tmp_path / "model") == whole
-
-
-def test_another_run_leaves_nothing_of_the_first(train_run):
-    folder = train_run()
+def test_another_run_leaves_nothing_of_the_first(learned):
+    folder = learned()
     before = records.read_scores(folder)
-    train_run("--force", "learning.epochs=1", "data.test=null")
+    learned("--force", "learning.epochs=1", "data.test=null")
     assert epochs(folder) == [("arcs", 1), ("labels", 1), ("labels", 2)]
     after = records.read_scores(folder)
     assert "test" in before

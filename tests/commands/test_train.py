@@ -4,11 +4,6 @@ import itertools
 import json
 import os
 import re
-import shutil
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
@@ -26,26 +21,9 @@ from gpuparse.jobs.records import METRICS, read_metrics
 from gpuparse.learning.gold import unkeepable
 from gpuparse.learning.trainer import StagesTrainer
 from gpuparse.model.folder import WEIGHTS, load_parser
-from tests.commands.conftest import ROOT, program
+from tests.commands.conftest import program
 from tests.runs import model_files
 from tests.synthetic import generate, treebank_file
-
-
-@pytest.fixture
-def train_run(trained, tmp_path, capsys, monkeypatch):
-    """Train in this process with other overrides; (exit code, stdout, lines of stderr)."""
-
-    monkeypatch.chdir(
-        ROOT
-    )  # where `trained` was made: a model's config has paths as seen from there
-
-    def call(*words):
-        words = [str(trained.config), f"output={tmp_path / 'model'}", *words]
-        code = run(train.main, words)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err.splitlines()
-
-    return call
 
 
 def error_of(result) -> str:
@@ -108,48 +86,11 @@ def test_case_46_the_same_bytes_again_wherever_and_with_any_threads(trained, tra
     assert model_files(tmp_path / "model") == model_files(trained.model)
 
 
-def test_word_vectors_are_learned_first_and_go_on_after_a_stop(train_run, tmp_path, monkeypatch):
-    words = [
-        "features=extended-vectors",
-        "word_vectors.epochs=2",
-        "learning.epochs=1",
-        "data.dev=null",
-    ]
-    code, out, lines = train_run(*words)
-    assert code == 0
-    said = [line.split()[1] for line in lines if " epoch " in line]
-    assert said == ["vectors,", "arcs,", "labels,"]
-    assert any("vectors, epoch 2 of 2: " in line for line in lines)
-    whole = model_files(tmp_path / "model")
-
-    class StopError(Exception):
-        pass
-
-    def stop(*_):
-        write_checkpoint(*_)
-        raise StopError
-
-    write_checkpoint = checkpoint.write_checkpoint
-    monkeypatch.setattr(checkpoint, "write_checkpoint", stop)
-    with pytest.raises(StopError):
-        train_run(*words, "--force", "--quiet")
-    monkeypatch.setattr(checkpoint, "write_checkpoint", write_checkpoint)
-    again = train_run(*words, "--resume")
-    assert again[:2] == (0, out)
-    assert any("; 1 epoch in " in line for line in again[2] if "vectors, epoch 2 of 2" in line)
-    assert model_files(tmp_path / "model") == whole
-
-
-def test_another_seed_gives_another_model(trained, train_run, tmp_path):
-    assert train_run("seed=2", "--quiet", "data.dev=null")[0] == 0
+def test_quiet_says_nothing_and_another_seed_gives_another_model(trained, train_run, tmp_path):
+    code, out, lines = train_run("--quiet", "seed=2", "data.test=null", "data.dev=null")
+    assert (code, out, lines) == (0, "", [])
     weights = "weights.safetensors"
     assert model_files(tmp_path / "model")[weights] != model_files(trained.model)[weights]
-
-
-def test_quiet_says_nothing(train_run):
-    assert train_run("--quiet", "data.test=null", "learning.epochs=1")[:1] == (0,)
-    _, out, lines = train_run("--quiet", "--force", "data.test=null", "learning.epochs=1")
-    assert (out, lines) == ("", [])
 
 
 def test_bits_follow_the_development_score(train_run, tmp_path, monkeypatch):
@@ -166,15 +107,9 @@ def test_bits_follow_the_development_score(train_run, tmp_path, monkeypatch):
     assert load_parser(tmp_path / "model").linear.arcs.array.dtype == "int16"
 
 
-def test_without_labels_no_label_is_scored(train_run):
-    code, out, _ = train_run("labels.kind=none", "learning.epochs=1")
-    assert code == 0
-    assert "UAS" in out
-    assert "LAS" not in out
-
-
-def test_case_16_unreachable_trees_are_counted(train_run):
-    lines = train_run("decoder=eisner", "learning.epochs=1", "data.test=null")[2]
+def test_case_16_unreachable_trees_are_counted_and_heads_alone_have_no_las(train_run):
+    code, out, lines = train_run("decoder=eisner", "learning.epochs=1", "labels.kind=none")
+    assert (code, "UAS" in out, "LAS" in out) == (0, True, False)
     said = "the nearest projective tree is learned from"
     assert any(re.search(rf"[1-9]\d* non-projective training trees: {said}", x) for x in lines)
 
@@ -239,76 +174,65 @@ def test_faulty_sentences_stop_it_or_are_left_out(trained, train_run, tmp_path):
     assert (load_parser(tmp_path / "model").linear.arcs.array == tensors).all()
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "text"),
-    [
-        (["learning.epoch=3"], 2, "unknown key; did you mean learning.epochs"),
-        (["learning.epochs=many"], 2, "expected an integer"),
-        (
-            ["features=extendet"],
-            2,
-            " or extended or extended-guided or ",
-        ),
-        (["features=none.yaml"], 2, "none.yaml"),
-        (["labels.features=mcdonald-2005"], 2, "has no label templates"),
-        (["data.train=none.conllu"], 3, "data.train: none.conllu: no such file"),
-        (["data.dev=none.conllu"], 3, "data.dev: none.conllu: no such file"),
-    ],
-)
-def test_what_cannot_be_done_is_one_line_and_leaves_nothing(train_run, tmp_path, words, code, text):
-    result = train_run(*words)
-    assert result[0] == code
-    assert text in error_of(result)
-    assert not (tmp_path / "model").exists()
+REFUSED = [  # overrides, the exit code, and all that is said
+    ("learning.epoch=3", 2, ["unknown key; did you mean learning.epochs"]),
+    ("learning.epochs=many", 2, ["expected an integer"]),
+    ("features=extendet", 2, [" or extended or extended-guided or "]),
+    ("features=none.yaml", 2, ["none.yaml"]),
+    ("labels.features=mcdonald-2005", 2, ["has no label templates"]),
+    ("data.train=none.conllu", 3, ["data.train: none.conllu: no such file"]),
+    ("data.train=a.conllu data.dev=b.conllu data.test=c.conllu", 3,
+     [f"data.{name}.conllu: no such file" for name in ("train: a", "dev: b", "test: c")]),
+    ("data.train={empty}", 3, ["no sentences"]),
+    ("device=cuda", 2, ["no CUDA here"]),
+    ("--device cuda", 2, ["no CUDA here"]),
+    ("output={long}", 2, ["{long}: cannot be made: File name too long; name another output"]),
+    ("output=/proc/gpuparse/model", 2, ["cannot be made: No such file or directory; name another"]),
+    ("output={empty}/model", 2, ["{empty}/model: is not a folder; name another output"]),
+    ("output={empty}/model decoder=eisner", 2, ["{empty}/model: is not a folder; name another"]),
+    ("output={empty} --force", 2, ["{empty}: is not a folder"]),
+    ("--resume output={linked}", 2, ["last: is a link"]),
+    ("--force output={linked}", 2, ["last: is a link"]),
+    ("output={letter}", 2, ["holds other files"]),
+    ("output={letter} --resume", 2, ["holds other files"]),
+    ("output={model}", 2, ["holds a finished model; give --force"]),
+    ("output={model} --resume", 2, ["nothing to resume"]),
+    ("output={locked}", 2, ["another process is writing there"]),
+]  # fmt: skip
 
 
-def test_case_01_a_treebank_without_sentences(train_run, tmp_path):
-    (tmp_path / "empty.conllu").write_text("# nothing\n")
-    result = train_run(f"data.train={tmp_path}/empty.conllu")
-    assert result[0] == 3
-    assert "no sentences" in error_of(result)
-    assert not (tmp_path / "model").exists()
-
-
-def test_all_treebanks_that_are_missing_are_told_at_once(train_run):
-    code, _, lines = train_run("data.train=a.conllu", "data.dev=b.conllu", "data.test=c.conllu")
-    assert code == 3
-    assert [line.split(";")[0] for line in lines if "error" in line] == [
-        f"gpuparse: error: data.{name}: no such file"
-        for name in ("train: a.conllu", "dev: b.conllu", "test: c.conllu")
-    ]
-
-
-def test_only_the_config_is_required(capsys):
-    with pytest.raises(SystemExit) as caught:
-        train.main([])
-    assert caught.value.code == 2
-    assert capsys.readouterr().err.endswith("required: CONFIG\n")
-
-
-def test_a_missing_gpu_is_an_error(train_run, monkeypatch):
+@pytest.mark.parametrize(("words", "code", "said"), REFUSED, ids=[row[0] for row in REFUSED])
+def test_case_37_what_cannot_be_done_is_told_and_leaves_nothing(
+    trained, train_run, tmp_path, monkeypatch, words, code, said
+):
     monkeypatch.setattr("gpuparse.jobs.resources.cuda_trouble", lambda: "no CUDA here")
-    assert error_of(train_run("--device", "cuda")) == error_of(train_run("device=cuda"))
-    result = train_run("device=cuda")
-    assert result[0] == 2
-    assert "no CUDA here" in error_of(result)
+    names = {name: tmp_path / name for name in ("empty", "linked", "letter", "locked", "other")}
+    names |= {"long": tmp_path / ("long" * 100), "model": trained.model}
+    names["empty"].write_text("# nothing\n")
+    for name in ("linked", "letter", "locked", "other"):
+        names[name].mkdir()
+    (names["letter"] / "letter.txt").write_text("dear")
+    (names["other"] / "state.safetensors").write_text("mine")
+    (names["linked"] / "last").symlink_to(names["other"])
+    folders = [tmp_path, trained.model]
+    with lock_folder(names["locked"]):
+        before = [model_files(folder) for folder in folders]
+        found, out, lines = train_run(*words.format(**names).split())
+        assert [model_files(folder) for folder in folders] == before
+    errors = [line for line in lines if line.startswith("gpuparse: error: ")]
+    assert (found, out, len(errors)) == (code, "", len(said))
+    for error, each in zip(errors, said, strict=True):
+        assert each.format(**names) in error
+    assert not (tmp_path / "model").exists()
 
 
-def test_what_stands_in_the_output_folder_is_kept(trained, train_run, tmp_path):
-    folder = tmp_path / "model"
-    shutil.copytree(trained.model, folder)
-    result = train_run("seed=9")
-    assert result[0] == 2
-    assert "holds a finished model; give --force" in error_of(result)
-    assert "nothing to resume" in error_of(train_run("--resume"))
-    assert model_files(folder) == model_files(trained.model)
-    shutil.rmtree(folder)
-    folder.mkdir()
-    (folder / "letter.txt").write_text("dear")
-    assert "holds other files" in error_of(train_run())
-    shutil.rmtree(folder)
-    folder.write_text("a file")
-    assert "is not a folder" in error_of(train_run("--force"))
+def test_what_is_wrong_in_a_config_is_said_before_anything_is_read(trained, monkeypatch, tmp_path):
+    monkeypatch.setattr(gold, "read_input", cut)
+    for decoder in ("eisner", "auto"):
+        with pytest.raises(ConfigError, match="cannot be made: No such file or directory"):
+            gpuparse.train(
+                str(trained.config), {"output": "/proc/gpuparse/model", "decoder": decoder}
+            )
 
 
 def test_what_a_killed_run_left_is_no_obstacle(train_run, tmp_path, monkeypatch):
@@ -366,24 +290,6 @@ def test_a_kill_after_the_model_is_written_loses_nothing(
     assert set(found["test"]) == set(expected["test"])
 
 
-def test_an_output_that_cannot_be_made_is_told_before_anything_is_read(
-    trained, train_run, monkeypatch, tmp_path
-):
-    monkeypatch.setattr(gold, "read_input", cut)
-    (tmp_path / "file").write_text("mine")
-    for output, said in (
-        ("/proc/gpuparse/model", "cannot be made: No such file or directory; name another output"),
-        (tmp_path / "file" / "model", "is not a folder; name another output"),
-        (tmp_path / ("long" * 100), "cannot be made: File name too long; name another output"),
-    ):
-        for decoder in ("eisner", "auto"):
-            result = train_run(f"output={output}", f"decoder={decoder}")
-            assert (result[0], error_of(result)) == (2, f"{output}: {said}")
-            with pytest.raises(ConfigError, match=said):
-                gpuparse.train(str(trained.config), {"output": output, "decoder": decoder})
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
 def test_an_interruption_says_how_to_go_on(train_run, monkeypatch, trained, tmp_path):
     def interrupt(*_):
         raise KeyboardInterrupt
@@ -435,7 +341,7 @@ def best_epochs(folder, measures):
     }
 
 
-def test_the_best_epoch_is_kept_if_asked(train_run, trained, tmp_path, monkeypatch):
+def test_the_best_epoch_is_kept_if_asked(train_run, tmp_path):
     words = [*BEST, f"data.dev={treebank_file(40, 9)}"]
     code, _, lines = train_run(*words)
     assert code == 0
@@ -445,7 +351,7 @@ def test_the_best_epoch_is_kept_if_asked(train_run, trained, tmp_path, monkeypat
     for stage, epoch in best.items():
         line = next(line for line in lines if f"gpuparse: {stage}, epoch" in line)
         assert line.endswith(f", epoch {epoch} is kept")
-    whole, model = model_files(folder), load_parser(folder)
+    model = load_parser(folder)
     of_best = next(
         line for line in read_metrics(folder)
         if (line["stage"], line["epoch"]) == ("labels", best["labels"])
@@ -459,16 +365,9 @@ def test_the_best_epoch_is_kept_if_asked(train_run, trained, tmp_path, monkeypat
     last = load_parser(folder)
     assert (last.linear.arcs.array == model.linear.arcs.array).all()
     assert (last.linear.label_weights.array == model.linear.label_weights.array).all()
-    for n_checkpoints in (3, 8, 9, 13):
-        with monkeypatch.context() as patch:
-            cut_after(patch, n_checkpoints)
-            with pytest.raises(Cut):
-                train_run(*words, "--force")
-        assert train_run(*words, "--resume")[0] == 0
-        assert model_files(folder) == whole
 
 
-def test_without_data_dev_the_last_epoch_is_kept(train_run, trained, tmp_path, capsys):
+def test_without_data_dev_the_last_epoch_is_kept(train_run, trained, call, tmp_path):
     short = ["data.dev=null", "learning.epochs=2", "labels.epochs=1"]
     code, _, lines = train_run(*BEST, *short)
     said = "gpuparse: learning.keep best: without data.dev, the last epoch is kept"
@@ -476,9 +375,9 @@ def test_without_data_dev_the_last_epoch_is_kept(train_run, trained, tmp_path, c
     best = model_files(tmp_path / "model")
     assert train_run(*BEST, *short, "learning.keep=last", "--force")[0] == 0
     assert model_files(tmp_path / "model") == best
-    folds = ["--folds", "2", "--output", str(tmp_path / "folds")]
-    assert run(crossval.main, [str(trained.config), "learning.keep=best", *folds]) == 2
-    assert "the parsers of folds have no data.dev" in capsys.readouterr().err
+    folds = ["--folds", "2", "--output", tmp_path / "folds"]
+    code, _, err = call(crossval.main, trained.config, "learning.keep=best", *folds)
+    assert (code, "the parsers of folds have no data.dev" in err) == (2, True)
 
 
 @pytest.mark.parametrize("config", ["fast", "default", "best"])
@@ -498,13 +397,6 @@ def test_partial_trees_have_a_set_that_learns_from_them(config, trained, tmp_pat
     assert load_parser(tmp_path / "model").label_names
 
 
-def test_case_37_a_second_writer_is_turned_away(train_run, tmp_path):
-    with lock_folder(tmp_path / "model"):
-        result = train_run()
-    assert result[0] == 2
-    assert "another process is writing there" in error_of(result)
-
-
 class Cut(BaseException):
     """Ends a run as a kill would, just after a checkpoint."""
 
@@ -513,55 +405,79 @@ def cut(*_, **__):
     raise Cut
 
 
-def cut_after(monkeypatch, n_checkpoints: int) -> None:
+def cut_at(monkeypatch, n_checkpoints: int, *, is_written: bool = True) -> None:
     counter, original = itertools.count(1), checkpoint.write_checkpoint
 
     def write(*words):
-        original(*words)
-        if next(counter) == n_checkpoints:
+        number = next(counter)
+        if is_written or number < n_checkpoints:
+            original(*words)
+        if number == n_checkpoints:
             raise Cut
 
     monkeypatch.setattr(checkpoint, "write_checkpoint", write)
 
 
-def test_case_35_a_run_cut_off_after_any_epoch_ends_with_the_same_bytes(
-    train_run, tmp_path, monkeypatch
+SMALL = ["data.dev=null", "data.test=null"]
+RUNS = {  # overrides, the epochs that are learned, and the checkpoints that it is cut off at
+    "batches": ([*SMALL, "learning.epochs=2", "learning.batch_size=3"],
+                "arcs 2 labels 2", (1, 2, 3, 4)),
+    "scores": ([], "arcs 3 labels 2", (1, 4)),
+    "word vectors": (["features=extended-vectors", "word_vectors.epochs=2", "learning.epochs=1",
+                      "data.dev=null"], "vectors 2 arcs 1 labels 2", (1, 2)),
+    "pruning": ([*SMALL, "decoder=dual_decomposition", "features=extended", "learning.epochs=1",
+                 f"data.train={treebank_file(40, 1)}", "labels.kind=none"],
+                "pruning 3 arcs 1", (1, 2, 3, 4)),
+    "best epochs": ([*BEST, f"data.dev={treebank_file(40, 9)}"], "arcs 8 labels 6", (3, 8, 9, 13)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("is_written", [True, False], ids=["after", "before"])
+@pytest.mark.parametrize("name", RUNS)
+def test_case_35_a_run_cut_off_at_any_checkpoint_ends_with_the_same_bytes(
+    train_run, tmp_path, monkeypatch, name, is_written
 ):
-    words = ["data.test=null", "data.dev=null", "--quiet"]
-    words += ["learning.epochs=2", "learning.batch_size=3"]
-    assert train_run(*words)[0] == 0
-    whole = model_files(tmp_path / "model")
-    for n_checkpoints in (1, 2, 3, 4):
-        shutil.rmtree(tmp_path / "model")
+    """Cut off after the checkpoint is written, or before; each epoch is recorded once."""
+    words, stages, checkpoints = RUNS[name]
+    stages = stages.split()
+    every = [(stage, epoch) for stage, n in zip(stages[::2], stages[1::2], strict=True)
+             for epoch in range(1, 1 + int(n))]  # fmt: skip
+    folder = tmp_path / "model"
+    monkeypatch.setattr("gpuparse.learning.stages.pruning.FOLDS", 2)
+    code, out, lines = train_run(*words)
+    assert code == 0, lines
+    whole, scores = model_files(folder), records.read_scores(folder)
+    assert epochs(folder) == every
+    for n in checkpoints if is_written else checkpoints[-1:]:
         with monkeypatch.context() as patch:
-            cut_after(patch, n_checkpoints)
+            cut_at(patch, n, is_written=is_written)
             with pytest.raises(Cut):
-                train_run(*words)
-        assert (tmp_path / "model" / "last" / "state.safetensors").exists()
-        assert "holds an unfinished run" in error_of(train_run(*words))
-        assert train_run(*words, "--resume")[0] == 0
-        assert model_files(tmp_path / "model") == whole
+                train_run(*words, "--force")
+        assert epochs(folder) == every[:n]
+        if n > 1 or is_written:
+            assert "holds an unfinished run" in error_of(train_run(*words))
+        with (folder / METRICS).open("a") as file:
+            file.write('{"stage": "labels", "epo')  # as a full disk may leave it
+        code, again, lines = train_run(*words, "--resume")
+        assert (code, again) == (0, out)
+        assert epochs(folder) == every
+        assert len((folder / METRICS).read_text().splitlines()) == len(every)
+        assert model_files(folder) == whole
+        assert records.read_scores(folder).get("dev") == scores.get("dev")
+        assert not any(line.startswith("gpuparse: pruning: ") for line in lines) or n < 4
+
+
+def epochs(folder) -> list[tuple[str, int]]:
+    return [(line["stage"], line["epoch"]) for line in read_metrics(folder)]
 
 
 @pytest.fixture
 def unfinished(train_run, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        cut_after(patch, 1)
+        cut_at(patch, 1)
         with pytest.raises(Cut):
             train_run("--quiet")
     return tmp_path / "model" / "last" / "state.safetensors"
-
-
-@pytest.mark.parametrize("resume", [False, True])
-def test_a_state_behind_a_link_is_left_alone(train_run, tmp_path, resume):
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "state.safetensors").write_text("mine")
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "last").symlink_to(tmp_path / "other")
-    code, _, lines = train_run("--resume" if resume else "--force")
-    assert (code, len(lines)) == (2, 1)
-    assert "last: is a link" in lines[0]
-    assert model_files(tmp_path / "other") == {"state.safetensors": b"mine"}
 
 
 def test_few_of_many_keys_that_differ_are_named():
@@ -597,22 +513,3 @@ def test_a_damaged_checkpoint_is_told(unfinished, trained, train_run, tmp_path):
         assert "give --force to start again" in error_of(result)
     assert train_run("--force", "--quiet")[0] == 0
     assert model_files(tmp_path / "model") == model_files(trained.model)
-
-
-def test_case_35_a_killed_process_can_be_resumed(trained, train_run, tmp_path):
-    words = ["learning.epochs=30", "data.dev=null", "data.test=null", "labels.epochs=1"]
-    folder = tmp_path / "model"
-    command = [sys.executable, "train.py", str(trained.config), f"output={folder}", *words]
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
-    while not (folder / "last" / "state.safetensors").exists():
-        assert process.poll() is None
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert not (folder / "weights.safetensors").exists(), "it was killed too late to show anything"
-    code, _, lines = train_run(*words, "--resume")
-    assert code == 0
-    assert not any("arcs, epoch 1 of 30" in line for line in lines)
-    resumed = model_files(folder)
-    assert train_run(*words, "--force", "--quiet")[0] == 0
-    assert model_files(folder) == resumed
