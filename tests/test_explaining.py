@@ -19,7 +19,7 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.reasons import as_dict, as_text
 from gpuparse.learning.trainer import Trainer
 from gpuparse.model.confidence import parse_with_confidence
-from gpuparse.model.engines.searcher import How
+from gpuparse.model.engines.searcher import BatchOptions
 from gpuparse.model.explain import Explanation, explain
 from gpuparse.model.folder import save_parser
 from gpuparse.model.parser import Parser
@@ -90,7 +90,7 @@ def native_score(model: Parser, each: Explanation, heads: tuple[int, ...]) -> in
     batch = model.encode(TEST, guides).select(np.array([b]))
     known = np.full(batch.n_tokens, -1, np.int64)
     known[int(batch.starts[0]) + 1 :][: len(heads)] = heads
-    return int(model.host.k_best(batch, known, 1, How(), probabilities=False).scores[0, 0])
+    return int(model.host.k_best(batch, known, 1, BatchOptions(), probabilities=False).scores[0, 0])
 
 
 def literal_score(model: Parser, each: Explanation, arcs: set[tuple[int, int]]) -> int:

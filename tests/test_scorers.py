@@ -18,7 +18,7 @@ from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.model.confidence import find_marginals, parse_with_confidence
 from gpuparse.model.decoder_choice import with_decoder
 from gpuparse.model.engines.dense import Dense
-from gpuparse.model.engines.searcher import How
+from gpuparse.model.engines.searcher import BatchOptions
 from gpuparse.model.explain import explain
 from gpuparse.model.folder import save_parser
 from gpuparse.model.parser import NOTHING_KNOWN, Parser
@@ -210,9 +210,9 @@ MODELS = KINDS | {
 @pytest.mark.parametrize("kind", MODELS)
 def test_tensors_give_the_trees_of_the_fused_searcher(kind: str, engine: str) -> None:
     model = trained(**MODELS[kind])
-    fused, dense = model.fused, Dense(model.scorers, model.wanted, "cpu", engine, model.fused)
+    fused, dense = model.fused, Dense(model.scorers, model.task, "cpu", engine, model.fused)
     assert fused is not None
-    batch, how = model.encode(TEST), How(batch_size=7)
+    batch, how = model.encode(TEST), BatchOptions(batch_size=7)
     known = np.full(batch.n_tokens, -1)
     known[batch.starts + 1] = 0
     gives_graphs = DECODERS[model.decoder].gives_graphs

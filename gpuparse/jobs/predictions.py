@@ -195,7 +195,7 @@ class Result:
     treebank: with the tags and lemmas of the stages. found: None of a model without a parser.
     names: of the model's labels, none for heads alone. decoder: that searched. kept: heads and
     relations that were given to the search, which replace the predicted ones. tag_probabilities:
-    (W,) of the tags; see Found. annotated: numbers of the columns that the stages filled in.
+    (W,) of the tags; see SearchResult. annotated: numbers of the columns that the stages filled in.
     deps: what a parser of trees writes into DEPS, whose arcs in the input are of other trees;
     EMPTY: `_`; TREE: the head and the relation of HEAD and DEPREL.
     """

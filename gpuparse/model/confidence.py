@@ -11,8 +11,8 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError
 from gpuparse.inference.decoders import DECODERS, with_quantity
 from gpuparse.model.engines.admission import CHAIN, LOWER, OWN, write_chains
-from gpuparse.model.engines.found import Found
-from gpuparse.model.engines.searcher import FoundTrees, How, Marginals
+from gpuparse.model.engines.results import SearchResult
+from gpuparse.model.engines.searcher import BatchOptions, BestTrees, Marginals
 from gpuparse.model.parser import Parser, Predictions, by_token
 
 
@@ -64,11 +64,11 @@ def parse_with_confidence(
     require_sums(parser)
     batch = parser.encode(treebank, guides)
     given = by_token(batch, known)
-    how = How(batch_size, threads, progress=progress)
+    options = BatchOptions(batch_size, threads, progress=progress)
 
-    def find(of_order: Parser, some: Encoded) -> Found:
+    def find(of_order: Parser, some: Encoded) -> SearchResult:
         return of_order.searcher(device, engine).marginals(
-            some, given, how, least_risk=least_risk, probabilities=probabilities
+            some, given, options, least_risk=least_risk, probabilities=probabilities
         )
 
     return parser.predict(batch, given, find)
@@ -95,8 +95,8 @@ def find_marginals(
     Cost: the scores of all arcs and the sums over all trees.
     """
     require_sums(parser)
-    how = How(threads=threads)
-    return parser.host.probabilities_of(batch, heads, labels, which, how)
+    options = BatchOptions(threads=threads)
+    return parser.host.probabilities_of(batch, heads, labels, which, options)
 
 
 def find_k_best_trees(
@@ -129,20 +129,20 @@ def find_k_best_trees(
         require_sums(parser)
     batch = parser.encode(treebank, guides)
     given = by_token(batch, known)
-    trees, how = FoundTrees.empty(k, batch), How(batch_size, threads)
+    trees, options = BestTrees.empty(k, batch), BatchOptions(batch_size, threads)
     orders = parser.orders(batch)
     for of_order, order in ((parser, OWN), (parser.lower_order(), LOWER)):
         which = np.flatnonzero(orders == order)
         if len(which):
             some = batch.select(which)
             searcher = of_order.searcher(device, engine)
-            found = searcher.k_best(some, given, k, how, probabilities=probabilities)
+            found = searcher.k_best(some, given, k, options, probabilities=probabilities)
             _copy(trees, found, which, some)
     _add_chains(parser, batch, given, np.flatnonzero(orders == CHAIN), trees)
     return _by_word(parser, batch, orders, trees, probabilities=probabilities)
 
 
-def _copy(trees: FoundTrees, found: FoundTrees, which: np.ndarray, some: Encoded) -> None:
+def _copy(trees: BestTrees, found: BestTrees, which: np.ndarray, some: Encoded) -> None:
     """Take over the trees of some sentences, of the given numbers (K,)."""
     tokens = word_places(some)
     trees.scores[:, which] = found.scores
@@ -155,12 +155,12 @@ def _copy(trees: FoundTrees, found: FoundTrees, which: np.ndarray, some: Encoded
 
 
 def _add_chains(
-    parser: Parser, batch: Encoded, known: np.ndarray, which: np.ndarray, trees: FoundTrees
+    parser: Parser, batch: Encoded, known: np.ndarray, which: np.ndarray, trees: BestTrees
 ) -> None:
     """Sentences that are too long for any search: one tree, of score 0."""
     if not len(which):
         return
-    some, found = batch.select(which), Found(trees.heads[0], trees.labels[0])
+    some, found = batch.select(which), SearchResult(trees.heads[0], trees.labels[0])
     write_chains(some, known, found)
     parser.host.label_trees(some, found)
     trees.scores[0, which], trees.log_partitions[which] = 0.0, np.inf
@@ -169,7 +169,7 @@ def _add_chains(
 
 
 def _by_word(
-    parser: Parser, batch: Encoded, orders: np.ndarray, trees: FoundTrees, *, probabilities: bool
+    parser: Parser, batch: Encoded, orders: np.ndarray, trees: BestTrees, *, probabilities: bool
 ) -> KBest:
     """The k best trees, in the order of the treebank's words."""
     tokens = word_places(batch)

@@ -11,7 +11,7 @@ from gpuparse.features.plan import compile_higher
 from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decoders import DECODERS, Decoder
 from gpuparse.inference.search import MOST_LIMITS, classes_of_labels
-from gpuparse.model.engines.found import LabelLimits
+from gpuparse.model.engines.results import LabelLimits
 from gpuparse.model.parser import Parser
 
 AUTO = "auto"  # in configs: the decoder of `fitting_decoder`

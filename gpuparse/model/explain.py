@@ -23,7 +23,7 @@ from gpuparse.features.phrases import Clause
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.model.engines.admission import CHAIN, OWN
 from gpuparse.model.engines.fused_features import Feature
-from gpuparse.model.engines.searcher import How
+from gpuparse.model.engines.searcher import BatchOptions
 from gpuparse.model.parser import Parser
 from gpuparse.scorers.scorer import ReadsWholes
 
@@ -293,8 +293,8 @@ def _probabilities(
         each[1:] for each in tree
     )
     of_other[start + word] = other_head
-    found = parser.host.probabilities_of(batch, of_head, of_label, "both", How())
-    other = parser.host.probabilities_of(batch, of_other, none, "heads", How())
+    found = parser.host.probabilities_of(batch, of_head, of_label, "both", BatchOptions())
+    other = parser.host.probabilities_of(batch, of_other, none, "heads", BatchOptions())
     place = 0, start + word
     relation = float(found.labels[place])
     return HeadProbabilities(

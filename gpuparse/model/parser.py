@@ -26,9 +26,9 @@ from gpuparse.model.engines.admission import (
     permitted_orders,
     write_chains,
 )
-from gpuparse.model.engines.found import Found, LabelLimits, found_graphs
 from gpuparse.model.engines.fused import Fused, fused_engine
-from gpuparse.model.engines.searcher import How, Scales, Searcher, Wanted, engine_of
+from gpuparse.model.engines.results import LabelLimits, SearchResult, found_graphs
+from gpuparse.model.engines.searcher import BatchOptions, Scales, Searcher, SearchTask, engine_of
 from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.scorers.scorer import Scorer, Sum
 
@@ -36,7 +36,7 @@ NOTHING_KNOWN = np.zeros(0, np.int64)
 UNLABELLED = "dep"  # the relation written into DEPS by a parser of graphs that has no labels
 
 # Finds trees of a batch with a parser.
-Find = Callable[["Parser", Encoded], Found]
+Find = Callable[["Parser", Encoded], SearchResult]
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,8 +274,8 @@ class Parser:
         return permitted_orders(batch.lengths, cells)
 
     def _add_long_sentences(
-        self, batch: Encoded, orders: np.ndarray, known: np.ndarray, found: Found, find: Find
-    ) -> Found:
+        self, batch: Encoded, orders: np.ndarray, known: np.ndarray, found: SearchResult, find: Find
+    ) -> SearchResult:
         """Add the trees of a batch's sentences that are too long; `found` is changed in place."""
         some = batch.select(np.flatnonzero(orders == LOWER))
         if len(some):
@@ -290,14 +290,14 @@ class Parser:
         some = batch.select(np.flatnonzero(orders != OWN))
         return self._add_trees_to_graphs(some, found)
 
-    def _add_trees_to_graphs(self, batch: Encoded, found: Found) -> Found:
+    def _add_trees_to_graphs(self, batch: Encoded, found: SearchResult) -> SearchResult:
         """Graphs, with the trees found for some of the sentences as graphs of these."""
         assert found.arcs is not None
         trees = found.tree_arcs(np.sort(word_places(batch)))
         self.host.label_graphs(batch, found.heads, trees)
         return found_graphs(found.heads, found.labels, [found.arcs, trees])
 
-    def _by_word(self, batch: Encoded, orders: np.ndarray, found: Found) -> Predictions:
+    def _by_word(self, batch: Encoded, orders: np.ndarray, found: SearchResult) -> Predictions:
         """The predictions, in the order of the treebank's words."""
         tokens = word_places(batch)
         certified = iterations = None
@@ -319,7 +319,7 @@ class Parser:
             iterations,
         )
 
-    def _graphs(self, found: Found, tokens: np.ndarray) -> Graphs:
+    def _graphs(self, found: SearchResult, tokens: np.ndarray) -> Graphs:
         """The graphs by word; without labels every arc has the relation UNLABELLED."""
         assert found.arcs is not None
         counts = np.bincount(found.arcs.tokens, minlength=len(found.heads))[tokens]
@@ -341,7 +341,7 @@ class Parser:
         engine: str = "auto",
         sent: Any = None,
         progress: Callable[[int], None] = lambda sentences: None,
-    ) -> Found:
+    ) -> SearchResult:
         """`parse` for a batch that is already encoded.
 
         known: (T,) heads by token, -1 for none, or empty.
@@ -352,8 +352,8 @@ class Parser:
                 f"decoder {self.search_decoder} finds graphs; known heads cannot be kept in graphs:"
                 " use a model of trees"
             )
-        how = How(batch_size, threads, sent, progress)
-        return self.searcher(device, engine).best(batch, known, how)
+        options = BatchOptions(batch_size, threads, sent, progress)
+        return self.searcher(device, engine).best(batch, known, options)
 
     def send(self, batch: Encoded, device: str, engine: str = "auto") -> Any:
         """Send a batch to a device for `search`, without waiting; None for native code.
@@ -379,9 +379,7 @@ class Parser:
             from gpuparse.model.engines.dense import Dense  # and torch with it
 
             otherwise = None if engine == "native" else self.host
-            self._dense[device, engine] = Dense(
-                self.scorers, self.wanted, device, engine, otherwise
-            )
+            self._dense[device, engine] = Dense(self.scorers, self.task, device, engine, otherwise)
         return self._dense[device, engine]
 
     @property
@@ -390,9 +388,9 @@ class Parser:
         return self.searcher()
 
     @cached_property
-    def wanted(self) -> Wanted:
+    def task(self) -> SearchTask:
         """The task of engines."""
-        return Wanted(
+        return SearchTask(
             self.search_decoder, self.single_root, self.min_gain, self.scales, len(self.labels),
             self.may_be_primary, self.limits,
         )  # fmt: skip
@@ -400,7 +398,7 @@ class Parser:
     @cached_property
     def fused(self) -> Fused | None:
         """The searcher in native code; None: the scorers have no native forms."""
-        return fused_engine(self.scorers, self.wanted)
+        return fused_engine(self.scorers, self.task)
 
     @cached_property
     def quantised(self) -> Searcher | None:
@@ -408,7 +406,7 @@ class Parser:
         from gpuparse.model.engines.quantised import quantised_engine  # and the encoders with it
 
         return quantised_engine(
-            self.scorers, self.wanted, lambda: self._dense_searcher("cpu", "native")
+            self.scorers, self.task, lambda: self._dense_searcher("cpu", "native")
         )
 
     @cached_property

@@ -12,7 +12,7 @@ from gpuparse.errors import one_line
 from gpuparse.features.parts import axes_of
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.search import Search
-from gpuparse.model.engines.found import Found
+from gpuparse.model.engines.results import SearchResult
 from gpuparse.model.parser import NOTHING_KNOWN, Parser
 from gpuparse.scorers.linear.weights import Weights
 
@@ -74,7 +74,7 @@ def device_difference(
     return first_difference(batch, found, wanted)
 
 
-def _share_of_words(batch: Encoded, found: Found, wanted: Found) -> float:
+def _share_of_words(batch: Encoded, found: SearchResult, wanted: SearchResult) -> float:
     """The share of words with another head or label, or of graphs with other arcs into them."""
     tokens = word_places(batch)
     differs = (found.heads != wanted.heads) | (found.labels != wanted.labels)
@@ -87,7 +87,7 @@ def _share_of_words(batch: Encoded, found: Found, wanted: Found) -> float:
     return float(differs[tokens].mean())
 
 
-def first_difference(batch: Encoded, found: Found, wanted: Found) -> str:
+def first_difference(batch: Encoded, found: SearchResult, wanted: SearchResult) -> str:
     """Where two results for a batch differ first, in one line; "" where they are equal."""
     by_token = (("head", found.heads, wanted.heads), ("label", found.labels, wanted.labels))
     for s, (start, n) in enumerate(zip(batch.starts.tolist(), batch.lengths.tolist(), strict=True)):

@@ -72,7 +72,7 @@ class TensorBatch:
         return self.starts.unsqueeze(1) + torch.minimum(nodes, self.lengths.unsqueeze(1) + 1)
 
 
-class Sent:
+class SentValues:
     """The values of a batch on a device, perhaps still on their way there.
 
     Args: values: in main memory where the device had no room for them as they were sent.
@@ -83,7 +83,7 @@ class Sent:
         self._values, self._device, self._copied = values, device, copied
 
     @classmethod
-    def to(cls, values: np.ndarray, device: torch.device) -> "Sent":
+    def to(cls, values: np.ndarray, device: torch.device) -> "SentValues":
         """Send values in main memory; they travel while other work goes on."""
         if device.type != "cuda":
             return cls(torch.from_numpy(values).to(device), device)

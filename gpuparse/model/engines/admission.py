@@ -10,8 +10,8 @@ import numpy as np
 
 from gpuparse.data.batch import Encoded
 from gpuparse.errors import ConfigError
-from gpuparse.model.engines.found import Found
-from gpuparse.model.engines.searcher import How
+from gpuparse.model.engines.results import SearchResult
+from gpuparse.model.engines.searcher import BatchOptions
 from gpuparse.native import mapped
 from gpuparse.scorers.sizes import PartSize, sentence_cells
 
@@ -99,22 +99,22 @@ def gpu_budget(free: int) -> int:
     return max(1, min(GPU_BUDGET, free // GPU_SHARE))
 
 
-def run_in_parts(work: Callable[[np.ndarray], int], batch: Encoded, how: How) -> None:
+def run_in_parts(work: Callable[[np.ndarray], int], batch: Encoded, options: BatchOptions) -> None:
     """Do some work on every part of a batch in threads, sentence numbers (K,).
 
     Raises: ConfigError: the batch size is no size.
     """
-    if len(batch) == 1 and how.batch_size >= 1:  # a short text, which is one part
-        how.progress(work(np.zeros(1, np.int64)))
+    if len(batch) == 1 and options.batch_size >= 1:  # a short text, which is one part
+        options.progress(work(np.zeros(1, np.int64)))
         return
     cells = sentence_cells(batch.lengths, PartSize(2))
-    admission = Admission(batch.lengths, how.batch_size, CPU_BUDGET, cells)
+    admission = Admission(batch.lengths, options.batch_size, CPU_BUDGET, cells)
     parts = [part for part, _ in admission.run(len)]
-    for done in mapped(work, parts, how.threads):
-        how.progress(done)
+    for done in mapped(work, parts, options.threads):
+        options.progress(done)
 
 
-def write_chains(batch: Encoded, known: np.ndarray, found: Found) -> None:
+def write_chains(batch: Encoded, known: np.ndarray, found: SearchResult) -> None:
     """Write down, for every word, the word before it as its head; beside known heads, the root.
 
     Args:

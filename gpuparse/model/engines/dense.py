@@ -24,13 +24,13 @@ from gpuparse.inference.marginals import minimum_bayes_risk
 from gpuparse.inference.scores import Scores, word_mask
 from gpuparse.inference.searches import Parse, decode, parts_for
 from gpuparse.model.engines.admission import CPU_BUDGET, Admission, gpu_budget
-from gpuparse.model.engines.found import Found, GraphArcs, found_graphs
+from gpuparse.model.engines.results import GraphArcs, SearchResult, found_graphs
 from gpuparse.model.engines.searcher import (
-    FoundTrees,
-    How,
+    BatchOptions,
+    BestTrees,
     Marginals,
     Searcher,
-    Wanted,
+    SearchTask,
     empty_marginals,
 )
 from gpuparse.scorers.scorer import Scorer, Sum
@@ -66,14 +66,14 @@ class Dense:
     def __init__(
         self,
         scorers: Sequence[Scorer],
-        wanted: Wanted,
+        task: SearchTask,
         device: torch.device | str,
         engine: Engine,
         otherwise: Searcher | None = None,
     ) -> None:
         self._device, self._engine, self._otherwise = torch.device(device), engine, otherwise
-        self._scorer, self._wanted = Sum(scorers), wanted
-        self._decoder = DECODERS[wanted.decoder]
+        self._scorer, self._task = Sum(scorers), task
+        self._decoder = DECODERS[task.decoder]
         self._is_exact = all(scorer.is_exact for scorer in scorers)
         of_labels = [scorer for scorer in scorers if scorer.has_labels]
         self._has_labels = bool(of_labels)
@@ -86,13 +86,13 @@ class Dense:
         """The batch on its way to the device, without waiting."""
         return self._scorer.send(batch, self._device)
 
-    def best(self, batch: Encoded, known: np.ndarray, how: How) -> Found:
+    def best(self, batch: Encoded, known: np.ndarray, options: BatchOptions) -> SearchResult:
         """See `Searcher`."""
         try:
             out = torch.full((2, batch.n_tokens), -1, dtype=torch.int64, device=self._device)
         except torch.OutOfMemoryError:  # fewer sentences at a time would not help
             torch.cuda.empty_cache()
-            return self._other(batch).best(batch, known, replace(how, sent=None))
+            return self._other(batch).best(batch, known, replace(options, sent=None))
         certificates = np.zeros((2, batch.n_tokens), np.int64) if self._decoder.certifies else None
         values: list[Tensor] = []
         arcs: list[GraphArcs] = []
@@ -116,25 +116,31 @@ class Dense:
                 certificates[1, some.starts] = found.iterations.cpu().numpy()
             return True
 
-        left = self._run(work, batch, how)
+        left = self._run(work, batch, options)
         if values and bool((torch.cat(values) == -torch.inf).any()):
             raise NoTreeError("a sentence has no tree with its known heads")
         heads, labels = out.cpu().numpy()
         is_graph = self._decoder.gives_graphs
-        found = found_graphs(heads, labels, arcs) if is_graph else Found(heads, labels)
+        found = found_graphs(heads, labels, arcs) if is_graph else SearchResult(heads, labels)
         found = replace(found, certificates=certificates)
         if not len(left):
             return found
         some = batch.select(left)
-        rest = self._other(some).best(some, known, replace(how, sent=None))
+        rest = self._other(some).best(some, known, replace(options, sent=None))
         found.copy_words(word_places(some), rest)
         if found.arcs is None or rest.arcs is None:
             return found
         return found_graphs(found.heads, found.labels, [found.arcs, rest.arcs])
 
     def marginals(
-        self, batch: Encoded, known: np.ndarray, how: How, *, least_risk: bool, probabilities: bool
-    ) -> Found:
+        self,
+        batch: Encoded,
+        known: np.ndarray,
+        options: BatchOptions,
+        *,
+        least_risk: bool,
+        probabilities: bool,
+    ) -> SearchResult:
         """See `Searcher`."""
         heads, labels = np.full((2, 1, batch.n_tokens), -1, np.int64)
         found = empty_marginals(1, batch.n_tokens)
@@ -146,7 +152,7 @@ class Dense:
                 risks = marginals.masked_fill(scored.scores.arc == -torch.inf, -torch.inf)
                 trees, _ = minimum_bayes_risk(
                     risks, scored.scores.lengths, decoder=self._decoder.of_arcs,
-                    single_root=self._wanted.single_root,
+                    single_root=self._task.single_root,
                 )  # fmt: skip
             else:
                 trees = self._searched(scored).heads
@@ -159,8 +165,8 @@ class Dense:
             self._fill(scored, marginals, heads, labels, found)
             return True
 
-        left = self._run(work, batch, how)
-        result = Found(heads[0], labels[0])
+        left = self._run(work, batch, options)
+        result = SearchResult(heads[0], labels[0])
         if probabilities:
             result = replace(
                 result, head_probabilities=found.heads[0], label_probabilities=found.labels[0]
@@ -168,17 +174,23 @@ class Dense:
         if len(left):
             some = batch.select(left)
             rest = self._other(some).marginals(
-                some, known, replace(how, sent=None), least_risk=least_risk,
+                some, known, replace(options, sent=None), least_risk=least_risk,
                 probabilities=probabilities,
             )  # fmt: skip
             result.copy_words(word_places(some), rest)
         return result
 
     def k_best(
-        self, batch: Encoded, known: np.ndarray, k: int, how: How, *, probabilities: bool
-    ) -> FoundTrees:
+        self,
+        batch: Encoded,
+        known: np.ndarray,
+        k: int,
+        options: BatchOptions,
+        *,
+        probabilities: bool,
+    ) -> BestTrees:
         """See `Searcher`."""
-        trees = FoundTrees.empty(k, batch)
+        trees = BestTrees.empty(k, batch)
         number_of = dict(zip(batch.starts.tolist(), range(len(batch)), strict=True))
 
         def work(sent: Any, some: Encoded) -> bool:
@@ -187,7 +199,7 @@ class Dense:
             arcs, parts = parts_for(self._decoder.name, scored.scores)
             found, scores = self._decoder.function("k_best")(
                 *(arc.cpu() for arc in arcs), scored.scores.lengths.cpu(), k,
-                single_root=self._wanted.single_root,
+                single_root=self._task.single_root,
                 **{name: part if part is None else part.cpu() for name, part in parts.items()},
             )  # fmt: skip
             trees.scores[:, numbers] = scores.T.double().numpy()
@@ -204,11 +216,16 @@ class Dense:
                 self._fill(scored, marginals, trees.heads, trees.labels, trees.marginals)
             return True
 
-        self._refuse(batch, self._run(work, batch, how))
+        self._refuse(batch, self._run(work, batch, options))
         return trees
 
     def probabilities_of(
-        self, batch: Encoded, heads: np.ndarray, labels: np.ndarray, which: str, how: How
+        self,
+        batch: Encoded,
+        heads: np.ndarray,
+        labels: np.ndarray,
+        which: str,
+        options: BatchOptions,
     ) -> Marginals:
         """See `Searcher`."""
         found = empty_marginals(1, batch.n_tokens)
@@ -227,10 +244,10 @@ class Dense:
             self._fill(scored, marginals, heads[None], given[None], found)
             return True
 
-        self._refuse(batch, self._run(work, batch, how))
+        self._refuse(batch, self._run(work, batch, options))
         return found
 
-    def label_trees(self, batch: Encoded, found: Found) -> None:
+    def label_trees(self, batch: Encoded, found: SearchResult) -> None:
         """See `Searcher`."""
         if self._is_joint or not self._has_labels:
             return
@@ -242,7 +259,7 @@ class Dense:
             found.labels[scored.places.cpu().numpy()] = labels.cpu().numpy()
             return True
 
-        self._refuse(batch, self._run(work, batch, How()))
+        self._refuse(batch, self._run(work, batch, BatchOptions()))
 
     def label_graphs(self, batch: Encoded, heads: np.ndarray, arcs: GraphArcs) -> None:
         """See `Searcher`."""
@@ -262,11 +279,13 @@ class Dense:
                 arcs.labels[mine] = found.cpu().numpy()
             return True
 
-        self._refuse(batch, self._run(work, batch, How()))
+        self._refuse(batch, self._run(work, batch, BatchOptions()))
 
-    def _run(self, work: Callable[[Any, Encoded], bool], batch: Encoded, how: How) -> np.ndarray:
+    def _run(
+        self, work: Callable[[Any, Encoded], bool], batch: Encoded, options: BatchOptions
+    ) -> np.ndarray:
         """Work on parts of a batch; the numbers of sentences that there is no memory for."""
-        sent = self.send(batch) if how.sent is None else how.sent
+        sent = self.send(batch) if options.sent is None else options.sent
         # Words that kernels can count.
         most = MOST_NODES - 1 if self._engine == "triton" else int(batch.lengths.max(initial=0))
         left = [np.flatnonzero(batch.lengths > most)]
@@ -274,14 +293,14 @@ class Dense:
         lengths = batch.lengths[numbers]
         cells = self._scorer.size(lengths)
         if self._is_joint:
-            cells = cells + self._wanted.n_labels * (lengths + 1) ** 2
-        admission = Admission(lengths, how.batch_size, self.budget, cells)
+            cells = cells + self._task.n_labels * (lengths + 1) ** 2
+        admission = Admission(lengths, options.batch_size, self.budget, cells)
         attempt = or_no_memory(lambda part: work(sent, batch.select(numbers[part])))
         for part, done in admission.run(attempt):
             if done is None:
                 left.append(numbers[part])
             else:
-                how.progress(len(part))
+                options.progress(len(part))
         self.budget = admission.budget
         return np.concatenate(left)
 
@@ -333,13 +352,13 @@ class Dense:
 
     def _searched(self, scored: _Scored) -> Parse:
         """The trees or graphs that the decoder finds, on the device."""
-        wanted, scores, engine = self._wanted, scored.scores, self._engine
+        task, scores, engine = self._task, scored.scores, self._engine
         in_memory = not self._decoder.has("best", self._engine)
         if in_memory:  # there is native code only
             scores, engine = _on(scores, torch.device("cpu")), "native"
         parse = decode(
-            wanted.decoder, scores, single_root=wanted.single_root, engine=engine,
-            min_gain=wanted.min_gain, granularity=1.0 if self._is_exact else 0.0,
+            task.decoder, scores, single_root=task.single_root, engine=engine,
+            min_gain=task.min_gain, granularity=1.0 if self._is_exact else 0.0,
             are_checked=self._is_exact,
         )  # fmt: skip
         if in_memory:
@@ -372,8 +391,8 @@ class Dense:
         """(A,) the best labels of arcs of graphs."""
         b, h, m = arcs
         scores = self._scorer.label_scores(scored.part, trees, arcs)
-        if self._wanted.may_be_primary is not None:
-            permitted = torch.from_numpy(self._wanted.may_be_primary).to(h.device)
+        if self._task.may_be_primary is not None:
+            permitted = torch.from_numpy(self._task.may_be_primary).to(h.device)
             is_primary = (trees[b, m] == h).unsqueeze(1)
             scores = scores.masked_fill(is_primary & ~permitted, -torch.inf)
         return first_best(scores)
@@ -392,7 +411,7 @@ class Dense:
 
     def _marginals(self, scored: _Scored) -> tuple[Tensor, Tensor]:
         """(B, N, N) the probabilities of all arcs, and (B,) logarithms of the sums, in nats."""
-        scale, scores = self._wanted.scales.arc, scored.scores
+        scale, scores = self._task.scales.arc, scored.scores
         arcs, parts = parts_for(self._decoder.name, scores)
         in_nats = [arc.double() * scale for arc in arcs]
         named = {
@@ -400,7 +419,7 @@ class Dense:
         }
         marginals, sums = (
             self._decoder.function(quantity)(
-                *in_nats, scores.lengths, single_root=self._wanted.single_root, **named
+                *in_nats, scores.lengths, single_root=self._task.single_root, **named
             )
             for quantity in ("marginals", "log_partition")
         )
@@ -434,7 +453,7 @@ class Dense:
             if not self._has_labels or not asked.any():
                 continue
             scores = self._label_scores(scored, torch.from_numpy(trees).to(self._device))
-            shares = (scores.double() * self._wanted.scales.label).softmax(-1).cpu().numpy()
+            shares = (scores.double() * self._task.scales.label).softmax(-1).cpu().numpy()
             of_labels = shares[b, m, label.clip(min=0)]
             found.labels[j, tokens[asked]] = of_labels[asked]
 

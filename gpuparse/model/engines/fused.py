@@ -11,8 +11,14 @@ from gpuparse import native
 from gpuparse.data.batch import Batch, Encoded, incomplete
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.model.engines.admission import run_in_parts
-from gpuparse.model.engines.found import Found, GraphArcs, arcs_of_cells, found_graphs
-from gpuparse.model.engines.searcher import FoundTrees, How, Marginals, Wanted, empty_marginals
+from gpuparse.model.engines.results import GraphArcs, SearchResult, arcs_of_cells, found_graphs
+from gpuparse.model.engines.searcher import (
+    BatchOptions,
+    BestTrees,
+    Marginals,
+    SearchTask,
+    empty_marginals,
+)
 from gpuparse.scorers.linear.pruning import all_cells, prune
 from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.scorers.native import (
@@ -32,32 +38,34 @@ if TYPE_CHECKING:
 _NONE = np.zeros(0, np.int64)
 
 
-def fused_engine(scorers: Sequence[Scorer], wanted: Wanted) -> Fused | None:
+def fused_engine(scorers: Sequence[Scorer], task: SearchTask) -> Fused | None:
     """The engine of scorers that have native forms; None for others."""
     first, *others = scorers
     if not isinstance(first, LinearScorer) or len(others) > 1:
         return None
     vectors = others[0] if others else None
     if vectors is None or isinstance(vectors, VectorScorer):
-        return Fused(first, vectors, wanted)
+        return Fused(first, vectors, task)
     return None
 
 
 class Fused:
     """Scoring and search of templates, and of word vectors beside them, in native code."""
 
-    def __init__(self, linear: LinearScorer, vectors: VectorScorer | None, wanted: Wanted) -> None:
-        self._linear, self.vectors, self.wanted = linear, vectors, wanted
-        self._decoder = DECODERS[wanted.decoder]
+    def __init__(
+        self, linear: LinearScorer, vectors: VectorScorer | None, task: SearchTask
+    ) -> None:
+        self._linear, self.vectors, self.task = linear, vectors, task
+        self._decoder = DECODERS[task.decoder]
         self.added = None if vectors is None else vectors.struct
         self.scorer = make_scorer(
             linear.plan, linear.arcs, linear.features.rows, linear.plans.joint, self.added
         )
-        limits = {} if wanted.limits is None else wanted.limits._asdict()
+        limits = {} if task.limits is None else task.limits._asdict()
         self.search = make_search(
-            wanted.decoder,
-            single_root=wanted.single_root,
-            min_gain=wanted.min_gain,
+            task.decoder,
+            single_root=task.single_root,
+            min_gain=task.min_gain,
             granularity=1.0,  # scores are whole numbers: two different ones are at least 1 apart
             **limits,
         )
@@ -68,12 +76,12 @@ class Fused:
     def send(self, batch: Encoded) -> None:
         """Nothing: native code reads main memory."""
 
-    def best(self, batch: Encoded, known: np.ndarray, how: How) -> Found:
+    def best(self, batch: Encoded, known: np.ndarray, options: BatchOptions) -> SearchResult:
         """See `Searcher`."""
         assert isinstance(batch, Batch)
         found, firsts = self.empty(batch), self.empty_firsts(batch)
         if self._decoder.gives_graphs:
-            return self._best_graphs(batch, known, found, how)
+            return self._best_graphs(batch, known, found, options)
 
         def work(part: np.ndarray) -> int:
             some = batch.select(part)
@@ -82,12 +90,18 @@ class Fused:
             self.label_trees(some, found, sentences)
             return len(part)
 
-        run_in_parts(work, batch, how)
+        run_in_parts(work, batch, options)
         return found
 
     def marginals(
-        self, batch: Encoded, known: np.ndarray, how: How, *, least_risk: bool, probabilities: bool
-    ) -> Found:
+        self,
+        batch: Encoded,
+        known: np.ndarray,
+        options: BatchOptions,
+        *,
+        least_risk: bool,
+        probabilities: bool,
+    ) -> SearchResult:
         """See `Searcher`."""
         assert isinstance(batch, Batch)
         found, firsts = self.empty(batch), self.empty_firsts(batch)
@@ -106,20 +120,26 @@ class Fused:
                 self._find_label_marginals(some, found, of_trees.labels[0])
             return len(part)
 
-        run_in_parts(work, batch, how)
+        run_in_parts(work, batch, options)
         if not probabilities:
             return found
-        return Found(
+        return SearchResult(
             found.heads, found.labels,
             head_probabilities=of_trees.heads[0], label_probabilities=of_trees.labels[0],
         )  # fmt: skip
 
     def k_best(
-        self, batch: Encoded, known: np.ndarray, k: int, how: How, *, probabilities: bool
-    ) -> FoundTrees:
+        self,
+        batch: Encoded,
+        known: np.ndarray,
+        k: int,
+        options: BatchOptions,
+        *,
+        probabilities: bool,
+    ) -> BestTrees:
         """See `Searcher`."""
         assert isinstance(batch, Batch)
-        trees = FoundTrees.empty(k, batch)
+        trees = BestTrees.empty(k, batch)
 
         def work(part: np.ndarray) -> int:
             some = batch.select(part)
@@ -135,7 +155,7 @@ class Fused:
                 there = np.flatnonzero(scores[j] > -np.inf)
                 if not len(there):
                     continue
-                found, with_tree = Found(trees.heads[j], trees.labels[j]), some.select(there)
+                found, with_tree = SearchResult(trees.heads[j], trees.labels[j]), some.select(there)
                 self.label_trees(with_tree, found)
                 if probabilities:
                     self._find_label_marginals(with_tree, found, trees.marginals.labels[j])
@@ -145,17 +165,22 @@ class Fused:
                 )
             return len(part)
 
-        run_in_parts(work, batch, how)
+        run_in_parts(work, batch, options)
         return trees
 
     def probabilities_of(
-        self, batch: Encoded, heads: np.ndarray, labels: np.ndarray, which: str, how: How
+        self,
+        batch: Encoded,
+        heads: np.ndarray,
+        labels: np.ndarray,
+        which: str,
+        options: BatchOptions,
     ) -> Marginals:
         """See `Searcher`."""
         assert isinstance(batch, Batch)
         marginals = empty_marginals(1, batch.n_tokens)
         is_whole = ~incomplete(batch, heads)
-        found = Found(heads, labels)
+        found = SearchResult(heads, labels)
 
         def work(part: np.ndarray) -> int:
             if which != "labels" or self._linear.plans.joint:
@@ -167,18 +192,18 @@ class Fused:
                 self._find_label_marginals(batch.select(whole), found, marginals.labels[0])
             return len(part)
 
-        run_in_parts(work, batch, how)
+        run_in_parts(work, batch, options)
         return marginals
 
     def label_trees(
-        self, batch: Encoded, found: Found, sentences: native.Struct | None = None
+        self, batch: Encoded, found: SearchResult, sentences: native.Struct | None = None
     ) -> None:
         """See `Searcher`; sentences: those of the batch that `find_trees` was given."""
         self._label(batch, found.heads, None, found.labels, sentences)
 
     def label_graphs(self, batch: Encoded, heads: np.ndarray, arcs: GraphArcs) -> None:
         """See `Searcher`; `arcs` may be of more sentences."""
-        graphs = GraphHeads(arcs.starts(len(heads)), arcs.heads, self.wanted.may_be_primary)
+        graphs = GraphHeads(arcs.starts(len(heads)), arcs.heads, self.task.may_be_primary)
         self._label(batch, heads, graphs, arcs.labels)
 
     def score_trees(self, batch: Batch, heads: np.ndarray, scores: np.ndarray) -> None:
@@ -200,11 +225,11 @@ class Fused:
 
         return SentenceFeatures(self, self._linear, labels, batch)
 
-    def empty(self, batch: Batch) -> Found:
+    def empty(self, batch: Batch) -> SearchResult:
         """Room for what is found, by token."""
         heads, labels = np.full((2, batch.n_tokens), -1, np.int64)
         certificates = np.zeros((2, batch.n_tokens), np.int64) if self._decoder.certifies else None
-        return Found(heads, labels, certificates=certificates)
+        return SearchResult(heads, labels, certificates=certificates)
 
     def empty_firsts(self, batch: Batch) -> np.ndarray:
         """Room for where the arcs begin that pruning leaves, by token; none without pruning."""
@@ -220,7 +245,7 @@ class Fused:
         self,
         batch: Batch,
         known: np.ndarray,
-        found: Found,
+        found: SearchResult,
         firsts: np.ndarray,
         sentences: native.Struct | None = None,
     ) -> None:
@@ -255,7 +280,7 @@ class Fused:
         Returns: (B,) logarithms of the sums over all trees.
         Cost: one scoring of all arcs and the sums over trees.
         """
-        log_partitions, scales = np.zeros(len(batch)), self.wanted.scales
+        log_partitions, scales = np.zeros(len(batch)), self.task.scales
         require_all(
             native.call(
                 "find_marginals_batch", sentences_of(batch, known), self.scorer, self.search,
@@ -264,14 +289,16 @@ class Fused:
         )  # fmt: skip
         return log_partitions
 
-    def _find_label_marginals(self, batch: Batch, found: Found, marginals: np.ndarray) -> None:
+    def _find_label_marginals(
+        self, batch: Batch, found: SearchResult, marginals: np.ndarray
+    ) -> None:
         """Fill in those of labels of finished trees, if that is when they are found."""
         if self._label_plan is None:
             return
         assert self._linear.label_weights is not None
         native.call(
             "find_label_marginals_batch", sentences_of(batch), self._label_plan,
-            self._linear.label_weights.array, self.added, self.wanted.scales.label, found.heads,
+            self._linear.label_weights.array, self.added, self.task.scales.label, found.heads,
             found.labels, marginals,
         )  # fmt: skip
 
@@ -299,11 +326,13 @@ class Fused:
         arcs = all_cells(batch, firsts)
         prune(
             batch, linear.plan, linear.features.rows, linear.pruner, known, arcs,
-            single_root=self.wanted.single_root,
+            single_root=self.task.single_root,
         )  # fmt: skip
         return ArcCells(*arcs)
 
-    def _best_graphs(self, batch: Batch, known: np.ndarray, found: Found, how: How) -> Found:
+    def _best_graphs(
+        self, batch: Batch, known: np.ndarray, found: SearchResult, options: BatchOptions
+    ) -> SearchResult:
         runs: list[GraphArcs] = []
 
         def search(part: np.ndarray) -> int:
@@ -323,11 +352,11 @@ class Fused:
             self._label(batch.select(part), found.heads, heads_of_arcs, arcs.labels)
             return len(part)
 
-        run_in_parts(search, batch, how)
+        run_in_parts(search, batch, options)
         graphs = found_graphs(found.heads, found.labels, runs)
         assert graphs.arcs is not None
         arcs = graphs.arcs
         starts = arcs.starts(len(found.heads))
-        heads_of_arcs = GraphHeads(starts, arcs.heads, self.wanted.may_be_primary)
-        run_in_parts(label, batch, How(how.batch_size, how.threads))
+        heads_of_arcs = GraphHeads(starts, arcs.heads, self.task.may_be_primary)
+        run_in_parts(label, batch, BatchOptions(options.batch_size, options.threads))
         return found_graphs(found.heads, found.labels, [arcs])

@@ -88,7 +88,7 @@ class SentenceFeatures:
 
         Args: ours, theirs: heads and labels by node.
         """
-        parts = DECODERS[self._engine.wanted.decoder].parts
+        parts = DECODERS[self._engine.task.decoder].parts
         plan, joint = self._linear.plan, self._linear.plans.joint
         higher = plan.higher
         if higher:  # parts without templates may have word vectors

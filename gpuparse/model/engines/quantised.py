@@ -12,8 +12,14 @@ from gpuparse.data.batch import Encoded
 from gpuparse.errors import ScoreError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.model.engines.admission import run_in_parts
-from gpuparse.model.engines.found import Found, GraphArcs
-from gpuparse.model.engines.searcher import FoundTrees, How, Marginals, Searcher, Wanted
+from gpuparse.model.engines.results import GraphArcs, SearchResult
+from gpuparse.model.engines.searcher import (
+    BatchOptions,
+    BestTrees,
+    Marginals,
+    Searcher,
+    SearchTask,
+)
 from gpuparse.scorers.encoder.pieces import EncodedPieces
 from gpuparse.scorers.encoder.scorer import EncoderScorer
 from gpuparse.scorers.scorer import Scorer
@@ -22,13 +28,13 @@ _DECODERS = ("eisner", "chu_liu_edmonds")
 
 
 def quantised_engine(
-    scorers: Sequence[Scorer], wanted: Wanted, dense: Callable[[], Searcher]
+    scorers: Sequence[Scorer], task: SearchTask, dense: Callable[[], Searcher]
 ) -> "Quantised | None":
     """The engine of an encoder with weights of 8 bits; None for other scorers and decoders."""
     first, *others = scorers
     if others or not isinstance(first, EncoderScorer) or first.quantised is None:
         return None
-    return Quantised(first, wanted, dense) if wanted.decoder in _DECODERS else None
+    return Quantised(first, task, dense) if task.decoder in _DECODERS else None
 
 
 class Quantised:
@@ -38,20 +44,20 @@ class Quantised:
     """
 
     def __init__(
-        self, scorer: EncoderScorer, wanted: Wanted, dense: Callable[[], Searcher]
+        self, scorer: EncoderScorer, task: SearchTask, dense: Callable[[], Searcher]
     ) -> None:
-        self._scorer, self._wanted, self._dense = scorer, wanted, dense
-        self._decoder = DECODERS[wanted.decoder].number
+        self._scorer, self._task, self._dense = scorer, task, dense
+        self._decoder = DECODERS[task.decoder].number
 
     def send(self, batch: Encoded) -> None:
         """Nothing: native code reads main memory."""
 
-    def best(self, batch: Encoded, known: np.ndarray, how: How) -> Found:
+    def best(self, batch: Encoded, known: np.ndarray, options: BatchOptions) -> SearchResult:
         """See `Searcher`."""
         if len(known):
-            return self._dense().best(batch, known, how)
+            return self._dense().best(batch, known, options)
         assert isinstance(batch, EncodedPieces)
-        states = self._scorer.states(batch, how.threads)
+        states = self._scorer.states(batch, options.threads)
         heads, labels = np.full((2, batch.n_tokens), -1, np.int64)
 
         def work(part: np.ndarray) -> int:
@@ -61,42 +67,59 @@ class Quantised:
             scores = np.empty((len(part), 1))
             failed = native.call(
                 "find_trees_batch", self._decoder, arcs, None, None, lengths,
-                self._wanted.single_root, trees, scores,
+                self._task.single_root, trees, scores,
             )  # fmt: skip
             if failed >= 0:
                 raise ScoreError("scores of arcs are not finite")
             b, m = np.nonzero(np.arange(1, arcs.shape[1]) <= lengths[:, None])
             tokens, of_words = starts[b] + m + 1, trees[b, 0, m + 1]
             heads[tokens] = of_words
-            if self._wanted.n_labels:
+            if self._task.n_labels:
                 points = self._scorer.label_points(states, starts[b] + of_words, tokens, 1)
                 labels[tokens] = points.argmax(1)
             return len(part)
 
-        run_in_parts(work, batch, how)
-        return Found(heads, labels)
+        run_in_parts(work, batch, options)
+        return SearchResult(heads, labels)
 
     def marginals(
-        self, batch: Encoded, known: np.ndarray, how: How, *, least_risk: bool, probabilities: bool
-    ) -> Found:
+        self,
+        batch: Encoded,
+        known: np.ndarray,
+        options: BatchOptions,
+        *,
+        least_risk: bool,
+        probabilities: bool,
+    ) -> SearchResult:
         """See `Searcher`."""
         return self._dense().marginals(
-            batch, known, how, least_risk=least_risk, probabilities=probabilities
+            batch, known, options, least_risk=least_risk, probabilities=probabilities
         )
 
     def k_best(
-        self, batch: Encoded, known: np.ndarray, k: int, how: How, *, probabilities: bool
-    ) -> FoundTrees:
+        self,
+        batch: Encoded,
+        known: np.ndarray,
+        k: int,
+        options: BatchOptions,
+        *,
+        probabilities: bool,
+    ) -> BestTrees:
         """See `Searcher`."""
-        return self._dense().k_best(batch, known, k, how, probabilities=probabilities)
+        return self._dense().k_best(batch, known, k, options, probabilities=probabilities)
 
     def probabilities_of(
-        self, batch: Encoded, heads: np.ndarray, labels: np.ndarray, which: str, how: How
+        self,
+        batch: Encoded,
+        heads: np.ndarray,
+        labels: np.ndarray,
+        which: str,
+        options: BatchOptions,
     ) -> Marginals:
         """See `Searcher`."""
-        return self._dense().probabilities_of(batch, heads, labels, which, how)
+        return self._dense().probabilities_of(batch, heads, labels, which, options)
 
-    def label_trees(self, batch: Encoded, found: Found) -> None:
+    def label_trees(self, batch: Encoded, found: SearchResult) -> None:
         """See `Searcher`."""
         self._dense().label_trees(batch, found)
 

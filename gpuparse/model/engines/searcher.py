@@ -1,4 +1,4 @@
-"""The interface of engines: they find trees, their probabilities and labels under scores."""
+"""The interface of searchers: they find trees, their probabilities and labels under scores."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ import numpy as np
 from gpuparse.data.batch import Encoded
 from gpuparse.errors import ScoreError, require
 from gpuparse.inference.decoders import DECODERS, Engine
-from gpuparse.model.engines.found import Found, GraphArcs, LabelLimits
+from gpuparse.model.engines.results import GraphArcs, LabelLimits, SearchResult
 
 
 class Scales(NamedTuple):
@@ -24,7 +24,7 @@ class Scales(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Wanted:
+class SearchTask:
     """The task of a search: the fields of `Parser` that are no scores.
 
     n_labels: 0 without labels. may_be_primary: (labels,) bool, of graphs: the labels that arcs from
@@ -41,7 +41,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, eq=False)
-class How:
+class BatchOptions:
     """Resources for a batch; they change no result of exact scorers.
 
     batch_size: most sentences at a time. threads: CPU threads, each with batches of its own; on
@@ -70,7 +70,7 @@ def empty_marginals(k: int, n_tokens: int) -> Marginals:
     return Marginals(np.full((k, n_tokens), np.nan), np.full((k, n_tokens), np.nan))
 
 
-class FoundTrees(NamedTuple):
+class BestTrees(NamedTuple):
     """K trees of each of B sentences of a batch, the best first.
 
     heads, labels: (K, T) int64 by token, -1 where a sentence has fewer trees. scores: (K, B) in
@@ -85,7 +85,7 @@ class FoundTrees(NamedTuple):
     marginals: Marginals
 
     @classmethod
-    def empty(cls, k: int, batch: Encoded) -> "FoundTrees":
+    def empty(cls, k: int, batch: Encoded) -> "BestTrees":
         """Room for what is found."""
         heads, labels = np.full((2, k, batch.n_tokens), -1, np.int64)
         scores = np.full((k, len(batch)), -np.inf)
@@ -100,17 +100,23 @@ class Searcher(Protocol):
     """
 
     def send(self, batch: Encoded) -> Any:
-        """The batch on its way to the device, for `How`; None for native code."""
+        """The batch on its way to the device, for `BatchOptions`; None for native code."""
 
-    def best(self, batch: Encoded, known: np.ndarray, how: How) -> Found:
+    def best(self, batch: Encoded, known: np.ndarray, options: BatchOptions) -> SearchResult:
         """The best trees or graphs, and their labels.
 
         Raises: NoTreeError: a sentence has no tree with its known heads.
         """
 
     def marginals(
-        self, batch: Encoded, known: np.ndarray, how: How, *, least_risk: bool, probabilities: bool
-    ) -> Found:
+        self,
+        batch: Encoded,
+        known: np.ndarray,
+        options: BatchOptions,
+        *,
+        least_risk: bool,
+        probabilities: bool,
+    ) -> SearchResult:
         """The best trees with the probabilities of their heads and labels.
 
         least_risk: those with the most heads expected to be right instead.
@@ -119,22 +125,33 @@ class Searcher(Protocol):
         """
 
     def k_best(
-        self, batch: Encoded, known: np.ndarray, k: int, how: How, *, probabilities: bool
-    ) -> FoundTrees:
+        self,
+        batch: Encoded,
+        known: np.ndarray,
+        k: int,
+        options: BatchOptions,
+        *,
+        probabilities: bool,
+    ) -> BestTrees:
         """The k best trees, with labels and, if asked for, probabilities.
 
         Raises: NoTreeError: as `best`.
         """
 
     def probabilities_of(
-        self, batch: Encoded, heads: np.ndarray, labels: np.ndarray, which: str, how: How
+        self,
+        batch: Encoded,
+        heads: np.ndarray,
+        labels: np.ndarray,
+        which: str,
+        options: BatchOptions,
     ) -> Marginals:
         """(1, T) those of given heads, and of given labels under them, (T,) each, -1 for none.
 
         which: "heads", "labels" or "both"; labels that are found with the trees come with them.
         """
 
-    def label_trees(self, batch: Encoded, found: Found) -> None:
+    def label_trees(self, batch: Encoded, found: SearchResult) -> None:
         """Fill in the labels of finished trees, if that is when they are found."""
 
     def label_graphs(self, batch: Encoded, heads: np.ndarray, arcs: GraphArcs) -> None:

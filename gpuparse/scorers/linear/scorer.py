@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from gpuparse.inference.scores import Scores
     from gpuparse.scorers.scorer import Arcs
-    from gpuparse.scorers.tensors import Sent, TensorBatch
+    from gpuparse.scorers.tensors import SentValues, TensorBatch
 
 KIND = "linear"
 
@@ -227,14 +227,14 @@ class LinearScorer:
             ),
         )
 
-    def send(self, encoded: Encoded, device: device) -> Sent:
+    def send(self, encoded: Encoded, device: device) -> SentValues:
         """The values of the batch, on their way to the device."""
-        from gpuparse.scorers.tensors import Sent  # and torch with it
+        from gpuparse.scorers.tensors import SentValues  # and torch with it
 
         assert isinstance(encoded, Batch)
-        return Sent.to(encoded.values, device)
+        return SentValues.to(encoded.values, device)
 
-    def part(self, sent: Sent, some: Encoded) -> TensorBatch:
+    def part(self, sent: SentValues, some: Encoded) -> TensorBatch:
         """Some sentences over the values that were sent."""
         from gpuparse.scorers.tensors import tensors_over
 

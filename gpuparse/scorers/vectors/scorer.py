@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from gpuparse.inference.scores import Scores
     from gpuparse.scorers.scorer import Arcs
-    from gpuparse.scorers.tensors import Sent
+    from gpuparse.scorers.tensors import SentValues
     from gpuparse.scorers.vectors.scores import DeviceVectors, NodeVectors
 
 KIND = "vectors"
@@ -114,14 +114,14 @@ class VectorScorer:
         nodes = int((batch.lengths + 1).sum())
         return np.empty((nodes, 4 * len(self.numbers.labels)), np.int16)
 
-    def send(self, encoded: Encoded, device: device) -> Sent:
+    def send(self, encoded: Encoded, device: device) -> SentValues:
         """The values of the batch, on their way to the device."""
-        from gpuparse.scorers.tensors import Sent  # and torch with it
+        from gpuparse.scorers.tensors import SentValues  # and torch with it
 
         assert isinstance(encoded, Batch)
-        return Sent.to(encoded.values, device)
+        return SentValues.to(encoded.values, device)
 
-    def part(self, sent: Sent, some: Encoded) -> NodeVectors:
+    def part(self, sent: SentValues, some: Encoded) -> NodeVectors:
         """The vectors of all nodes of some sentences."""
         from gpuparse.scorers.tensors import tensors_over
         from gpuparse.scorers.vectors.scores import DeviceVectors

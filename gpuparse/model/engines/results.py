@@ -44,7 +44,7 @@ NO_ARCS = GraphArcs(*np.zeros((3, 0), np.int64))
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class SearchResult:
     """Trees or graphs of a batch; -1 for what is no word, and where there are no labels.
 
     heads, labels: (T,) int64. arcs: of graphs; heads and labels are then those of the primary arcs.
@@ -59,7 +59,7 @@ class Found:
     head_probabilities: np.ndarray | None = None
     label_probabilities: np.ndarray | None = None
 
-    def copy_words(self, tokens: np.ndarray, other: "Found") -> None:
+    def copy_words(self, tokens: np.ndarray, other: "SearchResult") -> None:
         """Take over what another search found for the words at some token indices, but for arcs."""
         for name in ("heads", "labels", "head_probabilities", "label_probabilities"):
             mine, its = getattr(self, name), getattr(other, name)
@@ -71,14 +71,14 @@ class Found:
         return GraphArcs(tokens, self.heads[tokens], np.full(len(tokens), -1))
 
 
-def found_graphs(heads: np.ndarray, labels: np.ndarray, runs: Sequence[GraphArcs]) -> Found:
+def found_graphs(heads: np.ndarray, labels: np.ndarray, runs: Sequence[GraphArcs]) -> SearchResult:
     """Graphs from runs of arcs in any order; labels (T,) are filled in from the primary arcs."""
     arcs = GraphArcs(*(np.concatenate(each) for each in zip(NO_ARCS, *runs, strict=True)))
     order = np.argsort(arcs.tokens, kind="stable")
     arcs = GraphArcs(*(each[order] for each in arcs))
     is_primary = heads[arcs.tokens] == arcs.heads
     labels[arcs.tokens[is_primary]] = arcs.labels[is_primary]
-    return Found(heads, labels, arcs)
+    return SearchResult(heads, labels, arcs)
 
 
 def arcs_of_cells(
