@@ -104,12 +104,6 @@ def silence(weights: np.ndarray, plan: ArcPlan | Plan, features: FeatureMap) -> 
     return weights
 
 
-def lines_of_words(batch: Batch, b: int, heads: np.ndarray, plan: LabelPlan, n_lines: int) -> list:
-    """For each word of sentence b the lines of its label features, -1 for a silent one."""
-    arcs = [(h, m) for m, h in enumerate(heads.tolist(), start=1)]
-    return lines_of_arcs(batch, b, heads, arcs, plan, n_lines)
-
-
 def lines_of_arcs(
     batch: Batch, b: int, heads: np.ndarray, arcs: list[tuple[int, int]], plan: LabelPlan,
     n_lines: int,

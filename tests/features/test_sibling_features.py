@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 
-import numpy as np
 import pytest
 
 from gpuparse.data.batch import Batch
@@ -11,7 +10,7 @@ from gpuparse.errors import ConfigError
 from gpuparse.features import plan as plan_module
 from gpuparse.features.plan import LINE, Plan, compile_arcs, compile_plan
 from gpuparse.features.templates import TemplateSet, load_templates, parse_set
-from gpuparse.scorers.linear.weights import FeatureMap, Weights, hashed_map
+from gpuparse.scorers.linear.weights import FeatureMap, hashed_map
 from tests.oracles.arc_features import known_values
 from tests.oracles.sibling_features import end_features, sibling_features
 from tests.rows import (
@@ -20,11 +19,9 @@ from tests.rows import (
     rows_of_ends,
     rows_of_siblings,
     sibling_parts,
-    silence,
     wide_map,
 )
 from tests.samples import Sentence, random_sentences, row, template_set_text, treebank_of
-from tests.scoring.forms import sibling_scores
 
 ARCS = ["h.form m.form", "h.pos m.pos direction distance", "h.pos between.pos m.pos"]
 EVERY_ATOM = [
@@ -216,26 +213,6 @@ def test_a_huge_table_keeps_features_apart_as_well(map_rows: int) -> None:
     of_siblings = {found for rows in by_row.values() for found in rows}
     assert not of_arcs & of_siblings
     assert max(of_arcs | of_siblings) < features.n_rows
-
-
-@pytest.mark.parametrize("name", SETS)
-@pytest.mark.parametrize("engine", ["native", "torch"])
-def test_part_has_as_many_features_as_the_oracle_says(name: str, engine: str) -> None:
-    sibling, distance, end = SETS[name]
-    train, sentences = random_sentences(3, 3, 7), random_sentences(4, 6, 8)
-    vocabularies, plan = compiled(sibling, train, distance, end)
-    features = hashed_map(64, plan.dense_lines)
-    ones = silence(np.ones(features.n_rows, np.int8), plan, features)[:, np.newaxis]
-    siblings, ends = sibling_scores(
-        encoded(sentences, vocabularies), plan.siblings, features, Weights(ones), engine=engine
-    )
-    of_parts = of_every_part(sibling, sentences, train, distance, end)
-    for part, found in of_parts.items():
-        b, h, m, s = part
-        if s not in ("right", "left"):
-            assert siblings[part] == found.total(), part
-        elif m != h:
-            assert ends[b, h, m] == found.total() - of_parts[b, h, h, s].total(), part
 
 
 def test_features_of_a_sentence_written_out_by_hand() -> None:

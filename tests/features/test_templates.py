@@ -89,9 +89,8 @@ def test_end_templates_look_at_a_head_and_its_outermost_modifier() -> None:
             parse_template("e.pos", part)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+FAULTY = {
+    "end": [
         ("h.pos e+1.pos", "e takes no offset, for there may be no modifier"),
         ("e-1.form", "e takes no offset, for there may be no modifier"),
         ("e.pos e-1.pos", "e takes no offset"),
@@ -103,18 +102,7 @@ def test_end_templates_look_at_a_head_and_its_outermost_modifier() -> None:
         ("e.pos e.pos", "an atom appears twice"),
         (" ", "empty template"),
     ],
-)
-def test_faulty_end_templates(text: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(message)):
-        parse_template(text, "end")
-    with pytest.raises(ConfigError, match=re.escape(message)) as caught:
-        parse_set(f"arc: [{{templates: [h.pos]}}]\nend: [{{templates: ['{text}']}}]\n", "a")
-    assert str(caught.value).startswith("a: ")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+    "sibling": [
         ("h.pos s-1.pos m.pos", "one atom of each of h, s and m, without offsets"),
         ("s-4.pos m.pos", "looks further than 3 words"),
         ("e.pos m.pos", "cannot read 'e.pos'; write ROLE.FIELD with a role of h, s, m"),
@@ -133,18 +121,7 @@ def test_faulty_end_templates(text: str, message: str) -> None:
         ("s.pos s.pos", "an atom appears twice"),
         (" ", "empty template"),
     ],
-)
-def test_faulty_sibling_templates(text: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(message)):
-        parse_template(text, "sibling")
-    with pytest.raises(ConfigError, match=re.escape(message)) as caught:
-        parse_set(f"arc: [{{templates: [h.pos]}}]\nsibling: [{{templates: ['{text}']}}]\n", "a")
-    assert str(caught.value).startswith("a: ")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+    "arc": [
         ("x.form", "cannot read 'x.form'"),
         ("hm.form", "cannot read 'hm.form'"),
         ("form", "cannot read 'form'"),
@@ -172,11 +149,22 @@ def test_faulty_sibling_templates(text: str, message: str) -> None:
         ("", "empty template"),
         ("  ", "empty template"),
     ],
+}
+
+
+@pytest.mark.parametrize(
+    ("part", "text", "message"),
+    [(part, *fault) for part, faults in FAULTY.items() for fault in faults],
 )
-def test_faulty_templates(text: str, message: str) -> None:
+def test_faulty_templates(part: str, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)) as caught:
-        parse_template(text)
-    assert text.strip() == "" or text in str(caught.value)
+        parse_template(text, part)
+    assert text.strip() == "" or text in str(caught.value) or part != "arc"
+    blocks = {"arc": "h.pos", part: text}
+    lines = [f"{name}: [{{templates: ['{each}']}}]" for name, each in blocks.items()]
+    with pytest.raises(ConfigError, match=re.escape(message)) as caught:
+        parse_set("\n".join(lines), "a")
+    assert str(caught.value).startswith("a: ")
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """The best tree with higher-order parts, crossing arcs allowed, by an integer program.
 
-A variable x[h, m] in {0, 1} says that h is the head of m, z[h, m, s] in [0, 1] that s is besides the
-inner sibling of m, or that there is none (s == h), y[h, m, g] that g is the head of h. The sum of
-all parts that hold is highest subject to
+A variable x[h, m] in {0, 1} says that h is the head of m; z[h, m, s] in [0, 1] that s is besides
+the inner sibling of m, or that there is none (s == h); y[h, m, g] that g is the head of h. The sum
+of all parts that hold is highest subject to
 
     sum over h of x[h, m] = 1                  every word has one head
     f[h, m] <= n x[h, m]                       what flows from the root through the arcs

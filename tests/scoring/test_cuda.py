@@ -7,11 +7,10 @@ import torch
 from gpuparse.scorers.linear.labels import all_label_scores
 from gpuparse.scorers.linear.weights import Weights
 from tests.labels import best_labels
-from tests.scoring import test_arcs as arcs
+from tests.scoring import test_dense_parts as parts
 from tests.scoring import test_joint as joint
 from tests.scoring import test_labels as labels
-from tests.scoring import test_siblings as siblings
-from tests.scoring.forms import arc_scores, as_tensors, sibling_scores
+from tests.scoring.forms import as_tensors
 from tests.scoring.test_word_vectors import sample_vectors
 from tests.vectors import nodes_of
 
@@ -36,22 +35,21 @@ def assert_same(found: torch.Tensor, expected: torch.Tensor) -> None:
 @every_type
 @pytest.mark.parametrize("kind", [1 << 14, 100_003])
 def test_arcs_and_siblings(kind: int, dtype: type) -> None:
-    batch, plan, features = siblings.prepared(siblings.TEMPLATES["extended"], kind)
-    weights = siblings.random_weights(dtype, plan, features)
-    for score, of_parts in ((arc_scores, plan.arcs), (sibling_scores, plan.siblings)):
-        both = (as_tensors(batch).to(CUDA), as_tensors(batch))
-        found, expected = (
-            score(some, of_parts, features, weights, engine="torch") for some in both
-        )
-        pairs = [(found, expected)] if score is arc_scores else zip(found, expected, strict=True)
-        for mine, its in pairs:
-            assert_same(mine, its)
+    batch, plan, features = parts.prepared(parts.TEMPLATES["extended"], kind)
+    weights = parts.random_weights(dtype, plan, features)
+    found, expected = (
+        parts.scored(some, plan, features, weights, "torch")
+        for some in (as_tensors(batch).to(CUDA), as_tensors(batch))
+    )
+    assert list(found) == ["arc", "sibling", "end"]
+    for name, scores in found.items():
+        assert_same(scores, expected[name])
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16])
 def test_labels(dtype: type) -> None:
-    batch, plan = labels.prepared(labels.SENTENCES, "labels")
-    heads = labels.padded_heads(labels.SENTENCES)
+    batch, plan = labels.prepared("labels")
+    heads, _ = labels.padded(labels.GRAPHS)
     some = as_tensors(batch)
     lines = np.random.default_rng(1).integers(-99, 99, (1008, 17)).astype(dtype)
     given = plan, Weights(lines)
@@ -73,6 +71,12 @@ def test_word_vectors(hidden: int) -> None:
     found, expected = nodes_of(some.to(CUDA), vectors), nodes_of(some, vectors)
     assert_same(found.arcs(), expected.arcs())
     assert_same(found.pairs("sibling"), expected.pairs("sibling"))
-    b, h, m = torch.tensor(arcs.arcs_of(batch)).T
+    b, h, m = torch.tensor(
+        [
+            (b, h, m)
+            for b, n in enumerate(batch.lengths.tolist())
+            for h in range(n + 1) for m in range(1, n + 1) if h != m
+        ]
+    ).T  # fmt: skip
     on_device = (each.to(CUDA) for each in (b, h, m))
     assert_same(found.labels(*on_device), expected.labels(b, h, m))
