@@ -73,8 +73,11 @@ def test_the_base_is_pinned_by_digest():
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_target_runs_without_root_by_the_entry(target):
+def test_a_target_has_the_packages_of_its_lock_and_runs_without_root_by_the_entry(target):
     made = lineage(target)
+    [install] = [rest for word, rest in made if word == "RUN" and "pip install" in rest]
+    # What the lock does not name must not come along.
+    assert all(each in install for each in ("--require-hashes", "--no-deps", "packages.lock"))
     users = [rest for word, rest in made if word == "USER"]
     assert users
     assert not re.match(r"(root|0)\b", users[-1])
@@ -109,15 +112,6 @@ def test_the_library_is_built_where_no_image_keeps_the_compiler():
     assert "gpuparse/_native" in (ROOT / ".dockerignore").read_text().splitlines()
     for target in TARGETS:
         assert not any("g++" in rest for _, rest in lineage(target))
-
-
-@pytest.mark.parametrize("target", TARGETS)
-def test_packages_come_from_the_lock_with_their_hashes(target):
-    installs = [rest for word, rest in lineage(target) if word == "RUN" and "pip install" in rest]
-    assert len(installs) == 1
-    assert "--require-hashes" in installs[0]
-    assert "--no-deps" in installs[0], "what the lock does not name must not come along"
-    assert "packages.lock" in installs[0]
 
 
 @pytest.mark.parametrize("target", TARGETS)
