@@ -63,6 +63,8 @@ def use(name: str, folder: Path) -> str:
     """Continue from a state. Raises: ModelError, ConfigError: it is refused."""
     trainer, _ = trainer_of(name)
     kept = read_checkpoint(folder, ORIGIN)
+    if kept is None:
+        return "begun"
     try:
         trainer.restore(kept.state)
     except ModelError as error:  # whose file the caller names
@@ -86,10 +88,9 @@ def others() -> Iterator[Entry]:
                 yield Entry(f"{name}: {stage.name}.done: {done}", kind, change)
         for of in NAMES:
             yield Entry(f"{name}: the arrays of {of}", kind, other("arrays", trainer_of(of)[1]))
-        for names in (("arcs.weights", "arcs.weights_weighted"),
-                      ("arcs.labels", "arcs.labels_weighted")):  # fmt: skip
-            yield Entry(f"{name}: one row of {names[0]}", kind, lambda parts, names=names: (
-                parts.arrays.update({each: parts.arrays[each][:1] for each in names})
+        for of in ("arcs.weights", "arcs.labels"):
+            yield Entry(f"{name}: one row of {of}", kind, lambda parts, of=of: parts.arrays.update(
+                {each: a[:1] for each, a in parts.arrays.items() if each.startswith(of)}
             ))  # fmt: skip
     for what, text in YAMLS.items():
         yield Entry(f"receipt: {what}", KINDS["first"], at("receipt", text))

@@ -11,6 +11,8 @@ QUICK = [
     "mutants",
     "tables",
     "json-lines",
+    "texts",
+    "compressed",
     "models",
     "in-place",
     "kill-shards",

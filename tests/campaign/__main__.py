@@ -18,30 +18,27 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from gpuparse import native
 from tests.campaign.bench import Bench
-from tests.campaign.json_lines import json_lines
+from tests.campaign.files import KINDS, files
 from tests.campaign.kills import kill_shards, kill_streams, kill_training, kill_writes
 from tests.campaign.models import changed_in_place, damaged_models, damaged_states, hostile
-from tests.campaign.mutants import mutants
 from tests.campaign.packages import compact, installed, packaging
 from tests.campaign.places import places
 from tests.campaign.races import races
 from tests.campaign.server import blocks, requests, stops
 from tests.campaign.streams import disks, streams
-from tests.campaign.tables import tables
 from tests.campaign.tensors import tensors
 from tests.campaign.treebanks import checks, folders
 
 Trial = Callable[[random.Random, Bench], list[str]]
 CAMPAIGNS: dict[str, Trial] = {
-    "mutants": mutants,
-    "tables": tables,
-    "json-lines": json_lines,
+    **{name: partial(files, name) for name in KINDS},
     "models": damaged_models,
     "in-place": changed_in_place,
     "states": damaged_states,

@@ -11,6 +11,7 @@ import gpuparse
 from gpuparse.commands import parse, train
 from gpuparse.jobs import checkpoint
 from tests.campaign.bench import ALONE, PIPELINE, SYSTEMS, Bench
+from tests.campaign.files import damaged
 from tests.campaign.running import Failure, call, check_end, check_same
 from tests.hostile_files import CATALOGUES, Entry, entries, try_entry
 from tests.runs import model_files
@@ -20,25 +21,14 @@ REFUSED = 4
 
 def damage(file: Path, draw: random.Random) -> str:
     """Change a file in some way; says which."""
-    text = bytearray(file.read_bytes())
-    kind = draw.choice(["bit", "bit", "bit", "byte", "cut", "more", "moved", "gone", "folder"])
-    at = draw.randrange(max(1, min(len(text), draw.choice([64, 4096, len(text)]))))
-    if kind == "bit":
-        text[at] ^= 1 << draw.randrange(8)
-    elif kind == "byte":
-        text[at] = draw.choice(b'0 9"{}[],:\xff\0')
-    elif kind == "cut":
-        del text[at:]
-    elif kind == "more":
-        text += draw.randbytes(draw.choice([1, 100]))
-    elif kind == "moved":
-        text = text[at:] + text[:at]
+    kind = draw.choice(["changed"] * 7 + ["gone", "folder"])
+    content = damaged(file.read_bytes(), draw, lines=file.suffix != ".safetensors")
     file.unlink()
     if kind == "folder":
         file.mkdir()
-    elif kind != "gone":
-        file.write_bytes(text)
-    return f"{file.name} {kind} at {at}"
+    elif kind == "changed":
+        file.write_bytes(content)
+    return f"{file.name} {kind}"
 
 
 @cache

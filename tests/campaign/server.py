@@ -23,7 +23,7 @@ from gpuparse.server.app import Limits, Service
 from gpuparse.server.models import load_models
 from gpuparse.server.worker import Worker
 from tests.campaign.bench import PIPELINE, Bench
-from tests.campaign.mutants import PIECES, mutant
+from tests.campaign.files import PIECES, mutant
 from tests.campaign.packages import changed_json, edited
 from tests.campaign.running import Child, Failure, call, check_end
 from tests.server.test_attacks import VALUES

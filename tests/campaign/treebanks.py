@@ -13,7 +13,7 @@ from gpuparse.errors import ConfigError, DataError
 from gpuparse.jobs.card import read_card
 from gpuparse.jobs.gold import read_gold
 from tests.campaign.bench import SYSTEMS, Bench, trees
-from tests.campaign.mutants import mutant
+from tests.campaign.files import mutant
 from tests.campaign.running import Failure, call, check_end
 
 NAMES = [
