@@ -58,18 +58,6 @@ def guided_run(tmp_path_factory) -> SimpleNamespace:
     return SimpleNamespace(folder=folder, config=config, model=str(folder / "model"))
 
 
-@pytest.fixture
-def call(capfdbinary):
-    """Run a command in this process; (exit code, bytes on stdout, stderr)."""
-
-    def called(main, *words):
-        code = run(main, [str(word) for word in words])
-        captured = capfdbinary.readouterr()
-        return code, captured.out, captured.err.decode()
-
-    return called
-
-
 def uas(gold, output: bytes) -> float:
     return 100 * (read_treebank(gold).heads == treebank_from_bytes(output, "out").heads).mean()
 
@@ -116,24 +104,23 @@ def test_what_parse_refuses(guided_run, call, tmp_path):
     folder, model = guided_run.folder, guided_run.model
     test, guides = folder / "test.conllu", folder / "test-guides.conllu"
 
-    def refused(code, *words):
-        found, out, err = call(parse.main, *words)
-        assert (found, out) == (code, b"")
-        return err
-
-    assert "the model has guide features: give --guide misc:KEY" in refused(2, model, test)
-    assert "has no guide features" in refused(2, folder / "bare", test, "--guide", "misc:G")
-    assert "expected misc:KEY" in refused(2, model, test, "--guide", "misc:")
-    assert "needs a single input" in refused(2, model, test, test, "--guide", guides)
-    assert "nowhere: no such file" in refused(3, model, test, "--guide", tmp_path / "nowhere")
     other = folder / "train-guides.conllu"
-    assert f"{other}:" in refused(3, model, test, "--guide", other)
+    for code, words, said in (
+        (2, [model, test], "the model has guide features: give --guide misc:KEY"),
+        (2, [folder / "bare", test, "--guide", "misc:G"], "has no guide features"),
+        (2, [model, test, "--guide", "misc:"], "expected misc:KEY"),
+        (2, [model, test, test, "--guide", guides], "needs a single input"),
+        (3, [model, test, "--guide", tmp_path / "nowhere"], "nowhere: no such file"),
+        (3, [model, test, "--guide", other], f"{other}:"),
+    ):
+        found, out, err = call(parse.main, *words)
+        assert (found, out, said in err) == (code, b"", True)
     bad = tmp_path / "bad.conllu"
     bad.write_bytes(re.sub(rb"G=\d+", b"G=999", test.read_bytes(), count=1))
     line = read_treebank(bad).lines[0]
-    message = refused(3, model, bad, "--guide", "misc:G")
-    assert f"{bad}:{line}: " in message
-    assert "the guide of word 1 is 999; expected a head, 0 to " in message
+    code, _, err = call(parse.main, model, bad, "--guide", "misc:G")
+    assert (code, f"{bad}:{line}: " in err) == (3, True)
+    assert "the guide of word 1 is 999; expected a head, 0 to " in err
 
 
 @pytest.mark.parametrize(
