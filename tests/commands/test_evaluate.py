@@ -142,12 +142,6 @@ def test_heads_as_graphs(graph_files, capsys):
     assert result["secondary"]["system"] == 0
 
 
-def test_as_a_process(files):
-    done = gpuparse("evaluate", *files)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("4 words, 1 sentence\n")
-
-
 def words_table(text: str) -> dict[str, list[str]]:
     return {line[:20].strip(): line[20:].split() for line in text.splitlines()}
 

@@ -13,7 +13,7 @@ from gpuparse.model.engines import admission
 from gpuparse.model.folder import load_parser
 from gpuparse.scorers import native
 from gpuparse.scorers.sizes import PartSize, sentence_cells
-from tests.commands.test_parse import columns
+from tests.commands.conftest import columns
 from tests.learning.literal import higher_order_text
 from tests.samples import random_sentences, template_set_text, text_of
 from tests.synthetic import generate, treebank_file

@@ -8,7 +8,7 @@ from gpuparse.commands.console import run
 from gpuparse.data.conll import read_treebank
 from gpuparse.model.engines import admission
 from gpuparse.scorers.sizes import PartSize, sentence_cells
-from tests.commands.test_parse import columns
+from tests.commands.conftest import columns
 
 HEAD, MISC = 6, 9
 
