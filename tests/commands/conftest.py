@@ -160,7 +160,7 @@ def train_run(trained, call, tmp_path, monkeypatch):
 
 @pytest.fixture
 def parsed(call, staged):
-    """What the model with all stages gives for a file; no error is expected."""
+    """The output of the model with all stages for a file; no error is expected."""
 
     def parsed(file, *words, stdin=b""):
         code, out, err = call(parse.main, staged.model, file, "--quiet", *words, stdin=stdin)
