@@ -26,7 +26,8 @@ from gpuparse.jobs.gold import with_fitting_decoder
 from gpuparse.jobs.progress import say
 from gpuparse.jobs.receipts import Origin, Receipt, flat
 from gpuparse.jobs.stages import accuracies
-from gpuparse.jobs.train import Run
+from gpuparse.jobs.train import train
+from gpuparse.jobs.train_checks import plan_of
 from gpuparse.model.folder import CONFIG
 from gpuparse.text.conllu import surface_sentences
 
@@ -251,7 +252,7 @@ def learn_ours(config: RunConfig) -> None:
     output, config = Path(config.output), with_fitting_decoder(config)
     unfinished = is_unfinished(output)
     if unfinished or not (output / CONFIG).exists():
-        Run(config, say, quiet=True).train(resume=unfinished, force=False)
+        train(plan_of(config, say), resume=unfinished, force=False, quiet=True)
     elif (output / CONFIG).read_text(encoding="utf-8") != config.recorded().to_yaml():
         raise ConfigError(f"{output}: a model of another config; name another --output")
 

@@ -31,6 +31,7 @@ from gpuparse.errors import ConfigError, DataError
 from gpuparse.evaluation.graphs import GraphColumn, score_treebank_graphs
 from gpuparse.evaluation.metrics import punctuation_by_category, score_treebanks
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.jobs import train as job
 from gpuparse.jobs.checkpoint import (
     check_output,
     is_unfinished,
@@ -39,8 +40,7 @@ from gpuparse.jobs.checkpoint import (
 from gpuparse.jobs.gold import check_treebanks, guides_of, parsed, read_gold
 from gpuparse.jobs.progress import say, silent
 from gpuparse.jobs.receipts import Receipt
-from gpuparse.jobs.train import Run
-from gpuparse.jobs.train_checks import templates_of
+from gpuparse.jobs.train_checks import TrainingPlan, plan_of, templates_of
 from gpuparse.learning.config_checks import check_learning
 from gpuparse.model.folder import WEIGHTS, load_parser
 from gpuparse.model.pipeline import load_stages
@@ -126,7 +126,7 @@ class Work:
         self.paper, self._tell, self._quiet = paper, tell, quiet
         self.left_out: dict[str, str] = {}  # tables, and why
         self._ready: dict[str, Receipt] = {}
-        self._runs: dict[str, Run] = {}
+        self._plans: dict[str, TrainingPlan] = {}
         self._sha256: dict[str, str] = {}  # of every system's training treebank
 
     def look_at_treebanks(self, *, named: bool) -> None:
@@ -214,19 +214,22 @@ class Work:
         folder = Path(config.output)
         unfinished = is_unfinished(folder)
         finished = (folder / WEIGHTS).exists() and not unfinished
-        tell = silent if self._runs or finished else self._tell  # report the device only once
-        run = self._runs[name] = Run(config, tell, quiet=self._quiet)
-        run.tell = lambda text: self._tell(f"{name}: {text}")
+        tell = silent if self._plans or finished else self._tell  # report the device only once
+        plan = self._plans[name] = dataclasses.replace(
+            plan_of(config, tell), tell=lambda text: self._tell(f"{name}: {text}")
+        )
         if force or not finished:
             resume = unfinished and not force
             check_output(folder, resume=resume, force=force)
             if resume:
-                read_checkpoint(folder, run.origin(self._sha256[name]))  # or an error that says why
+                read_checkpoint(
+                    folder, plan.origin(self._sha256[name])
+                )  # or an error that says why
             return
         trained = _trained(folder)
         if trained is None:
             raise ConfigError(f"{folder}: holds a model that this command did not train; {_AGAIN}")
-        trained.origin.check(run.origin(self._sha256[name]), folder, _AGAIN)
+        trained.origin.check(plan.origin(self._sha256[name]), folder, _AGAIN)
         self._ready[name] = trained
 
     def results(self, *, force: bool) -> dict[str, dict[str, Result]]:
@@ -237,12 +240,12 @@ class Work:
             else:
                 self._train(name, force=force)
         found: dict[str, dict[str, Result]] = {name: {} for name in self.paper.tables}
-        for name, run in self._runs.items():
-            guides = guides_of(run.config, "test", self.test)
-            test = load_stages(run.output).annotate(self.test, threads=run.threads)
+        for name, plan in self._plans.items():
+            guides = guides_of(plan.config, "test", self.test)
+            test = load_stages(plan.output).annotate(self.test, threads=plan.threads)
             system = parsed(
-                load_parser(run.output), test, guides=guides, threads=run.threads,
-                device=run.device,
+                load_parser(plan.output), test, guides=guides, threads=plan.threads,
+                device=plan.device,
             )  # fmt: skip
             for of_table, table in self.paper.tables.items():
                 if name in table.systems:
@@ -250,19 +253,20 @@ class Work:
         return found
 
     def _train(self, name: str, *, force: bool) -> None:
-        run = self._runs[name]
-        resume = not force and is_unfinished(run.output)
-        run.train(resume=resume, force=force)
-        origin, weights = run.origin(self._sha256[name]), _weights_sha256(run.output)
-        result = {"weights": weights, "learning_seconds": run.learning_seconds}
+        plan = self._plans[name]
+        resume = not force and is_unfinished(plan.output)
+        trained = job.train(plan, resume=resume, force=force, quiet=self._quiet)
+        self._plans[name] = trained.plan
+        origin, weights = plan.origin(self._sha256[name]), _weights_sha256(plan.output)
+        result = {"weights": weights, "learning_seconds": trained.learning_seconds}
         self._ready[name] = Receipt(origin, result)
-        self._ready[name].write(_record_of(run.output))
+        self._ready[name].write(_record_of(plan.output))
 
     def _result(self, name: str, table: Table, system: Treebank) -> Result:
         ignored = punctuation_by_category(self.test) if table.ignore_punctuation else None
         graphs = None
         if table.of_graphs:
-            column: GraphColumn = "deps" if self._runs[name].graphs else "heads"
+            column: GraphColumn = "deps" if self._plans[name].graphs else "heads"
             graphs = score_treebank_graphs(self.test, system, column, ignored=ignored)
         trees = score_treebanks(self.test, system, ignored=ignored)
         right = self.test.heads == system.heads

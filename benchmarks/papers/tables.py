@@ -38,8 +38,8 @@ class Result:
     """The scores of a system.
 
     trees: scores of its HEAD column. graphs: of its arcs against the gold graphs, if a table needs
-    them. learning_seconds: CPU time, as in `Run`. right: (W,) bool, the scored words with the right
-    head.
+    them. learning_seconds: CPU time, as in `Trained`. right: (W,) bool, the scored words with the
+    right head.
     """
 
     trees: TreeScores

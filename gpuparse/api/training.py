@@ -14,11 +14,11 @@ from gpuparse.config import RunConfig, load_config, make_config
 from gpuparse.data.cached import cached_property
 from gpuparse.data.formats.objects import shown
 from gpuparse.errors import ConfigError
+from gpuparse.jobs import train as job
 from gpuparse.jobs.gold import with_fitting_decoder
 from gpuparse.jobs.progress import say, silent
-from gpuparse.jobs.train import Run
-from gpuparse.jobs.train_checks import check_output_of
-from gpuparse.jobs.train_scores import Tested, key_of
+from gpuparse.jobs.train_checks import check_output_of, plan_of
+from gpuparse.jobs.train_scores import key_of
 
 
 @dataclass(frozen=True)
@@ -79,21 +79,22 @@ def train(
     with _same_torch_threads():
         check_output_of(complete, resume=resume, force=force)
         complete = with_fitting_decoder(complete)
-        run = Run(complete, silent if quiet else say, quiet=quiet)
-        tested = run.train(resume=resume, force=force)
-    return TrainedRun(run.output, complete, _metrics(run, tested))
+        plan = plan_of(complete, silent if quiet else say)
+        trained = job.train(plan, resume=resume, force=force, quiet=quiet)
+    return TrainedRun(plan.output, complete, _metrics(trained))
 
 
-def _metrics(run: Run, tested: Tested | None) -> dict[str, float]:
+def _metrics(trained: job.Trained) -> dict[str, float]:
     """The scores that there are."""
-    found: dict[str, float | None] = {"learning_seconds": run.learning_seconds}
-    if run.scores.dev_scores is not None:
-        named = zip(run.scores.names_of_scores, run.scores.dev_scores, strict=True)
+    found: dict[str, float | None] = {"learning_seconds": trained.learning_seconds}
+    on_dev, tested = trained.scores, trained.tested
+    if on_dev.dev_scores is not None:
+        named = zip(on_dev.names_of_scores, on_dev.dev_scores, strict=True)
         found |= {f"dev_{key_of(name)}": score for name, score in named}
     if tested is not None:
         scores = tested.scores
         found |= {"test_uas": scores.uas.percent, "test_complete": scores.complete.percent}
-        if run.is_labelled:
+        if trained.plan.is_labelled:
             found |= {
                 "test_las": scores.las.percent,
                 "test_label_accuracy": scores.label_accuracy.percent,

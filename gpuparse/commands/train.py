@@ -10,8 +10,8 @@ from gpuparse.config import load_config
 from gpuparse.evaluation.reports import hits_as_text, scores_as_text
 from gpuparse.jobs.gold import with_fitting_decoder
 from gpuparse.jobs.progress import program, say, silent
-from gpuparse.jobs.train import Run
-from gpuparse.jobs.train_checks import check_output_of
+from gpuparse.jobs.train import train
+from gpuparse.jobs.train_checks import check_output_of, plan_of
 from gpuparse.jobs.train_scores import Tested
 
 
@@ -33,14 +33,11 @@ def main(arguments: Sequence[str]) -> int:
     advice = "run the same command with --resume" + (" in place of --force" if force else "")
     with goes_on_by(advice):
         check_output_of(config, resume=resume, force=force)
-        run = Run(
-            with_fitting_decoder(config),
-            silent if options.quiet else say,
-            quiet=options.quiet,
-        )
-        if (tested := run.train(resume=resume, force=force)) is not None:
-            _print_tested(run, tested)
-        if run.follows:
+        plan = plan_of(with_fitting_decoder(config), silent if options.quiet else say)
+        trained = train(plan, resume=resume, force=force, quiet=options.quiet)
+        if trained.tested is not None:
+            _print_tested(trained.tested, labelled=trained.plan.is_labelled)
+        if plan.follows:
             # It has nothing left to do, and torch may abort where its threads are taken apart.
             os._exit(0)
     return 0
@@ -72,9 +69,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _print_tested(run: Run, tested: Tested) -> None:
+def _print_tested(tested: Tested, *, labelled: bool) -> None:
     """Print the scores on data.test."""
-    labelled = run.is_labelled
     print(scores_as_text(tested.scores, labelled=labelled), end="")
     if tested.graphs is not None:
         print("", scores_as_text(tested.graphs, labelled=labelled), sep="\n", end="")

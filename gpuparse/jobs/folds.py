@@ -31,8 +31,8 @@ from gpuparse.jobs.gold import check_treebanks, guides_of, parsed, read_gold, wi
 from gpuparse.jobs.progress import Progress
 from gpuparse.jobs.receipts import Origin, Receipt
 from gpuparse.jobs.resources import choose_device, thread_count
-from gpuparse.jobs.train import Run
-from gpuparse.jobs.train_checks import check_no_best, origin_of, templates_of
+from gpuparse.jobs.train import train
+from gpuparse.jobs.train_checks import check_no_best, origin_of, plan_of, templates_of
 from gpuparse.jobs.version import described_version
 from gpuparse.learning import events
 from gpuparse.model.confidence import require_sums_of
@@ -272,7 +272,7 @@ class Folds:
         Args:
             fold: from 1.
             threads: of training and parsing.
-            watch: as that of `Run`.
+            watch: as that of `train`.
         """
         self._output.mkdir(parents=True, exist_ok=True)
         path, parsed_fold, work = self._paths(fold)
@@ -294,21 +294,20 @@ class Folds:
                 # Without probabilities only trees are scored, and temperatures change none.
                 calibration=self.config.calibration if self._probabilities else "none",
             )  # fmt: skip
-            run = Run(
-                with_fitting_decoder(config), lambda line: self.tell(f"fold {fold}: {line}"),
-                quiet=True, watch=watch,
-            )  # fmt: skip
-            resume = is_unfinished(run.output)
-            run.train(resume=resume, force=not resume)
+            plan = plan_of(
+                with_fitting_decoder(config), lambda line: self.tell(f"fold {fold}: {line}")
+            )
+            resume = is_unfinished(plan.output)
+            plan = train(plan, resume=resume, force=not resume, quiet=True, watch=watch).plan
             gold = self.split.gold(fold)
-            model = load_parser(run.output)
-            held_out = load_stages(run.output).annotate(gold, threads=threads)
+            model = load_parser(plan.output)
+            held_out = load_stages(plan.output).annotate(gold, threads=threads)
             part = "train" if self.split.dev is None else "dev"
             guides = guides_of(self.config, part, held_out)
             if self._probabilities:
                 system = parsed_beside_gold(model, held_out, guides=guides, threads=threads)
             else:
-                system = parsed(model, held_out, guides=guides, threads=threads, device=run.device)
+                system = parsed(model, held_out, guides=guides, threads=threads, device=plan.device)
             text = system.data.tobytes()
             with replace_file(parsed_fold, force=True) as file:
                 file.write(text)

@@ -1,19 +1,14 @@
 """Learn a parser and the stages before it from a config, save them, and score them."""
 
-import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from gpuparse.config import RunConfig
-from gpuparse.data.cached import cached_property
-from gpuparse.data.columns import DEPREL
 from gpuparse.data.treebank import Treebank
-from gpuparse.data.vocabulary import is_empty_column
 from gpuparse.errors import (
     ConfigError,
     DataError,
@@ -22,12 +17,11 @@ from gpuparse.errors import (
     one_line,
     option,
     plural,
-    require,
 )
 from gpuparse.files import lock_folder
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs import training_log
-from gpuparse.jobs.card import about_treebank, card_of, remove_card, write_card
+from gpuparse.jobs.card import card_of, remove_card, write_card
 from gpuparse.jobs.checkpoint import (
     CALIBRATION,
     FOLDER,
@@ -42,15 +36,10 @@ from gpuparse.jobs.expectations import expectations
 from gpuparse.jobs.gold import Gold, check_treebanks, guides_of, read_gold
 from gpuparse.jobs.receipts import Origin
 from gpuparse.jobs.records import MetricsFile, as_epoch, remove_records
-from gpuparse.jobs.resources import choose_device, limit_torch_threads, thread_count, working_device
-from gpuparse.jobs.stages import check_stages, has_stages, learn_stages
+from gpuparse.jobs.resources import working_device
+from gpuparse.jobs.stages import has_stages, learn_stages
 from gpuparse.jobs.toy import TOY, is_toy
-from gpuparse.jobs.train_checks import (
-    check_output_of,
-    origin_of,
-    templates_of,
-    with_possible_keep,
-)
+from gpuparse.jobs.train_checks import TrainingPlan, check_output_of, with_possible_labels
 from gpuparse.jobs.train_scores import RunScores, Tested, key_of
 from gpuparse.jobs.training_log import TrainingLog
 from gpuparse.learning import events
@@ -65,7 +54,7 @@ from gpuparse.learning.temperatures import (
 from gpuparse.learning.trainer import StagesTrainer, Trainer
 from gpuparse.model.folder import save_parser
 from gpuparse.model.parser import Parser
-from gpuparse.model.pipeline import NO_STAGES, write_stages
+from gpuparse.model.pipeline import NO_STAGES, Pipeline, write_stages
 from gpuparse.model.self_test import device_difference, with_random_weights
 
 _UNREACHABLE = {
@@ -75,472 +64,403 @@ _UNREACHABLE = {
 }
 
 
-class Run:
-    """One training run: its input, output and messages.
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A finished training run.
 
-    `learning_seconds` is the CPU time of this process in the epochs that made the model, those
-    before an interruption included, without reading, checkpoints and scoring. `scores` has those on
-    data.dev and data.test, once `train` has read them.
+    Attributes:
+        plan: what was learned with: heads only if data.train has no relations, and the device that
+            passed its self-test.
+        scores: those on data.dev and data.test.
+        tested: what the written parser makes of data.test; None without either.
+        learning_seconds: CPU time of this process in the epochs that made the model, those before
+            an interruption included, without reading, checkpoints and scoring.
+    """
+
+    plan: TrainingPlan
+    scores: RunScores
+    tested: Tested | None = None
+    learning_seconds: float = 0.0
+
+
+def train(
+    plan: TrainingPlan,
+    *,
+    resume: bool,
+    force: bool,
+    quiet: bool,
+    watch: Callable[[events.LearningEvent], None] = lambda event: None,
+) -> Trained:
+    """Learn from data.train and write the model: stages before the parser, and the parser.
+
+    Of several processes that learn together, the first one does all that is not learning.
 
     Args:
-        config: the config, valid.
-        tell: writes a line for the user.
+        resume: whether to continue an interrupted run. force: whether to replace a model.
         quiet: whether to show no progress.
         watch: called with each event of learning; what it raises ends the run, which can be
             resumed.
-    Raises: ConfigError: a template set, device or package does not exist.
+    Raises: ConfigError, DataError, ModelError: the output folder, a treebank or a state that is
+        kept cannot be used.
+    """
+    if plan.follows:
+        plan, gold, scores = _read_all(plan)
+        plan, trainer = _trainer(plan, gold.treebank, None)  # with an encoder, without guides
+        trainer.follow()
+        return Trained(plan, scores)
+    check_output_of(plan.config, resume=resume, force=force)
+    check_treebanks(plan.config)
+    started = time.monotonic()
+    plan, gold, scores = _read_all(plan)
+    origin = plan.origin(gold.sha256)
+    with lock_folder(plan.output):
+        check_output_of(plan.config, resume=resume, force=force)
+        if resume and not is_kept(plan.output):
+            resume = False
+            plan.tell(f"{plan.output}: nothing is kept of an earlier run: this one begins anew")
+        log = TrainingLog(plan.tell, quiet=quiet)
+        with unfinished_run(plan.output, resume=resume):
+            try:
+                return _learn_all(
+                    plan, gold.treebank, scores, origin, log, watch, started, resume=resume
+                )
+            finally:
+                log.clear()
+
+
+def _read_all(plan: TrainingPlan) -> tuple[TrainingPlan, Gold, RunScores]:
+    """Read the treebanks.
+
+    Returns: The plan, of heads only if data.train has no relations; data.train; the scores on the
+        others.
+    """
+    data, has_parser = plan.config.data, plan.config.parser
+    partial = data.partial if has_parser else True
+    gold = _read(plan, "train", single_root=data.single_root is True, partial=partial)
+    if has_parser and plan.is_labelled and not plan.graphs:
+        plan = with_possible_labels(plan, gold.treebank)
+    of_others = None if has_parser else True
+    dev = _read(plan, "dev", partial=of_others).treebank if data.dev else None
+    test = _read(plan, "test", partial=of_others).treebank if data.test else None
+    scores = RunScores(
+        plan.config, dev, test, threads=plan.threads, device=plan.device, tell=plan.tell
+    )
+    return plan, gold, scores
+
+
+def _read(
+    plan: TrainingPlan, name: str, *, single_root: bool = False, partial: bool | None = None
+) -> Gold:
+    data = plan.config.data
+    gold = read_gold(
+        getattr(data, name), on_error=data.on_error, single_root=single_root, graphs=plan.graphs,
+        tell=plan.tell, partial=partial,
+    )  # fmt: skip
+    missing, skipped = int((gold.treebank.heads < 0).sum()), "malformed sentence"
+    plan.tell(
+        f"{name}: {plural(len(gold.treebank), 'sentence')},"
+        f" {plural(gold.treebank.n_words, 'word')}"
+        + (f", {missing:,} of them without a head" if missing else "")
+        + (f", {plural(gold.left_out, skipped)} skipped" if gold.left_out else "")
+    )
+    return gold
+
+
+def _learn_all(
+    plan: TrainingPlan, treebank: Treebank, scores: RunScores, origin: Origin, log: TrainingLog,
+    watch: Callable[[events.LearningEvent], None], started: float, *, resume: bool,
+) -> Trained:  # fmt: skip
+    """Learn and write all models, and score them on data.dev and data.test."""
+    config, output, tell, stages = plan.config, plan.output, plan.tell, NO_STAGES
+    if has_stages(config):
+        stages, treebank = learn_stages(
+            config, treebank, scores.dev, KeptStages(output, origin), threads=plan.threads,
+            tell=tell, log=log,
+        )  # fmt: skip
+        fills_tags = plan.pretrained is not None and not config.encoder.read_tags
+        scores.annotate(stages, parser_fills_tags=fills_tags)
+    if not config.parser:
+        _write(output, stages, None)
+        seconds = scores.write_of_stages(started)
+        tell(f"{output}: stages written, {seconds:.1f} s in all")
+        _write_card(plan, treebank, stages, None, scores)
+        return Trained(plan, scores)
+    guides = guides_of(config, "train", treebank)
+    scores.read_guides()
+    plan, trainer = _trainer(plan, treebank, guides)
+    scores.device = plan.device
+    states = States(output, origin)
+    checkpoint = states.read() if resume else None
+    if checkpoint:
+        _restore(trainer, checkpoint, output / FOLDER / STATE)
+    else:
+        remove_records(output)
+    clock = _LearningClock(checkpoint.learning_seconds if checkpoint else 0.0)
+    metrics = MetricsFile(output, trainer.epochs_done if checkpoint else None)
+    _learn(plan, trainer, clock, watch, states, metrics, scores, log)
+    bits = _bits(plan, trainer, scores)
+    model = trainer.model(bits, config.recorded().to_yaml())
+    model = _calibrated(plan, model, treebank, guides, scores, origin, log)
+    _write(output, stages, model)
+    scores.write(
+        trainer, model, bits, seconds=time.monotonic() - started, learning_seconds=clock.seconds
+    )
+    tested = scores.write_test()
+    _write_card(plan, treebank, stages, model, scores)
+    seconds = time.monotonic() - started
+    tell(f"{output}: model of {bits}-bit weights written, {seconds:.1f} s in all")
+    if is_toy(model.config):
+        tell(f"{output}: {TOY}")
+    return Trained(plan, scores, tested, clock.seconds)
+
+
+def _trainer(
+    plan: TrainingPlan, treebank: Treebank, guides: np.ndarray | None
+) -> tuple[TrainingPlan, StagesTrainer]:
+    """The trainer on data.train, and the plan with the device that it works on."""
+    config, tell = plan.config, plan.tell
+    trainer = _new_trainer(plan, treebank, guides)
+    device = working_device(plan.device, config.device, lambda: _difference(plan, trainer))
+    if device != plan.device:
+        plan = replace(plan, device=device)
+        trainer = _new_trainer(plan, treebank, guides)
+    threads = plural(plan.threads, "thread")
+    roots = "one root a tree" if trainer.single_root else "any number of roots"
+    tell(f"{config.decoder}, {roots}, {threads}, parsing on {plan.device}")
+    if trainer.n_unreachable and plan.graphs:
+        arcs = plural(
+            trainer.n_unreachable, "arc that would close a cycle is",
+            "arcs that would close a cycle are",
+        )  # fmt: skip
+        tell(f"{arcs} left out")
+    elif trainer.n_unreachable:
+        done = _UNREACHABLE[config.learning.unreachable]
+        tell(f"{plural(trainer.n_unreachable, 'non-projective training tree')}: {done}")
+    if plan.pretrained is None:
+        read = plan.arcs.only(DECODERS[config.decoder].parts)
+        for line in expectations(treebank, read, plan.labels, config.data.pos):
+            tell(line)
+    return plan, trainer
+
+
+def _new_trainer(
+    plan: TrainingPlan, treebank: Treebank, guides: np.ndarray | None
+) -> StagesTrainer:
+    """A trainer of the kind of scorer that the config has."""
+    if plan.pretrained is not None:
+        from gpuparse.learning.stages.encoder.trainer import EncoderTrainer
+
+        return EncoderTrainer(
+            treebank, plan.config, plan.pretrained, plan.tell, plan.device, plan.group
+        )
+    return Trainer(
+        treebank, plan.arcs, plan.labels, plan.config, threads=plan.threads, guides=guides,
+        device=plan.device,
+    )  # fmt: skip
+
+
+def _difference(plan: TrainingPlan, trainer: StagesTrainer) -> str:
+    """The self-test of the device, with the kinds of weights that the run needs there."""
+    if plan.pretrained is not None:  # there are no whole numbers to compare
+        return ""
+    model, of_run = trainer.model(16), ["int16"]
+    if plan.config.engine == "torch":
+        of_run.append("float32")
+    tested = (with_random_weights(model, dtype) for dtype in of_run)
+    found = (device_difference(each, plan.device, only_known=True) for each in tested)
+    return next(filter(None, found), "")
+
+
+def _restore(trainer: StagesTrainer, checkpoint: Checkpoint, file: Path) -> None:
+    try:
+        trainer.restore(checkpoint.state)
+    except ModelError as error:
+        again = f"give {option('force', True)} to start again"
+        raise ModelError(f"{file}: {error}; {again}") from error
+
+
+class _LearningClock:
+    """CPU time of this process in the epochs that made the model.
+
+    Args: seconds: those before an interruption.
     """
 
-    def __init__(
-        self,
-        config: RunConfig,
-        tell: Callable[[str], None],
-        *,
-        quiet: bool,
-        watch: Callable[[events.LearningEvent], None] = lambda event: None,
-    ) -> None:
-        if _is_one_of_several() and not (config.has_encoder and config.parser):
-            raise ConfigError("torchrun: several processes learn models with an encoder alone")
-        self._config_as_given = config  # what the run depends on, whatever the treebank lacks
-        config = with_possible_keep(config, tell)
-        self.config, self.tell, self.quiet = config, tell, quiet
-        self._watch = watch
-        self.output = Path(config.output)
-        self.learning_seconds = 0.0
-        self.stages = NO_STAGES  # those before the parser, once they are learned
-        self.scores: RunScores  # made by `train`, as are the log and the guides of data.train
-        self._log: TrainingLog
-        self._guides: np.ndarray | None
-        self._sizes: dict[str, dict[str, int]] = {}  # of the treebanks, for the card
-        self._facts = about_treebank(config)
-        self.arcs, self.labels = templates_of(config)
-        check_stages(config)
-        self.graphs = DECODERS[config.decoder].gives_graphs
-        self.threads = thread_count(config.threads)
-        if config.engine == "torch":
-            what = "device cuda" if config.device == "cuda" else "learning.engine torch"
-            require(what, "torch")
-        is_native = config.engine == "native" and self._pretrained is None
-        limit_torch_threads(self.threads, is_native=is_native)
-        self.device = self._chosen_device()
-        self._group: Any = None
-        if _is_one_of_several():
-            from gpuparse.learning.stages.encoder.processes import Processes
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
 
-            self._group = Processes.joined(self.device)
-            if self.follows:  # the first process says the same
-                self.tell = lambda text: None
-        self._say_device(tell)
-
-    def _chosen_device(self) -> str:
-        """Where trees are found: of higher orders by native code on the CPU alone."""
-        config = self.config
-        if not DECODERS[config.decoder].is_higher_order:
-            return choose_device(config.device, self.tell)
-        if config.device == "cuda":
-            raise ConfigError(
-                f"device cuda: decoder {config.decoder} is native code on the CPU: choose device"
-                " cpu or auto"
-            )
-        return "cpu"
-
-    def _say_device(self, tell: Callable[[str], None]) -> None:
-        """Say what is done where, unless all is done on the CPU. Args: tell: of any process."""
-        if self.config.engine == "torch":
-            size = self.config.learning.batch_size
-            tell(
-                f"arcs are learned in torch on {self.device}, learning.batch_size {size}"
-                + ("; larger batches are much faster" if size < 32 else "")
-            )
-        elif self.device != "cpu":
-            tell(
-                f"learning runs on the CPU, {self.device} parses data.dev and data.test;"
-                " learning.engine=torch learns there"
-            )
-
-    @property
-    def is_labelled(self) -> bool:
-        """True if relations are learned."""
-        return self.config.labels.kind != "none"
-
-    def origin(self, treebank: str) -> Origin:
-        """The origin of the model; `treebank` is the SHA-256 of the training treebank."""
-        config = self._config_as_given
-        return origin_of(config, {"data.train": treebank}, *templates_of(config))
-
-    @property
-    def follows(self) -> bool:
-        """True if it only learns together with the first one of several processes."""
-        return self._group is not None and self._group.rank > 0
-
-    def train(self, *, resume: bool, force: bool) -> Tested | None:
-        """Learn from data.train and write the model: stages before the parser, and the parser.
-
-        Of several processes that learn together, the first one does all that is not learning.
-
-        Returns: What the written parser makes of data.test; None without either.
-        """
-        if self.follows:
-            self._trainer(self._read_all().treebank).follow()
-            return None
-        check_output_of(self.config, resume=resume, force=force)
-        check_treebanks(self.config)
-        started = time.monotonic()
-        gold = self._read_all()
-        origin = self.origin(gold.sha256)
-        with lock_folder(self.output):
-            check_output_of(self.config, resume=resume, force=force)
-            if resume and not is_kept(self.output):
-                resume = False
-                self.tell(f"{self.output}: nothing is kept of an earlier run: this one begins anew")
-            self._log = TrainingLog(lambda text: self.tell(text), quiet=self.quiet)
-            with unfinished_run(self.output, resume=resume):
-                try:
-                    return self._learn_all(gold.treebank, origin, started, resume=resume)
-                finally:
-                    self._log.clear()
-
-    def _read_all(self) -> Gold:
-        """Read the treebanks; returns data.train, and `scores` has the others."""
-        data, has_parser = self.config.data, self.config.parser
-        partial = data.partial if has_parser else True
-        gold = self._read("train", single_root=data.single_root is True, partial=partial)
-        if has_parser and self.is_labelled and not self.graphs:
-            self._check_relations(gold.treebank)
-        of_others = None if has_parser else True
-        dev = self._read("dev", partial=of_others).treebank if data.dev else None
-        test = self._read("test", partial=of_others).treebank if data.test else None
-        self.scores = RunScores(
-            self.config, dev, test, threads=self.threads, device=self.device, tell=self.tell
-        )
-        return gold
-
-    def _read(self, name: str, *, single_root: bool = False, partial: bool | None = None) -> Gold:
-        gold = read_gold(
-            getattr(self.config.data, name),
-            on_error=self.config.data.on_error,
-            single_root=single_root,
-            graphs=self.graphs,
-            tell=self.tell,
-            partial=partial,
-        )
-        self._sizes[name] = {"sentences": len(gold.treebank), "words": gold.treebank.n_words}
-        missing, skipped = int((gold.treebank.heads < 0).sum()), "malformed sentence"
-        self.tell(
-            f"{name}: {plural(len(gold.treebank), 'sentence')},"
-            f" {plural(gold.treebank.n_words, 'word')}"
-            + (f", {missing:,} of them without a head" if missing else "")
-            + (f", {plural(gold.left_out, skipped)} skipped" if gold.left_out else "")
-        )
-        return gold
-
-    def _check_relations(self, treebank: Treebank) -> None:
-        """Let heads alone be learned from a treebank without relations."""
-        if not is_empty_column(treebank, DEPREL):
-            return
-        self.tell(
-            f"{treebank.source}: DEPREL (column 8) is `_` in every word: heads only are learned"
-        )
-        self.config = replace(self.config, labels=replace(self.config.labels, kind="none"))
-        self.arcs, self.labels = templates_of(self.config)
-
-    def _learn_all(
-        self, treebank: Treebank, origin: Origin, started: float, *, resume: bool
-    ) -> Tested | None:
-        """Learn and write all models, and score them on data.dev and data.test."""
-        if has_stages(self.config):
-            treebank = self._learn_stages(treebank, KeptStages(self.output, origin))
-        if not self.config.parser:
-            self._write_stages(started)
-            self._write_card(None)
-            return None
-        trainer = self._trainer(treebank)
-        states = States(self.output, origin)
-        checkpoint = states.read() if resume else None
-        if checkpoint:
-            self._restore(trainer, checkpoint, STATE)
-        else:
-            remove_records(self.output)
-        self.learning_seconds = checkpoint.learning_seconds if checkpoint else 0.0
-        metrics = MetricsFile(self.output, trainer.epochs_done if checkpoint else None)
-        self._learn(trainer, states, metrics)
-        bits = self._bits(trainer)
-        model = trainer.model(bits, self.config.recorded().to_yaml())
-        model = self._calibrated(model, treebank, origin)
-        self._write(model)
-        self.scores.write(
-            trainer, model, bits, seconds=time.monotonic() - started,
-            learning_seconds=self.learning_seconds,
-        )  # fmt: skip
-        tested = self.scores.write_test()
-        self._write_card(model)
-        seconds = time.monotonic() - started
-        self.tell(f"{self.output}: model of {bits}-bit weights written, {seconds:.1f} s in all")
-        if is_toy(model.config):
-            self.tell(f"{self.output}: {TOY}")
-        return tested
-
-    def _learn_stages(self, treebank: Treebank, kept: KeptStages) -> Treebank:
-        """Learn the stages before the parser; returns what the parser learns from.
-
-        Afterwards data.dev and data.test have predicted tags, too.
-        """
-        self.stages, treebank = learn_stages(
-            self.config, treebank, self.scores.dev, kept, threads=self.threads, tell=self.tell,
-            log=self._log,
-        )  # fmt: skip
-        fills_tags = self._pretrained is not None and not self.config.encoder.read_tags
-        self.scores.annotate(self.stages, parser_fills_tags=fills_tags)
-        return treebank
-
-    def _trainer(self, treebank: Treebank) -> StagesTrainer:
-        """The trainer on data.train, with what the user should know of it."""
-        config = self.config
-        self._guides = guides_of(config, "train", treebank)
-        self.scores.read_guides()
-        trainer = self._trainer_on(self.device, treebank)
-        device = working_device(self.device, config.device, lambda: self._difference(trainer))
-        if device != self.device:
-            self.device = self.scores.device = device
-            trainer = self._trainer_on(device, treebank)
-        threads = plural(self.threads, "thread")
-        roots = "one root a tree" if trainer.single_root else "any number of roots"
-        self.tell(f"{config.decoder}, {roots}, {threads}, parsing on {self.device}")
-        if trainer.n_unreachable and self.graphs:
-            arcs = plural(
-                trainer.n_unreachable, "arc that would close a cycle is",
-                "arcs that would close a cycle are",
-            )  # fmt: skip
-            self.tell(f"{arcs} left out")
-        elif trainer.n_unreachable:
-            done = _UNREACHABLE[config.learning.unreachable]
-            self.tell(f"{plural(trainer.n_unreachable, 'non-projective training tree')}: {done}")
-        if self._pretrained is None:
-            read = self.arcs.only(DECODERS[config.decoder].parts)
-            for line in expectations(treebank, read, self.labels, config.data.pos):
-                self.tell(line)
-        return trainer
-
-    def _trainer_on(self, device: str, treebank: Treebank) -> StagesTrainer:
-        return self._new_trainer(self.config, treebank, self._guides, device, self._group)
-
-    def _new_trainer(
-        self, config: RunConfig, treebank: Treebank, guides: np.ndarray | None, device: str,
-        group: Any = None,
-    ) -> StagesTrainer:  # fmt: skip
-        """A trainer of the kind of scorer that the config has; group: learns together."""
-        if self._pretrained is not None:
-            from gpuparse.learning.stages.encoder.trainer import EncoderTrainer
-
-            return EncoderTrainer(treebank, config, self._pretrained, self.tell, device, group)
-        return Trainer(
-            treebank, self.arcs, self.labels, config, threads=self.threads, guides=guides,
-            device=device,
-        )  # fmt: skip
-
-    @cached_property
-    def _pretrained(self) -> Any:
-        """The pretrained encoder that is learned on from; None: the parser has templates."""
-        name = self.config.encoder.model
-        if not self.config.has_encoder or not self.config.parser or name is None:
-            return None
-        require("encoder.model", "torch", "transformers", "tokenizers")
-        from gpuparse.learning.stages.encoder.pretrained import read_pretrained
-
-        found = read_pretrained(name)
-        if found.licence is None:
-            self.tell(
-                f"warning: encoder.model {name}: its README.md names no licence: find out what you"
-                " may do with it, and with models that are learned from it"
-            )
-        return found
-
-    def _difference(self, trainer: StagesTrainer) -> str:
-        """The self-test of the device, with the kinds of weights that the run needs there."""
-        if self._pretrained is not None:  # there are no whole numbers to compare
-            return ""
-        model, of_run = trainer.model(16), ["int16"]
-        if self.config.engine == "torch":
-            of_run.append("float32")
-        tested = (with_random_weights(model, dtype) for dtype in of_run)
-        found = (device_difference(each, self.device, only_known=True) for each in tested)
-        return next(filter(None, found), "")
-
-    def _restore(self, trainer: StagesTrainer, checkpoint: Checkpoint, name: str) -> None:
-        try:
-            trainer.restore(checkpoint.state)
-        except ModelError as error:
-            raise ModelError(
-                f"{self.output / FOLDER / name}: {error}; give {option('force', True)} to start"
-                " again"
-            ) from error
-
-    def _learn(self, trainer: StagesTrainer, states: States, metrics: MetricsFile) -> None:
-        """Learn all epochs that are left, and keep states of them."""
-        events, told = self._timed(trainer.learn()), _told(trainer)
-        began = stage_began = time.monotonic()
-        cpu_seconds, n_epochs = self.learning_seconds, 0
-        for first in events:
-            stage = trainer.stage(first.stage)
-            step = _Step.of(stage, first)
-            if step.is_first:
-                stage_began, n_epochs = began, 0
-            n_epochs += 1
-            for event in _rest_of_epoch(first, events):
-                fraction = event.done / event.total
-                self._log.draw(step.what, fraction, self._mistakes(event))
-            cpu, cpu_seconds = self.learning_seconds - cpu_seconds, self.learning_seconds
-            now = time.monotonic()
-            epoch = as_epoch(event, now - began, cpu)
-            text, end = f"{step.what}: {now - began:.1f} s, {self._mistakes(event)}", ""
-            if stage.is_scored:
-                before, told = told, _told(trainer)
-                for name, summary in told.items():
-                    if name not in before:
-                        self.tell(summary)
-                # Before the next event is requested, which changes the weights.
-                if self.scores.dev is not None:
-                    scores = self.scores.score_dev(trainer, with_labels=stage.has_labels)
-                    epoch |= {f"dev_{key_of(name)}": score for name, score in scores.items()}
-                    text += ", dev " + ", ".join(f"{n} {score:.2f}" for n, score in scores.items())
-                    if self._keeps_best:
-                        stage.scored(list(scores.values())[-1])
-                end = f"; {plural(n_epochs, 'epoch')} in {time.monotonic() - stage_began:.1f} s"
-                end += f", {self._kept_epoch(stage, step)}" if step.is_last else ""
-            metrics.add(epoch)
-            states.after_epoch(
-                lambda: Checkpoint(trainer.state(), self.learning_seconds),
-                is_last=trainer.is_learned,
-            )
-            self._log.epoch(text, is_last=step.is_last, end=end)
-            began = time.monotonic()
-        if self.scores.dev is not None and (self.scores.dev_scores is None or self._keeps_best):
-            self.scores.score_dev(trainer)
-
-    def _timed(self, events: Iterator[events.LearningEvent]) -> Iterator[events.LearningEvent]:
-        """The events; the CPU time that passes before each is added to `learning_seconds`."""
+    def timed(self, events: Iterator[events.LearningEvent]) -> Iterator[events.LearningEvent]:
+        """The events; the time that passes before each is added."""
         while True:
             began = time.process_time()
             event = next(events, None)
-            self.learning_seconds += time.process_time() - began
+            self.seconds += time.process_time() - began
             if event is None:
                 return
-            self._watch(event)
             yield event
 
-    def _mistakes(self, event: events.LearningEvent) -> str:
-        rate = 100 * event.wrong / event.words
-        if self.graphs:
-            return f"{rate:.2f} wrong or missing arcs per 100 words"
-        return f"{100 - rate:.2f}% of the words right"
 
-    @property
-    def _keeps_best(self) -> bool:
-        return self.config.learning.keep == "best"
-
-    def _kept_epoch(self, stage: Stage, step: "_Step") -> str:
-        """Which epoch of a stage, or of one of its models, that has ended is kept."""
-        if stage.best is None:
-            return "the last one is kept"
-        return f"epoch {(stage.best.epoch - 1) % step.epochs + 1} is kept"
-
-    def _bits(self, trainer: StagesTrainer) -> int:
-        """Bits per stored weight: 8 if the scores on data.dev fall by little."""
-        wanted = self.config.weights.bits
-        if isinstance(wanted, int):
-            return wanted
-        if self.scores.dev is None or trainer.most_loss is None:
-            return 16
-        coarse, fine = (self.scores.dev_scores_of(trainer, bits) for bits in (8, 16))
-        holds = all(c >= f - trainer.most_loss for c, f in zip(coarse, fine, strict=True))
-        names = self.scores.names_of_scores
-        self.tell(
-            f"dev: {names[0]} {coarse[0]:.2f}, {names[1]} {coarse[1]:.2f} with 8-bit weights,"
-            f" {fine[0]:.2f}, {fine[1]:.2f} with 16"
+def _learn(
+    plan: TrainingPlan, trainer: StagesTrainer, clock: _LearningClock,
+    watch: Callable[[events.LearningEvent], None], states: States, metrics: MetricsFile,
+    scores: RunScores, log: TrainingLog,
+) -> None:  # fmt: skip
+    """Learn all epochs that are left, and keep states of them."""
+    timed, told = clock.timed(trainer.learn()), _told(trainer)
+    keeps_best = plan.config.learning.keep == "best"
+    began = stage_began = time.monotonic()
+    cpu_seconds, n_epochs = clock.seconds, 0
+    for first in timed:
+        stage = trainer.stage(first.stage)
+        step = _Step.of(stage, first)
+        if step.is_first:
+            stage_began, n_epochs = began, 0
+        n_epochs += 1
+        for event in _rest_of_epoch(first, timed):
+            watch(event)
+            mistakes = _mistakes(event, graphs=plan.graphs)
+            log.draw(step.what, event.done / event.total, mistakes)
+        cpu, cpu_seconds = clock.seconds - cpu_seconds, clock.seconds
+        now = time.monotonic()
+        epoch = as_epoch(event, now - began, cpu)
+        text, end = f"{step.what}: {now - began:.1f} s, {mistakes}", ""
+        if stage.is_scored:
+            before, told = told, _told(trainer)
+            for name, summary in told.items():
+                if name not in before:
+                    plan.tell(summary)
+            # Before the next event is requested, which changes the weights.
+            if scores.dev is not None:
+                found = scores.score_dev(trainer, with_labels=stage.has_labels)
+                epoch |= {f"dev_{key_of(name)}": score for name, score in found.items()}
+                text += ", dev " + ", ".join(f"{n} {score:.2f}" for n, score in found.items())
+                if keeps_best:
+                    stage.scored(list(found.values())[-1])
+            end = f"; {plural(n_epochs, 'epoch')} in {time.monotonic() - stage_began:.1f} s"
+            end += f", {_kept_epoch(stage, step)}" if step.is_last else ""
+        metrics.add(epoch)
+        states.after_epoch(
+            lambda: Checkpoint(trainer.state(), clock.seconds), is_last=trainer.is_learned
         )
-        return 8 if holds else 16
+        log.epoch(text, is_last=step.is_last, end=end)
+        began = time.monotonic()
+    if scores.dev is not None and (scores.dev_scores is None or keeps_best):
+        scores.score_dev(trainer)
 
-    def _calibrated(self, model: Parser, learned_from: Treebank, origin: Origin) -> Parser:
-        """The model with temperatures fitted to unseen trees, if it has probabilities."""
-        if not DECODERS[self.config.decoder].has("marginals", "native"):
-            return model
-        dev = self.scores.dev
-        if dev is not None:
-            model, before, after = fit_temperatures(
-                model, dev, guides=self.scores.guides["dev"], threads=self.threads
-            )
-            self.tell(f"dev: probabilities calibrated, {fits_as_text(before, after)}")
-        elif self.config.calibration == "held-out":
-            try:
-                model = self._calibrated_on_held_out(model, learned_from, origin)
-            except (ConfigError, DataError, NoTreeError) as error:
-                self.tell(f"probabilities are not calibrated: {one_line(error)}")
+
+def _mistakes(event: events.LearningEvent, *, graphs: bool) -> str:
+    rate = 100 * event.wrong / event.words
+    if graphs:
+        return f"{rate:.2f} wrong or missing arcs per 100 words"
+    return f"{100 - rate:.2f}% of the words right"
+
+
+def _kept_epoch(stage: Stage, step: "_Step") -> str:
+    """Which epoch of a stage, or of one of its models, that has ended is kept."""
+    if stage.best is None:
+        return "the last one is kept"
+    return f"epoch {(stage.best.epoch - 1) % step.epochs + 1} is kept"
+
+
+def _bits(plan: TrainingPlan, trainer: StagesTrainer, scores: RunScores) -> int:
+    """Bits per stored weight: 8 if the scores on data.dev fall by little."""
+    wanted = plan.config.weights.bits
+    if isinstance(wanted, int):
+        return wanted
+    if scores.dev is None or trainer.most_loss is None:
+        return 16
+    coarse, fine = (scores.dev_scores_of(trainer, bits) for bits in (8, 16))
+    holds = all(c >= f - trainer.most_loss for c, f in zip(coarse, fine, strict=True))
+    names = scores.names_of_scores
+    plan.tell(
+        f"dev: {names[0]} {coarse[0]:.2f}, {names[1]} {coarse[1]:.2f} with 8-bit weights,"
+        f" {fine[0]:.2f}, {fine[1]:.2f} with 16"
+    )
+    return 8 if holds else 16
+
+
+def _calibrated(
+    plan: TrainingPlan, model: Parser, treebank: Treebank, guides: np.ndarray | None,
+    scores: RunScores, origin: Origin, log: TrainingLog,
+) -> Parser:  # fmt: skip
+    """The model with temperatures fitted to unseen trees, if it has probabilities.
+
+    Args: treebank, guides: what it was learned from.
+    """
+    if not DECODERS[plan.config.decoder].has("marginals", "native"):
         return model
-
-    def _calibrated_on_held_out(self, model: Parser, treebank: Treebank, origin: Origin) -> Parser:
-        """The model with the temperatures of a parser of some sentences, fitted to others."""
-        parts = calibration_parts(len(treebank))
-        if parts is None:
-            raise DataError(f"there are fewer than {PIECES} sentences")
-        learned, held_out = parts
-        self.tell(
-            "calibration: without data.dev, a second parser learns from"
-            f" {plural(int(learned.sum()), 'sentence')}, and probabilities are fitted to"
-            f" {int(held_out.sum()):,} others; calibration=none leaves this out"
+    if scores.dev is not None:
+        model, before, after = fit_temperatures(
+            model, scores.dev, guides=scores.guides["dev"], threads=plan.threads
         )
-        guides = self._guides
-        words = np.repeat(np.arange(len(treebank)), np.diff(treebank.word_starts))
-        of_learned, of_held_out = (
-            None if guides is None else guides[part[words]] for part in parts
-        )
-        data = replace(self.config.data, single_root=model.single_root)
-        trainer = self._new_trainer(
-            replace(self.config, data=data), treebank.only(learned), of_learned, self.device
-        )
-        states = States(self.output, origin, CALIBRATION)
-        if (checkpoint := states.read()) is not None:
-            self._restore(trainer, checkpoint, CALIBRATION)
-        n_epochs, n_done = (
-            sum(getattr(stage, what) for stage in trainer.stages) for what in ("epochs", "done")
-        )
-        watch = self._log.begin(training_log.CALIBRATION)
-        for event in trainer.learn():
-            n_done += event.epoch_is_over
-            fraction = 0.0 if event.epoch_is_over else event.done / event.total
-            watch((n_done + fraction) / n_epochs, event.stage)
-            if event.epoch_is_over:
-                is_last = n_done == n_epochs
-                states.after_epoch(lambda: Checkpoint(trainer.state(), 0.0), is_last=is_last)
-        other = trainer.model(16)
-        fitted, before, after = fit_temperatures(
-            other, treebank.only(held_out), guides=of_held_out, threads=self.threads
-        )
-        self._log.end(training_log.CALIBRATION, fits_as_text(before, after))
-        return with_temperatures_of(model, other, fitted)
-
-    def _write(self, model: Parser | None) -> None:
-        """Write the model."""
-        remove_card(self.output)
-        write_stages(self.stages, self.output)
-        if model is not None:
-            save_parser(model, self.output)
-
-    def _write_stages(self, started: float) -> None:
-        """Write the stages before the parser, where there is no parser."""
-        self._write(None)
-        seconds = self.scores.write_of_stages(started)
-        self.tell(f"{self.output}: stages written, {seconds:.1f} s in all")
-
-    def _write_card(self, model: Parser | None) -> None:
-        """Write what the model was learned from and how well it parses."""
-        facts, sizes, about = self._facts, self._sizes, self.scores.about
-        card = card_of(self.output, self.config, facts, self.stages, model, sizes, about)
-        write_card(self.output, card)
+        plan.tell(f"dev: probabilities calibrated, {fits_as_text(before, after)}")
+    elif plan.config.calibration == "held-out":
+        try:
+            model = _calibrated_on_held_out(plan, model, treebank, guides, origin, log)
+        except (ConfigError, DataError, NoTreeError) as error:
+            plan.tell(f"probabilities are not calibrated: {one_line(error)}")
+    return model
 
 
-def _is_one_of_several() -> bool:
-    """True if the command `torchrun` has started this process, and others."""
-    return "TORCHELASTIC_RUN_ID" in os.environ and int(os.environ["WORLD_SIZE"]) > 1
+def _calibrated_on_held_out(
+    plan: TrainingPlan, model: Parser, treebank: Treebank, guides: np.ndarray | None,
+    origin: Origin, log: TrainingLog,
+) -> Parser:  # fmt: skip
+    """The model with the temperatures of a parser of some sentences, fitted to others."""
+    parts = calibration_parts(len(treebank))
+    if parts is None:
+        raise DataError(f"there are fewer than {PIECES} sentences")
+    learned, held_out = parts
+    plan.tell(
+        "calibration: without data.dev, a second parser learns from"
+        f" {plural(int(learned.sum()), 'sentence')}, and probabilities are fitted to"
+        f" {int(held_out.sum()):,} others; calibration=none leaves this out"
+    )
+    words = np.repeat(np.arange(len(treebank)), np.diff(treebank.word_starts))
+    of_learned, of_held_out = (None if guides is None else guides[part[words]] for part in parts)
+    data = replace(plan.config.data, single_root=model.single_root)
+    alone = replace(plan, config=replace(plan.config, data=data), group=None)
+    trainer = _new_trainer(alone, treebank.only(learned), of_learned)
+    states = States(plan.output, origin, CALIBRATION)
+    if (checkpoint := states.read()) is not None:
+        _restore(trainer, checkpoint, plan.output / FOLDER / CALIBRATION)
+    n_epochs, n_done = (
+        sum(getattr(stage, what) for stage in trainer.stages) for what in ("epochs", "done")
+    )
+    show = log.begin(training_log.CALIBRATION)
+    for event in trainer.learn():
+        n_done += event.epoch_is_over
+        fraction = 0.0 if event.epoch_is_over else event.done / event.total
+        show((n_done + fraction) / n_epochs, event.stage)
+        if event.epoch_is_over:
+            is_last = n_done == n_epochs
+            states.after_epoch(lambda: Checkpoint(trainer.state(), 0.0), is_last=is_last)
+    other = trainer.model(16)
+    fitted, before, after = fit_temperatures(
+        other, treebank.only(held_out), guides=of_held_out, threads=plan.threads
+    )
+    log.end(training_log.CALIBRATION, fits_as_text(before, after))
+    return with_temperatures_of(model, other, fitted)
+
+
+def _write(output: Path, stages: Pipeline, model: Parser | None) -> None:
+    remove_card(output)
+    write_stages(stages, output)
+    if model is not None:
+        save_parser(model, output)
+
+
+def _write_card(
+    plan: TrainingPlan, treebank: Treebank, stages: Pipeline, model: Parser | None,
+    scores: RunScores,
+) -> None:  # fmt: skip
+    """Write what the model was learned from and how well it parses."""
+    parts = {"train": treebank, "dev": scores.dev, "test": scores.test}
+    sizes = {
+        name: {"sentences": len(part), "words": part.n_words}
+        for name, part in parts.items() if part is not None
+    }  # fmt: skip
+    card = card_of(plan.output, plan.config, plan.facts, stages, model, sizes, scores.about)
+    write_card(plan.output, card)
 
 
 def _told(trainer: StagesTrainer) -> dict[str, str]:

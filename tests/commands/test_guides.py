@@ -10,8 +10,8 @@ from gpuparse.commands import parse, train
 from gpuparse.commands.console import run
 from gpuparse.config import load_config
 from gpuparse.data.conll import read_treebank, treebank_from_bytes, with_misc, write_predictions
-from gpuparse.jobs import train as train_job
 from gpuparse.jobs.progress import silent
+from gpuparse.jobs.train_checks import plan_of
 from tests.commands.conftest import program
 from tests.synthetic import generate
 
@@ -162,12 +162,12 @@ def test_guides_are_part_of_what_a_model_is_made_of(guided_run, tmp_path):
     guides.write_bytes((guided_run.folder / "train-guides.conllu").read_bytes())
     words = ["data.test=null", f"output={tmp_path}/m"]
     by_file = load_config(guided_run.config, [*words, f"data.guide={guides}"])
-    of_file = train_job.Run(by_file, silent, quiet=True)
+    of_file = plan_of(by_file, silent)
     before = of_file.origin("abc")
     assert of_file.origin("abc") == before
     assert before.options["data.guide"] == "guides.conllu"
     guides.write_bytes(guides.read_bytes() + b"\n")
     assert of_file.origin("abc") != before
-    in_misc = train_job.Run(load_config(guided_run.config, words), silent, quiet=True)
+    in_misc = plan_of(load_config(guided_run.config, words), silent)
     assert in_misc.origin("abc").contents["data.train"] == "abc"
     assert in_misc.origin("abc").options["data.guide"] == "misc:G"

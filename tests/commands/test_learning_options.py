@@ -154,7 +154,7 @@ def test_what_learned_half_of_a_run_learns_the_rest(train_here, tmp_path, monkey
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(train_job.Run, "_bits", killed)
+        patch.setattr(train_job, "_bits", killed)
         assert train_here(*words, "learning.engine=torch")[0] != 0
     arguments = ["run.yaml", "--resume", *words]
     assert run(train.main, [*arguments, "learning.engine=native"]) == 2

@@ -95,7 +95,7 @@ def test_a_killed_run_goes_on_after_its_last_stage(tmp_path, monkeypatch, capsys
             if parser == "false" and place:
                 context.setattr("gpuparse.jobs.train.write_stages", killed)
             elif place == 2:
-                context.setattr("gpuparse.jobs.train.Run._trainer", killed)
+                context.setattr("gpuparse.jobs.train._trainer", killed)
             elif place == 0:
                 context.setattr(BEFORE_PARSER["lemmatizer"].learner, killed)
             else:

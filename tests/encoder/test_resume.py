@@ -11,6 +11,8 @@ from gpuparse.commands.console import run
 from gpuparse.config import load_config
 from gpuparse.jobs import checkpoint
 from gpuparse.jobs import train as train_job
+from gpuparse.jobs.progress import silent
+from gpuparse.jobs.train_checks import plan_of
 from tests.runs import model_files
 
 EPOCHS = 3
@@ -41,9 +43,7 @@ def interrupt(words: list[str], epoch: int) -> None:
 
     config = load_config(words[0], words[1:])
     with pytest.raises(Stopped):
-        train_job.Run(config, lambda line: None, quiet=True, watch=watch).train(
-            resume=False, force=False
-        )
+        train_job.train(plan_of(config, silent), resume=False, force=False, quiet=True, watch=watch)
 
 
 @pytest.mark.parametrize(
