@@ -63,15 +63,11 @@ def with_summaries(page: str) -> str:
 
 
 def _summary(name: str) -> str:
-    """The first sentence of a docstring, and the public members of a class or module."""
+    """The first sentence of a docstring, and the public members of a module."""
     thing = _named(name)
     text = (inspect.getdoc(thing) or "").split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
-    if inspect.ismodule(thing):
-        members = [key for key, each in vars(thing).items() if _is_public(key, each, name)]
-    elif inspect.isclass(thing):
-        members = [key for key in vars(thing) if not key.startswith("_") and key.islower()]
-    else:
-        members = []
+    own = vars(thing).items() if inspect.ismodule(thing) else ()
+    members = [key for key, each in own if _is_public(key, each, name)]
     return text + "".join(f"{', ' if i else ' '}`{key}`" for i, key in enumerate(members))
 
 

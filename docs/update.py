@@ -5,12 +5,10 @@ from pathlib import Path
 from typing import get_args
 
 from docs import reference
-from gpuparse.config import known_keys, load_config
+from gpuparse.config import known_keys
 from gpuparse.config.schema import Key, default_values, yaml_word
 from gpuparse.data.svg import svg_tree
-from gpuparse.features.templates import NO_TEMPLATES, load_templates
 from gpuparse.inference.decoders import DECODERS, Quantity
-from gpuparse.model.decoder_choice import AUTO, fitting_decoders
 
 PAGES = Path(__file__).parent
 UNBOUNDED = 2**31 - 1  # a greatest value that the table of keys does not name
@@ -70,27 +68,6 @@ def decoders_table() -> str:
     return "\n".join(rows) + "\n"
 
 
-def configs_table() -> str:
-    """The config of each system: what it finds, scores and labels, as a Markdown table."""
-    found = []
-    for path in (PAGES.parent / "configs").glob("*.yaml"):
-        if path.stem != "quickstart":
-            config = load_config(path, ["data.train=train.conllu"])
-            templates = NO_TEMPLATES if config.has_encoder else load_templates(config.features)
-            is_auto = config.decoder == AUTO
-            name = fitting_decoders(templates)[0] if is_auto else config.decoder
-            decoder = DECODERS[name]
-            parts = [part.replace("_", " ") for part in decoder.parts if templates.scores(part)]
-            parts += ["word vectors"] if templates.word_vectors else []
-            trees = "projective or all trees, by `data.train`" if is_auto else TREES[decoder.trees]
-            facts = [trees, ", ".join(parts), config.labels.kind]
-            order = (not is_auto, decoder.number, config.labels.kind == "joint")
-            found.append((order, path.name, facts))
-    rows = ["| file in `configs/` | finds | besides arcs | labels |", "| --- " * 4 + "|"]
-    rows += [f"| `{name}` | {' | '.join(facts)} |" for *_, name, facts in sorted(found)]
-    return "\n".join(rows) + "\n"
-
-
 def tree_picture() -> str:
     """The tree of the tutorial's sentence as SVG, on white, for pages of any colour."""
     tutorial = (PAGES / "tutorial.md").read_text(encoding="utf-8")
@@ -106,7 +83,6 @@ def tree_picture() -> str:
 TABLES = {
     ("decoders.md", "decoders"): decoders_table,
     ("commands.md", "commands"): reference.commands_table,
-    ("configuration.md", "configs"): configs_table,
     ("configuration.md", "keys"): keys_table,
     ("decoders.md", "quantities"): quantities_table,
 }

@@ -72,7 +72,6 @@ NOT_RUN = {
     "python examples/spark_parquet.py ...": "run by tests/interop/test_spark.py",
     "python examples/ray_files.py ...": "run by tests/interop",
     "python examples/spark_files.py ...": "run by tests/interop",
-    "git clone ...": "needs the network",
     "gpuparse train encoder ...": "needs a pretrained encoder; tests/encoder trains tiny ones",
     "unzip ...": "needs unzip; tests/test_packages.py looks into a wheel",
     "python -m benchmarks gpu --output ...": CUDA,

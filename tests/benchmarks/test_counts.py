@@ -21,6 +21,7 @@ def test_the_table_has_goals_and_a_column_for_each_checkout():
     lines = known["lines of Python in the package"]
     assert lines == sum(known[name] for name in (*counts.ROOMS, counts.LOOSE)) > 10_000
     assert known["lines of C++"] > 1000
+    assert known["words of docs"] <= 25_000
     assert known["words of the book"] <= 8_000
     assert known["lines of Python in benchmarks"] <= 4_000
     assert known["circles of imports"] == 0
