@@ -96,7 +96,7 @@ def console() -> NoReturn:
 
 
 def _pages() -> str:
-    """Where the pages are that messages name, such as docs/commands.md."""
+    """The folder of the pages that messages name, such as docs/commands.md."""
     package = os.path.dirname(os.path.abspath(__file__))
     inside = os.path.join(package, "docs")  # installed or a checkout
     return inside if os.path.isdir(inside) else os.path.join(os.path.dirname(package), "docs")

@@ -396,7 +396,7 @@ def _load() -> Library:
 
 
 def _installed_folder() -> Path:
-    """Where the library of the installed package is, if it is installed."""
+    """The path of the installed package's library, if it is installed."""
     from importlib.metadata import PackageNotFoundError, distribution  # slow, and seldom needed
 
     try:

@@ -661,7 +661,7 @@ class SentenceParser:
         )
 
     def _tag_field(self, read: list[Columns]) -> str:
-        """Which column the tags of (word, tag) pairs are of: the one that the model knows best."""
+        """The column of the tags of (word, tag) pairs: the one that the model knows best."""
         if not self._model.has_templates:
             return _FIELDS[min(self._model.reads.keys() & {3, 4}, default=3)]
         tags, vocabularies = tags_in(read) - {"_"}, self._model.linear.vocabularies

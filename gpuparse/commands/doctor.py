@@ -131,7 +131,7 @@ def _compiler(library: Path) -> str:
 
 
 def _places() -> list[tuple[str, Path]]:
-    """Where files are written besides outputs."""
+    """The folders of files besides outputs."""
     cache = os.environ.get("TRITON_CACHE_DIR")
     return [
         ("working directory", Path.cwd()),

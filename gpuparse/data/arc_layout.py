@@ -1,4 +1,4 @@
-"""Where the words, arcs and relations of a drawn dependency tree or graph are, in pixels.
+"""The places of words, arcs and relations of a drawn tree or graph, in pixels.
 
 Words are in a row, arcs with their relations above and below it. Arcs of one side whose spans
 overlap have different heights, and words are as far apart as the relations of their arcs need. At a
@@ -272,7 +272,7 @@ class _SideOfWords:
         return [(first, self.offset(first, k)), *sorted(crossing), (last, self.offset(last, k))]
 
     def offset(self, word: int, k: int) -> float:
-        """Where an arc ends at a word, from its middle."""
+        """The distance of an arc's end from the middle of a word."""
         ends = self.ends[word]
         return END * (ends.index(k) - (len(ends) - 1) / 2)
 

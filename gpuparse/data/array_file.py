@@ -399,7 +399,7 @@ def _facts(
 
 
 def _places(header: dict[str, Any], start: int, size: int) -> list[tuple[str, _Place]]:
-    """Where the arrays lie, in the order of the file, which they fill."""
+    """The places of the arrays, in the order of the file, which they fill."""
     places = [
         (name, _place(name, value)) for name, value in header.items() if name != "__metadata__"
     ]

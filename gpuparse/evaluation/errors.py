@@ -1,4 +1,4 @@
-"""Where a parser errs: scores by relation, tag, length of arcs, depth, length of sentences.
+"""The errors of a parser: scores by relation, tag, length of arcs, depth, length of sentences.
 
 Source: McDonald & Nivre (2007), "Characterizing the errors of data-driven dependency parsing
 models", sections 4.2 to 4.4: lengths of sentences and arcs, distance to the root, projectivity,

@@ -204,7 +204,7 @@ def group_counts(
 def relation_counts(
     names: Sequence[str], gold: np.ndarray, system: np.ndarray, right: np.ndarray
 ) -> dict[str, ArcCounts]:
-    """Counts of the relations that occur, by descending gold count; args: as of `group_counts`."""
+    """Counts of the relations that occur, the most frequent gold ones first; see `group_counts`."""
     counts = zip(names, group_counts(len(names), gold, system, right, right), strict=True)
     used = [(name, of) for name, of in counts if of.gold or of.system]
     return dict(sorted(used, key=lambda item: (-item[1].gold, item[0])))

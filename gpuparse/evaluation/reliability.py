@@ -119,7 +119,7 @@ def reliability_table(probabilities: np.ndarray, right: np.ndarray) -> list[Bin]
 
     Bin k holds k/BINS <= p < (k+1)/BINS, the last bin also 1.
 
-    Args, raises: as of `measure_reliability`.
+    Args, raises: those of `measure_reliability`.
     """
     n = len(probabilities)
     if not n or len(right) != n:

@@ -23,7 +23,7 @@ MAX_TREES, MAX_SAMPLES = (1 << 20) - 1, (1 << 31) - 1
 
 
 class _Costs(NamedTuple):
-    """Costs that decide the number of threads: a power of n, and steps as of Eisner's algorithm.
+    """Costs that decide the number of threads: a power of n, and Eisner-like steps.
 
     search: of the best tree; more_steps: of a further tree of the k best. sums: of sums.
     """

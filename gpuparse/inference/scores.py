@@ -120,7 +120,7 @@ def require_tensor(scores: object, name: str) -> None:
 
 
 def device_of(arc_scores: object) -> torch.device:
-    """Where the scores are; ScoreError if they are no dense tensor."""
+    """The device of the scores; ScoreError if they are no dense tensor."""
     require_tensor(arc_scores, "arc_scores")
     assert isinstance(arc_scores, Tensor)
     return arc_scores.device

@@ -1,4 +1,4 @@
-"""Which given trees a distribution has: a check, and what replaces those that it has not."""
+"""The check of given trees against a distribution, and the trees that replace others."""
 
 from typing import Literal
 

@@ -50,7 +50,7 @@ class Scored(NamedTuple):
 
 
 class Punctuation(NamedTuple):
-    """Which words are left out of the scores of trees.
+    """The words that are left out of the scores of trees.
 
     ignored: those whose characters are all punctuation. tags: or those with one of these tags in
     the gold file.

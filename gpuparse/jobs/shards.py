@@ -27,7 +27,7 @@ _NAMED = 10  # most shards that a message lists
 
 
 class Place(NamedTuple):
-    """Where a run of sentences begins in its file; lines count from 1, bytes from 0."""
+    """The start of a run of sentences in its file; lines count from 1, bytes from 0."""
 
     line: int
     byte: int
@@ -368,7 +368,7 @@ class Sharded:
         return cuts_of(self.file, self._wanted.n, _ends_of(self.kind))
 
     def _place(self, start: int) -> Any:
-        """Where a run begins, as `parse` takes it."""
+        """The start of a run, as `parse` takes it."""
         return Place(self._line_at(start), start)
 
     def _sum_of_run(self, start: int, end: int) -> str:

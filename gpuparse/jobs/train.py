@@ -355,7 +355,7 @@ def _mistakes(event: events.LearningEvent, *, graphs: bool) -> str:
 
 
 def _kept_epoch(stage: Stage, step: "_Step") -> str:
-    """Which epoch of a stage, or of one of its models, that has ended is kept."""
+    """The epoch that is kept of a finished stage, or of one of its models, in words."""
     if stage.best is None:
         return "the last one is kept"
     return f"epoch {(stage.best.epoch - 1) % step.epochs + 1} is kept"

@@ -142,7 +142,7 @@ def fit_tag_temperature(
 
 
 def calibration_parts(n_sentences: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """Which sentences of a training treebank a second parser learns from, and is fitted to.
+    """The sentences that a second parser learns from, and those that it is fitted to.
 
     Temperatures hardly depend on how many sentences a parser has learned from, so that 30 % of them
     suffice. Both parts are from the whole treebank, in pieces of consecutive sentences, for

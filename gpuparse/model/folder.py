@@ -485,7 +485,7 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
 
 
 def _wrong_facts(facts: Mapping[str, Any]) -> dict[str, bool]:
-    """Which facts of parsers of all kinds no training writes."""
+    """The facts of parsers of all kinds that no training writes."""
     decoder = facts["decoder"]
     return {
         "decoder": not (isinstance(decoder, str) and decoder in DECODERS),

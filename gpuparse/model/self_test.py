@@ -88,7 +88,7 @@ def _share_of_words(batch: Encoded, found: SearchResult, wanted: SearchResult) -
 
 
 def first_difference(batch: Encoded, found: SearchResult, wanted: SearchResult) -> str:
-    """Where two results for a batch differ first, in one line; "" where they are equal."""
+    """The first difference of two results for a batch, in one line; "" if they are equal."""
     by_token = (("head", found.heads, wanted.heads), ("label", found.labels, wanted.labels))
     for s, (start, n) in enumerate(zip(batch.starts.tolist(), batch.lengths.tolist(), strict=True)):
         words = slice(start + 1, start + n + 1)

@@ -492,7 +492,7 @@ def _joinable(treebank: Treebank) -> bytes | None:
 
 
 def _ends(result: Result) -> np.ndarray:
-    """Where each sentence begins in the bytes of a result, and the end; see `_joinable`."""
+    """The starts of sentences in the bytes of a result, and the end; see `_joinable`."""
     text = np.frombuffer(result.text, np.uint8)
     ends = np.flatnonzero((text[1:] == 10) & (text[:-1] == 10)) + 2
     ends = np.concatenate([[0], ends])

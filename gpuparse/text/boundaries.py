@@ -1,4 +1,4 @@
-"""Where tokens end: which gaps between characters are open, and what is known of them.
+"""The ends of tokens: the open gaps between characters, and their fields.
 
 A gap is between two characters that follow each other, or that have a space between them. A gap of
 two classes of characters is closed where training (nearly) always joined them, and a space where it
@@ -61,7 +61,7 @@ def _pairs(view: TextView, places: np.ndarray, step: int) -> np.ndarray:
 
 
 def learn_open_gaps(view: TextView, cut: np.ndarray) -> np.ndarray:
-    """Which pairs of classes the model decides: bool (2, CLASSES²), without and with a space.
+    """The pairs of classes that the model decides: bool (2, CLASSES²), without and with a space.
 
     Args: cut: (P,) bool, whether a token ends with the place.
     """
@@ -108,7 +108,7 @@ def addresses(view: TextView) -> list[tuple[int, int]]:
 def _found_beside(
     line: bytes, pattern: re.Pattern[bytes], signs: Sequence[bytes]
 ) -> list[tuple[int, int]]:
-    """Where a pattern without spaces is in the strings between spaces that have some sign."""
+    """The matches of a pattern without spaces in the strings that have some sign."""
     strings = set()
     for sign in signs:
         at = line.find(sign)
@@ -145,7 +145,7 @@ def open_places(
 
 
 def sequence_starts(view: TextView, places: np.ndarray) -> np.ndarray:
-    """Where the gaps of each segment begin among all: (S + 1,) int64."""
+    """The start of each segment's gaps among all: (S + 1,) int64."""
     starts = np.full(len(view.starts) + 1, len(places))
     starts[:-1] = places.searchsorted(view.starts)
     return starts

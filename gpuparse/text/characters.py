@@ -122,7 +122,7 @@ def _class_of(character: str, category: str) -> int:
 
 
 def _runs(arrays: dict[str, np.ndarray], name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where runs of equal values begin, their values, and their sizes."""
+    """The starts of runs of equal values, their values, and their sizes."""
     starts, values = arrays[f"{name}_starts"], arrays[f"{name}_values"]
     if starts.dtype != np.int32 or values.dtype != np.int32 or starts.shape != values.shape:
         raise ValueError(f"{name}: runs of whole numbers are expected")

@@ -583,7 +583,7 @@ def _hashes(texts: set[str], lower: np.ndarray) -> np.ndarray:
 
 
 def _pair_table(pairs: set[str], lower: np.ndarray, *, first: bool = False) -> np.ndarray:
-    """Which pairs of characters begin with a text or (not `first`) end so: (256, 256) bool.
+    """The pairs of characters that begin or (not `first`) end with a text: (256, 256) bool.
 
     A pair is the low bytes of its characters in lower case.
     """

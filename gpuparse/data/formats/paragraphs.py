@@ -42,7 +42,7 @@ def code_points(text: bytes) -> np.ndarray:
 
 
 def byte_offsets(codes: np.ndarray) -> np.ndarray:
-    """Where each character begins in UTF-8, and where the last one ends: int64 (C + 1,)."""
+    """The start of each character in UTF-8, and the end of the last one: int64 (C + 1,)."""
     offsets, largest = np.arange(len(codes) + 1), codes.max(initial=0)
     for first in (0x80, 0x800, 0x10000):
         if largest >= first:
@@ -51,7 +51,7 @@ def byte_offsets(codes: np.ndarray) -> np.ndarray:
 
 
 def are_spaces(codes: np.ndarray) -> np.ndarray:
-    """Which characters are spaces: bool, of the shape of the code points."""
+    """The mask of spaces among characters: bool, of the shape of the code points."""
     return _space_table()[np.minimum(codes, np.uint32(0xFFFF))]
 
 
@@ -165,7 +165,7 @@ def lines_before(codes: np.ndarray) -> np.ndarray:
 def _pieces(
     codes: np.ndarray, first: np.ndarray, last: np.ndarray, start: int, end: int
 ) -> list[int]:
-    """Where the pieces of a long paragraph begin; `first` and `last` are the runs of spaces."""
+    """The starts of the pieces of a long paragraph; `first` and `last` are the runs of spaces."""
     cuts = [start]
     while end - start > PIECE:
         middle, limit = start + PIECE // 2, start + PIECE
@@ -191,7 +191,7 @@ def _pieces(
 
 
 def _ideographic_ends(codes: np.ndarray) -> list[int]:
-    """Where a sentence seems to begin without a space before it, as in Chinese."""
+    """The likely starts of sentences without a space before them, as in Chinese."""
     text = codes.tobytes().decode("utf-32-le")
     return [found.end() for found in _IDEOGRAPHIC_END.finditer(text)]
 

@@ -141,7 +141,7 @@ def _without_lines(chunk: Treebank, spans: np.ndarray) -> Treebank:
 
 @dataclass(frozen=True, kw_only=True)
 class Source(ABC):
-    """Where sentences come from.
+    """A source of sentences.
 
     name: in messages. reads_ahead: whether reading takes long enough for a thread of its own. unit:
     what messages call a sentence of it.

@@ -182,7 +182,7 @@ class _Decompressed(io.RawIOBase):
 
 @contextmanager
 def compressed(file: BinaryIO, name: str) -> Iterator[BinaryIO]:
-    """Where an output is written to, compressed if its name says so, to the same bytes always.
+    """The stream of an output, compressed if its name says so, to the same bytes always.
 
     Args: file: open for writing bytes. name: of the output.
     Raises: MissingPackageError: zstandard is not installed.

@@ -31,7 +31,7 @@ _LONGEST = 3  # bytes of a space
 
 
 class TextPlace(NamedTuple):
-    """Where a paragraph begins in a text.
+    """The start of a paragraph in a text.
 
     line, segment: from 1; lines that are sentences are segments, empty ones too. byte, character:
     from 0; what was left out is no character, but for a byte-order mark.

@@ -284,7 +284,7 @@ class Inside:
         )
 
     def _cells(self, factor: Factor, way: _Way, strides: tuple[int, ...]) -> tuple[int, int, int]:
-        """Where a part of the first span and split is, and the steps to the next span and split."""
+        """The place of a part of the first span and split, and the steps to the next ones."""
         positions = way.at[factor]
         offset = sum(
             (at.constant + at.starts * self.first + at.splits * way.first) * stride
@@ -437,7 +437,7 @@ class Inside:
 
 
 class _Marks:
-    """Which spans belong to the best trees.
+    """The spans of the best trees.
 
     A kind has one boolean (B, N^2 + 1), flat over [width, start]. The last cell takes the marks of
     spans that have none to give.

@@ -287,7 +287,7 @@ def compile_plans(
 ) -> Plans:
     """The plans that templates compile to.
 
-    Args: as of LinearScorer.
+    Args: those of LinearScorer.
     Raises: ConfigError: as `compile_plan` and `compile_joint_labels`.
     """
     trees = compile_plan(templates, vocabularies, higher=DECODERS[decoder].is_higher_order)

@@ -117,7 +117,7 @@ def words_with_upos(names: Sequence[str]) -> np.ndarray:
 
 
 def _lines(text: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where each of some lines starts and ends."""
+    """The starts and ends of some lines."""
     feeds = np.flatnonzero(text == ord("\n"))
     return np.append(0, feeds + 1)[:count], np.append(feeds, len(text))[:count]
 
@@ -321,7 +321,7 @@ class _Forms:
         return self._sums, self._slots[rows]
 
     def read(self, forms: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Where edges and forms are, (2 + forms,), in values (fields, R) and letters (R, 3)."""
+        """The places of edges and forms, (2 + forms,), in values (fields, R) and letters (R, 3)."""
         if len(self._rows) > _CACHE:
             self._clear()
         known = self._rows
