@@ -17,14 +17,13 @@ from benchmarks.papers import __main__ as tables
 from benchmarks.papers.tables import FOLDER, load_tables
 from gpuparse.commands import compare, evaluate, parse
 from gpuparse.commands.console import run
-from gpuparse.config import load_config
 from gpuparse.errors import ConfigError
 from gpuparse.features.templates import load_templates
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs import checkpoint
 from gpuparse.jobs import train as train_job
 from gpuparse.learning.config_checks import check_learning
-from gpuparse.model.folder import WEIGHTS, load_parser
+from gpuparse.model.folder import WEIGHTS
 from tests.commands.conftest import program
 from tests.synthetic import generate
 
@@ -49,12 +48,6 @@ def figures(text: str) -> dict[str, list[float]]:
     """The numbers of each row of a table as text, ours and the paper's in turn."""
     rows = re.findall(r"^(\S.*?)((?: +[\d.]+){4,})$", text, re.MULTILINE)
     return {title: [float(figure) for figure in numbers.split()] for title, numbers in rows}
-
-
-def without_graphs(text: bytes) -> bytes:
-    """The text with `_` in the column DEPS of every word."""
-    rows = [line.split(b"\t") for line in text.split(b"\n")]
-    return b"\n".join(b"\t".join([*row[:8], b"_", row[9]] if row[1:] else row) for row in rows)
 
 
 @pytest.fixture(scope="module")
@@ -138,17 +131,6 @@ def test_the_figures_are_those_of_evaluate(printed):
     assert len({tuple(row) for row in third.values()}) == 3
 
 
-def test_every_system_has_the_decoder_of_its_name(printed):
-    decoders = {name: load_parser(printed.runs / name).decoder for name in SYSTEMS}
-    assert decoders == {
-        "first-order-projective": "eisner",
-        "first-order-non-projective": "chu_liu_edmonds",
-        "second-order-projective": "eisner_sibling",
-        "second-order-non-projective": "hill_climb",
-        "multi-parent": "multi_parent",
-    }
-
-
 def trained_by(monkeypatch) -> list[str]:
     """The systems that are trained from now on."""
     names, original = [], train_job.train
@@ -161,21 +143,21 @@ def trained_by(monkeypatch) -> list[str]:
     return names
 
 
-def test_a_second_run_trains_nothing_and_prints_the_same(printed, monkeypatch):
+def test_what_is_trained_is_not_trained_again(printed, tmp_path, monkeypatch):
     names = trained_by(monkeypatch)
     again = call(*printed.words, "--quiet")
-    assert (again.code, again.out, again.err, names) == (0, printed.out, [], [])
-
-
-def test_only_one_table_in_json(printed, monkeypatch):
-    done = call(*printed.words, "--only", "3", "--json")
-    assert done.code == 0
-    found = json.loads(done.out)
+    assert (again.code, again.out, again.err) == (0, printed.out, [])
+    (tmp_path / "other.conllu").write_bytes(generate(30, 4))
+    other = call(*printed.words, f"data.test={tmp_path}/other.conllu", "--only", "2")
+    assert other.code == 0
+    assert other.out not in printed.out
+    found = json.loads(call(*printed.words, "--only", "3", "--json").out)
     assert (list(found["tables"]), found["left_out"]) == (["3"], {})
     [*_, last] = found["tables"]["3"]["rows"]
     arcs = evaluated(printed, "multi-parent", "--graphs", "deps")["unlabelled"]
     assert last["F"] == {"here": arcs["f"], "paper": 85.6}
     assert last["system"] == "multi-parent"
+    assert names == []
 
 
 def copy_of(printed, folder: Path) -> list:
@@ -197,29 +179,35 @@ def test_only_the_systems_of_the_tables_asked_for_are_trained(printed, tmp_path,
     assert names[4:] == names[:2]
 
 
-def test_a_model_of_another_config_is_not_used(printed, monkeypatch):
+@pytest.mark.parametrize(
+    ("paper", "words", "code", "said"),
+    [
+        (PAPER, ["seed=2", "--only", "1"], 2,
+         [f"/{name}: cannot continue: seed was 1 and is now 2" for name in SYSTEMS[:2]]),
+        (PAPER, ["data.train=other/train.conllu", "--only", "1"], 2,
+         [f"/{name}: .*data.train: has other content" for name in SYSTEMS[:2]]),
+        (PAPER, ["features=mcdonald-2005", "output=new"], 2,
+         [f"system {name}: " for name in (SYSTEMS[1], *SYSTEMS[3:])]),
+        (PAPER_2005, ["learning.batch_size=2", "--only", "rules", "output=new"], 2,
+         [f"system {name}: .*batch_size must be 1" for name in ("mira-factored", "conditional")]),
+        (PAPER, ["data.train=no", "data.test=none"], 3, ["data.train: ", "data.test: "]),
+        (PAPER, ["--only", "4"], 2, ["--only 4: expected one of 1, 2, 3"]),
+    ],
+    ids=["another config", "another treebank", "features", "rules", "no treebanks", "no table"],
+)  # fmt: skip
+def test_all_systems_are_checked_before_any_is_trained(
+    printed, tmp_path, monkeypatch, paper, words, code, said
+):
     names = trained_by(monkeypatch)
-    done = call(*printed.words, "seed=2", "learning.epochs=3", "--only", "1")
-    assert (done.code, done.out, names) == (2, "", [])
-    for system in SYSTEMS[:2]:
-        start = f"gpuparse: error: {printed.runs}/{system}: "
-        assert f"{start}cannot continue: seed was 1 and is now 2" in done.err
-        assert f"{start}cannot continue: learning.epochs was 2 and is now 3" in done.err
-
-
-def test_a_model_of_another_treebank_of_the_same_name_is_not_used(printed, tmp_path):
-    (tmp_path / "train.conllu").write_bytes(generate(120, 2))
-    done = call(*printed.words, f"data.train={tmp_path}/train.conllu", "--only", "1")
-    assert done.code == 2
-    assert any("data.train: has other content" in line for line in done.err)
-
-
-def test_another_test_treebank_needs_no_training(printed, tmp_path, monkeypatch):
-    names = trained_by(monkeypatch)
-    (tmp_path / "other.conllu").write_bytes(generate(30, 4))
-    done = call(*printed.words, f"data.test={tmp_path}/other.conllu", "--only", "2")
-    assert (done.code, names) == (0, [])
-    assert done.out not in printed.out
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "train.conllu").write_bytes(generate(120, 2))
+    done = call(paper, *printed.words[1:], *words)
+    assert (done.code, done.out, names) == (code, "", [])
+    errors = [line for line in done.err if "error: " in line and ": give what" not in line]
+    for error, what in zip(errors, said, strict=True):
+        assert re.search(what, error)
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_model_of_somebody_else_is_not_used(printed, tmp_path):
@@ -290,66 +278,35 @@ def test_an_interrupted_run_goes_on_and_so_does_its_time(printed, tmp_path, monk
     assert weights[0] == weights[1]
 
 
-@pytest.mark.parametrize("which", ["data.train", "data.test"])
-def test_treebanks_without_graphs(printed, tmp_path, monkeypatch, which):
+@pytest.mark.parametrize(
+    ("which", "old", "new", "what"),
+    [
+        ("train", r"\t[^\t]*\t([^\t]*)$", r"\t_\t\1", "DEPS (column 9) is _ in every word"),
+        ("test", r"\t[^\t]*\t([^\t]*)$", r"\t_\t\1", "DEPS (column 9) is _ in every word"),
+        ("test", r"\t0:root\t", r"\t3\t", "has the item '3', without a ':'"),
+    ],
+    ids=["train", "test", "not to be read"],
+)
+def test_without_graphs_the_table_of_graphs_is_left_out(
+    printed, tmp_path, monkeypatch, which, old, new, what
+):
     names = trained_by(monkeypatch)
-    part = "train" if which == "data.train" else "test"
-    bare = tmp_path / f"{part}.conllu"
-    bare.write_bytes(without_graphs((printed.folder / bare.name).read_bytes()))
-    words = [*copy_of(printed, tmp_path / "runs"), f"{which}={bare}"]
+    bare = tmp_path / f"{which}.conllu"
+    bare.write_text(re.sub(old, new, (printed.folder / bare.name).read_text(), flags=re.MULTILINE))
+    words = [*copy_of(printed, tmp_path / "runs"), f"data.{which}={bare}"]
     done = call(*words, "--only", "3")
     assert (done.code, done.out, names) == (3, "", [])
-    assert f"{bare}: DEPS (column 9) is _ in every word" in done.err[-1]
+    assert what in done.err[-1]
     assert "table 3 is about graphs" in done.err[-1]
+    if which == "test":  # where the models are
+        words[-2] = printed.words[-1]
     done = call(*words)
     assert done.code == 0
     assert "Table 2" in done.out
     assert "Table 3" not in done.out
     assert any(line.startswith("gpuparse: table 3 is skipped: ") for line in done.err)
-    assert names == [name for name in load_tables(PAPER, DATA).systems if name != "multi-parent"]
-
-
-def test_graphs_that_cannot_be_read_are_told_like_those_that_are_not_there(printed, tmp_path):
-    faulty = tmp_path / "test.conllu"
-    faulty.write_bytes(printed.test.read_bytes().replace(b"\t0:root\t", b"\t3\t"))
-    done = call(*printed.words, f"data.test={faulty}", "--only", "3")
-    assert done.code == 3
-    assert "has the item '3', without a ':'" in done.err[-1]
-    done = call(*printed.words, f"data.test={faulty}")
-    assert done.code == 0
-    assert "Table 3" not in done.out
-
-
-def test_features_for_all_systems_are_checked_before_any_is_trained(printed, tmp_path):
-    done = call(*copy_of(printed, tmp_path / "runs"), "features=mcdonald-2005")
-    assert (done.code, done.out) == (2, "")
-    assert [line.split(":")[2] for line in done.err if "error" in line] == [
-        " system second-order-projective", " system second-order-non-projective",
-        " system multi-parent",
-    ]  # fmt: skip
-    assert not (tmp_path / "runs").exists()
-
-
-def test_rules_for_all_systems_are_checked_before_any_is_trained(printed, tmp_path):
-    words = [PAPER_2005, *copy_of(printed, tmp_path / "runs")[1:], "learning.batch_size=2"]
-    done = call(*words, "--only", "rules")
-    assert (done.code, done.out) == (2, "")
-    found = [line.split(":")[2] for line in done.err if "batch_size must be 1" in line]
-    assert found == [" system mira-factored", " system conditional"]
-    assert not (tmp_path / "runs").exists()
-
-
-def test_missing_treebanks_are_told_at_once(printed, tmp_path):
-    done = call(PAPER, f"data.train={tmp_path}/no", f"data.test={tmp_path}/none")
-    assert done.code == 3
-    assert [line.split(":")[2] for line in done.err if "error" in line] == [
-        " data.train", " data.test",
-    ]  # fmt: skip
-
-
-def test_an_unknown_table(printed):
-    done = call(*printed.words, "--only", "4")
-    assert (done.code, done.err[-1]) == (2, "gpuparse: error: --only 4: expected one of 1, 2, 3")
+    systems = [name for name in load_tables(PAPER, DATA).systems if name != "multi-parent"]
+    assert names == (systems if which == "train" else [])
 
 
 WRONG = """\
@@ -422,12 +379,11 @@ def test_all_that_is_wrong_is_told_at_once_with_its_line(tmp_path):
 def test_a_file_without_systems_and_tables(tmp_path, text):
     path = tmp_path / "wrong.yaml"
     path.write_text(text)
-    errors = errors_of(path)
-    assert any("systems" in error for error in errors)
-    assert any("tables" in error for error in errors)
+    expected = ["systems", "tables"]
     if text.startswith(("output", "systems")):
-        assert any("data.train is missing: give data.train=FILE" in error for error in errors)
-        assert any("data.test is missing: give data.test=FILE" in error for error in errors)
+        expected += [f"data.{part} is missing: give data.{part}=FILE" for part in ("train", "test")]
+    errors = errors_of(path)
+    assert [any(each in error for error in errors) for each in expected] == [True] * len(expected)
 
 
 def test_what_systems_differ_in_cannot_be_overridden():
@@ -506,6 +462,22 @@ def test_every_system_of_a_paper_is_in_a_table_and_no_two_are_the_same():
 KS = (1, 2, 5, 10, 20)
 
 
+def test_a_system_is_what_its_name_says():
+    systems = load_tables(PAPER, DATA).systems
+    decoders = ["eisner", "eisner_sibling", "chu_liu_edmonds", "hill_climb", "multi_parent"]
+    assert [systems[name].decoder for name in SYSTEMS] == decoders
+    learned = load_tables(PAPER_2005, DATA).systems
+    for name in ("perceptron", *(f"mira-{k}" for k in KS), "mira-5-nearest"):
+        rule, _, rest = name.partition("-")
+        k, _, trees = rest.partition("-")
+        config = learned[name]
+        assert (config.learning.rule, config.learning.k) == (rule, int(k or 1))
+        unreachable = {"": "none", "nearest": "projectivise"}[trees]
+        assert config.learning.unreachable == unreachable
+        assert (config.features, config.decoder) == ("mcdonald-2005", "eisner")
+        assert (config.labels.kind, config.learning.max_step) == ("none", None)
+
+
 @pytest.fixture(scope="module")
 def k_best(printed) -> SimpleNamespace:
     """Tables of the paper of 2005 on the same data, as text and as JSON."""
@@ -564,16 +536,3 @@ def test_systems_can_stand_side_by_side(k_best):
     expected = [evaluated(k_best, f"mira-{k}")["uas"]["percent"] for k in KS]
     assert [row["accuracy"]["here"] for row in rows] == expected
     assert rows[0]["training_time"]["paper"] == "183m"
-
-
-def test_every_system_of_2005_learns_as_its_name_says(k_best):
-    learned = {f.name: load_config(f / "config.yaml") for f in k_best.runs.iterdir() if f.is_dir()}
-    assert sorted(learned) == sorted(["perceptron", *(f"mira-{k}" for k in KS), "mira-5-nearest"])
-    for name, config in learned.items():
-        rule, _, rest = name.partition("-")
-        k, _, trees = rest.partition("-")
-        assert (config.learning.rule, config.learning.k) == (rule, int(k or 1))
-        unreachable = {"": "none", "nearest": "projectivise"}[trees]
-        assert config.learning.unreachable == unreachable
-        assert (config.features, config.decoder) == ("mcdonald-2005", "eisner")
-        assert (config.labels.kind, config.learning.max_step) == ("none", None)
