@@ -12,7 +12,7 @@ import pytest
 from gpuparse.data import array_file
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.formats.text import stream_text, text_chunk
-from gpuparse.errors import DataError, ModelError
+from gpuparse.errors import DataError
 from gpuparse.evaluation.words import score_words
 from gpuparse.text import training
 from gpuparse.text.boundaries import CUT, gap_fields, open_places, sequence_starts
@@ -309,26 +309,12 @@ def test_the_same_bytes_come_back_and_learning_repeats(tokenizer):
     packed = tokenizer.pack()
     assert Tokenizer.unpack(io.BytesIO(packed), Path("x")).pack() == packed
     assert learn_tokenizer(bank(generate(300, 1)), seed=1).pack() == packed
+    facts, arrays = array_file.read_open(io.BytesIO(packed), Path("x"), form=FORMAT, what="stage")
+    del facts["max_words"]  # as an older version wrote it
+    old = array_file.pack(facts, arrays, form=FORMAT)
+    assert Tokenizer.unpack(io.BytesIO(old), Path("x")).pack() == packed
     with pytest.raises(DataError):
         learn_tokenizer(bank(""), seed=1)
-
-
-def test_damaged_files_are_refused_or_are_other_models(tokenizer):
-    packed = tokenizer.pack()
-    for damaged in (packed[:-9], packed[:200], b""):
-        with pytest.raises(ModelError):
-            Tokenizer.unpack(io.BytesIO(damaged), Path("x"))
-    facts, arrays = array_file.read_open(io.BytesIO(packed), Path("x"), form=FORMAT, what="stage")
-    text = "".join(random_text(random.Random(k)) for k in range(20)) + " The men sang."
-    for name, array in arrays.items():
-        changes = [array[:-1], array + array.dtype.type(77), array[..., None], array[:0]]
-        for change in (*changes, array.astype(np.float64)):
-            other = array_file.pack(facts, arrays | {name: change}, form=FORMAT)
-            try:
-                made = Tokenizer.unpack(io.BytesIO(other), Path("x"))
-            except ModelError:
-                continue
-            split(made, text)
 
 
 def test_sentences_end_after_closing_marks():
@@ -408,12 +394,3 @@ def test_a_sentence_is_cut_between_tokens_and_keeps_tokens_of_more_words():
     assert [s.forms for s in found] == [["de", "les"], ["mots"], ["de", "le"], ["mot"]]
     again = Tokenizer.unpack(io.BytesIO(made.pack()), Path("tokenizer"))
     assert again.max_words == 1
-
-
-def test_a_tokeniser_without_a_longest_sentence_has_the_default(tokenizer):
-    facts, arrays = array_file.read_open(
-        io.BytesIO(tokenizer.pack()), Path("t"), form=FORMAT, what="tokeniser"
-    )
-    del facts["max_words"]
-    old = array_file.pack(facts, arrays, form=FORMAT)
-    assert Tokenizer.unpack(io.BytesIO(old), Path("t")).max_words == 1000
