@@ -2,7 +2,7 @@
 
 import itertools
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from math import exp, inf, log1p
 from typing import Any
@@ -95,6 +95,16 @@ class Lattice:
             self.scores.append(
                 [self.tag_score(t, k) + (cost if right not in (None, k) else 0) for k in tags]
             )
+
+    def paths(self) -> Iterator[tuple[tuple[int, ...], list[int], float]]:
+        """Every sequence: the places of its tags among the candidates, the tags, the score."""
+        for places in itertools.product(*(range(len(tags)) for tags in self.tags)):
+            tags = [self.tags[t][j] for t, j in enumerate(places)]
+            before = [-1, -1, *tags]
+            score = sum(self.scores[t][j] for t, j in enumerate(places))
+            for t, tag in enumerate(tags):
+                score += self.context_score(t, before[t + 1], before[t], tag)
+            yield places, tags, score
 
     def tag_score(self, t: int, tag: int) -> float:
         return sum(self._part_score(t, part) for part in self.model.of_tags[tag])

@@ -1,8 +1,6 @@
 """Linear models of sequences: native code against the definition, and that against enumeration."""
 
 from dataclasses import replace
-from itertools import product
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,8 +11,6 @@ from gpuparse.text.sequences.learner import Learning, known_features, learn_sequ
 from gpuparse.text.sequences.model import Output, SequenceModel, Sequences, SummedModel, unpacked
 from gpuparse.text.sequences.tags import TagTable
 from gpuparse.text.sequences.templates import (
-    AFTER,
-    BEFORE,
     MARGIN,
     SETS,
     load_sequence_templates,
@@ -65,29 +61,28 @@ def drawn(order, seed, *, dtype=np.int16, lengths=(4, 1, 0, 5, 3), beam=(2, 4), 
     return model, Sequences(features, starts, bounds, flat), generator
 
 
+def by_definition(model, sequences):
+    found = np.empty(len(sequences.features), np.int32)
+    oracle.find_sequences(model.arrays, sequences, found)
+    return found
+
+
+def check_found(model, sequences, expected):
+    """Native code finds what is expected, in all sequences at once and in each alone."""
+    assert model.find(sequences).tolist() == expected.tolist()
+    parts = [model.find(sequences.part(s, s + 1)) for s in range(len(sequences.starts) - 1)]
+    assert np.concatenate(parts).tolist() == expected.tolist()
+
+
 @pytest.mark.parametrize("order", [0, 1, 2])
 @pytest.mark.parametrize("seed", range(8))
 def test_the_definition_finds_the_best_of_all_sequences(order, seed):
     model, sequences, _ = drawn(order, seed, high=3 if seed < 4 else 50)
-    found = np.empty(len(sequences.features), np.int32)
-    oracle.find_sequences(model.arrays, sequences, found)
-    read = oracle.Model(model.arrays)
+    found, read = by_definition(model, sequences), oracle.Model(model.arrays)
     for s, (start, end) in enumerate(zip(sequences.starts, sequences.starts[1:], strict=False)):
-        lattice = oracle.Lattice(read, sequences, s)
-        places = [range(len(tags)) for tags in lattice.tags]
-
-        def score(path, lattice=lattice):
-            tags = [lattice.tags[t][j] for t, j in enumerate(path)]
-            own = sum(lattice.scores[t][j] for t, j in enumerate(path))
-            before = [-1, -1, *tags]
-            return own + sum(
-                lattice.context_score(t, before[t + 1], before[t], tag)
-                for t, tag in enumerate(tags)
-            )
-
-        best = min(product(*places), key=lambda path: (-score(path), path[::-1]))
-        expected = [lattice.tags[t][j] for t, j in enumerate(best)]
-        assert found[start:end].tolist() == expected
+        paths = oracle.Lattice(read, sequences, s).paths()
+        _, best, _ = min(paths, key=lambda path: (-path[2], path[0][::-1]))
+        assert found[start:end].tolist() == best
 
 
 @pytest.mark.parametrize("order", CONTEXTS)
@@ -95,11 +90,7 @@ def test_the_definition_finds_the_best_of_all_sequences(order, seed):
 @pytest.mark.parametrize("seed", range(6))
 def test_native_code_finds_what_the_definition_finds(order, dtype, seed):
     model, sequences, _ = drawn(order, seed, dtype=dtype, high=2 if seed < 3 else 90)
-    expected = np.empty(len(sequences.features), np.int32)
-    oracle.find_sequences(model.arrays, sequences, expected)
-    assert model.find(sequences).tolist() == expected.tolist()
-    parts = [model.find(sequences.part(s, s + 1)) for s in range(len(sequences.starts) - 1)]
-    assert np.concatenate(parts).tolist() == expected.tolist()
+    check_found(model, sequences, by_definition(model, sequences))
 
 
 def with_network(model, sequences, generator, size=128, factor=(3 << 20, 25)):
@@ -118,11 +109,7 @@ def with_network(model, sequences, generator, size=128, factor=(3 << 20, 25)):
 def test_native_code_adds_what_a_network_says(order, dtype, factor):
     model, sequences, generator = drawn(order, 3, dtype=dtype, high=90)
     model, sequences = with_network(model, sequences, generator, factor=factor)
-    expected = np.empty(len(sequences.features), np.int32)
-    oracle.find_sequences(model.arrays, sequences, expected)
-    assert model.find(sequences).tolist() == expected.tolist()
-    parts = [model.find(sequences.part(s, s + 1)) for s in range(len(sequences.starts) - 1)]
-    assert np.concatenate(parts).tolist() == expected.tolist()
+    check_found(model, sequences, by_definition(model, sequences))
 
 
 def test_outputs_and_hidden_numbers_that_do_not_fit_are_refused():
@@ -165,9 +152,8 @@ def test_two_tags_are_found_as_more_are(seed):
     two = replace(model, table=table, weights=weights)
     assert two.arrays_of_search.pair_weights is not None
     every = Sequences.open(sequences.features, sequences.starts)
-    expected = np.empty(sum(lengths), np.int32)
-    oracle.find_sequences(two.arrays, every, expected)
-    assert two.find(every).tolist() == expected.tolist()
+    expected = by_definition(two, every)
+    check_found(two, every, expected)
     wrong = two.arrays_of_search._replace(pair_weights=two.arrays_of_search.pair_weights[1:])
     with pytest.raises(ValueError):
         native.call("find_sequences", wrong, every, expected)
@@ -191,9 +177,7 @@ def test_sums_of_what_positions_have_change_nothing(order, seed):
     found = sequences._replace(
         features=features, sums=sums, sum_rows=rows.astype(np.int32), scored=split.scored
     )
-    assert summed.model.find(found).tolist() == model.find(plain).tolist()
-    parts = [summed.model.find(found.part(s, s + 1)) for s in range(len(sequences.starts) - 1)]
-    assert np.concatenate(parts).tolist() == model.find(plain).tolist()
+    check_found(summed.model, found, model.find(plain))
     for one, two in zip(summed.model.sums(found, 3), model.sums(plain, 3), strict=True):
         assert np.array_equal(one, two)
     assert SummedModel.of(replace(model, weights=model.weights * np.int16(1500)), bool) is None
@@ -204,9 +188,7 @@ def test_sums_of_tags_that_do_not_fit_are_not_kept(order):
     model, sequences, _ = drawn(order, 1)
     large = replace(model, weights=np.where(model.weights < 0, -32767, 32767).astype(np.int16))
     assert large.arrays_of_search is large.arrays
-    expected = np.empty(len(sequences.features), np.int32)
-    oracle.find_sequences(large.arrays, sequences, expected)
-    assert large.find(sequences).tolist() == expected.tolist()
+    check_found(large, sequences, by_definition(large, sequences))
 
 
 @pytest.mark.parametrize("order", [0, 1, 2])
@@ -223,13 +205,7 @@ def test_probabilities_are_sums_over_all_sequences(order, beam, seed):
     for s, start in enumerate(sequences.starts[:-1].tolist()):
         lattice = oracle.Lattice(read, sequences, s)
         shares = [dict.fromkeys(each, 0.0) for each in lattice.tags]
-        for path in product(*lattice.tags):
-            before = [-1, -1, *path]
-            total = sum(
-                lattice.scores[t][lattice.tags[t].index(tag)]
-                + lattice.context_score(t, before[t + 1], before[t], tag)
-                for t, tag in enumerate(path)
-            )
+        for _, path, total in lattice.paths():
             for t, tag in enumerate(path):
                 shares[t][tag] += np.exp(model.scale * total)
         for t, share in enumerate(shares):
@@ -319,26 +295,6 @@ def test_known_features_are_counted():
     assert not known_features(np.zeros((0, 2), np.uint32), 1).any()
 
 
-def test_features_are_hashes_of_fields_around_a_position():
-    read = templates(0)
-    values = np.array(
-        [
-            [BEFORE] * 4 + [4, 8, 0] + [AFTER] * 4,
-            [BEFORE] * 4 + [4, 4, 8] + [AFTER] * 4,
-        ],
-        np.uint32,
-    )
-    found = read.features(values, np.arange(4, 7))
-    assert (found[:, 0] == found[0, 0]).all()
-    assert found[0, 0]
-    assert found[0, 1] != found[1, 1]
-    assert not found[2, 1]
-    assert found[0, 2] == found[1, 2] != found[2, 2]
-    assert found[0, 3]
-    assert found[1, 3]
-    assert not found[2, 3]
-
-
 @pytest.mark.parametrize("name", sorted(path.stem for path in SETS.glob("*.yaml")))
 @pytest.mark.parametrize("n", [0, 1, 16, 37])
 def test_native_code_computes_the_features_of_the_definition(name, n):
@@ -415,4 +371,3 @@ def test_wrong_arguments_never_reach_native_code():
     ):  # fmt: skip
         with pytest.raises(ValueError):
             native.call("find_sequences", model.struct, sequences._replace(**change), tags)
-    assert SimpleNamespace(**model.arrays._asdict())

@@ -5,7 +5,6 @@ import random
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import product
 from math import exp
 from pathlib import Path
 
@@ -119,13 +118,7 @@ def every_probability(tagger, treebank):
     for s, start in enumerate(treebank.word_starts[:-1].tolist()):
         lattice = oracle.Lattice(read, sequences, s)
         of_words, whole = np.zeros(lattice.n), 0.0
-        for path in product(*lattice.tags):
-            before = [-1, -1, *path]
-            score = sum(
-                lattice.scores[t][lattice.tags[t].index(tag)]
-                + lattice.context_score(t, before[t + 1], before[t], tag)
-                for t, tag in enumerate(path)
-            )
+        for _, path, score in lattice.paths():
             share = exp(tagger.pairs.scale * score)
             whole += share
             of_words += share * (np.array(path) == found[start : start + lattice.n])
