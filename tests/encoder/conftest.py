@@ -66,6 +66,13 @@ class Models:
         given = {"encoder.model": str(self.encoder(family)), "output": str(output)}
         return KEYS | given | own
 
+    def words(self, family: str, output: Path, **keys: Any) -> list[str]:
+        """The words of the command `train`."""
+        words = ["encoder"]
+        for name, value in self.keys(family, output, **keys).items():
+            words.append(f"{name}={str(value).lower() if isinstance(value, bool) else value}")
+        return words
+
     def model(self, family: str, name: str = "plain", **keys: Any) -> Path:
         """The folder of a model; the same name is for the same keys."""
         folder = self.folder / f"{family}-{name}"

@@ -262,29 +262,10 @@ def test_the_table_shows_the_largest_effects(model):
     assert f"The head of officer (3) is {name[found.head]}, relation {found.labels[2]}." in text
 
 
-@pytest.mark.parametrize(
-    ("sentence", "word", "instead", "fault"),
-    [
-        (0, 1, None, "sentences 1 to 2"),
-        (3, 1, None, "sentences 1 to 2"),
-        (2, 0, None, "has words 1 to 13"),
-        (2, 14, None, "has words 1 to 13"),
-        (2, 1, 1, "another word"),
-        (2, 1, 14, "another word"),
-    ],
-)
-def test_what_is_not_there_is_refused(model, sentence, word, instead, fault):
-    with pytest.raises(ConfigError, match=fault):
-        explain(model, TREEBANK, sentence, word, instead=instead)
-
-
-def test_the_head_that_a_word_has_is_refused(model):
+def test_there_must_be_another_head(model):
     head = explain(model, TREEBANK, 2, 3).head
     with pytest.raises(ConfigError, match=f"word 3 has the head {head} already"):
         explain(model, TREEBANK, 2, 3, instead=head)
-
-
-def test_a_word_alone_has_no_other_head(model):
     with pytest.raises(NoTreeError, match="word 1 has the same head in every tree"):
         explain(model, treebank_from_bytes(conllu("dogs"), "text"), 1, 1)
 

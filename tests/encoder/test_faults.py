@@ -41,9 +41,7 @@ def one_torch_thread():
 
 
 def words_of(models, **keys: object) -> list[str]:
-    given = models.keys("bert", Path("model"), encoder__epochs=EPOCHS, **keys)
-    written = (f"{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in given.items())
-    return ["encoder", *written, "--quiet"]
+    return [*models.words("bert", Path("model"), encoder__epochs=EPOCHS, **keys), "--quiet"]
 
 
 def start(words: list[str], folder: Path) -> Child:

@@ -54,10 +54,9 @@ def test_a_model_and_its_card_have_the_licence_of_the_encoder(models, tmp_path, 
     shutil.copytree(models.encoder("bert"), encoder)
     if card is not None:
         (encoder / "README.md").write_bytes(card)
-    keys = models.keys("bert", tmp_path / "model", encoder__model=encoder, weights__bits=16)
-    words = (f"{k}={str(v).lower() if v is False else v}" for k, v in keys.items())
+    keys = {"encoder__model": encoder, "weights__bits": 16}
     capsys.readouterr()
-    assert run(train.main, ["encoder", *words]) == 0
+    assert run(train.main, models.words("bert", tmp_path / "model", **keys)) == 0
     lines = capsys.readouterr().err.splitlines()
     warnings = [line for line in lines if "names no licence" in line]
     config = json.loads((tmp_path / "model" / "encoder.json").read_text())

@@ -144,9 +144,7 @@ def test_several_processes_learn_what_one_learns(models, sure, tmp_path, monkeyp
 
     monkeypatch.setattr(stage, "HEAD_RATE", 0.001)
     keys = SURE | {"encoder__model": str(sure), "encoder__epochs": 2, "tokenizer__learn": True}
-    given = models.keys("bert", tmp_path / "two", **keys)
-    words = ["encoder", *(f"{k}={str(v).lower() if v is False else v}" for k, v in given.items())]
-    run = start_two(tmp_path, words)
+    run = start_two(tmp_path, models.words("bert", tmp_path / "two", **keys))
     assert run.returncode == 0, run.stderr
     assert run.stderr.count("is kept") == 1, run.stderr
     gpuparse.train("encoder", models.keys("bert", tmp_path / "one", **keys), quiet=True)

@@ -107,36 +107,28 @@ def test_known_pieces(splitter):
     assert (splitter.prefix, splitter.suffix) == ([CLS], [SEP])
 
 
-@pytest.mark.parametrize("form", ["\u200d", "\u200b", "\ufeff", "\u00ad", "\u0301", "\x01"])
-def test_a_word_without_visible_letters_has_a_piece(splitter, form):
-    [n] = splitter.split([form]).lengths
-    assert 1 <= n <= MAX_PIECES
-    check_windows(encoded_of(splitter, [[form], ["a", form, form, "b"]]), [0, 1])
+UNUSUAL = [
+    "\u200d", "\u200b", "\ufeff", "\u00ad", "\u0301", "\x01",  # no visible letters
+    "a" * 1000, "ab" * 500, "10 000", "a b", "a\u00a0b", "a\u3000b", "b  a",
+    "Москва", "東京都", "مرحبا", "ไทย", "हिन्दी", "😀👩‍👩‍👧", "𒀀",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", UNUSUAL, ids=lambda form: ascii(form[:9]))
+def test_unusual_words_have_pieces_that_the_encoder_knows(splitter, form):
+    found = splitter.split([form])
+    assert 1 <= found.lengths[0] <= MAX_PIECES
+    assert (found.values < N_PIECES).all()
+    check_windows(encoded_of(splitter, [[form] * 40, ["a", form, form, "b"], [form]]), [0, 1, 2])
+
+
+def test_only_the_beginning_of_a_long_form_is_read(splitter):
+    long, longer = (splitter.split(["ab" * n]).values.tolist() for n in (500, 50_000))
+    assert long == longer
 
 
 def test_a_word_that_the_tokeniser_removes_has_the_unknown_piece():
     assert Splitter(text_of(), 64, N_PIECES).split(["\u200d"]).values.tolist() == [UNKNOWN]
-
-
-def test_a_very_long_word_is_cut(splitter):
-    found = splitter.split(["a" * 1000, "ab" * 500])
-    assert (found.lengths <= MAX_PIECES).all()
-    assert (found.lengths >= 1).all()
-    check_windows(encoded_of(splitter, [["a" * 1000] * 3, ["x", "ab" * 500]]), [0, 1])
-
-
-@pytest.mark.parametrize("form", ["10 000", "a b", "a\u00a0b", "a\u3000b", "b  a"])
-def test_white_space_inside_a_word(splitter, form):
-    assert splitter.split([form, "a"]).lengths[0] >= 1
-    check_windows(encoded_of(splitter, [[form, "a", form]]), [0])
-
-
-@pytest.mark.parametrize("form", ["Москва", "東京都", "مرحبا", "ไทย", "हिन्दी", "😀👩‍👩‍👧", "𒀀"])
-def test_other_scripts(splitter, form):
-    found = splitter.split([form])
-    assert 1 <= found.lengths[0] <= MAX_PIECES
-    assert (found.values < N_PIECES).all()
-    check_windows(encoded_of(splitter, [[form] * 40, [form]]), [0, 1])
 
 
 def test_splitting_does_not_depend_on_the_forms_beside(splitter):
@@ -444,11 +436,6 @@ def test_a_fault_inside_the_package_is_an_error(monkeypatch):
     splitter = Splitter(replaced("b(a+)+$"), 64, N_PIECES)
     with pytest.raises(ModelError, match=r"the encoder's tokenizer fails: .*retry-limit"):
         splitter.split(["b" + "a" * 30 + "c"])
-
-
-def test_only_the_beginning_of_a_long_form_is_read(splitter):
-    long, longer = (splitter.split(["ab" * n]).values.tolist() for n in (500, 50_000))
-    assert long == longer
 
 
 @pytest.mark.parametrize("name", OTHER_TEXTS)

@@ -8,6 +8,7 @@ import pytest
 
 import gpuparse
 from gpuparse.errors import ConfigError, DataError
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.model.folder import load_parser
 from tests.synthetic import generate, treebank_file
 from tests.tiny_encoders import write_encoder
@@ -24,11 +25,16 @@ KEYS = {
     [
         ("encoder", {"encoder.model": None}, "encoder.model: missing"),
         ("fast", {}, "give features=encoder"),
-        ("encoder", {"decoder": "eisner_sibling"}, "choose decoder=eisner"),
+        ("encoder", {"features": "mcdonald-2005"}, "encoder.model"),
+        *(
+            ("encoder", {"decoder": name}, "choose decoder=(eisner|chu_liu_edmonds)")
+            for name, decoder in DECODERS.items() if decoder.needs
+        ),
         ("encoder", {"encoder.model": "no/such-encoder-here"}, "cannot be read"),
+        ("encoder", {"encoder.model": "."}, "encoder.model .: cannot be read"),
         ("encoder", {"data.guide": "misc:Guide"}, r"data\.guide: a parser with an encoder"),
     ],
-)
+)  # fmt: skip
 def test_keys_that_do_not_fit(tmp_path, config, more, said, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     encoder = write_encoder(tmp_path / "encoder")

@@ -27,13 +27,6 @@ def states_of_all_epochs(monkeypatch) -> None:
     monkeypatch.setattr(checkpoint, "SHARE", float("inf"))
 
 
-def words_of(models, family: str, output: Path, **keys: object) -> list[str]:
-    """The words of the command `train`; of the keys, only those of small runs."""
-    given = models.keys(family, output, encoder__epochs=EPOCHS, **keys)
-    written = (f"{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in given.items())
-    return ["encoder", *written]
-
-
 def interrupt(words: list[str], epoch: int) -> None:
     """Stop the run when an epoch, whose state is written, is done."""
 
@@ -64,7 +57,7 @@ def test_a_resumed_run_writes_the_same_bytes(models, tmp_path, monkeypatch, caps
     (stopped).mkdir()
     # The name of the folder is in the config, so both runs write to the same relative one.
     monkeypatch.chdir(whole)
-    words = [*words_of(models, family, Path("model"), **keys), "--quiet"]
+    words = [*models.words(family, Path("model"), encoder__epochs=EPOCHS, **keys), "--quiet"]
     assert run(train.main, words) == 0, capsys.readouterr().err
     once = model_files(whole / "model")
     for epoch in (1, 2):
@@ -77,46 +70,31 @@ def test_a_resumed_run_writes_the_same_bytes(models, tmp_path, monkeypatch, caps
         assert model_files(folder / "model") == once
 
 
-def change_weights(folder):
-    from safetensors.numpy import load_file, save_file
+def change(folder, what):
+    """Another content of a file of an encoder that can still be read."""
+    if what == "weights":
+        from safetensors.numpy import load_file, save_file
 
-    file = folder / "model.safetensors"
-    arrays = load_file(file)
-    name = next(name for name in arrays if name.endswith("word_embeddings.weight"))
-    arrays[name] = arrays[name] + 1
-    save_file(arrays, file, {"format": "pt"})
-
-
-def change_config(folder):
-    content = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(content | {"layer_norm_eps": 0.5}))
-
-
-def change_tokenizer(folder):
-    content = json.loads((folder / "tokenizer.json").read_text())
-    content["normalizer"] = {"type": "Lowercase"}
-    (folder / "tokenizer.json").write_text(json.dumps(content))
+        arrays = load_file(folder / "model.safetensors")
+        name = next(name for name in arrays if name.endswith("word_embeddings.weight"))
+        arrays[name] = arrays[name] + 1
+        save_file(arrays, folder / "model.safetensors", {"format": "pt"})
+    elif what == "README.md":
+        (folder / what).write_text("---\nlicense: mit\n---\n")
+    else:
+        file = folder / f"{what}.json"
+        other = {"config": {"layer_norm_eps": 0.5}, "tokenizer": {"normalizer": {"type": "NFC"}}}
+        file.write_text(json.dumps(json.loads(file.read_text()) | other[what]))
 
 
-def change_card(folder):
-    (folder / "README.md").write_text("---\nlicense: mit\n---\n")
-
-
-@pytest.mark.parametrize(
-    ("change", "what"),
-    [(change_weights, "weights"), (change_config, "config"), (change_tokenizer, "tokenizer"),
-     (change_card, "README.md")],
-)  # fmt: skip
-def test_a_changed_pretrained_encoder_is_refused(
-    models, tmp_path, monkeypatch, capsys, change, what
-):
+@pytest.mark.parametrize("what", ["weights", "config", "tokenizer", "README.md"])
+def test_a_changed_pretrained_encoder_is_refused(models, tmp_path, monkeypatch, capsys, what):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(models.encoder("bert"), tmp_path / "pretrained")
-    given = models.keys("bert", Path("model"), encoder__model="pretrained",
-                        encoder__epochs=EPOCHS)  # fmt: skip
-    words = ["encoder", *(f"{k}={str(v).lower() if v is False else v}" for k, v in given.items())]
+    keys = {"encoder__model": "pretrained", "encoder__epochs": EPOCHS}
+    words = models.words("bert", Path("model"), **keys)
     interrupt(words, 2)
-    change(tmp_path / "pretrained")
+    change(tmp_path / "pretrained", what)
     assert run(train.main, [*words, "--resume", "--quiet"]) == 2
     assert f"encoder.model, its {what}: has other content" in capsys.readouterr().err
     shutil.rmtree(tmp_path / "pretrained")
