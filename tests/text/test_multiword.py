@@ -114,3 +114,17 @@ def test_no_stem_is_a_space():
     for token, words in (("10 000", []), ("101000", [["a", "1", "b"]])):
         assert splits(SplitRules([rule], {}), token) == words
         assert rule.words(token) == (words[0] if words else None)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [], ["a", "", [], "", "", [], False, 0], ["", "", ["a", "b"], "", "", [], False, 0],
+        ["a", "", ["b\n", "c"], "", "", [], False, 0], ["a", "", ["b", ""], "", "", [], False, 0],
+        ["a" * 1001, "", ["b", "c"], "", "", [], False, 0],
+        ["a", "", ["b", "c"], "", "", [], 0, 0], ["a", "", ["b", "c"], "", "", [], False, -1],
+    ],
+)  # fmt: skip
+def test_damaged_rules_are_refused(row):
+    with pytest.raises(ValueError, match="rule"):
+        SplitRules.unpacked({"rules": [row], "exceptions": {}})
