@@ -86,6 +86,9 @@ class DenseScorer:
     def lower_order(self, *, is_replaced: bool = False) -> "DenseScorer":
         return replace(self, decoder=DECODERS[self.decoder].of_arcs)
 
+    def in_torch(self) -> "DenseScorer":
+        return self
+
     def send(self, encoded: Texts, device: torch.device) -> torch.device:
         return device
 

@@ -15,7 +15,7 @@ from gpuparse.model.engines import admission
 from gpuparse.model.engines.admission import CHAIN, LOWER, OWN, Admission, permitted_orders
 from gpuparse.model.engines.dense import Dense
 from gpuparse.model.parser import Parser
-from gpuparse.scorers.scorer import Sum
+from gpuparse.scorers.scorer import cells_of as scorer_cells
 from gpuparse.scorers.sizes import PartSize, sentence_cells
 from tests import test_higher_order_models
 from tests.dense_scorer import dense_parser
@@ -68,7 +68,8 @@ class Scarce:
         score = Dense._scored
 
         def scarce(engine: Dense, sent, batch, known):
-            cells = len(batch) * int(engine._scorer.size(batch.lengths.max(keepdims=True))[0])
+            longest = batch.lengths.max(keepdims=True)
+            cells = len(batch) * int(scorer_cells(engine._scorers, longest)[0])
             if cells > most:
                 self.refused += 1
                 raise torch.OutOfMemoryError("no room")
@@ -233,7 +234,7 @@ def test_long_sentences_fall_back_to_the_first_order_or_to_chains(
 
 def cells_of(model: Parser, n: int) -> int:
     """The cells of a sentence of n words."""
-    return int(Sum(model.scorers).size(np.array([n]))[0])
+    return int(scorer_cells(model.scorers, np.array([n]))[0])
 
 
 def test_no_sentence_is_too_long_for_probabilities_and_several_trees(

@@ -35,7 +35,7 @@ WITH_MARGINALS = with_quantity("marginals", "native")
 
 def scores_of(model: Parser, treebank: Treebank, s: int) -> tuple[Scores, torch.Tensor]:
     """The tensors of one sentence without padding, and (N, N, L) of its labels."""
-    [scorer] = model.scorers
+    scorer = model.scorers[0].in_torch()
     part = scorer.part(torch.device("cpu"), model.encode(treebank).select(np.array([s])))
     return scorer.score(part), scorer.arc_label_scores(part)[0]
 

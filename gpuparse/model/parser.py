@@ -30,7 +30,7 @@ from gpuparse.model.engines.fused import Fused, fused_engine
 from gpuparse.model.engines.results import LabelLimits, SearchResult, found_graphs
 from gpuparse.model.engines.searcher import BatchOptions, Scales, Searcher, SearchTask, engine_of
 from gpuparse.scorers.linear.scorer import LinearScorer
-from gpuparse.scorers.scorer import Scorer, Sum
+from gpuparse.scorers.scorer import Scorer, cells_of
 
 NOTHING_KNOWN = np.zeros(0, np.int64)
 UNLABELLED = "dep"  # the relation written into DEPS by a parser of graphs that has no labels
@@ -270,7 +270,7 @@ class Parser:
 
     def orders(self, batch: Encoded) -> np.ndarray:
         """(S,) int8: what each sentence of a batch may be parsed with; see `permitted_orders`."""
-        cells = Sum(self.scorers).size(batch.lengths)
+        cells = cells_of(self.scorers, batch.lengths)
         return permitted_orders(batch.lengths, cells)
 
     def _add_long_sentences(

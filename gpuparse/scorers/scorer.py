@@ -89,6 +89,19 @@ class Scorer(Protocol):
         that nothing may be added to them.
         """
 
+    def in_torch(self) -> TorchScorer:
+        """The same scores as dense tensors, on any device."""
+
+
+class TorchScorer(Protocol):
+    """The scores of a `Scorer` as dense tensors.
+
+    has_labels: as there.
+    """
+
+    @property
+    def has_labels(self) -> bool: ...
+
     def send(self, encoded: Encoded, device: device) -> Any:
         """The data of a batch that `part` reads, on a device; copying may go on meanwhile."""
 
@@ -104,11 +117,11 @@ class Scorer(Protocol):
         """(A, L) the scores of all labels of some arcs of finished trees or graphs.
 
         heads: (B, N) int64 trees of the primary heads, -1 where there is no word. arcs: sentences,
-        heads and modifiers, (A,) each. Only with `has_labels`, without `labels_with_trees`.
+        heads and modifiers, (A,) each. Only with labels of finished trees.
         """
 
     def arc_label_scores(self, part: Any, before: Tensor | None = None) -> Tensor:
-        """(B, N, N, L) the scores of all labels of all arcs, with `labels_with_trees`."""
+        """(B, N, N, L) the scores of all labels of all arcs, if they are found with the trees."""
 
 
 @runtime_checkable
@@ -147,11 +160,16 @@ class ReadsWholes(Protocol):
         """(B, N) float64 the scores of all heads of word m of sentences of N nodes, on the CPU."""
 
 
+def cells_of(scorers: Sequence[Scorer], lengths: np.ndarray) -> np.ndarray:
+    """The most cells that any of several scorers takes: they are asked one after the other."""
+    return functools.reduce(np.maximum, [scorer.size(lengths) for scorer in scorers])
+
+
 class Sum:
-    """The sum of several scorers, which are asked in their order."""
+    """The sum of several scorers in torch, which are asked in their order."""
 
     def __init__(self, scorers: Sequence[Scorer]) -> None:
-        self._scorers = scorers
+        self._scorers = [scorer.in_torch() for scorer in scorers]
 
     def send(self, encoded: Encoded, device: device) -> Any:
         """The data that the first one sends: all read its encoding."""
@@ -161,10 +179,6 @@ class Sum:
         """A part for each of them."""
         return [scorer.part(sent, some) for scorer in self._scorers]
 
-    def size(self, lengths: np.ndarray) -> np.ndarray:
-        """The most that any of them takes: they are asked one after the other."""
-        return functools.reduce(np.maximum, [scorer.size(lengths) for scorer in self._scorers])
-
     def score(self, part: list[Any]) -> Scores:
         """The sums of all scores."""
         total: Any = None
@@ -173,7 +187,7 @@ class Sum:
         return total
 
     def label_scores(self, part: list[Any], heads: Tensor, arcs: Arcs) -> Tensor:
-        """(A, L) the sums of all labels of arcs; see `Scorer`."""
+        """(A, L) the sums of all labels of arcs; see `TorchScorer`."""
         total: Any = None
         for scorer, own in zip(self._scorers, part, strict=True):
             if scorer.has_labels:
@@ -181,7 +195,7 @@ class Sum:
         return total
 
     def arc_label_scores(self, part: list[Any]) -> Tensor:
-        """(B, N, N, L) the sums of all labels of all arcs; see `Scorer`."""
+        """(B, N, N, L) the sums of all labels of all arcs; see `TorchScorer`."""
         total: Any = None
         for scorer, own in zip(self._scorers, part, strict=True):
             if scorer.has_labels:

@@ -10,6 +10,7 @@ from torch import Tensor
 from gpuparse.data.batch import MARGIN, Encoded
 from gpuparse.inference.scores import Scores
 
+Arcs = tuple[Tensor, Tensor, Tensor]  # sentences, heads and modifiers, (A,) each
 EXACT_BELOW = 1 << 24  # float32 holds every integer up to here
 
 

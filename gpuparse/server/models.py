@@ -25,7 +25,7 @@ from gpuparse.jobs.parse import Job
 from gpuparse.jobs.progress import silent
 from gpuparse.model.engines.admission import MAX_CELLS
 from gpuparse.model.installed import find_model
-from gpuparse.scorers.scorer import ReadsWholes, Sum
+from gpuparse.scorers.scorer import ReadsWholes, cells_of
 from gpuparse.server.refusals import RequestError
 
 PIECE = 1 << 16  # bytes of a request that are split into words before others have their turn
@@ -123,7 +123,7 @@ class ServedModel:
     def _seconds(self) -> tuple[float, np.ndarray]:
         """Seconds of a word, and of a search by number of words; 1 ns a cell, n^3 / 4 of arcs."""
         n, scorers = np.arange(MOST_COUNTED + 1), self.base.parser.scorers
-        cells = Sum(scorers).size(n)
+        cells = cells_of(scorers, n)
         of_search = 1e-9 * (np.where(cells > MAX_CELLS, 0, cells) + n**3 / 4)
         reads_wholes = any(isinstance(scorer, ReadsWholes) for scorer in scorers)
         return 1e-3 if reads_wholes else 2e-5, of_search

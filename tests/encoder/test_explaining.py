@@ -76,8 +76,9 @@ def by_hand(
         Ragged.of(pieces), casings, np.arange(N), np.array([0, N]), scorer.splitter, given
     )
     batch = EncodedPieces(whole, np.array([0]), np.array([N]))
-    part = scorer.part(scorer.send(batch, torch.device("cpu")), batch)
-    arcs = scorer.score(part).arc[0].double().numpy() * model.scales.arc
+    dense = scorer.in_torch()
+    part = dense.part(dense.send(batch, torch.device("cpu")), batch)
+    arcs = dense.score(part).arc[0].double().numpy() * model.scales.arc
     return arcs, model.search(batch).heads[: N + 1]
 
 
@@ -146,7 +147,7 @@ def test_a_head_that_is_asked_for_is_compared(model):
 
 
 def test_few_pieces_are_read_at_once(model, monkeypatch):
-    from gpuparse.scorers.encoder import scorer as module
+    from gpuparse.scorers.encoder import dense, scorer
     from gpuparse.scorers.encoder.pieces import EncodedTreebank
 
     words = " ".join(["ab cd ef"] * 20)
@@ -160,7 +161,8 @@ def test_few_pieces_are_read_at_once(model, monkeypatch):
 
     monkeypatch.setattr(EncodedTreebank, "windows", recorded)
     for most in (1, 400):
-        monkeypatch.setattr(module, "BATCH", most)
+        monkeypatch.setattr(scorer, "BATCH", most)
+        monkeypatch.setattr(dense, "BATCH", most)
         for s, n in ((1, N), (2, 60)):
             read.clear()
             done = []

@@ -12,7 +12,7 @@ from gpuparse.model.folder import load_parser
 def states(scorer, treebank) -> np.ndarray:
     import torch
 
-    return scorer.send(scorer.encode(treebank), torch.device("cpu")).numpy()
+    return scorer.in_torch().send(scorer.encode(treebank), torch.device("cpu")).numpy()
 
 
 @pytest.mark.parametrize("family", ["bert", "modernbert"])

@@ -412,7 +412,7 @@ def test_labels_of_trees_and_graphs(dtype: type, n_labels: int) -> None:
             arcs[b, heads[b, m], m] = True
             arcs[b, (m + 1) % n if n > 1 else 0, m] = True
         arcs[b].fill_diagonal_(False)
-    scorer = VectorScorer(vectors, n_labels)
+    scorer = VectorScorer(vectors, n_labels).in_torch()
     part = scorer.part(scorer.send(batch, heads.device), batch)
     graphs = arcs.transpose(1, 2).nonzero(as_tuple=True)
     of_graphs = graphs[0], graphs[2], graphs[1]

@@ -33,7 +33,7 @@ from gpuparse.model.engines.searcher import (
     SearchTask,
     empty_marginals,
 )
-from gpuparse.scorers.scorer import Scorer, Sum
+from gpuparse.scorers.scorer import Scorer, Sum, cells_of
 from gpuparse.scorers.tensors import first_best
 
 Result = TypeVar("Result")
@@ -72,7 +72,7 @@ class Dense:
         otherwise: Searcher | None = None,
     ) -> None:
         self._device, self._engine, self._otherwise = torch.device(device), engine, otherwise
-        self._scorer, self._task = Sum(scorers), task
+        self._scorers, self._scorer, self._task = scorers, Sum(scorers), task
         self._decoder = DECODERS[task.decoder]
         self._is_exact = all(scorer.is_exact for scorer in scorers)
         of_labels = [scorer for scorer in scorers if scorer.has_labels]
@@ -291,7 +291,7 @@ class Dense:
         left = [np.flatnonzero(batch.lengths > most)]
         numbers = np.flatnonzero(batch.lengths <= most)
         lengths = batch.lengths[numbers]
-        cells = self._scorer.size(lengths)
+        cells = cells_of(self._scorers, lengths)
         if self._is_joint:
             cells = cells + self._task.n_labels * (lengths + 1) ** 2
         admission = Admission(lengths, options.batch_size, self.budget, cells)

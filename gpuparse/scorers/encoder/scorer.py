@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,11 +27,8 @@ from gpuparse.scorers.scorer import Scorer
 from gpuparse.scorers.sizes import PartSize, sentence_cells
 
 if TYPE_CHECKING:
-    from torch import Tensor, device
-
-    from gpuparse.inference.scores import Scores
+    from gpuparse.scorers.encoder.dense import DenseEncoder
     from gpuparse.scorers.encoder.network import Heads, Network
-    from gpuparse.scorers.scorer import Arcs
 
 PRECISIONS = ("float32", "bfloat16")
 TAG_SCALE = "tag_scale"  # (1,), the array of the factor of scores of UPOS
@@ -42,13 +39,6 @@ PARTS, MOST = 256, 64.0
 BATCH = 2048  # pieces that an encoder reads at once, padding included
 _WORDS_AT_ONCE = 4096  # whose columns are read
 _WORDS = ("the", "of", "A", "parser", "2000", ",", "reads", "Trees", ".", "new-born")  # for tests
-
-
-class NodeStates(NamedTuple):
-    """Some sentences: the hidden states of all nodes (B, N, width), and their lengths (B,)."""
-
-    hidden: Tensor
-    lengths: Tensor
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -129,18 +119,9 @@ class EncoderScorer:
         return self
 
     @cached_property
-    def _on_devices(self) -> dict[str, tuple[Heads, Network]]:
+    def on_devices(self) -> dict[str, tuple[Heads, Network]]:
+        """Heads and network by device; `in_torch` fills it."""
         return {}
-
-    def on_device(self, place: device) -> tuple[Heads, Network]:
-        """The heads and the network on a device, of weights of 16 bits."""
-        from gpuparse.scorers.encoder.network import heads_of, network_of  # and torch with it
-
-        if place.type not in self._on_devices:
-            heads = heads_of(self.width, self.sizes, self.arrays, place)
-            network = network_of(self.config, heads, self.arrays, self.precision, place)
-            self._on_devices[place.type] = heads, network
-        return self._on_devices[place.type]
 
     @property
     def sizes(self) -> Sizes:
@@ -153,40 +134,6 @@ class EncoderScorer:
             columns=self.values.sizes,
             tags={name: len(texts) for name, texts in self.tags.items()},
         )
-
-    def send(self, encoded: Encoded, device: device) -> Tensor:
-        """(T, width) float32 hidden states of all tokens; computed once for each device.
-
-        Raises: ConfigError: weights of 8 bits, and the device is not the CPU.
-        """
-        import torch
-
-        assert isinstance(encoded, EncodedPieces)
-        if self.quantised is not None:
-            if device.type != "cpu":
-                raise ConfigError(
-                    f"device {device.type}: the encoder has weights of 8 bits, which the CPU reads:"
-                    " train it with weights.bits=16"
-                )
-            return torch.from_numpy(self.states(encoded, torch.get_num_threads()))
-        known = encoded.whole.hidden
-        if (self, device) not in known:
-            known[self, device] = self._hidden(encoded, device)
-        found: Tensor = known[self, device]
-        return found
-
-    def _hidden(self, encoded: EncodedPieces, place: device) -> Tensor:
-        import torch
-
-        _, network = self.on_device(place)
-        whole = encoded.whole
-        found = torch.zeros(whole.n_tokens, self.width, device=place)
-        for sentences in whole.batches(np.arange(len(whole.word_starts) - 1), BATCH):
-            windows = whole.windows(sentences)
-            words, roots = network.states(whole, windows)
-            found[torch.from_numpy(windows.tokens).to(place)] = words
-            found[torch.from_numpy(windows.root_tokens).to(place)] = roots
-        return found
 
     def states(self, encoded: EncodedPieces, threads: int) -> np.ndarray:
         """(T, width) float32 hidden states of all tokens, of weights of 8 bits; computed once."""
@@ -227,31 +174,6 @@ class EncoderScorer:
         shares = np.exp(mix - mix.max())
         return (shares / shares.sum()).astype(np.float32)
 
-    def part(self, sent: Tensor, some: Encoded) -> NodeStates:
-        """The hidden states of some sentences."""
-        from gpuparse.scorers.encoder.network import part_of
-
-        return NodeStates(*part_of(sent, some))
-
-    def score(self, part: NodeStates, before: Scores | None = None) -> Scores:
-        """The scores of arcs."""
-        import torch
-
-        from gpuparse.inference.scores import Scores
-        from gpuparse.scorers.tensors import added
-
-        hidden, lengths = part
-        if self.quantised is None:
-            scores = whole_parts(self.on_device(hidden.device)[0].arc_scores(hidden))
-        else:
-            starts = np.arange(len(lengths)) * hidden.shape[1]
-            scores = torch.from_numpy(
-                self.arc_points(
-                    hidden.flatten(0, 1).numpy(), starts, lengths.numpy(), torch.get_num_threads()
-                )
-            )
-        return added(before, Scores(scores, lengths))
-
     def arc_points(
         self, states: np.ndarray, starts: np.ndarray, lengths: np.ndarray, threads: int
     ) -> np.ndarray:
@@ -266,27 +188,6 @@ class EncoderScorer:
         assert labels is not None
         return _whole_parts(labels.of_arcs(self.n_labels, states, heads, modifiers, threads))
 
-    def label_scores(
-        self, part: NodeStates, heads: Tensor, arcs: Arcs, before: Tensor | None = None
-    ) -> Tensor:
-        """(A, L) the scores of all labels of some arcs."""
-        import torch
-
-        b, h, m = arcs
-        hidden = part.hidden
-        if self.quantised is None:
-            own = self.on_device(hidden.device)[0]
-            found = whole_parts(own.label_scores(hidden[b, h], hidden[b, m]))
-        else:
-            first = b * hidden.shape[1]
-            found = torch.from_numpy(
-                self.label_points(
-                    hidden.flatten(0, 1).numpy(), (first + h).numpy(), (first + m).numpy(),
-                    torch.get_num_threads(),
-                )
-            )  # fmt: skip
-        return found if before is None else before + found
-
     def without_words(self, encoded: Encoded, words: np.ndarray) -> Iterator[EncodedPieces]:
         """See `gpuparse.scorers.scorer.ReadsWholes`."""
         assert isinstance(encoded, EncodedPieces)
@@ -294,15 +195,13 @@ class EncoderScorer:
 
     def head_scores(self, encoded: Encoded, m: int) -> np.ndarray:
         """See `gpuparse.scorers.scorer.ReadsWholes`."""
-        import torch
+        return self.in_torch().head_scores(encoded, m)
 
-        part = self.part(self.send(encoded, torch.device("cpu")), encoded)
-        found: np.ndarray = self.score(part).arc[:, :, m].double().numpy()
-        return found
+    def in_torch(self) -> DenseEncoder:
+        """The same scores as dense tensors."""
+        from gpuparse.scorers.encoder.dense import DenseEncoder  # and torch with it
 
-    def arc_label_scores(self, part: NodeStates, before: Tensor | None = None) -> Tensor:
-        """Raises: ConfigError: labels are found for finished trees."""
-        raise ConfigError("an encoder scores labels of finished trees")
+        return DenseEncoder(self)
 
     def fill(
         self, treebank: Treebank, place: str, threads: int
@@ -311,10 +210,7 @@ class EncoderScorer:
         encoded = self.encode(treebank)
         words = encoded.whole.word_tokens
         if self.quantised is None:
-            import torch
-
-            hidden = self.send(encoded, torch.device(place))
-            found = self.on_device(hidden.device)[0].read(hidden, words, self.tag_scale)
+            found = self.in_torch().columns(encoded, place)
             return self.values.tags(found.best), found.probabilities
         states = self.states(encoded, threads)
         best: dict[str, list[np.ndarray]] = {}
@@ -362,27 +258,16 @@ class EncoderScorer:
 
     def _upos_scores(self, encoded: EncodedPieces, words: np.ndarray) -> np.ndarray:
         """(W, values) the scores of UPOS of some words, on the CPU."""
+        if self.quantised is None:
+            return self.in_torch().upos_scores(encoded, words)
         import torch
 
-        tokens = encoded.whole.word_tokens[words]
-        if self.quantised is not None:
-            states, n = self.states(encoded, torch.get_num_threads()), self.values.sizes["upos"]
-            return self.quantised_heads.columns["upos"].of_rows(states[tokens], n)
-        hidden = self.send(encoded, torch.device("cpu"))
-        with torch.inference_mode():
-            found: np.ndarray = (
-                self.on_device(hidden.device)[0].columns["upos"](hidden[tokens]).numpy()
-            )
-        return found
-
-
-def whole_parts(nats: Tensor) -> Tensor:
-    """Scores in nats as whole numbers of parts of a nat."""
-    return (nats.float().clamp(-MOST, MOST) * PARTS).round()
+        states = self.states(encoded, torch.get_num_threads())[encoded.whole.word_tokens[words]]
+        return self.quantised_heads.columns["upos"].of_rows(states, self.values.sizes["upos"])
 
 
 def _whole_parts(nats: np.ndarray) -> np.ndarray:
-    """As `whole_parts`, in place."""
+    """Scores in nats as whole numbers of parts of a nat, in place."""
     np.clip(nats, -MOST, MOST, out=nats)
     nats *= PARTS
     return np.rint(nats, out=nats)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from gpuparse.data.batch import (
     ROOT,
     UNKNOWN,
     Batch,
-    Encoded,
 )
 from gpuparse.data.cached import cached_property
 from gpuparse.data.tag_columns import Column
@@ -37,14 +36,8 @@ from gpuparse.features.templates import TemplateSet
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.scorers.linear.pruning import Pruner
 from gpuparse.scorers.linear.weights import FeatureMap, JointLabels, Weights, joint_labels
+from gpuparse.scorers.scorer import TorchScorer
 from gpuparse.scorers.sizes import PartSize, sentence_cells
-
-if TYPE_CHECKING:
-    from torch import Tensor, device
-
-    from gpuparse.inference.scores import Scores
-    from gpuparse.scorers.scorer import Arcs
-    from gpuparse.scorers.tensors import SentValues, TensorBatch
 
 KIND = "linear"
 
@@ -227,48 +220,11 @@ class LinearScorer:
             ),
         )
 
-    def send(self, encoded: Encoded, device: device) -> SentValues:
-        """The values of the batch, on their way to the device."""
-        from gpuparse.scorers.tensors import SentValues  # and torch with it
+    def in_torch(self) -> TorchScorer:
+        """The same scores as dense tensors."""
+        from gpuparse.scorers.linear.dense import DenseTemplates  # and torch with it
 
-        assert isinstance(encoded, Batch)
-        return SentValues.to(encoded.values, device)
-
-    def part(self, sent: SentValues, some: Encoded) -> TensorBatch:
-        """Some sentences over the values that were sent."""
-        from gpuparse.scorers.tensors import tensors_over
-
-        return tensors_over(sent.arrived(), some)
-
-    def score(self, part: TensorBatch, before: Scores | None = None) -> Scores:
-        """The scores of arcs, siblings and ends, added to those before.
-
-        Raises: ScoreError: there are templates of higher orders, whose scores are no tensors.
-        """
-        from gpuparse.scorers.linear.dense import template_scores
-        from gpuparse.scorers.tensors import added
-
-        return added(before, template_scores(part, self.plan, self.features, self.arcs))
-
-    def label_scores(
-        self, part: TensorBatch, heads: Tensor, arcs: Arcs, before: Tensor | None = None
-    ) -> Tensor:
-        """(A, L) the sums of the features of the labels of arcs."""
-        from gpuparse.scorers.linear.labels import arc_label_scores
-
-        assert self.label_plan is not None
-        assert self.label_weights is not None
-        found = arc_label_scores(part, heads, arcs, self.label_plan, self.label_weights)
-        return found if before is None else before + found
-
-    def arc_label_scores(self, part: TensorBatch, before: Tensor | None = None) -> Tensor:
-        """(B, N, N, L) the sums of the features of labels that are found with the trees."""
-        from gpuparse.scorers.linear.labels import all_label_scores
-
-        assert self.joint_plan is not None
-        assert self.label_weights is not None
-        found = all_label_scores(part, self.joint_plan, self.label_weights)
-        return found if before is None else before + found
+        return DenseTemplates(self)
 
     @cached_property
     def _encoder(self) -> Encoder:

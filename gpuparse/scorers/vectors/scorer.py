@@ -15,18 +15,15 @@ from gpuparse.data.tag_columns import Column
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ScoreError
 from gpuparse.scorers.linear.scorer import LinearScorer
-from gpuparse.scorers.scorer import Scorer
+from gpuparse.scorers.scorer import Scorer, TorchScorer
 from gpuparse.scorers.sizes import PartSize, sentence_cells
 from gpuparse.scorers.vectors.explained import ExplainedVectors
 from gpuparse.scorers.vectors.word_vectors import WordVectors
 
 if TYPE_CHECKING:
-    from torch import Tensor, device
+    from torch import device
 
-    from gpuparse.inference.scores import Scores
-    from gpuparse.scorers.scorer import Arcs
-    from gpuparse.scorers.tensors import SentValues
-    from gpuparse.scorers.vectors.scores import DeviceVectors, NodeVectors
+    from gpuparse.scorers.vectors.scores import DeviceVectors
 
 KIND = "vectors"
 
@@ -99,7 +96,8 @@ class VectorScorer:
         return replace(self, numbers=self.numbers._replace(arc_multiplier=0))
 
     @cached_property
-    def _of_device(self) -> dict[device, DeviceVectors]:
+    def of_devices(self) -> dict[device, DeviceVectors]:
+        """The vectors on devices; `in_torch` fills it."""
         return {}
 
     @cached_property
@@ -114,40 +112,11 @@ class VectorScorer:
         nodes = int((batch.lengths + 1).sum())
         return np.empty((nodes, 4 * len(self.numbers.labels)), np.int16)
 
-    def send(self, encoded: Encoded, device: device) -> SentValues:
-        """The values of the batch, on their way to the device."""
-        from gpuparse.scorers.tensors import SentValues  # and torch with it
+    def in_torch(self) -> TorchScorer:
+        """The same scores as dense tensors."""
+        from gpuparse.scorers.vectors.dense import DenseVectors  # and torch with it
 
-        assert isinstance(encoded, Batch)
-        return SentValues.to(encoded.values, device)
-
-    def part(self, sent: SentValues, some: Encoded) -> NodeVectors:
-        """The vectors of all nodes of some sentences."""
-        from gpuparse.scorers.tensors import tensors_over
-        from gpuparse.scorers.vectors.scores import DeviceVectors
-
-        values = sent.arrived()
-        if values.device not in self._of_device:
-            self._of_device[values.device] = DeviceVectors(self.numbers, values.device)
-        return self._of_device[values.device].nodes(tensors_over(values, some))
-
-    def score(self, part: NodeVectors, before: Scores | None = None) -> Scores:
-        """The scores of arcs and of further pairs; those before count for open arcs alone."""
-        from gpuparse.scorers.vectors.scores import added_vectors
-
-        return added_vectors(part, before)
-
-    def label_scores(
-        self, part: NodeVectors, heads: Tensor, arcs: Arcs, before: Tensor | None = None
-    ) -> Tensor:
-        """(A, L); scores before count for the arcs whose labels the vectors leave open."""
-        found = part.labels(*arcs)[..., : self.n_labels]
-        return found if before is None else part.with_labels(before, found)
-
-    def arc_label_scores(self, part: NodeVectors, before: Tensor | None = None) -> Tensor:
-        """(B, N, N, L), added to those before."""
-        found = part.all_labels()[..., : self.n_labels]
-        return found if before is None else before + found
+        return DenseVectors(self)
 
 
 def vectors_of(scorers: Iterable[Scorer]) -> WordVectors | None:
