@@ -32,7 +32,7 @@ int64_t find_k_best_trees(const SentenceScores<W>& scores, const Search& search,
 template<class W>
 double find_marginals(const SentenceScores<W>& scores, const Search& search, double scale, Arena& arena,
                       View2<double> marginals) {
-    return trees_of(scores, search).sum(scale, arena, marginals);
+    return scores.n == 0 ? 0.0 : trees_of(scores, search).sum(scale, arena, marginals);
 }
 
 // Fill heads[1..n] with the tree of the largest sum of marginals, forbidden arcs left out. False: there

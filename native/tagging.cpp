@@ -18,6 +18,7 @@ bool fits(const TagNetwork& network) {
            network.runs.n0 == hidden / HIDDEN_OF_RUN && network.runs.n1 == 2 &&
            are_between(0, i32_1{network.runs.data, network.runs.n0 * 2}, size / 4 + 1) &&
            network.bases.n0 == offsets && network.bases.n1 == hidden && network.bias.n0 == hidden &&
+           are_between(-(1 << 30), network.bias, 1 << 30) &&  // sums of 32 bits
            is_between(0, network.vector_shift, 31) && is_between(0, network.window_shift, 31) &&
            network.hidden_shifts.n0 == hidden && are_between(0, network.hidden_shifts, 31);
 }

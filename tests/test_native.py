@@ -311,3 +311,17 @@ def test_searches_refuse_starts_that_are_no_trees_and_gains_below_0(name):
     assert is_accepted(name, arguments)
     heads[0, 1] = 1 << 40
     assert not is_accepted(name, arguments)
+
+
+def test_marginals_of_sentences_without_words_are_none():
+    for arguments in recorded()["find_marginals_batch"]:
+        sentences, *others, log_partitions = copied(arguments)
+        sentences.lengths[:] = 0
+        native.call("find_marginals_batch", sentences, *others, log_partitions)
+        assert not log_partitions.any()
+
+
+def test_a_network_whose_sums_do_not_fit_is_refused():
+    arguments = copied(recorded()["find_hidden"][0])
+    arguments[0].bias[0] = np.iinfo(np.int32).max
+    assert not is_accepted("find_hidden", arguments)
