@@ -646,7 +646,7 @@ class SentenceParser:
                 warnings.warn(f"{self._name}: {note}", stacklevel=4)
         return Job(
             model=self._model,
-            stages=self._stages,
+            stages=self._stages.filled_by(self._model, self._device),
             options=options,
             batch_size=default_batch_size(self._device),
             threads=self._threads,

@@ -125,7 +125,7 @@ def main(arguments: Sequence[str]) -> int:
         tell(f"{options.model}: {note}")
     job = Job(
         model=model,
-        stages=stages,
+        stages=stages.filled_by(model, device),
         options=asked,
         batch_size=default_batch_size(device),
         threads=threads,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -142,7 +141,7 @@ class Job:
     """
 
     model: Parser | None  # None: tags and lemmas alone
-    stages: Pipeline  # before the parser
+    stages: Pipeline  # before the parser, with what the parser's own pass fills
     options: ParseOptions
     batch_size: int = default_batch_size("cpu")
     threads: int = 1
@@ -155,9 +154,6 @@ class Job:
     to_allow_missing: str | None = None
     to_give_columns: str = "fill it in"
     as_json_lines: Callable[[Piece, Result], bytes] | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "stages", self.stages.filled_by(self.model, self.device))
 
     @property
     def parser(self) -> Parser:
@@ -442,8 +438,7 @@ class Job:
 
         Raises: DataError: as `results`.
         """
-        job = copy.copy(self)
-        object.__setattr__(job, "stages", replace(self.stages, filler=None))
+        job = replace(self, stages=replace(self.stages, filler=None))
         return ((ready.piece, ready.guides) for ready in job._ready(source))
 
     def annotate(self, chunk: Treebank) -> tuple[Treebank, np.ndarray | None]:

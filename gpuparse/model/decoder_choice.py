@@ -69,7 +69,7 @@ def with_decoder(parser: Parser, name: str) -> Parser:
         raise ConfigError(f"unknown decoder {name!r}: expected one of {', '.join(DECODERS)}")
     if name != parser.decoder:
         _check_decoder(parser, name)
-    parser = replace(parser, search_decoder=name)
+    parser = replace(parser, other_decoder=name)
     if not parser.has_templates:
         return parser
     linear = parser.linear

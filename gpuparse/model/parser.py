@@ -77,7 +77,7 @@ class Parser:
         single_root: whether every tree gets exactly one modifier of the root.
         scales: nats of one point of a tree's score, and of a label's score.
         config: the YAML text of the run that made the parser, kept as a record.
-        search_decoder: another decoder to search with; "" for `decoder`.
+        other_decoder: to search with; None: `decoder`.
         limits: of labels, which `limit_labels` makes.
     """
 
@@ -89,11 +89,13 @@ class Parser:
     single_root: bool
     scales: Scales
     config: str
-    search_decoder: str = ""
+    other_decoder: str | None = None
     limits: LabelLimits | None = None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "search_decoder", self.search_decoder or self.decoder)
+    @property
+    def search_decoder(self) -> str:
+        """The decoder that finds the trees."""
+        return self.other_decoder or self.decoder
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields, for pickle and copy; what was made of them is made again."""
@@ -194,7 +196,7 @@ class Parser:
             is_replaced = any(before.replaces_arcs for before in self.scorers[: len(scorers)])
             scorers.append(scorer.lower_order(is_replaced=is_replaced))
         decoder = DECODERS[self.search_decoder].of_arcs
-        return replace(self, scorers=tuple(scorers), limits=None, search_decoder=decoder)
+        return replace(self, scorers=tuple(scorers), limits=None, other_decoder=decoder)
 
     def encode(self, treebank: Treebank, guides: np.ndarray | None = None) -> Encoded:
         """The sentences of a treebank as one batch.

@@ -35,7 +35,6 @@ head g.
 """
 
 import re
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
@@ -101,7 +100,6 @@ class Rule(NamedTuple):
         return range(self.split.first.at(values), self.split.last.at(values) + step, step)
 
 
-@dataclass(frozen=True)
 class Chart:
     """The rules of a chart.
 
@@ -111,23 +109,14 @@ class Chart:
     spans: the items that have rules for spans of several words, in the order of the rules.
     """
 
-    rules: str
-    trees: str
-    single_root: str
-    arc: str = "arc"
-    by_item: dict[str, tuple[Rule, ...]] = field(init=False, repr=False, compare=False)
-    spans: tuple[str, ...] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        lines = [line for line in self.rules.splitlines() if line.strip()]
-        rules = [_parse_rule(line) for line in [*lines, f"TREE(n) = {self.single_root}"]]
-        rules.append(_parse_rule(f"FOREST(n) = {self.trees}"))
-        grouped: dict[str, tuple[Rule, ...]] = {}
-        for rule in rules:
-            grouped[rule.item.name] = (*grouped.get(rule.item.name, ()), rule)
-        spans = [rule.item.name for rule in rules[:-2] if rule.factors]
-        object.__setattr__(self, "by_item", grouped)
-        object.__setattr__(self, "spans", tuple(dict.fromkeys(spans)))
+    def __init__(self, rules: str, trees: str, single_root: str, arc: str = "arc") -> None:
+        self.rules, self.trees, self.single_root, self.arc = rules, trees, single_root, arc
+        of_spans = [_parse_rule(line) for line in rules.splitlines() if line.strip()]
+        whole = f"TREE(n) = {single_root}", f"FOREST(n) = {trees}"
+        self.by_item: dict[str, tuple[Rule, ...]] = {}
+        for rule in [*of_spans, *map(_parse_rule, whole)]:
+            self.by_item[rule.item.name] = (*self.by_item.get(rule.item.name, ()), rule)
+        self.spans = tuple(dict.fromkeys(rule.item.name for rule in of_spans if rule.factors))
 
     def top(self, single_root: bool) -> str:
         """The name of the item of all trees, whose one position is n."""
