@@ -23,13 +23,7 @@ from spacy.util import minibatch, registry
 from spacy.vocab import Vocab
 
 from gpuparse.api.parsing import SentenceParser
-from gpuparse.api.spacy_docs import (
-    FIELDS,
-    WORDS,
-    DocWords,
-    add_extensions,
-    doc_of_text,
-)
+from gpuparse.api.spacy_docs import FIELDS, WORDS, DocWords, add_extensions, doc_of_text
 from gpuparse.data.columns import LEMMA
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.formats.text import text_chunk
@@ -118,7 +112,13 @@ class Component(Pipe):
         Raises: ConfigError: no model is named, or it is of graphs. ModelError: it cannot be read.
         """
         if self._parser is None:
-            self._parser = self._loaded()
+            if not self.model:
+                raise ConfigError(
+                    f"{self.name}: name a model:"
+                    ' nlp.add_pipe("gpuparse", config={"model": FOLDER})'
+                )
+            self._take(SentenceParser.of_folder(self.model, single_root=True, **self._options))
+            assert self._parser
         return self._parser
 
     def __call__(self, doc: Doc) -> Doc:
@@ -153,8 +153,8 @@ class Component(Pipe):
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> Component:
         """Read the model of a folder that `to_disk` wrote."""
-        self.model = str(Path(path) / _FOLDER)
-        self._parser = self._loaded()
+        self.model, self._parser = str(Path(path) / _FOLDER), None
+        self.parser  # noqa: B018 (it is loaded)
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
@@ -168,8 +168,7 @@ class Component(Pipe):
             files = srsly.msgpack_loads(bytes_data)
         except ValueError as error:
             raise ModelError(f"{self.name}: not the bytes of to_bytes: {error}") from error
-        parser = SentenceParser.of_files(files, self.model or self.name, **self._options)
-        self._parser = self._of_trees(parser)
+        self._take(SentenceParser.of_files(files, self.model or self.name, **self._options))
         return self
 
     def __reduce__(self) -> Any:
@@ -178,21 +177,12 @@ class Component(Pipe):
             self.parser  # noqa: B018 (it is loaded)
         return super().__reduce__()
 
-    def _loaded(self) -> SentenceParser:
-        if not self.model:
-            raise ConfigError(
-                f'{self.name}: name a model: nlp.add_pipe("gpuparse", config={{"model": FOLDER}})'
-            )
-        return self._of_trees(
-            SentenceParser.of_folder(self.model, single_root=True, **self._options)
-        )
-
-    def _of_trees(self, parser: SentenceParser) -> SentenceParser:
+    def _take(self, parser: SentenceParser) -> None:
         if DECODERS[parser.decoder].gives_graphs:
             raise ConfigError(
                 f"{self.model or self.name}: a Doc holds trees, and this model finds graphs"
             )
-        return parser
+        self._parser = parser
 
     def _annotate(self, docs: list[Doc]) -> None:
         parser = self.parser
@@ -200,12 +190,11 @@ class Component(Pipe):
         # A lemmatiser without a tagger reads tags that the parser may not read.
         read = FIELDS if stages.tagger is None else parser.columns
         found = [DocWords(doc) for doc in docs]
-        sentences: list[dict[str, list[str]]] = []
         for words in found:
             if stages.tokenizer is not None:
                 words.ask(stages.tokenizer)
             words.cut(splits=not parser.columns)
-            sentences += words.sentences(read)
+        sentences = [sentence for words in found for sentence in words.sentences(read)]
         try:
             parsed = parser.parse(sentences, probabilities=self._probabilities)
         except DataError as error:
@@ -242,7 +231,16 @@ class DocTokenizer:
             read.
         """
         if self._tokenizer is None:
-            self._tokenizer = self._loaded()
+            if not self.model:
+                raise ConfigError('gpuparse.Tokenizer.v1: name a model: "model": FOLDER')
+            folder = find_model(self.model)
+            if (folder / WEIGHTS).exists() and TOKENIZER not in stages_of(folder):
+                raise ConfigError(
+                    f"{self.model}: has no tokeniser: train a model with tokenizer.learn=true, or"
+                    " leave out gpuparse.Tokenizer.v1"
+                )
+            self._tokenizer = load_stage(folder, TOKENIZER)
+            assert self._tokenizer
         return self._tokenizer
 
     def __call__(self, text: str) -> Doc:
@@ -268,8 +266,8 @@ class DocTokenizer:
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> DocTokenizer:
         """Read the tokeniser of a folder that `to_disk` wrote."""
-        self.model = str(path)
-        self._tokenizer = self._loaded()
+        self.model, self._tokenizer = str(path), None
+        self.tokenizer  # noqa: B018 (it is loaded)
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
@@ -284,18 +282,6 @@ class DocTokenizer:
     def __reduce__(self) -> tuple[Any, ...]:
         file = self.to_bytes() if self.model or self._tokenizer else None
         return _tokenizer, (self.vocab, self.model, file)
-
-    def _loaded(self) -> Tokenizer:
-        if not self.model:
-            raise ConfigError('gpuparse.Tokenizer.v1: name a model: "model": FOLDER')
-        folder = find_model(self.model)
-        if (folder / WEIGHTS).exists() and TOKENIZER not in stages_of(folder):
-            raise ConfigError(
-                f"{self.model}: has no tokeniser: train a model with tokenizer.learn=true, or leave"
-                " out gpuparse.Tokenizer.v1"
-            )
-        tokenizer: Tokenizer = load_stage(folder, TOKENIZER)
-        return tokenizer
 
 
 def _tokenizer(vocab: Vocab, model: str, file: bytes | None) -> DocTokenizer:

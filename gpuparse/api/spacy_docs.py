@@ -227,37 +227,34 @@ def doc_of_text(text: str, treebank: Treebank, vocab: Vocab) -> Doc:
     first sentence begins with the white space before it.
     """
     texts: list[str] = []
-    spaces: list[bool] = []
-    begins: list[bool] = []
+    spaced: set[int] = set()  # tokens with a space after them
+    begins = {0}
     split: dict[int, tuple[str, ...]] = {}
 
-    def add_blanks(start: int, stop: int) -> None:
-        blanks = text[start:stop]
+    def add_blanks(blanks: str) -> None:
         if texts and blanks.startswith(" "):
-            spaces[-1] = True
+            spaced.add(len(texts) - 1)
             blanks = blanks[1:]
-        if blanks:
-            add(blanks, begins_sentence=not texts)
-
-    def add(piece: str, *, begins_sentence: bool) -> None:
-        texts.append(piece)
-        spaces.append(False)
-        begins.append(begins_sentence)
+        texts.extend([blanks] if blanks else [])
 
     end = 0
     for start, token, is_first in _placed_tokens(treebank):
-        add_blanks(end, start)
-        is_first &= bool(end) or not texts
-        is_cut = len(token.words) > 1 and "".join(token.words) == token.text
-        if is_cut:
-            split |= {len(texts) + k: (word,) for k, word in enumerate(token.words)}
+        add_blanks(text[end:start])
+        if is_first and end:
+            begins.add(len(texts))
+        pieces = token.words if "".join(token.words) == token.text else (token.text,)
+        if len(pieces) > 1:
+            split |= {k: (word,) for k, word in enumerate(pieces, len(texts))}
         elif len(token.words) > 1:
             split[len(texts)] = token.words
-        for k, piece in enumerate(token.words if is_cut else (token.text,)):
-            add(piece, begins_sentence=is_first and not k)
+        texts += pieces
         end = start + len(token.text)
-    add_blanks(end, len(text))
-    doc = Doc(vocab, words=texts, spaces=spaces, sent_starts=begins)
+    add_blanks(text[end:])
+    numbers = range(len(texts))
+    doc = Doc(
+        vocab, words=texts, spaces=[t in spaced for t in numbers],
+        sent_starts=[t in begins for t in numbers],
+    )  # fmt: skip
     for number, words in split.items():
         doc[number]._.set(WORDS, [{"form": word} for word in words])
     return doc
