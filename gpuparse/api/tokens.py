@@ -15,7 +15,14 @@ import numpy as np
 from gpuparse.data.columns import FEATS, FORM, LEMMA, MISC, UPOS, XPOS
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
-from gpuparse.text.conllu import NEW_DOCUMENT, Surface, read_comments, surface, surface_sentence
+from gpuparse.text.conllu import (
+    NEW_DOCUMENT,
+    Surface,
+    read_comments,
+    sentence_text,
+    surface,
+    surface_sentence,
+)
 
 if TYPE_CHECKING:
     from gpuparse.api.results import Parsed, ParsedSentence
@@ -240,10 +247,10 @@ class Surfaces(NamedTuple):
                 at_begin[s] = 0
             if text is None or not says:
                 start, end = treebank.spans[s].tolist()
-                found = surface_sentence(treebank.data[start:end].tobytes().decode()).tokens
+                found = surface_sentence(treebank.data[start:end].tobytes().decode())
                 here = slice(bounds[s], bounds[s + 1])
-                after[here][~is_inner[here]] = _lengths([token.after for token in found])
-                text = _joined(found) if text is None else text
+                after[here][~is_inner[here]] = _lengths([token.after for token in found.tokens])
+                text = sentence_text(found)
             texts.append(text)
         after[is_inner] = 0
         passed = np.concatenate([[0], np.cumsum(before + sizes + np.abs(after))])
@@ -319,11 +326,6 @@ _UNSAID = -1
 def _lengths(texts: Sequence[str | None]) -> np.ndarray:
     """The lengths of texts; _UNSAID for None."""
     return np.array([_UNSAID if text is None else len(text) for text in texts], np.int64)
-
-
-def _joined(tokens: list[Surface]) -> str:
-    """The text of a sentence without `# text`: one space after each token, unless MISC has none."""
-    return "".join(token.text + ("" if token.after == "" else " ") for token in tokens).rstrip(" ")
 
 
 encoded = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode

@@ -22,14 +22,13 @@ from gpuparse.data.svg import svg_graph
 from gpuparse.data.tikz import tikz_of_layout
 from gpuparse.server.refusals import RequestError
 from gpuparse.server.worker import Sink
-from gpuparse.text.conllu import with_raw_spaces
+from gpuparse.text.conllu import sentence_text, surface_sentence, with_raw_spaces
 
 IN_MEMORY = 1 << 20  # bytes of an answer
 MAX_HINTED = 1 << 16  # bytes of a text whose lines are looked at
 MAX_DRAWN = 400  # words of a sentence; drawings take the square of it
 CONLLU, VERTICAL, HORIZONTAL, PLAIN = OUTPUTS = "conllu", "vertical", "horizontal", "plaintext"
 _BLOCK = 1 << 16
-_ROW = re.compile(r"[0-9]+(?:-[0-9]+)?\t")
 
 
 class Spooled:
@@ -43,6 +42,11 @@ class Spooled:
         """Add bytes."""
         self._file.write(piece)
         self.n_bytes += len(piece)
+
+    def add(self, items: Sequence[bytes]) -> None:
+        """Add items of a list of JSON."""
+        if items:
+            self.write(b",\n" * bool(self.n_bytes) + b",\n".join(items))
 
     def blocks(self) -> Iterator[bytes]:
         """The bytes, in blocks."""
@@ -116,24 +120,7 @@ def _as_words(block: str, output: str) -> str:
     if output == HORIZONTAL:
         return " ".join(form.replace(" ", "\u00a0") for form in forms) + "\n"
     begins = any(line.startswith("# newpar") for line in lines)
-    return ("\n" if begins else "") + sentence_text(block) + "\n"
-
-
-def sentence_text(block: str) -> str:
-    """The `# text` of a sentence, or its tokens with the spaces between them."""
-    for line in block.split("\n"):
-        if line.startswith("# text = "):
-            return line.removeprefix("# text = ")
-    text, passed = "", 0
-    for line in block.split("\n"):
-        if not _ROW.match(line):
-            continue
-        columns = line.split("\t")
-        first, _, last = columns[0].partition("-")
-        if int(first) > passed:
-            passed = int(last or first)
-            text += columns[1] + ("" if "SpaceAfter=No" in columns[9].split("|") else " ")
-    return text.rstrip(" ")
+    return ("\n" if begins else "") + sentence_text(surface_sentence(block)) + "\n"
 
 
 class ParseSink(Sink):
@@ -150,10 +137,8 @@ class ParseSink(Sink):
             self._n += 1
             if len(sentence):
                 members = members_as_json(sentence, str(self._n))
-                found.append(f"{{{','.join(members.values())}}}")
-        if found:
-            comma = b",\n" * bool(self._sentences.n_bytes)
-            self._sentences.write(comma + ",\n".join(found).encode())
+                found.append(f"{{{','.join(members.values())}}}".encode())
+        self._sentences.add(found)
         self._conllu.write(_inside(text.decode()))
         self.n_bytes = self._sentences.n_bytes + self._conllu.n_bytes
 
@@ -184,20 +169,15 @@ class DrawSink(Sink):
                     422, f"a sentence of {len(sentence):,} words: at most {MAX_DRAWN} are drawn",
                     code="too_long_to_draw",
                 )  # fmt: skip
-            comma = b",\n" * bool(self._text.n_bytes)
-            self._text.write(comma + as_json(_drawn(sentence, self._form)))
+            words, arcs = sentence.words, [Arc(*each) for each in sentence.arcs]
+            is_svg = self._form == "svg"
+            drawn = svg_graph(words, arcs) if is_svg else tikz_of_layout(lay_out(words, arcs))
+            self._text.add([as_json(drawn)])
             self.n_bytes = self._text.n_bytes
 
     def finish(self) -> Body:
         """One object of JSON."""
         return Body(b'{"drawings":[', self._text, b"]}\n")
-
-
-def _drawn(sentence: gpuparse.ParsedSentence, form: str) -> str:
-    arcs = [Arc(*each) for each in sentence.arcs]
-    if form == "svg":
-        return svg_graph(sentence.words, arcs)
-    return tikz_of_layout(lay_out(sentence.words, arcs))
 
 
 class SentenceSink(Sink):

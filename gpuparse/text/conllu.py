@@ -144,6 +144,14 @@ def surface_sentence(lines: str, *, spaced_as_text: bool = True) -> SurfaceSente
     return SurfaceSentence(begins, tokens, text)
 
 
+def sentence_text(sentence: SurfaceSentence) -> str:
+    """The `# text` of a sentence; else one space after each token, unless MISC has none."""
+    if sentence.text is not None:
+        return sentence.text
+    pieces = (token.text + ("" if token.after == "" else " ") for token in sentence.tokens)
+    return "".join(pieces).rstrip(" ")
+
+
 def read_comments(lines: str) -> tuple[int, str | None]:
     """The kind of text that begins with a sentence, and its `# text`, from its comments."""
     begins, text = NO_PARAGRAPH, None
