@@ -140,9 +140,3 @@ GPUPARSE(int64_t) processor_fits() {
 #endif
     return 1;
 }
-
-GPUPARSE(int64_t) count_true(b8_1 values) {
-    int64_t count = 0;
-    for (int64_t i = 0; i < values.n0; ++i) count += values.data[i] != 0;
-    return count;
-}

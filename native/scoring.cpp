@@ -1,6 +1,4 @@
 // Exported functions of scores and weight rows.
-#include <time.h>
-
 #include "checks.h"
 #include "labels.h"
 #include "part_rows.h"
@@ -8,12 +6,6 @@
 using namespace gpuparse;
 
 namespace {
-
-double seconds_now() {
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 // The type of dense scores.
 template<class W> struct DenseType { using type = double; };
@@ -118,63 +110,6 @@ GPUPARSE(int64_t) score_vectors_batch(const Sentences* sentences, const WordVect
     return result == NO_FAILURE ? (int64_t)OK : result;
 }
 
-GPUPARSE(int64_t) time_vectors(const Sentences* sentences, const WordVectors* vectors,
-                               out_f64_1 seconds) {
-    if (!fits(*vectors, *sentences) || seconds.n0 != 4) return BAD_SHAPE;
-    Arena of_vectors;
-    SentenceVectors* const found = make_vectors(*sentences, vectors, of_vectors);
-    if (!found) return NO_MEMORY;
-    for (int64_t stage = 0; stage < 4; ++stage) seconds.data[stage] = 0.0;
-    const int64_t result = for_sentences(*sentences, [&](const Sentence& sentence, Arena& arena) {
-        const int64_t nodes = sentence.n + 1;
-        const View2<int32_t> sums{arena.take_zeros<int32_t>(nodes * nodes), nodes};
-        if (arena.failed()) return false;
-        double before = seconds_now();
-        for (int64_t stage = 0; stage < 4; ++stage) {
-            if (stage == 0) found->find_rows(sentence);
-            if (stage == 1) found->sum_rows(0);
-            if (stage == 2) found->multiply(0);
-            if (stage == 3) add_vector_pairs(*found, ARC_PAIRS, arena, sums);
-            const double now = seconds_now();
-            seconds.data[stage] += now - before;
-            before = now;
-        }
-        return true;
-    });
-    return result == NO_FAILURE ? (int64_t)OK : result;
-}
-
-GPUPARSE(int64_t) time_machine(i8_1 memory, int64_t rounds, out_f64_1 per_second) {
-    if (per_second.n0 != 3 || memory.n0 < (int64_t)sizeof(Sums) || !is_between(1, rounds, 1 << 24))
-        return BAD_SHAPE;
-    constexpr int64_t chains = VECTOR_BYTES == 64 ? 16 : 8;  // sums that do not wait for each other
-    Bytes bytes = load(memory.data) & 127;
-    Words words = (Words)bytes;
-    Sums sums[chains] = {};
-    double begin = seconds_now();
-    for (int64_t k = 0; k < rounds; ++k)
-#pragma GCC unroll 16
-        for (int64_t r = 0; r < chains; ++r) sums[r] = add_byte_dots(sums[r], bytes, bytes);
-    double end = seconds_now();
-    per_second.data[0] = (double)(rounds * chains * (int64_t)sizeof(Bytes)) / (end - begin);
-    begin = end;
-    for (int64_t k = 0; k < rounds; ++k)
-#pragma GCC unroll 16
-        for (int64_t r = 0; r < chains; ++r) sums[r] = add_word_dots(sums[r], words, words);
-    end = seconds_now();
-    per_second.data[1] = (double)(rounds * chains * Lanes<int16_t>::count) / (end - begin);
-    begin = end;
-    int64_t read = 0;
-    for (int64_t k = 0; k < rounds; k += memory.n0 / (int64_t)sizeof(Bytes))
-        for (int64_t j = 0; j + 4 * (int64_t)sizeof(Bytes) <= memory.n0; j += 4 * (int64_t)sizeof(Bytes))
-            for (int64_t r = 0; r < 4; ++r, read += (int64_t)sizeof(Bytes))
-                sums[r] += (Sums)load(memory.data + j + r * (int64_t)sizeof(Bytes));
-    per_second.data[2] = (double)read / (seconds_now() - begin);
-    for (int64_t r = 1; r < chains; ++r) sums[0] += sums[r];
-    asm volatile("" : : "m"(sums[0]));  // so that no sum is left out
-    return OK;
-}
-
 GPUPARSE(int64_t) score_siblings_batch(const Sentences* sentences, const Scorer* scorer,
                                        out_any_4 siblings, out_any_3 ends) {
     int64_t status = check_dense(*sentences, *scorer, ends);
@@ -250,25 +185,4 @@ GPUPARSE(int64_t) list_part_rows(const Sentences* sentences, const Scorer* score
         while (found.count() < rows.n1) *found.end++ = -1;
     }
     return most;
-}
-
-GPUPARSE(int64_t) list_label_lines(const Sentences* sentences, const LabelPlan* plan, int64_t n_lines,
-                                   i64_1 heads, i64_2 arcs, out_i64_2 lines) {
-    if (sentences->starts.n0 != 1 || sentences->lengths.n0 != 1 || arcs.n1 != 2) return BAD_SHAPE;
-    if (!label_plan_fits(*plan, *sentences) || !are_by_token(*sentences, heads.n0) || n_lines < 0 ||
-        lines.n0 != arcs.n0 || lines.n1 != plan->direction.n0)
-        return BAD_SHAPE;
-    const Sentence sentence{sentences->values, 0, sentences->starts.data[0],
-                            sentences->lengths.data[0]};
-    Arena arena;
-    LabelPositions positions;
-    if (!are_heads(heads.data + sentence.start, sentence.n, true)) return BAD_SHAPE;
-    if (!positions.fill(heads.data + sentence.start, sentence.n, arena)) return NO_MEMORY;
-    for (int64_t a = 0; a < arcs.n0; ++a) {
-        const int64_t h = arcs.data[2 * a], m = arcs.data[2 * a + 1];
-        if (!are_nodes(sentence.n, h, m)) return BAD_SHAPE;
-        positions.turn_to_arc(heads.data + sentence.start, sentence.n, h, m);
-        fill_label_lines(sentence, *plan, n_lines, 1, positions.of(m), lines.data + a * lines.n1);
-    }
-    return OK;
 }

@@ -152,17 +152,6 @@ DERIVED: dict[str, Callable[..., list[Any]]] = {
     "score_guides_batch": lambda *given: _scored(given, "bnn"),
     "score_siblings_batch": lambda *given: _scored(given, "bnnn", "bnn"),
     "score_labels_batch": lambda *given: _scored(given, "bnnl"),
-    "list_label_lines": lambda sentences, plan, *_: [
-        SimpleNamespace(**vars(sentences) | {
-            "starts": sentences.starts[:1], "lengths": sentences.lengths[:1],
-        }),
-        plan, 64, np.zeros(sentences.values.shape[1], np.int64), np.array([[0, 1], [0, 1]]),
-        np.zeros((2, len(plan.direction)), np.int64),
-    ],
-    "find_vector_rows": lambda sentences, plan, *_: [
-        sentences, plan, np.zeros((sentences.values.shape[1], len(plan.rows)), np.int32)
-    ],
-    "time_vectors": lambda *given: [*given[:2], np.zeros(4)],
 }  # fmt: skip
 
 

@@ -1,13 +1,15 @@
 """Weight rows of parts as native code lists them: the tests know how here alone."""
 
 import numpy as np
+import torch
 
-from gpuparse import native
 from gpuparse.data.batch import Batch
 from gpuparse.features.plan import LINE, ArcPlan, LabelPlan, Plan
+from gpuparse.scorers.linear.labels import LabelTables, arc_positions, label_lines
 from gpuparse.scorers.linear.part_rows import ListedPart, list_part_rows, listed_number
 from gpuparse.scorers.linear.weights import FeatureMap, JointLabels, Weights, hashed_map
-from gpuparse.scorers.native import make_scorer, sentences_of
+from gpuparse.scorers.native import make_scorer
+from tests.scoring.forms import as_tensors
 
 WIDE = 1 << 32  # rows of a table in which the features of a few sentences do not collide
 
@@ -110,14 +112,12 @@ def lines_of_arcs(
 ) -> list[list[int]]:  # fmt: skip
     """For each of some arcs of sentence b the lines of its label features, -1 for a silent one.
 
-    heads: the tree of the primary arcs. Rows are turned from arc to arc in the order given.
+    heads: the tree of the primary arcs. The lines are those of the torch form.
     """
-    start, n = int(batch.starts[b]), int(batch.lengths[b])
-    by_token = np.full(batch.values.shape[1], -1, np.int64)
-    by_token[start + 1 : start + n + 1] = heads
-    lines = np.zeros((len(arcs), len(plan.direction)), np.int64)
-    native.call(
-        "list_label_lines", sentences_of(batch.select(np.array([b]))), plan, n_lines, by_token,
-        np.array(arcs, np.int64).reshape(len(arcs), 2), lines,
-    )  # fmt: skip
-    return lines.tolist()
+    tables = LabelTables(plan, torch.device("cpu"))
+    h, m = torch.tensor(arcs, dtype=torch.int64).reshape(len(arcs), 2).unbind(1)
+    tree = torch.from_numpy(np.concatenate([[-1], heads]))[None]
+    positions = arc_positions(tree, torch.zeros_like(h), h, m)
+    starts = torch.full_like(h, int(batch.starts[b]))
+    lines = label_lines(as_tensors(batch), starts, positions, tables, n_lines)
+    return lines.masked_fill(lines == n_lines, -1).tolist()

@@ -31,6 +31,7 @@ GPUPARSE(void) fill(out_f32_3 target, double value);
 GPUPARSE(int64_t) give_back(int64_t status);
 GPUPARSE(double) give_back_double(double value);
 GPUPARSE(int64_t) rows_of(i64_2 records);
+GPUPARSE(int64_t) count_true(b8_1 values);
 GPUPARSE(int64_t) sum_large(f64_4 values, b8_2 flags, int64_t scale, u64_1 last);
 """
 SOURCE = """
@@ -53,6 +54,11 @@ GPUPARSE(int64_t) give_back(int64_t status) { return status; }
 GPUPARSE(double) give_back_double(double value) { return value; }
 GPUPARSE(int64_t) rows_of(i64_2 records) {
     return records.n0 * 1000 + records.n1 * 100 + (records.n0 ? records.data[records.n1] : 0);
+}
+GPUPARSE(int64_t) count_true(b8_1 values) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < values.n0; ++i) count += values.data[i] != 0;
+    return count;
 }
 GPUPARSE(int64_t) sum_large(f64_4 values, b8_2 flags, int64_t scale, u64_1 last) {
     return (values.n0 + values.n1 + values.n2 + values.n3 + flags.n0 + flags.n1) * scale + last.n0 +
@@ -108,10 +114,10 @@ def test_all_functions_that_are_declared_are_defined():
     assert native.library().missing == []
 
 
-def test_an_array_is_passed():
-    assert native.call("count_true", np.array([True, False, True])) == 2
-    assert native.call("count_true", np.zeros(0, dtype=bool)) == 0
-    assert native.call("count_true", None) == 0
+def test_an_array_is_passed(small):
+    assert small.count_true(np.array([True, False, True])) == 2
+    assert small.count_true(np.zeros(0, dtype=bool)) == 0
+    assert small.count_true(None) == 0
 
 
 @pytest.mark.parametrize(
@@ -124,9 +130,9 @@ def test_an_array_is_passed():
         (1, TypeError),
     ],
 )
-def test_an_array_that_does_not_fit_is_refused(value, error):
+def test_an_array_that_does_not_fit_is_refused(small, value, error):
     with pytest.raises(error, match="count_true: values: a C-contiguous array of 1 axes of bool"):
-        native.call("count_true", value)
+        small.count_true(value)
 
 
 def test_a_foreign_byte_order_and_odd_addresses_are_refused(small):
@@ -139,9 +145,9 @@ def test_a_foreign_byte_order_and_odd_addresses_are_refused(small):
         small.sum_large(None, None, 1, odd)
 
 
-def test_numbers_of_arguments_and_names_are_checked():
+def test_numbers_of_arguments_and_names_are_checked(small):
     with pytest.raises(TypeError, match=r"count_true\(values\) takes 1 arguments, not 2"):
-        native.call("count_true", None, None)
+        small.count_true(None, None)
     with pytest.raises(AttributeError, match="no function 'no_such'"):
         native.call("no_such")
 

@@ -13,6 +13,3 @@ GPUPARSE(int64_t) processor_level();
 // 1 where the processor offers each extension that the library was compiled for and that is tested
 // for (those of the levels, and beyond AVX-512 those that compilers choose for `-march=native`), else 0.
 GPUPARSE(int64_t) processor_fits();
-
-// The number of true values: a function to test calls with.
-GPUPARSE(int64_t) count_true(b8_1 values);

@@ -125,8 +125,3 @@ GPUPARSE(int64_t) score_labels_batch(const Sentences* sentences, const Scorer* s
 // least R that is enough; nothing is written where R is smaller. The weights themselves are not read.
 GPUPARSE(int64_t) list_part_rows(const Sentences* sentences, const Scorer* scorer, i64_2 parts,
     out_i64_2 rows);
-
-// The lines of label weights of P arcs of one sentence: arcs (P, 2), heads and modifiers; heads
-// (tokens,): the tree of primary heads; lines (P, F), -1 where a template does not fire.
-GPUPARSE(int64_t) list_label_lines(const Sentences* sentences, const LabelPlan* plan, int64_t n_lines,
-    i64_1 heads, i64_2 arcs, out_i64_2 lines);

@@ -68,10 +68,6 @@ struct WordVectors {
     int64_t label_margin;
 };
 
-// Write the table rows of every node of the sentences: found (tokens, K), -1 for none.
-GPUPARSE(int64_t) find_vector_rows(const Sentences* sentences, const VectorPlan* plan,
-    out_i32_2 found);
-
 // Sizes of vectors that are learned: of the hidden layer, 0 for none, and of what arcs, siblings,
 // grandparents (0: not scored) and labels are scored with; labels; values of words in between.
 struct VectorSizes {
@@ -147,15 +143,6 @@ GPUPARSE(int64_t) step_vector_weights(const VectorStep* step, f32_2 gradients, i
 // are multiplied by `scale`; moments (2, rows, width).
 GPUPARSE(int64_t) step_vector_rows(const VectorStep* step, i64_1 occurrences, f32_2 gradients,
     double scale, out_f32_2 table, out_f32_3 moments);
-
-// The seconds that vectors of a batch take, (4,): to find rows of the table, to sum them, to multiply the
-// hidden layer with matrices, to score all arcs. A function for benchmarks.
-GPUPARSE(int64_t) time_vectors(const Sentences* sentences, const WordVectors* vectors,
-    out_f64_1 seconds);
-
-// The speed of this machine in a second, (3,): multiplications of bytes that are summed, the same of 16-bit
-// numbers, and bytes of `memory` that are read. A function for benchmarks.
-GPUPARSE(int64_t) time_machine(i8_1 memory, int64_t rounds, out_f64_1 per_second);
 
 // The scores that word vectors add to arcs, (B, N, N), [b, h, m], as `score_arcs_batch`, in points;
 // kind: or to those of another kind of pairs, 1: siblings, 2: grandparents.
