@@ -58,24 +58,4 @@ inline int64_t find_unusable_arcs(View3<const F> scores, i64_1 lengths, int64_t 
     return -1;
 }
 
-// The first sentence with an unusable sibling score in a cell that is read, or -1.
-template <class F>
-inline int64_t find_unusable_siblings(View4<const F> scores, i64_1 lengths, int64_t n_nodes) {
-    for (int64_t b = 0; b < lengths.n0; b++) {
-        const int64_t n = lengths.data[b];
-        const F limit = (F)((double)largest_float<F>() / (double)(4 * (n + 1)));
-        if (!has_unusable(scores.row(b, 0, 0), (n + 1) * n_nodes * n_nodes, limit)) continue;
-        for (int64_t h = 0; h <= n; h++) {
-            for (int64_t m = 1; m <= n; m++) {
-                if (h == m) continue;
-                const int64_t inner = h < m ? h : m, outer = h < m ? m : h;
-                const F* cells = scores.row(b, h, m);
-                if (has_unusable(cells + h, 1, limit)) return b;
-                if (has_unusable(cells + inner + 1, outer - inner - 1, limit)) return b;
-            }
-        }
-    }
-    return -1;
-}
-
 }  // namespace gpuparse

@@ -24,6 +24,17 @@ int64_t search_from(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths, const in
     });
 }
 
+// The first sentence whose start is no tree, or has several modifiers of the root under single_root, or -1.
+int64_t find_bad_tree(i64_2 heads, i64_1 lengths, bool single_root) {
+    if (!lengths_fit(lengths, heads.n0, heads.n1)) return BAD_SHAPE;
+    Arena arena;
+    int64_t* seen = arena.take<int64_t>(heads.n1);
+    if (!seen) return NO_MEMORY;
+    for (int64_t b = 0; b < heads.n0; b++)
+        if (!is_tree(heads.data + b * heads.n1, lengths.data[b], single_root, seen)) return b;
+    return -1;
+}
+
 int64_t check_parts(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths, const ChangeLimits* limits,
                     i64_2 starts, out_f64_1 totals) {
     if (!scores_fit(arc, lengths) || !siblings_fit(arc, sibling, end) || totals.n0 != arc.n0 ||
@@ -80,16 +91,6 @@ GPUPARSE(int64_t) multi_parent_batch(any_3 arc, any_3 sibling, any_3 end, i64_1 
     });
 }
 
-GPUPARSE(int64_t) find_bad_tree(i64_2 heads, i64_1 lengths, bool single_root) {
-    if (!lengths_fit(lengths, heads.n0, heads.n1)) return BAD_SHAPE;
-    Arena arena;
-    int64_t* seen = arena.take<int64_t>(heads.n1);
-    if (!seen) return NO_MEMORY;
-    for (int64_t b = 0; b < heads.n0; b++)
-        if (!is_tree(heads.data + b * heads.n1, lengths.data[b], single_root, seen)) return b;
-    return -1;
-}
-
 GPUPARSE(int64_t) find_tree_faults(i64_2 heads, i64_1 lengths, bool single_root, bool is_projective,
                                   bool is_partial, out_i32_1 faults, out_i32_1 words) {
     if (!lengths_fit(lengths, heads.n0, heads.n1) || faults.n0 != heads.n0 || words.n0 != heads.n0)
@@ -127,17 +128,5 @@ GPUPARSE(int64_t) find_unusable_arc(any_3 scores, i64_1 lengths) {
     return of_float_type(scores.dtype, [&](auto* number) {
         typedef __typeof__(*number + 0) F;
         return find_unusable_arcs(view3((const F*)scores.data, nodes, nodes), lengths, nodes);
-    });
-}
-
-GPUPARSE(int64_t) find_unusable_sibling(any_3 scores, i64_1 lengths) {
-    const int64_t nodes = scores.n1;
-    if (scores.n2 != nodes || scores.n0 != lengths.n0 * nodes ||
-        !lengths_fit(lengths, lengths.n0, nodes))
-        return BAD_SHAPE;
-    return of_float_type(scores.dtype, [&](auto* number) {
-        typedef __typeof__(*number + 0) F;
-        const View4<const F> cells = {(const F*)scores.data, nodes * nodes * nodes, nodes * nodes, nodes};
-        return find_unusable_siblings(cells, lengths, nodes);
     });
 }

@@ -12,14 +12,14 @@ from gpuparse import native
 from gpuparse.errors import ScoreError
 from gpuparse.features.parts import axes_of
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.inference.engines import WORTH_A_THREAD, is_traced, run_in_threads
+from gpuparse.inference.engines import WORTH_A_THREAD, run_in_threads
 from gpuparse.inference.scores import (
     Lengths,
     Scores,
     as_float,
     check_scores,
-    read_cells,
     require_tensor,
+    require_usable,
 )
 from gpuparse.inference.search import Search
 from gpuparse.inference.tree_parts import part_tree_scores
@@ -92,65 +92,6 @@ def check_label_scores(label_scores: Tensor, scores: Scores) -> Tensor:
     checked = label_scores.detach().to(torch.float32 if is_narrow else torch.float64).contiguous()
     require_usable(checked, scores.lengths, "label")
     return checked
-
-
-def require_usable(scores: Tensor, lengths: Tensor, name: str, *, may_cross: bool = False) -> None:
-    """Raise ScoreError for the first score that is read and that no decoder accepts.
-
-    Args: scores: of a part, or "label", of arcs; perhaps with labels in a last axis.
-    """
-    if is_traced():
-        return
-    part = "arc" if name == "label" else name
-    which = torch.arange(len(scores), device=scores.device)
-    if scores.device.type == "cpu":
-        # Sweeps over more cells than are read; what stops them is looked at below.
-        rows = scores.flatten(2, 3) if len(axes_of(part)) == 4 else scores[..., None].flatten(3)
-        found = np.empty(len(scores), np.bool_)
-        if not native.call("find_suspicious_sentences", rows.numpy(), lengths.numpy(), found):
-            return
-        which = torch.from_numpy(found).nonzero()[:, 0]
-    limit = torch.finfo(scores.dtype).max / (8 * (lengths + 1)).to(scores.dtype)
-    cells, most = scores[which], limit[which].view(-1, *[1] * (scores.dim() - 1))
-    read = read_part_cells(lengths[which], scores.shape[1], part, may_cross=may_cross)
-    read = read.view(*read.shape, *[1] * (scores.dim() - read.dim()))
-    bad = (read & ~((cells == -torch.inf) | (cells.abs() <= most))).nonzero()
-    if len(bad):
-        k, *place = bad[0].tolist()
-        raise ScoreError(
-            f"{name}_scores: sentence {int(which[k])}: the score at {place} is "
-            f"{cells[(k, *place)].item()}; expected -inf (forbidden) or a number between "
-            f"-{most[k].item():.3g} and {most[k].item():.3g}"
-        )
-
-
-def read_part_cells(lengths: Tensor, n_nodes: int, name: str, *, may_cross: bool = False) -> Tensor:
-    """True for the cells [b, h, m, ...] of a field of `Scores` that a decoder may read.
-
-    docs/architecture.md says where the further words of a part stand.
-    """
-    axes = axes_of(name)
-    position = torch.arange(n_nodes, device=lengths.device)
-    word = {axis: position.view(-1, *[1] * (len(axes) - k - 1)) for k, axis in enumerate(axes)}
-    read = read_cells(lengths, n_nodes).view(len(lengths), n_nodes, n_nodes, *[1] * len(axes[2:]))
-    for axis in axes[2:]:
-        h, m, x = word["h"], word["m"], word[axis]
-        between = ((h < x) & (x < m)) | ((m < x) & (x < h))
-        if axis == "g":
-            above = (x != m) & (x != h) if may_cross else (x != m) & (x != h) & ~between
-            is_part = torch.where(h == 0, x == 0, above)
-        elif axis == "t":
-            s = word["s"]
-            is_part = (x == h) | ((h < x) & (x < s)) | ((s < x) & (x < h))
-        elif axis == "s":
-            is_part = (x == h) | between
-        elif name == "inner_grandchild":
-            is_part = (x == m) | between
-        else:
-            is_part = (x == m) | torch.where(h < m, x > m, (x < m) & (x > 0))
-        inside = x <= lengths.view(-1, *[1] * len(axes))
-        read = read & is_part & inside
-    return read
 
 
 class SearchedTrees(NamedTuple):

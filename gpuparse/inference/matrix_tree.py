@@ -9,7 +9,12 @@ from torch import Tensor
 
 from gpuparse.errors import ScoreError
 from gpuparse.inference.engines import choose_engine, is_traced
-from gpuparse.inference.native_trees import draw_trees, require_sample_count, sum_trees
+from gpuparse.inference.native_trees import (
+    LogPartition,
+    draw_trees,
+    require_sample_count,
+    sum_trees,
+)
 from gpuparse.inference.scores import (
     Lengths,
     check_arcs,
@@ -19,6 +24,7 @@ from gpuparse.inference.scores import (
     require_trees,
     word_mask,
 )
+from gpuparse.inference.torch.charts import differentiate
 
 DECODER = "chu_liu_edmonds"
 
@@ -55,7 +61,9 @@ def matrix_tree_log_partition(
     scores, words = _checked(arc_scores, lengths)
     sums: Tensor
     if engine == "native":
-        sums = _LogPartition.apply(scores, words, single_root)
+        sums = LogPartition.apply(
+            scores, words, DECODER, single_root, lambda *given: _Sums.apply(*given)[1]
+        )
     else:
         sums, _ = _eliminate(scores, words, single_root)
     require_trees(sums.detach())
@@ -136,15 +144,9 @@ def matrix_tree_sample(
     scores, words = _checked(arc_scores.detach(), lengths)
     numbers = torch.iinfo(torch.int64)
     seeds = torch.randint(numbers.min, numbers.max, (len(words),), generator=generator)
-    _, heads = draw_trees(
-        DECODER,
-        words.cpu(),
-        scores.cpu(),
-        n_samples=n_samples,
-        seeds=seeds,
-        single_root=single_root,
+    return draw_trees(
+        DECODER, words, scores, n_samples=n_samples, seeds=seeds, single_root=single_root
     )
-    return heads.to(arc_scores.device)
 
 
 def _checked(arc_scores: Tensor, lengths: Lengths) -> tuple[Tensor, Tensor]:
@@ -165,30 +167,6 @@ def _checked(arc_scores: Tensor, lengths: Lengths) -> tuple[Tensor, Tensor]:
 def _read(scores: Tensor, lengths: Tensor) -> Tensor:
     """The scores (B, N, N), and -inf in cells that are not read."""
     return scores.masked_fill(~read_cells(lengths, scores.shape[1]), -torch.inf)
-
-
-class _LogPartition(torch.autograd.Function):
-    """(scores, lengths, single_root) -> log-partition (B,); the gradient comes from `_Sums`."""
-
-    @staticmethod
-    def forward(ctx, scores, lengths, single_root):  # type: ignore[no-untyped-def]
-        sums, marginals = sum_trees(
-            DECODER,
-            lengths,
-            scores,
-            single_root=single_root,
-            with_marginals=ctx.needs_input_grad[0],
-        )
-        ctx.save_for_backward(scores, lengths, marginals)
-        ctx.single_root = single_root
-        return sums
-
-    @staticmethod
-    def backward(ctx, grad):  # type: ignore[no-untyped-def]
-        scores, lengths, marginals = ctx.saved_tensors
-        if torch.is_grad_enabled():  # the gradient will be differentiated in turn
-            marginals = _Sums.apply(scores, lengths, ctx.single_root)[1]
-        return grad[:, None, None] * marginals, None, None
 
 
 class _Sums(torch.autograd.Function):
@@ -218,20 +196,13 @@ class _Sums(torch.autograd.Function):
 def _torch_marginals(scores: Tensor, lengths: Tensor, single_root: bool) -> tuple[Tensor, Tensor]:
     """Log-partition and marginals by differentiation of the elimination in torch."""
 
-    def total(given: Tensor) -> tuple[Tensor, Tensor]:
-        sums, _ = _eliminate(given, lengths, single_root)
-        return sums.masked_fill(sums == -torch.inf, 0.0).sum(), sums
+    def log_partitions(given: Tensor) -> Tensor:
+        return _eliminate(given, lengths, single_root)[0]
 
-    if is_traced():
-        marginals, sums = torch.func.grad(total, has_aux=True)(scores)
-        return sums, marginals.clamp(0.0, 1.0)
+    if scores.shape[1] == 1:  # no arcs, and so no gradient
+        return log_partitions(scores), torch.zeros_like(scores)
     keeps_graph = torch.is_grad_enabled() and scores.requires_grad
-    with torch.inference_mode(False), torch.enable_grad():
-        leaf = scores if keeps_graph else scores.detach().clone().requires_grad_()
-        whole, sums = total(leaf)
-        if scores.shape[1] == 1:  # no arcs, and so no gradient
-            return sums, torch.zeros_like(scores)
-        (marginals,) = torch.autograd.grad(whole, leaf, create_graph=keeps_graph)
+    sums, marginals = differentiate(log_partitions, scores, keep_gradients=keeps_graph)
     return sums, marginals.clamp(0.0, 1.0)
 
 

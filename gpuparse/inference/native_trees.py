@@ -40,7 +40,7 @@ _COSTS = {
 }
 
 
-class _Batch:
+class NativeScores:
     """The arrays of a batch, as native functions take them."""
 
     def __init__(self, decoder: str, lengths: Tensor, parts: tuple[Tensor, ...]) -> None:
@@ -51,21 +51,23 @@ class _Batch:
         self.ends = others[1].numpy() if others else None
         self.shape: tuple[int, int] = self.arcs.shape[:2]
 
+    def slices(self, part: slice) -> tuple[np.ndarray | None, ...]:
+        """The scores of arcs, siblings and ends, and the lengths, of some sentences."""
+        siblings, ends, n_nodes = self.siblings, self.ends, self.shape[1]
+        if siblings is not None and ends is not None:
+            siblings = siblings[part.start * n_nodes : part.stop * n_nodes]
+            ends = ends[part]
+        return self.arcs[part], siblings, ends, self.lengths[part]
+
     def run(
         self, name: str, single_root: bool, cost: tuple[int, int], *more: np.ndarray | None
     ) -> None:
         """Call a function with the scores and `more` arrays, which have one row a sentence."""
-        n_nodes, missing = self.shape[1], []
+        missing = []
 
         def work(part: slice) -> None:
-            siblings, ends = self.siblings, self.ends
-            if siblings is not None and ends is not None:
-                siblings = siblings[part.start * n_nodes : part.stop * n_nodes]
-                ends = ends[part]
-            b = native.call(
-                name, self.decoder, self.arcs[part], siblings, ends, self.lengths[part],
-                single_root, *(None if array is None else array[part] for array in more),
-            )  # fmt: skip
+            of_sentences = (None if array is None else array[part] for array in more)
+            b = native.call(name, self.decoder, *self.slices(part), single_root, *of_sentences)
             if b >= 0:
                 missing.append(part.start + b)
 
@@ -81,7 +83,7 @@ def find_best(
     decoder: str, lengths: Tensor, *parts: Tensor, single_root: bool
 ) -> tuple[Tensor, Tensor]:
     """Heads (B, N) and scores (B,) of the best trees."""
-    heads, scores = _find(_Batch(decoder, lengths, parts), decoder, 1, single_root)
+    heads, scores = _find(NativeScores(decoder, lengths, parts), decoder, 1, single_root)
     return torch.from_numpy(heads[:, 0]), torch.from_numpy(scores[:, 0])
 
 
@@ -91,11 +93,13 @@ def find_k_best(
     """Heads (B, k, N) and scores (B, k) of the k best trees, -1 and -inf where there are fewer."""
     if not (_is_integer(k) and 1 <= k <= MAX_TREES):
         raise ScoreError(f"k is {k!r}, expected a number of trees from 1 to {MAX_TREES}")
-    heads, scores = _find(_Batch(decoder, lengths, parts), decoder, k, single_root)
+    heads, scores = _find(NativeScores(decoder, lengths, parts), decoder, k, single_root)
     return torch.from_numpy(heads), torch.from_numpy(scores)
 
 
-def _find(batch: _Batch, decoder: str, k: int, single_root: bool) -> tuple[np.ndarray, np.ndarray]:
+def _find(
+    batch: NativeScores, decoder: str, k: int, single_root: bool
+) -> tuple[np.ndarray, np.ndarray]:
     n_batch, n_nodes = batch.shape
     heads = np.empty((n_batch, k, n_nodes), np.int64)
     scores = np.empty((n_batch, k))
@@ -109,7 +113,7 @@ def sum_trees(
     decoder: str, lengths: Tensor, *parts: Tensor, single_root: bool, with_marginals: bool = True
 ) -> tuple[Tensor, Tensor | None]:
     """Log-partitions (B,) and marginals of arcs (B, N, N) of float64 scores."""
-    batch = _Batch(decoder, lengths, parts)
+    batch = NativeScores(decoder, lengths, parts)
     log_partitions = np.empty(batch.shape[0])
     marginals = np.empty(batch.arcs.shape) if with_marginals else None
     batch.run("sum_trees_batch", single_root, _COSTS[decoder].sums, marginals, log_partitions)
@@ -119,21 +123,44 @@ def sum_trees(
     )
 
 
+class LogPartition(torch.autograd.Function):
+    """Log-partitions (B,) of float64 scores of arcs, with the native marginals as their gradient.
+
+    Its arguments are the scores, lengths, decoder, single_root, and the function of scores, lengths
+    and single_root that finds marginals which can be differentiated in their turn.
+    """
+
+    @staticmethod
+    def forward(ctx, scores, lengths, decoder, single_root, find_marginals):  # type: ignore[no-untyped-def]
+        sums, marginals = sum_trees(
+            decoder, lengths, scores,
+            single_root=single_root, with_marginals=ctx.needs_input_grad[0],
+        )  # fmt: skip
+        ctx.save_for_backward(scores, lengths, marginals)
+        ctx.single_root, ctx.find_marginals = single_root, find_marginals
+        return sums
+
+    @staticmethod
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        scores, lengths, marginals = ctx.saved_tensors
+        if torch.is_grad_enabled():  # the gradient will be differentiated in turn
+            marginals = ctx.find_marginals(scores, lengths, ctx.single_root)
+        return grad[:, None, None] * marginals, None, None, None, None
+
+
 def draw_trees(
     decoder: str, lengths: Tensor, *parts: Tensor, n_samples: int, seeds: Tensor, single_root: bool
-) -> tuple[Tensor, Tensor]:
-    """Log-partitions (B,) and heads (B, n_samples, N) of random trees under float64 scores.
+) -> Tensor:
+    """Heads (B, n_samples, N) of random trees under float64 scores, which may be on any device.
 
-    Args: seeds: int64 (B,).
+    Args: seeds: int64 (B,), in main memory.
     """
-    batch = _Batch(decoder, lengths, parts)
+    batch = NativeScores(decoder, lengths.cpu(), tuple(part.cpu() for part in parts))
     n_batch, n_nodes = batch.shape
-    log_partitions = np.empty(n_batch)
     heads = np.empty((n_batch, n_samples, n_nodes), np.int64)
-    batch.run(
-        "draw_trees_batch", single_root, _COSTS[decoder].sums, seeds.numpy(), heads, log_partitions
-    )
-    return torch.from_numpy(log_partitions), torch.from_numpy(heads)
+    cost, log_partitions = _COSTS[decoder].sums, np.empty(n_batch)
+    batch.run("draw_trees_batch", single_root, cost, seeds.numpy(), heads, log_partitions)
+    return torch.from_numpy(heads).to(lengths.device)
 
 
 def require_sample_count(n_samples: int) -> None:

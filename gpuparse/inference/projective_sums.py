@@ -10,14 +10,19 @@ from gpuparse.inference.charts import eisner as first_order
 from gpuparse.inference.charts import eisner_sibling as second_order
 from gpuparse.inference.decoders import Engine
 from gpuparse.inference.engines import choose_engine, is_traced
-from gpuparse.inference.native_trees import draw_trees, require_sample_count, sum_trees
+from gpuparse.inference.native_trees import (
+    LogPartition,
+    draw_trees,
+    require_sample_count,
+    sum_trees,
+)
 from gpuparse.inference.scores import (
     Lengths,
     check_arcs,
     check_sibling_scores,
     device_of,
     read_cells,
-    read_sibling_cells,
+    read_part_cells,
     require_trees,
 )
 from gpuparse.inference.torch.charts import differentiate, log_sums
@@ -48,7 +53,9 @@ def eisner_log_partition(
     engine = choose_engine(engine, device_of(arc_scores))
     given = _checked(arc_scores, None, lengths, None)
     if engine == "native" and torch.is_grad_enabled() and arc_scores.requires_grad:
-        log_partition: Tensor = _TreeLogPartition.apply(given.arc, given.lengths, single_root)
+        log_partition: Tensor = LogPartition.apply(
+            given.arc, given.lengths, "eisner", single_root, _differentiable_marginals
+        )
         return log_partition
     return _log_partition(given, single_root, engine)
 
@@ -250,7 +257,7 @@ class _CheckedScores(NamedTuple):
         n_nodes = self.arc.shape[1]
         read = {name: read_cells(self.lengths, n_nodes) for name in self.scores}
         if self.has_siblings:
-            read["sib"] = read_sibling_cells(self.lengths, n_nodes)
+            read["sib"] = read_part_cells(self.lengths, n_nodes, "sibling")
         scores = {name: torch.where(read[name], part, 0.0) for name, part in self.scores.items()}
         return _CheckedScores(scores, self.lengths)
 
@@ -330,12 +337,8 @@ def _entropy(given: _CheckedScores, single_root: bool) -> Tensor:
 def _sample(
     given: _CheckedScores, n_samples: int, generator: torch.Generator | None, single_root: bool
 ) -> Tensor:
-    decoder, lengths, *parts = given.native
-    _, heads = draw_trees(
-        decoder, lengths.cpu(), *(part.cpu() for part in parts),
-        n_samples=n_samples, seeds=_draw_seeds(len(lengths), generator), single_root=single_root,
-    )  # fmt: skip
-    return heads.to(given.arc.device)
+    seeds = _draw_seeds(len(given.lengths), generator)
+    return draw_trees(*given.native, n_samples=n_samples, seeds=seeds, single_root=single_root)
 
 
 def _draw_seeds(n_batch: int, generator: torch.Generator | None) -> Tensor:
@@ -380,20 +383,6 @@ def _marginals_torch(
     return differentiate(log_partitions, scores["arc"], keep_gradients=needs_gradient)
 
 
-class _TreeLogPartition(torch.autograd.Function):
-    """The log-partition with the native marginals as its gradient."""
-
-    @staticmethod
-    def forward(ctx, arcs, lengths, single_root):  # type: ignore[no-untyped-def]
-        log_partition, marginals = sum_trees("eisner", lengths, arcs, single_root=single_root)
-        ctx.save_for_backward(arcs, lengths, marginals)
-        ctx.single_root = single_root
-        return log_partition
-
-    @staticmethod
-    def backward(ctx, of_log_partition):  # type: ignore[no-untyped-def]
-        arcs, lengths, marginals = ctx.saved_tensors
-        if torch.is_grad_enabled():  # somebody wants to go on to the second derivative
-            given = _CheckedScores({"arc": arcs}, lengths)
-            _, marginals = _marginals_torch(given, ctx.single_root, needs_gradient=True)
-        return of_log_partition[:, None, None] * marginals, None, None
+def _differentiable_marginals(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
+    given = _CheckedScores({"arc": arcs}, lengths)
+    return _marginals_torch(given, single_root, needs_gradient=True)[1]

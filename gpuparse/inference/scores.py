@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gpuparse import native
 from gpuparse.errors import NoTreeError, ScoreError
+from gpuparse.features.parts import axes_of
 from gpuparse.inference.engines import is_traced
 
 
@@ -207,15 +208,7 @@ def check_sibling_scores(
         wider = torch.promote_types(wider, ends.dtype)
     siblings = siblings.to(wider).contiguous()
     checked = scores.arc.to(wider), siblings, ends.to(wider), scores.lengths
-    if is_traced():
-        return checked
-    if siblings.device.type == "cpu":
-        b = native.call("find_unusable_sibling", rows_of_parts(siblings), scores.lengths.numpy())
-    else:
-        b = _first_unusable_siblings(siblings, scores.lengths)
-    if b >= 0:
-        n = int(scores.lengths[b])
-        raise ScoreError(_what_is_wrong_with_siblings(siblings[b].cpu(), n, b))
+    require_usable(siblings, scores.lengths, "sibling", per_word=4)
     return checked
 
 
@@ -267,21 +260,67 @@ def read_cells(lengths: Tensor, n_nodes: int) -> Tensor:
     return is_head[:, :, None] & is_word[:, None, :] & ~diagonal
 
 
-def _first_unusable_siblings(siblings: Tensor, lengths: Tensor) -> int:
-    """First sentence with read cells that no decoder accepts, or -1; any device."""
-    read = read_sibling_cells(lengths, siblings.shape[1])
-    limit = torch.finfo(siblings.dtype).max / (4 * (lengths + 1)).to(siblings.dtype)
-    usable = (siblings == -torch.inf) | (siblings.abs() <= limit[:, None, None, None])
-    found = (read & ~usable).flatten(1).any(1).nonzero()
-    return int(found[0, 0]) if len(found) else -1
+def require_usable(
+    scores: Tensor, lengths: Tensor, name: str, *, may_cross: bool = False, per_word: int = 8
+) -> None:
+    """Raise ScoreError for the first score that is read and that no decoder accepts.
+
+    Args:
+        scores: of a part, or "label", of arcs; perhaps with labels in a last axis.
+        per_word: scores of one word that are added, at most.
+    """
+    if is_traced():
+        return
+    part = "arc" if name == "label" else name
+    which = torch.arange(len(scores), device=scores.device)
+    if scores.device.type == "cpu":
+        # Sweeps over more cells than are read; what stops them is looked at below.
+        rows = scores.flatten(2, 3) if len(axes_of(part)) == 4 else scores[..., None].flatten(3)
+        found = np.empty(len(scores), np.bool_)
+        if not native.call("find_suspicious_sentences", rows.numpy(), lengths.numpy(), found):
+            return
+        which = torch.from_numpy(found).nonzero()[:, 0]
+    limit = torch.finfo(scores.dtype).max / (per_word * (lengths + 1)).to(scores.dtype)
+    cells, most = scores[which], limit[which].view(-1, *[1] * (scores.dim() - 1))
+    read = read_part_cells(lengths[which], scores.shape[1], part, may_cross=may_cross)
+    read = read.view(*read.shape, *[1] * (scores.dim() - read.dim()))
+    bad = (read & ~((cells == -torch.inf) | (cells.abs() <= most))).nonzero()
+    if len(bad):
+        k, *place = bad[0].tolist()
+        raise ScoreError(
+            f"{name}_scores: sentence {int(which[k])}: the score at {place} is "
+            f"{cells[(k, *place)].item()}; expected -inf (forbidden) or a number between "
+            f"-{most[k].item():.3g} and {most[k].item():.3g}"
+        )
 
 
-def read_sibling_cells(lengths: Tensor, n_nodes: int) -> Tensor:
-    """True for the cells [b, h, m, s] that a decoder may read."""
+def read_part_cells(lengths: Tensor, n_nodes: int, name: str, *, may_cross: bool = False) -> Tensor:
+    """True for the cells [b, h, m, ...] of a field of `Scores` that a decoder may read.
+
+    docs/architecture.md says where the further words of a part stand.
+    """
+    axes = axes_of(name)
     position = torch.arange(n_nodes, device=lengths.device)
-    h, m, s = position[:, None, None], position[:, None], position
-    is_part = ((h < s) & (s < m)) | ((m < s) & (s < h)) | (s == h)
-    return read_cells(lengths, n_nodes)[..., None] & is_part
+    word = {axis: position.view(-1, *[1] * (len(axes) - k - 1)) for k, axis in enumerate(axes)}
+    read = read_cells(lengths, n_nodes).view(len(lengths), n_nodes, n_nodes, *[1] * len(axes[2:]))
+    for axis in axes[2:]:
+        h, m, x = word["h"], word["m"], word[axis]
+        between = ((h < x) & (x < m)) | ((m < x) & (x < h))
+        if axis == "g":
+            above = (x != m) & (x != h) if may_cross else (x != m) & (x != h) & ~between
+            is_part = torch.where(h == 0, x == 0, above)
+        elif axis == "t":
+            s = word["s"]
+            is_part = (x == h) | ((h < x) & (x < s)) | ((s < x) & (x < h))
+        elif axis == "s":
+            is_part = (x == h) | between
+        elif name == "inner_grandchild":
+            is_part = (x == m) | between
+        else:
+            is_part = (x == m) | torch.where(h < m, x > m, (x < m) & (x > 0))
+        inside = x <= lengths.view(-1, *[1] * len(axes))
+        read = read & is_part & inside
+    return read
 
 
 def _what_is_wrong(arc: Tensor, n: int, b: int) -> str:
@@ -299,20 +338,6 @@ def _what_is_wrong(arc: Tensor, n: int, b: int) -> str:
     return (
         f"sentence {b}: the score of head {h} -> modifier {m} is {arc[h, m].item()}; "
         f"expected -inf (forbidden) or a number between -{limit:.3g} and {limit:.3g}"
-    )
-
-
-def _what_is_wrong_with_siblings(siblings: Tensor, n: int, b: int) -> str:
-    """The message for sentence b, which is known to be unusable."""
-    limit = torch.finfo(siblings.dtype).max / (4 * (n + 1))
-    usable = (siblings == -torch.inf) | (siblings.abs() <= limit)
-    read = read_sibling_cells(torch.tensor([n]), siblings.shape[0])[0]
-    h, m, s = (read & ~usable).nonzero()[0].tolist()
-    sibling = "without inner sibling" if s == h else f"with inner sibling {s}"
-    return (
-        f"sentence {b}: the sibling score of head {h} -> modifier {m} {sibling} is "
-        f"{siblings[h, m, s].item()}; expected -inf (forbidden) or a number between "
-        f"-{limit:.3g} and {limit:.3g}"
     )
 
 

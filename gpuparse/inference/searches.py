@@ -9,71 +9,38 @@ import torch
 from torch import Tensor
 
 from gpuparse.errors import ConfigError, ScoreError
-from gpuparse.inference.approximate.dual_decomposition import (
-    dual_decomposition,
-)
-from gpuparse.inference.approximate.hill_climb import (
-    hill_climb,
-    multi_parent,
-)
-from gpuparse.inference.best_trees import (
-    chu_liu_edmonds,
-    chu_liu_edmonds_kbest,
-    device_search,
-    eisner,
-    eisner_kbest,
-    eisner_sibling,
-    eisner_sibling_kbest,
-)
+from gpuparse.inference import best_trees, higher_order, matrix_tree, projective_sums
+from gpuparse.inference.approximate.dual_decomposition import dual_decomposition
+from gpuparse.inference.approximate.hill_climb import hill_climb, multi_parent
+from gpuparse.inference.best_trees import device_search
 from gpuparse.inference.decoders import DECODERS, ENGINES, Quantity
-from gpuparse.inference.higher_order import (
-    eisner_grand_sibling,
-    eisner_grandchild,
-    eisner_tri_sibling,
-)
-from gpuparse.inference.matrix_tree import (
-    matrix_tree_entropy,
-    matrix_tree_log_partition,
-    matrix_tree_marginals,
-    matrix_tree_sample,
-)
-from gpuparse.inference.projective_sums import (
-    eisner_entropy,
-    eisner_log_partition,
-    eisner_marginals,
-    eisner_sample,
-    eisner_sibling_entropy,
-    eisner_sibling_log_partition,
-    eisner_sibling_marginals,
-    eisner_sibling_sample,
-)
 from gpuparse.inference.scores import Scores
 
 FUNCTIONS: Mapping[tuple[str, Quantity], Callable[..., Any]] = MappingProxyType(
     {
-        ("eisner", "best"): eisner,
-        ("eisner", "k_best"): eisner_kbest,
-        ("eisner", "log_partition"): eisner_log_partition,
-        ("eisner", "marginals"): eisner_marginals,
-        ("eisner", "entropy"): eisner_entropy,
-        ("eisner", "samples"): eisner_sample,
-        ("chu_liu_edmonds", "best"): chu_liu_edmonds,
-        ("chu_liu_edmonds", "k_best"): chu_liu_edmonds_kbest,
-        ("chu_liu_edmonds", "log_partition"): matrix_tree_log_partition,
-        ("chu_liu_edmonds", "marginals"): matrix_tree_marginals,
-        ("chu_liu_edmonds", "entropy"): matrix_tree_entropy,
-        ("chu_liu_edmonds", "samples"): matrix_tree_sample,
-        ("eisner_sibling", "best"): eisner_sibling,
-        ("eisner_sibling", "k_best"): eisner_sibling_kbest,
-        ("eisner_sibling", "log_partition"): eisner_sibling_log_partition,
-        ("eisner_sibling", "marginals"): eisner_sibling_marginals,
-        ("eisner_sibling", "entropy"): eisner_sibling_entropy,
-        ("eisner_sibling", "samples"): eisner_sibling_sample,
+        ("eisner", "best"): best_trees.eisner,
+        ("eisner", "k_best"): best_trees.eisner_kbest,
+        ("eisner", "log_partition"): projective_sums.eisner_log_partition,
+        ("eisner", "marginals"): projective_sums.eisner_marginals,
+        ("eisner", "entropy"): projective_sums.eisner_entropy,
+        ("eisner", "samples"): projective_sums.eisner_sample,
+        ("chu_liu_edmonds", "best"): best_trees.chu_liu_edmonds,
+        ("chu_liu_edmonds", "k_best"): best_trees.chu_liu_edmonds_kbest,
+        ("chu_liu_edmonds", "log_partition"): matrix_tree.matrix_tree_log_partition,
+        ("chu_liu_edmonds", "marginals"): matrix_tree.matrix_tree_marginals,
+        ("chu_liu_edmonds", "entropy"): matrix_tree.matrix_tree_entropy,
+        ("chu_liu_edmonds", "samples"): matrix_tree.matrix_tree_sample,
+        ("eisner_sibling", "best"): best_trees.eisner_sibling,
+        ("eisner_sibling", "k_best"): best_trees.eisner_sibling_kbest,
+        ("eisner_sibling", "log_partition"): projective_sums.eisner_sibling_log_partition,
+        ("eisner_sibling", "marginals"): projective_sums.eisner_sibling_marginals,
+        ("eisner_sibling", "entropy"): projective_sums.eisner_sibling_entropy,
+        ("eisner_sibling", "samples"): projective_sums.eisner_sibling_sample,
         ("hill_climb", "best"): hill_climb,
         ("multi_parent", "best"): multi_parent,
-        ("eisner_grandchild", "best"): eisner_grandchild,
-        ("eisner_grand_sibling", "best"): eisner_grand_sibling,
-        ("eisner_tri_sibling", "best"): eisner_tri_sibling,
+        ("eisner_grandchild", "best"): higher_order.eisner_grandchild,
+        ("eisner_grand_sibling", "best"): higher_order.eisner_grand_sibling,
+        ("eisner_tri_sibling", "best"): higher_order.eisner_tri_sibling,
         ("dual_decomposition", "best"): dual_decomposition,
     }
 )

@@ -24,10 +24,6 @@ GPUPARSE(int64_t) hill_climb_batch(any_3 arc, any_3 sibling, any_3 end, i64_1 le
 GPUPARSE(int64_t) multi_parent_batch(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths,
     const ChangeLimits* limits, i64_2 heads, out_b8_3 arcs, out_f64_1 totals);
 
-// The first sentence whose heads are no tree, or have several modifiers of the root under single_root;
-// -1 if there is none.
-GPUPARSE(int64_t) find_bad_tree(i64_2 heads, i64_1 lengths, bool single_root);
-
 // Faults of given trees: heads (R, N) under lengths (R,); faults and words (R,), a TreeFault of
 // native/trees.h and the word, 0 for none. is_projective: whether arcs must not cross. -1, a head that
 // is not known, is a fault unless is_partial; arcs of such trees may cross.
@@ -37,6 +33,3 @@ GPUPARSE(int64_t) find_tree_faults(i64_2 heads, i64_1 lengths, bool single_root,
 // The first sentence with a length out of range or an unusable score in a cell that is read: neither
 // -inf nor within the largest float / (4 n + 4); -1 if there is none.
 GPUPARSE(int64_t) find_unusable_arc(any_3 scores, i64_1 lengths);
-
-// The same of sibling scores (B N, N, N) under lengths that are in range.
-GPUPARSE(int64_t) find_unusable_sibling(any_3 scores, i64_1 lengths);

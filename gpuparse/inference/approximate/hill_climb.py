@@ -1,5 +1,7 @@
 """Second-order trees, and graphs with several heads per word, by single changes of arcs."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -7,15 +9,15 @@ from torch import Tensor
 from gpuparse import native
 from gpuparse.errors import ScoreError
 from gpuparse.inference.engines import require_native, run_in_threads
-from gpuparse.inference.native_trees import find_best
+from gpuparse.inference.native_trees import NativeScores, find_best
 from gpuparse.inference.scores import (
     Lengths,
     check_sibling_scores,
     device_of,
-    rows_of_parts,
     word_mask,
 )
 from gpuparse.inference.search import NO_HEAD, ChangeLimits
+from gpuparse.inference.support import TreeKind
 
 
 def hill_climb(
@@ -60,27 +62,29 @@ def hill_climb(
     as in Bohnet (2010).
     """
     require_native("hill_climb", engine, device_of(arc_scores))
-    limits = ChangeLimits(single_root, change_limit(max_changes), gain_limit(min_gain))
-    checked = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
-    heads = starting_trees(*checked, start=start, single_root=single_root)
-    arcs, ends, words = checked[0].numpy(), checked[2].numpy(), checked[3].numpy()
-    n_nodes, siblings, trees = arcs.shape[1], rows_of_parts(checked[1]), heads.numpy()
-    totals, changes = np.empty(len(arcs)), np.empty(len(arcs), np.int64)
-
-    def climb(part: slice) -> None:
-        native.call(
-            "hill_climb_batch", arcs[part], siblings[rows_of(part, n_nodes)], ends[part],
-            words[part], limits, trees[part], totals[part], changes[part],
-        )  # fmt: skip
-
-    run_in_threads(climb, words, 2, torch.get_num_threads())
+    limits = _limits(single_root, max_changes, min_gain)
+    parts = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
+    heads = starting_trees(*parts, start=start, single_root=single_root)
+    totals, changes = np.empty(len(heads)), np.empty(len(heads), np.int64)
+    _climb("hill_climb_batch", 2, parts, limits, heads.numpy(), totals, changes)
     require_allowed(totals)
     return heads, torch.from_numpy(totals), torch.from_numpy(changes)
 
 
-def rows_of(part: slice, n_nodes: int) -> slice:
-    """The rows of `rows_of_parts` that belong to a slice of the sentences."""
-    return slice(part.start * n_nodes, part.stop * n_nodes)
+def _climb(
+    name: str, power: int, parts: Sequence[Tensor], limits: ChangeLimits, *results: np.ndarray
+) -> None:
+    """Call a native search on checked scores and lengths; results: heads and what it writes.
+
+    Args: power: a sentence of n words costs about n ** power operations.
+    """
+    *scores, lengths = parts
+    batch = NativeScores("eisner_sibling", lengths, tuple(scores))
+
+    def climb(part: slice) -> None:
+        native.call(name, *batch.slices(part), limits, *(result[part] for result in results))
+
+    run_in_threads(climb, batch.lengths, power, torch.get_num_threads())
 
 
 def starting_trees(
@@ -108,21 +112,22 @@ def starting_trees(
     if start.is_floating_point() or start.is_complex() or start.dtype == torch.bool:
         raise ScoreError(f"start has type {start.dtype}, expected integers")
     heads = start.detach().to("cpu", torch.int64, copy=True).contiguous()
-    b = native.call("find_bad_tree", heads.numpy(), lengths.numpy(), single_root)
-    if b >= 0:
+    kind = TreeKind(lengths, is_projective=False, single_root=single_root)
+    wrong = kind.find_wrong(heads).nonzero()
+    if len(wrong):
         root = " with a single modifier of the root" if single_root else ""
-        raise ScoreError(f"the start of sentence {b} is no tree{root}")
+        raise ScoreError(f"the start of sentence {int(wrong[0, 0])} is no tree{root}")
     heads[~word_mask(lengths, heads.shape[1])] = NO_HEAD
     return heads
 
 
-def change_limit(max_changes: int | None) -> int:
-    """As the kernels take it: -1 for no limit."""
-    if max_changes is None:
-        return -1
-    if max_changes < 0:
+def _limits(single_root: bool, max_changes: int | None, min_gain: float) -> ChangeLimits:
+    """As native code takes them: -1 for no limit of changes."""
+    if max_changes is not None and max_changes < 0:
         raise ScoreError(f"max_changes is {max_changes}, expected None or a number from 0 on")
-    return max_changes
+    return ChangeLimits(
+        single_root, -1 if max_changes is None else max_changes, gain_limit(min_gain)
+    )
 
 
 def gain_limit(min_gain: float) -> float:
@@ -178,20 +183,11 @@ def multi_parent(
     Source: McDonald & Pereira 2006, section 3; differs: end scores, and a least gain.
     """
     require_native("multi_parent", engine, device_of(arc_scores))
-    limits = ChangeLimits(single_root, change_limit(max_changes), gain_limit(min_gain))
-    checked = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
-    heads = starting_trees(*checked, start=start, single_root=single_root)
-    arcs, ends, words = checked[0].numpy(), checked[2].numpy(), checked[3].numpy()
-    n_nodes, siblings, trees = arcs.shape[1], rows_of_parts(checked[1]), heads.numpy()
-    graphs, totals = np.empty(arcs.shape, np.bool_), np.empty(len(arcs))
-
-    def climb(part: slice) -> None:
-        native.call(
-            "multi_parent_batch", arcs[part], siblings[rows_of(part, n_nodes)], ends[part],
-            words[part], limits, trees[part], graphs[part], totals[part],
-        )  # fmt: skip
-
-    run_in_threads(climb, words, 3, torch.get_num_threads())
+    limits = _limits(single_root, max_changes, min_gain)
+    parts = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
+    heads = starting_trees(*parts, start=start, single_root=single_root)
+    graphs, totals = np.empty(parts[0].shape, np.bool_), np.empty(len(heads))
+    _climb("multi_parent_batch", 3, parts, limits, heads.numpy(), graphs, totals)
     require_allowed(totals)
     return torch.from_numpy(graphs), torch.from_numpy(totals)
 
