@@ -156,6 +156,10 @@ def read_card(folder: Path) -> dict[str, Any] | None:
             for name, shape in _SHAPE.items()
             if name not in card or not _fits(card[name], shape)
         ]
+        if not wrong and not 0 < len(set(card["stages"])) == len(card["stages"]):
+            wrong.append("stages")
+        if not wrong and any("/" in name or name in (".", "..") for name in card["files"]):
+            wrong.append("files")
         if wrong:
             raise ValueError(f"missing or wrong: {', '.join(wrong)}")
     except (ValueError, RecursionError) as error:

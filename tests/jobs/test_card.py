@@ -241,7 +241,9 @@ def damaged():
         "parts": {}, "stages": "tagger", "decoder": 1, "graphs": 0, "text": None,
         "needs": ["WORDS"], "fills": None, "command": None, "files": [1], "gpuparse": None,
     }  # fmt: skip
-    return [*changes.items(), ("files", {"x": -1}), ("files", {"x": True}), ("stages", ["x"])]
+    return [*changes.items(), ("files", {"x": -1}), ("files", {"x": True}), ("files", {"../x": 1}),
+            ("files", {"..": 1}), ("stages", ["x"]), ("stages", []),
+            ("stages", ["tagger", "tagger"])]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "value"), damaged())
