@@ -39,7 +39,7 @@ AUGMENTED = "learning.cost_augmented=true"
 
 # Name -> overrides of BASE, and lists of options to parse with besides none at all.
 CASES: dict[str, tuple[list[str], tuple[list[str], ...]]] = {
-    "eisner": (["decoder=eisner"], (*SUMS, ["--single-root"], ["--keep-heads"])),
+    "eisner": (["decoder=eisner"], (*SUMS, ["--single-root"], ["--keep", "heads"])),
     "eisner-8-bits": (["decoder=eisner", "weights.bits=8", AUGMENTED], ()),
     "eisner-extended": (["decoder=eisner", "features=extended", AUGMENTED], ()),
     "eisner-odd-rows": (["decoder=eisner", "feature_map.rows=50000"], ()),
@@ -50,7 +50,10 @@ CASES: dict[str, tuple[list[str], tuple[list[str], ...]]] = {
         ["decoder=eisner", "learning.rule=conditional", "learning.max_step=0.1"],
         (),
     ),
-    "cle": (["decoder=chu_liu_edmonds", AUGMENTED], (*SUMS, ["--single-root"], ["--keep-heads"])),
+    "cle": (
+        ["decoder=chu_liu_edmonds", AUGMENTED],
+        (*SUMS, ["--single-root"], ["--keep", "heads"]),
+    ),
     "cle-single-root": (["decoder=chu_liu_edmonds", "data.single_root=true"], SUMS),
     "cle-perceptron": (["decoder=chu_liu_edmonds", "learning.rule=perceptron"], ()),
     "cle-joint": (["decoder=chu_liu_edmonds", *JOINT, AUGMENTED], (["--probabilities"],)),
@@ -66,7 +69,7 @@ CASES: dict[str, tuple[list[str], tuple[list[str], ...]]] = {
         ["decoder=eisner_sibling", "features=mcdonald-pereira-2006", "learning.k=3"],
         (),
     ),
-    "hill-climb": (["decoder=hill_climb", "features=extended", AUGMENTED], (["--keep-heads"],)),
+    "hill-climb": (["decoder=hill_climb", "features=extended", AUGMENTED], (["--keep", "heads"],)),
     "multi-parent": (
         ["decoder=multi_parent", "features=extended", "labels.features=graph-labels"],
         (),
@@ -93,7 +96,7 @@ CASES: dict[str, tuple[list[str], tuple[list[str], ...]]] = {
     ),
     "vectors": (
         ["decoder=chu_liu_edmonds", "features=vectors", "labels.features=vectors", *FEW_EPOCHS],
-        (*SUMS, ["--keep-heads"]),
+        (*SUMS, ["--keep", "heads"]),
     ),
     "vectors-conditional": (
         ["features=vectors", "labels.kind=none", "word_vectors.loss=conditional", *FEW_EPOCHS],
@@ -130,7 +133,7 @@ CONFIDENCE = (
 )  # fmt: skip
 OF_TABLES = (
     [], ["--probabilities"], ["--mbr"], ["--single-root"], ["--deps", "tree"], ["--keep", "tags"],
-    ["--keep-heads"], ["--on-error", "skip"], ["--on-error", "keep"],
+    ["--keep", "heads"], ["--on-error", "skip"], ["--on-error", "keep"],
 )  # fmt: skip
 # Input of a pipeline -> lists of options.
 RUNS: dict[str, tuple[list[str], ...]] = {
@@ -144,10 +147,11 @@ RUNS: dict[str, tuple[list[str], ...]] = {
         ["--ranges"],
     ),
     "known.conllu": (
-        ["--keep-heads"], ["--keep-heads", "--probabilities"], ["--keep-heads", "--mbr"],
+        ["--keep", "heads"], ["--keep", "heads", "--probabilities"], ["--keep", "heads", "--mbr"],
     ),
     "malformed.conllu": (
-        [], ["--on-error", "skip"], ["--on-error", "keep"], ["--on-error", "keep", "--keep-heads"],
+        [], ["--on-error", "skip"], ["--on-error", "keep"],
+        ["--on-error", "keep", "--keep", "heads"],
     ),
     "table.parquet": OF_TABLES,
     "table.arrow": OF_TABLES,
@@ -201,7 +205,7 @@ def prepare(folder: Path, code: Path) -> None:
 
 
 def _with_some_heads(line: str, number: int) -> str:
-    """A line for --keep-heads: three of four words lose their head and relation."""
+    """A line for --keep heads: three of four words lose their head and relation."""
     columns = line.split("\t")
     if len(columns) == 10 and columns[0].isdigit() and (number % 4 or columns[6] != "0"):
         columns[6] = columns[7] = "_"
@@ -219,7 +223,7 @@ def run_case(name: str, folder: Path, code: Path) -> dict[str, str]:
     overrides, parses = CASES[name]
     found = _trained(name, overrides, folder, code)
     for options in ([], *parses):
-        file = "known.conllu" if "--keep-heads" in options else "input.conllu"
+        file = "known.conllu" if "heads" in options else "input.conllu"
         arguments = [name, file, *options, "--threads", "1", "--device", "cpu", "--quiet"]
         output = _run(code, code / "parse.py", arguments, folder)
         found[" ".join(["parse", *options])] = hashlib.sha256(output).hexdigest()

@@ -7,6 +7,8 @@ command learns.
 
 import gzip
 import io
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,7 +51,7 @@ OPTIONS = {
         ["--kbest", "2", "--probabilities"], {"kbest": 2, "probabilities": True}
     ),
     "deps": (["--deps", "tree"], {"deps": "tree"}),
-    "kept heads": (["--keep-heads"], {"keep_heads": True}),
+    "kept heads": (["--keep", "heads"], {"keep_heads": True}),
     "kept tags": (["--keep", "tags"], {"keep": "tags"}),
     "kept tags, probabilities": (
         ["--keep", "tags", "--probabilities"], {"keep": "tags", "probabilities": True}
@@ -298,7 +300,7 @@ def test_all_doors_refuse_what_the_input_has_not(made, tmp_path, name):
     words = ["--input", "vertical"] if kind else []
     source, parser = made.folder / "in" / name, gpuparse.load(made.model)
     for option, argument in (
-        (["--keep", "tags"], {"keep": "tags"}), (["--keep-heads"], {"keep_heads": True}),
+        (["--keep", "tags"], {"keep": "tags"}), (["--keep", "heads"], {"keep_heads": True}),
         (["--on-error", "keep"], {"on_error": "keep"}),
     ):  # fmt: skip
         with pytest.raises(ConfigError, match=r"has no columns|cannot be passed through"):
@@ -456,9 +458,12 @@ def test_answers_come_while_a_pipe_is_open(made, monkeypatch, capfdbinary, name)
     content = (made.folder / "in" / name).read_bytes()
     ends = b"\n" if kind == "lines" else b"\n\n"
     parts = [part + ends for part in content.split(ends) if part.strip()][:3]
-    answers = []
+    answers, (waiting, _) = [], os.pipe()
 
     class Pipe(io.RawIOBase):
+        def fileno(self):
+            return waiting  # where nothing more can be read
+
         def readable(self):
             return True
 
@@ -471,14 +476,20 @@ def test_answers_come_while_a_pipe_is_open(made, monkeypatch, capfdbinary, name)
 
     stdin = io.TextIOWrapper(io.BufferedReader(Pipe(), 1 << 20))
     monkeypatch.setattr(sys, "stdin", stdin)
-    assert parse.main([str(made.model), "--input", kind, "--immediate", "--quiet"]) == 0
+    assert parse.main([str(made.model), "--input", kind, "--quiet"]) == 0
     assert answers[0] == b""
     assert [answer.count(b"\n\n") > 0 for answer in answers[1:4]] == [True, True, True]
-    # The same bytes as when all is there at once, but for the empty lines of text.
     together = b"".join(parts)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(together)))
     assert parse.main([str(made.model), "--input", kind, "--quiet"]) == 0
-    assert b"".join(answers) == capfdbinary.readouterr().out
+    expected = capfdbinary.readouterr().out
+    assert b"".join(answers) == expected
+    # A writer that pauses nowhere is read as a file is.
+    done = subprocess.run(
+        [sys.executable, "-m", "gpuparse", "parse", made.model, "--input", kind, "--quiet"],
+        input=together, capture_output=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == expected
 
 
 @pytest.mark.parametrize("keys", [{"parser": False}, {}], ids=["without a parser", "with one"])

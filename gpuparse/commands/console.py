@@ -69,6 +69,8 @@ def run(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
 
 def as_option(name: str, *values: object) -> str:
     """An option as it is written in a command, such as `--kbest` and `--keep tags`."""
+    if name == "keep_heads":  # the command has one option for all that is kept
+        name, values = "keep", ("heads",)
     said = " or ".join(str(value) for value in values if value is not True)
     return f"--{name.replace('_', '-')} {said}".rstrip()
 

@@ -46,7 +46,7 @@ from gpuparse.files import (
 )
 from gpuparse.inference.decoders import DECODERS, ENGINES
 from gpuparse.jobs.folders import FolderFile, receipt_of
-from gpuparse.jobs.options import ParseOptions, device_of_parsing
+from gpuparse.jobs.options import HEADS, TAGS, ParseOptions, device_of_parsing
 from gpuparse.jobs.parse import Job, ShareRead
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY, Result
 from gpuparse.jobs.progress import Progress, program, say, silent
@@ -224,10 +224,10 @@ def _parse_file(
                 origin = each.receipt.origin()
             if each.file == STANDARD and begin:
                 source = begun(begin, source)
-            given = job.source(source, named(each.file), each.kind, immediate=options.immediate)
             counts = job.write(
-                given, cast(BinaryIO, summed) if origin else target, progress, share,
-                form=each.form, name=str(each.output or ""), flush=options.immediate,
+                job.source(source, named(each.file), each.kind),
+                cast(BinaryIO, summed) if origin else target, progress, share,
+                form=each.form, name=str(each.output or ""),
             )  # fmt: skip
         if each.receipt and origin:
             each.receipt.write_receipt(origin, summed.facts | counts._asdict())
@@ -412,24 +412,15 @@ def read_options(arguments: Sequence[str]) -> argparse.Namespace:
     """
     options = _parser().parse_intermixed_args(arguments)
     options.files = options.files or [STANDARD]
+    options.keep_heads = HEADS in options.keep
+    options.keep = TAGS if TAGS in options.keep else None
     _asked(options).check_values()
-    _check_immediate(options)
     options.has_folder = any(file != STANDARD and os.path.isdir(file) for file in options.files)
     options.files, options.names = _in_folders(options)
     options.kinds = [file_format(file, options.input_format) for file in options.files]
     _check_guide(options.guide, options.files)
     _check_tables(options)
     return options
-
-
-def _check_immediate(options: argparse.Namespace) -> None:
-    """ConfigError for options that need a whole input where answers are wanted at once."""
-    if options.immediate and (options.files != [STANDARD] or options.shard):
-        raise ConfigError("--immediate reads standard input, without --shard")
-    if options.immediate and options.device == "cuda":
-        raise ConfigError("--immediate parses on the CPU; use --device auto or cpu")
-    if options.immediate:
-        options.device = "cpu"
 
 
 def _in_folders(options: argparse.Namespace) -> tuple[list[str], list[str]]:
@@ -534,16 +525,13 @@ def _parser() -> argparse.ArgumentParser:
         " mark, else UTF-8",
     )
     parser.add_argument(
-        "--immediate",
-        action="store_true",
-        help="for a pipe that stays open: parse each sentence of standard input, or each line or"
-        " paragraph of text, as soon as it is there",
-    )
-    parser.add_argument(
         "--keep",
-        choices=("tags",),
+        action="append",
+        choices=(TAGS, HEADS),
+        default=[],
         help="tags: keep UPOS, XPOS, FEATS and lemmas of the input; models with a tagger or a"
-        " lemmatiser predict those that are _; without this option they predict all",
+        " lemmatiser predict those that are _, and without this option all; heads: keep the heads"
+        " of the input, and the relations beside them; predict those that are _; can be repeated",
     )
     parser.add_argument(
         "--deps",
@@ -652,11 +640,6 @@ def _add_confidence(parser: argparse.ArgumentParser) -> None:
         metavar="REL,REL",
         help="no head gets two modifiers with these relations, such as nsubj,csubj; can be"
         " repeated; needs decoder dual_decomposition and joint labels",
-    )
-    parser.add_argument(
-        "--keep-heads",
-        action="store_true",
-        help="keep the heads of the input, and the relations beside them; predict those that are _",
     )
 
 

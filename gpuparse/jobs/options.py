@@ -20,7 +20,7 @@ from gpuparse.model.parser import Parser
 from gpuparse.model.pipeline import Pipeline
 from gpuparse.model.self_test import device_difference
 
-TAGS = "tags"  # what `keep` may keep
+TAGS, HEADS = "tags", "heads"  # what --keep of the command keeps; in Python keep and keep_heads
 TAGS_NOT_CALIBRATED = (
     "its probabilities of tags are not calibrated and may be far too high or too low; train it with"
     " data.dev, or without calibration=none"

@@ -177,40 +177,37 @@ class Job:
 
     def stream(
         self, file: BinaryIO, name: str, kind: str, *, place: Any = None,
-        on_error: OnError | None = None, immediate: bool = False,
+        on_error: OnError | None = None,
     ) -> Source:  # fmt: skip
         """A stream of bytes as the source of this job, decompressed if its name says so.
 
         Args:
-            kind: its format. place: where it begins in its file; immediate: see StreamSource.
+            kind: its format. place: where it begins in its file; see StreamSource.
             on_error: another one than that of the options.
         """
         file = opened(file, name)
         if kind in WORDS_ALONE:
             file = decoded(file, name, self.options.encoding)
-        common: dict[str, Any] = {
-            "file": file, "name": name, "immediate": immediate,
-        }  # fmt: skip
         on_error = on_error or self.options.on_error
         if kind == JSONL:
             return JsonSource(
-                **common, keep_heads=self.options.keep_heads, keeps=on_error == "keep",
+                file=file, name=name, keep_heads=self.options.keep_heads, keeps=on_error == "keep",
                 split=self.split if self.stages.tokenizer else None,
                 first=place.line if place else 1,
             )  # fmt: skip
         return StreamSource(
-            **common, kind=kind, split=self.split, on_error=on_error, place=place,
+            file=file, name=name, kind=kind, split=self.split, on_error=on_error, place=place,
             chunk_bytes=None if self.is_native else GPU_CHUNK,
         )  # fmt: skip
 
-    def source(self, file: BinaryIO, name: str, kind: str, *, immediate: bool = False) -> Source:
+    def source(self, file: BinaryIO, name: str, kind: str) -> Source:
         """An open file as the source of this job.
 
-        Args: kind: its format. immediate: see StreamSource.
+        Args: kind: its format.
         Raises: DataError: a damaged table.
         """
         if not is_table(kind):
-            return self.stream(file, name, kind, immediate=immediate)
+            return self.stream(file, name, kind)
         table = TableFile(file, name, kind, threads=self.threads > 1)
         return self.table(table.runs(), name, table)
 
@@ -280,14 +277,13 @@ class Job:
 
     def write(
         self, source: Source, target: BinaryIO, progress: Progress, share: ShareRead,
-        *, form: str = CONLLU, is_checked: bool = False, name: str = "", flush: bool = False,
+        *, form: str = CONLLU, is_checked: bool = False, name: str = "",
     ) -> Counts:  # fmt: skip
         """Parse an input into a file.
 
         Args:
             form: the format of the output: JSONL, that of the table that is the input, or CONLLU.
             name: of the output, which is compressed if it says so.
-            flush: whether each piece is passed on as soon as it is written.
         Returns: the numbers of sentences or rows, and of those that are not sound.
         Raises: as `results`.
         """
@@ -296,8 +292,7 @@ class Job:
         with compressed(target, name) as file, self._sink(source, file, form) as write:
             for piece, result in found:
                 write(piece, result)
-                if flush:
-                    file.flush()
+                target.flush()  # for a reader that waits; flushing a compressor adds bytes
                 n_sentences += piece.n_sentences
                 failed += len(piece.faults)
                 progress.advance(piece.n_sentences, fraction=share.after(piece.size))

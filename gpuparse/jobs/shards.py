@@ -143,6 +143,9 @@ class Summed(io.RawIOBase):
         self.size += len(content)
         return self._target.write(content)
 
+    def flush(self) -> None:
+        self._target.flush()
+
     @property
     def facts(self) -> dict[str, Any]:
         return {"size": self.size, "sha256": self.sha256.hexdigest()}

@@ -210,7 +210,7 @@ def parse_file(draw: random.Random, bench: Bench, text: bytes, file: Path) -> st
     """Parsed with every way to treat errors: nothing but HEAD, DEPREL and DEPS may change."""
     on_error = draw.choice(["fail", "keep", "skip"])
     words: list[object] = ["--on-error", on_error, "--allow-missing", "--threads", 1]
-    words += draw.choice([[], [], ["--keep-heads"]])
+    words += draw.choice([[], [], ["--keep", "heads"]])
     from_pipe = draw.random() < 0.3
     source, stdin = ("-", str(file)) if from_pipe else (file, "/dev/null")
     ended = call(parse.main, [bench.model(), source, *words], file.parent, stdin)

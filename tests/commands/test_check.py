@@ -414,7 +414,7 @@ def test_doubts_of_a_model(trained, wrong, capsys, tmp_path):
 
 
 def test_probabilities_are_those_of_given_trees(trained, tmp_path, capsys):
-    """`parse --keep-heads` of all but one head, and HeadProb where the parser agrees with gold."""
+    """`parse --keep heads` of all but one head, and HeadProb where the parser agrees with gold."""
     from gpuparse.evaluation.reliability import HEAD, LABEL, misc_probabilities
     from gpuparse.jobs.doubts import GOLD_HEAD, parsed_beside_gold
     from gpuparse.model.folder import load_parser

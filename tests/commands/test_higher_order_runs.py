@@ -169,7 +169,7 @@ def test_heads_that_cross_are_kept_or_told(trained, tmp_path, capfd):
         if [word[6] for word in words].count("0") == 1  # as in what was learned from
     ]
     crossing.write_text(text_of(sentences))
-    words = [str(trained[0] / "model"), str(crossing), "--keep-heads", "--allow-missing"]
+    words = [str(trained[0] / "model"), str(crossing), "--keep", "heads", "--allow-missing"]
     code = run(parse.main, [*words, "--on-error", "skip"])
     out, err = capfd.readouterr()
     heads = [row.split("\t")[6] for row in out.splitlines() if row[:1].isdigit()]

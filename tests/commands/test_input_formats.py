@@ -204,11 +204,11 @@ REFUSED = [  # name, content, options, exit code, and what is said
     ("a", b"1\ta\tb\n", "--input vertical", 3, "a:1: the line has a tab"),
     ("-", b"She sings.\n", "--input conllu", 3,
      "<stdin>:1: 1 column instead of 10: this is not CoNLL-U"),
-    ("-", b"She sings.\n", "--keep-heads", 2, "<stdin>: text has no columns: --keep-heads needs"),
-    *[("-", b"She sings.\n", f"--input {kind} {option}", 2,
-       f"{kind} has no columns: {option.split()[0]} needs CoNLL-U or a table")
+    ("-", b"She sings.\n", "--keep heads", 2, "<stdin>: text has no columns: --keep heads needs"),
+    *[("-", b"She sings.\n", f"--input {kind} {option}{value}", 2,
+       f"{kind} has no columns: {option} needs CoNLL-U or a table")
       for kind in ("text", "vertical")
-      for option in ("--keep tags", "--keep-heads", "--guide misc:Head")],
+      for option, value in (("--keep", " tags"), ("--keep heads", ""), ("--guide", " misc:Head"))],
     ("a.conllu", b"1\tShe" + 8 * b"\t_" + b"\n\n", "--ranges", 2, "--ranges"),
 ]  # fmt: skip
 

@@ -82,8 +82,8 @@ def test_heads_and_tags_of_lines_can_be_kept(tmp_path):
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(DataError, match=r"d\.jsonl:3: "):
-        parsed(path, "--keep-heads", "-o", out)
-    assert parsed(path, "--keep-heads", "--keep", "tags", "-o", out, "--on-error", "keep") == 1
+        parsed(path, "--keep", "heads", "-o", out)
+    assert parsed(path, "--keep", "heads", "--keep", "tags", "-o", out, "--on-error", "keep") == 1
     first, second, third = lines_of(out)
     assert [t["head"] for t in first["tokens"]] == [2, 0, 2]
     assert first["tokens"][0]["upos"] == "X"
@@ -91,7 +91,7 @@ def test_heads_and_tags_of_lines_can_be_kept(tmp_path):
     assert third == lines[2]
     path.write_text('{"text": "a"}')
     with pytest.raises(ConfigError, match=r"d\.jsonl:1: a text has no heads to keep"):
-        parsed(path, "--keep-heads", "--force", "-o", out)
+        parsed(path, "--keep", "heads", "--force", "-o", out)
 
 
 FAULTS = {
@@ -158,7 +158,7 @@ def test_all_ways_give_the_same_bytes(parser, tmp_path, monkeypatch, capfdbinary
     (tmp_path / "unnamed").write_bytes(path.read_bytes())
     assert parsed(tmp_path / "unnamed") == 0
     found["unnamed"] = capfdbinary.readouterr().out
-    for words in ([], ["--immediate"], ["--input", "jsonl"]):
+    for words in ([], ["--input", "jsonl"]):
         stdin = io.TextIOWrapper(io.BufferedReader(io.BytesIO(path.read_bytes())))
         monkeypatch.setattr(sys, "stdin", stdin)
         assert parsed("-", *words) == 0

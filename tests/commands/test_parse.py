@@ -475,7 +475,9 @@ EMPTY_NODE = (
 )
 
 
-@pytest.mark.parametrize("options", [[], ["--kbest", "2"], ["--keep-heads"], ["--probabilities"]])
+@pytest.mark.parametrize(
+    "options", [[], ["--kbest", "2"], ["--keep", "heads"], ["--probabilities"]]
+)
 def test_deps_of_other_trees_are_emptied_or_replaced(trained, parse_run, tmp_path, options):
     (tmp_path / "in.conllu").write_text(EMPTY_NODE)
     for how in ("empty", "tree"):
@@ -530,7 +532,7 @@ def test_relations_that_deps_cannot_have(tmp_path, capfd):
     assert not check_graphs(treebank_from_bytes(out.encode(), "out"))
     kept = tmp_path / "kept.conllu"
     kept.write_text(rows % ":a b" + rows % "x|y")
-    words = [models[1], str(kept), "--keep-heads", "--deps", "tree"]
+    words = [models[1], str(kept), "--keep", "heads", "--deps", "tree"]
     assert run(parse.main, words) == 3
     said = f"{kept}:4: the relation 'x|y' cannot be written into DEPS"
     assert said in capfd.readouterr().err

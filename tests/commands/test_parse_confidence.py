@@ -178,7 +178,7 @@ def partly(text: bytes, seed: int = 1) -> tuple[bytes, np.ndarray]:
 @pytest.mark.parametrize("engine", ["native", "torch"])
 def test_heads_and_relations_are_kept(trained, model, parse_run, engine):
     text, kept = partly(trained.test.read_bytes())
-    code, out, _ = parse_run("--keep-heads", "--engine", engine, "--threads", 1, stdin=text)
+    code, out, _ = parse_run("--keep", "heads", "--engine", engine, "--threads", 1, stdin=text)
     assert code == 0
     given, found = read(text), read(out)
     expected = model.parse(given, known=given.heads)
@@ -189,14 +189,14 @@ def test_heads_and_relations_are_kept(trained, model, parse_run, engine):
         stays = kept[w] and before != "_"
         assert found.column(w, 7) == (before if stays else model.labels[expected.labels[w]])
     assert not np.array_equal(found.heads, read(parse_run(stdin=text)[1]).heads)
-    code, out, _ = parse_run("--keep-heads", "--engine", engine, stdin=trained.test.read_bytes())
+    code, out, _ = parse_run("--keep", "heads", "--engine", engine, stdin=trained.test.read_bytes())
     assert (code, out) == (0, no_deps(trained.test.read_bytes()))
 
 
 def test_what_is_kept_is_certain(trained, parse_run):
     text, kept = partly(trained.test.read_bytes())
     for words in ([], ["--mbr"], ["--kbest", 2]):
-        out = read(parse_run("--keep-heads", "--probabilities", *words, stdin=text)[1])
+        out = read(parse_run("--keep", "heads", "--probabilities", *words, stdin=text)[1])
         heads, labels = misc_probabilities(out, HEAD), misc_probabilities(out, LABEL)
         if "--kbest" in words:
             first = np.concatenate([
@@ -242,7 +242,7 @@ def test_case_29_heads_that_cannot_be_kept(trained, parse_run, name):
     heads, message = (WRONG | CROSSING)[name]
     good = no_deps(trained.test.read_bytes())
     good = good[: good.index(b"\n\n") + 2]
-    text, words = sentence(heads), ["--keep-heads", "--quiet"]
+    text, words = sentence(heads), ["--keep", "heads", "--quiet"]
     if name in CROSSING:
         assert parse_run(*words, stdin=text)[0] == 0  # crossing arcs are no fault of this decoder
         words += ["--decoder", "eisner"]
@@ -261,7 +261,7 @@ def test_case_29_heads_that_cannot_be_kept(trained, parse_run, name):
 
 def test_several_roots_where_one_is_allowed(parse_run, tmp_path):
     save_parser(test_model.trained(single_root=True), tmp_path)
-    words = ["--keep-heads", "--allow-missing", "--quiet"]
+    words = ["--keep", "heads", "--allow-missing", "--quiet"]
     code, _, lines = parse_run(*words, stdin=sentence([0, "_", 0, "_"]), model=tmp_path)
     assert code == 3
     assert "2 roots: words 1 (a) and 3 (c)" in lines[-1]
@@ -279,11 +279,11 @@ def test_what_decoders_and_devices_cannot(trained, parse_run, tmp_path):
             assert (code, out) == (2, b"")
             assert f"gpuparse: error: {words[0]}: " in lines[-1]
             assert "train a model with decoder=eisner" in lines[-1]
-    code, _, lines = parse_run("--keep-heads", trained.test, model=tmp_path / "multi_parent")
+    code, _, lines = parse_run("--keep", "heads", trained.test, model=tmp_path / "multi_parent")
     assert code == 2
-    assert "--keep-heads: decoder multi_parent finds graphs" in lines[-1]
+    assert "--keep heads: decoder multi_parent finds graphs" in lines[-1]
     code, out, _ = parse_run(
-        "--keep-heads", "--allow-missing", "--quiet", model=tmp_path / "hill_climb",
+        "--keep", "heads", "--allow-missing", "--quiet", model=tmp_path / "hill_climb",
         stdin=sentence([2, "_", "_", "_"]),
     )  # fmt: skip
     assert code == 0
@@ -371,7 +371,7 @@ def test_models_that_are_not_calibrated_warn(trained, model, parse_run, tmp_path
 def test_a_model_without_relations_has_probabilities_of_heads(parse_run, heads_alone, trained):
     assert facts_of(heads_alone)[0]["calibrated"] is False
     text, _ = partly(trained.test.read_bytes())
-    words = "--probabilities", "--keep-heads", "--kbest", 2
+    words = "--probabilities", "--keep", "heads", "--kbest", 2
     code, out, _ = parse_run(*words, stdin=text, model=heads_alone)
     assert code == 0
     assert b"HeadProb=" in out
@@ -385,7 +385,7 @@ def test_a_single_root_can_be_asked_for(engine, trained, model, parse_run, tmp_p
     save_parser(replace(model, single_root=False), tmp_path)
     # Words under the root that are asked for are kept where several are allowed.
     first = re.sub(rb"(?m)^((?:[12]\t)(?:[^\t\n]+\t){5})_", rb"\g<1>0", blank)
-    options = "--quiet", "--engine", engine, "--keep-heads"
+    options = "--quiet", "--engine", engine, "--keep", "heads"
     code, out, _ = parse_run(*options, stdin=first, model=tmp_path)
     assert code == 0
     assert (read(out).heads == 0).sum() > len(read(out))

@@ -266,8 +266,8 @@ def test_kept_heads_are_kept(trained, tmp_path, short_runs):
     asked[40] = [99, *asked[40][1:]]
     path = write(table.append_column("head", pyarrow.array(asked)), tmp_path / "kept.parquet")
     with pytest.raises(DataError, match=r"kept.parquet:row:40: HEAD of word 1 .* is 99"):
-        parsed(trained, path, tmp_path / "out", "--keep-heads")
-    assert parsed(trained, path, tmp_path / "out", "--keep-heads", "--on-error", "keep") == 1
+        parsed(trained, path, tmp_path / "out", "--keep", "heads")
+    assert parsed(trained, path, tmp_path / "out", "--keep", "heads", "--on-error", "keep") == 1
     found = read(tmp_path / "out" / "kept.parquet")["head"].to_pylist()
     assert found[40] is None
     assert all(h[0] == 0 for h in found[:40] + found[41:] if h)

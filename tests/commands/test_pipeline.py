@@ -133,7 +133,7 @@ def test_probabilities_of_tags(staged, parsed, tmp_path):
     assert items(kept, "HeadProb") == items(out, "HeadProb")
     some = parsed(staged.test, "--probabilities", "--kbest", "2")
     assert Counter(items(some, "TagProb")) > Counter(items(out, "TagProb"))
-    heads = parsed(tmp_path / "again.conllu", "--probabilities", "--keep-heads")
+    heads = parsed(tmp_path / "again.conllu", "--probabilities", "--keep", "heads")
     assert items(heads, "TagProb") == items(out, "TagProb")
     words = [[treebank.column(w, 1) for w in range(*treebank.word_starts[:2])]]
     parser = gpuparse.load(staged.model)
@@ -424,8 +424,8 @@ def test_models_without_a_parser_take_tables_and_shards(staged, call, tmp_path, 
     assert (code, 'keep was null and is now "tags"' in err) == (2, True)
     assert call(parse.main, *words, "join/3")[0] == 0
     assert (in_shards / staged.test.name).read_bytes() == expected
-    for option in ("--single-root", "--mbr", "--keep-heads"):
-        code, _, err = call(parse.main, tags, staged.test, option)
+    for option in ("--single-root", "--mbr", "--keep heads"):
+        code, _, err = call(parse.main, tags, staged.test, *option.split())
         assert (code, f"{option}: {tags} has no parser" in err) == (2, True)
     (tags / FILES["tagger"]).unlink()
     code, _, err = call(parse.main, tags, staged.test, "--probabilities")

@@ -177,7 +177,7 @@ def test_other_searches(models, one):
 
 
 def test_given_heads_are_kept(models, one):
-    out = models.parse(one, without_columns(models.gold, range(2, 6)), "--keep-heads")
+    out = models.parse(one, without_columns(models.gold, range(2, 6)), "--keep", "heads")
     assert column(out, HEAD) == column(models.gold, HEAD)
     assert column(out, DEPREL) == column(models.gold, DEPREL)
     assert "_" not in column(out, UPOS)

@@ -49,7 +49,7 @@ def test_all_doors_have_all_options_with_the_same_defaults():
         ({"on_error": "null"}, "--on-error: expected 'fail' or", "on_error: expected 'fail' or"),
         ({"keep": "tags"}, "--keep tags: m has no tagger", 'keep="tags": m has no tagger'),
         ({"mbr": True}, "--mbr: m has no parser", "mbr: m has no parser"),
-        ({"keep_heads": True}, "--keep-heads: m has no", "keep_heads: m has no"),
+        ({"keep_heads": True}, "--keep heads: m has no", "keep_heads: m has no"),
         ({"deps": "tree"}, "--deps tree: m has no parser", 'deps="tree": m has no parser'),
         ({"probabilities": True}, "--probabilities: m has no", "probabilities: m has no"),
     ],
@@ -67,7 +67,7 @@ def test_errors_have_the_names_of_the_door(options, command, python):
         ({}, TEXT, "--input vertical or conllu", 'input="vertical" or "conllu"'),
         ({"ranges": True}, CONLLU, "--ranges are places", "ranges are places"),
         ({"guide": "misc:A"}, VERTICAL, "--guide needs CoNLL-U", "guide needs CoNLL-U"),
-        ({"keep_heads": True}, VERTICAL, "--keep-heads needs", "keep_heads needs"),
+        ({"keep_heads": True}, VERTICAL, "--keep heads needs", "keep_heads needs"),
         ({"on_error": "keep"}, VERTICAL, "--on-error skip or fail", 'on_error="skip" or "fail"'),
     ],
 )

@@ -94,7 +94,7 @@ def test_given_heads_are_kept(client, trained):
         assert all(token["deprel"] for token in sentence["tokens"])
     columns = ("1 The _ _ _ _ _ _ _ _", "2 dogs _ _ _ _ {} _ _ _", "3 sleep _ _ _ _ _ _ _ _")
     rows = "\n".join(columns).replace(" ", "\t") + "\n\n"
-    wanted = trained.command(rows.format(head).encode(), "conllu", "--keep-heads")
+    wanted = trained.command(rows.format(head).encode(), "conllu", "--keep", "heads")
     assert parsed(client, conllu=rows.format("_"), heads=heads)["conllu"] == wanted
     # other heads of the input are not kept
     assert parsed(client, conllu=rows.format(1), heads=[heads[0] | {"word": 1, "head": 2}])

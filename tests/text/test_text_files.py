@@ -15,7 +15,7 @@ from gpuparse.data.conll import read_treebank, stream_treebanks, treebank_from_b
 from gpuparse.data.formats import paragraphs
 from gpuparse.data.formats import text as reader
 from gpuparse.data.formats.paragraphs import are_spaces, code_points, segments
-from gpuparse.data.formats.text import immediate_text, line_hints, stream_text, text_chunk
+from gpuparse.data.formats.text import line_hints, stream_text, text_chunk
 from gpuparse.data.formats.vertical import stream_vertical
 from gpuparse.errors import DataError
 from gpuparse.text.conllu import (
@@ -31,6 +31,25 @@ from tests.strategies import some
 from tests.text.raw_texts import random_text, random_tokens
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
+
+
+class Typed(io.BytesIO):
+    """A pipe into which lines are written with pauses."""
+
+    def read(self, size=-1):
+        return self.readline(size)
+
+
+def test_paragraphs_and_lines_are_given_when_a_pipe_has_nothing_more():
+    text = b"One\ntwo.\n\n\nThree \xff.\n\nFour\r\n \r\nFive"
+    for of_lines, expected in (
+        (False, [b"One\ntwo.\n\n", b"Four\r\n \r\n", b"Five"]),
+        (True, [b"One\n", b"two.\n", b"Four\r\n", b" \r\nFive"]),
+    ):
+        chunks = list(stream_text(Typed(text), "t", on_error="skip", of_lines=of_lines))
+        assert [chunk.data for chunk in chunks] == expected
+        assert [chunk.faults for chunk in chunks if chunk.faults] != []
+    assert [c.data for c in stream_text(io.BytesIO(text[:10]), "t")] == [text[:10]]
 
 
 def text_of(conllu: bytes) -> str:
@@ -244,9 +263,10 @@ def test_lines_are_numbered_as_in_the_file(monkeypatch):
             )
             numbers = [n for c in chunks if not c.spaces.all() for n in c.numbers.tolist()]
             assert numbers == [n for n in expected if n not in left_out]
-        now = immediate_text(io.BytesIO(text.encode()), "t", of_lines=True)
+        now = stream_text(Typed(text.encode()), "t", of_lines=True)
         if not re.search("[\r\x85\u2028\u2029]", text):
-            assert [n for chunk in now for n in chunk.numbers.tolist()] == expected
+            numbers = [n for c in now if not c.spaces.all() for n in c.numbers.tolist()]
+            assert numbers == expected
 
 
 HEADLINES = "Storm hits coast", "President visits Berlin", "Markets rally after cut"
@@ -354,8 +374,8 @@ def test_a_byte_order_mark_is_no_text(on_error):
             found, faults = read_all(mark + text, size, on_error)
             assert not faults
             assert found == [(a, b + 3, c + 1, *rest) for a, b, c, *rest in plain]
-        lines = [chunk.data for chunk in immediate_text(io.BytesIO(mark + text), "t")]
-        assert lines == [chunk.data for chunk in immediate_text(io.BytesIO(text), "t")]
+        lines = [chunk.data for chunk in stream_text(Typed(mark + text), "t")]
+        assert lines == [chunk.data for chunk in stream_text(Typed(text), "t")]
     with pytest.raises(DataError, match=r"^t:1: byte 4 of the text is not UTF-8"):
         list(stream_text(io.BytesIO(mark + b"a\xff"), "t"))
 

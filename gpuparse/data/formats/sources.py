@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import select
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +31,8 @@ from gpuparse.data.formats.documents import (
 from gpuparse.data.formats.json_lines import CHUNK, NO_FIELDS, JsonLine, read_json_lines
 from gpuparse.data.formats.names import CONLLU, LINES, RAW, TEXT, VERTICAL
 from gpuparse.data.formats.objects import FIELDS, Columns, as_conllu, read_sentences, shown
-from gpuparse.data.formats.text import immediate_text, line_hints, stream_text
+from gpuparse.data.formats.streams import pipe_of
+from gpuparse.data.formats.text import line_hints, stream_text
 from gpuparse.data.formats.vertical import stream_vertical
 from gpuparse.data.scanner import column_name
 from gpuparse.data.treebank import Treebank
@@ -39,6 +41,9 @@ from gpuparse.errors import ConfigError, DataError, option
 
 TEXT_CHUNK = 1 << 20  # bytes of raw text that are split into words at a time
 BATCH = 1000  # sentences of an iterable that are read at a time
+_PIPE = 1 << 16  # bytes that a pipe holds
+_PAUSE = 10  # milliseconds in which a program that has more for a pipe writes it
+_PAUSE_OF_TEXT = 200  # longer: empty lines behind a paragraph belong to it
 SENTENCES = "sentences"  # the name of Python objects in messages
 
 
@@ -167,7 +172,6 @@ class StreamSource(Source):
     kind: its format. split: of raw text. on_error: what to do with malformed sentences; see
     `stream_treebanks`. place: where the stream begins in its file: its first line, from 1, and its
     first byte; of raw text a TextPlace. chunk_bytes: read at a time; None: what suits the format.
-    immediate: whether sentences are read as soon as they are there, from a pipe that stays open.
     """
 
     file: BinaryIO
@@ -176,14 +180,13 @@ class StreamSource(Source):
     on_error: OnError = "fail"
     place: Any = None
     chunk_bytes: int | None = None
-    immediate: bool = False
 
     def pieces(self) -> Iterator[Piece]:
         """Some sentences at a time.
 
         Raises: DataError: as the readers of the formats.
         """
-        counted, n_read = _Counted(self.file, self.immediate), 0
+        counted, n_read = _Counted(self.file, _PAUSE_OF_TEXT if self.kind in RAW else _PAUSE), 0
         is_whole = self.kind == CONLLU and not hasattr(self.file, "consumed")
         for treebank in self._treebanks(cast(BinaryIO, counted)):
             # What is written of text or words alone is longer than what was read of them.
@@ -219,13 +222,10 @@ class StreamSource(Source):
         # A paragraph with a fault is not passed through: its bytes are no lines of CoNLL-U.
         skips: Literal["fail", "skip"] = "fail" if self.on_error == "fail" else "skip"
         of_lines = self.kind == LINES
-        if self.immediate:
-            chunks = immediate_text(file, self.name, on_error=skips, of_lines=of_lines)
-        else:
-            chunks = stream_text(
-                file, self.name, on_error=skips, chunk_bytes=TEXT_CHUNK, start=self.place,
-                of_lines=of_lines,
-            )  # fmt: skip
+        chunks = stream_text(
+            file, self.name, on_error=skips, chunk_bytes=TEXT_CHUNK, start=self.place,
+            of_lines=of_lines,
+        )  # fmt: skip
         for chunk in chunks:
             treebank, hints = treebank_from_bytes(self.split(chunk), self.name), []
             if chunk.begins_document:
@@ -243,26 +243,31 @@ class StreamSource(Source):
 class _Counted:
     """A stream that counts the bytes that are read of it, or of the compressed file behind it.
 
-    immediate: whether `read` returns what is there, and waits only where nothing is there.
+    `read` of a pipe gives what is there once nothing more comes, so that whoever writes into the
+    pipe need not close it to get answers.
+
+    pause: milliseconds without any byte after which a pipe has nothing more.
     """
 
-    def __init__(self, source: Any, immediate: bool) -> None:
-        self._source, self._n_bytes = source, 0
-        self._read = source.read1 if immediate else source.read
+    def __init__(self, source: Any, pause: int) -> None:
+        self._source, self._n_bytes, self._pause = source, 0, pause
+        self._pipe = pipe_of(source)
 
     @property
     def n_bytes(self) -> int:
         return int(getattr(self._source, "consumed", self._n_bytes))
 
     def read(self, size: int = -1) -> bytes:
-        block: bytes = self._read(size)
+        block: bytes = self._of_pipe(self._pipe, size) if self._pipe else self._source.read(size)
         self._n_bytes += len(block)
         return block
 
-    def readline(self, size: int = -1) -> bytes:
-        line: bytes = self._source.readline(size)
-        self._n_bytes += len(line)
-        return line
+    def _of_pipe(self, pipe: select.poll, size: int) -> bytes:
+        found = block = self._source.read1(min(size, _PIPE))
+        while block and len(found) < size and pipe.poll(self._pause):
+            block = self._source.read1(min(size - len(found), _PIPE))
+            found += block
+        return bytes(found)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -489,14 +494,13 @@ class JsonSource(Source):
     first: int = 1
     keeps: bool = False
     chunk_bytes: int = CHUNK
-    immediate: bool = False
 
     def pieces(self) -> Iterator[Rows]:
         """The sentences, or the documents, that follow each other in a block.
 
         Raises: ConfigError: heads of a text shall be kept.
         """
-        counted, n_read = _Counted(self.file, self.immediate), 0
+        counted, n_read = _Counted(self.file, _PAUSE), 0
         blocks = read_json_lines(
             cast(BinaryIO, counted), first=self.first,
             chunk_bytes=self.chunk_bytes, keeps=self.keeps,

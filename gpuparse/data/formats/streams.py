@@ -5,6 +5,9 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
+import os
+import select
+import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,6 +64,19 @@ def decoded(file: BinaryIO, name: str, encoding: str | None) -> BinaryIO:
     return cast(BinaryIO, _Reader(_Decoded(file, name, encoding)))
 
 
+def pipe_of(file: Any) -> select.poll | None:
+    """The poll of a pipe, socket or terminal for bytes that can be read; None of other files."""
+    try:
+        number = file.fileno()
+    except (AttributeError, OSError):  # no file of the system, or one that is decompressed
+        return None
+    if stat.S_ISREG(os.fstat(number).st_mode) or not hasattr(file, "read1"):
+        return None
+    pipe = select.poll()
+    pipe.register(number, select.POLLIN)
+    return pipe
+
+
 class _Reader(io.BufferedReader):
     """Reads a file that is compressed, or has another encoding."""
 
@@ -81,6 +97,9 @@ class _Decoded(io.RawIOBase):
     @property
     def consumed(self) -> int:
         return int(getattr(self._file, "consumed", self._n_read))
+
+    def fileno(self) -> int:
+        return int(self._file.fileno())
 
     def readable(self) -> bool:
         return True
@@ -220,6 +239,9 @@ def begun(begin: bytes, source: BinaryIO) -> BinaryIO:
 class _Begun(io.RawIOBase):
     def __init__(self, begin: bytes, source: BinaryIO) -> None:
         self._begin, self._source = begin, source
+
+    def fileno(self) -> int:
+        return self._source.fileno()
 
     def readable(self) -> bool:
         return True

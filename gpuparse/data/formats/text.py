@@ -7,7 +7,7 @@ from typing import BinaryIO, Literal, NamedTuple
 
 import numpy as np
 
-from gpuparse.data.conll import BYTE_ORDER_MARK, MAX_LINE
+from gpuparse.data.conll import BYTE_ORDER_MARK
 from gpuparse.data.formats.paragraphs import (
     MAX_SPACES,
     SPACES,
@@ -122,44 +122,12 @@ def stream_text(
         without text.
     Raises: DataError, whose text begins with file:line.
     Cost: 15 ns per character; memory for two chunks.
+
+    Fewer bytes than were asked for are all that a pipe has now: if they end with a paragraph, or a
+    line that is a sentence, it is given; empty lines that come later belong to the next one.
     """
     reader = _TextReader(source, start or TextPlace(), of_lines)
     yield from _chunks(reader, binary_file, chunk_bytes, on_error)
-
-
-def immediate_text(
-    binary_file: BinaryIO, source: str, *, on_error: OnTextError = "fail", of_lines: bool = False
-) -> Iterator[TextChunk]:
-    """Reads a text as it arrives: a paragraph as soon as its empty line is there, or a line.
-
-    Further empty lines are left out.
-
-    Args, Raises: those of `stream_text`.
-    """
-    reader = _TextReader(source, TextPlace(), of_lines)
-    held, is_open = b"", True
-    while is_open:
-        line = binary_file.readline(MAX_LINE + 1)
-        is_open = bool(line)
-        held += reader.without_mark(line)
-        if is_open and not line.endswith(b"\n"):
-            continue
-        if not held.strip():
-            reader.skip(held)
-            held = b""
-        elif not is_open or of_lines or not line.strip():
-            codes, spaces, fault = _characters(held, at_end=True)
-            if fault is not None and on_error == "fail":
-                raise reader.error(held, fault)
-            if fault is not None:
-                error = reader.error(held, fault)
-                reader.skip(held)
-                held, codes, spaces = b"", codes[:0], spaces[:0]
-            yield reader.chunk(
-                held, codes, spaces, *reader.segments(codes, spaces),
-                ends_paragraph=True, faults=() if fault is None else (error,),
-            )  # fmt: skip
-            held = b""
 
 
 def pass_text(
@@ -208,7 +176,13 @@ def _end_of_spaces(file: BinaryIO, at: int) -> int:
 def _chunks(
     reader: "_TextReader", binary_file: BinaryIO, chunk_bytes: int, on_error: OnTextError
 ) -> Iterator[TextChunk]:
-    pending = b"" if reader.byte else reader.without_mark(binary_file.read(len(BYTE_ORDER_MARK)))
+    pending = b""
+    while not reader.byte and len(pending) < len(BYTE_ORDER_MARK):
+        begin = binary_file.read(len(BYTE_ORDER_MARK) - len(pending))
+        pending += begin
+        if not begin or not BYTE_ORDER_MARK.startswith(pending):
+            break
+    pending = reader.without_mark(pending)
     faults: list[DataError] = []
     is_skipping = is_after_blank = False
     enough = 0
@@ -232,17 +206,23 @@ def _chunks(
             if block and not (is_after_blank and len(pending) >= _LONGEST):
                 continue
             is_skipping, is_after_blank, enough = False, False, 0
-        if block and len(pending) < enough:
+        is_whole = not block or (len(block) < chunk_bytes and reader.is_whole(pending))
+        if not is_whole and len(pending) < enough:
             continue
-        codes, spaces, fault = _characters(pending, at_end=not block)
+        codes, spaces, fault = _characters(pending, at_end=is_whole)
+        if block and fault is None and spaces.all():
+            continue
         text = pending if fault is None else pending[: fault.offset]
         starts, begins = reader.segments(codes, spaces)
-        if not block and fault is None:
+        if is_whole and fault is None:
             if text or faults:
                 yield reader.chunk(
                     text, codes, spaces, starts, begins, ends_paragraph=True, faults=tuple(faults)
                 )
-            return
+            if not block:
+                return
+            pending, faults, enough = b"", [], 0
+            continue
         if fault is not None and fault.message != _MANY_SPACES:
             after = reader.segments(np.append(codes, ord("x")), np.append(spaces, False))
             if after[0][-1] == len(codes) and (reader.of_lines or after[1][-1]):
@@ -316,6 +296,11 @@ class _TextReader:
     def segments(self, codes: np.ndarray, spaces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `gpuparse.data.formats.paragraphs.segments`."""
         return segments(codes, spaces, of_lines=self.of_lines)
+
+    def is_whole(self, text: bytes) -> bool:
+        """True if a text ends with an empty line after a paragraph, or with a line of lines."""
+        last = text[:-1].rpartition(b"\n")[2]
+        return text.endswith(b"\n") and (self.of_lines or not last.strip(b" \t\r"))
 
     def without_mark(self, text: bytes) -> bytes:
         """The next bytes without a byte-order mark at the beginning of the text."""
