@@ -135,11 +135,10 @@ class SentenceParser:
             Other arguments: see `load`.
         """
         self._stages = stages.filled_by(model)
-        self._model, self._name, self._allow_missing = model, name, allow_missing
-        self._engine, self._advice = engine, dict(advice)
+        self._model, self._name = model, name
         self._options: dict[str, Any] = {
             "threads": threads, "device": device, "engine": engine,
-            "allow_missing": allow_missing, "advice": self._advice,
+            "allow_missing": allow_missing, "advice": dict(advice),
         }  # fmt: skip
         self._threads = thread_count(threads)
         self._device, self._is_native = device_of_parsing(
@@ -284,20 +283,6 @@ class SentenceParser:
         [parsed] = self._parsed(job, self._source(job, sentences, batch=None), table)
         return parsed
 
-    def __call__(
-        self,
-        text: str | Sequence[str],
-        *,
-        probabilities: bool = False,
-        mbr: bool = False,
-        kbest: int | None = None,
-    ) -> Parsed:
-        """Parse raw text, or a list of texts; see `parse_text`.
-
-        Words and other sentences are for `parse`.
-        """
-        return self.parse_text(text, probabilities=probabilities, mbr=mbr, kbest=kbest)
-
     def parse_text(
         self,
         text: str | Sequence[str],
@@ -343,6 +328,8 @@ class SentenceParser:
             source = DocumentSource(documents=documents, split=job.split)
         [parsed] = self._parsed(job, source, is_text=True)
         return parsed
+
+    __call__ = parse_text
 
     def _split(self, job: Job, text: str) -> bytes:
         """The words of a text as CoNLL-U."""
@@ -402,7 +389,9 @@ class SentenceParser:
                 if os.path.isdir(name)
                 else [name]
             )
-            kinds = self._checked_kinds(job, files, input)
+            kinds = [file_format(file, input) for file in files]
+            for file, kind in zip(files, kinds, strict=True):
+                self._check_kind(job, file, kind, input)
             return chain.from_iterable(map(self._stream_file, repeat(job), files, kinds))
         if encoding is not None:
             raise ConfigError("encoding: is for a file, and not for sentences")
@@ -580,13 +569,6 @@ class SentenceParser:
                 of_piece = piece.table
             yield Parsed(result, piece.counts, of_piece, piece.documents, is_text=is_text)
 
-    def _checked_kinds(self, job: Job, names: Sequence[str], input: str) -> list[str]:
-        """The formats of files, which the model can read."""
-        kinds = [file_format(name, input) for name in names]
-        for name, kind in zip(names, kinds, strict=True):
-            self._check_kind(job, name, kind, input)
-        return kinds
-
     def _check_kind(self, job: Job, name: str, kind: str, input: str) -> None:
         """Make sure that the model can read a file of this format."""
         if input in WORDS_ALONE and os.path.isfile(name) and is_object(first_line(name)):
@@ -631,7 +613,7 @@ class SentenceParser:
     def _made_job(self, on_error: OnError | None, asked: dict[str, Any]) -> Job:
         options = ParseOptions(
             on_error="fail" if on_error is None else on_error,
-            allow_missing=self._allow_missing, **asked,
+            allow_missing=self._options["allow_missing"], **asked,
         )  # fmt: skip
         _check_guide(options.guide)
         notes = options.check(self._model, self._stages, self._name)
@@ -651,13 +633,13 @@ class SentenceParser:
             batch_size=default_batch_size(self._device),
             threads=self._threads,
             device=self._device,
-            engine=self._engine,
+            engine=self._options["engine"],
             is_native=self._is_native,
             tell=silent,
             advise=partial(warnings.warn, stacklevel=2),
             may_pass_over=on_error is not None,
             as_json_lines=as_json_lines,
-            **self._advice,
+            **self._options["advice"],
         )
 
     def _tag_field(self, read: list[Columns]) -> str:
@@ -673,7 +655,7 @@ class SentenceParser:
             return _FIELDS[vocabularies.pos_column]
         shares = {column: len(tags & values) for column, values in known.items()}
         best = max(shares, key=lambda column: (shares[column], column == vocabularies.pos_column))
-        if not shares[best] and not self._allow_missing:
+        if not shares[best] and not self._options["allow_missing"]:
             expected = ", ".join(sorted(known[best])[:5])
             raise DataError(
                 f"the model knows none of the tags {', '.join(sorted(tags)[:5])}: it was trained"

@@ -118,7 +118,7 @@ class _TreeDistribution(Distribution):
     @_kept
     def argmax(self) -> Tensor:
         """The best tree as ones among zeros, (B, *event_shape)."""
-        arcs = self._arcs_of_heads(self._trees(self._best_arc_scores()).best().heads)
+        arcs = _arcs_of_heads(self._trees(self._best_arc_scores()).best().heads)
         if self._has_labels:
             label = self.log_potentials.detach().argmax(3)
             arcs = arcs[..., None] * torch.nn.functional.one_hot(label, self._n_labels)
@@ -160,7 +160,7 @@ class _TreeDistribution(Distribution):
         with torch.no_grad():
             n_samples = math.prod(sample_shape)
             heads = self._trees().sample(n_samples)
-            arcs = self._arcs_of_heads(heads).transpose(0, 1)
+            arcs = _arcs_of_heads(heads).transpose(0, 1)
             if self._has_labels:
                 arcs = arcs[..., None] * self._random_labels(n_samples)
             return self._typed(arcs.reshape(*sample_shape, *self.batch_shape, *self.event_shape))
@@ -189,7 +189,7 @@ class _TreeDistribution(Distribution):
         words = torch.as_tensor(words, device=sequence.device)
         is_word = torch.arange(sequence.shape[1], device=sequence.device) < words[:, None]
         heads = torch.where(is_word, sequence, -1)
-        arcs = self._arcs_of_heads(torch.nn.functional.pad(heads, (1, 0), value=-1))
+        arcs = _arcs_of_heads(torch.nn.functional.pad(heads, (1, 0), value=-1))
         if extra is None:
             return arcs
         labels = torch.where(is_word, extra, 0)
@@ -234,12 +234,6 @@ class _TreeDistribution(Distribution):
         marginals = _their_layout(self._trees().marginals)
         return label_marginals(marginals, self.log_potentials) if self._has_labels else marginals
 
-    def _arcs_of_heads(self, heads: Tensor) -> Tensor:
-        """Ones at the arcs of heads (..., n + 1), -1 for none, in their layout."""
-        arcs = heads.new_zeros((*heads.shape, heads.shape[-1]))
-        index = heads.clamp(min=0)[..., None, :]
-        return _their_layout(arcs.scatter(-2, index, (heads >= 0).to(arcs.dtype)[..., None, :]))
-
     def _score(self, events: Tensor) -> Tensor:
         """Scores of events (*sample_shape, B, *event_shape)."""
         position = torch.arange(self.log_potentials.shape[1], device=self._words.device)
@@ -257,7 +251,7 @@ class _TreeDistribution(Distribution):
         in_memory = self._kind(arcs.cpu(), words.cpu(), single_root=not self.multiroot)
         heads, scores = in_memory.k_best(k)
         heads, scores = heads.to(arcs.device), scores.to(arcs.device)
-        events = self._arcs_of_heads(heads)
+        events = _arcs_of_heads(heads)
         if self._has_labels:
             labels = self.log_potentials.detach().double()
             events, scores = _best_labellings(heads, scores, labels, k)
@@ -330,6 +324,13 @@ def _their_layout(arcs: Tensor) -> Tensor:
     return of_words.diagonal_scatter(of_root, dim1=-2, dim2=-1)
 
 
+def _arcs_of_heads(heads: Tensor) -> Tensor:
+    """Ones at the arcs of heads (..., n + 1), -1 for none, in their layout."""
+    arcs = heads.new_zeros((*heads.shape, heads.shape[-1]))
+    index = heads.clamp(min=0)[..., None, :]
+    return _their_layout(arcs.scatter(-2, index, (heads >= 0).to(arcs.dtype)[..., None, :]))
+
+
 def _label_entropy(arc_marginals: Tensor, label_scores: Tensor) -> Tensor:
     """Entropy of the labels given the tree, (B,)."""
     is_possible = (arc_marginals != 0)[..., None]
@@ -369,9 +370,5 @@ def _best_labellings(
     value, index = value.flatten(1).topk(min(k, value.shape[1] * value.shape[2]), 1)
     tree, labels = index // (labels.shape[2]), labels.flatten(1, 2)[sentence, index]
     heads = heads[sentence, tree].masked_fill((value == -torch.inf)[..., None], -1)
-    arcs = heads.new_zeros((*heads.shape, n_nodes))
-    arcs = arcs.scatter(
-        -2, heads.clamp(min=0)[..., None, :], (heads >= 0).to(arcs.dtype)[..., None, :]
-    )
     of_words = torch.nn.functional.one_hot(labels, n_labels)
-    return _their_layout(arcs)[..., None] * of_words[:, :, None], value
+    return _arcs_of_heads(heads)[..., None] * of_words[:, :, None], value

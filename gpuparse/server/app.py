@@ -200,13 +200,10 @@ def make_app(service: Service, *, page: Path = PAGE) -> ASGIApp:
     """
     files = _page_files(page)
     document = as_json(description(service.limits.n_bytes))
-    api = {
-        "/api/parse": (_parse, "POST"), "/api/explain": (_explain, "POST"),
-        "/api/draw": (_draw, "POST"),
-    }  # fmt: skip
+    posts = {"parse": _parse, "explain": _explain, "draw": _draw}
     routes = [
-        Route(path, _endpoint(handler, service), methods=[method])
-        for path, (handler, method) in api.items()
+        Route(f"/api/{name}", _endpoint(handler, service), methods=["POST"])
+        for name, handler in posts.items()
     ]
 
     async def models(request: Request) -> Response:
@@ -394,10 +391,6 @@ def _of_objects(sentences: list[Any]) -> Iterator[Treebank]:
             first, n_words = stop, 0
 
 
-def _wrong(message: str, where: str) -> RequestError:
-    return RequestError(400, message, code="wrong_field", where=where)
-
-
 def _keep(fields: Fields, words: _Input) -> str | None:
     """The columns of the input that are kept."""
     keep = fields.choice("keep", ("tags",))
@@ -407,7 +400,7 @@ def _keep(fields: Fields, words: _Input) -> str | None:
 
 
 def _options(fields: Fields, keep: str | None, *, has_heads: bool) -> ParseOptions:
-    kbest = fields.number("kbest", 1, MAX_K_BEST) if "kbest" in fields else 1
+    kbest = fields.number("kbest", 1, MAX_K_BEST) or 1
     return ParseOptions(
         probabilities=fields.flag("probabilities"), mbr=fields.flag("mbr"),
         kbest=kbest if kbest > 1 else None, keep=keep, keep_heads=has_heads,
@@ -485,11 +478,11 @@ async def _explain(service: Service, request: Request, given: dict[str, Any]) ->
     model = _model(service, fields)
     words = await service.of_body(request, _input, model, fields, service.limits.n_words)
     keep = _keep(fields, words)
-    if "word" not in fields:
-        raise fields.wrong("word", "is missing: give the number of a word, from 1")
-    sentence = fields.number("sentence", 1, 10**9) if "sentence" in fields else 1
     word = fields.number("word", 1, 10**9)
-    instead = fields.number("instead", 0, 10**9) if "instead" in fields else None
+    if word is None:
+        raise fields.wrong("word", "is missing: give the number of a word, from 1")
+    sentence = fields.number("sentence", 1, 10**9) or 1
+    instead = fields.number("instead", 0, 10**9)
     text = await service.answer(
         request, model, depth=WORDS, pieces=words.pieces, sink=SentenceSink(sentence),
         where=words.field,
@@ -501,9 +494,9 @@ async def _explain(service: Service, request: Request, given: dict[str, Any]) ->
             code="too_long_to_explain", where=words.field,
         )  # fmt: skip
     if word > n:
-        raise _wrong(f"word: sentence {sentence} has words 1 to {n}", "word")
+        raise fields.wrong("word", f"sentence {sentence} has words 1 to {n}")
     if instead is not None and (instead > n or instead == word):
-        raise _wrong(f"instead: expected 0 (the root) to {n}, and not the word itself", "instead")
+        raise fields.wrong("instead", f"expected 0 (the root) to {n}, and not the word itself")
     call = partial(_reasons, model, text, word, instead, keep, words.field)
     return await service.answer(
         request, model, call=call, call_seconds=EXPLAINED * n**3, where=words.field

@@ -225,9 +225,9 @@ class Fields:
         """true or false; false if it is missing."""
         return name in self and bool(self._of(name, bool, "true or false"))
 
-    def number(self, name: str, least: int, most: int) -> int:
-        """A whole number."""
-        return self.checked_number(name, self._given[name], least, most)
+    def number(self, name: str, least: int, most: int) -> int | None:
+        """A whole number; None if it is missing."""
+        return self.checked_number(name, self._given[name], least, most) if name in self else None
 
     def choice(self, name: str, known: tuple[str, ...]) -> str | None:
         """One of some strings; None if it is missing."""
