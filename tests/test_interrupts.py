@@ -18,7 +18,7 @@ from gpuparse.errors import Cancelled
 from gpuparse.inference import NonProjectiveTrees, ProjectiveTrees
 from gpuparse.jobs.parse import ahead
 from gpuparse.native import cancelled_when, mapped
-from tests.hostile_calls import arguments_of, takes_struct
+from tests.hostile_calls import arguments_of, recorded, takes_struct
 
 SOON = 3.0  # seconds: two, and more where the machine is busy; all calls below take far longer
 
@@ -147,7 +147,8 @@ def _count() -> None:
 
 @pytest.fixture
 def asks_always():
-    """Native calls ask at every step that may ask."""
+    """Native calls ask at every step that may ask; recording calls is over before."""
+    recorded()
     native.library().ask(0, 0.0, _count)
     yield
     native.library().ask(native._STEPS, native._SECONDS, native._ask)
