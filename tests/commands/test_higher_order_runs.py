@@ -220,7 +220,7 @@ REFUSED = [  # the command, its words, and what is said
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("command", "words", "said"), REFUSED, ids=[row[1][0] for row in REFUSED])
+@pytest.mark.parametrize(("command", "words", "said"), REFUSED, ids=[row[2] for row in REFUSED])
 def test_what_is_refused(trained, call, monkeypatch, command, words, said):
     monkeypatch.chdir(trained[0])
     given = ["model", "test.conllu"] if command is parse else ["run.yaml", "output=refused"]
