@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice, repeat
 from pathlib import Path
@@ -62,6 +63,7 @@ from gpuparse.model.pipeline import FILES, NO_STAGES, Pipeline, load_stages, unp
 
 _TEXT = "text"  # the name of CoNLL-U text in messages
 _MOST_JOBS = 64
+_PLAIN = ParseOptions()
 _ADVICE = {"to_allow_missing": "load the model with allow_missing=True"}
 _FIELDS = {2: "lemma", 3: "upos", 4: "xpos", 5: "feats"}  # names of columns in Python
 
@@ -141,11 +143,9 @@ class SentenceParser:
             "allow_missing": allow_missing, "advice": dict(advice),
         }  # fmt: skip
         self._threads = thread_count(threads)
-        self._device, self._is_native = device_of_parsing(
-            model, ParseOptions(), device, engine, silent
-        )
+        self._device, self._is_native = device_of_parsing(model, _PLAIN, device, engine, silent)
         self._warned: set[str] = set()
-        self._jobs: dict[tuple[Any, ...], Job] = {}
+        self._jobs: dict[tuple[ParseOptions, bool], Job] = {}
 
     @classmethod
     def of_folder(
@@ -275,10 +275,11 @@ class SentenceParser:
         >>> parser.parse("1\tNo\t_\tINTJ\tUH\t_\t_\t_\t_\t_\n\n")[0].heads
         [0]
         """
-        job = self.job(
+        asked = ParseOptions(
             probabilities=probabilities, mbr=mbr, kbest=kbest, keep_heads=keep_heads, guide=guide,
             keep=keep, deps=deps,
         )  # fmt: skip
+        job = self.job(asked)
         table = sentences if is_pandas(sentences) else None
         [parsed] = self._parsed(job, self._source(job, sentences, batch=None), table)
         return parsed
@@ -311,7 +312,8 @@ class SentenceParser:
                 f"{self._name}: has no tokeniser: train a model with tokenizer.learn=true, or give"
                 " words to parse()"
             )
-        job = self.job(probabilities=probabilities, mbr=mbr, kbest=kbest, deps=deps)
+        asked = ParseOptions(probabilities=probabilities, mbr=mbr, kbest=kbest, deps=deps)
+        job = self.job(asked)
         if isinstance(text, str):
             if ids is not None:
                 raise ConfigError("ids: names of a list of texts, and not of one text")
@@ -378,10 +380,11 @@ class SentenceParser:
         >>> [sentence.heads for sentence in parser.stream(she for _ in range(3))]
         [[2, 0], [2, 0], [2, 0]]
         """
-        job = self.job(
+        asked = ParseOptions(
             probabilities=probabilities, mbr=mbr, kbest=kbest, keep_heads=keep_heads, guide=guide,
             keep=keep, deps=deps, encoding=encoding,
         )  # fmt: skip
+        job = self.job(asked)
         if isinstance(source, (str, os.PathLike)):
             name = os.fspath(source)
             files = (
@@ -461,10 +464,11 @@ class SentenceParser:
         >>> parser.parse_file("no.conllu", "parsed.conllu", force=True)
         Counts(sentences=1, faults=0)
         """
-        job = self.job(
+        asked = ParseOptions(
             probabilities=probabilities, mbr=mbr, kbest=kbest, keep_heads=keep_heads, guide=guide,
             keep=keep, deps=deps, on_error=on_error,
         )  # fmt: skip
+        job = self.job(asked, may_pass_over=True)
         name = os.fspath(source)
         if not os.path.isdir(name):
             kind = file_format(name, input)
@@ -522,7 +526,7 @@ class SentenceParser:
         """
         from gpuparse.model.explain import explain
 
-        job = self.job(guide=guide, keep=keep)
+        job = self.job(ParseOptions(guide=guide, keep=keep))
         if (
             isinstance(sentence, str)
             and self._stages.tokenizer
@@ -589,33 +593,27 @@ class SentenceParser:
         with self._opened(job, name, kind) as source:
             yield from chain.from_iterable(self._parsed(job, source))
 
-    def job(self, *, on_error: OnError | None = None, **asked: Any) -> Job:
+    def job(self, options: ParseOptions = _PLAIN, *, may_pass_over: bool = False) -> Job:
         """The job of a parse, as the command has it; for doors of other programs.
 
         Args:
-            on_error: what is done about malformed sentences; None: the door has no such option.
-            asked: fields of ParseOptions.
+            options: without `allow_missing`, which is an option of the parser.
+            may_pass_over: whether the door has the option `on_error`.
         Raises: ConfigError: the model cannot do it.
         """
+        options.check_values()  # others may have no hash
+        if options.guide is not None and not str(options.guide).startswith("misc:"):
+            raise ConfigError(f"guide: expected misc:KEY, not {options.guide!r}")
         # Of short texts the checks take as long as a stage: the jobs of a few calls are kept.
-        given = ((name, type(value), value) for name, value in asked.items())
-        key = on_error, *given
-        try:
-            job = self._jobs.get(key)
-        except TypeError:  # an option that has no hash, which the checks refuse
-            return self._made_job(on_error, asked)
-        if job is None:
+        key = options, may_pass_over
+        if (job := self._jobs.get(key)) is None:
             if len(self._jobs) >= _MOST_JOBS:
                 self._jobs.clear()
-            job = self._jobs[key] = self._made_job(on_error, asked)
+            job = self._jobs[key] = self._made_job(options, may_pass_over)
         return job
 
-    def _made_job(self, on_error: OnError | None, asked: dict[str, Any]) -> Job:
-        options = ParseOptions(
-            on_error="fail" if on_error is None else on_error,
-            allow_missing=self._options["allow_missing"], **asked,
-        )  # fmt: skip
-        _check_guide(options.guide)
+    def _made_job(self, options: ParseOptions, may_pass_over: bool) -> Job:
+        options = replace(options, allow_missing=self._options["allow_missing"])
         notes = options.check(self._model, self._stages, self._name)
         if options.needs_sums and not self._is_native:
             raise ConfigError(
@@ -637,7 +635,7 @@ class SentenceParser:
             is_native=self._is_native,
             tell=silent,
             advise=partial(warnings.warn, stacklevel=2),
-            may_pass_over=on_error is not None,
+            may_pass_over=may_pass_over,
             as_json_lines=as_json_lines,
             **self._options["advice"],
         )
@@ -715,12 +713,6 @@ def folder_files(
     files = [os.path.join(source, each) for each in names]
     kinds = [file_format(file, input) for file in files]
     return list(zip(files, kinds, outputs_of(files, names, target, kinds), strict=True))
-
-
-def _check_guide(guide: str | None) -> None:
-    """ConfigError for guides that are not in the sentences."""
-    if guide is not None and not guide.startswith("misc:"):
-        raise ConfigError(f"guide: expected misc:KEY, not {guide!r}")
 
 
 def _as_text(sentences: str | bytes, method: str) -> bytes:

@@ -24,6 +24,7 @@ from gpuparse.data.formats.names import AUTO
 from gpuparse.data.formats.objects import no_form
 from gpuparse.data.formats.sources import SENTENCES, Rows
 from gpuparse.errors import ConfigError, DataError, plural
+from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import table_of
 from gpuparse.jobs.shards import Counts
 from gpuparse.model.folder import check_folder
@@ -105,7 +106,7 @@ class WorkerParser:
         if self._asked.get("kbest") is not None:
             raise ConfigError("kbest: a table has one tree per row; give CoNLL-U to file()")
         parser = _loaded(*self._of_model)
-        job = parser.job(**self._asked)
+        job = parser.job(ParseOptions(**self._asked), may_pass_over=True)
         names = table.column_names
         if not (has_texts(names) and job.stages.tokenizer):
             if "form" not in names:
