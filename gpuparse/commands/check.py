@@ -19,9 +19,6 @@ from gpuparse.jobs.progress import Progress, program, say
 def main(arguments: Sequence[str]) -> int:
     """Print all that is wrong with treebanks.
 
-    Args:
-        arguments: `TREEBANK ... [--partial] [--all] [--json] [--model MODEL [--guide SOURCE] |
-            --predicted FILE] [--most N] [--html FILE [--force]] [--threads N]`.
     Returns: 0 without errors, warnings or not; 3 with errors.
     Raises:
         ConfigError: options do not fit each other; the HTML file exists; the model has no

@@ -18,10 +18,6 @@ from gpuparse.jobs.scoring import RESAMPLES, compared
 def main(arguments: Sequence[str]) -> int:
     """Score files against the gold file and test each against the first.
 
-    Args:
-        arguments: `GOLD A B [C ...] [--json] [--ignore-punct | --punct-tags TAG...]
-            [--resamples N] [--seed N]`.
-    Returns: 0.
     Raises:
         ConfigError: standard input is named twice, there are more systems than letters, or
             punctuation is to be left out of the scores of the shared task.

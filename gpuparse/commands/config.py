@@ -66,9 +66,6 @@ def parse_with_overrides(
 def main(arguments: Sequence[str]) -> int:
     """Check a config file and print it with all keys resolved, list or explain keys, copy configs.
 
-    Args: arguments: `[CONFIG [KEY=VALUE ...]]`, the name of a key or section, `list`, or `copy
-        NAME ... --to FOLDER [--force]`.
-    Returns: 0.
     Raises: ConfigError: the config is wrong, or there is none of that name; a file is in the way of
         a copy, and nothing is copied.
     """

@@ -18,9 +18,6 @@ from gpuparse.jobs.progress import program, say, silent
 def main(arguments: Sequence[str]) -> int:
     """Parse each fold of the training treebank by a parser trained on the other folds; score them.
 
-    Args: arguments: `CONFIG [KEY=VALUE ...] --output FOLDER [--folds N] [--fold K]
-        [--probabilities] [--json] [--quiet]`.
-    Returns: 0.
     Raises:
         ConfigError: the config is wrong, there are more folds than sentences, or the folder is
             finished, has other files, or folds of another config or treebank.

@@ -46,7 +46,6 @@ SYSTEMS = (
 def main(arguments: Sequence[str]) -> int:
     """Print versions, processor, native build, devices, places and self-tests.
 
-    Args: arguments: none.
     Returns: 0 if all is well, 6 if there is no native code, 7 if a self-test fails.
     Cost: seconds; on a GPU also the time to compile its kernels.
     """

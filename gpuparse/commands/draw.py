@@ -31,10 +31,6 @@ _WIDTH = 100  # characters of a line of text that is not for a terminal
 def main(arguments: Sequence[str]) -> int:
     """Draw the sentences of a file.
 
-    Args:
-        arguments: `FILE [--against GOLD] [--sentences LIST] [--format {html,svg,tikz,text}]
-            [--output FILE [--force]] [--graphs {deps,heads}] [--tags {upos,xpos,none}]`.
-    Returns: 0.
     Raises:
         ConfigError: no such sentence or format; the output exists; both files are standard input.
         DataError: a file cannot be used, or the two have other words.

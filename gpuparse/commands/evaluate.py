@@ -4,8 +4,6 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
 
-import numpy as np
-
 from gpuparse.commands.console import exit_codes, print_json
 from gpuparse.data.conll import read_treebank
 from gpuparse.data.treebank import Treebank
@@ -25,10 +23,6 @@ def main(arguments: Sequence[str]) -> int:
     CoNLL 2018 shared task. With --probabilities, the probabilities in the second file are compared
     with the share of correct words instead.
 
-    Args:
-        arguments: `GOLD SYSTEM [--graphs {deps,heads} | --probabilities] [--json]
-            [--ignore-punct | --punct-tags TAG...]`.
-    Returns: 0.
     Raises:
         ConfigError: both files are standard input, or punctuation is to be left out of the scores
             of the shared task.
@@ -50,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _print_reliability(gold: Treebank, system: Treebank, options: argparse.Namespace) -> int:
-    ignored = ignored_words(gold, options)
+    ignored = punctuation_of(options).words_of(gold)
     found = measure_reliability_of_treebanks(gold, system, ignored=ignored)
     without = gold.n_words - found["heads"].count - (0 if ignored is None else int(ignored.sum()))
     if without:
@@ -121,8 +115,3 @@ def add_punctuation_options(parser: argparse.ArgumentParser) -> None:
 def punctuation_of(options: argparse.Namespace) -> Punctuation:
     """The words that these options leave out."""
     return Punctuation(options.ignore_punct, options.punct_tags)
-
-
-def ignored_words(gold: Treebank, options: argparse.Namespace) -> np.ndarray | None:
-    """(W,) bool, the words that these options leave out; None without them."""
-    return punctuation_of(options).words_of(gold)

@@ -1,9 +1,8 @@
 """`explain`: why a word has this head and not another, by its templates or the other words."""
 
 import argparse
-import io
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -12,10 +11,10 @@ from gpuparse.commands.parse import named
 from gpuparse.data.formats.json_lines import file_format, stream_format
 from gpuparse.data.formats.names import AUTO, INPUTS, is_table
 from gpuparse.data.formats.sources import Source
-from gpuparse.data.formats.streams import beginning
+from gpuparse.data.formats.streams import beginning, begun
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, plural, require
-from gpuparse.files import STANDARD, input_file, read_input
+from gpuparse.files import STANDARD, input_file, standard_input
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job
 from gpuparse.jobs.progress import Progress, program, say
@@ -29,10 +28,6 @@ from gpuparse.model.pipeline import load_stages
 def main(arguments: Sequence[str]) -> int:
     """Explain the head of one word of a parsed sentence.
 
-    Args:
-        arguments: `MODEL FILE [--sentence K] --word M [--instead H] [--templates] [--json]
-            [--input FORMAT] [--guide SOURCE] [--keep tags]`.
-    Returns: 0.
     Raises:
         ConfigError: no such sentence, word or head, or several sentences and none is named; a model
             of graphs; templates of a model without any.
@@ -91,18 +86,16 @@ def _read(options: argparse.Namespace, job: Job) -> tuple[Treebank, int, np.ndar
 @contextmanager
 def _source(options: argparse.Namespace, job: Job) -> Iterator[Source]:
     """The input, which is raw text where `parse` would take it for such."""
-    file, name, content = options.file, named(options.file), None
+    file, name, begin = options.file, named(options.file), b""
     kind = file_format(file, options.input_format)
-    if file == STANDARD:
-        content = read_input(file)
-        if options.input_format == AUTO:
-            begin = beginning(io.BytesIO(content))
-            kind = stream_format(begin, name, is_text=bool(job.stages.tokenizer))
+    if file == STANDARD and options.input_format == AUTO:
+        begin = beginning(standard_input())
+        kind = stream_format(begin, name, is_text=bool(job.stages.tokenizer))
     job.options.check_input(kind, name, options.model, job.stages)
     if is_table(kind):
         require(f"{name}: a table", "pyarrow.parquet")
-    with input_file(file) if content is None else nullcontext(io.BytesIO(content)) as opened:
-        yield job.source(opened, name, kind)
+    with input_file(file) as opened:
+        yield job.source(begun(begin, opened) if begin else opened, name, kind)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -117,10 +110,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=exit_codes(0, 2, 3, 4, 5),
     )
     parser.add_argument("model", help="a folder that train wrote, or an installed model")
-    parser.add_argument(
-        "file",
-        help="an input of parse, or -; its trees are not read",
-    )
+    parser.add_argument("file", help="an input of parse, or -; its trees are not read")
     parser.add_argument(
         "--input",
         dest="input_format",

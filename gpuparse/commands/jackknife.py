@@ -17,8 +17,6 @@ from gpuparse.jobs.progress import program, say, silent
 def main(arguments: Sequence[str]) -> int:
     """Write the training treebank with heads predicted by parsers of its other folds.
 
-    Args: arguments: `CONFIG [KEY=VALUE ...] --output FILE [--folds N] [--key KEY] [--force]`.
-    Returns: 0.
     Raises:
         ConfigError: the config is wrong, or more folds than sentences, or the output exists.
         DataError: the treebank cannot be used.

@@ -20,9 +20,6 @@ _HEADS = ("name", "version", "language", "stages", "MB", "LAS", "LAS from text",
 def main(arguments: Sequence[str]) -> int:
     """List the installed models, show the card of one, or make a package of one.
 
-    Args: arguments: `[--json]`, `show MODEL [--json]`, or `package MODEL NAME --version V
-        --license L [--output FOLDER] [--unpacked] [--force]`.
-    Returns: 0.
     Raises:
         ModelError: the model cannot be used or has no card, or the package of one is broken.
         ConfigError: a name, version or licence that a package cannot have; an output that exists.

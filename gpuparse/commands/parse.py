@@ -50,7 +50,7 @@ from gpuparse.jobs.options import HEADS, TAGS, ParseOptions, device_of_parsing
 from gpuparse.jobs.parse import Job, ShareRead
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY, Result
 from gpuparse.jobs.progress import Progress, program, say, silent
-from gpuparse.jobs.receipts import Origin
+from gpuparse.jobs.receipts import Origin, Receipt
 from gpuparse.jobs.resources import limit_torch_threads, thread_count
 from gpuparse.jobs.shards import (
     MOST,
@@ -78,7 +78,6 @@ _MOST = 999_999_999  # of options whose largest value has no reason of its own
 def main(arguments: Sequence[str]) -> int:
     """Parse files with a trained model.
 
-    Args: arguments: `MODEL [FILE ...] [options]`; see `--help`.
     Returns: 0, or 1 if malformed sentences, or sentences whose heads cannot be kept, were skipped
         or passed through.
     Raises:
@@ -230,7 +229,8 @@ def _parse_file(
                 form=each.form, name=str(each.output or ""),
             )  # fmt: skip
         if each.receipt and origin:
-            each.receipt.write_receipt(origin, summed.facts | counts._asdict())
+            made = Receipt(origin, summed.facts | counts._asdict())
+            made.write(receipt_of(each.receipt.output))  # before the output appears
         return counts
 
 

@@ -17,10 +17,6 @@ PAGE = "report.html"
 def main(arguments: Sequence[str]) -> int:
     """Write the page.
 
-    Args:
-        arguments: `RUN [OTHER] [--gold FILE] [--output FILE] [--force] [--sentences N]
-            [--threads N] [--ignore-punct | --punct-tags TAG...]`.
-    Returns: 0.
     Raises:
         ConfigError: the gold file is not known, or the page exists.
         DataError: a file cannot be used, or differs from gold in more than heads and relations.

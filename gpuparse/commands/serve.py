@@ -18,7 +18,6 @@ _LIMITS = Limits()  # unless asked for others
 def main(arguments: Sequence[str]) -> int:
     """Serve models until SIGINT or SIGTERM.
 
-    Args: arguments: `MODEL [NAME=MODEL ...] [options]`; see `--help`.
     Returns: 0, after a signal; what was under way is finished.
     Raises:
         ConfigError: a name that cannot be one; the port is in use; the token is too short.

@@ -13,8 +13,6 @@ from gpuparse.text.conllu import text_pieces
 def main(arguments: Sequence[str]) -> int:
     """Write the raw text of a CoNLL-U file.
 
-    Args: arguments: `FILE [--output FILE [--force]]`.
-    Returns: 0.
     Raises: ConfigError: the output exists. DataError: the file cannot be used.
     """
     parser = argparse.ArgumentParser(

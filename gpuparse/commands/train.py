@@ -18,9 +18,6 @@ from gpuparse.jobs.train_scores import Tested
 def main(arguments: Sequence[str]) -> int:
     """Train, save and score a parser.
 
-    Args: arguments: `CONFIG [KEY=VALUE ...] [--device D] [--resume | --force]
-            [--quiet]`.
-    Returns: 0.
     Raises:
         ConfigError: the config is wrong, or the output folder may not be written to.
         DataError: a treebank cannot be used.

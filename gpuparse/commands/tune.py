@@ -23,10 +23,6 @@ _NOT_SEARCHED = ("output", "data.dev", "data.test")
 def main(arguments: Sequence[str]) -> int:
     """Score settings of a config on folds of data.train or on data.dev; print a table.
 
-    Args: arguments: `CONFIG [KEY=VALUE ...] --output FOLDER [--grid KEY=VALUE,...]
-        [--sizes N,...] [--random N] [--folds N] [--seed N] [--setting K] [--json | --tsv]
-        [--plot FILE [--force]] [--quiet]`.
-    Returns: 0.
     Raises:
         ConfigError: a setting or the command line is wrong, or the folder has results of another
             config, treebank or sample.

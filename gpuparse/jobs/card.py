@@ -11,12 +11,12 @@ import os
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuparse.config.load import TREEBANK, is_template_file, read_settings
-from gpuparse.config.schema import known_keys, yaml_word
+from gpuparse.config.load import TREEBANK, read_settings
+from gpuparse.config.schema import yaml_word
 from gpuparse.config.shipped import shipped_configs
 from gpuparse.data.array_file import from_json, read_text
 from gpuparse.data.columns import FORM
@@ -75,7 +75,7 @@ def card_of(
         files may have, are `?`.
     Cost: opens the files of the model and reads the configs that come with gpuparse.
     """
-    shown = config_shown(config)
+    shown = config.recorded()
     decoder = None if parser is None else DECODERS[parser.decoder]
     known = facts._asdict()
     name, changed = _nearest_config(shown, has_treebank=config.data.treebank is not None)
@@ -197,29 +197,6 @@ def _is_own(path: Path) -> bool:
         return f"\n{_OWN}".encode() in file.read(10_000)
 
 
-def config_shown(config: RunConfig) -> RunConfig:
-    """The config as a card has it: as a model records it, without the folders of template sets."""
-    found = config.recorded()
-
-    def base(name: str) -> str:
-        return os.path.basename(name) if is_template_file(name) else name
-
-    sections = {
-        section: replace(
-            getattr(found, section),
-            **{
-                key: base(getattr(getattr(found, section), key))
-                for full, about in known_keys().items()
-                if full.startswith(f"{section}.")
-                and about.kind in ("template set", "sequence templates")
-                for key in (full.removeprefix(f"{section}."),)
-            },
-        )
-        for section in ("labels", "tokenizer", "tagger", "lemmatizer")
-    }
-    return replace(found, features=base(found.features), **sections)
-
-
 def _nearest_config(config: RunConfig, *, has_treebank: bool) -> tuple[str, dict[str, Any]]:
     """The config that comes with gpuparse and has the fewest other values, and these values.
 
@@ -228,6 +205,8 @@ def _nearest_config(config: RunConfig, *, has_treebank: bool) -> tuple[str, dict
     Args: has_treebank: whether it must be one that `data.treebank` can be given with.
     """
     values = flat(asdict(config))
+    for key in ("features", "labels.features"):  # which may be in a folder
+        values[key] = os.path.basename(values[key])
     found: dict[str, dict[str, Any]] = {}
     for name, path in shipped_configs().items():
         shipped = read_settings(path).config(may_lack=True)

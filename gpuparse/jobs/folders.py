@@ -10,7 +10,6 @@ import hashlib
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from gpuparse.errors import ConfigError, option
 from gpuparse.files import hidden_path
@@ -55,13 +54,6 @@ class FolderFile:
         if _digest(self.output) != receipt.result.get("sha256"):
             raise ConfigError(f"{self.output}: was changed since it was parsed; {advice}")
         return Counts(receipt.result["sentences"], receipt.result["faults"])
-
-    def write_receipt(self, origin: Origin, result: dict[str, Any]) -> None:
-        """Write the receipt, which is done before the output appears.
-
-        Args: origin: of the file as it was read. result: size and sum of the output, and Counts.
-        """
-        Receipt(origin, result).write(receipt_of(self.output))
 
     def origin(self) -> Origin:
         """All that the output depends on."""

@@ -57,11 +57,6 @@ class ParseOptions:
     encoding: str | None = None
 
     @property
-    def keeps_tags(self) -> bool:
-        """True if tags and lemmas of the input stay."""
-        return self.keep == TAGS
-
-    @property
     def needs_sums(self) -> bool:
         """True if more is asked for than best trees: what native code on the CPU computes."""
         return self.probabilities or self.mbr or self.kbest is not None

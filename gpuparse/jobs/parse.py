@@ -38,6 +38,7 @@ from gpuparse.data.trees import check_sentences
 from gpuparse.data.vocabulary import NO_FORMS, empty_columns
 from gpuparse.errors import DataError, option, plural
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.jobs.options import TAGS as KEEP_TAGS
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.predictions import TREE, Kept, Result, kept_of, long_sentences, uncertified
 from gpuparse.jobs.progress import Progress, silent
@@ -438,7 +439,7 @@ class Job:
 
     def annotate(self, chunk: Treebank) -> tuple[Treebank, np.ndarray | None]:
         """The words with tags and lemmas, and the probabilities of tags if they were asked for."""
-        options: Any = {"keep": self.options.keeps_tags, "threads": self.threads}
+        options: Any = {"keep": self.options.keep == KEEP_TAGS, "threads": self.threads}
         if self.options.probabilities:
             return self.stages.annotate_with_probabilities(chunk, **options)
         return self.stages.annotate(chunk, **options), None

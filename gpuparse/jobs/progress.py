@@ -69,7 +69,6 @@ class Progress:
         stream: TextIO | None = None,
         interval: float = 10.0,
         clock: Callable[[], float] = time.monotonic,
-        since: float | None = None,
     ) -> None:
         """
         Args:
@@ -79,14 +78,13 @@ class Progress:
             stream: where to write; stderr if None.
             interval: seconds between two lines without a terminal.
             clock: returns seconds from any start.
-            since: when the work began, by the clock; now if None.
         """
         self._what, self._total, self._quiet = what, total, quiet
         self._stream = sys.stderr if stream is None else stream
         self._on_terminal = self._stream.isatty()
         self._interval = 0.1 if self._on_terminal else interval
         self._clock = clock
-        self._started = self._said = clock() if since is None else since
+        self._started = self._said = clock()
         self._done = 0
         self._fraction: float | None = 0.0 if total else None
         self._note = ""

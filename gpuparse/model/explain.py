@@ -179,7 +179,8 @@ def explain(
     """
     if DECODERS[parser.search_decoder].gives_graphs:
         raise ConfigError("the model finds graphs: explain a model that finds trees")
-    if parser.fused is None and not _reads_wholes(parser):
+    is_whole = len(parser.scorers) == 1 and isinstance(parser.scorers[0], ReadsWholes)
+    if parser.fused is None and not is_whole:
         raise ConfigError(
             f"the model's scores are of kind {parser.kinds}, and no sums of weights of features"
             " that could be listed: explain a model of templates"
@@ -202,10 +203,6 @@ def explain(
         return _without_templates(searching, batch, forms, word, instead, progress)
     assert isinstance(batch, Batch)
     return _Sentence(searching, _alone(batch)).explanation(forms, word, instead)
-
-
-def _reads_wholes(parser: Parser) -> bool:
-    return len(parser.scorers) == 1 and isinstance(parser.scorers[0], ReadsWholes)
 
 
 def _require_other(head: int, word: int, instead: int | None) -> None:
