@@ -199,7 +199,7 @@ def _torch_marginals(scores: Tensor, lengths: Tensor, single_root: bool) -> tupl
     def log_partitions(given: Tensor) -> Tensor:
         return _eliminate(given, lengths, single_root)[0]
 
-    if scores.shape[1] == 1:  # no arcs, and so no gradient
+    if scores.shape[1] == 1 or len(scores) == 0:  # no arcs, and so no gradient
         return log_partitions(scores), torch.zeros_like(scores)
     keeps_graph = torch.is_grad_enabled() and scores.requires_grad
     sums, marginals = differentiate(log_partitions, scores, keep_gradients=keeps_graph)

@@ -137,7 +137,9 @@ OTHERS = {
     "Scores": "test_scores:test_decode_by_name",
     "NonProjectiveTrees": "test_distributions:test_sums",
     "ProjectiveTrees": "test_distributions:test_sums",
-    "arc_scores_of_labels": "test_sums:test_many_label_marginals_are_those_of_enumeration",
+    "arc_scores_of_labels": (
+        "test_minimum_bayes_risk:test_label_marginals_are_those_of_enumeration"
+    ),
     "conditional_loss": "test_distributions:test_conditional_losses",
     "constrain": "test_constraints:test_first_order",
     "decode": "test_scores:test_decode_by_name",
@@ -148,7 +150,7 @@ OTHERS = {
         "test_eisner_grandchild:test_many_cases_have_the_value_of_enumeration"
     ),
     "hinge_loss": "test_distributions:test_costs_and_hinge_losses",
-    "label_marginals": "test_sums:test_many_label_marginals_are_those_of_enumeration",
+    "label_marginals": "test_minimum_bayes_risk:test_label_marginals_are_those_of_enumeration",
     "projectivise": "test_support:test_projectivise_is_the_form_of_training",
     "minimum_bayes_risk": "test_minimum_bayes_risk:test_the_least_risk_of_all_trees",
     "with_quantity": "test_ladder:test_every_quantity_is_tested_for_every_decoder",
@@ -161,7 +163,7 @@ QUANTITIES = {
     "log_partition": "test_distributions:test_sums",
     "marginals": "test_distributions:test_sums",
     "entropy": "test_distributions:test_sums",
-    "samples": "test_ladder:test_samples_have_the_probabilities_of_the_marginals",
+    "samples": "test_sums:test_samples_have_the_probabilities_of_enumeration",
 }
 """Quantity -> the test that runs over all decoders that have it."""
 

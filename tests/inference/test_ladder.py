@@ -256,22 +256,6 @@ def test_every_engine_equals_the_textbook(name, engine, device, single_root, kin
             assert parse.heads[i].tolist() == list(tree) + padding
 
 
-@pytest.mark.parametrize("name", inference.with_quantity("samples"))
-@every_root
-def test_samples_have_the_probabilities_of_the_marginals(name, single_root):
-    parts = draw_parts(name, np.random.default_rng(6), 2, 5, "float64")
-    arcs, *others = (torch.from_numpy(part) for part in parts.values())
-    row = inference.DECODERS[name]
-    given = [arcs, *others[:1], [5, 3]]
-    options = {"single_root": single_root} | ({"end_scores": others[1]} if others else {})
-    drawn = row.function("samples")(*given, 4000, torch.Generator().manual_seed(1), **options)
-    marginals = row.function("marginals")(*given, **options)
-    for b, length in enumerate([5, 3]):
-        for m in range(1, length + 1):
-            share = torch.bincount(drawn[b, :, m], minlength=6) / 4000
-            assert (share - marginals[b, :, m]).abs().max() < 0.05
-
-
 def test_some_of_the_matrices_above_have_no_tree():
     scores = integer_scores(np.random.default_rng(3), 500, 3, forbidden=0.25)
     _, _, impossible = split_by_existence(scores, ROWS["eisner"], True)

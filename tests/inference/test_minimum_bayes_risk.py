@@ -1,14 +1,25 @@
-"""Trees with the most heads expected to be right: enumeration of trees and of their risks."""
+"""Marginals of labels, and trees with the most heads expected to be right: enumeration."""
+
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
 
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference import chu_liu_edmonds
+from gpuparse.inference import (
+    arc_scores_of_labels,
+    chu_liu_edmonds,
+    eisner_log_partition,
+    eisner_marginals,
+    label_marginals,
+)
 from gpuparse.inference.marginals import minimum_bayes_risk
 from gpuparse.inference.matrix_tree import matrix_tree_marginals
+from tests.inference.test_sums import assert_equals_numpy, draw, gradcheck
 from tests.oracles.brute_force import all_trees, tree_values
+from tests.oracles.tree_sums import sums_of_values
+from tests.strategies import cases
 
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
 every_decoder = pytest.mark.parametrize("decoder", ["eisner", "chu_liu_edmonds"])
@@ -71,3 +82,57 @@ def test_types_padding_and_forbidden_arcs(decoder):
 def test_an_unknown_decoder():
     with pytest.raises(ScoreError, match="unknown decoder 'hill_climb'"):
         minimum_bayes_risk(torch.zeros(1, 3, 3), torch.tensor([2]), decoder="hill_climb")
+
+
+@every_root
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_label_marginals_are_those_of_enumeration(single_root, n):
+    n_batch, n_labels = cases({1: 3000, 2: 3500, 3: 3500})[n], 3
+    rng = np.random.default_rng(n)
+    arcs = draw(rng, n_batch, n + 1, n + 1)
+    labels = draw(rng, n_batch, n + 1, n + 1, n_labels, forbidden=0.1)
+    trees = all_trees(n, True, single_root)
+    # A tree with labels is a pair of lines: heads and labels of the words.
+    pairs = [(t, choice) for t in range(len(trees)) for choice in product(range(3), repeat=n)]
+    values = np.zeros((n_batch, len(pairs)))
+    for p, (t, choice) in enumerate(pairs):
+        for m, label in enumerate(choice, start=1):
+            h = trees[t, m]
+            values[:, p] += arcs[:, h, m] + labels[:, h, m, label]
+    keep = values.max(axis=1) > -np.inf
+    arcs, labels, values = arcs[keep], labels[keep], values[keep]
+    expected = sums_of_values(values)
+    of_labels = np.zeros(labels.shape)
+    for p, (t, choice) in enumerate(pairs):
+        for m, label in enumerate(choice, start=1):
+            of_labels[:, trees[t, m], m, label] += expected.probabilities[:, p]
+    both, lengths = torch.from_numpy(arcs), torch.full((len(arcs),), n)
+    both = both + arc_scores_of_labels(torch.from_numpy(labels))
+    how = {"single_root": single_root}
+    assert_equals_numpy(eisner_log_partition(both, lengths, **how), expected.log_partition)
+    of_arcs = eisner_marginals(both, lengths, **how)
+    found = label_marginals(of_arcs, torch.from_numpy(labels))
+    assert_equals_numpy(found, of_labels)
+    torch.testing.assert_close(found.sum(3), of_arcs, rtol=0, atol=1e-12)
+
+
+def test_label_marginals_are_differentiable_and_check_shapes():
+    rng = np.random.default_rng(4)
+    labels = torch.from_numpy(draw(rng, 2, 4, 4, 3)).requires_grad_()
+    forbidden = torch.from_numpy(rng.random((2, 4, 4, 3)) < 0.2)
+    forbidden[:, 1, 2] = True  # all labels of an arc
+    lengths = torch.tensor([3, 2])
+
+    def probabilities(labels):
+        labels = labels.masked_fill(forbidden, -torch.inf)
+        arcs = arc_scores_of_labels(labels)
+        return label_marginals(eisner_marginals(arcs, lengths), labels)
+
+    assert gradcheck(probabilities, (labels,))
+    probabilities(labels).square().sum().backward()
+    assert labels.grad.isfinite().all()
+    assert (labels.grad[forbidden] == 0).all()
+    with pytest.raises(ScoreError, match="label_scores"):
+        arc_scores_of_labels(torch.zeros(2, 3, 3))
+    with pytest.raises(ScoreError, match="label_scores"):
+        label_marginals(torch.zeros(2, 3, 3), torch.zeros(2, 4, 4, 2))
