@@ -57,7 +57,7 @@ class Spooled:
 
 
 class Body:
-    """The body of an answer: bytes and texts, one after the other; n_words: of the input."""
+    """The body of an answer: bytes and texts, one after the other."""
 
     def __init__(self, *parts: bytes | Spooled) -> None:
         self._parts = parts

@@ -6,7 +6,7 @@ import asyncio
 import hmac
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -40,8 +40,8 @@ from gpuparse.server.answers import (
 )
 from gpuparse.server.bodies import Fields, Held, read_body, read_form, read_json
 from gpuparse.server.models import TREES, WORDS, InputPiece, Placed, ServedModel, words_of
-from gpuparse.server.openapi import description
-from gpuparse.server.refusals import CODES, GONE, Limits, RequestError, refusal
+from gpuparse.server.openapi import REQUESTS, description
+from gpuparse.server.refusals import GONE, Limits, RequestError, refusal
 from gpuparse.server.udpipe import models_of, process_request
 from gpuparse.server.worker import Recipe, Sink, Task, Worker
 
@@ -71,7 +71,6 @@ _HEADERS = {
 }
 _ENCODED_HEADERS = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
 _INPUTS = (RAW_TEXT, LINES, CONLLU, "sentences")
-_PARSE = ("model", *_INPUTS, "probabilities", "mbr", "kbest", "keep", "heads")
 
 
 @dataclass
@@ -202,7 +201,7 @@ def make_app(service: Service, *, page: Path = PAGE) -> ASGIApp:
     document = as_json(description(service.limits.n_bytes))
     posts = {"parse": _parse, "explain": _explain, "draw": _draw}
     routes = [
-        Route(f"/api/{name}", _endpoint(handler, service), methods=["POST"])
+        Route(f"/api/{name}", _endpoint(handler, service, REQUESTS[name]), methods=["POST"])
         for name, handler in posts.items()
     ]
 
@@ -315,15 +314,15 @@ async def _refuse_http(request: Request, error: Any) -> Response:
     return JSONResponse(found.body(), found.status, headers=error.headers)
 
 
-def _endpoint(handler: Any, service: Service) -> Any:
-    """A handler of JSON as an endpoint."""
+def _endpoint(handler: Any, service: Service, known: Collection[str]) -> Any:
+    """A handler of JSON, whose fields are known, as an endpoint."""
 
     async def answer(request: Request) -> Response:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise RequestError(415, "send JSON with the content type application/json")
         given = await service.of_body(request, read_json, await service.body(request))
-        return _streamed(await handler(service, request, given))
+        return _streamed(await handler(service, request, Fields(given, known)))
 
     return answer
 
@@ -454,8 +453,7 @@ def _asked(service: Service, fields: Fields) -> tuple[ServedModel, _Input, Parse
     return model, _with_heads(given, heads) if heads else given, options
 
 
-async def _parse(service: Service, request: Request, given: dict[str, Any]) -> Body:
-    fields = Fields(given, _PARSE)
+async def _parse(service: Service, request: Request, fields: Fields) -> Body:
     model, words, options = await service.of_body(request, _asked, service, fields)
     text = fields.text(RAW_TEXT) if words.field == RAW_TEXT else b""
     return await service.answer(
@@ -464,8 +462,7 @@ async def _parse(service: Service, request: Request, given: dict[str, Any]) -> B
     )  # fmt: skip
 
 
-async def _draw(service: Service, request: Request, given: dict[str, Any]) -> Body:
-    fields = Fields(given, (*_PARSE, "format"))
+async def _draw(service: Service, request: Request, fields: Fields) -> Body:
     form = fields.choice("format", ("svg", "tikz")) or "svg"
     model, words, options = await service.of_body(request, _asked, service, fields)
     return await service.answer(
@@ -473,8 +470,7 @@ async def _draw(service: Service, request: Request, given: dict[str, Any]) -> Bo
     )
 
 
-async def _explain(service: Service, request: Request, given: dict[str, Any]) -> Body:
-    fields = Fields(given, ("model", *_INPUTS, "keep", "sentence", "word", "instead"))
+async def _explain(service: Service, request: Request, fields: Fields) -> Body:
     model = _model(service, fields)
     words = await service.of_body(request, _input, model, fields, service.limits.n_words)
     keep = _keep(fields, words)
@@ -625,4 +621,4 @@ def _say(line: str) -> None:
     print(f"{now} {line}", file=sys.stderr, flush=True)
 
 
-__all__ = ["CODES", "Limits", "Service", "make_app"]
+__all__ = ["Limits", "Service", "make_app"]

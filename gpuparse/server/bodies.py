@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -200,7 +200,7 @@ def _multipart(body: bytes, content_type: str) -> dict[str, str]:
 class Fields:
     """The fields of an object of JSON, each checked when it is taken."""
 
-    def __init__(self, given: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    def __init__(self, given: Mapping[str, Any], known: Collection[str]) -> None:
         """Raises: RequestError: a field that is not known."""
         self._given = given
         for name in given:

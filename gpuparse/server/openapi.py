@@ -30,6 +30,23 @@ def _ref(name: str) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
+_WORDS = {
+    "model": _TEXT, "text": _TEXT, "lines": _TEXT, "conllu": _TEXT,
+    "sentences": _list(_list({"type": ["string", "object"]})),
+}  # fmt: skip
+_KEEP = {"keep": {"enum": [None, "tags"]}}
+_PARSE = _WORDS | {"probabilities": _FLAG, "mbr": _FLAG, "kbest": _NUMBER} | _KEEP | {
+    "heads": _list(_object({"sentence": _NUMBER, "word": _NUMBER, "head": _COUNT})),
+}  # fmt: skip
+# The fields of each request, with their schemas; a request with other fields is refused.
+REQUESTS = {
+    "parse": _PARSE,
+    "explain": _WORDS | _KEEP
+    | {"sentence": _NUMBER, "word": _NUMBER, "instead": _COUNT_OR_NULL},
+    "draw": _PARSE | {"format": {"enum": ["svg", "tikz"]}},
+}  # fmt: skip
+
+
 def _schemas() -> dict[str, Any]:
     token = {
         "id": _NUMBER, "form": _TEXT, "lemma": _TEXT_OR_NULL, "upos": _TEXT_OR_NULL,
@@ -47,15 +64,6 @@ def _schemas() -> dict[str, Any]:
         "heads": _list(_COUNT_OR_NULL), "deprels": {"type": ["array", "null"], "items": _TEXT},
         "probabilities": {"type": ["array", "null"], "items": {"type": "number"}},
         "score": {"type": ["number", "null"]}, "probability": _PROBABILITY,
-    }  # fmt: skip
-    words = {
-        "model": _TEXT, "text": _TEXT, "lines": _TEXT, "conllu": _TEXT,
-        "sentences": _list(_list({"type": ["string", "object"]})),
-        "keep": {"enum": [None, "tags"]},
-    }  # fmt: skip
-    parsed = words | {
-        "probabilities": _FLAG, "mbr": _FLAG, "kbest": _NUMBER,
-        "heads": _list(_object({"sentence": _NUMBER, "word": _NUMBER, "head": _COUNT})),
     }  # fmt: skip
     can = ("text", "probabilities", "kbest", "keep_heads", "explain")
     model = {
@@ -81,7 +89,7 @@ def _schemas() -> dict[str, Any]:
         ),
         "Token": _object(token),
         "Sentence": _object(sentence),
-        "ParseRequest": _object(parsed, required=[]),
+        "ParseRequest": _object(REQUESTS["parse"], required=[]),
         "ParseAnswer": _object(
             {
                 "model": _TEXT,
@@ -90,12 +98,9 @@ def _schemas() -> dict[str, Any]:
                 "warnings": _list(_TEXT),
             }
         ),
-        "ExplainRequest": _object(
-            words | {"sentence": _NUMBER, "word": _NUMBER, "instead": _COUNT_OR_NULL},
-            required=["word"],
-        ),
+        "ExplainRequest": _object(REQUESTS["explain"], required=["word"]),
         "ExplainAnswer": _object({"reasons": {"type": "object"}, "text": _TEXT}),
-        "DrawRequest": _object(parsed | {"format": {"enum": ["svg", "tikz"]}}, required=[]),
+        "DrawRequest": _object(REQUESTS["draw"], required=[]),
         "DrawAnswer": _object({"drawings": _list(_TEXT)}),
     }
 
