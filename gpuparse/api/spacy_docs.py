@@ -48,9 +48,9 @@ _NO_FEATURES = (
 )
 _BLANKS = "".join(map(chr, SPACES))
 _REPLACED = {0: "\ufffd", **dict.fromkeys(map(ord, "\t\n\r"), " ")}  # what no column has
-_ATTRIBUTES = {
-    "deprel": attrs.DEP, "lemma": attrs.LEMMA, "upos": attrs.POS, "xpos": attrs.TAG,
-    "feats": attrs.MORPH,
+_ATTRIBUTES = {  # of tokens, and the argument of Doc that sets them
+    "deprel": (attrs.DEP, "deps"), "lemma": (attrs.LEMMA, "lemmas"), "upos": (attrs.POS, "pos"),
+    "xpos": (attrs.TAG, "tags"), "feats": (attrs.MORPH, "morphs"),
 }  # fmt: skip
 # As in spaCy; their lemma is their text.
 _OF_BLANKS = {"deprel": _NO_RELATION, "upos": "SPACE", "xpos": "_SP", "feats": None}
@@ -194,11 +194,13 @@ class DocWords:
                      for form, of in zip(forms, found, strict=True)],
                 )  # fmt: skip
         if len(self.doc):
-            offsets = np.array(token_heads) - np.arange(len(token_heads))
-            given = [offsets.astype(np.uint64)]
-            given += [_hashes(name, texts, self.doc.vocab) for name, texts in values.items()]
-            names = [attrs.HEAD, *(_ATTRIBUTES[name] for name in values)]
-            self.doc.from_array(names, np.stack(given, axis=1))
+            given = {
+                _ATTRIBUTES[name][1]: [_held(name, text) for text in texts]
+                for name, texts in values.items()
+            }
+            made = Doc(self.doc.vocab, words=self.texts, heads=token_heads, **given)
+            names = [attrs.HEAD, *(_ATTRIBUTES[name][0] for name in values)]
+            self.doc.from_array(names, made.to_array(names))
         return first
 
     def _ranges(self) -> Iterator[range]:
@@ -324,32 +326,20 @@ _MERGED: dict[str, Callable[[list[str]], str]] = {
 }  # fmt: skip
 
 
-def _hashes(name: str, texts: list[str | None], vocab: Vocab) -> np.ndarray:
-    """(n,) uint64, the values of a column as spaCy stores them."""
-    of_kind: dict[str, Callable[[str], int]] = {
-        "upos": _part_of_speech, "feats": lambda text: _analysis(text, vocab),
-    }  # fmt: skip
-    stored = of_kind.get(name, vocab.strings.add)
-    nothing = _analysis("_", vocab) if name == "feats" else 0
-    values = {text: nothing if text is None else stored(text) for text in set(texts)}
-    return np.array([values[text] for text in texts], np.uint64)
-
-
-def _part_of_speech(text: str) -> int:
-    """The number of a part of speech, 0 for none."""
-    number = PARTS_OF_SPEECH.get(text)
-    if number is None and text != "_":
+def _held(name: str, text: str | None) -> str:
+    """A value of a column as far as a Doc can hold it."""
+    if text is None or (text == "_" and name in ("upos", "feats")):
+        return ""
+    if name == "upos" and text not in PARTS_OF_SPEECH:
         warnings.warn(_NO_PART_OF_SPEECH, stacklevel=2)
-    return number or 0
-
-
-def _analysis(features: str, vocab: Vocab) -> int:
-    """The number of an analysis, with those features that have a name and a value."""
-    items = [] if features == "_" else features.split("|")
+        return ""
+    if name != "feats":
+        return text
+    items = text.split("|")
     named = [item for item in items if item.count("=") == 1 and not item.startswith("=")]
     if len(named) < len(items):
         warnings.warn(_NO_FEATURES, stacklevel=2)
-    return int(vocab.morphology.add("|".join(named)))
+    return "|".join(named)
 
 
 def _clean(text: str) -> str:
