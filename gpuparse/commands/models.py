@@ -11,6 +11,7 @@ from gpuparse.errors import ConfigError, ModelError
 from gpuparse.jobs.card import CARD, markdown, read_card
 from gpuparse.jobs.package import Package, packaged_files, write_folder, write_wheel
 from gpuparse.jobs.progress import program, say
+from gpuparse.jobs.reasons import aligned
 from gpuparse.model.folder import check_folder
 from gpuparse.model.installed import find_model, installed_models
 
@@ -44,10 +45,7 @@ def _list(options: argparse.Namespace) -> None:
         print_json(cards)
         return
     rows = [_HEADS, *(_row(name, card) for name, card in cards.items())]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        print("  ".join(cells).rstrip())
+    print("\n".join(aligned(rows)))
 
 
 def _show(options: argparse.Namespace) -> None:

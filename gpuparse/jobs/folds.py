@@ -166,7 +166,7 @@ def read_split(config: RunConfig, n_folds: int | None, *, tell: Callable[[str], 
 
 def _check_config(config: RunConfig, *, cuts_train: bool) -> None:
     """ConfigError for what cannot be learned from folds or scored."""
-    check_no_best(config, "the parsers of folds")
+    check_no_best(config)
     if config.data.partial and cuts_train:
         raise ConfigError("data.partial: cross-validation scores need whole trees; set it to false")
     if config.data.guide is not None and is_guide_file(config.data.guide):

@@ -84,7 +84,7 @@ def _training_alone(config: RunConfig) -> RunConfig:
             "tagger, lemmatizer: guides are predicted from the tags of data.train; leave them out,"
             " or learn them in a run of their own"
         )
-    check_no_best(config, "the parsers of folds")
+    check_no_best(config)
     data = dataclasses.replace(config.data, dev=None, test=None, dev_guide=None, test_guide=None)
     # Folds are learned at the same time, one thread each, in native code.
     learning = dataclasses.replace(config.learning, engine="native")

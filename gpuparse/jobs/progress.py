@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import TextIO
 
 from gpuparse.data.draw import printable
 from gpuparse.errors import plural
+
+INTERVAL = 10.0  # seconds between two lines without a terminal
+REDRAW = 0.1  # seconds between two drawings on a terminal
 
 
 def program(command: str) -> str:
@@ -60,31 +62,18 @@ class Progress:
     On a terminal, one line that is redrawn; otherwise a line every few seconds and a last one.
     """
 
-    def __init__(
-        self,
-        what: str,
-        *,
-        total: int | None = None,
-        quiet: bool = False,
-        stream: TextIO | None = None,
-        interval: float = 10.0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, what: str, *, total: int | None = None, quiet: bool = False) -> None:
         """
         Args:
             what: the work, such as "parsing".
             total: total number of sentences, if known.
             quiet: write nothing.
-            stream: where to write; stderr if None.
-            interval: seconds between two lines without a terminal.
-            clock: returns seconds from any start.
         """
         self._what, self._total, self._quiet = what, total, quiet
-        self._stream = sys.stderr if stream is None else stream
-        self._on_terminal = self._stream.isatty()
-        self._interval = 0.1 if self._on_terminal else interval
-        self._clock = clock
-        self._started = self._said = clock()
+        self._stream = sys.stderr
+        self._on_terminal = on_terminal()
+        self._interval = REDRAW if self._on_terminal else INTERVAL
+        self._started = self._said = time.monotonic()
         self._done = 0
         self._fraction: float | None = 0.0 if total else None
         self._note = ""
@@ -119,14 +108,14 @@ class Progress:
             self._fraction = min(1.0, self._done / self._total)
         if note is not None:
             self._note = note
-        now = self._clock()
+        now = time.monotonic()
         if now - self._said >= self._interval:
             self._said = now
             self._write(now, last=False)
 
     def close(self) -> None:
         """Write the last line: sentences, seconds and rate."""
-        self._write(self._clock(), last=True)
+        self._write(time.monotonic(), last=True)
 
     def _write(self, now: float, *, last: bool) -> None:
         if self._quiet:

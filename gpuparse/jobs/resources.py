@@ -18,19 +18,14 @@ from gpuparse.errors import (
 from gpuparse.inference.decoders import ENGINES
 from gpuparse.jobs.progress import say
 
-CGROUP_ROOT = Path("/sys/fs/cgroup")
-OWN_CGROUPS = Path("/proc/self/cgroup")
+CGROUP_ROOT = Path("/sys/fs/cgroup")  # mount point of the control groups (version 2)
+OWN_CGROUPS = Path("/proc/self/cgroup")  # names the groups of this process
 _NO_CUDA = "CUDA is not available"
 
 
-def available_processors(
-    *, cgroup_root: Path = CGROUP_ROOT, own_cgroups: Path = OWN_CGROUPS
-) -> int:
+def available_processors() -> int:
     """Count the processors that this process may use.
 
-    Args:
-        cgroup_root: mount point of the control groups (version 2).
-        own_cgroups: the file that names the groups of this process.
     Returns: The smaller of its processor affinity and the quotas of its control groups, rounded up;
         at least 1.
     """
@@ -38,20 +33,20 @@ def available_processors(
         count = len(os.sched_getaffinity(0))
     else:
         count = os.cpu_count() or 1
-    quota = _cgroup_quota(cgroup_root, own_cgroups)
+    quota = _cgroup_quota()
     return max(1, count if quota is None else min(count, math.ceil(quota)))
 
 
-def _cgroup_quota(cgroup_root: Path, own_cgroups: Path) -> float | None:
+def _cgroup_quota() -> float | None:
     """The smallest quota, in processors, of the process's group and all groups above it."""
     try:
-        lines = own_cgroups.read_text().splitlines()
+        lines = OWN_CGROUPS.read_text().splitlines()
     except OSError:
         return None
     own = next((line[3:] for line in lines if line.startswith("0::")), None)
     if own is None:
         return None
-    group = cgroup_root / own.lstrip("/")
+    group = CGROUP_ROOT / own.lstrip("/")
     quotas: list[float] = []
     for folder in (group, *group.parents):
         try:
@@ -59,7 +54,7 @@ def _cgroup_quota(cgroup_root: Path, own_cgroups: Path) -> float | None:
             quotas.append(int(maximum) / int(period))
         except (OSError, ValueError):  # no such file here, or "max": no quota
             pass
-        if folder == cgroup_root:
+        if folder == CGROUP_ROOT:
             break
     return min(quotas, default=None)
 

@@ -227,12 +227,12 @@ def _check_guides(config: RunConfig, *, has_templates: bool) -> None:
             guide_source(config, part)
 
 
-def check_no_best(config: RunConfig, what: str) -> None:
+def check_no_best(config: RunConfig) -> None:
     """ConfigError if the best epoch is to be kept by trainings that read no data.dev."""
     if config.learning.keep == "best":
         raise ConfigError(
-            f"learning.keep: best, but {what} have no data.dev to choose the epoch by: give"
-            " learning.keep=last"
+            "learning.keep: best, but the parsers of folds have no data.dev to choose the epoch by:"
+            " give learning.keep=last"
         )
 
 

@@ -3,13 +3,11 @@
 import time
 from collections.abc import Callable
 
-from gpuparse.jobs.progress import bar, on_terminal, redraw
+from gpuparse.jobs.progress import INTERVAL, REDRAW, bar, on_terminal, redraw
 
 TAGS, CALIBRATION = "tags of data.train", "calibration"
 
-INTERVAL = 10.0  # seconds between the lines of two epochs, where stderr is no terminal
 STAGE_INTERVAL = 60.0  # between two lines of a stage without epochs of its own
-_REDRAW = 0.1  # seconds between two drawings on a terminal
 
 
 class TrainingLog:
@@ -39,7 +37,7 @@ class TrainingLog:
     def draw(self, what: str, fraction: float, note: str) -> None:
         """Show the work at hand; fraction: of it that is done. note: a figure of it."""
         now = self._clock()
-        if self._is_drawn_on and now - self._drawn >= _REDRAW:
+        if self._is_drawn_on and now - self._drawn >= REDRAW:
             self._drawn = now
             redraw(f"gpuparse: {what}: {bar(fraction)} {note}")
 

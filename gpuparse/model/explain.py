@@ -155,11 +155,7 @@ def explain(
     guides: np.ndarray | None = None,
     progress: Callable[[int], None] = lambda sentences: None,
 ) -> Explanation:
-    """Compare the head of a word with another one.
-
-    With templates, the parser's tree is compared with the best tree in which the word has another
-    head. With a scorer that reads sentences as wholes, the scores of both arcs are compared, in the
-    sentence and without each of the other words.
+    """Compare the head of a word with another one; the module says how.
 
     Args:
         sentence, word: counted from 1.

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -69,10 +70,11 @@ def test_what_stops_a_command_becomes_a_line_and_a_code(capsys, error, code, tex
     progress.say,
     progress.redraw,
     lambda text: Progress(text).close(),
-    lambda text: Progress("work", interval=0).advance(1, note=text),
+    lambda text: Progress("work", total=1).advance(1, note=text),
 ])  # fmt: skip
-def test_names_cannot_command_the_terminal(says, capsys):
+def test_names_cannot_command_the_terminal(says, capsys, monkeypatch):
     """Whoever says it: they may be those of a stranger's file."""
+    monkeypatch.setattr(progress, "INTERVAL", 0.0)
     says("a\x1b]0;title\x07\x1b[2J\x9b31m\u202eb")
     said = capsys.readouterr().err.removeprefix("\r\x1b[K")
     assert "]0;title" in said
@@ -205,8 +207,9 @@ def test_a_closed_stdout_is_an_error_of_every_command(command, capsys, monkeypat
 MESSAGES = """
 def main(words):
     import os, sys, time
-    from gpuparse.jobs.progress import Progress, say
-    with Progress("parsing", interval=0) as progress, open("out", "wb") as file:
+    from gpuparse.jobs import progress as of_progress
+    of_progress.INTERVAL, say = 0.0, of_progress.say
+    with of_progress.Progress("parsing") as progress, open("out", "wb") as file:
         for i in range(3):
             say("message"); progress.advance(1)
             file.write(os.read(0, 1) or b"data")
@@ -274,43 +277,48 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_without_a_terminal_is_a_line_now_and_then_and_a_last_one():
-    stream, clock = io.StringIO(), Clock()
-    with Progress("parsing", total=1000, stream=stream, clock=clock) as progress:
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=clock))
+    return clock
+
+
+def test_progress_without_a_terminal_is_a_line_now_and_then_and_a_last_one(clock, capsys):
+    with Progress("parsing", total=1000) as progress:
         for _ in range(25):
             clock.now += 1.0
             progress.advance(20)
-    assert stream.getvalue().splitlines() == [
+    assert capsys.readouterr().err.splitlines() == [
         "gpuparse: parsing:  20% 200 sentences, 20/s, 0:40 left",
         "gpuparse: parsing:  40% 400 sentences, 20/s, 0:30 left",
         "gpuparse: parsing: 500 sentences in 25.0 s, 20/s",
     ]
 
 
-def test_progress_by_the_callers_fraction_and_with_a_note():
-    stream, clock = io.StringIO(), Clock()
-    progress = Progress("training", stream=stream, clock=clock)
+def test_progress_by_the_callers_fraction_and_with_a_note(clock, capsys):
+    progress = Progress("training")
     clock.now = 3600.0
     progress.advance(5_000_000, fraction=0.25, note="UAS 87.75")
     clock.now = 4000.0
     progress.close()
-    assert stream.getvalue().splitlines() == [
+    assert capsys.readouterr().err.splitlines() == [
         "gpuparse: training:  25% 5,000,000 sentences, 1,389/s, 3:00:00 left, UAS 87.75",
         "gpuparse: training: 5,000,000 sentences in 4000.0 s, 1,250/s, UAS 87.75",
     ]
 
 
-def test_progress_without_a_total_shows_no_time_left():
-    stream, clock = io.StringIO(), Clock()
-    progress = Progress("parsing", stream=stream, clock=clock)
+def test_progress_without_a_total_shows_no_time_left(clock, capsys):
+    progress = Progress("parsing")
     clock.now = 12.0
     progress.advance(6)
-    assert stream.getvalue() == "gpuparse: parsing: 6 sentences, 0.50/s\n"
+    assert capsys.readouterr().err == "gpuparse: parsing: 6 sentences, 0.50/s\n"
 
 
-def test_progress_on_a_terminal_is_one_line_drawn_again():
-    stream, clock = Terminal(), Clock()
-    with Progress("parsing", total=10, stream=stream, clock=clock) as progress:
+def test_progress_on_a_terminal_is_one_line_drawn_again(clock, monkeypatch):
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with Progress("parsing", total=10) as progress:
         clock.now = 1.0
         progress.advance(5)
         clock.now = 1.05  # too soon to draw again
@@ -320,37 +328,38 @@ def test_progress_on_a_terminal_is_one_line_drawn_again():
     assert " 50% [##########          ] 5 sentences, 5.00/s, 0:01 left" in stream.getvalue()
 
 
-def test_quiet_progress_says_nothing():
-    stream, clock = io.StringIO(), Clock()
-    with Progress("parsing", total=10, stream=stream, clock=clock, quiet=True) as progress:
+def test_quiet_progress_says_nothing(clock, capsys):
+    with Progress("parsing", total=10, quiet=True) as progress:
         clock.now = 100.0
         progress.advance(10)
-    assert stream.getvalue() == ""
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(("sentences", "ends"), [(1, "\n"), (0, "")])
-def test_an_error_inside_still_ends_the_line_if_there_is_one(sentences, ends):
-    stream = io.StringIO()
-    progress = Progress("parsing", stream=stream, clock=Clock())
+def test_an_error_inside_still_ends_the_line_if_there_is_one(sentences, ends, clock, capsys):
+    progress = Progress("parsing")
     progress.advance(sentences)
     with pytest.raises(DataError), progress:
         raise DataError("x")
-    assert stream.getvalue()[-1:] == ends
+    assert capsys.readouterr().err[-1:] == ends
 
 
 @pytest.fixture
-def control_groups(tmp_path):
+def control_groups(tmp_path, monkeypatch):
     """Three nested groups and the file that names the innermost."""
     inner = tmp_path / "cgroup" / "outer" / "inner"
     inner.mkdir(parents=True)
     own = tmp_path / "own"
     own.write_text("1:cpu:/old\n0::/outer/inner\n")
 
+    monkeypatch.setattr(resources, "CGROUP_ROOT", tmp_path / "cgroup")
+    monkeypatch.setattr(resources, "OWN_CGROUPS", own)
+
     def count(**quotas):
         for name, text in quotas.items():
             folder = {"inner": inner, "outer": inner.parent, "root": inner.parent.parent}[name]
             (folder / "cpu.max").write_text(text)
-        return resources.available_processors(cgroup_root=tmp_path / "cgroup", own_cgroups=own)
+        return resources.available_processors()
 
     return count
 
@@ -371,10 +380,11 @@ def test_quotas_of_all_groups_count(control_groups):
 
 
 @pytest.mark.usefixtures("sixteen_processors")
-def test_no_control_groups_at_all(tmp_path):
-    assert resources.available_processors(own_cgroups=tmp_path / "none") == 16
-    (tmp_path / "old").write_text("4:cpu:/x\n")
-    assert resources.available_processors(own_cgroups=tmp_path / "old") == 16
+def test_no_control_groups_at_all(tmp_path, monkeypatch):
+    monkeypatch.setattr(resources, "OWN_CGROUPS", tmp_path / "groups")
+    assert resources.available_processors() == 16
+    (tmp_path / "groups").write_text("4:cpu:/x\n")
+    assert resources.available_processors() == 16
 
 
 def test_thread_count():
