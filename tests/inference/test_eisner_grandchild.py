@@ -239,15 +239,6 @@ def test_laws():
     assert values.equal(found[2])
 
 
-def test_equally_good_trees_are_chosen_by_the_documented_rule():
-    zeros = [part[..., 0] for part in draw(np.random.default_rng(0), 1, 4, 1)]
-    zeros = [torch.zeros_like(torch.from_numpy(part)) for part in zeros]
-    options = dict(zip(KINDS, zeros[1:], strict=True))
-    heads, _ = eisner_grandchild(zeros[0], torch.tensor([4]), **options)
-    expected, _ = higher_order.eisner_grandchild(*(part[0].tolist() for part in zeros))
-    assert heads[0].tolist() == expected
-
-
 def test_many_threads_find_the_same(monkeypatch):
     monkeypatch.setattr(engines.run_in_threads, "__defaults__", (1,))
     parts = draw(np.random.default_rng(6), 9, 8, 2)
@@ -291,23 +282,3 @@ def test_what_is_refused():
         eisner_grandchild(parts[0], lengths, engine="no")
     with pytest.raises(ScoreError, match="L > 0"):
         eisner_grandchild_labelled(torch.zeros(1, 2, 2, 0), torch.tensor([1]))
-
-
-def test_integers_and_mixed_types_are_widened():
-    arcs = torch.ones(1, 3, 3, dtype=torch.int64)
-    _, values = eisner_grandchild(arcs, torch.tensor([2]))
-    assert values.dtype == torch.float64
-    assert values.tolist() == [2]
-    siblings = torch.ones(1, 3, 3, 3, dtype=torch.float64)
-    _, values = eisner_grandchild(arcs.float(), torch.tensor([2]), sibling_scores=siblings)
-    assert values.dtype == torch.float64
-    assert values.tolist() == [4]
-
-
-def test_no_sentence_and_no_word():
-    heads, values = eisner_grandchild(torch.zeros(0, 4, 4), torch.zeros(0, dtype=torch.int64))
-    assert heads.shape == (0, 4)
-    assert values.shape == (0,)
-    heads, values = eisner_grandchild(torch.zeros(2, 1, 1), torch.tensor([0, 0]))
-    assert heads.tolist() == [[-1], [-1]]
-    assert values.tolist() == [0, 0]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference import eisner, eisner_sibling
+from gpuparse.inference import eisner_sibling
 from gpuparse.inference.textbook import projective
 from tests.inference.decoders import (
     ENGINES,
@@ -114,18 +114,6 @@ def test_many_cases_have_the_value_of_enumeration(single_root, engine, n):
         arc, sibling, end = (torch.from_numpy(part[b : b + 1]) for part in (arcs, siblings, ends))
         with pytest.raises(NoTreeError, match="sentence 0"):
             search(SiblingBatch(arc, sibling, torch.tensor([n]), end), single_root, engine)
-
-
-@every_root
-@every_quick_engine
-@examples
-@given(batch=sibling_batches())
-def test_zero_sibling_scores_give_first_order(single_root, engine, batch):
-    nothing = torch.zeros_like(batch.sibling_scores)
-    zero = SiblingBatch(batch.arc_scores, nothing, batch.lengths, nothing[:, 0])
-    _, values = search(zero, single_root, engine)
-    _, expected = eisner(batch.arc_scores, batch.lengths, single_root=single_root)
-    assert values.equal(expected)
 
 
 @every_root

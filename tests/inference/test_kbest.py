@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import settings
 
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import eisner, eisner_kbest, eisner_sibling, eisner_sibling_kbest
@@ -16,7 +15,6 @@ from tests.strategies import (
     cases,
     integer_scores,
     integer_siblings,
-    sibling_batches,
     some,
     with_junk,
 )
@@ -147,20 +145,6 @@ def test_native_code_equals_the_textbook(name, single_root, kind):
             assert values[0, :count].tolist() == [float(value) for value in sums]
             assert (heads[0, count:] == -1).all()
             assert (values[0, count:] == -torch.inf).all()
-
-
-@every_order
-@every_root
-@examples
-@given(batch=sibling_batches(), k=st.integers(1, 9))
-def test_the_first_tree_is_the_best_and_more_trees_come_after(name, single_root, batch, k):
-    heads, values = search(name, batch, k, single_root=single_root)
-    first, value = best(name, batch, single_root)
-    assert heads[:, 0].equal(first)
-    assert values[:, 0].equal(value)
-    more, more_values = search(name, batch, k + 3, single_root=single_root)
-    assert more[:, :k].equal(heads)
-    assert more_values[:, :k].equal(values)
 
 
 @every_order

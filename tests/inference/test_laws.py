@@ -29,7 +29,7 @@ every_search_of_trees = pytest.mark.parametrize(("quantity", "name", "engine"), 
 
 def answers(
     quantity: str, name: str, parts: dict[str, Any], lengths: list[int], single_root: bool,
-    engine: str,
+    engine: str, k: int = K,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Heads (B, N) or arcs (B, N, N), and scores (B,); of the k best (B, K, N) and (B, K)."""
     tensors = {field: torch.as_tensor(part) for field, part in parts.items()}
@@ -42,7 +42,7 @@ def answers(
     arcs, *others = tensors.values()
     options = {"end_scores": others[1]} if others else {}
     heads, scores = DECODERS[name].function("k_best")(
-        arcs, *others[:1], lengths, K, single_root=single_root, engine=engine, **options
+        arcs, *others[:1], lengths, k, single_root=single_root, engine=engine, **options
     )
     return heads, scores
 
@@ -314,7 +314,7 @@ def test_parts_that_score_nothing_leave_the_lower_order(name: str, single_root: 
     ("quantity", "name", "engine"), [case for case in EVERY if case.values[0] == "k_best"]
 )
 @every_root
-def test_k_best_trees_are_sorted_and_distinct_and_the_first_is_the_best(
+def test_k_best_trees_are_sorted_and_distinct_from_the_best_on_and_more_come_after(
     quantity: str, name: str, engine: str, single_root: bool
 ) -> None:
     for parts, lengths, _ in batches(name, engine):
@@ -322,6 +322,9 @@ def test_k_best_trees_are_sorted_and_distinct_and_the_first_is_the_best(
         best, values = answers("best", name, parts, lengths, single_root, engine)
         assert heads[:, 0].equal(best)
         assert scores[:, 0].equal(values)
+        more, their_scores = answers(quantity, name, parts, lengths, single_root, engine, K + 5)
+        assert more[:, :K].equal(heads)
+        assert their_scores[:, :K].equal(scores)
         for trees, of_trees in zip(heads.tolist(), scores, strict=True):
             there = of_trees > -torch.inf
             assert (of_trees[there].diff() <= 0).all()
