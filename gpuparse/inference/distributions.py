@@ -13,7 +13,7 @@ torch.compile(fullgraph=True) and transformed by torch.func; values are not chec
 """
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -34,7 +34,7 @@ from gpuparse.inference.scores import (
     word_mask,
 )
 from gpuparse.inference.search import NO_HEAD
-from gpuparse.inference.searches import FUNCTIONS
+from gpuparse.inference.searches import parts_for
 from gpuparse.inference.support import TreeKind, Unreachable, as_heads
 from gpuparse.inference.tree_parts import find_parts, scores_of_words
 
@@ -189,11 +189,8 @@ class TreeDistribution:
             if generator is not None:
                 raise ScoreError("a seed and a generator are given, expected one of them")
             generator = _generator_of(seed)
-        form = self._form("samples")
         with torch.no_grad():
-            drawn: Tensor = form(
-                *self._tensors(detached=True), count, generator, **self._options("samples")
-            )
+            drawn: Tensor = self._call("samples", count, generator)
         return drawn
 
     def mbr(self) -> tuple[Tensor, Tensor]:
@@ -344,39 +341,24 @@ class TreeDistribution:
         gradient: Tensor = torch.func.grad(lambda x: self._with_arcs(x).log_partition.sum())(arcs)
         return gradient
 
-    def _form(self, quantity: Quantity) -> Callable[..., Any]:
-        if not self.decoder.has(quantity):
+    def _call(self, quantity: Quantity, *more: Any) -> Any:
+        """The result of the public function of a quantity; more: arguments after the lengths."""
+        decoder, scores = self.decoder, self.scores
+        if not decoder.has(quantity):
             names = ", ".join(with_quantity(quantity))
             raise ScoreError(
-                f"{self.decoder.name} has no {quantity}: reduce the parts to those of {names}"
+                f"{decoder.name} has no {quantity}: reduce the parts to those of {names}"
             )
-        return FUNCTIONS[self.decoder.name, quantity]
-
-    def _tensors(self, *, detached: bool = False) -> list[Tensor]:
-        """The positional arguments of a function: scores of arcs, perhaps of siblings, lengths."""
-        tensors = [self.scores.arc]
-        if self.decoder.order == 2:
-            sibling, n_nodes = self.scores.sibling, self.scores.arc.shape[1]
-            if sibling is None:
-                sibling = self.scores.arc.new_zeros((*self.scores.arc.shape, n_nodes))
-            tensors.append(sibling)
-        tensors.append(self.scores.lengths)
-        return [tensor.detach() for tensor in tensors] if detached else tensors
-
-    def _options(self, quantity: Quantity) -> dict[str, Any]:
-        """The keyword arguments of the function of a quantity."""
-        options: dict[str, Any] = {"single_root": self.single_root}
-        engines = self.decoder.engines[quantity]
+        if decoder.order == 2 and scores.sibling is None:
+            n_nodes = scores.arc.shape[1]
+            scores = replace(scores, sibling=scores.arc.new_zeros((*scores.arc.shape, n_nodes)))
+        tensors, parts = parts_for(decoder.name, scores)
+        options: dict[str, Any] = {**parts, "single_root": self.single_root}
+        engines = decoder.engines[quantity]
         # What exists on one engine alone runs there, whatever the engine of the rest.
         if len(engines) > 1 and self.engine in ("auto", *engines):
             options["engine"] = self.engine
-        for field, value in _given(self.scores).items():
-            if field != "sibling" or self.decoder.order != 2:
-                options[f"{field}_scores"] = value
-        return options
-
-    def _call(self, quantity: Quantity, *more: Any) -> Any:
-        return self._form(quantity)(*self._tensors(), *more, **self._options(quantity))
+        return decoder.function(quantity)(*tensors, scores.lengths, *more, **options)
 
 
 class ProjectiveTrees(TreeDistribution):
