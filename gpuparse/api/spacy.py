@@ -281,10 +281,6 @@ class DocTokenizer:
 
     def __reduce__(self) -> tuple[Any, ...]:
         file = self.to_bytes() if self.model or self._tokenizer else None
-        return _tokenizer, (self.vocab, self.model, file)
+        return DocTokenizer, (self.vocab, self.model), file
 
-
-def _tokenizer(vocab: Vocab, model: str, file: bytes | None) -> DocTokenizer:
-    """The tokeniser of a pickle."""
-    made = DocTokenizer(vocab, model)
-    return made if file is None else made.from_bytes(file)
+    __setstate__ = from_bytes
