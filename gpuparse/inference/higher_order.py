@@ -23,18 +23,12 @@ def eisner_grand_sibling(
     """Best projective tree of every sentence under parts of a head, its head and two modifiers.
 
     Args:
-        arc_scores: score of head h -> modifier m, (B, N, N); -inf forbids, here as in all scores,
-            and forbidden arcs cost no time. Column 0, the diagonal and padding are never read.
-            Integers are computed with as float64.
-        lengths: words of each sentence, int (B,), 0..N-1.
-        sibling_scores: (B, N, N, N), [b, h, m, s]: s is the modifier of h just inside m on the same
-            side; s == h: there is none. Only h < s < m, m < s < h and s == h are read.
+        arc_scores, sibling_scores, lengths, end_scores, single_root: as `eisner_sibling` reads
+            them; forbidden arcs cost no time.
         grandparent_scores: (B, N, N, N), [b, h, m, g]: g is the head of h. Only g outside the span
             of h and m is read, and for h == 0 only g == 0.
-        grand_sibling_scores: (B, N, N, N, N), [b, h, m, s, g], read where both are.
-        end_scores: (B, N, N), [b, h, m]: m is the outermost modifier of h on its side. A side
-            without modifiers scores 0. None, of these and the three before: zeros.
-        single_root: exactly one modifier of the root; otherwise one or more.
+        grand_sibling_scores: (B, N, N, N, N), [b, h, m, s, g], read where both are. None, of these
+            and other scores but those of arcs: zeros.
         engine: "auto" or "native"; there is no other form.
     Returns: heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,), the sum over
         words 1..n of ((arc + sibling) + grandparent) + grand-sibling score, and then the end's, one
@@ -72,15 +66,13 @@ def eisner_tri_sibling(
     """Best projective tree of every sentence under parts of a head and three successive modifiers.
 
     Args:
-        arc_scores, lengths, sibling_scores: as `eisner_grand_sibling` reads them.
+        arc_scores, sibling_scores, lengths, end_scores, single_root: as `eisner_grand_sibling`
+            reads them; ends are those of the same m as outermost pairs.
         tri_sibling_scores: (B, N, N, N, N), [b, h, m, s, t]: s is the inner sibling of m, t that of
             s; t == h: there is none. For s == h, no sibling, only t == h is read.
         outermost_scores: (B, N, N, N, N), [b, h, m, s, g]: m is the outermost modifier of h on its
             side, s its inner sibling or h, g the head of h. Read for the s of siblings, and g
             outside the span of h and m; for h == 0 only g == 0.
-        end_scores: (B, N, N), [b, h, m], of the same m. None, of these and those before: zeros. A
-            side without modifiers scores 0.
-        single_root: exactly one modifier of the root; otherwise one or more.
         engine: "auto" or "native"; there is no other form.
     Returns:
         heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,), the sum over words
@@ -117,16 +109,12 @@ def eisner_grandchild(
     """Best projective tree of every sentence under scores of arcs, siblings and grandchildren.
 
     Args:
-        arc_scores: score of head h -> modifier m, (B, N, N); -inf forbids. Column 0, the diagonal
-            and padding are never read. Integers are computed with as float64.
-        lengths: words of each sentence, int (B,), 0..N-1.
-        sibling_scores: (B, N, N, N), [b, h, m, c]: c is the modifier of h between h and m that is
-            closest to m; c == h: there is none. None: zeros.
+        arc_scores, sibling_scores, lengths, single_root: as `eisner_sibling` reads them; None, of
+            other scores than those of arcs: zeros.
         inner_grandchild_scores: (B, N, N, N), [b, h, m, c]: c is the modifier of m between h and m
             that is furthest from m; c == m: there is none.
         outer_grandchild_scores: (B, N, N, N), [b, h, m, c]: c is the modifier of m furthest from m
             on the side away from h; c == m: there is none.
-        single_root: exactly one modifier of the root; otherwise one or more.
         engine: "auto" or "native"; there is no other form.
     Returns: heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,), the sum over
         the words, in their order, of arc + sibling, inner and outer score, one by one. Ties and the

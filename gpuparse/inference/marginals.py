@@ -81,10 +81,8 @@ def minimum_bayes_risk(
     Args:
         marginals: probability of head h -> modifier m, (B, N, N). A probability of 0 forbids
             nothing; -inf does, and should stand where an arc is forbidden.
-        lengths: words of each sentence, int (B,), 0..N-1.
         decoder: "eisner" for projective trees, "chu_liu_edmonds" for any.
-        single_root: exactly one modifier of the root; otherwise one or more.
-        engine: as the decoder takes it.
+        lengths, single_root, engine: as the decoder takes them.
     Returns: heads int64 (B, N), -1 at position 0 and in padding; expected number of right heads,
         float64 (B,). Ties: as the decoder's.
     Raises:

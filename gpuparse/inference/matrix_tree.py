@@ -40,10 +40,7 @@ def matrix_tree_log_partition(
     Its gradient is `matrix_tree_marginals`.
 
     Args:
-        arc_scores: score of head h -> modifier m in nats, (B, N, N); -inf forbids. Column 0, the
-            diagonal and padding are never read.
-        lengths: words of each sentence, int (B,), 0..N-1; None: N-1 of each.
-        single_root: exactly one modifier of the root; otherwise one or more.
+        arc_scores, lengths, single_root: as `chu_liu_edmonds` reads them; scores in nats.
         engine: "auto", "native" or "torch", which alone can be traced by torch.compile and
             transformed by torch.func.
     Returns: float64 (B,) in nats, on the device of `arc_scores`; 0 for a sentence without words.

@@ -36,10 +36,7 @@ def eisner_log_partition(
     """Logarithm of the sum of exp(score) over all projective trees of every sentence.
 
     Args:
-        arc_scores: score of head h -> modifier m, (B, N, N); -inf forbids. Column 0, the diagonal
-            and padding are never read. Any type; computed with as float64.
-        lengths: words of each sentence, int (B,), 0..N-1; None: N-1 of each.
-        single_root: exactly one modifier of the root; otherwise one or more.
+        arc_scores, lengths, single_root: as `eisner` reads them; all is computed in float64.
         engine: "auto", "torch" or "native". Second derivatives come from the torch form.
     Returns: float64 (B,), 0 for a sentence without words; differentiable, its gradient is
         `eisner_marginals`. The engines agree to about 1e-12 of the largest sum of scores.

@@ -170,10 +170,7 @@ def multi_parent(
             memory.
         start: heads int (B, N) of trees without forbidden parts; None: the best projective trees,
             as in the paper, whose change of figure 4 leaves the first line as it is.
-        max_changes: most changes of a sentence; None: no limit.
-        min_gain: a change is made only if it raises the score by more than this, at least 0.
-        single_root: exactly one modifier of the root; otherwise one or more.
-        engine: "auto" or "native"; there is no other form.
+        max_changes, min_gain, single_root, engine: as in `hill_climb`.
     Returns: arcs bool (B, N, N), [b, h, m]; scores float64 (B,), the sum of arc and sibling score
         of all arcs, added one by one, by modifier and then by head. No score is below that of its
         start.
