@@ -4,6 +4,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tests.inference.test_laws import is_read
+
 AXES = {
     "sibling_scores": 3,
     "grandparent_scores": 3,
@@ -45,21 +47,9 @@ def as_tensors(higher: dict[str, np.ndarray]) -> dict[str, Tensor]:
 
 def put_junk(arcs: np.ndarray, higher: dict[str, np.ndarray], lengths: list[int]) -> None:
     """NaN in every cell that no search may read, padding included."""
-    n_nodes = arcs.shape[1]
-    for b, n in enumerate(lengths):
-        for h in range(n_nodes):
-            for m in range(n_nodes):
-                is_read = h != m and 0 < m <= n and h <= n
-                for name, scores in {"": arcs, **higher}.items():
-                    if not is_read:
-                        scores[b, h, m] = np.nan
-                        continue
-                    for s in range(n_nodes):
-                        is_sibling = s == h or min(h, m) < s < max(h, m)
-                        is_head = s == 0 if h == 0 else s not in (h, m) and s <= n
-                        if name == "grandparent_scores" and not is_head:
-                            scores[b, h, m, s] = np.nan
-                        if name in ("sibling_scores", "grand_sibling_scores") and not is_sibling:
-                            scores[b, h, m, s] = np.nan
-                        if name == "grand_sibling_scores" and not is_head:
-                            scores[b, h, m, :, s] = np.nan
+    for name, scores in {"arc_scores": arcs, **higher}.items():
+        read = is_read(name.removesuffix("_scores"), arcs.shape[1], True)
+        for b, n in enumerate(lengths):
+            inside = np.zeros_like(read)
+            inside[(slice(n + 1),) * read.ndim] = True
+            scores[b][~(read & inside)] = np.nan

@@ -16,6 +16,7 @@ from gpuparse.inference import (
     engines,
 )
 from gpuparse.inference.textbook import higher_order
+from tests.inference.test_laws import is_read
 from tests.oracles.brute_force import all_trees
 from tests.oracles.grandchildren import grandchild_parts_of, grandchild_tree_values
 from tests.strategies import cases
@@ -37,15 +38,8 @@ def draw(rng, n_batch, n, n_labels, *, forbidden=0.0, dtype=np.float32, whole=Tr
         parts.append(scores)
     # Whole arcs too: what is no candidate.
     parts[0][rng.random(parts[0].shape[:3]) < forbidden] = -np.inf
-    h, m, c = np.ogrid[: n + 1, : n + 1, : n + 1]
-    between = ((h < c) & (c < m)) | ((m < c) & (c < h))
-    beyond = ((h < m) & (m < c)) | ((h > m) & (m > c) & (c > 0))
-    no_arc = (h == m) | (m == 0)
-    for scores, is_part in zip(
-        parts[1:], (between | (c == h), between | (c == m), beyond | (c == m)), strict=True
-    ):
-        scores[:, no_arc | ~is_part] = np.nan
-    parts[0][:, no_arc[:, :, 0]] = np.nan
+    for kind, scores in zip(("arc_scores", *KINDS), parts, strict=True):
+        scores[:, ~is_read(kind.removesuffix("_scores"), n + 1, False)] = np.nan
     return parts
 
 

@@ -7,10 +7,11 @@ import torch
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import DECODERS, eisner, eisner_sibling
 from tests.inference.decoders import TEXTBOOK
+from tests.inference.test_laws import is_read
 from tests.oracles.brute_force import all_trees
 from tests.oracles.higher_order_values import part_values
 from tests.oracles.tree_parts import AXES
-from tests.strategies import cases, with_junk
+from tests.strategies import cases
 
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
 
@@ -40,22 +41,8 @@ def drawn(rng, name, n_batch, n, *, forbidden=0.0, dtype=np.float32, whole=True)
 
 def fill_unread(scores: Scores, junk: float) -> None:
     """Write `junk` where nothing is read."""
-    with_junk(scores["arc_scores"], scores["sibling_scores"], junk, scores["end_scores"])
-    n_nodes = scores["arc_scores"].shape[1]
-    h, m, s, x = np.ogrid[:n_nodes, :n_nodes, :n_nodes, :n_nodes]
-    low, high = np.minimum(h, m), np.maximum(h, m)
-    is_arc = (m > 0) & (h != m)
-    is_grandparent = is_arc & np.where(h == 0, x == 0, (x < low) | (x > high))
-    is_sibling = is_arc & ((s == h) | ((low < s) & (s < high)))
-    is_inner = (s != h) & (((h < x) & (x < s)) | ((s < x) & (x < h)))
-    read = {
-        "grandparent_scores": is_grandparent[:, :, 0],
-        "grand_sibling_scores": is_sibling & is_grandparent,
-        "outermost_scores": is_sibling & is_grandparent,
-        "tri_sibling_scores": is_sibling & ((x == h) | is_inner),
-    }
-    for key in scores.keys() & read.keys():
-        scores[key][:, ~np.broadcast_to(read[key], scores[key].shape[1:])] = junk
+    for key, part in scores.items():
+        part[:, ~is_read(key.removesuffix("_scores"), part.shape[1], False)] = junk
 
 
 def textbook(name, scores, b, n, single_root):
