@@ -200,6 +200,12 @@ def replace_file(path: str | Path, *, force: bool = False) -> Iterator[BinaryIO]
     _sync_folder(folder)
 
 
+def write_file(path: str | Path, content: bytes, *, force: bool = False) -> None:
+    """Write a file of these bytes as `replace_file` does, with its errors."""
+    with replace_file(path, force=force) as file:
+        file.write(content)
+
+
 def is_temporary(name: str) -> bool:
     """True if a file's name is that of a file that `replace_file` did not finish.
 

@@ -14,7 +14,7 @@ from gpuparse.config.shipped import nearest, shipped_configs
 from gpuparse.data.plain_yaml import read_yaml
 from gpuparse.errors import ConfigError, did_you_mean, near_names
 from gpuparse.features.templates import SETS, shipped_sets
-from gpuparse.files import replace_file
+from gpuparse.files import write_file
 from gpuparse.jobs.progress import program, say
 
 _WIDTH = 100  # characters of a printed line
@@ -217,8 +217,7 @@ def _copy(names: Sequence[str], folder: Path, *, force: bool) -> None:
             say(f"{target}: left as it is; the copied configs extend it")
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
-        with replace_file(target, force=force) as file:
-            file.write(known[name].read_bytes())
+        write_file(target, known[name].read_bytes(), force=force)
         say(f"{target}: written")
 
 

@@ -9,7 +9,7 @@ from gpuparse.config import load_config
 from gpuparse.data.columns import is_key
 from gpuparse.data.conll import with_misc
 from gpuparse.errors import ConfigError
-from gpuparse.files import replace_file
+from gpuparse.files import write_file
 from gpuparse.jobs.jackknife import jackknifed
 from gpuparse.jobs.progress import program, say, silent
 
@@ -31,8 +31,8 @@ def main(arguments: Sequence[str]) -> int:
         force=options.force, quiet=options.quiet, tell=tell,
     )  # fmt: skip
     right = 100 * (heads == treebank.heads)[treebank.heads >= 0].mean()
-    with replace_file(options.output, force=options.force) as file:
-        file.write(with_misc(treebank, {options.key: heads.astype("S")}))
+    text = with_misc(treebank, {options.key: heads.astype("S")})
+    write_file(options.output, text, force=options.force)
     tell(f"{options.output}: {options.key}=HEAD in MISC; {right:.2f}% of these heads are right")
     return 0
 

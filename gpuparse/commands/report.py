@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpuparse.commands.console import exit_codes, whole_number
 from gpuparse.commands.evaluate import add_punctuation_options, punctuation_of
-from gpuparse.files import check_new_file, replace_file
+from gpuparse.files import check_new_file, write_file
 from gpuparse.jobs.progress import program, say
 from gpuparse.jobs.report import Report, gold_of, model_of, page, system_of
 
@@ -35,8 +35,7 @@ def main(arguments: Sequence[str]) -> int:
         system_of(run, gold, part, punctuation=punctuation, threads=options.threads) for run in runs
     ]
     text = page(Report(gold, systems, punctuation, options.sentences))
-    with replace_file(output, force=options.force) as file:
-        file.write(text.encode())
+    write_file(output, text.encode(), force=options.force)
     say(f"{output}: written")
     return 0
 

@@ -11,7 +11,7 @@ from dataclasses import fields
 from gpuparse.commands.config import add_overrides, parse_with_overrides
 from gpuparse.commands.console import GIVE_AGAIN, exit_codes, goes_on_by, print_json, whole_number
 from gpuparse.errors import ConfigError
-from gpuparse.files import check_new_file, replace_file
+from gpuparse.files import check_new_file, write_file
 from gpuparse.jobs.plots import check_plots, tuning_plot
 from gpuparse.jobs.progress import program, say, silent
 from gpuparse.jobs.search import SearchOptions, SettingsSearch
@@ -54,8 +54,8 @@ def main(arguments: Sequence[str]) -> int:
     with goes_on_by(GIVE_AGAIN):
         search.learn()
     if options.plot:
-        with replace_file(options.plot, force=options.force) as file:
-            file.write(tuning_plot(axes, search.points(), search.title))
+        plot = tuning_plot(axes, search.points(), search.title)
+        write_file(options.plot, plot, force=options.force)
     if options.json:
         print_json(search.as_json())
     elif options.tsv:

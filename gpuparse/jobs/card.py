@@ -24,7 +24,7 @@ from gpuparse.data.folders import PARTS, Facts, facts_of, find_parts
 from gpuparse.data.scanner import COLUMNS
 from gpuparse.errors import ConfigError, ModelError, one_line
 from gpuparse.evaluation.reports import GRAPH_ARC_SETS, GRAPH_SHARES, SHARES
-from gpuparse.files import replace_file
+from gpuparse.files import write_file
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.receipts import flat
 from gpuparse.jobs.version import described_version
@@ -124,8 +124,7 @@ def write_card(folder: Path, card: Mapping[str, Any]) -> None:
     Raises: OSError: the folder cannot be written to.
     """
     for name, content in card_files(card).items():
-        with replace_file(folder / name, force=True) as file:
-            file.write(content)
+        write_file(folder / name, content, force=True)
 
 
 def card_files(card: Mapping[str, Any]) -> dict[str, bytes]:

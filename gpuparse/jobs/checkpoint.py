@@ -13,7 +13,7 @@ import numpy as np
 
 from gpuparse.data import array_file
 from gpuparse.errors import ConfigError, ModelError, option
-from gpuparse.files import check_folder, is_temporary, remove_folder, replace_file
+from gpuparse.files import check_folder, is_temporary, remove_folder, write_file
 from gpuparse.jobs.progress import program
 from gpuparse.jobs.receipts import Origin, Receipt
 from gpuparse.jobs.records import METRICS
@@ -191,8 +191,8 @@ class KeptStages(NamedTuple):
 
 def _write(path: Path, origin: Origin, kept: Checkpoint) -> None:
     receipt = Receipt(origin, {_SECONDS: kept.learning_seconds})
-    with replace_file(path, force=True) as file:
-        file.write(array_file.pack({_RECEIPT: receipt.as_text()}, kept.state, form=FORMAT))
+    content = array_file.pack({_RECEIPT: receipt.as_text()}, kept.state, form=FORMAT)
+    write_file(path, content, force=True)
 
 
 def _read(path: Path, output: Path, origin: Origin) -> Checkpoint:

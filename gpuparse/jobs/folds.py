@@ -22,7 +22,7 @@ from gpuparse.data.conll import treebank_from_bytes, with_misc
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError, option, plural
 from gpuparse.evaluation.reports import Measures, treebank_scores
-from gpuparse.files import lock_file, replace_file
+from gpuparse.files import lock_file, write_file
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.checkpoint import is_unfinished
 from gpuparse.jobs.doubts import parsed_beside_gold
@@ -284,8 +284,7 @@ class Folds:
             started = time.monotonic()
             Receipt(self._origin).write(path)
             work.mkdir(exist_ok=True)
-            with replace_file(work / _TRAIN, force=True) as file:
-                file.write(self.split.known(fold, self._sample))
+            write_file(work / _TRAIN, self.split.known(fold, self._sample), force=True)
             data = replace(
                 self.config.data, treebank=None, train=str(work / _TRAIN), dev=None, dev_guide=None
             )
@@ -309,8 +308,7 @@ class Folds:
             else:
                 system = parsed(model, held_out, guides=guides, threads=threads, device=plan.device)
             text = system.data.tobytes()
-            with replace_file(parsed_fold, force=True) as file:
-                file.write(text)
+            write_file(parsed_fold, text, force=True)
             result = {"seconds": time.monotonic() - started, "sha256": sha256(text)}
             Receipt(self._origin, result).write(path)
             shutil.rmtree(work)
@@ -346,8 +344,7 @@ class Folds:
         parts = [self._parsed(fold) for fold in range(1, self.n + 1)]
         text = b"".join(part for part, _ in parts)
         with lock_file(self.predicted):
-            with replace_file(self.predicted, force=True) as file:
-                file.write(text)
+            write_file(self.predicted, text, force=True)
             folds = [self._scores_of(fold, *part) for fold, part in enumerate(parts, 1)]
             system = treebank_from_bytes(text, str(self.predicted))
             result = about | {
@@ -358,9 +355,8 @@ class Folds:
                 "all": treebank_scores(self.split.gold(), system, self.measures),
             }
             result |= spread(folds)
-            with replace_file(self._output / SCORES) as file:
-                text_of = json.dumps(result, indent=1, ensure_ascii=False)
-                file.write((text_of + "\n").encode())
+            scores = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
+            write_file(self._output / SCORES, scores.encode())
         self._remove_folds()
         self.tell(f"{self.predicted}, {self._output / SCORES}: written")
         return result

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from gpuparse import __version__
 from gpuparse.data.array_file import open_file, packed_again
 from gpuparse.errors import ConfigError, ModelError
-from gpuparse.files import replace_file
+from gpuparse.files import write_file
 from gpuparse.jobs.card import CARD, README, card_files, read_card
 from gpuparse.limits import MAX_ARRAYS_BYTES
 from gpuparse.model.folder import load_parser
@@ -111,8 +111,7 @@ def write_folder(files: Mapping[str, bytes], folder: Path, *, force: bool) -> No
         raise ConfigError(f"{folder / odd[0]}: no file of this model; name another folder")
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
-        with replace_file(folder / name, force=force) as file:
-            file.write(content)
+        write_file(folder / name, content, force=force)
 
 
 def write_wheel(files: Mapping[str, bytes], package: Package, folder: Path, *, force: bool) -> Path:
@@ -137,8 +136,7 @@ def write_wheel(files: Mapping[str, bytes], package: Package, folder: Path, *, f
     lines = [f"{name},{_sum(data)},{len(data)}" for name, data in sorted(content.items())]
     content[f"{info}/RECORD"] = "\n".join([*lines, f"{info}/RECORD,,", ""]).encode()
     path = folder / f"{module}-{package.version}-py3-none-any.whl"
-    with replace_file(path, force=force) as file:
-        file.write(_zipped(content))
+    write_file(path, _zipped(content), force=force)
     return path
 
 

@@ -14,7 +14,7 @@ from typing import Any, Self
 from gpuparse import __version__
 from gpuparse.data.array_file import sha256
 from gpuparse.errors import ConfigError, one_line, plural
-from gpuparse.files import replace_file
+from gpuparse.files import write_file
 
 _LARGEST = 1 << 20  # bytes of a file
 _SHOWN = 20  # options that differ and are named
@@ -117,8 +117,7 @@ class Receipt:
 
     def write(self, path: Path) -> None:
         """Write the receipt in place of an earlier one."""
-        with replace_file(path, force=True) as file:
-            file.write(self.as_text().encode())
+        write_file(path, self.as_text().encode(), force=True)
 
 
 def _sum(facts: dict[str, Any]) -> str:

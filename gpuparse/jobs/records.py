@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpuparse.files import replace_file
+from gpuparse.files import write_file
 from gpuparse.jobs.version import described_version
 from gpuparse.learning.events import LearningEvent
 from gpuparse.learning.trainer import STAGES
@@ -42,8 +42,7 @@ class MetricsFile:
             kept = [
                 line for line in read_metrics(folder) if line["epoch"] <= done.get(line["stage"], 0)
             ]
-        with replace_file(self._path, force=True) as file:
-            file.write("".join(map(_as_line, kept)).encode())
+        write_file(self._path, "".join(map(_as_line, kept)).encode(), force=True)
 
     def add(self, epoch: Epoch) -> None:
         """Write the line of an epoch."""
@@ -107,8 +106,8 @@ def write_scores(folder: Path, about: dict[str, Any]) -> None:
         **about,
         "peak_memory_bytes": peak_memory(),
     }
-    with replace_file(folder / SCORES, force=True) as file:
-        file.write((json.dumps(result, indent=1, ensure_ascii=False) + "\n").encode())
+    text = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
+    write_file(folder / SCORES, text.encode(), force=True)
 
 
 def _version(package: str) -> str | None:
