@@ -9,7 +9,7 @@ import pytest
 from gpuparse.data.batch import word_places
 from gpuparse.errors import ConfigError, DataError, NoTreeError
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.learning.gold import unkeepable
+from gpuparse.inference.nearest_trees import unkeepable
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.model.confidence import find_k_best_trees, find_marginals, parse_with_confidence
 from gpuparse.model.parser import Parser

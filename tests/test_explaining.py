@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gpuparse.__main__ import main
-from gpuparse.api.results import Reasons
+from gpuparse.api.reasons import Reasons
 from gpuparse.data.draw import display_width
 from gpuparse.errors import ConfigError, ScoreError
 from gpuparse.features.templates import TemplateSet, parse_set
@@ -19,6 +19,7 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.reasons import as_dict, as_text
 from gpuparse.learning.trainer import Trainer
 from gpuparse.model.confidence import parse_with_confidence
+from gpuparse.model.engines.fused_features import SentenceFeatures
 from gpuparse.model.engines.searcher import BatchOptions
 from gpuparse.model.explain import Explanation, explain
 from gpuparse.model.folder import save_parser
@@ -175,7 +176,7 @@ def test_words_are_left_out_of_models_with_vectors(case: str) -> None:
         assert each.effect == pytest.approx(of_whole - each.difference)
         batch = model.encode(treebank)
         if not is_joint:
-            features = model.fused.features_of(batch, model.labels)
+            features = SentenceFeatures(model.fused, model.labels, batch)
             ours, theirs = (
                 features.arc_points(h, word, -1) for h in (found.head, found.other_head)
             )

@@ -10,10 +10,10 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain, islice, repeat
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from gpuparse.api.json_lines import as_json_lines
-from gpuparse.api.results import Parsed, ParsedSentence, Reasons
+from gpuparse.api.results import Parsed, ParsedSentence
 from gpuparse.data.conll import OnError
 from gpuparse.data.formats.arrow_tables import frame_of_texts, has_texts, is_arrow
 from gpuparse.data.formats.json_lines import file_format, first_line, is_object
@@ -60,6 +60,9 @@ from gpuparse.model.folder import load_parser, pack_parser, unpack_parser
 from gpuparse.model.installed import find_model
 from gpuparse.model.parser import Parser
 from gpuparse.model.pipeline import FILES, NO_STAGES, Pipeline, load_stages, unpack_stages
+
+if TYPE_CHECKING:
+    from gpuparse.api.reasons import Reasons
 
 _TEXT = "text"  # the name of CoNLL-U text in messages
 _MOST_JOBS = 64
@@ -524,7 +527,7 @@ class SentenceParser:
         >>> sum(line["difference"] for line in tree["lines"]) == tree["difference"]
         True
         """
-        from gpuparse.model.explain import explain
+        from gpuparse.api.reasons import explained  # and the features of explanations with it
 
         job = self.job(ParseOptions(guide=guide, keep=keep))
         if (
@@ -542,9 +545,7 @@ class SentenceParser:
         if len(piece.treebank) != 1:
             n_given = len(piece.treebank)
             raise DataError(f"explain() takes one sentence with words, and not {n_given}")
-        return Reasons(
-            explain(self._model, piece.treebank, 1, word, instead=instead, guides=guides)
-        )
+        return explained(self._model, piece.treebank, word, instead, guides)
 
     def _source(self, job: Job, sentences: Any, *, batch: int | None) -> Source:
         """Objects of Python as a source; batch: how many are read at a time, None: all."""

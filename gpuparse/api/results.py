@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
+from gpuparse.api.drawings import Drawing
 from gpuparse.api.tokens import (
     MultiwordToken,
     Surfaces,
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.vocab import Vocab
 
-    from gpuparse.api.drawings import Drawing
-    from gpuparse.model.explain import Explanation
 
 SHOWN = 10  # sentences that a notebook or `str` shows
 _OF_INPUT = range(1, 6)  # FORM to FEATS
@@ -196,8 +195,6 @@ class Parsed(Sequence["ParsedSentence"]):
         Args, Returns, Raises: those of `ParsedSentence.draw`.
         Cost: about a millisecond and 10 KB per sentence.
         """
-        from gpuparse.api.drawings import Drawing
-
         text = "".join(sentence._best_conllu for sentence in self)
         drawing = Drawing(text, plural(len(self), "sentence"), tags=tags, graphs=graphs)
         return drawing.saved(target, force=force)
@@ -532,8 +529,6 @@ class ParsedSentence(Sequence[Token]):
         >>> drawing.svg.startswith("<svg")
         True
         """
-        from gpuparse.api.drawings import Drawing
-
         name = self.sent_id or f"sentence {self._index + 1}"
         drawing = Drawing(self._best_conllu, name, tags=tags, graphs=graphs)
         return drawing.saved(target, force=force)
@@ -599,38 +594,3 @@ class ParsedSentence(Sequence[Token]):
     def _row(self) -> int:
         """The number of the sentence among those that have words; -1 for one without."""
         return self._parsed._rows[self._index]
-
-
-class Reasons:
-    """Why a word has its head, as `SentenceParser.explain` returns it; `str` gives the text.
-
-    explanation: both trees, both scores and all rows; of models without templates the words left
-    out.
-    """
-
-    def __init__(self, explanation: Explanation) -> None:
-        self.explanation = explanation
-
-    @property
-    def head(self) -> int:
-        """The head of the word; 0 is the root."""
-        return self.explanation.head
-
-    @property
-    def other_head(self) -> int:
-        """The head that it is compared with."""
-        return self.explanation.other_head
-
-    def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data, as `gpuparse explain --json` writes it."""
-        from gpuparse.jobs.reasons import as_dict
-
-        return as_dict(self.explanation)
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
-        from gpuparse.jobs.reasons import as_text
-
-        return as_text(self.explanation)

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from gpuparse.commands.console import exit_codes, print_json
+from gpuparse.data.draw import aligned
 from gpuparse.errors import ConfigError, ModelError
 from gpuparse.jobs.card import CARD, markdown, read_card
 from gpuparse.jobs.package import Package, packaged_files, write_folder, write_wheel
 from gpuparse.jobs.progress import program, say
-from gpuparse.jobs.reasons import aligned
 from gpuparse.model.folder import check_folder
 from gpuparse.model.installed import find_model, installed_models
 

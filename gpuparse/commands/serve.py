@@ -26,14 +26,12 @@ def main(arguments: Sequence[str]) -> int:
     """
     options = _parser().parse_args(arguments)
     require("gpuparse serve", "starlette", "uvicorn", "prometheus_client")
-    from gpuparse.server.app import Service
-    from gpuparse.server.models import load_models
-    from gpuparse.server.run import address_of, listen, serve
+    from gpuparse.server import app, models, run
 
     token = _token(options.token_file) if options.token_file else None
-    listening = listen(options.host, options.port)
+    listening = run.listen(options.host, options.port)
     with listening:
-        models = load_models(options.models, threads=options.threads, device=options.device)
+        served = models.load_models(options.models, threads=options.threads, device=options.device)
         limits = Limits(
             options.max_bytes, options.max_words, options.timeout, options.queue,
             options.max_sentence,
@@ -42,10 +40,11 @@ def main(arguments: Sequence[str]) -> int:
 
         def tell(text: str) -> None:
             say(text)
-            if options.open and not webbrowser.open(address_of(listening)):
+            if options.open and not webbrowser.open(run.address_of(listening)):
                 say("no browser was found: open this address in one")
 
-        serve(Service(models, limits, token, hosts, tuple(options.allow_origin)), listening, tell)
+        service = app.Service(served, limits, token, hosts, tuple(options.allow_origin))
+        run.serve(service, listening, tell)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""A dependency tree as text for the terminal, one word a line.
+"""A dependency tree as text for the terminal, one word a line; tables and lines as text.
 
       ╭──► The  det
       ├──► old  amod
@@ -14,6 +14,7 @@ leads from it to each modifier. If a branch passes behind the line of another he
 import unicodedata
 from collections.abc import Sequence
 
+WIDTH = 100  # characters of a line
 STEP = 2  # characters from one upright line to the next
 GAP = "  "  # between words and labels
 UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
@@ -33,7 +34,7 @@ def draw_tree(
     heads: Sequence[int],
     labels: Sequence[str] | None = None,
     *,
-    width: int = 100,
+    width: int = WIDTH,
 ) -> str:
     """Draws a tree with one word a line: arcs at the left, relations at the right.
 
@@ -172,3 +173,34 @@ def _draw_arcs(heads: list[int], levels: list[int], deepest: int) -> list[str]:
             grid[m][-1] = " "
         grid[m].append("►" if drawn else ("─" if own < columns else " "))
     return ["".join(row) for row in grid]
+
+
+def aligned(rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
+    """Rows as lines, columns one below the other.
+
+    Args: width: columns of a line; the last cell of a longer one is wrapped.
+    """
+    cells = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
+    left = sum(widths[:-1]) + 2 * (len(widths) - 1)
+    lines = []
+    for *row, last in cells:
+        start = "".join(
+            cell + " " * (room + 2 - display_width(cell))
+            for cell, room in zip(row, widths[:-1], strict=True)
+        )
+        for text in [last] if width is None else wrapped(last, max(width - left, WIDTH // 3)):
+            lines.append((start + text).rstrip())
+            start = " " * left
+    return lines
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """The text in lines of at most `width` columns; a longer word has its own line."""
+    lines = [""]
+    for word in printable(text).split(" "):
+        if lines[-1] and display_width(f"{lines[-1]} {word}") > width:
+            lines.append(word)
+        else:
+            lines[-1] = f"{lines[-1]} {word}" if lines[-1] else word
+    return lines

@@ -1,8 +1,9 @@
-"""The projective tree that is nearest to a given tree."""
+"""The projective tree that is nearest to a given tree, and the heads that it cannot keep."""
 
 import numpy as np
 
 from gpuparse import native
+from gpuparse.data.trees import is_projective, n_roots
 from gpuparse.inference.decoders import DECODERS
 
 
@@ -43,3 +44,37 @@ def best_projective(scores: np.ndarray, single_root: bool) -> tuple[np.ndarray, 
         total,
     )  # fmt: skip
     return heads[0, 0, 1:], float(total[0, 0])
+
+
+def unkeepable(heads: np.ndarray, *, single_root: bool = False) -> list[int]:
+    """Words whose known heads no projective tree has all together.
+
+    Args:
+        heads: (n,) 0 for the root, -1 for words whose head is not known; without cycles.
+        single_root: as in `nearest_projective`.
+    Returns: Words, counted from 1; without any one of them, a tree could keep the remaining heads.
+        Empty if there is a tree with all known heads.
+    Cost: that of a check if all heads are known and fit; else O(n^3), or O(n^4) for a set that is
+        not empty.
+    """
+    is_whole = bool((heads >= 0).all())
+    if is_whole and is_projective(heads) and not (single_root and n_roots(heads) > 1):
+        return []
+    if _has_projective(heads, single_root):
+        return []
+    rest = heads.copy()
+    for m in np.flatnonzero(heads >= 0):
+        given = rest[m]
+        rest[m] = -1
+        if _has_projective(rest, single_root):
+            rest[m] = given
+    return [int(m) + 1 for m in np.flatnonzero(rest >= 0)]
+
+
+def _has_projective(heads: np.ndarray, single_root: bool) -> bool:
+    n = len(heads)
+    scores = np.zeros((n + 1, n + 1))
+    for m in np.flatnonzero(heads >= 0) + 1:
+        scores[:, m] = -np.inf
+        scores[heads[m - 1], m] = 0.0
+    return best_projective(scores, single_root)[1] > -np.inf

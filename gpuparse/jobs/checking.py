@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gpuparse.data.columns import DEPREL, DEPS, FEATS, FORM, LEMMA, MISC, UPOS, XPOS
 from gpuparse.data.conll import read_treebank
-from gpuparse.data.draw import printable
+from gpuparse.data.draw import aligned, printable
 from gpuparse.data.faults import TreeFault, quoted
 from gpuparse.data.problems import TREE_KINDS, Problem, find_faults
 from gpuparse.data.scanner import column_name
@@ -25,15 +25,41 @@ from gpuparse.jobs.check_rows import row_warnings
 from gpuparse.jobs.slips import feature_slips, relation_slips
 from gpuparse.text.conllu import surface_sentences
 
-if TYPE_CHECKING:
-    from gpuparse.jobs.doubts import Doubt
-
 MOST_WARNINGS = 20  # of a kind that are listed unless all are asked for
 
 _COLUMNS = (LEMMA, UPOS, XPOS, FEATS, DEPREL)
 _MAY_LACK = (LEMMA, FEATS)  # columns in which `_` is a value of single words
 _UNIVERSAL = {*TAGS, "X"}  # values of UPOS
 _AROUND = 20  # characters of a text that a message quotes
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A word of a gold treebank for which a parser prefers another head or relation.
+
+    word: from 1. head, relation: those of the treebank, 0 for the root; relation: None where the
+    parser has none. head_form: "" of the root. probability: of both; head_probability: of the head;
+    relation_probability: of the relation given the head. preferred_...: the same of what the parser
+    finds.
+    """
+
+    file: str
+    line: int
+    sent_id: str
+    word: int
+    form: str
+    head: int
+    head_form: str
+    relation: str | None
+    probability: float
+    head_probability: float
+    relation_probability: float | None
+    preferred_head: int
+    preferred_head_form: str
+    preferred_relation: str | None
+    preferred_probability: float
+    preferred_head_probability: float
+    preferred_relation_probability: float | None
 
 
 @dataclass(frozen=True)
@@ -53,7 +79,7 @@ class Checked:
     nonprojective_sentences: int
     nonprojective_words: int
     problems: tuple[Problem, ...]
-    doubts: "tuple[Doubt, ...] | None" = None
+    doubts: tuple[Doubt, ...] | None = None
     n_doubts: int | None = None
 
     @property
@@ -188,17 +214,33 @@ def as_text(checked: Checked, *, show_all: bool = False) -> str:
     lines += [""] if lines else []
     lines += _summary(checked)
     if checked.doubts is not None and checked.n_doubts is not None:
-        from gpuparse.jobs.doubts import doubts_as_text
-
         lines += [
             "",
             f"The parser prefers another head or relation for {plural(checked.n_doubts, 'word')}.",
         ]
         if checked.doubts:
-            lines += ["", *doubts_as_text(checked.doubts)]
+            lines += ["", *_doubts_as_text(checked.doubts)]
         if checked.n_doubts > len(checked.doubts):
             lines.append(f"... {checked.n_doubts - len(checked.doubts):,} more")
     return "\n".join(map(printable, lines))
+
+
+def _doubts_as_text(doubts: Sequence[Doubt]) -> list[str]:
+    """A table, a line for each doubt."""
+    rows = [["line", "sentence", "word", "treebank", "P", "parser prefers", "P"]]
+    for each in doubts:
+        rows.append([
+            str(each.line), each.sent_id, f"{each.form} ({each.word})",
+            _arc(each.head, each.head_form, each.relation), f"{each.probability:.4f}",
+            _arc(each.preferred_head, each.preferred_head_form, each.preferred_relation),
+            f"{each.preferred_probability:.4f}",
+        ])  # fmt: skip
+    return aligned(rows)
+
+
+def _arc(head: int, form: str, relation: str | None) -> str:
+    named = f"{form} ({head})" if head else "root"
+    return f"{named}, {relation}" if relation else named
 
 
 def _summary(checked: Checked) -> list[str]:

@@ -1,8 +1,7 @@
 """Gold heads and relations that a parser doubts: probabilities that it gives them, and others."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +22,8 @@ from gpuparse.evaluation.reliability import (
     misc_probabilities,
 )
 from gpuparse.evaluation.treebanks import check_same_words
+from gpuparse.jobs.checking import Doubt
 from gpuparse.jobs.predictions import probability_items, written
-from gpuparse.jobs.reasons import aligned
 from gpuparse.jobs.resources import thread_count
 from gpuparse.learning.temperatures import label_numbers
 from gpuparse.model.confidence import find_marginals, parse_with_confidence, require_sums
@@ -32,35 +31,6 @@ from gpuparse.model.folder import load_parser
 from gpuparse.model.installed import find_model
 from gpuparse.model.parser import Parser
 from gpuparse.model.pipeline import NO_STAGES, load_stages
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """A word of a gold treebank for which a parser prefers another head or relation.
-
-    word: from 1. head, relation: those of the treebank, 0 for the root; relation: None where the
-    parser has none. head_form: "" of the root. probability: of both; head_probability: of the head;
-    relation_probability: of the relation given the head. preferred_...: the same of what the parser
-    finds.
-    """
-
-    file: str
-    line: int
-    sent_id: str
-    word: int
-    form: str
-    head: int
-    head_form: str
-    relation: str | None
-    probability: float
-    head_probability: float
-    relation_probability: float | None
-    preferred_head: int
-    preferred_head_form: str
-    preferred_relation: str | None
-    preferred_probability: float
-    preferred_head_probability: float
-    preferred_relation_probability: float | None
 
 
 def parsed_beside_gold(
@@ -227,21 +197,3 @@ def _lacks_relation(treebank: Treebank) -> np.ndarray:
 
 def _product(head: float, label: float | None) -> float:
     return head if label is None else head * label
-
-
-def doubts_as_text(doubts: Sequence[Doubt]) -> list[str]:
-    """A table, a line for each doubt."""
-    rows = [["line", "sentence", "word", "treebank", "P", "parser prefers", "P"]]
-    for each in doubts:
-        rows.append([
-            str(each.line), each.sent_id, f"{each.form} ({each.word})",
-            _arc(each.head, each.head_form, each.relation), f"{each.probability:.4f}",
-            _arc(each.preferred_head, each.preferred_head_form, each.preferred_relation),
-            f"{each.preferred_probability:.4f}",
-        ])  # fmt: skip
-    return aligned(rows)
-
-
-def _arc(head: int, form: str, relation: str | None) -> str:
-    named = f"{form} ({head})" if head else "root"
-    return f"{named}, {relation}" if relation else named

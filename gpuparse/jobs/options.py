@@ -10,12 +10,13 @@ from gpuparse.data.conll import OnError
 from gpuparse.data.formats.names import CONLLU, JSONL, RAW, WORDS_ALONE, is_table
 from gpuparse.data.formats.streams import check_encoding
 from gpuparse.data.graphs import fits_deps
-from gpuparse.errors import ConfigError, option
-from gpuparse.inference.decoders import DECODERS
+from gpuparse.errors import ConfigError, ScoreError, option
+from gpuparse.inference.decoders import DECODERS, ENGINES
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY, TREE
-from gpuparse.jobs.resources import choose_device, is_native_on, working_device
+from gpuparse.jobs.resources import choose_device, working_device
 from gpuparse.limits import MAX_K_BEST
 from gpuparse.model.confidence import lacks_quantity
+from gpuparse.model.engines.searcher import engine_of
 from gpuparse.model.parser import Parser
 from gpuparse.model.pipeline import Pipeline
 from gpuparse.model.self_test import device_difference
@@ -250,7 +251,14 @@ def device_of_parsing(
         lambda: _difference(model, engine, keep_heads=not decoder.gives_graphs),
         can_fall_back=engine != "triton",
     )
-    return chosen, is_native_on(engine, chosen)
+    if engine not in ("auto", *ENGINES):
+        raise ConfigError(f"engine: expected auto, {', '.join(ENGINES)}, and not {engine!r}")
+    try:
+        is_fused = model.fused is not None
+        runs = engine_of(model.search_decoder, chosen, engine, is_fused=is_fused)
+    except ScoreError as error:
+        raise ConfigError(f"engine {engine}: {error}") from None
+    return chosen, runs == "native"
 
 
 def _difference(model: Parser, engine: str, *, keep_heads: bool) -> str:

@@ -38,6 +38,7 @@ from gpuparse.data.trees import check_sentences
 from gpuparse.data.vocabulary import NO_FORMS, empty_columns
 from gpuparse.errors import DataError, option, plural
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.inference.nearest_trees import unkeepable
 from gpuparse.jobs.options import TAGS as KEEP_TAGS
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.predictions import TREE, Kept, Result, kept_of, long_sentences, uncertified
@@ -453,8 +454,6 @@ class Job:
         errors = check_trees(chunk, single_root=single_root, partial=True)
         faults = dict(zip(np.flatnonzero(~sound).tolist(), errors, strict=True))
         if DECODERS[name].needs_projective_tree:
-            from gpuparse.learning.gold import unkeepable  # what learning reads, with it
-
             for s in np.flatnonzero(sound).tolist():
                 heads = chunk.heads[starts[s] : starts[s + 1]]
                 words = unkeepable(heads, single_root=single_root) if (heads >= 0).any() else []

@@ -1,14 +1,13 @@
-"""An explanation as text and as plain data for JSON; tables as text."""
+"""An explanation as text and as plain data for JSON."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from gpuparse.data.draw import display_width, printable
+from gpuparse.data.draw import WIDTH, aligned, wrapped
 from gpuparse.features.phrases import Clause
 from gpuparse.model.explain import Choice, Explanation, TemplateChange
 
 SHOWN = 10  # reasons, and words left out
-WIDTH = 100  # columns of a line, unless templates are shown
 
 
 def as_dict(found: Explanation) -> dict[str, object]:
@@ -28,12 +27,12 @@ def as_text(found: Explanation, *, templates: bool = False) -> str:
 
     Args: templates: all templates with their weights in place of reasons in words.
     """
-    texts = [line for text in _introduction(found) for line in _wrapped(text, WIDTH)]
+    texts = [line for text in _introduction(found) for line in wrapped(text, WIDTH)]
     head, other = _named(found, found.head), _named(found, found.other_head)
     if found.tree is not None:
         title = f"Why this head: {head} rather than {other}, {found.tree.nats:+.2f} nats in all"
         rows = _rows(found.tree, found) if templates else _reasons(found.tree, found)
-        texts += ["", *_wrapped(title, WIDTH), "", *aligned(rows, None if templates else WIDTH)]
+        texts += ["", *wrapped(title, WIDTH), "", *aligned(rows, None if templates else WIDTH)]
     if found.left_out:
         whole = found.left_out[0].difference + found.left_out[0].effect
         title = (
@@ -41,7 +40,7 @@ def as_text(found: Explanation, *, templates: bool = False) -> str:
             f" {whole:+.3f} nats; without a word it is less by the word's effect. Effects do not"
             " add up."
         )
-        texts += ["", *_wrapped(title, WIDTH), "", *aligned(_left_out_rows(found), WIDTH)]
+        texts += ["", *wrapped(title, WIDTH), "", *aligned(_left_out_rows(found), WIDTH)]
     return "\n".join(texts)
 
 
@@ -143,34 +142,3 @@ def _left_out_rows(found: Explanation) -> list[list[str]]:
         then = [f"{each.difference:+.3f}", _named(found, each.head)]
         rows.append([f"{each.effect:+.3f}", _named(found, each.word), *then])
     return rows
-
-
-def aligned(rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
-    """Rows as lines, columns one below the other.
-
-    Args: width: columns of a line; the last cell of a longer one is wrapped.
-    """
-    cells = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
-    left = sum(widths[:-1]) + 2 * (len(widths) - 1)
-    lines = []
-    for *row, last in cells:
-        start = "".join(
-            cell + " " * (room + 2 - display_width(cell))
-            for cell, room in zip(row, widths[:-1], strict=True)
-        )
-        for text in [last] if width is None else _wrapped(last, max(width - left, WIDTH // 3)):
-            lines.append((start + text).rstrip())
-            start = " " * left
-    return lines
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    """The text in lines of at most `width` columns; a longer word has its own line."""
-    lines = [""]
-    for word in printable(text).split(" "):
-        if lines[-1] and display_width(f"{lines[-1]} {word}") > width:
-            lines.append(word)
-        else:
-            lines[-1] = f"{lines[-1]} {word}" if lines[-1] else word
-    return lines

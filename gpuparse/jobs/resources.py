@@ -10,12 +10,10 @@ from pathlib import Path
 from gpuparse.errors import (
     ConfigError,
     MissingPackageError,
-    ScoreError,
     SelfTestError,
     option,
     require,
 )
-from gpuparse.inference.decoders import ENGINES
 from gpuparse.jobs.progress import say
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")  # mount point of the control groups (version 2)
@@ -167,20 +165,3 @@ def limit_torch_threads(threads: int, *, is_native: bool) -> None:
     import torch
 
     torch.set_num_threads(1 if is_native else threads)
-
-
-def is_native_on(engine: str, device: str) -> bool:
-    """True if native code parses; ConfigError if the engine cannot run on the device."""
-    if device == "cpu" and engine in ("auto", "native"):
-        return True
-    if engine not in ("auto", *ENGINES):
-        raise ConfigError(f"engine: expected auto, {', '.join(ENGINES)}, and not {engine!r}")
-    require(f"device {device}" if device != "cpu" else f"engine {engine}", "torch")
-    import torch  # native code needs none of it
-
-    from gpuparse.inference.engines import choose_engine
-
-    try:
-        return choose_engine(engine, torch.device(device), has_kernels=True) == "native"
-    except ScoreError as error:
-        raise ConfigError(f"engine {engine}: {error}") from None

@@ -18,16 +18,17 @@ from gpuparse.features.plan import check_joint_templates
 from gpuparse.features.templates import NO_TEMPLATES, TemplateSet, dump_set, load_templates
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.card import about_treebank, check_readme
-from gpuparse.jobs.checkpoint import check_output
+from gpuparse.jobs.checkpoint import check_output, is_unfinished
 from gpuparse.jobs.gold import guide_source
 from gpuparse.jobs.progress import silent
 from gpuparse.jobs.receipts import Origin, flat
 from gpuparse.jobs.resources import choose_device, limit_torch_threads, thread_count
 from gpuparse.jobs.stages import check_stages, sum_of_models
-from gpuparse.jobs.toy import is_same_toy
+from gpuparse.jobs.toy import is_toy
 from gpuparse.learning.config_checks import check_encoder, check_learning
 from gpuparse.learning.stages.encoder.pretrained_sums import sums_of_pretrained
 from gpuparse.learning.trainer import check_templates, config_of_templates
+from gpuparse.model.folder import CONFIG
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,8 +171,24 @@ def check_output_of(config: RunConfig, *, resume: bool, force: bool) -> None:
         There is a README.md that training did not write.
     """
     folder = Path(config.output)
-    check_output(folder, resume=resume, force=force or is_same_toy(folder, config))
+    check_output(folder, resume=resume, force=force or _is_same_toy(folder, config))
     check_readme(folder)
+
+
+def _is_same_toy(folder: Path, config: RunConfig) -> bool:
+    """True if a folder has a finished model of generated sentences that this config would learn.
+
+    Learning it again loses nothing.
+    """
+    text = config.recorded().to_yaml()
+    try:
+        return (
+            is_toy(text)
+            and not is_unfinished(folder)
+            and (folder / CONFIG).read_text(encoding="utf-8") == text
+        )
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def templates_of(config: RunConfig) -> tuple[TemplateSet, TemplateSet | None]:

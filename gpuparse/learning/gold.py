@@ -19,7 +19,7 @@ from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.trees import is_projective, n_roots, nonprojective_arcs
 from gpuparse.errors import DataError
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.inference.nearest_trees import best_projective, nearest_projective
+from gpuparse.inference.nearest_trees import nearest_projective, unkeepable
 from gpuparse.limits import MAX_LABELS, MAX_TAG
 
 if TYPE_CHECKING:
@@ -231,37 +231,3 @@ def without_unreachable(
     if crosses.all():
         raise DataError(f"{treebank.source}: no training tree is projective")
     return treebank.only(~crosses), None if guides is None else guides[~crosses[sentences]]
-
-
-def unkeepable(heads: np.ndarray, *, single_root: bool = False) -> list[int]:
-    """Words whose known heads no projective tree has all together.
-
-    Args:
-        heads: (n,) 0 for the root, -1 for words whose head is not known; without cycles.
-        single_root: as in `nearest_projective`.
-    Returns: Words, counted from 1; without any one of them, a tree could keep the remaining heads.
-        Empty if there is a tree with all known heads.
-    Cost: that of a check if all heads are known and fit; else O(n^3), or O(n^4) for a set that is
-        not empty.
-    """
-    is_whole = bool((heads >= 0).all())
-    if is_whole and is_projective(heads) and not (single_root and n_roots(heads) > 1):
-        return []
-    if _has_projective(heads, single_root):
-        return []
-    rest = heads.copy()
-    for m in np.flatnonzero(heads >= 0):
-        given = rest[m]
-        rest[m] = -1
-        if _has_projective(rest, single_root):
-            rest[m] = given
-    return [int(m) + 1 for m in np.flatnonzero(rest >= 0)]
-
-
-def _has_projective(heads: np.ndarray, single_root: bool) -> bool:
-    n = len(heads)
-    scores = np.zeros((n + 1, n + 1))
-    for m in np.flatnonzero(heads >= 0) + 1:
-        scores[:, m] = -np.inf
-        scores[heads[m - 1], m] = 0.0
-    return best_projective(scores, single_root)[1] > -np.inf

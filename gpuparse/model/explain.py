@@ -22,7 +22,7 @@ from gpuparse.errors import ConfigError, NoTreeError, ResourceError, ScoreError
 from gpuparse.features.phrases import Clause
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.model.engines.admission import CHAIN, OWN
-from gpuparse.model.engines.fused_features import Feature
+from gpuparse.model.engines.fused_features import Feature, SentenceFeatures
 from gpuparse.model.engines.searcher import BatchOptions
 from gpuparse.model.parser import Parser
 from gpuparse.scorers.scorer import ReadsWholes
@@ -310,7 +310,7 @@ class _Sentence:
         self._parser, self._batch = parser, batch
         self._n, self._start = int(batch.lengths[0]), int(batch.starts[0])
         assert parser.fused is not None
-        self._features = parser.fused.features_of(batch, parser.labels)
+        self._features = SentenceFeatures(parser.fused, parser.labels, batch)
 
     def explanation(self, forms: Sequence[str], word: int, instead: int | None) -> Explanation:
         """See `explain`."""

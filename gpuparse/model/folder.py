@@ -212,17 +212,16 @@ def _read_linear(
 
 def _pack_encoder(parser: Parser) -> dict[str, bytes]:
     """The files of a parser whose scores are those of an encoder."""
-    from gpuparse.scorers.encoder import stored as encoder
-    from gpuparse.scorers.encoder.scorer import EncoderScorer
+    from gpuparse.scorers.encoder import scorer, stored
 
-    [scorer] = parser.scorers
-    assert isinstance(scorer, EncoderScorer)
-    words = {"labels": list(parser.labels)} | encoder.words(scorer)
-    texts = {CONFIG: parser.config, VOCABULARY: as_json(words)} | encoder.texts(scorer)
-    facts = _facts_of(parser) | encoder.facts(scorer)
-    facts[MANIFEST] = {"parser": scorer.kind}
+    [found] = parser.scorers
+    assert isinstance(found, scorer.EncoderScorer)
+    words = {"labels": list(parser.labels)} | stored.words(found)
+    texts = {CONFIG: parser.config, VOCABULARY: as_json(words)} | stored.texts(found)
+    facts = _facts_of(parser) | stored.facts(found)
+    facts[MANIFEST] = {"parser": found.kind}
     facts["texts"] = {name: sha256(text.encode()) for name, text in texts.items()}
-    packed = array_file.pack(facts, encoder.arrays(scorer), form=FORMAT)
+    packed = array_file.pack(facts, stored.arrays(found), form=FORMAT)
     return {name: text.encode() for name, text in texts.items()} | {WEIGHTS: packed}
 
 

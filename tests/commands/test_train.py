@@ -15,10 +15,10 @@ from gpuparse.config import parse_config
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.errors import ConfigError
 from gpuparse.files import lock_folder, replace_file
+from gpuparse.inference.nearest_trees import unkeepable
 from gpuparse.jobs import checkpoint, gold, records, train_scores
 from gpuparse.jobs.receipts import Origin
 from gpuparse.jobs.records import METRICS, read_metrics
-from gpuparse.learning.gold import unkeepable
 from gpuparse.learning.trainer import StagesTrainer
 from gpuparse.model.folder import WEIGHTS, load_parser
 from tests.commands.conftest import program

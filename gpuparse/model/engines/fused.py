@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -32,9 +32,6 @@ from gpuparse.scorers.native import (
 from gpuparse.scorers.scorer import Scorer
 from gpuparse.scorers.vectors.scorer import VectorScorer
 
-if TYPE_CHECKING:
-    from gpuparse.model.engines.fused_features import SentenceFeatures
-
 _NONE = np.zeros(0, np.int64)
 
 
@@ -55,7 +52,7 @@ class Fused:
     def __init__(
         self, linear: LinearScorer, vectors: VectorScorer | None, task: SearchTask
     ) -> None:
-        self._linear, self.vectors, self.task = linear, vectors, task
+        self.linear, self.vectors, self.task = linear, vectors, task
         self._decoder = DECODERS[task.decoder]
         self.added = None if vectors is None else vectors.struct
         self.scorer = make_scorer(
@@ -183,7 +180,7 @@ class Fused:
         found = SearchResult(heads, labels)
 
         def work(part: np.ndarray) -> int:
-            if which != "labels" or self._linear.plans.joint:
+            if which != "labels" or self.linear.plans.joint:
                 self._find_marginals(
                     batch.select(part), _NONE, heads[None], labels[None], marginals
                 )
@@ -217,14 +214,6 @@ class Fused:
             )
         )
 
-    def features_of(self, batch: Batch, labels: Sequence[str]) -> SentenceFeatures:
-        """The features of the parts of a batch of one sentence; labels: their names."""
-        from gpuparse.model.engines.fused_features import (
-            SentenceFeatures,  # explanations alone need it
-        )
-
-        return SentenceFeatures(self, self._linear, labels, batch)
-
     def empty(self, batch: Batch) -> SearchResult:
         """Room for what is found, by token."""
         heads, labels = np.full((2, batch.n_tokens), -1, np.int64)
@@ -233,7 +222,7 @@ class Fused:
 
     def empty_firsts(self, batch: Batch) -> np.ndarray:
         """Room for where the arcs begin that pruning leaves, by token; none without pruning."""
-        return np.zeros(batch.n_tokens if self._linear.pruner else 0, np.int64)
+        return np.zeros(batch.n_tokens if self.linear.pruner else 0, np.int64)
 
     def kept(self, batch: Batch) -> np.ndarray | None:
         """Room for what trees and labels share."""
@@ -295,10 +284,10 @@ class Fused:
         """Fill in those of labels of finished trees, if that is when they are found."""
         if self._label_plan is None:
             return
-        assert self._linear.label_weights is not None
+        assert self.linear.label_weights is not None
         native.call(
             "find_label_marginals_batch", sentences_of(batch), self._label_plan,
-            self._linear.label_weights.array, self.added, self.task.scales.label, found.heads,
+            self.linear.label_weights.array, self.added, self.task.scales.label, found.heads,
             found.labels, marginals,
         )  # fmt: skip
 
@@ -312,15 +301,15 @@ class Fused:
     ) -> None:
         if self._label_plan is None:
             return
-        assert self._linear.label_weights is not None
+        assert self.linear.label_weights is not None
         native.call(
             "label_batch", sentences or sentences_of(batch), self._label_plan,
-            self._linear.label_weights.array, self.added, heads, graphs, labels,
+            self.linear.label_weights.array, self.added, heads, graphs, labels,
         )  # fmt: skip
 
     def _allowed(self, batch: Batch, known: np.ndarray, firsts: np.ndarray) -> ArcCells | None:
         """The arcs that pruning leaves; None: all."""
-        linear = self._linear
+        linear = self.linear
         if linear.pruner is None:
             return None
         arcs = all_cells(batch, firsts)

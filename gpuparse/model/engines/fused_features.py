@@ -1,7 +1,7 @@
 """The features in which two trees of a sentence differ, with their weights, for explanations."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from gpuparse.features.plan import (
 )
 from gpuparse.features.templates import Template
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.model.engines.fused import Fused
 from gpuparse.scorers.linear.part_rows import (
     ABSENT_WORD,
     LISTED_KINDS,
@@ -25,11 +26,7 @@ from gpuparse.scorers.linear.part_rows import (
     list_part_rows,
     listed_number,
 )
-from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.scorers.native import GraphHeads, sentences_of
-
-if TYPE_CHECKING:
-    from gpuparse.model.engines.fused import Fused
 
 NO_MODIFIER = "no modifier"  # value of an end
 _SPECIAL = {BEFORE: "before the sentence", ROOT: "root", AFTER: "after the sentence"}
@@ -60,10 +57,8 @@ class SentenceFeatures:
     labels: the names of the labels.
     """
 
-    def __init__(
-        self, engine: "Fused", linear: LinearScorer, labels: Sequence[str], batch: Batch
-    ) -> None:
-        self._engine, self._linear, self._labels, self._batch = engine, linear, labels, batch
+    def __init__(self, engine: Fused, labels: Sequence[str], batch: Batch) -> None:
+        self._engine, self._linear, self._labels, self._batch = engine, engine.linear, labels, batch
         self._n, self._start = int(batch.lengths[0]), int(batch.starts[0])
         self._sentences = sentences_of(batch)
         vectors = engine.vectors
