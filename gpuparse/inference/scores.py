@@ -280,16 +280,17 @@ def require_usable(
         if not native.call("find_suspicious_sentences", rows.numpy(), lengths.numpy(), found):
             return
         which = torch.from_numpy(found).nonzero()[:, 0]
+        scores, lengths = scores[which], lengths[which]
     limit = torch.finfo(scores.dtype).max / (per_word * (lengths + 1)).to(scores.dtype)
-    cells, most = scores[which], limit[which].view(-1, *[1] * (scores.dim() - 1))
-    read = read_part_cells(lengths[which], scores.shape[1], part, may_cross=may_cross)
+    most = limit.view(-1, *[1] * (scores.dim() - 1))
+    read = read_part_cells(lengths, scores.shape[1], part, may_cross=may_cross)
     read = read.view(*read.shape, *[1] * (scores.dim() - read.dim()))
-    bad = (read & ~((cells == -torch.inf) | (cells.abs() <= most))).nonzero()
+    bad = (read & ~((scores == -torch.inf) | (scores.abs() <= most))).nonzero()
     if len(bad):
         k, *place = bad[0].tolist()
         raise ScoreError(
             f"{name}_scores: sentence {int(which[k])}: the score at {place} is "
-            f"{cells[(k, *place)].item()}; expected -inf (forbidden) or a number between "
+            f"{scores[(k, *place)].item()}; expected -inf (forbidden) or a number between "
             f"-{most[k].item():.3g} and {most[k].item():.3g}"
         )
 
