@@ -95,7 +95,8 @@ def test_its_files_are_smaller_and_read_as_the_same_model(model, site):
     assert card is not None
     assert card["package"] == {"name": "toy", "version": "1.2", "licence": "CC BY-SA 4.0"}
     assert card["files"] == {name: (folder / name).stat().st_size for name in names}
-    assert "CC BY-SA 4.0" in (folder / "LICENSE").read_text()
+    address = "https://creativecommons.org/licenses/by-sa/4.0/"
+    assert f"has the licence CC BY-SA 4.0 ({address})." in (folder / "LICENSE").read_text()
 
 
 def test_every_door_finds_it_by_its_name(model, site, tmp_path):

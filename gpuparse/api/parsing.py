@@ -475,10 +475,12 @@ class SentenceParser:
         name = os.fspath(source)
         if not os.path.isdir(name):
             kind = file_format(name, input)
+            self._check_kind(job, name, kind, input)
             return self._write_file(job, name, kind, Path(target), input, force)
         counts = Counts(0, 0)
         for file, kind, output in folder_files(name, target, input):
             output.parent.mkdir(parents=True, exist_ok=True)
+            self._check_kind(job, file, kind, input)
             of_file = self._write_file(job, file, kind, output, input, force)
             counts = Counts(*(a + b for a, b in zip(counts, of_file, strict=True)))
         return counts
@@ -486,7 +488,6 @@ class SentenceParser:
     def _write_file(
         self, job: Job, name: str, kind: str, output: Path, input: str, force: bool
     ) -> Counts:
-        self._check_kind(job, name, kind, input)
         if is_table(kind) and job.options.kbest is not None:
             raise ConfigError("kbest: a table has one tree per row; give CoNLL-U, or use parse")
         form = output_format(kind, os.fspath(output))
@@ -578,7 +579,7 @@ class SentenceParser:
         """Make sure that the model can read a file of this format."""
         if input in WORDS_ALONE and os.path.isfile(name) and is_object(first_line(name)):
             warnings.warn(
-                f"{name}: the first line is an object of JSON: read as {kind}", stacklevel=4
+                f"{name}: the first line is an object of JSON: read as {kind}", stacklevel=3
             )
         if is_table(kind):
             require(f"{name}: a table", "pyarrow.parquet")

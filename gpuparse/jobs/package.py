@@ -168,7 +168,7 @@ def _license(card: Mapping[str, Any]) -> str:
     """The licence of a model and what it was learned from, as a text."""
     package = card["package"]
     name, version, licence = (package[key] for key in ("name", "version", "licence"))
-    lines = [f"The model {name} {version} has the licence {licence}."]
+    lines = [f"The model {name} {version} has the licence {licence}{_address(licence)}."]
     if card["treebank"]:
         of_release = f" ({card['release']})" if card["release"] else ""
         of_licence = f", licence {card['licence']}" if card["licence"] else ""
@@ -181,6 +181,12 @@ def _license(card: Mapping[str, Any]) -> str:
         of_encoder = f", licence {card['encoder_licence']}" if card["encoder_licence"] else ""
         lines.append(f"It has the pretrained encoder {card['encoder']}{of_encoder}.")
     return "\n".join(lines) + "\n"
+
+
+def _address(licence: str) -> str:
+    """The address of a Creative Commons licence, which its terms want; "" for others."""
+    found = re.fullmatch(r"cc[ -](by(?:-(?:nc|nd|sa))*)[ -](\d\.\d)", licence.strip().lower())
+    return f" (https://creativecommons.org/licenses/{found[1]}/{found[2]}/)" if found else ""
 
 
 def _sum(data: bytes) -> str:
