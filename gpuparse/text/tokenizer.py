@@ -2,7 +2,7 @@
 
 The first decides the open gaps between characters, the second after which tokens a sentence ends,
 the third which rule splits a multiword token. Each is a linear model over hashed features
-(`gpuparse/sequences`); its templates are in `gpuparse/text/sequences/sets/`.
+(`gpuparse/text/sequences`); its templates are in `gpuparse/text/sequences/sets/`.
 """
 
 import functools
