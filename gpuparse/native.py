@@ -77,7 +77,7 @@ _SCALARS: dict[str, tuple[Any, tuple[float, float] | None]] = {
     "double": (ctypes.c_double, None),
     "bool": (ctypes.c_bool, None),
 }
-# What native/api/interrupts.h needs, in its order.
+# What native/interrupts.h needs, in its order.
 _PYTHON = (
     "PyGILState_Ensure",
     "PyGILState_Release",

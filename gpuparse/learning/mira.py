@@ -32,8 +32,8 @@ this module; native code takes the same ones (native/updates.h, native/hildreth.
     mira-factored       every arc beside a gold arc       the smallest that meets all
     conditional         all trees, by their probability   up the gradient of the gold tree's
 
-The last two rules search for no tree; native code alone has them (section 2.3.2 of the paper, and
-native/learn_conditional.h).
+The last two rules search for no tree; native code alone has them (section 2.3.2 of the paper is
+native/learn_factored.h; native/learn_conditional.h).
 """
 
 from typing import NamedTuple

@@ -1,4 +1,8 @@
-"""Second-order trees, and graphs with several heads per word, by single changes of arcs."""
+"""Second-order trees, and graphs with several heads per word, by single changes of arcs.
+
+The search is in native/hill_climb.h and native/multi_parent.h; the readable forms are `hill_climb`
+and `multi_parent` of inference/textbook/spanning_trees.py.
+"""
 
 from collections.abc import Sequence
 
