@@ -1,4 +1,4 @@
-// Kinds of parts of three and four words, in the order of the plan's tables (gpuparse/features/parts.py).
+// Kinds of parts of three and four words, in the order of the plan's tables (gpuparse/data/parts.py).
 #pragma once
 #include <stdint.h>
 

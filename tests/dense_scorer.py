@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gpuparse.data.parts import axes_of
 from gpuparse.data.treebank import Treebank
-from gpuparse.features.parts import axes_of
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.scores import Scores
 from gpuparse.model.engines.searcher import Scales

@@ -156,8 +156,8 @@ def test_nothing_is_called_by_a_name_that_says_nothing(path):
         ("data/conll.py", "import gpuparse.nowhere", "in no known room"),
         ("data/conll.py", "from .sentence import Sentence", "line 1: relative import"),
         ("model/parser.py", "from gpuparse.data.conll import *", "line 1: star import"),
-        ("errors.py", "import gpuparse.features.parts", "imports features.parts"),
-        ("files.py", "import gpuparse.features.parts", "imports features.parts"),
+        ("errors.py", "import gpuparse.data.parts", "imports data.parts"),
+        ("files.py", "import gpuparse.data.parts", "imports data.parts"),
         ("model/parser.py", "from functools import cached_property", "cached_property of funct"),
     ],
 )

@@ -9,8 +9,8 @@ from gpuparse import native
 from gpuparse.config import RULES
 from gpuparse.data import columns, scanner
 from gpuparse.data.faults import DepsFault, TreeFault
+from gpuparse.data.parts import BY_NAME, HIGHER_ORDER, MOST_WORDS
 from gpuparse.features import plan
-from gpuparse.features.parts import BY_NAME, HIGHER_ORDER, MOST_WORDS
 from gpuparse.inference import DECODERS, native_trees
 from gpuparse.learning import mira
 from gpuparse.scorers.linear import part_rows, weights

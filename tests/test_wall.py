@@ -9,10 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LOSSES = "distributions.py"  # losses of gold trees for users' models; no decoder imports it
 DECODERS = sorted(
-    path
-    for room in ("inference", "charts")
-    for path in (ROOT / "gpuparse" / room).rglob("*.py")
-    if path.name != LOSSES
+    path for path in (ROOT / "gpuparse" / "inference").rglob("*.py") if path.name != LOSSES
 )
 NATIVE_DECODERS = ["exact_trees", "higher", "single_changes"]
 UNKNOWN_TO_DECODERS = re.compile(r"hash|gold|feature|vocabular|cost_augmented", re.IGNORECASE)

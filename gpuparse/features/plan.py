@@ -33,9 +33,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from gpuparse.data.atoms import Atom
+from gpuparse.data.parts import BY_NAME, HIGHER_ORDER, MOST_WORDS
 from gpuparse.data.vocabulary import Vocabularies
 from gpuparse.errors import ConfigError
-from gpuparse.features.parts import BY_NAME, HIGHER_ORDER, MOST_WORDS
 from gpuparse.features.templates import Template, TemplateSet
 
 LINE = 16  # rows within which all codes of a family lie

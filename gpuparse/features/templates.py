@@ -49,9 +49,9 @@ from pathlib import Path
 from typing import Any
 
 from gpuparse.data.atoms import Atom, checked_field, parse_atom
+from gpuparse.data.parts import BY_NAME, CHILDREN, PART_KINDS
 from gpuparse.data.plain_yaml import dump_yaml, parse_yaml, read_yaml
 from gpuparse.errors import ConfigError
-from gpuparse.features.parts import BY_NAME, CHILDREN, PART_KINDS
 from gpuparse.features.word_vectors import (
     FURTHER,
     SECTION,
@@ -248,7 +248,7 @@ def parse_template(text: str, part: str = "arc") -> Template:
 
     Args:
         text: atoms separated by blanks.
-        part: the kind of parts that it is for, a name in features/parts.py. Only templates of arcs
+        part: the kind of parts that it is for, a name in data/parts.py. Only templates of arcs
             have `between`; those of guides may be empty.
     Raises: ConfigError: an unknown role, field or word; two `between`s; no atom, suffix or between.
     """

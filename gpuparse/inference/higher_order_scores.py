@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from gpuparse import native
+from gpuparse.data.parts import axes_of
 from gpuparse.errors import ScoreError
-from gpuparse.features.parts import axes_of
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.engines import WORTH_A_THREAD, run_in_threads
 from gpuparse.inference.scores import (

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from gpuparse import native
+from gpuparse.data.parts import axes_of
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.features.parts import axes_of
 from gpuparse.inference.engines import is_traced
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gpuparse.features.parts import axes_of
+from gpuparse.data.parts import axes_of
 from gpuparse.inference.scores import Scores, word_mask
 
 # What is summed first for a word, and what is added to the sum over words one by one.

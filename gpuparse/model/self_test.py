@@ -8,8 +8,8 @@ import numpy as np
 
 from gpuparse import native
 from gpuparse.data.batch import Encoded, word_places
+from gpuparse.data.parts import axes_of
 from gpuparse.errors import one_line
-from gpuparse.features.parts import axes_of
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.search import Search
 from gpuparse.model.engines.results import SearchResult

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from gpuparse.features.parts import PART_KINDS
+from gpuparse.data.parts import PART_KINDS
 from gpuparse.features.phrases import ROLES, clauses, value_phrase
 from gpuparse.features.templates import PARTS, load_templates, parse_template, shipped_sets
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from gpuparse.config import RunConfig
-from gpuparse.features.parts import CHILDREN, HIGHER_ORDER
+from gpuparse.data.parts import CHILDREN, HIGHER_ORDER
 from gpuparse.features.templates import TemplateSet, parse_set
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.textbook import projective

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpuparse import native
-from gpuparse.features.parts import CHILDREN, HIGHER_ORDER
+from gpuparse.data.parts import CHILDREN, HIGHER_ORDER
 from gpuparse.features.plan import HigherPlan, compile_higher
 from tests.oracles.higher_order_parts import higher_order_parts_of
 from tests.samples import any_heads, projective_heads

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from gpuparse.features.parts import BY_NAME, HIGHER_ORDER, MOST_WORDS
+from gpuparse.data.parts import BY_NAME, HIGHER_ORDER, MOST_WORDS
 from gpuparse.features.plan import HigherPlan
 from gpuparse.scorers.linear.embedding_bag import sum_rows
 from gpuparse.scorers.linear.hashing import fold, mix
@@ -27,7 +27,7 @@ def higher_scores(
     """Scores of parts of one kind.
 
     Args:
-        kind: the name of one of `gpuparse.features.parts.HIGHER_ORDER`.
+        kind: the name of one of `gpuparse.data.parts.HIGHER_ORDER`.
         parts: (P, 1 + words) int64: the sentence, then the part's words in the order of its roles,
             0 for absent words; on the device of the batch.
         batch, plan, features, weights: as in `gpuparse.scorers.linear.arcs.arc_scores`.

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from gpuparse.data.parts import HIGHER_ORDER
 from gpuparse.data.trees import is_projective
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.errors import ConfigError
-from gpuparse.features.parts import HIGHER_ORDER
 from gpuparse.features.plan import compile_plan
 from gpuparse.features.templates import PARTS, parse_set, parse_template
 from gpuparse.inference.decoders import DECODERS

@@ -7,8 +7,8 @@ float64.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpuparse.data.parts import axes_of
 from gpuparse.errors import NoTreeError
-from gpuparse.features.parts import axes_of
 from gpuparse.inference.charts import grand_sibling, grandchild, tri_sibling
 from gpuparse.inference.charts.rules import Chart
 from gpuparse.inference.search import NO_HEAD

@@ -8,7 +8,7 @@ import numpy as np
 from gpuparse import native
 from gpuparse.data.atoms import Atom
 from gpuparse.data.batch import AFTER, BEFORE, FIRST_VALUE, ROOT, Batch
-from gpuparse.features.parts import HIGHER_ORDER
+from gpuparse.data.parts import HIGHER_ORDER
 from gpuparse.features.phrases import Clause, clauses
 from gpuparse.features.plan import (
     LabelPlan,

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpuparse.features.parts import BY_NAME
+from gpuparse.data.parts import BY_NAME
 from gpuparse.features.plan import NO_NODE, NO_NODE_VALUE, ArcPlan, LabelPlan
 from gpuparse.scorers.linear.arcs import TorchSums
 from gpuparse.scorers.linear.embedding_bag import sum_rows

@@ -7,7 +7,7 @@ import numpy as np
 
 from gpuparse import native
 from gpuparse.data.batch import Batch
-from gpuparse.features.parts import HIGHER_ORDER
+from gpuparse.data.parts import HIGHER_ORDER
 from gpuparse.scorers.native import sentences_of
 
 LISTED_KINDS = ("arc", "label", "sibling", "right_end", "left_end")

@@ -18,11 +18,11 @@ from gpuparse.data.batch import (
     Batch,
 )
 from gpuparse.data.cached import cached_property
+from gpuparse.data.parts import CHILDREN
 from gpuparse.data.tag_columns import Column
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.errors import ConfigError
-from gpuparse.features.parts import CHILDREN
 from gpuparse.features.plan import (
     ArcPlan,
     LabelPlan,
