@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import atexit
+import ctypes
 import errno
 import io
 import json
@@ -36,6 +38,9 @@ MEANINGS = {
     INTERRUPTED: "interrupted",
 }
 _STDOUT = "<stdout>"  # as the file of an error
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of mallopt(3)
+# Bytes: blocks from this size on are given back at once, as glibc allows at most; what is kept.
+_LARGE, _KEPT = 1 << 25, 1 << 28
 _EXHAUSTED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
 
 
@@ -93,8 +98,34 @@ def goes_on_by(advice: str) -> Iterator[None]:
 
 def run_and_exit(main: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> NoReturn:
     """`run` a command, and end the process with its exit code, which no further Ctrl-C changes."""
+    _keep_memory()
     code = run(main, arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _end(code)
+
+
+def _keep_memory() -> None:
+    """Let glibc keep the memory of arrays that are gone for the next ones.
+
+    Otherwise the kernel clears the same pages again and again, which takes 3 to 4 % of the CPU
+    time of parsing. Other C libraries stay as they are.
+    """
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if set_option:
+        set_option(_MMAP_THRESHOLD, _LARGE)
+        set_option(_TRIM_THRESHOLD, _KEPT)
+
+
+def _end(code: int) -> NoReturn:
+    """End the process, without taking apart its objects where nothing waits for that.
+
+    That would take a twentieth of the time of a short command.
+    """
+    if not atexit._ncallbacks() and threading.active_count() == 1:
+        with suppress(OSError, ValueError):  # or Python says why they fail
+            for stream in filter(None, (sys.stdout, sys.stderr)):
+                stream.flush()
+            os._exit(code)
     sys.exit(code)
 
 

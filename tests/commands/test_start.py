@@ -1,6 +1,7 @@
 """The modules that the commands load before they begin: on the CPU neither torch nor a compiler."""
 
 import json
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -62,3 +63,46 @@ assert "numpy" in sys.modules and "OPENBLAS_NUM_THREADS" not in os.environ
 assert len(list(pathlib.Path("/proc/self/task").iterdir())) == 1
 """
     assert run_python(code) == []
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the memory of glibc is meant")
+def test_a_command_keeps_the_memory_of_arrays_that_are_gone():
+    code = """
+import resource
+from gpuparse.commands.console import run_and_exit
+
+def faults(arguments):
+    import numpy
+    numpy.ones(1 << 23, numpy.int8)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(50):
+        numpy.ones(1 << 23, numpy.int8)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+    return 0
+
+run_and_exit(faults, [])
+"""
+    printed = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True)
+    assert int(printed) < 200  # each time all pages of the array, or huge ones, if it is given back
+
+
+@pytest.mark.parametrize(
+    ("waiting", "printed"),
+    [
+        ("import weakref; kept = set(); weakref.finalize(kept, print, 'end')", "end\n"),
+        (
+            "import threading, time\n"
+            "threading.Thread(target=lambda: (time.sleep(0.2), print('end'))).start()",
+            "end\n",
+        ),
+        ("class Kept:\n    def __del__(self):\n        print('end')\nkept = Kept()", ""),
+    ],
+    ids=["exit handlers", "threads", "nothing"],
+)
+def test_a_command_waits_for_what_is_left_and_takes_nothing_else_apart(waiting, printed):
+    code = f"""{waiting}
+from gpuparse.commands.console import run_and_exit
+run_and_exit(lambda arguments: print("begin") or 3, [])
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (3, f"begin\n{printed}", "")
