@@ -23,7 +23,7 @@ from gpuparse.jobs.resources import available_processors
 
 GATE = ("tests/test_self_test.py",)
 SHARES = {"tests": 0.5, "kernels": 0.75, "parse": 0.9, "train": 1.0}
-"""What may begin until which part of the time is over."""
+"""The part of the time after which a step no longer begins."""
 SEED = 0
 
 

@@ -57,27 +57,40 @@ def integer_siblings(
     return scores
 
 
-def with_junk(
-    arc_scores: np.ndarray,
-    sibling_scores: np.ndarray,
-    junk: float,
-    end_scores: np.ndarray | None = None,
-) -> None:
-    """Write `junk` to every cell of (..., N, N) and (..., N, N, N) that no decoder reads."""
-    if end_scores is not None:
-        end_scores[..., 0] = junk
-        for h in range(end_scores.shape[-1]):
-            end_scores[..., h, h] = junk
-    n_nodes = arc_scores.shape[-1]
-    for h in range(n_nodes):
-        for m in range(n_nodes):
-            if m == 0 or h == m:
-                arc_scores[..., h, m] = junk
-                sibling_scores[..., h, m, :] = junk
-                continue
-            for s in range(n_nodes):
-                if not (s == h or min(h, m) < s < max(h, m)):
-                    sibling_scores[..., h, m, s] = junk
+def is_read(field: str, n_nodes: int, may_cross: bool) -> np.ndarray:
+    """The cells (N, ...) of a part that a search may read."""
+    h, m, x, y = np.ogrid[:n_nodes, :n_nodes, :n_nodes, :n_nodes]
+    low, high = np.minimum(h, m), np.maximum(h, m)
+
+    def between(a: np.ndarray) -> np.ndarray:
+        return (low < a) & (a < high)
+
+    def above(g: np.ndarray) -> np.ndarray:
+        return np.where(h == 0, g == 0, (g != h) & (g != m) & (may_cross | ~between(g)))
+
+    arc = (m > 0) & (h != m)
+    sibling = arc & (between(x) | (x == h))
+    inner = ((h < y) & (y < x)) | ((x < y) & (y < h))
+    cells = {
+        "arc": arc,
+        "end": arc,
+        "sibling": sibling,
+        "grandparent": arc & above(x),
+        "grand_sibling": sibling & above(y),
+        "outermost": sibling & above(y),
+        "tri_sibling": sibling & ((y == h) | inner),
+        "inner_grandchild": arc & (between(x) | (x == m)),
+        "outer_grandchild": arc & ((x == m) | np.where(h < m, x > m, (x < m) & (x > 0))),
+    }[field]
+    axes = {"arc": 2, "end": 2, "grand_sibling": 4, "outermost": 4, "tri_sibling": 4}.get(field, 3)
+    return np.broadcast_to(cells, [n_nodes] * 4)[(..., *[0] * (4 - axes))]
+
+
+def with_junk(arc_scores: np.ndarray, sibling_scores: np.ndarray, end_scores: np.ndarray) -> None:
+    """Write NaN to every cell of (..., N, N) and (..., N, N, N) that no decoder reads."""
+    parts = {"arc": arc_scores, "sibling": sibling_scores, "end": end_scores}
+    for field, part in parts.items():
+        part[..., ~is_read(field, part.shape[-1], True)] = np.nan
 
 
 @st.composite

@@ -10,7 +10,7 @@ from torch import Tensor
 
 Search = Callable[[], object]
 Ready = tuple[Search, Callable[[], Tensor]]
-"""What to time, and a function for the values (B,) of the trees that it finds."""
+"""The search to time, and a function for the values (B,) of the trees that it finds."""
 
 
 @dataclass(frozen=True)

@@ -476,18 +476,16 @@ class SentenceParser:
         if not os.path.isdir(name):
             kind = file_format(name, input)
             self._check_kind(job, name, kind, input)
-            return self._write_file(job, name, kind, Path(target), input, force)
+            return self._write_file(job, name, kind, Path(target), force)
         counts = Counts(0, 0)
         for file, kind, output in folder_files(name, target, input):
             output.parent.mkdir(parents=True, exist_ok=True)
             self._check_kind(job, file, kind, input)
-            of_file = self._write_file(job, file, kind, output, input, force)
+            of_file = self._write_file(job, file, kind, output, force)
             counts = Counts(*(a + b for a, b in zip(counts, of_file, strict=True)))
         return counts
 
-    def _write_file(
-        self, job: Job, name: str, kind: str, output: Path, input: str, force: bool
-    ) -> Counts:
+    def _write_file(self, job: Job, name: str, kind: str, output: Path, force: bool) -> Counts:
         if is_table(kind) and job.options.kbest is not None:
             raise ConfigError("kbest: a table has one tree per row; give CoNLL-U, or use parse")
         form = output_format(kind, os.fspath(output))

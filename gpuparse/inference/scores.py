@@ -27,7 +27,7 @@ def word_mask(lengths: Tensor, n_nodes: int) -> Tensor:
 
 
 Lengths: TypeAlias = Tensor | np.ndarray | Sequence[int] | None
-"""What public functions take as the numbers of words; None: no padding."""
+"""The numbers of words, as public functions take them; None: no padding."""
 
 
 @dataclass(frozen=True)

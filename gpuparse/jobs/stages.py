@@ -41,7 +41,6 @@ from gpuparse.text.multiword import split_fault
 from gpuparse.text.tagging.tagger import Tagger
 from gpuparse.text.tagging.word_list import WordList
 
-_ALONE: dict[str, Any] = dict.fromkeys(FILES)
 _LOSS = "log loss of tags"
 _MEASURES = {"UPOS": UPOS, "XPOS": XPOS, "UFeats": FEATS, "Lemmas": LEMMA}
 

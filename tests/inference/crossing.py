@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tests.inference.test_laws import is_read
+from tests.strategies import is_read
 
 AXES = {
     "sibling_scores": 3,

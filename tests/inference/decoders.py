@@ -83,7 +83,7 @@ KBEST_ROWS = {
         inference.eisner_sibling_kbest, projective.eisner_sibling_kbest, projective=True
     ),
 }
-"""Those that find several trees, each named after the decoder of the best one."""
+"""The searches that find several trees, each named after the decoder of the best one."""
 
 Parts = dict[str, np.ndarray]
 """Scores by part: of one sentence (N, ...), or of a batch (B, N, ...)."""

@@ -16,10 +16,9 @@ from gpuparse.inference import (
     engines,
 )
 from gpuparse.inference.textbook import higher_order
-from tests.inference.test_laws import is_read
 from tests.oracles.brute_force import all_trees
 from tests.oracles.grandchildren import grandchild_parts_of, grandchild_tree_values
-from tests.strategies import cases
+from tests.strategies import cases, is_read
 
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
 labelled = pytest.mark.parametrize("n_labels", [1, 3], ids=["unlabelled", "labelled"])

@@ -34,7 +34,7 @@ def scores_for(name, n_batch, n, forbidden=0.0, seed=0):
     arcs = integer_scores(rng, n_batch, n, forbidden=forbidden)
     siblings = integer_siblings(rng, n_batch, n, forbidden=forbidden / 3)
     ends = integer_scores(rng, n_batch, n)
-    with_junk(arcs, siblings, np.nan, ends)
+    with_junk(arcs, siblings, ends)
     return (arcs, siblings, ends) if name == "eisner_sibling" else (arcs,)
 
 

@@ -127,7 +127,7 @@ def test_native_code_equals_the_textbook(name, single_root, kind):
         is_float = kind.startswith("float")
         forbidden = 0.2 * (kind == "forbidden")
         scores = draw(rng, 2, n, forbidden=forbidden, kind=kind if is_float else None)
-        with_junk(scores[0], scores[1], np.nan, scores[2])
+        with_junk(*scores)
         for b, (arcs, siblings, ends) in enumerate(zip(*scores, strict=True)):
             length = int(rng.integers(0, n + 1)) if b else n
             nodes = slice(length + 1)

@@ -13,7 +13,7 @@ from gpuparse.native import mapped
 from tests.inference.decoders import HAS_GPU, Parts, decode_parts, draw_parts, engines_of, fewer
 from tests.oracles.brute_force import is_tree
 from tests.oracles.tree_parts import tree_value
-from tests.strategies import some
+from tests.strategies import is_read, some
 
 K = 6
 EVERY = [
@@ -55,35 +55,6 @@ def batches(
     for _ in range(fewer(engine, some(count // 3 if is_large else count))):
         n_batch, n = int(rng.integers(1, 5)), int(rng.integers(1, 6 if is_large else 8))
         yield draw_parts(name, rng, n_batch, n), rng.integers(0, n + 1, n_batch).tolist(), rng
-
-
-def is_read(field: str, n_nodes: int, may_cross: bool) -> np.ndarray:
-    """The cells (N, ...) of a part that a search may read."""
-    h, m, x, y = np.ogrid[:n_nodes, :n_nodes, :n_nodes, :n_nodes]
-    low, high = np.minimum(h, m), np.maximum(h, m)
-
-    def between(a: np.ndarray) -> np.ndarray:
-        return (low < a) & (a < high)
-
-    def above(g: np.ndarray) -> np.ndarray:
-        return np.where(h == 0, g == 0, (g != h) & (g != m) & (may_cross | ~between(g)))
-
-    arc = (m > 0) & (h != m)
-    sibling = arc & (between(x) | (x == h))
-    inner = ((h < y) & (y < x)) | ((x < y) & (y < h))
-    cells = {
-        "arc": arc,
-        "end": arc,
-        "sibling": sibling,
-        "grandparent": arc & above(x),
-        "grand_sibling": sibling & above(y),
-        "outermost": sibling & above(y),
-        "tri_sibling": sibling & ((y == h) | inner),
-        "inner_grandchild": arc & (between(x) | (x == m)),
-        "outer_grandchild": arc & ((x == m) | np.where(h < m, x > m, (x < m) & (x > 0))),
-    }[field]
-    axes = {"arc": 2, "end": 2, "grand_sibling": 4, "outermost": 4, "tri_sibling": 4}.get(field, 3)
-    return np.broadcast_to(cells, [n_nodes] * 4)[(..., *[0] * (4 - axes))]
 
 
 def with_junk(name: str, parts: Parts, lengths: list[int], junk: float) -> Parts:

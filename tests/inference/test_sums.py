@@ -20,7 +20,6 @@ from gpuparse.inference import (
 )
 from gpuparse.inference.textbook import projective
 from tests.inference.decoders import IN_MAIN_MEMORY
-from tests.inference.test_laws import is_read
 from tests.oracles.brute_force import (
     all_trees,
     ends_of,
@@ -30,7 +29,7 @@ from tests.oracles.brute_force import (
 )
 from tests.oracles.tree_parts import AXES
 from tests.oracles.tree_sums import arc_marginals, sibling_marginals, sums_of_values
-from tests.strategies import cases
+from tests.strategies import cases, is_read
 
 # Derivatives in a random direction rather than in all of them.
 gradcheck = partial(every_gradcheck, fast_mode=True)

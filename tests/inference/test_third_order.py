@@ -7,11 +7,10 @@ import torch
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import DECODERS, eisner, eisner_sibling
 from tests.inference.decoders import TEXTBOOK
-from tests.inference.test_laws import is_read
 from tests.oracles.brute_force import all_trees
 from tests.oracles.higher_order_values import part_values
 from tests.oracles.tree_parts import AXES
-from tests.strategies import cases
+from tests.strategies import cases, is_read
 
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
 

@@ -57,12 +57,12 @@ NO_PAIRS: dict[str, dict[str, Any]] = {
         f"{kind}_multiplier": 0, f"{kind}_shift": 0, f"{kind}_unit": 0.0,
     } for kind in FURTHER
 }  # fmt: skip
-"""What `WordVectors` have of each further kind of pairs that they do not score."""
+"""The fields of `WordVectors` for each further kind of pairs that they do not score."""
 NO_BETWEEN: dict[str, Any] = {
     "between_heads": np.zeros((0, 0), np.int16), "between_modifiers": np.zeros((0, 0), np.int16),
     "between_constants": np.zeros(0, np.int32),
 }  # fmt: skip
-"""What they have of words in between that they do not look at."""
+"""Their fields for words in between, if they do not look at these."""
 
 _LARGEST_ACTIVATION, _LARGEST_NUMBER = 127, 127  # of hidden numbers; of vectors and of weights
 _LARGEST_WORD = 32767
