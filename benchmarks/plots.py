@@ -3,9 +3,8 @@
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-WIDTH, HEIGHT = 4.6, 3.6  # inches of a panel
+WIDTH, HEIGHT = 4.6, 3.6  # inches, before the factors of the figure
 MARK = 6.0  # pixels, half the width of a mark and the space around it
 
 Box = tuple[float, float, float, float]  # left, bottom, right, top in pixels
@@ -16,14 +15,6 @@ def can_plot() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def _save(figure: Any, path: Path) -> None:
-    from matplotlib import rc_context
-
-    # The same bytes for the same figures.
-    with rc_context({"svg.hashsalt": "gpuparse", "svg.fonttype": "none"}):
-        figure.savefig(path, format="svg", metadata={"Date": None})
-
-
 def draw_accuracy(marks: dict[str, list[tuple[str, float, float]]], path: Path) -> None:
     """Draw the LAS of models against their speed, one labelled mark a model.
 
@@ -31,6 +22,7 @@ def draw_accuracy(marks: dict[str, list[tuple[str, float, float]]], path: Path) 
         marks: parser -> its models: name, words a second, LAS in percent.
         path: the SVG file to write.
     """
+    from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator
@@ -62,7 +54,9 @@ def draw_accuracy(marks: dict[str, list[tuple[str, float, float]]], path: Path) 
     for text, (left, bottom, _, _) in zip(texts, places, strict=True):
         text.set_position((left / figure.bbox.width, bottom / figure.bbox.height))
         text.set_verticalalignment("bottom")
-    _save(figure, path)
+    # The same bytes for the same figures.
+    with rc_context({"svg.hashsalt": "gpuparse", "svg.fonttype": "none"}):
+        figure.savefig(path, format="svg", metadata={"Date": None})
 
 
 def label_boxes(

@@ -178,18 +178,16 @@ struct VectorScorer {
 
     // Fill scores(0..n, 1..n) of all arcs of a sentence but the diagonal; its nodes: from `first` on.
     // False: no memory.
-    template <class F>
     bool score_arcs(const NodeVectors& vectors, int64_t first, const Sentence& sentence, Arena& arena,
-                    View2<F> scores) const {
+                    View2<double> scores) const {
         return score_pairs(layout.pairs[ARC_PAIRS], vectors, first, sentence.n, arena, scores) &&
                (layout.betweens == 0 || add_between(vectors, first, sentence, arena, scores));
     }
 
     // Fill scores(0..n, 1..n) of all pairs but the diagonal of the nodes from `first` on. False: no
     // memory.
-    template <class F>
     bool score_pairs(const VectorPairKind& kind, const NodeVectors& vectors, int64_t first, int64_t n,
-                     Arena& arena, View2<F> scores) const {
+                     Arena& arena, View2<double> scores) const {
         ArenaMark mark(arena);
         const int64_t size = kind.terms.size, count = layout.combinations;
         const float* as_head = vectors.as_head + first * vectors.stride + kind.column;
@@ -223,9 +221,8 @@ struct VectorScorer {
     }
 
     // Add what words in between do. False: no memory.
-    template <class F>
     bool add_between(const NodeVectors& vectors, int64_t first, const Sentence& sentence, Arena& arena,
-                     View2<F> scores) const {
+                     View2<double> scores) const {
         const int64_t nodes = sentence.n + 1, size = layout.arc;
         WordsBetween words;
         if (!words.find(plan, between_values(sentence), sentence.n, arena)) return false;
@@ -254,8 +251,7 @@ struct VectorScorer {
     }
 
     // Fill scores (labels,) of the arc between two nodes.
-    template <class F>
-    void score_labels(const NodeVectors& vectors, int64_t h, int64_t m, F* scores) const {
+    void score_labels(const NodeVectors& vectors, int64_t h, int64_t m, double* scores) const {
         const float* u = vectors.as_head + h * vectors.stride + layout.first_label;
         const float* v = vectors.as_modifier + m * vectors.stride + layout.first_label;
         for (int64_t l = 0; l < layout.labels; l++) scores[l] = label_terms().score(label_row(l), u, v);

@@ -21,11 +21,6 @@ static bool fit_tables(const VectorPlan& plan, const VectorSizes& sizes, const V
            tables.dense.n0 == layout.size;
 }
 
-static bool fits(const VectorScorer& scorer, const VectorSizes& sizes) {
-    return fit_tables(scorer.plan, sizes, scorer.tables) &&
-           fits(scorer.plan, scorer.sentences);
-}
-
 // True if the labels of all words are below `count`, or -1.
 static bool fit_labels(const Sentences& sentences, const i64_1& labels, int64_t count) {
     if (labels.n0 == 0) return true;
@@ -45,7 +40,7 @@ GPUPARSE(int64_t) find_vector_gradients(const Sentences* sentences, const Vector
     VectorLearner learner{{*sentences, *plan, {*sizes, plan->n_buckets}, *tables},
                           *search, *learning, *gold, *gradients};
     const VectorLayout& layout = learner.scorer.layout;
-    if (!fits(learner.scorer, *sizes) || !are_heads(*sentences, gold->heads, true) || counts.n0 != 3 ||
+    if (!fits(*plan, *sentences) || !are_heads(*sentences, gold->heads, true) || counts.n0 != 3 ||
         !is_between(VECTOR_HINGE, learning->loss, VECTOR_CONDITIONAL + 1) ||
         !(learning->dropout >= 0.0 && learning->dropout < 1.0) ||
         !is_between(0, gradients->first_node, INT32_MAX) ||

@@ -28,22 +28,6 @@ struct View3 {
     operator View3<const T>() const { return {data, stride0, stride1}; }
 };
 
-template <class T>
-struct View4 {
-    T* data;
-    int64_t stride0;
-    int64_t stride1;
-    int64_t stride2;
-    T& operator()(int64_t i, int64_t j, int64_t k, int64_t r) const {
-        return data[i * stride0 + j * stride1 + k * stride2 + r];
-    }
-    T* row(int64_t i, int64_t j, int64_t k) const {
-        return data + i * stride0 + j * stride1 + k * stride2;
-    }
-    View3<T> operator()(int64_t i) const { return {data + i * stride0, stride1, stride2}; }
-    operator View4<const T>() const { return {data, stride0, stride1, stride2}; }
-};
-
 // Views of contiguous memory, from the sizes of all axes but the first.
 template <class T>
 View2<T> view2(T* data, int64_t n1) {

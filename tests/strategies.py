@@ -10,6 +10,8 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
+from tests.oracles.tree_parts import is_read
+
 
 def some(number: int) -> int:
     """The number of cases that a test draws: a tenth, or all with `pytest --thorough`."""
@@ -55,35 +57,6 @@ def integer_siblings(
     scores = rng.integers(-spread, spread + 1, (n_batch, n + 1, n + 1, n + 1)).astype(np.float32)
     scores[rng.random(scores.shape) < forbidden] = -np.inf
     return scores
-
-
-def is_read(field: str, n_nodes: int, may_cross: bool) -> np.ndarray:
-    """The cells (N, ...) of a part that a search may read."""
-    h, m, x, y = np.ogrid[:n_nodes, :n_nodes, :n_nodes, :n_nodes]
-    low, high = np.minimum(h, m), np.maximum(h, m)
-
-    def between(a: np.ndarray) -> np.ndarray:
-        return (low < a) & (a < high)
-
-    def above(g: np.ndarray) -> np.ndarray:
-        return np.where(h == 0, g == 0, (g != h) & (g != m) & (may_cross | ~between(g)))
-
-    arc = (m > 0) & (h != m)
-    sibling = arc & (between(x) | (x == h))
-    inner = ((h < y) & (y < x)) | ((x < y) & (y < h))
-    cells = {
-        "arc": arc,
-        "end": arc,
-        "sibling": sibling,
-        "grandparent": arc & above(x),
-        "grand_sibling": sibling & above(y),
-        "outermost": sibling & above(y),
-        "tri_sibling": sibling & ((y == h) | inner),
-        "inner_grandchild": arc & (between(x) | (x == m)),
-        "outer_grandchild": arc & ((x == m) | np.where(h < m, x > m, (x < m) & (x > 0))),
-    }[field]
-    axes = {"arc": 2, "end": 2, "grand_sibling": 4, "outermost": 4, "tri_sibling": 4}.get(field, 3)
-    return np.broadcast_to(cells, [n_nodes] * 4)[(..., *[0] * (4 - axes))]
 
 
 def with_junk(arc_scores: np.ndarray, sibling_scores: np.ndarray, end_scores: np.ndarray) -> None:

@@ -56,7 +56,6 @@ ERRORS = ("gpuparse: error", "error: ")  # how output begins of commands that ma
 # Lines that are not run, and why. The key is the line, or its beginning up to " ...".
 INSTALLS = "needs the network; tests/test_installed.py installs the wheel"
 CI = "a step of .ci/run, beside this test"
-DOWNLOADED = "needs a treebank of the network; tests/commands/test_stages.py trains stages"
 CUDA = "needs a CUDA device; tests marked gpu run there"
 NOT_RUN = {
     "pip install ...": INSTALLS,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.errors import ConfigError
-from gpuparse.files import check_new_file, replace_file
+from gpuparse.files import write_file
 from gpuparse.jobs.drawing import (
     GRAPHS,
     TAGS,
@@ -74,9 +74,7 @@ class Drawing:
         """
         path = Path(target)
         text = self.text_of(format_of_suffix(path)).encode()
-        check_new_file(path, force=force)
-        with replace_file(path, force=force) as file:
-            file.write(text)
+        write_file(path, text, force=force)
 
     def __repr__(self) -> str:
         return f"<Drawing of {self._treebank.source}>"

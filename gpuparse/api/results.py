@@ -6,7 +6,6 @@ import html
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, islice, pairwise
-from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
@@ -436,11 +435,9 @@ class ParsedSentence(Sequence[Token]):
         None for all unless asked for, and from a model without a tagger. Where the tagger has many
         pairs of UPOS and XPOS, it is that of UPOS.
         """
-        found = self._parsed._found.tag_probabilities
-        if found is None:
+        if self._parsed._found.tag_probabilities is None:
             return None
-        numbers: list[float] = found[self._start : self._stop].tolist()
-        return [None if isnan(number) else number for number in numbers]
+        return self._parsed._values("tag_probability")[self._start : self._stop]
 
     @property
     def deps(self) -> list[list[tuple[int, str]]] | None:

@@ -23,12 +23,19 @@ from spacy.util import minibatch, registry
 from spacy.vocab import Vocab
 
 from gpuparse.api.parsing import SentenceParser
-from gpuparse.api.spacy_docs import FIELDS, WORDS, DocWords, add_extensions, doc_of_text
+from gpuparse.api.spacy_docs import (
+    FIELDS,
+    WORDS,
+    DocWords,
+    add_extensions,
+    doc_of_text,
+    placed_tokens,
+)
 from gpuparse.data.columns import LEMMA
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.formats.text import text_chunk
 from gpuparse.errors import ConfigError, DataError, ModelError
-from gpuparse.files import replace_file
+from gpuparse.files import write_file
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.model.folder import WEIGHTS
 from gpuparse.model.installed import find_model
@@ -148,8 +155,7 @@ class Component(Pipe):
         for other in set(FILES.values()) - files.keys():
             (folder / other).unlink(missing_ok=True)
         for name, content in files.items():
-            with replace_file(folder / name, force=True) as file:
-                file.write(content)
+            write_file(folder / name, content, force=True)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> Component:
         """Read the model of a folder that `to_disk` wrote."""
@@ -255,14 +261,13 @@ class DocTokenizer:
         except UnicodeEncodeError as error:
             raise DataError(f"text: an unpaired surrogate at {error.start}") from error
         treebank = treebank_from_bytes(self.tokenizer.split(chunk), "text")
-        return doc_of_text(text, treebank, self.vocab)
+        return doc_of_text(text, placed_tokens(treebank), self.vocab)
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """Write the tokeniser into a folder."""
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
-        with replace_file(folder / FILES[TOKENIZER], force=True) as file:
-            file.write(self.to_bytes())
+        write_file(folder / FILES[TOKENIZER], self.to_bytes(), force=True)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> DocTokenizer:
         """Read the tokeniser of a folder that `to_disk` wrote."""

@@ -222,8 +222,8 @@ class DocWords:
         return heads
 
 
-def doc_of_text(text: str, treebank: Treebank, vocab: Vocab) -> Doc:
-    """The tokens of a text as a Doc, without annotations; treebank: of the text.
+def doc_of_text(text: str, placed: Iterable[tuple[int, Surface, bool]], vocab: Vocab) -> Doc:
+    """The tokens of a text as a Doc, without annotations; placed: see `placed_tokens`.
 
     A multiword token whose words, one after the other, are its text becomes a token for each. The
     first sentence begins with the white space before it.
@@ -240,7 +240,7 @@ def doc_of_text(text: str, treebank: Treebank, vocab: Vocab) -> Doc:
         texts.extend([blanks] if blanks else [])
 
     end = 0
-    for start, token, is_first in _placed_tokens(treebank):
+    for start, token, is_first in placed:
         add_blanks(text[end:start])
         if is_first and end:
             begins.add(len(texts))
@@ -262,7 +262,7 @@ def doc_of_text(text: str, treebank: Treebank, vocab: Vocab) -> Doc:
     return doc
 
 
-def _placed_tokens(treebank: Treebank) -> Iterator[tuple[int, Surface, bool]]:
+def placed_tokens(treebank: Treebank) -> Iterator[tuple[int, Surface, bool]]:
     """The tokens of a treebank with their first characters in its text; see `text_pieces`.
 
     Yields: them, and whether a sentence begins with the token.
@@ -294,9 +294,10 @@ def doc_of(parsed: Parsed, vocab: Vocab | None) -> Doc:
         )
     add_extensions()
     text = "".join(text_pieces([treebank]))
-    for at, token, _ in list(_placed_tokens(treebank))[-1:]:  # not the line feed of a file
+    placed = list(placed_tokens(treebank))
+    for at, token, _ in placed[-1:]:  # not the line feed of a file
         text = text[: at + len(token.text) + len(token.after or "")]
-    doc = doc_of_text(text, treebank, Vocab() if vocab is None else vocab)
+    doc = doc_of_text(text, placed, Vocab() if vocab is None else vocab)
     words = DocWords(doc)
     if words.cut(splits=True) != treebank.n_words:
         raise DataError("to_spacy(): a word has only white space, which no token of spaCy has")
@@ -344,7 +345,8 @@ def _held(name: str, text: str | None) -> str:
 
 def _clean(text: str) -> str:
     """A text as a column can have it."""
-    return text.translate(_REPLACED).strip(" ") if text.translate(_REPLACED) != text else text
+    replaced = text.translate(_REPLACED)
+    return text if replaced == text else replaced.strip(" ")
 
 
 def _depth(word: int, heads: list[int]) -> int:

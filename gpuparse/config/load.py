@@ -14,7 +14,7 @@ from gpuparse.data.columns import IN_MISC, is_key
 from gpuparse.data.folders import TOY, find_parts, part_files
 from gpuparse.data.plain_yaml import PlainYaml, parse_yaml, read_yaml
 from gpuparse.errors import ConfigError, did_you_mean, near_names
-from gpuparse.features.templates import SETS
+from gpuparse.features.templates import shipped_sets
 
 BASE = "base"  # the key that names the file whose keys a file takes over
 TREEBANK = "data.treebank"  # the key of the folder that has the parts train, dev and test
@@ -396,7 +396,7 @@ def _wrong_guides(value: object) -> bool:
 
 def _sets_of(key: Key) -> list[str]:
     """The names of sets that a key takes, and what else it takes in place of a name."""
-    return sorted([*(file.stem for file in SETS.glob("*.yaml")), *map(str, key.choices)])
+    return sorted([*shipped_sets(), *map(str, key.choices)])
 
 
 def _wrong_set(key: Key, value: object) -> bool:

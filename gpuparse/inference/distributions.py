@@ -34,7 +34,7 @@ from gpuparse.inference.scores import (
     word_mask,
 )
 from gpuparse.inference.search import NO_HEAD
-from gpuparse.inference.searches import parts_for
+from gpuparse.inference.searches import FUNCTIONS, parts_for
 from gpuparse.inference.support import TreeKind, Unreachable, as_heads
 from gpuparse.inference.tree_parts import find_parts, scores_of_words
 
@@ -358,7 +358,7 @@ class TreeDistribution:
         # What exists on one engine alone runs there, whatever the engine of the rest.
         if len(engines) > 1 and self.engine in ("auto", *engines):
             options["engine"] = self.engine
-        return decoder.function(quantity)(*tensors, scores.lengths, *more, **options)
+        return FUNCTIONS[decoder.name, quantity](*tensors, scores.lengths, *more, **options)
 
 
 class ProjectiveTrees(TreeDistribution):

@@ -47,6 +47,7 @@ def tuning_plot(axes: Sequence[KeyValues], points: Sequence[Point], title: str) 
         figure = Figure(figsize=(_SIDE * len(panels), _SIDE), layout="constrained")
         figure.suptitle(title, wrap=True)
         places = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+        means, deviations = zip(*((p.mean, p.deviation or 0.0) for p in points), strict=True)
         for axis, place in zip(panels, places, strict=True):
             values = [point.setting[axis.name] for point in points]
             if axis.is_number:
@@ -60,7 +61,6 @@ def tuning_plot(axes: Sequence[KeyValues], points: Sequence[Point], title: str) 
                 place.minorticks_off()
             place.tick_params("x", rotation=40)
             place.set_xlabel(axis.name)
-            means, deviations = zip(*((p.mean, p.deviation or 0.0) for p in points), strict=True)
             lines = lines_of(axis, points)
             if axis.name != SENTENCES:
                 place.errorbar(at, means, deviations, fmt="o", color=_OTHER)

@@ -23,11 +23,11 @@ from gpuparse.data.svg import svg_graph
 from gpuparse.data.treebank import Sentence, Treebank
 from gpuparse.errors import ConfigError, DataError, option, plural
 from gpuparse.evaluation.errors import Errors, Group, find_errors
-from gpuparse.evaluation.metrics import ArcCounts, measure_reliability_of_treebanks, score_treebanks
+from gpuparse.evaluation.metrics import measure_reliability_of_treebanks, score_treebanks
 from gpuparse.evaluation.reliability import HEAD, Reliability, misc_probabilities
 from gpuparse.evaluation.reports import percent_text, reliability_as_text, scores_as_text
 from gpuparse.files import STANDARD
-from gpuparse.inference.decoders import DECODERS, with_quantity
+from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.drawing import KINDS, compared, legend, page_head
 from gpuparse.jobs.gold import read_gold
 from gpuparse.jobs.parse import missing_columns
@@ -35,7 +35,7 @@ from gpuparse.jobs.predictions import written
 from gpuparse.jobs.progress import say, visible
 from gpuparse.jobs.records import read_scores
 from gpuparse.jobs.resources import thread_count
-from gpuparse.jobs.scoring import Punctuation, scored
+from gpuparse.jobs.scoring import NO_ARCS, Punctuation, scored
 from gpuparse.jobs.scoring import compared as compare_scores
 from gpuparse.model.confidence import parse_with_confidence
 from gpuparse.model.folder import load_parser
@@ -168,7 +168,7 @@ def _parsed(
             f"{gold.source}: {column_name(column)} is _ in every word; the model reads {fields}"
             " there"
         )
-    can_sum = model.search_decoder in with_quantity("marginals", "native")
+    can_sum = DECODERS[model.search_decoder].has("marginals", "native")
     if can_sum:
         found = parse_with_confidence(model, gold, guides=guides, threads=count)
     else:
@@ -274,7 +274,6 @@ _NOTES = {
     "projectivity": "Non-projective: a word between the two ends of the arc is not below its head;"
     " a non-projective sentence has such an arc in its gold tree.",
 }
-_NOTHING = ArcCounts(0, 0, 0, 0)
 
 
 def _groups(report: Report, kind: str) -> str:
@@ -284,7 +283,7 @@ def _groups(report: Report, kind: str) -> str:
     of_runs = [{group.name: group for group in run.errors.groups[kind]} for run in report.systems]
     headings, rows = [], []
     for name in dict.fromkeys(name for groups in of_runs for name in groups):
-        groups = [of.get(name, Group(name, _NOTHING, _NOTHING)) for of in of_runs]
+        groups = [of.get(name, Group(name, NO_ARCS, NO_ARCS)) for of in of_runs]
         measures = {"UAS": [group.heads.recall for group in groups]}
         if kind == "relation":
             for title, measure in (("recall", "recall"), ("precision", "precision"), ("F", "f")):

@@ -13,6 +13,7 @@ from gpuparse.evaluation.graphs import GraphColumn, score_treebank_graphs
 from gpuparse.evaluation.metrics import (
     ArcCounts,
     TreeScores,
+    by_sentence,
     punctuation_by_category,
     punctuation_by_tag,
     score_treebanks,
@@ -36,7 +37,7 @@ RESAMPLES = 10_000
 # Titles of the tested measures, and their names in Comparison and in JSON.
 _TESTED = (("UAS", "uas"), ("LAS", "las"), ("LAS, whole relation", "las_full"))
 _RELATIONS_SHOWN = 10
-_NO_ARCS = ArcCounts(0, 0, 0, 0)
+NO_ARCS = ArcCounts(0, 0, 0, 0)
 _OVER_ALIGNED = "the measures are those of the CoNLL 2018 shared task, over aligned words"
 _OF_TAGS = ("upos", "xpos", "ufeats", "alltags", "lemmas", "clas", "mlas", "blex")
 
@@ -174,9 +175,7 @@ def compared(
 
 def _count_of_several_roots(treebank: Treebank) -> int:
     """The number of sentences with more than one word whose head is the root."""
-    is_root = np.append(treebank.heads == 0, False)
-    roots = np.add.reduceat(is_root, treebank.word_starts[:-1], dtype=np.int64)
-    return int((roots[np.diff(treebank.word_starts) > 0] > 1).sum())
+    return int((by_sentence(treebank.heads == 0, treebank.word_starts) > 1).sum())
 
 
 def _obstacle_to_trees(treebanks: Sequence[Treebank]) -> str:
@@ -292,14 +291,14 @@ def _by_relation(
     """F of the relations with the largest changes in correct words."""
 
     def more(name: str) -> int:
-        return second.get(name, _NO_ARCS).right - first.get(name, _NO_ARCS).right
+        return second.get(name, NO_ARCS).right - first.get(name, NO_ARCS).right
 
     changed = [name for name in {**first, **second} if more(name)]
     changed.sort(key=lambda name: (-abs(more(name)), name))
     header = ["A", letter, f"{letter} - A", "words", f"more right in {letter}"]
     lines = [_row("F by relation, most changed", header)]
     for name in changed[:_RELATIONS_SHOWN]:
-        a, b = first.get(name, _NO_ARCS), second.get(name, _NO_ARCS)
+        a, b = first.get(name, NO_ARCS), second.get(name, NO_ARCS)
         cells = [percent_text(a.f), percent_text(b.f), _change(a.f, b.f)]
         lines.append(_row(name, [*cells, str(max(a.gold, b.gold)), f"{more(name):+d}"]))
     return lines

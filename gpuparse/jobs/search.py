@@ -177,7 +177,7 @@ class SettingsSearch:
         unfinished = []
         for trial in self.trials:
             if trial.folds.is_joined():
-                trial.folds.joined()
+                trial.result = trial.folds.joined()
                 self.tell(f"{trial.name}: already done")
             else:
                 unfinished.append(trial)
@@ -195,10 +195,10 @@ class SettingsSearch:
         learn_folds("tune, learning", work, quiet=self._asked.quiet, done=done)
         for trial in unfinished:
             words = [*self._asked.overrides, *setting_words(trial.setting)]
-            trial.folds.join({"config": self._asked.config, "overrides": words})
+            trial.result = trial.folds.join({"config": self._asked.config, "overrides": words})
         firsts: dict[str, Folds] = {}  # by number of sentences
         for trial in self.trials:
-            trial.result, trial.measure = trial.folds.joined(), self._measures[-1][1]
+            trial.measure = self._measures[-1][1]
             first = firsts.setdefault(trial.setting.get(SENTENCES, ALL), trial.folds)
             if first is not trial.folds and not trial.folds.measures.graphs:
                 gold, system = trial.folds.systems()

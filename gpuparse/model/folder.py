@@ -21,7 +21,7 @@ from gpuparse.data.vocabulary import Vocabularies, check_size
 from gpuparse.errors import ConfigError, DataError, ModelError, did_you_mean, one_line, option
 from gpuparse.features.plan import LINE
 from gpuparse.features.templates import PARTS, TemplateSet, dump_set, fields_read, parse_set
-from gpuparse.files import replace_file
+from gpuparse.files import write_file
 from gpuparse.inference.decoders import DECODERS, Decoder
 from gpuparse.limits import (
     MAX_ARRAYS_BYTES,
@@ -72,8 +72,7 @@ def save_parser(parser: Parser, folder: Path) -> None:
     Raises: OSError: the folder cannot be written to.
     """
     for name, content in pack_parser(parser).items():
-        with replace_file(folder / name, force=True) as file:
-            file.write(content)
+        write_file(folder / name, content, force=True)
 
 
 def pack_parser(parser: Parser) -> dict[str, bytes]:

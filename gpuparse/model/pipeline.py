@@ -22,7 +22,7 @@ from gpuparse.data.columns import DEPREL, DEPS, FEATS, FORM, HEAD, ID, LEMMA, MI
 from gpuparse.data.tag_columns import Column, filled, read_column, with_columns
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ModelError, did_you_mean, plural
-from gpuparse.files import replace_file
+from gpuparse.files import write_file
 from gpuparse.limits import MAX_ARRAYS_BYTES
 from gpuparse.model.folder import CONFIG, WEIGHTS, check_folder, files_of_parser, sum_of_folder
 from gpuparse.model.installed import WHAT_MODELS_ARE
@@ -215,8 +215,7 @@ def write_stages(stages: Pipeline, folder: Path) -> None:
         if name not in packed:
             (folder / file_name).unlink(missing_ok=True)
             continue
-        with replace_file(folder / file_name, force=True) as file:
-            file.write(packed[name])
+        write_file(folder / file_name, packed[name], force=True)
 
 
 def kept_tags(given: Tags, found: Tags) -> Tags:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor, device
 
     from gpuparse.inference.scores import Scores
-
-    Arcs = tuple[Tensor, Tensor, Tensor]
+    from gpuparse.scorers.tensors import Arcs
 
 
 class Scorer(Protocol):

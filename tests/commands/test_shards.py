@@ -23,7 +23,6 @@ from tests.commands.conftest import ROOT, program
 from tests.synthetic import generate
 
 NUMBERS = (1, 2, 7, 100)  # the last leaves most shards empty
-MARK = b"\xef\xbb\xbf"
 FAULTY = b"1\ta\ta\tX\n\n"
 
 

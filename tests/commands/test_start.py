@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_native import ROOT
+from tests.commands.conftest import ROOT
 
 SLOW = ("torch", "numba", "triton", "scipy")
 LOADED = f"sorted({{name.split('.')[0] for name in sys.modules}} & {set(SLOW)})"

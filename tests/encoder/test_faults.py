@@ -30,16 +30,6 @@ def states_of_all_epochs(monkeypatch) -> None:
     monkeypatch.setattr(checkpoint, "SHARE", float("inf"))
 
 
-@pytest.fixture(scope="module")
-def one_torch_thread():
-    """Processes are forked: no threads may run, and all imports are done."""
-    torch = pytest.importorskip("torch")
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def words_of(models, **keys: object) -> list[str]:
     return [*models.words("bert", Path("model"), encoder__epochs=EPOCHS, **keys), "--quiet"]
 
@@ -59,7 +49,7 @@ def undisturbed(words: list[str], folder: Path, monkeypatch) -> tuple[dict[str, 
     return model_files(folder / "model"), child.seconds
 
 
-def test_twenty_kills_at_random_moments(models, tmp_path, monkeypatch, one_torch_thread):
+def test_twenty_kills_at_random_moments(models, tmp_path, monkeypatch):
     """The name of the folder is in the config, so all runs write to the same relative one."""
     words, draw = words_of(models), random.Random(5)
     whole, seconds = undisturbed(words, tmp_path / "whole", monkeypatch)
@@ -78,7 +68,7 @@ def test_twenty_kills_at_random_moments(models, tmp_path, monkeypatch, one_torch
 
 
 @pytest.mark.parametrize("n_states", [0, 1, EPOCHS])
-def test_a_full_disk(models, tmp_path, monkeypatch, one_torch_thread, n_states):
+def test_a_full_disk(models, tmp_path, monkeypatch, n_states):
     """The disk is full after some states: at the next one, or at the model."""
     words = words_of(models)
     whole, _ = undisturbed(words, tmp_path / "whole", monkeypatch)

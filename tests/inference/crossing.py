@@ -4,20 +4,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tests.strategies import is_read
+from tests.oracles.tree_parts import AXES, is_read
 
-AXES = {
-    "sibling_scores": 3,
-    "grandparent_scores": 3,
-    "grand_sibling_scores": 4,
-    "end_scores": 2,
-}
 MODELS = {
     "arcs": (),
     "siblings": ("sibling_scores", "end_scores"),
     "grandparents": ("grandparent_scores",),
     "both": ("sibling_scores", "grandparent_scores"),
-    "all": tuple(AXES),
+    "all": ("sibling_scores", "grandparent_scores", "grand_sibling_scores", "end_scores"),
 }
 
 
@@ -27,7 +21,8 @@ def draw_parts(
     """Whole arc scores, and those of the higher-order parts of a model by keyword, float32."""
     arcs = _draw(rng, n_batch, n, 2, forbidden, spread)
     higher = {
-        name: _draw(rng, n_batch, n, AXES[name], forbidden / 2, spread) for name in MODELS[model]
+        name: _draw(rng, n_batch, n, AXES[name.removesuffix("_scores")], forbidden / 2, spread)
+        for name in MODELS[model]
     }
     return arcs, higher
 

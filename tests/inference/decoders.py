@@ -77,30 +77,19 @@ ROWS = {
     "chu_liu_edmonds": Row(inference.chu_liu_edmonds, reference.chu_liu_edmonds, projective=False),
 }
 
-KBEST_ROWS = {
-    "eisner_kbest": Row(inference.eisner_kbest, projective.eisner_kbest, projective=True),
-    "eisner_sibling_kbest": Row(
-        inference.eisner_sibling_kbest, projective.eisner_sibling_kbest, projective=True
-    ),
-}
-"""The searches that find several trees, each named after the decoder of the best one."""
-
 Parts = dict[str, np.ndarray]
 """Scores by part: of one sentence (N, ...), or of a batch (B, N, ...)."""
 
 
-def _by_hill_climb(parts: Parts, single_root: bool) -> tuple[Any, Any]:
-    arcs, siblings, ends = parts["arc"], parts["sibling"], parts["end"]
-    start, _ = projective.eisner_sibling(arcs, siblings, ends, single_root=single_root)
-    given = {"end_scores": ends, "single_root": single_root}
-    return reference.hill_climb(arcs, siblings, start, **given)[:2]
+def _from_projective(function: Callable) -> Callable[[Parts, bool], tuple[Any, Any]]:
+    """A search by single changes from the best projective tree."""
 
+    def found(parts: Parts, single_root: bool) -> tuple[Any, Any]:
+        arcs, siblings, ends = parts["arc"], parts["sibling"], parts["end"]
+        start, _ = projective.eisner_sibling(arcs, siblings, ends, single_root=single_root)
+        return function(arcs, siblings, start, end_scores=ends, single_root=single_root)[:2]
 
-def _by_multi_parent(parts: Parts, single_root: bool) -> tuple[Any, Any]:
-    arcs, siblings, ends = parts["arc"], parts["sibling"], parts["end"]
-    start, _ = projective.eisner_sibling(arcs, siblings, ends, single_root=single_root)
-    given = {"end_scores": ends, "single_root": single_root}
-    return reference.multi_parent(arcs, siblings, start, **given)[:2]
+    return found
 
 
 def _textbook(function: Callable, *fields: str) -> Callable[[Parts, bool], tuple[Any, Any]]:
@@ -113,8 +102,8 @@ TEXTBOOK: dict[str, Callable[[Parts, bool], tuple[Any, Any]]] = {
     "eisner": _textbook(projective.eisner),
     "chu_liu_edmonds": _textbook(reference.chu_liu_edmonds),
     "eisner_sibling": _textbook(projective.eisner_sibling, "sibling", "end"),
-    "hill_climb": _by_hill_climb,
-    "multi_parent": _by_multi_parent,
+    "hill_climb": _from_projective(reference.hill_climb),
+    "multi_parent": _from_projective(reference.multi_parent),
     "eisner_grandchild": _textbook(
         higher_order.eisner_grandchild, "sibling", "inner_grandchild", "outer_grandchild"
     ),

@@ -18,7 +18,8 @@ from gpuparse.inference import (
 from gpuparse.inference.textbook import higher_order
 from tests.oracles.brute_force import all_trees
 from tests.oracles.grandchildren import grandchild_parts_of, grandchild_tree_values
-from tests.strategies import cases, is_read
+from tests.oracles.tree_parts import is_read
+from tests.strategies import cases
 
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
 labelled = pytest.mark.parametrize("n_labels", [1, 3], ids=["unlabelled", "labelled"])

@@ -12,8 +12,8 @@ from gpuparse.inference import DECODERS, engines
 from gpuparse.native import mapped
 from tests.inference.decoders import HAS_GPU, Parts, decode_parts, draw_parts, engines_of, fewer
 from tests.oracles.brute_force import is_tree
-from tests.oracles.tree_parts import tree_value
-from tests.strategies import is_read, some
+from tests.oracles.tree_parts import is_read, tree_value
+from tests.strategies import some
 
 K = 6
 EVERY = [

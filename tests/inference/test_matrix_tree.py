@@ -21,7 +21,6 @@ from tests.oracles.brute_force import all_trees
 
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
 SUMS = [matrix_tree_log_partition, matrix_tree_marginals, matrix_tree_entropy]
-every_sum = pytest.mark.parametrize("total", SUMS)
 
 
 def random_scores(rng, n_batch, n, scale=1.0, forbidden=0.0):

@@ -27,9 +27,9 @@ from tests.oracles.brute_force import (
     sibling_tree_values,
     tree_values,
 )
-from tests.oracles.tree_parts import AXES
+from tests.oracles.tree_parts import AXES, is_read
 from tests.oracles.tree_sums import arc_marginals, sibling_marginals, sums_of_values
-from tests.strategies import cases, is_read
+from tests.strategies import cases
 
 # Derivatives in a random direction rather than in all of them.
 gradcheck = partial(every_gradcheck, fast_mode=True)

@@ -32,14 +32,6 @@ def every_row(n):
     return torch.tensor(rows)
 
 
-def scores_of(gold, good=20.0):
-    """Scores (1, N, N) of 0, and of 20 for the arcs of a tree."""
-    scores = torch.zeros(1, len(gold), len(gold), dtype=torch.float64)
-    for m, h in enumerate(gold[1:], 1):
-        scores[0, h, m] = good
-    return scores
-
-
 @every_kind
 @every_root
 @pytest.mark.parametrize("n", [0, 1, 2, 3])

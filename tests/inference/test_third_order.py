@@ -9,8 +9,8 @@ from gpuparse.inference import DECODERS, eisner, eisner_sibling
 from tests.inference.decoders import TEXTBOOK
 from tests.oracles.brute_force import all_trees
 from tests.oracles.higher_order_values import part_values
-from tests.oracles.tree_parts import AXES
-from tests.strategies import cases, is_read
+from tests.oracles.tree_parts import AXES, is_read
+from tests.strategies import cases
 
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 AXES = {
     "arc": 2, "sibling": 3, "end": 2, "grandparent": 3, "grand_sibling": 4, "tri_sibling": 4,
     "outermost": 4, "inner_grandchild": 3, "outer_grandchild": 3,
@@ -41,3 +43,31 @@ def tree_value(scores: Mapping[str, Any], heads: Sequence[int]) -> float:
             if cell is not None:
                 total += float(array[(h, m, *cell)])
     return total
+
+
+def is_read(field: str, n_nodes: int, may_cross: bool) -> np.ndarray:
+    """The cells (N, ...) of a part that a search may read."""
+    h, m, x, y = np.ogrid[:n_nodes, :n_nodes, :n_nodes, :n_nodes]
+    low, high = np.minimum(h, m), np.maximum(h, m)
+
+    def between(a: np.ndarray) -> np.ndarray:
+        return (low < a) & (a < high)
+
+    def above(g: np.ndarray) -> np.ndarray:
+        return np.where(h == 0, g == 0, (g != h) & (g != m) & (may_cross | ~between(g)))
+
+    arc = (m > 0) & (h != m)
+    sibling = arc & (between(x) | (x == h))
+    inner = ((h < y) & (y < x)) | ((x < y) & (y < h))
+    cells = {
+        "arc": arc,
+        "end": arc,
+        "sibling": sibling,
+        "grandparent": arc & above(x),
+        "grand_sibling": sibling & above(y),
+        "outermost": sibling & above(y),
+        "tri_sibling": sibling & ((y == h) | inner),
+        "inner_grandchild": arc & (between(x) | (x == m)),
+        "outer_grandchild": arc & ((x == m) | np.where(h < m, x > m, (x < m) & (x > 0))),
+    }[field]
+    return np.broadcast_to(cells, [n_nodes] * 4)[(..., *[0] * (4 - AXES[field]))]

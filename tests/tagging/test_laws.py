@@ -23,7 +23,6 @@ from tests.small_stages import small_stages
 from tests.strategies import some
 from tests.synthetic import generate
 
-FILLED = (2, 3, 4, 5)  # LEMMA, UPOS, XPOS, FEATS
 # Letters whose other case is another letter, several letters, or depends on the place.
 LETTERS = "abcABC éÉß\u017f\u0130\u0131\u01c5\u03a3\u03c3\u03c21-'"
 words = st.text(st.sampled_from(LETTERS), max_size=9)

@@ -221,9 +221,7 @@ def test_segments_do_not_depend_on_chunks(on_error, monkeypatch):
                 at = draw.randrange(len(text) + 1)
                 text = text[:at] + draw.choice(FAULTS) + text[at:]
         else:
-            text = re.sub(
-                f"[{''.join(map(chr, paragraphs.SPACES))}]{{6,}}", " ", text.decode()
-            ).encode()
+            text = re.sub(MANY, " ", text.decode()).encode()
         whole, faults = read_all(text, 1 << 20, on_error)
         for size in (1, 2, 7, 30):
             assert read_all(text, size, on_error) == (whole, faults)

@@ -174,7 +174,7 @@ def engine_of(decoder: str, device: str, engine: str, *, is_fused: bool) -> Engi
     if is_fused and DECODERS[decoder].is_higher_order and not is_native:
         raise ScoreError(
             f"decoder {decoder} parses in native code, on the CPU: give device cpu, and engine"
-            " auto or cpu"
+            " auto or native"
         )
     if is_native:
         return "native"

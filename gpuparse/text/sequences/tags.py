@@ -97,20 +97,14 @@ class TagTable:
         return np.array([part for parts in self._names[1] for part in parts], np.int32)
 
     @cached_property
-    def _class_of(self) -> np.ndarray:
-        """(K,) int64: the class of each tag, which is one of equal first texts."""
-        classes: dict[str, int] = {}
-        return np.array([classes.setdefault(tag[0], len(classes)) for tag in self.tags], np.int64)
-
-    @cached_property
     def coarse_starts(self) -> np.ndarray:
         """(classes + 1,) int64: where each class begins in `coarse_tags`, and the end."""
-        return starts_of(np.bincount(self._class_of).tolist())
+        return starts_of(Counter(tag[0] for tag in self.tags).values())
 
     @cached_property
     def coarse_tags(self) -> np.ndarray:
-        """(K,) int32, the numbers of all tags by class, ascending within each."""
-        return np.argsort(self._class_of, kind="stable").astype(np.int32)
+        """(K,) int32, the numbers of all tags by class; those of a class follow each other."""
+        return np.arange(len(self.tags), dtype=np.int32)
 
     def is_sorted(self) -> bool:
         """True if tags of a class follow each other, and no tag is there twice."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -50,9 +50,6 @@ from gpuparse.text.tagging.fields import (
 )
 from gpuparse.text.tagging.network import TagNetwork
 from gpuparse.text.tagging.network import unpacked as unpacked_network
-
-if TYPE_CHECKING:
-    pass
 
 FORMAT = 2
 _AS_MODEL: Any = {"form": FORMAT, "what": "tagger", "hint": "; train it again"}
