@@ -16,17 +16,8 @@ bool are_filled_starts(const i64_1& starts, int64_t end) {
     return true;
 }
 
-// True if the tables of a model's sums have the sizes of `sum_tag_contexts`.
-template <class Sums>
-bool are_tag_sums(const SequenceModel& model, const Sums& of_previous, const Sums& of_pairs, const Sums& ranges) {
-    const int64_t n = model.tag_starts.n0 - 1, has_pairs = order_of(model) > 1;
-    return model.weights.dtype == DT_I16 && of_previous.n0 == n + 1 && of_previous.n1 == n &&
-           of_pairs.n0 == has_pairs * (n + 1) * (n + 1) && ranges.n0 == has_pairs * (n + 1) &&
-           (!has_pairs || (of_pairs.n1 == n && ranges.n1 == n));
-}
-
 SequenceTables tables_of(const SequenceModel& model) {
-    return {model, model.tag_starts.n0 - 1, PART_BLOCK * model.blocks.n0, model.coarse_starts.n0 - 1, 0, {}, false};
+    return {model, model.tag_starts.n0 - 1, PART_BLOCK * model.blocks.n0, model.coarse_starts.n0 - 1, 0, {}};
 }
 
 int64_t check_model(const SequenceModel& model, int64_t width) {
@@ -35,8 +26,7 @@ int64_t check_model(const SequenceModel& model, int64_t width) {
     if (rows < PART_BLOCK || rows > (int64_t(1) << 31) || (rows & (rows - 1))) return BAD_SHAPE;
     if (model.known.n0 != (1 << 19) || model.folded.n0 != FOLDED_WORDS) return BAD_SHAPE;
     if (n_tags < 1 || n_tags >= INT32_MAX || !are_filled_starts(model.tag_starts, model.tag_parts.n0) ||
-        !are_between(0, model.tag_parts, PART_BLOCK * model.blocks.n0) || !are_filled_starts(model.coarse_starts, n_tags) ||
-        model.coarse_tags.n0 != n_tags || !are_between(0, model.coarse_tags, n_tags))
+        !are_between(0, model.tag_parts, PART_BLOCK * model.blocks.n0) || !are_filled_starts(model.coarse_starts, n_tags))
         return BAD_SHAPE;
     if (!is_between(2, model.beam.n0, 4) || !are_between(1, model.beam, INT32_MAX)) return BAD_SHAPE;
     if (model.contexts.n0 > SequenceLattice<float>::MOST_CONTEXTS || (model.contexts.n0 && model.contexts.n1 != 4))
@@ -50,7 +40,6 @@ int64_t check_model(const SequenceModel& model, int64_t width) {
     if (model.pair_weights.n0 && (model.pair_weights.n0 != rows / PART_BLOCK || model.pair_weights.n1 != 2 || n_tags != 2 ||
                                   model.blocks.n0 != 1 || order_of(model) > 1 || model.weights.dtype != DT_I16))
         return BAD_SHAPE;
-    if (model.tag_sums.n0 && !are_tag_sums(model, model.tag_sums, model.pair_sums, model.pair_ranges)) return BAD_SHAPE;
     return OK;
 }
 
@@ -66,11 +55,6 @@ int64_t check_batch(const SequenceModel& model, const SequenceBatch& batch) {
         return BAD_SHAPE;
     if (!are_starts(batch.starts, n) || batch.candidate_starts.n0 != n + 1 ||
         !are_starts(batch.candidate_starts, batch.candidates.n0) || !are_between(0, batch.candidates, n_tags))
-        return BAD_SHAPE;
-    if (!batch.sums.n0) return batch.sum_rows.n0 || batch.scored.n0 ? BAD_SHAPE : OK;
-    const i32_1 rows{batch.sum_rows.data, batch.sum_rows.n0 * batch.sum_rows.n1};
-    if (model.weights.dtype != DT_I16 || batch.sums.n1 != PART_BLOCK * model.blocks.n0 || batch.sum_rows.n0 != n ||
-        !are_between(0, rows, batch.sums.n0) || !are_between(0, batch.scored, batch.features.n1))
         return BAD_SHAPE;
     return OK;
 }
@@ -157,47 +141,6 @@ GPUPARSE(int64_t) join_lists(i32_1 ids, i64_1 ends, i32_1 items, i64_1 starts, o
     return OK;
 }
 
-GPUPARSE(int64_t) sum_tag_contexts(const SequenceModel* model, out_i16_2 tag_sums, out_i16_2 pair_sums,
-                                   out_i16_2 pair_ranges) {
-    const int64_t status = check_model(*model, INT32_MAX);
-    if (status != OK) return status;
-    if (!are_tag_sums(*model, tag_sums, pair_sums, pair_ranges)) return BAD_SHAPE;
-    Arena arena;
-    SequenceTables tables = tables_of(*model);
-    int32_t* of_parts = arena.take<int32_t>(tables.n_parts);
-    if (!tables.make(arena) || arena.failed()) return NO_MEMORY;
-    return write_tag_sums(tables, tag_sums, pair_sums, pair_ranges, of_parts);
-}
-
-GPUPARSE(int64_t) sum_features(const SequenceModel* model, u32_2 features, i64_1 groups, out_i16_2 sums) {
-    const int64_t status = check_model(*model, INT32_MAX);
-    if (status != OK) return status;
-    const int64_t n_groups = groups.n0 - 1, n_blocks = model->blocks.n0;
-    if (model->weights.dtype != DT_I16 || !are_starts(groups, features.n1) || sums.n0 != features.n0 * n_groups ||
-        (sums.n0 && sums.n1 != PART_BLOCK * n_blocks))
-        return BAD_SHAPE;
-    const int16_t* weights = (const int16_t*)model->weights.data;
-    const SequenceTables tables = tables_of(*model);
-    Arena arena;
-    uint32_t* present = arena.take<uint32_t>(features.n1 + 1);
-    if (arena.failed()) return NO_MEMORY;
-    for (int64_t row = 0; row < sums.n0; ++row) {
-        const int64_t g = row % n_groups;
-        const uint32_t* of_row = features.data + row / n_groups * features.n1;
-        const int64_t n_features = groups.data[g + 1] - groups.data[g];
-        for (int64_t f = 0; f < n_features; ++f) present[f] = of_row[groups.data[g] + f];
-        const int64_t n_present = tables.keep_present(present, n_features);
-        for (int64_t b = 0; b < n_blocks; ++b) {
-            BlockSums<int16_t> block;
-            int32_t of_block[PART_BLOCK];
-            for (int64_t f = 0; f < n_present; ++f) block.add(weights + tables.block_index(present[f], b));
-            block.store(of_block);
-            for (int j = 0; j < PART_BLOCK; ++j) sums.data[row * sums.n1 + b * PART_BLOCK + j] = (int16_t)of_block[j];
-        }
-    }
-    return OK;
-}
-
 // As `find_all` of a model that `TwoTagSearch` fits.
 static int64_t find_two_tags(const SequenceModel& model, const SequenceBatch& batch, out_i32_1 tags) {
     Arena arena;
@@ -239,7 +182,7 @@ GPUPARSE(int64_t) learn_sequences(const SequenceModel* model, const SequenceBatc
                                   out_u32_1 changed) {
     const int64_t status = check_batch(*model, *batch);
     if (status != OK) return status;
-    if (batch->sums.n0 || model->weights.dtype != DT_F32 || weights.data != (const float*)model->weights.data ||
+    if (model->weights.dtype != DT_F32 || weights.data != (const float*)model->weights.data ||
         weights.n0 != model->weights.n0 || sums.n0 != weights.n0 || wrong.n0 != 1 ||
         changed.n0 != model->known.n0 ||
         gold.n0 != batch->features.n0 || !are_between(0, gold, model->tag_starts.n0 - 1) ||

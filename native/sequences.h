@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-#include <type_traits>
-
 #include "api/sequences.h"
 #include "arena.h"
 #include "score_unit.h"
@@ -63,7 +61,6 @@ struct SequenceTables {
     const SequenceModel& model;
     int64_t n_tags, n_parts, n_coarse, order;
     const int32_t* class_of[3];  // by what a context reads; [0] is NULL
-    bool has_words_after_tags;   // whether a context reads a feature and a tag that is no class
 
     bool make(Arena& arena) {
         int32_t* coarse = arena.take_zeros<int32_t>(n_tags);
@@ -72,16 +69,11 @@ struct SequenceTables {
         for (int64_t k = 0; k < n_tags; ++k) own[k] = (int32_t)k;
         for (int64_t c = 0; c < n_coarse; ++c)
             for (int64_t k = model.coarse_starts.data[c]; k < model.coarse_starts.data[c + 1]; ++k)
-                coarse[model.coarse_tags.data[k]] = (int32_t)c;
+                coarse[k] = (int32_t)c;
         class_of[0] = nullptr;
         class_of[1] = coarse;
         class_of[2] = own;
         order = order_of(model);
-        has_words_after_tags = false;
-        for (int64_t c = 0; c < model.contexts.n0; ++c) {
-            const int32_t* context = model.contexts.data + 4 * c;
-            has_words_after_tags |= context[3] >= 0 && (context[1] == 2 || context[2] == 2);
-        }
         return true;
     }
 
@@ -99,22 +91,6 @@ struct SequenceTables {
         if (context[1]) key = mixed_context(key, previous < 0 ? 0 : 1 + (uint32_t)class_of[context[1]][previous]);
         if (context[2]) key = mixed_context(key, second < 0 ? 0 : 1 + (uint32_t)class_of[context[2]][second]);
         return key;
-    }
-
-    // True if a context is in these sums: it reads no feature, and not just the classes of two tags.
-    static bool is_summed(const int32_t* context) {
-        return context[3] < 0 && (!context[2] || context[1] == 2 || context[2] == 2);
-    }
-
-    // The sums of these contexts after the tag before, those of pairs after both, and how far these differ.
-    const int16_t* sums_of_previous(int32_t previous) const {
-        return model.tag_sums.data + (previous + 1) * n_tags;
-    }
-    const int16_t* sums_of_pair(int32_t previous, int32_t second) const {
-        return model.pair_sums.data + ((previous + 1) * (n_tags + 1) + second + 1) * n_tags;
-    }
-    const int16_t* ranges_of_pair(int32_t previous) const {
-        return model.pair_ranges.data + (previous + 1) * n_tags;
     }
 
     // A first look in the smaller filter, which the cache holds: most features are in none.
@@ -143,52 +119,6 @@ struct SequenceTables {
     }
 };
 
-// The tables of a model's sums of contexts that read tags alone. False: a sum does not fit.
-inline bool write_tag_sums(const SequenceTables& tables, out_i16_2 of_previous, out_i16_2 of_pairs, out_i16_2 ranges,
-                           int32_t* of_parts) {
-    const SequenceModel& model = tables.model;
-    const int16_t* weights = (const int16_t*)model.weights.data;
-    const int64_t n = tables.n_tags;
-    const auto write = [&](int32_t previous, int32_t second, bool reads_second, int16_t* sums) {
-        for (int64_t p = 0; p < tables.n_parts; ++p) of_parts[p] = 0;
-        for (int64_t c = 0; c < model.contexts.n0; ++c) {
-            const int32_t* context = model.contexts.data + 4 * c;
-            if (!tables.is_summed(context) || (context[2] > 0) != reads_second) continue;
-            const uint32_t key = tables.tag_key(context, previous, second);
-            for (int64_t b = 0; b < model.blocks.n0; ++b) {
-                BlockSums<int16_t> block;
-                block.load(of_parts + b * PART_BLOCK);
-                block.add(weights + tables.block_index(key, b));
-                block.store(of_parts + b * PART_BLOCK);
-            }
-        }
-        for (int32_t k = 0; k < n; ++k) {
-            int32_t sum = 0;
-            for (int64_t p = 0; p < tables.n_context_parts_of(k); ++p) sum += of_parts[tables.parts_of(k)[p]];
-            if (sum != (int16_t)sum) return false;
-            sums[k] = (int16_t)sum;
-        }
-        return true;
-    };
-    for (int32_t previous = -1; previous < n; ++previous) {
-        if (!write(previous, -1, false, of_previous.data + (previous + 1) * n)) return false;
-        if (!of_pairs.n0) continue;
-        int16_t* pairs = of_pairs.data + (previous + 1) * (n + 1) * n;
-        for (int32_t second = -1; second < n; ++second)
-            if (!write(previous, second, true, pairs + (second + 1) * n)) return false;
-        for (int64_t k = 0; k < n; ++k) {
-            int32_t low = pairs[k], high = low;
-            for (int64_t h = 1; h <= n; ++h) {
-                low = pairs[h * n + k] < low ? pairs[h * n + k] : low;
-                high = pairs[h * n + k] > high ? pairs[h * n + k] : high;
-            }
-            if (high - low > INT16_MAX) return false;
-            ranges.data[(previous + 1) * n + k] = (int16_t)(high - low);
-        }
-    }
-    return true;
-}
-
 // A weight and what is added to it.
 struct WeightChange {
     uint32_t index;
@@ -208,14 +138,11 @@ public:
                     const int32_t* gold, S cost, int64_t margin, Arena& arena)
         : tables_(tables), model_(tables.model), weights_((const W*)model_.weights.data),
           n_(end - start), width_(batch.features.n1), features_(batch.features.data + start * width_),
-          hidden_(batch.hidden.data + start * batch.hidden.n1), scored_(batch.scored.data),
-          n_scored_(batch.sums.n0 ? batch.scored.n0 : width_), sums_(batch.sums), sum_rows_(batch.sum_rows),
-          arena_(arena) {
-        sum_rows_.data += start * sum_rows_.n1;
+          hidden_(batch.hidden.data + start * batch.hidden.n1), arena_(arena) {
         first_ = arena.take<int64_t>(n_ + 1);
         part_scores_ = arena.take<Own>(tables.n_parts);
         block_seen_ = arena.take_filled<int64_t>(tables.n_parts / PART_BLOCK, -1);
-        present_ = rows_of_present_ = arena.take<uint32_t>(WINDOW * (n_scored_ + 1));
+        present_ = rows_of_present_ = arena.take<uint32_t>(WINDOW * (width_ + 1));
         if (arena.failed()) return;
         int64_t room = 0;
         const int64_t* bounds = batch.candidate_starts.data + start;
@@ -453,14 +380,13 @@ private:
 
     bool is_present(uint32_t feature) const { return tables_.is_present(feature); }
 
-    // Find the features of a position that the smaller filter has, of those that are scored, and fetch what the
-    // other one says of them.
+    // Find the features of a position that the smaller filter has, and fetch what the other one says of them.
     void fetch_likely(int64_t t) {
-        uint32_t* present = rows_of_present_ + t % WINDOW * (n_scored_ + 1);
+        uint32_t* present = rows_of_present_ + t % WINDOW * (width_ + 1);
         const uint32_t* row = features_ + t * width_;
         int64_t count = 0;
-        for (int64_t f = 0; f < n_scored_; ++f) {  // without branches: most guesses would be wrong
-            present[count] = row[scored_ ? scored_[f] : f];
+        for (int64_t f = 0; f < width_; ++f) {  // without branches: most guesses would be wrong
+            present[count] = row[f];
             count += tables_.may_be_present(present[count]);
         }
         for (int64_t f = 0; f < count; ++f) __builtin_prefetch(model_.known.data + (present[f] >> 13));
@@ -469,7 +395,7 @@ private:
 
     // Keep those of them that are present, and fetch the first weights.
     void fetch_present(int64_t t) {
-        uint32_t* present = rows_of_present_ + t % WINDOW * (n_scored_ + 1);
+        uint32_t* present = rows_of_present_ + t % WINDOW * (width_ + 1);
         n_of_window_[t % WINDOW] = tables_.keep_present(present, n_of_window_[t % WINDOW]);
         for (int64_t f = 0; f < n_of_window_[t % WINDOW]; ++f)
             __builtin_prefetch(weights_ + tables_.block_index(present[f], 0));
@@ -477,10 +403,9 @@ private:
 
     // Score parts at a position of `fetch_present`.
     void use_present(int64_t t) {
-        present_ = rows_of_present_ + t % WINDOW * (n_scored_ + 1);
+        present_ = rows_of_present_ + t % WINDOW * (width_ + 1);
         n_present_ = n_of_window_[t % WINDOW];
         hidden_now_ = hidden_ + t * model_.outputs.n1;
-        at_ = t;
         ++stamp_;
     }
 
@@ -500,9 +425,6 @@ private:
         if (block_seen_[block] != stamp_) {
             block_seen_[block] = stamp_;
             BlockSums<W> sums;
-            if constexpr (std::is_same_v<W, int16_t>)
-                for (int64_t g = 0; g < sum_rows_.n1; ++g)
-                    sums.add(sums_.data + sum_rows_.data[at_ * sum_rows_.n1 + g] * sums_.n1 + block * PART_BLOCK);
             for (int64_t f = 0; f < n_present_; ++f) sums.add(weights_ + tables_.block_index(present_[f], block));
             sums.store(part_scores_ + block * PART_BLOCK);
             if (model_.outputs.n0) add_outputs(block, part_scores_ + block * PART_BLOCK);
@@ -573,9 +495,8 @@ private:
         int32_t* kept = arena_.take<int32_t>(room);
         if (arena_.failed()) return 0;
         const int64_t* coarse = model_.coarse_starts.data;
-        const int32_t* of_classes = model_.coarse_tags.data;
         for (int64_t c = 0; c < tables_.n_coarse; ++c) {
-            scores[c] = part_score(tables_.parts_of(of_classes[coarse[c]])[0]);
+            scores[c] = part_score(tables_.parts_of((int32_t)coarse[c])[0]);
             numbers[c] = (int32_t)c;
         }
         int64_t n_kept = keep(scores, numbers, tables_.n_coarse, model_.beam.data[0]);
@@ -583,8 +504,8 @@ private:
         int64_t count = 0;
         for (int64_t i = 0; i < n_kept; ++i)
             for (int64_t k = coarse[kept[i]]; k < coarse[kept[i] + 1]; ++k) {
-                scores[count] = tag_score(of_classes[k]);
-                numbers[count++] = of_classes[k];
+                scores[count] = tag_score((int32_t)k);
+                numbers[count++] = (int32_t)k;
             }
         n_kept = keep(scores, numbers, count, model_.beam.data[1]);
         for (int64_t i = 0; i < n_kept; ++i) tags[i] = numbers[i];
@@ -665,19 +586,15 @@ private:
                 S* row = total + offsets[t] + i * n_tags;
                 int32_t* row_from = from + offsets[t] + i * n_tags;
                 const S* so_far = t ? total + offsets[t - 1] + i : &nothing;  // of place h at h * n_previous
-                sums.find_needs(i, so_far, n_previous);
-                bool is_first = true;
                 for (int64_t h = 0; h < n_second; ++h) {
                     const S before = so_far[h * n_previous];
-                    if (!sums.may_be_best(h, before)) continue;
                     const S* own = sums.of(h, i);
                     for (int64_t j = 0; j < n_tags; ++j) {
                         const S sum = before + own[j];
-                        if (!is_first && sum <= row[j]) continue;
+                        if (h && sum <= row[j]) continue;
                         row[j] = sum;
                         row_from[j] = (int32_t)h;
                     }
-                    is_first = false;
                 }
                 for (int64_t j = 0; j < n_tags; ++j) row[j] += score(t, j);
             }
@@ -704,10 +621,7 @@ private:
     class ContextSums {
     public:
         ContextSums(const SequenceLattice& lattice, int64_t t)
-            : lattice_(lattice), tables_(lattice.tables_), t_(t), n_tags_(lattice.count(t)),
-              n_places_(lattice.n_before(t, 2)), tags_(lattice.tags_ + lattice.first_[t]),
-              is_known_(tables_.model.tag_sums.n0 > 0),
-              may_skip_(is_known_ && n_places_ > 1 && !tables_.has_words_after_tags) {
+            : lattice_(lattice), tables_(lattice.tables_), t_(t), n_tags_(lattice.count(t)) {
             Arena& arena = lattice.arena_;
             places_ = arena.template take<int32_t>(n_tags_ * CONTEXT_PARTS);
             blocks_ = arena.template take<int32_t>(n_tags_ * CONTEXT_PARTS);
@@ -725,104 +639,38 @@ private:
                 if (places_[k] < 0) places_[k] = (int32_t)(n_blocks_ * PART_BLOCK);
             width_ = (n_blocks_ + 1) * PART_BLOCK;
             const int64_t n_cells = n_previous_ * n_second_;
-            of_previous_ = arena.template take<Own>(n_previous_ * width_);
             of_classes_ = arena.template take<Own>(n_cells * width_);
-            tags_of_classes_ = arena.template take<S>(n_cells * n_tags_);
-            is_done_ = arena.template take_zeros<bool>(n_previous_ + n_cells);
+            is_done_ = arena.template take_zeros<bool>(n_cells);
             of_pair_ = arena.template take<Own>(width_);
             of_tags_ = arena.template take<S>(n_tags_);
-            limits_ = arena.template take<S>(n_tags_);
-            needs_ = arena.template take<S>(n_second_);
-            firsts_ = arena.template take<int32_t>(n_second_);
         }
 
         // The sums of all candidates after place i at t - 1 and h at t - 2, until the next call.
         const S* of(int64_t h, int64_t i) {
-            const S* sums = of_classes(h, i);
-            if (!is_known_ || tables_.has_words_after_tags) {
-                const Own* of_parts = of_classes_ + cell(h, i) * width_;
-                for (int64_t d = 0; d < width_; ++d) of_pair_[d] = of_parts[d];
-                add(previous(i), second(h), OF_TAGS, of_pair_);
-                sum_tags(of_pair_, of_tags_);
-                sums = of_tags_;
+            const Own* of_parts = of_classes(h, i);
+            for (int64_t d = 0; d < width_; ++d) of_pair_[d] = of_parts[d];
+            add(previous(i), second(h), true, of_pair_);
+            for (int64_t j = 0; j < n_tags_; ++j) {
+                S sum = 0;
+                for (int64_t p = 0; p < CONTEXT_PARTS; ++p) sum += of_pair_[places_[j * CONTEXT_PARTS + p]];
+                of_tags_[j] = sum;
             }
-            if (!is_known_) return sums;
-            const int16_t* of_previous = tables_.sums_of_previous(previous(i));
-            const int16_t* of_pair = tables_.order > 1 ? tables_.sums_of_pair(previous(i), second(h)) : nullptr;
-            S* __restrict of_tags = of_tags_;
-            const int32_t* __restrict tags = tags_;
-            if (of_pair)
-                for (int64_t j = 0; j < n_tags_; ++j) of_tags[j] = sums[j] + (of_previous[tags[j]] + of_pair[tags[j]]);
-            else
-                for (int64_t j = 0; j < n_tags_; ++j) of_tags[j] = sums[j] + of_previous[tags[j]];
             return of_tags_;
         }
 
-        // The least that so_far, with step values from place to place at t - 2, needs to be in the best sum of a
-        // candidate after place i at t - 1: sums of places of a class differ by so_far and those of the pairs of
-        // tags, whose ranges are known.
-        void find_needs(int64_t i, const S* so_far, int64_t step) {
-            if (!may_skip_) return;
-            const int16_t* ranges = tables_.ranges_of_pair(previous(i));
-            S *__restrict limits = limits_, *tops = needs_;
-            for (int64_t h = n_places_ - 1; h >= 0; --h) firsts_[second_[h]] = (int32_t)h;
-            for (int64_t c = 0; c < n_second_; ++c) tops[c] = so_far[firsts_[c] * step];
-            for (int64_t h = 0; h < n_places_; ++h)
-                tops[second_[h]] = so_far[h * step] > tops[second_[h]] ? so_far[h * step] : tops[second_[h]];
-            for (int64_t c = 0; c < n_second_; ++c) {
-                const S* __restrict sums = of_classes(firsts_[c], i);
-                const S top = tops[c];
-                for (int64_t j = 0; j < n_tags_; ++j) {
-                    const S sum = top + sums[j];
-                    limits[j] = !c || sum > limits[j] ? sum : limits[j];
-                }
-            }
-            for (int64_t j = 0; j < n_tags_; ++j) limits[j] -= ranges[tags_[j]];
-            for (int64_t c = 0; c < n_second_; ++c) {
-                const S* __restrict sums = of_classes(firsts_[c], i);
-                S least = limits[0] - sums[0];
-                for (int64_t j = 1; j < n_tags_; ++j) least = limits[j] - sums[j] < least ? limits[j] - sums[j] : least;
-                needs_[c] = least;
-            }
-        }
-
-        // True if a sum after place h may be the best of a candidate, by `find_needs`.
-        bool may_be_best(int64_t h, S so_far) const { return !may_skip_ || so_far >= needs_[second_[h]]; }
-
     private:
-        enum Kind { OF_PREVIOUS_CLASS, OF_CLASSES, OF_TAGS, KNOWN };
-
-        // The purpose of a context's sum.
-        Kind kind_of(const int32_t* context) const {
-            if (is_known_ && tables_.is_summed(context)) return KNOWN;
-            if (context[1] > 1 || context[2] > 1) return OF_TAGS;
-            return is_known_ && !context[2] ? OF_PREVIOUS_CLASS : OF_CLASSES;  // learning sums in one order
-        }
-
         int32_t previous(int64_t i) const { return t_ ? lattice_.tag(t_ - 1, i) : -1; }
         int32_t second(int64_t h) const { return t_ > 1 ? lattice_.tag(t_ - 2, h) : -1; }
-        int64_t cell(int64_t h, int64_t i) const { return second_[h] * n_previous_ + previous_[i]; }
 
         // The sums of the contexts that read classes.
-        const S* of_classes(int64_t h, int64_t i) {
-            const int64_t at = cell(h, i);
-            S* sums = tags_of_classes_ + at * n_tags_;
-            if (!mark_done(n_previous_ + at)) return sums;
-            Own *of_previous = of_previous_ + previous_[i] * width_, *of_parts = of_classes_ + at * width_;
-            if (mark_done(previous_[i])) {
-                for (int64_t d = 0; d < width_; ++d) of_previous[d] = 0;
-                add(previous(i), second(h), OF_PREVIOUS_CLASS, of_previous);
-            }
-            for (int64_t d = 0; d < width_; ++d) of_parts[d] = of_previous[d];
-            add(previous(i), second(h), OF_CLASSES, of_parts);
-            sum_tags(of_parts, sums);
-            return sums;
-        }
-
-        bool mark_done(int64_t i) {
-            const bool is_new = !is_done_[i];
-            is_done_[i] = true;
-            return is_new;
+        const Own* of_classes(int64_t h, int64_t i) {
+            const int64_t cell = second_[h] * n_previous_ + previous_[i];
+            Own* of_parts = of_classes_ + cell * width_;
+            if (is_done_[cell]) return of_parts;
+            is_done_[cell] = true;
+            for (int64_t d = 0; d < width_; ++d) of_parts[d] = 0;
+            add(previous(i), second(h), false, of_parts);
+            return of_parts;
         }
 
         // The classes of the candidates d positions before, counted from 0; how many there are.
@@ -849,12 +697,13 @@ private:
             return (int32_t)place * PART_BLOCK + part % PART_BLOCK;
         }
 
-        // Add the contexts of a kind to sums of parts, in blocks.
-        void add(int32_t previous, int32_t second, Kind kind, Own* sums) const {
+        // Add the contexts that read tags, or those that read classes alone, to sums of parts, in blocks.
+        void add(int32_t previous, int32_t second, bool reads_tags, Own* sums) const {
             const i32_2& contexts = tables_.model.contexts;
             for (int64_t c = 0; c < contexts.n0; ++c) {
                 uint32_t key;
-                if (kind_of(contexts.data + 4 * c) != kind) continue;
+                const int32_t* context = contexts.data + 4 * c;
+                if ((context[1] > 1 || context[2] > 1) != reads_tags) continue;
                 if (!lattice_.context_key(c, t_, previous, second, key)) continue;
                 for (int64_t b = 0; b < n_blocks_; ++b) {
                     BlockSums<W> block;
@@ -865,25 +714,13 @@ private:
             }
         }
 
-        // The sums of candidates from those of parts.
-        void sum_tags(const Own* of_parts, S* sums) const {
-            for (int64_t j = 0; j < n_tags_; ++j) {
-                S sum = 0;
-                for (int64_t p = 0; p < CONTEXT_PARTS; ++p) sum += of_parts[places_[j * CONTEXT_PARTS + p]];
-                sums[j] = sum;
-            }
-        }
-
         const SequenceLattice& lattice_;
         const SequenceTables& tables_;
-        const int64_t t_, n_tags_, n_places_;  // places at t - 2
-        const int32_t* tags_;
-        const bool is_known_;  // whether the model has sums of contexts that read tags
-        const bool may_skip_;  // whether these alone differ between two places of a class at t - 2
+        const int64_t t_, n_tags_;
         int64_t n_blocks_ = 0, width_ = 0, n_previous_ = 1, n_second_ = 1;
-        int32_t *places_, *blocks_, *previous_, *second_, *firsts_;
-        Own *of_previous_, *of_classes_, *of_pair_;
-        S *tags_of_classes_, *of_tags_, *limits_, *needs_;
+        int32_t *places_, *blocks_, *previous_, *second_;
+        Own *of_classes_, *of_pair_;
+        S* of_tags_;
         bool* is_done_;
     };
 
@@ -921,10 +758,6 @@ private:
     const int64_t n_, width_;
     const uint32_t* features_;
     const uint8_t *hidden_, *hidden_now_ = nullptr;
-    const int64_t* scored_;  // columns of features; NULL: all
-    const int64_t n_scored_;
-    const i16_2 sums_;
-    i32_2 sum_rows_;
     Arena& arena_;
     int64_t* first_;
     int32_t* tags_ = nullptr;
@@ -932,8 +765,8 @@ private:
     Own* part_scores_;
     int64_t* block_seen_;
     uint32_t* present_;
-    int64_t n_present_ = 0, stamp_ = 0, at_ = 0;  // at_: the position that is scored
-    uint32_t* rows_of_present_;                   // of a window
+    int64_t n_present_ = 0, stamp_ = 0;
+    uint32_t* rows_of_present_;  // of a window
     int64_t n_of_window_[WINDOW];
 };
 

@@ -347,7 +347,7 @@ static int64_t find_tags(const SequenceModel* model, const SequenceTemplates* te
     if (arena.failed()) return NO_MEMORY;
     const int64_t status = sequence_features(templates, values, places, {features, n, width});
     if (status != OK) return status;
-    const SequenceBatch batch{{features, n, width}, starts, {no_candidates, n + 1}, {}, {}, {}, {}, {}};
+    const SequenceBatch batch{{features, n, width}, starts, {no_candidates, n + 1}, {}, {}};
     return find_sequences(model, &batch, {tags, n});
 }
 

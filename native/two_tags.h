@@ -11,7 +11,7 @@ class TwoTagSearch {
 public:
     static bool fits(const SequenceModel& model, const SequenceBatch& batch) {
         return model.pair_weights.n0 && model.beam.n0 == 2 && model.beam.data[0] > 1 && model.beam.data[1] > 1 &&
-               !model.outputs.n0 && !batch.candidates.n0 && !batch.sums.n0;
+               !model.outputs.n0 && !batch.candidates.n0;
     }
 
     TwoTagSearch(const SequenceTables& tables, const SequenceBatch& batch, Arena& arena)

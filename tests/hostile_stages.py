@@ -21,6 +21,7 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.model.pipeline import FILES, LEMMATIZER, TAGGER, TOKENIZER, Pipeline, load_stage
 from gpuparse.text import tokenizer
 from gpuparse.text.conllu import text_pieces
+from gpuparse.text.sequences.tags import PART_BLOCK, TagTable
 from gpuparse.text.tagging import lemmatizer, tagger, tagger_learner
 from gpuparse.text.tagging.lemmatizer import learn_lemmatizer
 from gpuparse.text.tagging.tagger_learner import learn_tagger
@@ -180,9 +181,12 @@ def _many_candidates(count: int) -> Callable[[Parts], object]:
         parts.arrays["classes_tags"] = np.tile(np.arange(len(tags), dtype=np.int32), names)
         parts.arrays["classes_counts"] = np.ones(names * len(tags), np.int32)
         parts.facts["words_of_feats"] = 1 << 30
-        del parts.facts["network"]  # whose outputs are of fewer tags
-        for name in [each for each in parts.arrays if each.startswith("network_")]:
-            del parts.arrays[name]
+        # The network says nothing of so many tags.
+        attributes = parts.facts["feats"]["attributes"]
+        rows = PART_BLOCK * len(TagTable(tuple(map(tuple, tags)), attributes).blocks)
+        hidden = parts.arrays["network_feats"].shape[1]
+        parts.arrays["network_feats"] = np.zeros((rows, hidden), np.int8)
+        parts.arrays["network_feats_constants"] = np.zeros(rows, np.int32)
 
     return change
 

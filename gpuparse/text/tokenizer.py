@@ -328,8 +328,8 @@ MODELS = {
 
 
 def _unpacked(facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> Tokenizer:
-    check_names(facts.keys() | {"max_words"}, _FACTS)  # older models lack it
-    models, max_words = facts["models"], facts.get("max_words", MAX_WORDS)
+    check_names(facts, _FACTS)
+    models, max_words = facts["models"], facts["max_words"]
     if not isinstance(models, dict) or not {"ends"} <= set(models) <= set(MODELS):
         raise ValueError("models: other ones are expected")
     check_names(arrays, [

@@ -12,8 +12,7 @@
 
 #include "types.h"
 
-// coarse_tags has all tags by class: coarse_tags[coarse_starts[c] : coarse_starts[c + 1]], ascending, are those of
-// the coarse class c, and have the same first part.
+// The tags coarse_starts[c] : coarse_starts[c + 1] are those of the coarse class c, and have the same first part.
 // contexts: (C, 4) each a number that tells it apart from others; what it reads of the tag one before and
 // of the tag two before: 0 nothing, 1 the coarse class, 2 the tag; and the column of features that it is
 // combined with, -1 for none.
@@ -24,7 +23,6 @@
 // outputs (parts, H), output_constants (parts,): none, or what a network (tagging.h) adds to the score of each
 // part: (the product of its row with the hidden numbers of a position + its constant) times the multiplier,
 // shifted by the shift. Their parts are rounded up to whole blocks; H is a multiple of 64.
-// tag_sums, pair_sums, pair_ranges: what `sum_tag_contexts` finds, or empty.
 // pair_weights: empty, or of a model of two tags with one part each, whose contexts read one tag before: the weights
 // of both parts for all features, (weights / 8, 2).
 struct SequenceModel {
@@ -35,33 +33,24 @@ struct SequenceModel {
     i64_1 tag_starts;
     i32_1 tag_parts;
     i64_1 coarse_starts;
-    i32_1 coarse_tags;
     i32_2 contexts;
     i64_1 beam;
     i8_2 outputs;
     i32_1 output_constants;
     int64_t output_multiplier;
     int64_t output_shift;
-    i16_2 tag_sums;
-    i16_2 pair_sums;
-    i16_2 pair_ranges;
     i16_2 pair_weights;
 };
 
 // features: (N, T). The candidates of position i are candidates[candidate_starts[i] :
 // candidate_starts[i + 1]]; where there are none, they are found by the beam. hidden (N, H): of a network,
 // from 0 to 127; those of positions with one candidate are not read.
-// sums, sum_rows (N, G), scored: empty, or the scores of all parts at position i begin with the sums of G rows,
-// sum_rows[i], of sums (R, parts), and only the columns `scored` of features are added. Weights are int16.
 struct SequenceBatch {
     u32_2 features;
     i64_1 starts;
     i64_1 candidate_starts;
     i32_1 candidates;
     u8_2 hidden;
-    i16_2 sums;
-    i32_2 sum_rows;
-    i64_1 scored;
 };
 
 // T templates of features: template t is the hash keys[t], mixed with the values of its atoms
@@ -82,18 +71,6 @@ GPUPARSE(int64_t) sequence_features(const SequenceTemplates* templates, u32_2 va
 // Lists of positions: position i has list ids[i], items[ends[id] : ends[id + 1]], at starts[i] : starts[i + 1]
 // of `found`.
 GPUPARSE(int64_t) join_lists(i32_1 ids, i64_1 ends, i32_1 items, i64_1 starts, out_i32_1 found);
-
-// Sums of the contexts that read no features, nor just the classes of two tags, for all K tags; row 0 is of no
-// tag before, row 1 + k of tag k. tag_sums (K + 1, K): those that read the tag one before. Of models with contexts
-// that read the tag two before also pair_sums ((K + 1)^2, K): those, a row for each tag one before and each
-// two before; pair_ranges (K + 1, K): how much they differ between tags two before. Otherwise both are empty.
-// Returns 1, or 0 if some sums do not fit. Weights are int16.
-GPUPARSE(int64_t) sum_tag_contexts(const SequenceModel* model, out_i16_2 tag_sums, out_i16_2 pair_sums,
-                                   out_i16_2 pair_ranges);
-
-// Sums (N * G, parts) of the weights of all parts over features (N, T) of G groups: group g has the columns
-// groups[g] : groups[g + 1], of which those count that are present. Weights are int16, and no sum is beyond it.
-GPUPARSE(int64_t) sum_features(const SequenceModel* model, u32_2 features, i64_1 groups, out_i16_2 sums);
 
 // The tags (N,) with the highest sums, exact over the candidates; of equal ones that whose last tag, then
 // the one before, ... comes first among the candidates. Weights are int16 or float32.

@@ -27,9 +27,7 @@ class Model:
         starts, parts = model.tag_starts.tolist(), model.tag_parts.tolist()
         self.of_tags = [parts[a:b] for a, b in itertools.pairwise(starts)]
         self.coarse = model.coarse_starts.tolist()
-        self.coarse_tags = model.coarse_tags.tolist()
-        coarse = np.zeros(len(self.of_tags), np.int64)
-        coarse[self.coarse_tags] = np.repeat(np.arange(len(self.coarse) - 1), np.diff(self.coarse))
+        coarse = np.repeat(np.arange(len(self.coarse) - 1), np.diff(self.coarse))
         self.class_of = [[], coarse.tolist(), list(range(len(self.of_tags)))]
         self.contexts = model.contexts.tolist()
         self.beam = model.beam.tolist()
@@ -119,10 +117,10 @@ class Lattice:
         return score
 
     def _ranked(self, t: int) -> list[int]:
-        model, coarse, of_classes = self.model, self.model.coarse, self.model.coarse_tags
-        firsts = [model.of_tags[of_classes[first]][0] for first in coarse[:-1]]
+        model, coarse = self.model, self.model.coarse
+        firsts = [model.of_tags[first][0] for first in coarse[:-1]]
         classes = _best(range(len(firsts)), lambda c: self._part_score(t, firsts[c]), model.beam[0])
-        tags = [k for c in classes for k in of_classes[coarse[c] : coarse[c + 1]]]
+        tags = [k for c in classes for k in range(coarse[c], coarse[c + 1])]
         return _best(tags, partial(self.tag_score, t), model.beam[1])
 
     def context_keys(self, t: int, previous: int, second: int) -> list[int]:

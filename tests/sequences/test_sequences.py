@@ -8,7 +8,7 @@ import pytest
 from gpuparse import native
 from gpuparse.errors import ConfigError
 from gpuparse.text.sequences.learner import Learning, known_features, learn_sequences
-from gpuparse.text.sequences.model import Output, SequenceModel, Sequences, SummedModel, unpacked
+from gpuparse.text.sequences.model import Output, SequenceModel, Sequences, unpacked
 from gpuparse.text.sequences.tags import TagTable
 from gpuparse.text.sequences.templates import (
     MARGIN,
@@ -26,7 +26,6 @@ CONTEXTS = {
     0: [],
     1: ["t-1.tag", "t-1.coarse w.b"],
     2: ["t-1.tag", "t-2.coarse", "t-1.coarse t-2.coarse", "t-1.coarse t-2.tag w.a w+1.b"],
-    # Search passes over pairs of tags that cannot be the best: only classes are beside words.
     "2, of classes": ["t-1.tag", "t-1.tag t-2.tag", "t-2.tag", "t-1.coarse t-2.coarse w.b"],
 }
 FIELDS = ("a", "b")
@@ -127,22 +126,6 @@ def test_outputs_and_hidden_numbers_that_do_not_fit_are_refused():
         model.find(sequences._replace(hidden=sequences.hidden[1:]))
 
 
-@pytest.mark.parametrize("order", CONTEXTS)
-@pytest.mark.parametrize("seed", range(20))
-def test_sums_of_tags_that_are_kept_change_nothing(order, seed):
-    lengths = (30, 1, 12)
-    model, sequences, _ = drawn(order, seed, lengths=lengths, high=(2, 20, 300)[seed % 3])
-    assert model.arrays_of_search.tag_sums is not None
-    assert model.arrays.tag_sums is None
-    plain = np.empty(sum(lengths), np.int32)
-    native.call("find_sequences", model.arrays, sequences, plain)
-    assert model.find(sequences).tolist() == plain.tolist()
-    shape = sum(lengths), 4
-    tags, shares = np.empty(shape, np.int32), np.empty(shape)
-    native.call("sum_sequences", model.arrays, sequences, model.scale, tags, shares)
-    assert np.array_equal(model.sums(sequences, 4), (tags, shares))
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_two_tags_are_found_as_more_are(seed):
     lengths = (30, 1, 0, 12)
@@ -157,38 +140,6 @@ def test_two_tags_are_found_as_more_are(seed):
     wrong = two.arrays_of_search._replace(pair_weights=two.arrays_of_search.pair_weights[1:])
     with pytest.raises(ValueError):
         native.call("find_sequences", wrong, every, expected)
-
-
-@pytest.mark.parametrize("order", CONTEXTS)
-@pytest.mark.parametrize("seed", range(4))
-def test_sums_of_what_positions_have_change_nothing(order, seed):
-    model, sequences, generator = drawn(order, seed)
-    read = model.templates
-    values = generator.integers(0, 3, (len(FIELDS), 60), dtype=np.uint32) * 4
-    places = np.arange(5, 5 + len(sequences.features))
-    plain = sequences._replace(features=read.features(values, places))
-    summed = SummedModel.of(model, lambda name: name == "a")
-    split = summed.split
-    assert [len(split.alone.templates), len(split.scored)] == [2, len(read.templates) - 2]
-    sums = summed.sums(values[:1])
-    rows = (places[:, None] + split.offsets) * len(split.offsets) + np.arange(len(split.offsets))
-    row_of = [read.fields.index(field) for field in split.rest.fields]
-    features = split.rest.features(values[row_of], places)
-    found = sequences._replace(
-        features=features, sums=sums, sum_rows=rows.astype(np.int32), scored=split.scored
-    )
-    check_found(summed.model, found, model.find(plain))
-    for one, two in zip(summed.model.sums(found, 3), model.sums(plain, 3), strict=True):
-        assert np.array_equal(one, two)
-    assert SummedModel.of(replace(model, weights=model.weights * np.int16(1500)), bool) is None
-
-
-@pytest.mark.parametrize("order", [1, 2])
-def test_sums_of_tags_that_do_not_fit_are_not_kept(order):
-    model, sequences, _ = drawn(order, 1)
-    large = replace(model, weights=np.where(model.weights < 0, -32767, 32767).astype(np.int16))
-    assert large.arrays_of_search is large.arrays
-    check_found(large, sequences, by_definition(large, sequences))
 
 
 @pytest.mark.parametrize("order", [0, 1, 2])
@@ -360,14 +311,13 @@ def test_wrong_arguments_never_reach_native_code():
         {"tag_parts": model.table.tag_parts + 100}, {"beam": np.zeros(2, np.int64)},
         {"coarse_starts": model.table.coarse_starts[:-1]},
         {"contexts": np.full((1, 4), 7, np.int32)},
-        {"tag_sums": np.zeros((3, 2), np.int16)}, {"folded": np.zeros(1, np.uint32)},
+        {"folded": np.zeros(1, np.uint32)},
     ):  # fmt: skip
         with pytest.raises(ValueError):
             native.call("find_sequences", model.arrays._replace(**change), sequences, tags)
     for change in (
         {"starts": sequences.starts + 1}, {"candidates": sequences.candidates + 99},
         {"candidate_starts": sequences.candidate_starts[1:]},
-        {"sums": np.zeros((2, 8), np.int16)}, {"scored": np.zeros(1, np.int64)},
     ):  # fmt: skip
         with pytest.raises(ValueError):
             native.call("find_sequences", model.struct, sequences._replace(**change), tags)

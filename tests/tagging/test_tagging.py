@@ -4,7 +4,6 @@ import io
 import random
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from math import exp
 from pathlib import Path
 
@@ -60,16 +59,6 @@ def tagger() -> Tagger:
 
 
 @pytest.fixture(scope="module")
-def small_weights(tagger) -> Tagger:
-    """The tagger with weights of 8 bits."""
-    pairs, feats = (
-        replace(model, weights=model.weights // np.int16(258))
-        for model in (tagger.pairs, tagger.feats)
-    )
-    return Tagger(pairs, tagger.words, feats, tagger.known_feats, network=tagger.network)
-
-
-@pytest.fixture(scope="module")
 def lemmatizer() -> Lemmatizer:
     return learn_lemmatizer(TRAIN, seed=1)
 
@@ -79,26 +68,6 @@ def test_new_sentences_are_tagged(tagger):
     for one, two in zip(found, gold, strict=True):
         right = np.mean([a == b for a, b in zip(texts(one), texts(two), strict=True)])
         assert right > 0.95
-
-
-def test_sums_of_forms_change_no_tag_and_no_bit_of_probabilities(small_weights, monkeypatch):
-    tagger = small_weights
-    assert tagger._summed
-    plain = Tagger.unpack(io.BytesIO(tagger.pack()), Path("x"))
-    monkeypatch.setattr(plain, "_summed", None)
-    expected, probabilities = plain.tag_with_probabilities(TEST)
-    monkeypatch.setattr("gpuparse.text.tagging.tagger._CHUNK", 9)
-    for most in 1 << 15, 5:  # forms whose sums are kept
-        monkeypatch.setattr("gpuparse.text.tagging.fields._MOST_SUMS", most)
-        for threads in 1, 3:
-            tags, found = tagger.tag_with_probabilities(TEST, threads=threads)
-            assert list(map(texts, tags)) == list(map(texts, expected))
-            assert np.array_equal(found, probabilities)
-
-
-def test_sums_that_may_be_too_large_are_not_kept(tagger):
-    assert abs(tagger.pairs.weights).max() > 4000
-    assert tagger._summed is None
 
 
 def test_the_same_bytes_come_back_and_learning_repeats(tagger, lemmatizer):

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuparse.data import array_file
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.formats.text import stream_text, text_chunk
 from gpuparse.errors import DataError
@@ -19,7 +18,7 @@ from gpuparse.text.boundaries import CUT, gap_fields, open_places, sequence_star
 from gpuparse.text.conllu import surface_sentences, text_pieces
 from gpuparse.text.sentences import END, Tokens
 from gpuparse.text.sequences.model import Sequences
-from gpuparse.text.tokenizer import FORMAT, Tokenizer
+from gpuparse.text.tokenizer import Tokenizer
 from gpuparse.text.training import learn_tokenizer
 from gpuparse.text.views import TextView
 from tests.oracles import text as oracle
@@ -309,10 +308,6 @@ def test_the_same_bytes_come_back_and_learning_repeats(tokenizer):
     packed = tokenizer.pack()
     assert Tokenizer.unpack(io.BytesIO(packed), Path("x")).pack() == packed
     assert learn_tokenizer(bank(generate(300, 1)), seed=1).pack() == packed
-    facts, arrays = array_file.read_open(io.BytesIO(packed), Path("x"), form=FORMAT, what="stage")
-    del facts["max_words"]  # as an older version wrote it
-    old = array_file.pack(facts, arrays, form=FORMAT)
-    assert Tokenizer.unpack(io.BytesIO(old), Path("x")).pack() == packed
     with pytest.raises(DataError):
         learn_tokenizer(bank(""), seed=1)
 

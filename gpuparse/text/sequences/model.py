@@ -24,8 +24,6 @@ _FOLDED = 1 << 15  # words of a folded filter
 MAX_TAGS, MAX_TEXT = 1 << 20, 1 << 12
 ARRAYS = ("weights", "known")  # of a packed model
 _FACTS = ("templates", "tags", "attributes", "scale", "beam")
-_SUMS = ("tag_sums", "pair_sums", "pair_ranges")
-_MOST_SUMS = 1 << 22  # of contexts that read tags alone, for all tags after all tags
 NO_HIDDEN = np.empty((0, 0), np.uint8)  # `hidden` of sequences for models without an output
 
 
@@ -35,7 +33,6 @@ class Sequences(NamedTuple):
     features: (N, T) uint32. starts: (S + 1,) int64. candidate_starts: (N + 1,) int64; a position
     without candidates gets those with the best own scores. candidates: int32, numbers of tags.
     hidden: (N, H) uint8, what the model's `output` reads; empty where it has none.
-    sums, sum_rows, scored: of `SummedModel`.
     """
 
     features: np.ndarray
@@ -43,9 +40,6 @@ class Sequences(NamedTuple):
     candidate_starts: np.ndarray
     candidates: np.ndarray
     hidden: np.ndarray = NO_HIDDEN
-    sums: np.ndarray | None = None
-    sum_rows: np.ndarray | None = None
-    scored: np.ndarray | None = None
 
     @classmethod
     def open(cls, features: np.ndarray, starts: np.ndarray) -> "Sequences":
@@ -61,9 +55,8 @@ class Sequences(NamedTuple):
             self.starts[first : last + 1] - start,
             bounds - bounds[0],
             self.candidates[bounds[0] : bounds[-1]],
-            self.hidden[start:end], self.sums,
-            None if self.sum_rows is None else self.sum_rows[start:end], self.scored,
-        )  # fmt: skip
+            self.hidden[start:end],
+        )
 
 
 class Output(NamedTuple):
@@ -112,34 +105,18 @@ class SequenceModel:
         """The arrays of the model."""
         return ModelArrays(
             self.weights, self.known, folded(self.known), self.table.blocks, self.table.tag_starts,
-            self.table.tag_parts, self.table.coarse_starts, self.table.coarse_tags,
-            self.templates.contexts, self.beam, *(self.output or _NO_OUTPUT)[:4], None, None,
-            None, None,
+            self.table.tag_parts, self.table.coarse_starts, self.templates.contexts, self.beam,
+            *(self.output or _NO_OUTPUT)[:4], None,
         )  # fmt: skip
 
     @cached_property
     def arrays_of_search(self) -> "ModelArrays":
-        """The arrays of the model, with others that make search faster and change no result.
-
-        They are the weights of two tags alone, or the sums of the contexts that read tags and no
-        features; sums are left out where there are too many, or one is too large.
-        """
-        n, order = len(self.table), self.templates.order
-        if (
-            self.weights.dtype == np.int16
-            and order == 1
-            and n == 2
-            and self.table.tag_parts.tolist() == [0, 1]
-        ):
-            pairs = self.weights.reshape(-1, PART_BLOCK)[:, :2]
-            return self.arrays._replace(pair_weights=np.ascontiguousarray(pairs))
-        if self.weights.dtype != np.int16 or n * (n + 1) ** order > _MOST_SUMS:
+        """The arrays, of two tags also their weights alone, by which the search is faster."""
+        is_of_two = self.table.tag_parts.tolist() == [0, 1]
+        if self.weights.dtype != np.int16 or self.templates.order != 1 or not is_of_two:
             return self.arrays
-        rows = n + 1, (n + 1) ** 2 if order > 1 else 0, n + 1 if order > 1 else 0
-        sums = [np.empty((each, n), np.int16) for each in rows]
-        fits = native.call("sum_tag_contexts", self.arrays, *sums)
-        found: dict[str, Any] = dict(zip(_SUMS, sums, strict=True))
-        return self.arrays._replace(**found) if fits else self.arrays
+        pairs = self.weights.reshape(-1, PART_BLOCK)[:, :2]
+        return self.arrays._replace(pair_weights=np.ascontiguousarray(pairs))
 
     @cached_property
     def struct(self) -> native.Struct:
@@ -195,41 +172,6 @@ class SequenceModel:
         return facts, {"weights": self.weights, "known": self.known.view(np.int32)}
 
 
-class SummedModel:
-    """A model of weights that are summed once for each thing that positions have, such as a form.
-
-    Args: model: of small weights, for example of 8 bits. is_fixed: see `SequenceTemplates.split`.
-    Attributes: model: the model of the other templates. offsets: where the G sums of a position
-        are read.
-    """
-
-    def __init__(self, model: SequenceModel, is_fixed: Callable[[str], bool]) -> None:
-        self.split = model.templates.split(is_fixed)
-        self.offsets = self.split.offsets
-        self.model = replace(model, templates=self.split.rest)
-        self.width = len(model.table.blocks) * PART_BLOCK
-
-    @classmethod
-    def of(cls, model: SequenceModel, is_fixed: Callable[[str], bool]) -> "SummedModel | None":
-        """None of a model whose sums may be too large for int16."""
-        found = cls(model, is_fixed)
-        largest = max(int(model.weights.max()), -int(model.weights.min()))
-        most = int(np.diff(found.split.starts).max())
-        return found if most * largest <= np.iinfo(np.int16).max else None
-
-    def sums(self, values: np.ndarray) -> np.ndarray:
-        """The sums of n things: (n * G, parts) int16.
-
-        Args: values: (F, n) uint32, a row for each of `split.alone.fields`.
-        Cost: a microsecond for each.
-        """
-        n = values.shape[1]
-        features = self.split.alone.features(values, np.arange(n))
-        sums = np.empty((n * len(self.offsets), self.width), np.int16)
-        native.call("sum_features", self.model.struct, features, self.split.starts, sums)
-        return sums
-
-
 class ModelArrays(NamedTuple):
     """As native/api/sequences.h has it."""
 
@@ -240,16 +182,12 @@ class ModelArrays(NamedTuple):
     tag_starts: np.ndarray
     tag_parts: np.ndarray
     coarse_starts: np.ndarray
-    coarse_tags: np.ndarray
     contexts: np.ndarray
     beam: np.ndarray
     outputs: np.ndarray
     output_constants: np.ndarray
     output_multiplier: int
     output_shift: int
-    tag_sums: np.ndarray | None
-    pair_sums: np.ndarray | None
-    pair_ranges: np.ndarray | None
     pair_weights: np.ndarray | None
 
 

@@ -98,13 +98,8 @@ class TagTable:
 
     @cached_property
     def coarse_starts(self) -> np.ndarray:
-        """(classes + 1,) int64: where each class begins in `coarse_tags`, and the end."""
+        """(classes + 1,) int64: the first tag of each class, which has one first text, and K."""
         return starts_of(Counter(tag[0] for tag in self.tags).values())
-
-    @cached_property
-    def coarse_tags(self) -> np.ndarray:
-        """(K,) int32, the numbers of all tags by class; those of a class follow each other."""
-        return np.arange(len(self.tags), dtype=np.int32)
 
     def is_sorted(self) -> bool:
         """True if tags of a class follow each other, and no tag is there twice."""

@@ -12,7 +12,7 @@ perhaps one template of the features.
 import re
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -95,57 +95,11 @@ class SequenceTemplates:
         native.call("sequence_features", self.struct, values, places, found)
         return found
 
-    def split(self, is_fixed: Callable[[str], bool]) -> "SplitTemplates":
-        """The templates that read one place alone, by where it is, apart from the rest.
-
-        Args: is_fixed: whether a field has the same value wherever what it describes occurs.
-        """
-        groups: dict[int, list[int]] = {0: []}
-        for column, atoms in enumerate(self.atoms):
-            offsets = {offset for _, offset in atoms} or {0}
-            if len(offsets) == 1 and all(is_fixed(field) for field, _ in atoms):
-                groups.setdefault(offsets.pop(), []).append(column)
-        summed = [column for columns in groups.values() for column in columns]
-        read = set(self.contexts[:, 3].tolist())
-        kept = [i for i in range(len(self.atoms)) if i not in set(summed) or i in read]
-        contexts = self.contexts.copy()
-        contexts[:, 3] = [kept.index(i) if i >= 0 else -1 for i in contexts[:, 3].tolist()]
-        alone = self._of(summed)
-        return SplitTemplates(
-            np.array(list(groups), np.int64), starts_of(map(len, groups.values())),
-            replace(alone, atoms=tuple(tuple((f, 0) for f, _ in a) for a in alone.atoms)),
-            replace(self._of(kept), contexts=contexts),
-            np.array([i for i, column in enumerate(kept) if column not in summed], np.int64),
-        )  # fmt: skip
-
-    def _of(self, columns: Sequence[int]) -> "SequenceTemplates":
-        """Some of the templates, without contexts."""
-        chosen = [(self.templates[i], self.atoms[i]) for i in columns]
-        texts, atoms = zip(*chosen, strict=True) if chosen else ((), ())
-        return SequenceTemplates(self.name, texts, (), atoms, np.empty((0, 4), np.int32))
-
     def dump(self) -> str:
         """The set as YAML, always in the same form."""
         return dump_yaml(
             {"name": self.name, "templates": list(self.templates), "contexts": list(self.texts)}
         )
-
-
-class SplitTemplates(NamedTuple):
-    """Templates whose weights can be summed once for what they read, and the others.
-
-    Attributes:
-        offsets: (G,) int64, where each group reads. starts: (G + 1,) int64 of their templates.
-        alone: the templates of the groups, which read what is at the place itself.
-        rest: the others, and those that contexts read too; has all contexts.
-        scored: int64, the columns of `rest` that are of no group.
-    """
-
-    offsets: np.ndarray
-    starts: np.ndarray
-    alone: SequenceTemplates
-    rest: SequenceTemplates
-    scored: np.ndarray
 
 
 class TemplateArrays(NamedTuple):

@@ -26,7 +26,6 @@ from gpuparse.data.cached import SharedCache
 from gpuparse.data.columns import FEATS, FORM, UPOS, XPOS
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Interner, column_ids
-from gpuparse.text.sequences.model import SummedModel
 from gpuparse.text.sequences.templates import AFTER, BEFORE, MARGIN
 from gpuparse.text.tagging.dictionary import Dictionary
 
@@ -37,7 +36,6 @@ _OF_FORM = re.compile(
     r"|seen|seen\[:-[1-9]\]|seen\[[1-9]:\]|seen\.last"
 )
 _CACHE = 1 << 18  # forms whose values are kept
-_MOST_SUMS = 1 << 15  # forms whose sums are kept
 _MARGINS = np.arange(MARGIN)
 _SHORT, _SOME = 4, 0.5  # words; share of words with a capital
 
@@ -45,11 +43,6 @@ _SHORT, _SOME = 4, 0.5  # words; share of words with a capital
 def is_field(name: str) -> bool:
     """True if there is a field of this name."""
     return name in COLUMNS or name in _OF_SENTENCE or _OF_FORM.fullmatch(name) is not None
-
-
-def is_of_form(name: str) -> bool:
-    """True if a field has the same value wherever a form occurs."""
-    return _OF_FORM.fullmatch(name) is not None
 
 
 def value_of(text: str | None) -> int:
@@ -187,23 +180,17 @@ class WordFields:
 
     Args:
         fields: to be read. seen: what `seen` reads.
-        summed: what sums of forms are of; its fields are kept too, and not read.
-        network: whose vectors of forms are found, too.
+        network: whose vectors of forms are found, too; None: nothing asks for them.
     """
 
     def __init__(
-        self, fields: Iterable[str], seen: SeenTags, summed: SummedModel | None = None,
-        network: FormNetwork | None = None,
-    ) -> None:  # fmt: skip
-        self.fields, self._summed = list(fields), summed
+        self, fields: Iterable[str], seen: SeenTags, network: FormNetwork | None = None
+    ) -> None:
+        self.fields = list(fields)
         self._of_form = set(self.fields) - {*COLUMNS, *_OF_SENTENCE}
         self._others = [(row, f) for row, f in enumerate(self.fields) if f not in self._of_form]
-        more = [
-            *(summed.split.alone.fields if summed else ()),
-            *(network.fields if network else ()),
-        ]
-        kept = list(dict.fromkeys([*self.fields, *more]))
-        self._forms = SharedCache(lambda: _Forms(kept, seen, summed, network))
+        kept = list(dict.fromkeys([*self.fields, *(network.fields if network else ())]))
+        self._forms = SharedCache(lambda: _Forms(kept, seen, network))
 
     def read(
         self, words: Words, given: Mapping[str, np.ndarray] = {}
@@ -214,28 +201,10 @@ class WordFields:
         Returns: as `SequenceTemplates.features` takes them.
         Cost: some microseconds for each distinct form, some nanoseconds for each word.
         """
-        return self._read(words, given)[:2]
-
-    def read_summed(
-        self, words: Words
-    ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
-        """As `read`, and the sums of forms with those of each word, as `Sequences` has them."""
-        values, places, sums, slots = self._read(words, {})
-        assert self._summed
-        offsets = self._summed.offsets
-        of_words = slots[words.rows][places[:, None] + offsets]
-        of_words *= np.int32(len(offsets))
-        return values, places, (sums, of_words + np.arange(len(offsets), dtype=np.int32))
-
-    def _read(
-        self, words: Words, given: Mapping[str, np.ndarray]
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """As `read`; the sums of forms, and those that edges and forms have, (2 + forms,)."""
         lock, known = self._forms.take()
         with lock:
             rows, by_form, letters = known.read(words.forms)
             values = by_form[: len(self.fields)].take(rows[words.rows], axis=1, mode="clip")
-            sums, slots = known.sums(rows)
         for row, field in self._others:
             if field in given:
                 of_words = given[field]
@@ -251,7 +220,7 @@ class WordFields:
             values[row, words.places] = of_words
         for field in given.keys() & self._of_form:
             values[self.fields.index(field), words.places] = given[field]
-        return values, words.places, sums, slots
+        return values, words.places
 
     def read_vectors(self, words: Words) -> tuple[np.ndarray, np.ndarray]:
         """Vectors of forms (F, D) uint8, and (P,) int64 which of them is at each place of words."""
@@ -267,18 +236,15 @@ class _Forms:
 
     Args:
         fields: those that are not of forms have any value. seen: what `seen` reads.
-        summed: what sums are of. network: whose vectors are kept, too.
+        network: whose vectors are kept, too.
     """
 
     def __init__(
-        self, fields: Sequence[str], seen: SeenTags, summed: SummedModel | None = None,
-        network: FormNetwork | None = None,
-    ) -> None:  # fmt: skip
-        self._fields, self._seen, self._summed, self._network = fields, seen, summed, network
+        self, fields: Sequence[str], seen: SeenTags, network: FormNetwork | None = None
+    ) -> None:
+        self._fields, self._seen, self._network = fields, seen, network
         self._read_fields = np.array([_field_code(field) for field in fields], np.int64)
         self._cases = [row for row, field in enumerate(fields) if field == "case"]
-        if summed:
-            self._read_alone = [list(fields).index(field) for field in summed.split.alone.fields]
         self._of_network = [fields.index(field) for field in network.fields] if network else []
         self._clear()
 
@@ -290,35 +256,6 @@ class _Forms:
         self.vectors = np.zeros((1024, self._network.size if self._network else 0), np.uint8)
         if self._network:
             self.vectors[:2] = self._network.edges()
-        self._clear_sums()
-
-    def _clear_sums(self) -> None:
-        self._n_sums = 0
-        self._slots = np.full(self._values.shape[1], -1, np.int32)
-        self._sums = np.empty((0, self._summed.width if self._summed else 0), np.int16)
-
-    def sums(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The sums that are kept, (slots * G, parts), and the slots of different rows there."""
-        if self._summed is None:
-            return self._sums, rows
-        if len(self._slots) < self._values.shape[1]:
-            more = self._values.shape[1] - len(self._slots)
-            self._slots = np.pad(self._slots, (0, more), constant_values=-1)
-        new = rows[self._slots[rows] < 0]
-        if self._n_sums and self._n_sums + len(new) > _MOST_SUMS:
-            self._clear_sums()
-            new = rows
-        if len(new):
-            n, n_groups = self._n_sums, len(self._summed.offsets)
-            values = self._values[np.ix_(self._read_alone, new)]
-            self._n_sums += len(new)
-            if self._n_sums * n_groups > len(self._sums):  # other threads may read the one of now
-                room = np.empty((2 * self._n_sums * n_groups, self._summed.width), np.int16)
-                room[: n * n_groups] = self._sums[: n * n_groups]
-                self._sums = room
-            self._sums[n * n_groups : self._n_sums * n_groups] = self._summed.sums(values)
-            self._slots[new] = np.arange(n, self._n_sums)
-        return self._sums, self._slots[rows]
 
     def read(self, forms: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The places of edges and forms, (2 + forms,), in values (fields, R) and letters (R, 3)."""

@@ -29,10 +29,8 @@ from gpuparse.limits import LEAST_PROBABILITY, MAX_TAG
 from gpuparse.native import mapped
 from gpuparse.text.sequences.model import (
     ARRAYS,
-    NO_HIDDEN,
     SequenceModel,
     Sequences,
-    SummedModel,
     unpacked,
 )
 from gpuparse.text.sequences.tags import PART_BLOCK, Tag
@@ -45,7 +43,6 @@ from gpuparse.text.tagging.fields import (
     Words,
     as_bytes,
     is_field,
-    is_of_form,
     value_of,
 )
 from gpuparse.text.tagging.network import TagNetwork
@@ -100,7 +97,7 @@ class Tagger:
             words: what frequent words were seen with.
         feats: the model of (UPOS, FEATS), or of (UPOS, XPOS and FEATS with a tab between) where
             there are many pairs; None where nothing is left to find. known_feats: possible ones.
-        network: whose scores are added to those of both models; None: there is none.
+        network: whose scores are added to those of both models.
         is_calibrated: whether the scale of `pairs` was fitted to tags that were not learned from.
     """
 
@@ -110,16 +107,14 @@ class Tagger:
         words: Dictionary,
         feats: SequenceModel | None,
         known_feats: FeatsDictionaries,
+        network: TagNetwork,
         *,
-        network: TagNetwork | None = None,
         is_calibrated: bool = False,
     ) -> None:
         self.is_calibrated, self.network = is_calibrated, network
-        if network:
-            pairs = replace(pairs, output=network.outputs["pairs"])
-            feats = replace(feats, output=network.outputs["feats"]) if feats else None
-        self.pairs, self.words, self.feats = pairs, words, feats
-        self.known_feats = known_feats
+        self.pairs = replace(pairs, output=network.outputs["pairs"])
+        self.feats = replace(feats, output=network.outputs["feats"]) if feats else None
+        self.words, self.known_feats = words, known_feats
 
     def tag(self, treebank: Treebank, *, threads: int = 1) -> Tags:
         """The tags of all words.
@@ -182,9 +177,9 @@ class Tagger:
         """Numbers of the pairs and of the tags of `feats` of all words; probabilities of pairs."""
         words = Words.of(treebank)
         sequences = self._pairs_of(words)
-        pairs, probabilities = self._search_of_pairs.find(sequences), np.empty(0)
+        pairs, probabilities = self.pairs.find(sequences), np.empty(0)
         if with_probabilities:
-            probabilities = self._search_of_pairs.marginals(sequences, pairs)
+            probabilities = self.pairs.marginals(sequences, pairs)
         if not self.feats:
             return pairs, np.zeros(len(pairs), np.int32), probabilities
         feats = self.feats.find(self._feats_of(words, pairs, sequences))
@@ -197,30 +192,15 @@ class Tagger:
         return min(_CHUNK, _CELLS // max(most, 1))
 
     def _pairs_of(self, words: Words) -> Sequences:
-        """The words for `_search_of_pairs`."""
+        """The words for the model of pairs."""
         candidates = joined_candidates(words.ids, self.words.candidates_of(words.forms))
-        templates, starts = self._search_of_pairs.templates, words.treebank.word_starts
+        features = self.pairs.templates.features(*self._of_pairs.read(words))
         hidden = self._hidden(words, candidates[0])
-        if not self._summed:
-            features = templates.features(*self._of_pairs.read(words))
-            return Sequences(features, starts, *candidates, hidden)
-        values, places, sums = self._of_pairs.read_summed(words)
-        features, scored = templates.features(values, places), self._summed.split.scored
-        return Sequences(features, starts, *candidates, hidden, *sums, scored)
-
-    @cached_property
-    def _summed(self) -> SummedModel | None:
-        """The model of pairs, where what it knows of forms alone is summed once for each form."""
-        return SummedModel.of(self.pairs, is_of_form)
-
-    @cached_property
-    def _search_of_pairs(self) -> SequenceModel:
-        return self._summed.model if self._summed else self.pairs
+        return Sequences(features, words.treebank.word_starts, *candidates, hidden)
 
     @cached_property
     def _of_pairs(self) -> WordFields:
-        fields = self._search_of_pairs.templates.fields
-        return WordFields(fields, self._seen, self._summed, self.network)
+        return WordFields(self.pairs.templates.fields, self._seen, self.network)
 
     def _hidden(
         self, words: Words, starts: np.ndarray, before: Sequences | None = None
@@ -229,8 +209,6 @@ class Tagger:
 
         Args: starts: of candidates. before: of the same words, whose hidden numbers are used again.
         """
-        if not self.network:
-            return NO_HIDDEN
         is_open, found = np.diff(starts) != 1, None
         if before:
             found = before.hidden
@@ -257,7 +235,7 @@ class Tagger:
             pieces.append((self._pairs_of(Words.of(part)), numbers[start:end]))
 
         def loss(scale: float) -> float:
-            model = replace(self._search_of_pairs, scale=scale)
+            model = replace(self.pairs, scale=scale)
             parts = mapped(lambda piece: model.marginals(*piece), pieces, threads)
             found = np.concatenate(list(parts))
             return float(-np.log(found[counted].clip(min=LEAST_PROBABILITY)).mean())
@@ -283,7 +261,7 @@ class Tagger:
         """The tagger with another, fitted scale of probabilities; it finds the same tags."""
         return Tagger(
             replace(self.pairs, scale=scale), self.words, self.feats, self.known_feats,
-            network=self.network, is_calibrated=True,
+            self.network, is_calibrated=True,
         )  # fmt: skip
 
     def _feats_of(self, words: Words, pairs: np.ndarray, before: Sequences) -> Sequences:
@@ -317,9 +295,8 @@ class Tagger:
             arrays |= known.packed(name)
         if self.is_calibrated:
             facts[_CALIBRATED] = True
-        if self.network:
-            facts[_NETWORK], tables = self.network.packed()
-            arrays |= {f"{_NETWORK}_{key}": table for key, table in tables.items()}
+        facts[_NETWORK], tables = self.network.packed()
+        arrays |= {f"{_NETWORK}_{key}": table for key, table in tables.items()}
         return array_file.pack(facts, arrays, form=FORMAT)
 
     @classmethod
@@ -331,8 +308,8 @@ class Tagger:
         opened = array_file.opened(file, path, **_AS_MODEL)
         facts, arrays = opened.facts, opened.arrays
         try:
-            optional = {"feats", _CALIBRATED, _NETWORK} & set(facts)
-            check_names(facts, {"pairs", *_DICTIONARIES, *optional})
+            optional = {"feats", _CALIBRATED} & set(facts)
+            check_names(facts, {"pairs", _NETWORK, *_DICTIONARIES, *optional})
             if facts.get(_CALIBRATED, True) is not True:
                 raise ValueError(f"{_CALIBRATED}: true is expected")
             below = {key: array for key, array in arrays.items() if key.startswith(f"{_NETWORK}_")}
@@ -351,14 +328,12 @@ class Tagger:
                 name: dictionary.unpacked(arrays, name, facts[name], size, tabs=tabs.get(name))
                 for name, size in sizes.items()
             }
-            network = None
-            if _NETWORK in facts or below:
-                tables = {key.removeprefix(f"{_NETWORK}_"): array for key, array in below.items()}
-                of_models = {"pairs": pairs} | ({"feats": feats} if feats else {})
-                parts = {name: PART_BLOCK * len(m.table.blocks) for name, m in of_models.items()}
-                network = unpacked_network(facts[_NETWORK], tables, parts, is_field)
+            tables = {key.removeprefix(f"{_NETWORK}_"): array for key, array in below.items()}
+            of_models = {"pairs": pairs} | ({"feats": feats} if feats else {})
+            parts = {name: PART_BLOCK * len(m.table.blocks) for name, m in of_models.items()}
             found = cls(
-                pairs, known.pop("words"), feats, FeatsDictionaries(**known), network=network,
+                pairs, known.pop("words"), feats, FeatsDictionaries(**known),
+                unpacked_network(facts[_NETWORK], tables, parts, is_field),
                 is_calibrated=_CALIBRATED in facts,
             )  # fmt: skip
         except (

@@ -148,7 +148,7 @@ def learn_tagger(
         epochs=epochs_of(treebank.n_words, of_fold=of_fold), seed=seed,
         watch=lambda done, note: watch(1 - _OF_NETWORK * (1 - done), note),
     )  # fmt: skip
-    return Tagger(model, known.words, of_feats, known_feats, network=network)
+    return Tagger(model, known.words, of_feats, known_feats, network)
 
 
 def _known_words(
