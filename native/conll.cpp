@@ -105,12 +105,12 @@ GPUPARSE(int64_t) count_deps(u8_1 data, i64_2 columns) {
 }
 
 GPUPARSE(int64_t) scan_deps(u8_1 data, i64_2 columns, i64_1 word_starts, out_i64_1 starts,
-                            out_i32_1 heads, out_i64_2 spans, out_i64_2 faults, out_i64_1 counts) {
+                            out_i32_1 heads, out_i64_2 spans, out_i64_2 faults) {
     int64_t n_words = columns.n0, n_sentences = word_starts.n0 - 1;
     if (!are_starts(word_starts, n_words) || !columns_fit(columns, data.n0)) return BAD_SHAPE;
     int64_t room = deps_of(data, columns);
     if (starts.n0 != n_words + 1 || heads.n0 < room || spans.n0 < room || spans.n1 != 2 ||
-        faults.n0 < n_sentences || faults.n1 != 5 || counts.n0 != 4)
+        faults.n0 < n_sentences || faults.n1 != 5)
         return BAD_SHAPE;
     DepsScanner scanner(data, columns, starts, heads, spans);
     int64_t n_faults = 0;
@@ -118,11 +118,7 @@ GPUPARSE(int64_t) scan_deps(u8_1 data, i64_2 columns, i64_1 word_starts, out_i64
     for (int64_t s = 0; s < n_sentences; ++s)
         n_faults += scanner.scan_sentence(s, word_starts.data[s], word_starts.data[s + 1],
                                           faults.data + 5 * n_faults);
-    counts.data[0] = scanner.n_arcs;
-    counts.data[1] = n_faults;
-    counts.data[2] = scanner.n_from_empty;
-    counts.data[3] = scanner.n_repeated;
-    return OK;
+    return n_faults;
 }
 
 GPUPARSE(int64_t) find_text(u8_1 data, u8_1 text) {

@@ -47,12 +47,12 @@ public:
     DepsScanner(u8_1 data, i64_2 columns, out_i64_1 starts, out_i32_1 heads, out_i64_2 spans)
         : data_(data), columns_(columns), starts_(starts.data), heads_(heads.data), spans_(spans.data) {}
 
-    int64_t n_arcs = 0, n_from_empty = 0, n_repeated = 0;
+    int64_t n_arcs = 0;
 
     // Stores the arcs of sentence `s`, the words first..last - 1. Returns whether it is faulty, and
     // then has no arcs, and `fault` (5,) receives its first fault.
     bool scan_sentence(int64_t s, int64_t first, int64_t last, int64_t* fault) {
-        const int64_t begin = n_arcs, from_empty = n_from_empty, repeated = n_repeated;
+        const int64_t begin = n_arcs;
         for (int64_t w = first; w < last; ++w) {
             const DepsItem item = scan_word(w, w - first + 1, last - first);
             starts_[w + 1] = n_arcs;
@@ -61,8 +61,6 @@ public:
                                      item.text.end - data_.data};
             memcpy(fault, found, sizeof(found));
             n_arcs = begin;
-            n_from_empty = from_empty;
-            n_repeated = repeated;
             for (int64_t v = first; v < last; ++v) starts_[v + 1] = begin;
             return true;
         }
@@ -88,27 +86,23 @@ private:
             if (item.fault == NO_DEPS_FAULT && item.i > n) item.fault = OUT_OF_RANGE;
             if (item.fault == NO_DEPS_FAULT && item.i == m && item.j == 0) item.fault = OWN_HEAD;
             if (item.fault != NO_DEPS_FAULT) return false;
-            if (item.j > 0)
-                ++n_from_empty;
-            else if (!insert_arc(first, item))
-                ++n_repeated;
+            if (item.j == 0) insert_arc(first, item);
             return true;
         });
         return item;
     }
 
-    // Puts an arc among those of its word from `first` on, by its head; false if that head is there.
-    bool insert_arc(int64_t first, const DepsItem& item) {
+    // Puts an arc among those of its word from `first` on, by its head, unless that head is there.
+    void insert_arc(int64_t first, const DepsItem& item) {
         int64_t at = n_arcs;
         while (at > first && heads_[at - 1] > item.i) --at;
-        if (at > first && heads_[at - 1] == item.i) return false;
+        if (at > first && heads_[at - 1] == item.i) return;
         memmove(heads_ + at + 1, heads_ + at, sizeof(int32_t) * (size_t)(n_arcs - at));
         memmove(spans_ + 2 * at + 2, spans_ + 2 * at, sizeof(int64_t) * (size_t)(2 * (n_arcs - at)));
         heads_[at] = item.i;
         spans_[2 * at] = item.relation.start - data_.data;
         spans_[2 * at + 1] = item.relation.end - data_.data;
         ++n_arcs;
-        return true;
     }
 };
 

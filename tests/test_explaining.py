@@ -91,7 +91,7 @@ def native_score(model: Parser, each: Explanation, heads: tuple[int, ...]) -> in
     batch = model.encode(TEST, guides).select(np.array([b]))
     known = np.full(batch.n_tokens, -1, np.int64)
     known[int(batch.starts[0]) + 1 :][: len(heads)] = heads
-    return int(model.host.k_best(batch, known, 1, BatchOptions(), probabilities=False).scores[0, 0])
+    return int(model.host.k_best(batch, known, 1, BatchOptions()).scores[0, 0])
 
 
 def literal_score(model: Parser, each: Explanation, arcs: set[tuple[int, int]]) -> int:

@@ -231,14 +231,14 @@ def test_tensors_give_the_trees_of_the_fused_searcher(kind: str, engine: str) ->
     if model.decoder not in WITH_MARGINALS:
         return
     for least_risk in (False, True):
-        options = {"least_risk": least_risk, "probabilities": True}
-        ours, theirs = (e.marginals(batch, known, how, **options) for e in (fused, dense))
+        how = replace(how, least_risk=least_risk, probabilities=True)
+        ours, theirs = (e.marginals(batch, known, how) for e in (fused, dense))
         assert np.array_equal(ours.heads[tokens], theirs.heads[tokens])
         assert np.array_equal(ours.labels[tokens], theirs.labels[tokens])
         for name in ("head_probabilities", "label_probabilities"):
             one, other = getattr(ours, name)[tokens], getattr(theirs, name)[tokens]
             np.testing.assert_allclose(one, other, rtol=1e-9)
-    of_both = [e.k_best(batch, known, 4, how, probabilities=True) for e in (fused, dense)]
+    of_both = [e.k_best(batch, known, 4, how) for e in (fused, dense)]
     for one, other in zip(of_both[0][:3], of_both[1][:3], strict=True):
         columns = tokens if one.shape[1] == batch.n_tokens else slice(None)
         assert np.array_equal(one[:, columns], other[:, columns])

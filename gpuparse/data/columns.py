@@ -56,8 +56,6 @@ class ScannedDeps(NamedTuple):
     heads: np.ndarray  # int32 (A,), ascending within a word
     spans: np.ndarray  # int64 (A, 2), offsets of the relations
     faults: np.ndarray  # int64 (F, 5), the first of every faulty sentence, which has no arcs
-    n_from_empty: int  # items of sound sentences with an empty node for a head
-    n_repeated: int  # items of sound sentences with a head seen before
 
 
 def scan_deps(data: np.ndarray, columns: np.ndarray, word_starts: np.ndarray) -> ScannedDeps:
@@ -70,12 +68,9 @@ def scan_deps(data: np.ndarray, columns: np.ndarray, word_starts: np.ndarray) ->
     n_items = native.call("count_deps", data, columns)
     starts = np.empty(len(columns) + 1, np.int64)
     heads, spans = np.empty(n_items, np.int32), np.empty((n_items, 2), np.int64)
-    faults, counts = np.empty((len(word_starts) - 1, 5), np.int64), np.empty(4, np.int64)
-    native.call("scan_deps", data, columns, word_starts, starts, heads, spans, faults, counts)
-    n_arcs, n_faults, n_from_empty, n_repeated = counts.tolist()
-    return ScannedDeps(
-        starts, heads[:n_arcs], spans[:n_arcs], faults[:n_faults], n_from_empty, n_repeated
-    )
+    faults = np.empty((len(word_starts) - 1, 5), np.int64)
+    n_faults = native.call("scan_deps", data, columns, word_starts, starts, heads, spans, faults)
+    return ScannedDeps(starts, heads[: starts[-1]], spans[: starts[-1]], faults[:n_faults])
 
 
 class Names(NamedTuple):

@@ -39,8 +39,6 @@ class Graphs:
     heads: np.ndarray  # int32 (A,): word numbers within the sentence, 0 the root
     relations: np.ndarray  # int32 (A,): numbers of `names`
     names: list[str]  # relations in order of first appearance
-    n_from_empty: int = 0  # items of DEPS left out because their head is an empty node
-    n_repeated: int = 0  # items of DEPS left out because the word has the same head before
 
     @property
     def n_words(self) -> int:
@@ -68,9 +66,7 @@ def read_graphs(treebank: Treebank) -> Graphs:
         raise _item_error(treebank, found.faults[0])
     interner = Interner()
     relations = interner.intern(treebank.data, found.spans[:, 0], found.spans[:, 1])
-    return Graphs(
-        found.starts, found.heads, relations, _names(interner), found.n_from_empty, found.n_repeated
-    )
+    return Graphs(found.starts, found.heads, relations, _names(interner))
 
 
 def check_graphs(treebank: Treebank) -> list[DataError]:
@@ -148,9 +144,7 @@ def add_arcs(graphs: Graphs, treebank: Treebank, words: np.ndarray, heads: np.nd
     all_heads[~is_new], all_heads[is_new] = graphs.heads, heads
     relations[~is_new] = graphs.relations
     relations[is_new] = _intern_deprels(interner, treebank, words)
-    return Graphs(
-        starts, all_heads, relations, _names(interner), graphs.n_from_empty, graphs.n_repeated
-    )
+    return Graphs(starts, all_heads, relations, _names(interner))
 
 
 def primary_relations(graphs: Graphs, treebank: Treebank) -> list[str | None]:
@@ -253,10 +247,7 @@ def acyclic(graphs: Graphs, treebank: Treebank) -> tuple[Graphs, int]:
         kept, added,
     )  # fmt: skip
     before = np.concatenate([[0], np.cumsum(kept)])
-    left = Graphs(
-        before[graphs.starts], graphs.heads[kept], graphs.relations[kept], graphs.names,
-        graphs.n_from_empty, graphs.n_repeated,
-    )  # fmt: skip
+    left = Graphs(before[graphs.starts], graphs.heads[kept], graphs.relations[kept], graphs.names)
     words = np.flatnonzero(added != NONE)
     for _, error in unwritable_relations(treebank, words):
         raise error

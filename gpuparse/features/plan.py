@@ -109,11 +109,6 @@ class ArcPlan(NamedTuple):
     between: np.ndarray  # of BETWEEN
     dense_lines: int  # lines of the dense region up to the end of these families', LINE rows each
 
-    @property
-    def n_families(self) -> int:
-        """Families of all kinds."""
-        return len(self.word) + len(self.pair) + len(self.between)
-
 
 class SiblingPlan(NamedTuple):
     """Sibling templates as arrays."""

@@ -64,12 +64,12 @@ def parse_with_confidence(
     require_sums(parser)
     batch = parser.encode(treebank, guides)
     given = by_token(batch, known)
-    options = BatchOptions(batch_size, threads, progress=progress)
+    options = BatchOptions(
+        batch_size, threads, None, progress, probabilities=probabilities, least_risk=least_risk
+    )
 
     def find(of_order: Parser, some: Encoded) -> SearchResult:
-        return of_order.searcher(device, engine).marginals(
-            some, given, options, least_risk=least_risk, probabilities=probabilities
-        )
+        return of_order.searcher(device, engine).marginals(some, given, options)
 
     return parser.predict(batch, given, find)
 
@@ -129,14 +129,15 @@ def find_k_best_trees(
         require_sums(parser)
     batch = parser.encode(treebank, guides)
     given = by_token(batch, known)
-    trees, options = BestTrees.empty(k, batch), BatchOptions(batch_size, threads)
+    trees = BestTrees.empty(k, batch)
+    options = BatchOptions(batch_size, threads, probabilities=probabilities)
     orders = parser.orders(batch)
     for of_order, order in ((parser, OWN), (parser.lower_order(), LOWER)):
         which = np.flatnonzero(orders == order)
         if len(which):
             some = batch.select(which)
             searcher = of_order.searcher(device, engine)
-            found = searcher.k_best(some, given, k, options, probabilities=probabilities)
+            found = searcher.k_best(some, given, k, options)
             _copy(trees, found, which, some)
     _add_chains(parser, batch, given, np.flatnonzero(orders == CHAIN), trees)
     return _by_word(parser, batch, orders, trees, probabilities=probabilities)

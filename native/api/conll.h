@@ -73,10 +73,10 @@ GPUPARSE(int64_t) count_deps(u8_1 data, i64_2 columns);
 
 // The arcs in DEPS: `starts` (W + 1,), `heads` (A,) ascending within a word, `spans` (A, 2) of the
 // relations. `faults` (S, 5) receives code, sentence, word and span of the first faulty item of each
-// faulty sentence, which gets no arcs. `counts` receives A, the number of faults, and the items left
-// out because their head is an empty node, and because the word has the same head before.
+// faulty sentence, which gets no arcs. Items are left out whose head is an empty node, or was the head of the
+// word before. Returns the number of faults; A is the last of `starts`.
 GPUPARSE(int64_t) scan_deps(u8_1 data, i64_2 columns, i64_1 word_starts, out_i64_1 starts,
-                            out_i32_1 heads, out_i64_2 spans, out_i64_2 faults, out_i64_1 counts);
+                            out_i32_1 heads, out_i64_2 spans, out_i64_2 faults);
 
 // The place of the first occurrence of a text in `data`; -1 if there is none.
 GPUPARSE(int64_t) find_text(u8_1 data, u8_1 text);

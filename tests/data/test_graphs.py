@@ -117,8 +117,8 @@ def test_deps_are_read_as_splitting_reads_them(rows):
     seen = [graphs.names[r] for r in graphs.relations]
     assert graphs.names == list(dict.fromkeys(seen))
     items = [oracle.split_items(row[8]) for sentence in rows for row in sentence]
-    assert graphs.n_from_empty == sum("." in head for word in items for head, _ in word)
-    assert graphs.n_repeated == sum(map(len, items)) - graphs.n_from_empty - len(graphs.heads)
+    kept = [{head for head, _ in word if "." not in head} for word in items]
+    assert np.diff(graphs.starts).tolist() == list(map(len, kept))
     assert missing_graphs(treebank).tolist() == [row[8] == "_" for s in rows for row in s]
     assert check_graphs(treebank) == []
 
@@ -163,7 +163,7 @@ def test_what_is_written_is_read_again(rows):
     graphs = read_graphs(treebank)
     text = write_graph_predictions(treebank, np.full(treebank.n_words, -2), None, None, graphs)
     again = treebank_from_bytes(text, "f")
-    for part in ("starts", "heads", "relations", "names", "n_from_empty"):
+    for part in ("starts", "heads", "relations", "names"):
         assert np.array_equal(getattr(read_graphs(again), part), getattr(graphs, part))
     # Written a second time nothing moves, and all but DEPS is as it was.
     assert write_graph_predictions(again, again.heads, None, None, graphs) == text
@@ -417,7 +417,7 @@ def test_danish_graphs_are_acyclic_as_published():
         graphs = read_graphs(treebank)
         counts += np.bincount(np.diff(graphs.starts), minlength=8)
         found, n_dropped = acyclic(graphs, treebank)
-        assert n_dropped == graphs.n_from_empty == graphs.n_repeated == 0
+        assert n_dropped == 0
         for name in ("starts", "heads", "relations", "names"):
             assert np.array_equal(getattr(found, name), getattr(graphs, name))
         secondary = graphs.heads != treebank.heads[graphs.modifiers()]
@@ -437,7 +437,6 @@ def test_english_graphs_lose_their_cycles_alone(part, n_cyclic):
     # One more sentence of train and of dev has a cycle, but only through an empty node.
     treebank = read_treebank(TREEBANKS / "english-ewt" / f"en_ewt-ud-{part}.conllu")
     graphs = read_graphs(treebank)
-    assert graphs.n_repeated == 0
     found, n_dropped = acyclic(graphs, treebank)
     assert np.diff(found.starts).min() > 0
     before, after = (as_words(g, treebank.word_starts) for g in (graphs, found))

@@ -132,15 +132,7 @@ class Dense:
             return found
         return found_graphs(found.heads, found.labels, [found.arcs, rest.arcs])
 
-    def marginals(
-        self,
-        batch: Encoded,
-        known: np.ndarray,
-        options: BatchOptions,
-        *,
-        least_risk: bool,
-        probabilities: bool,
-    ) -> SearchResult:
+    def marginals(self, batch: Encoded, known: np.ndarray, options: BatchOptions) -> SearchResult:
         """See `Searcher`."""
         heads, labels = np.full((2, 1, batch.n_tokens), -1, np.int64)
         found = empty_marginals(1, batch.n_tokens)
@@ -148,7 +140,7 @@ class Dense:
         def work(sent: Any, some: Encoded) -> bool:
             scored = self._scored(sent, some, known)
             marginals = self._marginals(scored)[0]
-            if least_risk:
+            if options.least_risk:
                 risks = marginals.masked_fill(scored.scores.arc == -torch.inf, -torch.inf)
                 trees, _ = minimum_bayes_risk(
                     risks, scored.scores.lengths, decoder=self._decoder.of_arcs,
@@ -167,28 +159,17 @@ class Dense:
 
         left = self._run(work, batch, options)
         result = SearchResult(heads[0], labels[0])
-        if probabilities:
+        if options.probabilities:
             result = replace(
                 result, head_probabilities=found.heads[0], label_probabilities=found.labels[0]
             )
         if len(left):
             some = batch.select(left)
-            rest = self._other(some).marginals(
-                some, known, replace(options, sent=None), least_risk=least_risk,
-                probabilities=probabilities,
-            )  # fmt: skip
+            rest = self._other(some).marginals(some, known, replace(options, sent=None))
             result.copy_words(word_places(some), rest)
         return result
 
-    def k_best(
-        self,
-        batch: Encoded,
-        known: np.ndarray,
-        k: int,
-        options: BatchOptions,
-        *,
-        probabilities: bool,
-    ) -> BestTrees:
+    def k_best(self, batch: Encoded, known: np.ndarray, k: int, options: BatchOptions) -> BestTrees:
         """See `Searcher`."""
         trees = BestTrees.empty(k, batch)
         number_of = dict(zip(batch.starts.tolist(), range(len(batch)), strict=True))
@@ -210,7 +191,7 @@ class Dense:
                 labels = self._best_labels(scored, of_rank)
                 if labels is not None:
                     trees.labels[j, places] = labels.cpu().numpy()
-            if probabilities:
+            if options.probabilities:
                 marginals, sums = self._marginals(scored)
                 trees.log_partitions[numbers] = sums.cpu().numpy()
                 self._fill(scored, marginals, trees.heads, trees.labels, trees.marginals)
@@ -220,13 +201,9 @@ class Dense:
         return trees
 
     def probabilities_of(
-        self,
-        batch: Encoded,
-        heads: np.ndarray,
-        labels: np.ndarray,
-        which: str,
+        self, batch: Encoded, heads: np.ndarray, labels: np.ndarray, which: str,
         options: BatchOptions,
-    ) -> Marginals:
+    ) -> Marginals:  # fmt: skip
         """See `Searcher`."""
         found = empty_marginals(1, batch.n_tokens)
         of_words = labels

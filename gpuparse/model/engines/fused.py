@@ -90,15 +90,7 @@ class Fused:
         run_in_parts(work, batch, options)
         return found
 
-    def marginals(
-        self,
-        batch: Encoded,
-        known: np.ndarray,
-        options: BatchOptions,
-        *,
-        least_risk: bool,
-        probabilities: bool,
-    ) -> SearchResult:
+    def marginals(self, batch: Encoded, known: np.ndarray, options: BatchOptions) -> SearchResult:
         """See `Searcher`."""
         assert isinstance(batch, Batch)
         found, firsts = self.empty(batch), self.empty_firsts(batch)
@@ -106,34 +98,26 @@ class Fused:
 
         def work(part: np.ndarray) -> int:
             some = batch.select(part)
-            if not least_risk:
+            if not options.least_risk:
                 self.find_trees(some, known, found, firsts)
             self._find_marginals(
                 some, known, found.heads[None], found.labels[None], of_trees,
-                least_risk=least_risk,
+                least_risk=options.least_risk,
             )  # fmt: skip
             self.label_trees(some, found)
-            if probabilities:
+            if options.probabilities:
                 self._find_label_marginals(some, found, of_trees.labels[0])
             return len(part)
 
         run_in_parts(work, batch, options)
-        if not probabilities:
+        if not options.probabilities:
             return found
         return SearchResult(
             found.heads, found.labels,
             head_probabilities=of_trees.heads[0], label_probabilities=of_trees.labels[0],
         )  # fmt: skip
 
-    def k_best(
-        self,
-        batch: Encoded,
-        known: np.ndarray,
-        k: int,
-        options: BatchOptions,
-        *,
-        probabilities: bool,
-    ) -> BestTrees:
+    def k_best(self, batch: Encoded, known: np.ndarray, k: int, options: BatchOptions) -> BestTrees:
         """See `Searcher`."""
         assert isinstance(batch, Batch)
         trees = BestTrees.empty(k, batch)
@@ -154,9 +138,9 @@ class Fused:
                     continue
                 found, with_tree = SearchResult(trees.heads[j], trees.labels[j]), some.select(there)
                 self.label_trees(with_tree, found)
-                if probabilities:
+                if options.probabilities:
                     self._find_label_marginals(with_tree, found, trees.marginals.labels[j])
-            if probabilities:
+            if options.probabilities:
                 trees.log_partitions[part] = self._find_marginals(
                     some, known, trees.heads, trees.labels, trees.marginals
                 )
@@ -166,13 +150,9 @@ class Fused:
         return trees
 
     def probabilities_of(
-        self,
-        batch: Encoded,
-        heads: np.ndarray,
-        labels: np.ndarray,
-        which: str,
+        self, batch: Encoded, heads: np.ndarray, labels: np.ndarray, which: str,
         options: BatchOptions,
-    ) -> Marginals:
+    ) -> Marginals:  # fmt: skip
         """See `Searcher`."""
         assert isinstance(batch, Batch)
         marginals = empty_marginals(1, batch.n_tokens)

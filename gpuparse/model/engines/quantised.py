@@ -82,40 +82,18 @@ class Quantised:
         run_in_parts(work, batch, options)
         return SearchResult(heads, labels)
 
-    def marginals(
-        self,
-        batch: Encoded,
-        known: np.ndarray,
-        options: BatchOptions,
-        *,
-        least_risk: bool,
-        probabilities: bool,
-    ) -> SearchResult:
+    def marginals(self, batch: Encoded, known: np.ndarray, options: BatchOptions) -> SearchResult:
         """See `Searcher`."""
-        return self._dense().marginals(
-            batch, known, options, least_risk=least_risk, probabilities=probabilities
-        )
+        return self._dense().marginals(batch, known, options)
 
-    def k_best(
-        self,
-        batch: Encoded,
-        known: np.ndarray,
-        k: int,
-        options: BatchOptions,
-        *,
-        probabilities: bool,
-    ) -> BestTrees:
+    def k_best(self, batch: Encoded, known: np.ndarray, k: int, options: BatchOptions) -> BestTrees:
         """See `Searcher`."""
-        return self._dense().k_best(batch, known, k, options, probabilities=probabilities)
+        return self._dense().k_best(batch, known, k, options)
 
     def probabilities_of(
-        self,
-        batch: Encoded,
-        heads: np.ndarray,
-        labels: np.ndarray,
-        which: str,
+        self, batch: Encoded, heads: np.ndarray, labels: np.ndarray, which: str,
         options: BatchOptions,
-    ) -> Marginals:
+    ) -> Marginals:  # fmt: skip
         """See `Searcher`."""
         return self._dense().probabilities_of(batch, heads, labels, which, options)
 

@@ -33,12 +33,6 @@ class GraphArcs(NamedTuple):
         counts = np.bincount(self.tokens, minlength=n_tokens)
         return np.concatenate([[0], np.cumsum(counts)])
 
-    def into(self, tokens: np.ndarray, n_tokens: int) -> "GraphArcs":
-        """The arcs into the words at some token indices."""
-        is_wanted = np.zeros(n_tokens, np.bool_)
-        is_wanted[tokens] = True
-        return GraphArcs(*(part[is_wanted[self.tokens]] for part in self))
-
 
 NO_ARCS = GraphArcs(*np.zeros((3, 0), np.int64))
 

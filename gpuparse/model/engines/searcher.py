@@ -42,17 +42,21 @@ class SearchTask:
 
 @dataclass(frozen=True, eq=False)
 class BatchOptions:
-    """Resources for a batch; they change no result of exact scorers.
+    """Resources for a batch, which change no result of exact scorers, and what is asked for.
 
     batch_size: most sentences at a time. threads: CPU threads, each with batches of its own; on
     another device there is one. sent: the batch on the device, of `send`, if it is there already.
-    progress: called with the number of sentences finished.
+    progress: called with the number of sentences finished. probabilities: whether those of heads
+    and labels are asked for. least_risk: whether `marginals` finds the trees with the most heads
+    expected to be right, in place of the best ones.
     """
 
     batch_size: int = 64
     threads: int = 1
     sent: Any = None
     progress: Callable[[int], None] = field(default=lambda sentences: None)
+    probabilities: bool = False
+    least_risk: bool = False
 
 
 class Marginals(NamedTuple):
@@ -108,44 +112,22 @@ class Searcher(Protocol):
         Raises: NoTreeError: a sentence has no tree with its known heads.
         """
 
-    def marginals(
-        self,
-        batch: Encoded,
-        known: np.ndarray,
-        options: BatchOptions,
-        *,
-        least_risk: bool,
-        probabilities: bool,
-    ) -> SearchResult:
-        """The best trees with the probabilities of their heads and labels.
+    def marginals(self, batch: Encoded, known: np.ndarray, options: BatchOptions) -> SearchResult:
+        """The best trees, or those of the least risk, with their probabilities.
 
-        least_risk: those with the most heads expected to be right instead.
-        probabilities: whether they are asked for.
         Raises: NoTreeError: as `best`.
         """
 
-    def k_best(
-        self,
-        batch: Encoded,
-        known: np.ndarray,
-        k: int,
-        options: BatchOptions,
-        *,
-        probabilities: bool,
-    ) -> BestTrees:
+    def k_best(self, batch: Encoded, known: np.ndarray, k: int, options: BatchOptions) -> BestTrees:
         """The k best trees, with labels and, if asked for, probabilities.
 
         Raises: NoTreeError: as `best`.
         """
 
     def probabilities_of(
-        self,
-        batch: Encoded,
-        heads: np.ndarray,
-        labels: np.ndarray,
-        which: str,
+        self, batch: Encoded, heads: np.ndarray, labels: np.ndarray, which: str,
         options: BatchOptions,
-    ) -> Marginals:
+    ) -> Marginals:  # fmt: skip
         """(1, T) those of given heads, and of given labels under them, (T,) each, -1 for none.
 
         which: "heads", "labels" or "both"; labels that are found with the trees come with them.

@@ -13,10 +13,12 @@ capitals               how many words of the sentence begin with a capital, and 
 upos, xpos, feats      these columns
 """
 
+from __future__ import annotations
+
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -28,6 +30,9 @@ from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Interner, column_ids
 from gpuparse.text.sequences.templates import AFTER, BEFORE, MARGIN
 from gpuparse.text.tagging.dictionary import Dictionary
+
+if TYPE_CHECKING:
+    from gpuparse.text.tagging.network import TagNetwork
 
 COLUMNS = {"upos": UPOS, "xpos": XPOS, "feats": FEATS}
 _OF_SENTENCE = ("place", "capitals")
@@ -60,14 +65,12 @@ class SeenTags:
         self._names, self.values = Interner(name.encode() for name in names), values
 
     @classmethod
-    def of_classes(cls, classes: Mapping[str, str]) -> "SeenTags":
+    def of_classes(cls, classes: Mapping[str, str]) -> SeenTags:
         """The tags seen with words, from their texts of `class_of_counts`."""
         return cls(classes, np.array([value_of(text) for text in classes.values()], np.uint32))
 
     @classmethod
-    def of_dictionary(
-        cls, known: Dictionary, names: np.ndarray, texts: Sequence[str]
-    ) -> "SeenTags":
+    def of_dictionary(cls, known: Dictionary, names: np.ndarray, texts: Sequence[str]) -> SeenTags:
         """The tags that a dictionary counts, under other names; several may be the same.
 
         Args: names: in place of its own, as `find` takes them. texts: of its tags.
@@ -143,7 +146,7 @@ class Words(NamedTuple):
     rows: np.ndarray
 
     @classmethod
-    def of(cls, treebank: Treebank) -> "Words":
+    def of(cls, treebank: Treebank) -> Words:
         """All words of a treebank."""
         ids, forms = column_ids(treebank, FORM)
         starts = treebank.word_starts
@@ -157,24 +160,6 @@ class Words(NamedTuple):
         return cls(treebank, ids, forms, firsts, counts, within, places, rows)
 
 
-class FormNetwork(Protocol):
-    """A network with vectors of forms; see `TagNetwork`."""
-
-    @property
-    def fields(self) -> Sequence[str]:
-        """The fields of words that it reads."""
-
-    @property
-    def size(self) -> int:
-        """Numbers of a vector."""
-
-    def vectors(self, values: np.ndarray, lowers: str) -> np.ndarray:
-        """The vectors of forms with these values of `fields`, in lower case a line each."""
-
-    def edges(self) -> np.ndarray:
-        """The rows of the edges before and behind a sentence."""
-
-
 class WordFields:
     """Reads fields of a treebank's words.
 
@@ -184,7 +169,7 @@ class WordFields:
     """
 
     def __init__(
-        self, fields: Iterable[str], seen: SeenTags, network: FormNetwork | None = None
+        self, fields: Iterable[str], seen: SeenTags, network: TagNetwork | None = None
     ) -> None:
         self.fields = list(fields)
         self._of_form = set(self.fields) - {*COLUMNS, *_OF_SENTENCE}
@@ -240,7 +225,7 @@ class _Forms:
     """
 
     def __init__(
-        self, fields: Sequence[str], seen: SeenTags, network: FormNetwork | None = None
+        self, fields: Sequence[str], seen: SeenTags, network: TagNetwork | None = None
     ) -> None:
         self._fields, self._seen, self._network = fields, seen, network
         self._read_fields = np.array([_field_code(field) for field in fields], np.int64)
