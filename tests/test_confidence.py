@@ -17,6 +17,7 @@ from gpuparse.scorers.linear.labels import all_label_scores
 from gpuparse.scorers.vectors.scorer import vectors_of
 from tests import test_higher_order_models
 from tests.oracles import brute_force
+from tests.oracles.tree_parts import values_of_trees
 from tests.samples import any_heads, random_sentences, treebank_of
 from tests.scoring.forms import arc_scores, as_tensors, sibling_scores
 from tests.test_model import (
@@ -114,14 +115,14 @@ def tree_sums(model, treebank, s):
     n = int(lengths[s])
     projective = model.decoder != "chu_liu_edmonds"
     trees = brute_force.all_trees(n, projective, model.single_root)
-    cut = [part[s : s + 1][(..., *[slice(n + 1)] * (part.dim() - 1))].numpy() for part in parts]
-    if len(parts) > 1:
-        ends = options["end_scores"][s : s + 1, : n + 1, : n + 1].numpy()
-        values = brute_force.sibling_tree_values(
-            *cut, ends, projective=True, single_root=model.single_root
-        )[0]
-    else:
-        values = brute_force.tree_values(cut[0], trees)[0]
+    parts = dict(zip(("arc", "sibling"), parts, strict=False))
+    if "sibling" in parts:
+        parts["end"] = options["end_scores"]
+    cut = {
+        kind: part[s : s + 1][(..., *[slice(n + 1)] * (part.dim() - 1))].numpy()
+        for kind, part in parts.items()
+    }
+    values = values_of_trees(cut, projective=projective, single_root=model.single_root)[0]
     weights = np.exp(values - values.max())
     return trees, weights / weights.sum()
 

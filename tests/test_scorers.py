@@ -25,7 +25,7 @@ from gpuparse.model.parser import NOTHING_KNOWN, Parser
 from gpuparse.model.self_test import device_difference
 from gpuparse.scorers.linear.scorer import LinearScorer
 from tests.dense_scorer import dense_parser
-from tests.oracles import brute_force
+from tests.oracles.tree_parts import values_of_trees
 from tests.samples import random_sentences, treebank_of
 from tests.test_model import JOINT, KINDS, TEST, WITH_VECTORS, trained
 
@@ -129,30 +129,13 @@ def test_certificates_of_floats_are_right() -> None:
         scores, _ = scores_of(model, few, s)
         n = int(scores.lengths[0])
         own = decode("dual_decomposition", scores, granularity=0.0)
-        best = max(
-            tree_value(scores, tree) for tree in brute_force.all_trees(n, False, False).tolist()
-        )
+        parts = {k: part for k, part in vars(scores).items() if part is not None and k != "lengths"}
+        values = values_of_trees(
+            {kind: part[:, *[slice(n + 1)] * (part.dim() - 1)].numpy()
+             for kind, part in parts.items()}, projective=False, single_root=False,
+        )  # fmt: skip
+        best = values.max()
         assert float(own.scores[0]) == pytest.approx(best, abs=1e-6)
-
-
-def tree_value(scores: Scores, heads: tuple[int, ...]) -> float:
-    """The score of a tree by definition: arcs, siblings, ends, grandparents, grand-siblings."""
-    parts = {
-        name: part[0].tolist()
-        for name, part in vars(scores).items()
-        if part is not None and name != "lengths"
-    }
-    total = 0.0
-    for m, h in enumerate(heads[1:], start=1):
-        side = [c for c in range(1, len(heads)) if heads[c] == h and (c < h) == (m < h)]
-        inner = [c for c in side if abs(c - h) < abs(m - h)]
-        s = max(inner, key=lambda c: abs(c - h), default=h)
-        g = max(heads[h], 0) if h else 0
-        total += parts["arc"][h][m] + parts["sibling"][h][m][s]
-        total += parts["grandparent"][h][m][g] + parts["grand_sibling"][h][m][s][g]
-        if m == max(side, key=lambda c: abs(c - h)):
-            total += parts["end"][h][m]
-    return total
 
 
 def test_self_tests_allow_for_rounding() -> None:

@@ -6,8 +6,12 @@ import torch
 
 from gpuparse import inference
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference import constrain
-from tests.oracles.brute_force import all_trees, sibling_tree_values, tree_values
+from gpuparse.inference import DECODERS, constrain
+from tests.inference.decoders import draw_parts
+from tests.inference.test_laws import answers
+from tests.inference.test_sums import call
+from tests.oracles.brute_force import all_trees
+from tests.oracles.tree_parts import values_of_trees
 from tests.oracles.tree_sums import arc_marginals, sums_of_values
 from tests.strategies import cases
 
@@ -37,78 +41,41 @@ def satisfying(trees, required, forbidden):
     ).astype(bool)
 
 
-def draw(n, single_root, *, projective, seed):
-    """Scores, masks and the values (B, T) of all trees, -inf for those that do not satisfy."""
-    rng = np.random.default_rng([n, single_root, seed])
-    trees = all_trees(n, projective, single_root)
-    arcs = rng.standard_normal((CASES[n], n + 1, n + 1))
+@every_case
+@pytest.mark.parametrize("name", inference.with_quantity("k_best"))
+def test_searches_and_sums_are_those_of_the_trees_that_satisfy(name, n, single_root):
+    """Ties do not happen among random numbers."""
+    rng, is_projective = np.random.default_rng([n, single_root]), DECODERS[name].is_projective
+    trees = all_trees(n, is_projective, single_root)
+    parts = draw_parts(name, rng, CASES[n], n, "float64")
     required, forbidden = draw_masks(rng, CASES[n], n, trees)
-    return rng, trees, arcs, required, forbidden
-
-
-def as_tensors(*arrays):
-    return [torch.from_numpy(array) for array in arrays]
-
-
-def check_trees(heads, values, trees, best):
-    """The trees found are the best of enumeration; ties do not happen among random numbers."""
-    assert np.array_equal(heads.numpy(), trees[best.argmax(axis=1)])
-    np.testing.assert_allclose(values.numpy(), best.max(axis=1), rtol=1e-9, atol=1e-12)
-
-
-@every_case
-@pytest.mark.parametrize("name", ["eisner", "chu_liu_edmonds"])
-def test_first_order(name, n, single_root):
-    projective = name == "eisner"
-    _, trees, arcs, required, forbidden = draw(n, single_root, projective=projective, seed=1)
     allowed = satisfying(trees, required, forbidden)
-    best = np.where(allowed, tree_values(arcs, trees), -np.inf)
-    scores, needed, banned = as_tensors(arcs, required, forbidden)
-    lengths = torch.full((len(arcs),), n)
-    given = constrain(scores, lengths, required=needed, forbidden=banned)
+    values = values_of_trees(parts, projective=is_projective, single_root=single_root)
+    values = np.where(allowed, values, -np.inf)
+    lengths, close = [n] * len(values), {"rtol": 1e-9, "atol": 1e-9}
+    masks = {"required": torch.from_numpy(required), "forbidden": torch.from_numpy(forbidden)}
+    given = constrain(torch.from_numpy(parts["arc"]), torch.tensor(lengths), **masks)
+    parts = parts | {"arc": given.numpy()}
     for engine in ("native", "torch"):
-        decoder = getattr(inference, name)
-        check_trees(*decoder(given, lengths, single_root=single_root, engine=engine), trees, best)
-    heads, values = getattr(inference, f"{name}_kbest")(given, lengths, 4, single_root=single_root)
-    ordered = -np.sort(-best, axis=1)[:, :4]
-    np.testing.assert_allclose(values[:, : ordered.shape[1]], ordered, rtol=1e-9, atol=1e-12)
-    has_tree = values > -torch.inf
-    for b, k in has_tree.nonzero()[:2000].tolist():
+        heads, best = answers("best", name, parts, lengths, single_root, engine)
+        assert np.array_equal(heads.numpy(), trees[values.argmax(axis=1)])
+        np.testing.assert_allclose(best.numpy(), values.max(axis=1), **close)
+    heads, several = answers("k_best", name, parts, lengths, single_root, "native", 4)
+    ordered = -np.sort(-values, axis=1)[:, :4]
+    np.testing.assert_allclose(several[:, : ordered.shape[1]], ordered, **close)
+    for b, k in (several > -torch.inf).nonzero()[:2000].tolist():
         assert allowed[b, (trees == heads[b, k].numpy()).all(1)].all()
-    sums = sums_of_values(best)
-    prefix = "eisner" if projective else "matrix_tree"
-    marginals = getattr(inference, f"{prefix}_marginals")(given, lengths, single_root=single_root)
+    sums, how = sums_of_values(values), {"single_root": single_root}
     expected = arc_marginals(sums.probabilities, trees)
-    np.testing.assert_allclose(marginals.numpy(), expected, atol=1e-9)
-    log_partition = getattr(inference, f"{prefix}_log_partition")(
-        given, lengths, single_root=single_root
-    )
-    np.testing.assert_allclose(log_partition.numpy(), sums.log_partition, rtol=1e-9, atol=1e-9)
-
-
-@every_case
-def test_second_order(n, single_root):
-    rng, trees, arcs, required, forbidden = draw(n, single_root, projective=True, seed=2)
-    siblings = rng.standard_normal((len(arcs), n + 1, n + 1, n + 1))
-    ends = rng.standard_normal(arcs.shape)
-    values = sibling_tree_values(arcs, siblings, ends, projective=True, single_root=single_root)
-    allowed = satisfying(trees, required, forbidden)
-    best = np.where(allowed, values, -np.inf)
-    scores, pairs, outer, needed, banned = as_tensors(arcs, siblings, ends, required, forbidden)
-    lengths = torch.full((len(arcs),), n)
-    given = constrain(scores, lengths, required=needed, forbidden=banned)
-    options = {"end_scores": outer, "single_root": single_root}
-    check_trees(*inference.eisner_sibling(given, pairs, lengths, **options), trees, best)
-    _, several = inference.eisner_sibling_kbest(given, pairs, lengths, 4, **options)
-    ordered = -np.sort(-best, axis=1)[:, :4]
-    np.testing.assert_allclose(several[:, : ordered.shape[1]], ordered, rtol=1e-9, atol=1e-12)
-    marginals = inference.eisner_sibling_marginals(given, pairs, lengths, **options)
-    expected = arc_marginals(sums_of_values(best).probabilities, trees)
-    np.testing.assert_allclose(marginals.numpy(), expected, atol=1e-9)
-    found, *_ = inference.hill_climb(given, pairs, lengths, **options)
-    has_arc = found.numpy()[:, None, :] == np.arange(n + 1)[:, None]
-    assert not (required & ~has_arc).any()
-    assert not (forbidden & has_arc)[:, :, 1:].any()
+    found = call("marginals", name, parts, lengths, **how)
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-9)
+    found = call("log_partition", name, parts, lengths, **how)
+    np.testing.assert_allclose(found.numpy(), sums.log_partition, **close)
+    if name == "eisner_sibling":  # from a tree that satisfies
+        found, _ = answers("best", "hill_climb", parts, lengths, single_root, "native")
+        has_arc = found.numpy()[:, None, :] == np.arange(n + 1)[:, None]
+        assert not (required & ~has_arc).any()
+        assert not (forbidden & has_arc)[:, :, 1:].any()
 
 
 def test_gradients_pass_and_nothing_is_written_to():

@@ -1,4 +1,7 @@
-"""Siblings and grandchildren: enumeration -> textbook -> compiled; with labels; laws."""
+"""Siblings and grandchildren with labels: enumeration -> textbook -> compiled; laws, refusals.
+
+The search without labels is among those of test_ladder.py and test_laws.py.
+"""
 
 from contextlib import suppress
 from functools import cache
@@ -8,28 +11,22 @@ import pytest
 import torch
 
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference import (
-    eisner,
-    eisner_grandchild,
-    eisner_grandchild_labelled,
-    eisner_sibling,
-    engines,
-)
+from gpuparse.inference import eisner_grandchild, eisner_grandchild_labelled, engines
 from gpuparse.inference.textbook import higher_order
 from tests.oracles.brute_force import all_trees
-from tests.oracles.grandchildren import grandchild_parts_of, grandchild_tree_values
-from tests.oracles.tree_parts import is_read
+from tests.oracles.tree_parts import cells_of, cells_of_all, is_read
 from tests.strategies import cases
 
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
-labelled = pytest.mark.parametrize("n_labels", [1, 3], ids=["unlabelled", "labelled"])
-KINDS = ("sibling_scores", "inner_grandchild_scores", "outer_grandchild_scores")
+FIELDS = ("arc", "sibling", "inner_grandchild", "outer_grandchild")
+KINDS = tuple(f"{field}_scores" for field in FIELDS[1:])
+LABELS = 3
 CASES = cases({1: 500, 2: 1500, 3: 2500, 4: 3000, 5: 2500})
 
 
-def draw(rng, n_batch, n, n_labels, *, forbidden=0.0, dtype=np.float32, whole=True):
+def draw(rng, n_batch, n, *, forbidden=0.0, dtype=np.float32, whole=True):
     """Arc, sibling, inner and outer scores with labels; NaN in the cells that are not read."""
-    shapes = [(n_batch, n + 1, n + 1, n_labels)] + 3 * [(n_batch, *3 * (n + 1,), n_labels)]
+    shapes = [(n_batch, n + 1, n + 1, LABELS)] + 3 * [(n_batch, *3 * (n + 1,), LABELS)]
     parts = []
     for shape in shapes:
         scores = rng.integers(-3, 4, shape) if whole else rng.standard_normal(shape)
@@ -38,38 +35,43 @@ def draw(rng, n_batch, n, n_labels, *, forbidden=0.0, dtype=np.float32, whole=Tr
         parts.append(scores)
     # Whole arcs too: what is no candidate.
     parts[0][rng.random(parts[0].shape[:3]) < forbidden] = -np.inf
-    for kind, scores in zip(("arc_scores", *KINDS), parts, strict=True):
-        scores[:, ~is_read(kind.removesuffix("_scores"), n + 1, False)] = np.nan
+    for field, scores in zip(FIELDS, parts, strict=True):
+        scores[:, ~is_read(field, n + 1, False)] = np.nan
     return parts
 
 
 def search(parts, lengths, single_root):
-    """heads, labels, scores; through the function without labels if there is one label."""
+    """heads, labels, scores."""
     arcs, *others = (torch.as_tensor(part) for part in parts)
     options = dict(zip(KINDS, others, strict=True), single_root=single_root)
-    if arcs.shape[3] > 1:
-        return eisner_grandchild_labelled(arcs, lengths, **options)
-    options |= {kind: options[kind][..., 0] for kind in KINDS}
-    heads, scores = eisner_grandchild(arcs[..., 0], lengths, **options)
-    return heads, torch.where(heads >= 0, 0, -1), scores
+    return eisner_grandchild_labelled(arcs, lengths, **options)
+
+
+def labelled_values(parts, *, single_root):
+    """Scores (B, T) of all projective trees, each arc with its best label."""
+    n, total = parts[0].shape[1] - 1, 0
+    for words in zip(*(cells_of_all(f, n, True, single_root) for f in FIELDS), strict=True):
+        cells = [(slice(None), *cell.T) for cell in words]
+        total += sum(part[cell] for part, cell in zip(parts, cells, strict=True)).max(axis=2)
+    return total
 
 
 def value_of(parts, tree, labels):
     """The sum of the parts of a tree, which the enumerator names."""
-    arcs, siblings, inner, outer = parts
     return sum(
-        arcs[h, m, labels[m]]
-        + siblings[h, m, c_h, labels[m]]
-        + inner[h, m, c_mi, labels[m]]
-        + outer[h, m, c_mo, labels[m]]
-        for h, m, c_h, c_mi, c_mo in grandchild_parts_of(np.array(tree))
+        part[(*cells[field], label)]
+        for cells, label in zip(cells_of(tree), labels[1:], strict=True)
+        for field, part in zip(FIELDS, parts, strict=True)
     )
 
 
 def test_the_enumerator_names_the_factors_of_the_paper():
-    # They sold 1,200 cars in the U.S.: table 1, where - is for none.
-    tree = np.array([-1, 2, 0, 4, 2, 2, 7, 5])
-    assert grandchild_parts_of(tree) == [
+    # They sold 1,200 cars in the U.S.: table 1, where - is for none; h, m, c_h, c_mi, c_mo.
+    tree = [-1, 2, 0, 4, 2, 2, 7, 5]
+    assert [
+        (*cells["sibling"], cells["inner_grandchild"][2], cells["outer_grandchild"][2])
+        for cells in cells_of(tree)
+    ] == [
         (2, 1, 2, 1, 1),
         (0, 2, 0, 1, 5),
         (4, 3, 4, 3, 3),
@@ -81,12 +83,11 @@ def test_the_enumerator_names_the_factors_of_the_paper():
 
 
 @every_root
-@labelled
-def test_textbook_equals_enumeration(single_root, n_labels):
+def test_textbook_equals_enumeration(single_root):
     rng, none = np.random.default_rng(1), 0
     for n, forbidden in [(n, p) for n in range(1, 6) for p in (0.0, 0.3)]:
-        parts = draw(rng, 5, n, n_labels, forbidden=forbidden)
-        best = grandchild_tree_values(*parts, single_root=single_root).max(axis=1)
+        parts = draw(rng, 5, n, forbidden=forbidden)
+        best = labelled_values(parts, single_root=single_root).max(axis=1)
         trees = all_trees(n, True, single_root).tolist()
         for value, *scores in zip(best, *parts, strict=True):
             if value == -np.inf:
@@ -99,19 +100,15 @@ def test_textbook_equals_enumeration(single_root, n_labels):
             )
             assert heads in trees
             assert score == value == value_of(scores, heads, labels)
-            if n_labels == 1:
-                plain = [part[..., 0] for part in scores]
-                found = higher_order.eisner_grandchild(*plain, single_root=single_root)
-                assert found == (heads, score)
     assert none > 0
 
 
 @cache
-def textbook_cases(single_root, n_labels, kind):
+def textbook_cases(single_root, kind):
     """A batch of sentences of up to nine words, and what the textbook finds of each."""
     rng, lengths, found = np.random.default_rng(2), [9, 0, 1, 2, 3, 5, 8], []
     parts = draw(
-        rng, len(lengths), 9, n_labels,
+        rng, len(lengths), 9,
         forbidden=0.2 * (kind == "forbidden"),
         dtype=np.float64 if kind == "float64" else np.float32,
         whole=kind in ("ties", "forbidden"),
@@ -129,11 +126,10 @@ def textbook_cases(single_root, n_labels, kind):
 
 
 @every_root
-@labelled
 @pytest.mark.parametrize("kind", ["float32", "float64", "ties", "forbidden"])
-def test_native_code_equals_the_textbook(single_root, n_labels, kind):
+def test_native_code_equals_the_textbook(single_root, kind):
     """The same trees, labels and bits, ties and rounding included."""
-    n, (parts, wanted) = 9, textbook_cases(single_root, n_labels, kind)
+    n, (parts, wanted) = 9, textbook_cases(single_root, kind)
     left = [torch.from_numpy(part) for part in parts]
     lengths = torch.tensor([len(tree) - 1 for tree, *_ in wanted])
     heads, labels, values = search(left, lengths, single_root)
@@ -147,14 +143,13 @@ def test_native_code_equals_the_textbook(single_root, n_labels, kind):
 
 
 @every_root
-@labelled
 @pytest.mark.parametrize("n", CASES)
-def test_many_cases_have_the_value_of_enumeration(single_root, n_labels, n):
+def test_many_cases_have_the_value_of_enumeration(single_root, n):
     """Over n = 1..5, with many ties, half of the cases with forbidden parts."""
     rng, half = np.random.default_rng(n), CASES[n] // 2
-    free, forbidden = (draw(rng, half, n, n_labels, forbidden=p) for p in (0.0, 0.25))
+    free, forbidden = (draw(rng, half, n, forbidden=p) for p in (0.0, 0.25))
     parts = [np.concatenate(pair) for pair in zip(free, forbidden, strict=True)]
-    best = grandchild_tree_values(*parts, single_root=single_root).max(axis=1)
+    best = labelled_values(parts, single_root=single_root).max(axis=1)
     has_tree = best > -np.inf
     assert has_tree[:half].all()
     assert not has_tree.all()
@@ -178,7 +173,7 @@ def test_many_cases_have_the_value_of_enumeration(single_root, n_labels, n):
 def test_arcs_may_differ_in_their_labels(single_root, n, dtype):
     """Some labels of an arc are forbidden, and some arcs; the same bits as the textbook's."""
     rng = np.random.default_rng(n)
-    parts = draw(rng, 1, n, 3, dtype=dtype, whole=False)
+    parts = draw(rng, 1, n, dtype=dtype, whole=False)
     parts[0][rng.random(parts[0].shape) < 0.6] = -np.inf
     heads, labels, values = search(parts, torch.tensor([n]), single_root)
     tree = higher_order.eisner_grandchild_labelled(
@@ -187,26 +182,9 @@ def test_arcs_may_differ_in_their_labels(single_root, n, dtype):
     assert (heads[0].tolist(), labels[0].tolist(), values.item()) == tree
 
 
-@every_root
-def test_without_grandchildren_it_is_the_search_of_lower_order(single_root):
-    rng = np.random.default_rng(4)
-    arcs, siblings, _, _ = (
-        torch.from_numpy(part[..., 0]) for part in draw(rng, 5, 9, 1, whole=False)
-    )
-    lengths, options = torch.tensor([9, 5, 1, 0, 7]), {"single_root": single_root}
-    heads, values = eisner_grandchild(arcs, lengths, **options)
-    expected = eisner(arcs, lengths, **options)
-    assert heads.equal(expected[0])
-    assert values.equal(expected[1])
-    heads, values = eisner_grandchild(arcs, lengths, sibling_scores=siblings, **options)
-    expected = eisner_sibling(arcs, siblings, lengths, **options)
-    assert heads.equal(expected[0])
-    torch.testing.assert_close(values, expected[1])
-
-
 def test_laws():
     rng = np.random.default_rng(5)
-    parts = draw(rng, 4, 7, 2)
+    parts = draw(rng, 4, 7)
     lengths = torch.tensor([7, 3, 6, 0])
     before = [part.copy() for part in parts]
     found = search(parts, lengths, False)
@@ -235,7 +213,7 @@ def test_laws():
 
 def test_many_threads_find_the_same(monkeypatch):
     monkeypatch.setattr(engines.run_in_threads, "__defaults__", (1,))
-    parts = draw(np.random.default_rng(6), 9, 8, 2)
+    parts = draw(np.random.default_rng(6), 9, 8)
     lengths = torch.tensor([8, 1, 0, 5, 8, 7, 2, 3, 8])
     n_threads, found = torch.get_num_threads(), []
     try:
@@ -247,32 +225,16 @@ def test_many_threads_find_the_same(monkeypatch):
     assert all(x.equal(y) for x, y in zip(*found, strict=True))
 
 
-def test_what_is_refused():
-    parts = [torch.zeros(2, 4, 4), *(torch.zeros(2, 4, 4, 4) for _ in range(3))]
-    lengths = torch.tensor([3, 2])
-
-    def refuse(message, arcs=parts[0], lengths=lengths, **options):
-        with pytest.raises(ScoreError, match=message):
-            eisner_grandchild(arcs, lengths, **options)
-
-    refuse("expected", arcs=torch.zeros(2, 4, 3))
-    refuse("lengths has shape", lengths=torch.tensor([3]))
-    refuse("length 4 is not between", lengths=torch.tensor([4, 1]))
-    refuse("arc_scores has type", arcs=torch.zeros(2, 4, 4, dtype=torch.bool))
-    for kind in KINDS:
-        refuse(f"{kind} has shape", **{kind: torch.zeros(2, 4, 4)})
-        bad = torch.zeros(2, 4, 4, 4)
-        bad[1, 0, 1, 0 if kind == "sibling_scores" else 1] = torch.nan
-        refuse(rf"{kind}: sentence 1: the score at \[0, 1, .\] is nan", **{kind: bad})
-        bad[1, 0, 1] = torch.inf
-        bad[1, 0, 1, :2] = 0
-        # The word 3 is padding in this sentence; 2 is read in outer scores only.
-        bad[1, 0, 1, 2] = 0
-        eisner_grandchild(parts[0], lengths, **{kind: bad})
-    bad = torch.zeros(2, 4, 4)
-    bad[0, 1, 2] = torch.inf
-    refuse("sentence 0: the score of head 1 -> modifier 2 is inf", arcs=bad)
-    with pytest.raises(ScoreError, match="unknown engine"):
-        eisner_grandchild(parts[0], lengths, engine="no")
+def test_one_label_is_the_search_without_labels_and_none_is_refused():
+    parts = draw(np.random.default_rng(8), 4, 7, whole=False)
+    parts = [part[..., :1] for part in parts]
+    lengths = torch.tensor([7, 3, 6, 0])
+    heads, labels, scores = search(parts, lengths, True)
+    arcs, *others = (torch.from_numpy(part[..., 0]) for part in parts)
+    options = dict(zip(KINDS, others, strict=True), single_root=True)
+    plain = eisner_grandchild(arcs, lengths, **options)
+    assert heads.equal(plain[0])
+    assert scores.equal(plain[1])
+    assert labels.equal(torch.where(heads >= 0, 0, -1))
     with pytest.raises(ScoreError, match="L > 0"):
         eisner_grandchild_labelled(torch.zeros(1, 2, 2, 0), torch.tensor([1]))

@@ -5,9 +5,8 @@ import pytest
 import torch
 
 from gpuparse.inference import chu_liu_edmonds
-from tests.inference.crossing import MODELS, draw_parts, put_junk
+from tests.inference.crossing import MODELS, at, draw_parts, values_of
 from tests.oracles.brute_force import all_trees, is_tree
-from tests.oracles.crossing_trees import crossing_tree_values
 from tests.oracles.integer_program import integer_program
 from tests.strategies import integer_scores
 
@@ -20,13 +19,11 @@ every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi",
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
 def test_the_best_of_all_trees_is_found(model, single_root, forbidden, n):
     rng, n_batch = np.random.default_rng(40 + n), 10
-    arcs, higher = draw_parts(rng, n_batch, n, model, forbidden=forbidden)
-    values = crossing_tree_values(arcs, higher, single_root)
+    parts = draw_parts(rng, n_batch, n, model, forbidden=forbidden)
+    values = values_of(parts, single_root)
     trees = all_trees(n, False, single_root).tolist()
-    put_junk(arcs, higher, [n] * n_batch)
     for b in range(n_batch):
-        one = {name: scores[b] for name, scores in higher.items()}
-        found = integer_program(arcs[b], one, single_root=single_root)
+        found = integer_program(at(parts, b), single_root=single_root)
         if values[b].max() == -np.inf:
             assert found is None
         else:
@@ -41,6 +38,6 @@ def test_twelve_words_as_by_chu_liu_edmonds(single_root):
         torch.from_numpy(arcs), torch.full((10,), n), single_root=single_root
     )
     for b, expected in enumerate(scores.tolist()):
-        heads = integer_program(arcs[b], {}, single_root=single_root)
+        heads = integer_program({"arc": arcs[b]}, single_root=single_root)
         assert is_tree(tuple(heads[1:]))
         assert sum(arcs[b, h, m] for m, h in enumerate(heads) if m) == expected

@@ -1,198 +1,188 @@
-"""The k best projective trees: enumeration -> textbook -> native, both orders; laws; errors."""
+"""The k best trees: enumeration -> textbook -> native, for every decoder that has them; errors."""
 
 import numpy as np
 import pytest
 import torch
 
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference import eisner, eisner_kbest, eisner_sibling, eisner_sibling_kbest
+from gpuparse.inference import DECODERS, with_quantity
 from gpuparse.inference.native_trees import MAX_TREES
-from gpuparse.inference.textbook import projective
-from tests.oracles.brute_force import all_trees, sibling_tree_values, tree_values
-from tests.strategies import (
-    SiblingBatch,
-    cases,
-    integer_scores,
-    integer_siblings,
-    with_junk,
-)
+from gpuparse.inference.textbook import projective, spanning_trees
+from tests.inference.decoders import draw_parts
+from tests.inference.test_laws import answers, with_junk
+from tests.oracles.brute_force import all_trees
+from tests.oracles.tree_parts import values_of_trees
+from tests.strategies import cases
 
-every_order = pytest.mark.parametrize("name", ["eisner_kbest", "eisner_sibling_kbest"])
+every_decoder = pytest.mark.parametrize("name", with_quantity("k_best"))
 every_root = pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
+KINDS = ["float32", "float64", "ties", "forbidden", "pruned"]
 
 
-def search(name, batch, k, *, single_root=False, **options):
-    options["single_root"] = single_root
-    if name == "eisner_kbest":
-        return eisner_kbest(batch.arc_scores, batch.lengths, k, **options)
-    return eisner_sibling_kbest(
-        batch.arc_scores, batch.sibling_scores, batch.lengths, k, end_scores=batch.end_scores,
-        **options,
-    )  # fmt: skip
+def search(name, parts, lengths, k, single_root=False, engine="native"):
+    return answers("k_best", name, parts, lengths, single_root, engine, k)
 
 
-def best(name, batch, single_root):
-    """(heads, scores) of the best trees alone."""
-    if name == "eisner_kbest":
-        return eisner(batch.arc_scores, batch.lengths, single_root=single_root)
-    return eisner_sibling(
-        batch.arc_scores, batch.sibling_scores, batch.lengths, end_scores=batch.end_scores,
-        single_root=single_root,
-    )  # fmt: skip
-
-
-def textbook(name, arcs, siblings, ends, k, single_root):
-    if name == "eisner_kbest":
-        return getattr(projective, name)(arcs, k, single_root=single_root)
-    return getattr(projective, name)(arcs, siblings, k, ends, single_root=single_root)
-
-
-def draw(rng, n_batch, n, *, forbidden=0.0, kind=None):
-    """Arcs, siblings and ends: small integers full of ties, or floats of the type `kind`."""
-    if kind is not None:
-        arcs, ends = rng.standard_normal((2, n_batch, n + 1, n + 1)).astype(kind)
-        return arcs, rng.standard_normal((n_batch, *[n + 1] * 3)).astype(kind), ends
-    return (
-        integer_scores(rng, n_batch, n, forbidden=forbidden),
-        integer_siblings(rng, n_batch, n, forbidden=forbidden / 3),
-        integer_scores(rng, n_batch, n, forbidden=forbidden / 3),
-    )
-
-
-def as_batch(arcs, siblings, ends, n=None):
-    lengths = torch.full((len(arcs),), arcs.shape[1] - 1 if n is None else n)
-    arcs, siblings, ends = map(torch.from_numpy, (arcs, siblings, ends))
-    return SiblingBatch(arcs, siblings, lengths, ends)
-
-
-def values_of_all(name, arcs, siblings, ends, single_root):
-    """Scores (B, T) of all trees, as enumerated."""
-    if name == "eisner_kbest":
-        return tree_values(arcs, all_trees(arcs.shape[1] - 1, True, single_root))
-    return sibling_tree_values(arcs, siblings, ends, projective=True, single_root=single_root)
+def textbook(name, parts, b, n, k, single_root):
+    """The textbook's trees and scores of a sentence, or None."""
+    parts = {f: part[(b, *[slice(n + 1)] * (part.ndim - 1))] for f, part in parts.items()}
+    book = spanning_trees if name == "chu_liu_edmonds" else projective
+    given = [parts.pop("arc"), *([parts["sibling"], k, parts["end"]] if parts else [k])]
+    try:
+        return getattr(book, f"{name}_kbest")(*given, single_root=single_root)
+    except NoTreeError:
+        return None
 
 
 CASES = cases({1: 500, 2: 2000, 3: 2500, 4: 3000, 5: 2000})
 """Words -> sentences."""
-RANKS = {1: 3, 2: 5, 3: 15, 4: 20, 5: 40}
-"""Words -> k: for up to three of them more than there are trees."""
+RANKS = {1: (1, 3), 2: (2, 5), 3: (7, 30), 4: (3, 20), 5: (5, 40)}
+"""Words -> k: for up to three of them more than there are projective trees."""
 
 
-@every_order
+@every_decoder
 @every_root
 @pytest.mark.parametrize("n", CASES)
 def test_many_sentences_have_the_trees_of_enumeration(name, single_root, n):
     """Over n = 1..5, with many ties, half of the sentences with forbidden parts."""
-    rng, n_batch, k = np.random.default_rng(n), CASES[n], RANKS[n]
-    scores = draw(rng, n_batch, n)
-    for whole, part in zip(scores, draw(rng, len(scores[0][::2]), n, forbidden=0.25), strict=True):
-        whole[::2] = part
-    values = values_of_all(name, *scores, single_root)
+    rng, is_projective = np.random.default_rng(n), DECODERS[name].is_projective
+    drawn = [draw_parts(name, rng, CASES[n] // 2, n, kind) for kind in ("ties", "forbidden")]
+    parts = {field: np.concatenate([each[field] for each in drawn]) for field in drawn[0]}
+    values = values_of_trees(parts, projective=is_projective, single_root=single_root)
     is_possible = values.max(axis=1) > -np.inf
-    for arcs, siblings, ends in zip(*(part[~is_possible][:20] for part in scores), strict=True):
-        batch = as_batch(arcs[None], siblings[None], ends[None])
+    for b in np.flatnonzero(~is_possible)[:20]:
         with pytest.raises(NoTreeError, match="sentence 0"):
-            search(name, batch, k, single_root=single_root)
-    scores, values = [part[is_possible] for part in scores], values[is_possible]
-    heads, found = search(name, as_batch(*scores), k, single_root=single_root)
-    expected = np.full((len(values), k), -np.inf, np.float32)
-    ranked = -np.sort(-values, axis=1)[:, :k]
-    expected[:, : ranked.shape[1]] = ranked
-    assert (found.numpy() == expected).all()
-    # Each answer is one of the enumerated trees, has the value it claims, and comes once.
-    trees = all_trees(n, True, single_root)
-    numbers = trees[:, 1:] @ (n + 1) ** np.arange(n)
-    order = np.argsort(numbers)
-    exists = found.numpy() > -np.inf
-    assert (heads.numpy()[~exists] == -1).all()
-    assert (heads.numpy()[:, :, 0] == -1).all()
-    sentence, _ = np.nonzero(exists)
-    answers = heads.numpy()[exists][:, 1:] @ (n + 1) ** np.arange(n)
-    tree = order[np.searchsorted(numbers[order], answers)]
-    assert (numbers[tree] == answers).all()
-    assert (values[sentence, tree] == found.numpy()[exists]).all()
-    assert len(set(zip(sentence.tolist(), tree.tolist(), strict=True))) == len(tree)
+            search(name, {f: part[[b]] for f, part in parts.items()}, [n], 3, single_root)
+    parts, values = {f: part[is_possible] for f, part in parts.items()}, values[is_possible]
+    trees = all_trees(n, is_projective, single_root)
+    places = {tuple(tree): t for t, tree in enumerate(trees.tolist())}
+    for k in RANKS[n]:
+        heads, found = search(name, parts, [n] * len(values), k, single_root)
+        assert (heads.dtype, found.dtype) == (torch.int64, torch.float64)
+        expected = np.full((len(values), k), -np.inf, np.float32)
+        ranked = -np.sort(-values, axis=1)[:, :k]
+        expected[:, : ranked.shape[1]] = ranked
+        assert (found.numpy() == expected).all()
+        # Each answer is one of the enumerated trees, has the value it claims, and comes once.
+        exists = found.numpy() > -np.inf
+        assert (heads.numpy()[~exists] == -1).all()
+        sentence, _ = np.nonzero(exists)
+        tree = [places[tuple(tree)] for tree in heads.numpy()[exists].tolist()]
+        assert (values[sentence, tree] == found.numpy()[exists]).all()
+        assert len(set(zip(sentence.tolist(), tree, strict=True))) == len(tree)
 
 
-@every_order
+@every_decoder
 @every_root
-@pytest.mark.parametrize("kind", ["float32", "float64", "ties", "forbidden"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_native_code_equals_the_textbook(name, single_root, kind):
     """The same trees in the same order and the same bits, ties and rounding included."""
     rng = np.random.default_rng(2)
     for n, k in [(1, 2), (2, 4), (3, 30), (5, 1), (6, 12), (8, 7), (11, 5)]:
-        is_float = kind.startswith("float")
-        forbidden = 0.2 * (kind == "forbidden")
-        scores = draw(rng, 2, n, forbidden=forbidden, kind=kind if is_float else None)
-        with_junk(*scores)
-        for b, (arcs, siblings, ends) in enumerate(zip(*scores, strict=True)):
-            length = int(rng.integers(0, n + 1)) if b else n
-            nodes = slice(length + 1)
-            sentence = (arcs[nodes, nodes], siblings[nodes, nodes, nodes], ends[nodes, nodes])
-            try:
-                trees, sums = textbook(name, *sentence, k, single_root)
-            except NoTreeError:
+        lengths = [n, int(rng.integers(0, n + 1))]
+        parts = with_junk(name, draw_parts(name, rng, 2, n, kind), lengths, np.nan)
+        for b, length in enumerate(lengths):
+            wanted = textbook(name, parts, b, length, k, single_root)
+            if wanted is None:
                 continue
-            batch = as_batch(arcs[None], siblings[None], ends[None], length)
-            heads, values = search(name, batch, k, single_root=single_root)
-            assert values.dtype == torch.float64
-            assert heads.shape == (1, k, n + 1)
-            count, padding = len(trees), [-1] * (n - length)
+            trees, sums = wanted
+            alone = {field: part[[b]] for field, part in parts.items()}
+            heads, values = search(name, alone, [length], k, single_root)
+            count, padding = len(trees), [-1] * (n + 3 - length)
             assert heads[0, :count].tolist() == [tree + padding for tree in trees]
             assert values[0, :count].tolist() == [float(value) for value in sums]
             assert (heads[0, count:] == -1).all()
             assert (values[0, count:] == -torch.inf).all()
 
 
-@every_order
+@every_decoder
 @every_root
-def test_scores_never_rise_and_are_sums_but_for_rounding(name, single_root):
+def test_ties_go_by_the_part_made_first(name, single_root):
+    """All trees score 0; each is the best of the first part that is left."""
+    parts = {
+        field: 0 * part for field, part in draw_parts(name, np.random.default_rng(9), 1, 3).items()
+    }
+    heads, values = search(name, parts, [3], 5, single_root)
+    assert heads[0].tolist() == textbook(name, parts, 0, 3, 5, single_root)[0]
+    assert (values == 0).all()
+    if name == "chu_liu_edmonds" and not single_root:
+        expected = [[0, 0, 0], [2, 0, 0], [0, 1, 0], [0, 0, 1], [3, 0, 0]]
+        assert heads[0, :, 1:].tolist() == expected
+
+
+@every_decoder
+@every_root
+@pytest.mark.parametrize("is_close", [False, True], ids=["far", "close"])
+def test_scores_of_long_sentences_fall_and_no_tree_comes_twice(name, single_root, is_close):
+    """Also where scores differ by rounding alone."""
     rng = np.random.default_rng(5)
-    batch = as_batch(*draw(rng, 40, 25, kind="float32"))
-    heads, values = search(name, batch, 30, single_root=single_root)
-    first, value = best(name, batch, single_root)
-    assert heads[:, 0].equal(first)
-    assert values[:, 0].equal(value)
+    parts = draw_parts(name, rng, 8, 30, "float32")
+    if is_close:
+        parts["arc"] = (1000 + rng.integers(0, 3, (8, 31, 31)) * 1e-4).astype(np.float32)
+    heads, values = search(name, parts, [30] * 8, 40, single_root)
     assert (values[:, 1:] <= values[:, :-1]).all()
-    assert all(len({tuple(tree) for tree in trees.tolist()}) == 30 for trees in heads)
-    if name == "eisner_kbest":
-        sentence, word = torch.arange(40)[:, None, None], torch.arange(1, 26)
-        sums = batch.arc_scores.double()[sentence, heads[:, :, 1:], word].sum(2)
-        torch.testing.assert_close(values.double(), sums, rtol=1e-5, atol=1e-4)
+    assert all(len({tuple(tree) for tree in trees.tolist()}) == 40 for trees in heads)
 
 
-@every_order
+@every_decoder
 @every_root
 def test_many_more_trees_than_there_are(name, single_root):
     for n in range(5):
-        batch = as_batch(*draw(np.random.default_rng(n), 2, n))
-        heads, values = search(name, batch, 300, single_root=single_root)
-        count = len(all_trees(n, True, single_root)) if n else 1
-        assert (values > -torch.inf).sum(1).tolist() == [count, count]
-        assert heads[:, count:].eq(-1).all()
+        parts = draw_parts(name, np.random.default_rng(n), 2, n, "float32")
+        heads, values = search(name, parts, [n, n], 300, single_root)
+        trees = all_trees(n, DECODERS[name].is_projective, single_root and n > 0).tolist()
+        for b in range(2):
+            assert sorted(heads[b, : len(trees)].tolist()) == sorted(trees)
+        assert (values > -torch.inf).sum(1).tolist() == [len(trees)] * 2
+        assert heads[:, len(trees) :].eq(-1).all()
 
 
-@every_order
+@every_decoder
+@every_root
+@pytest.mark.parametrize("n", [6, 17, 40])
+def test_no_tree_is_left_out(name, single_root, n):
+    """The second best tree is the best without one of the arcs of the first."""
+    parts = draw_parts(name, np.random.default_rng(n), 1, n, "float64")
+    heads, values = search(name, parts, [n], 2, single_root)
+    others = {field: np.repeat(part, n, axis=0) for field, part in parts.items()}
+    others["arc"][np.arange(n), heads[0, 0, 1:], np.arange(1, n + 1)] = -np.inf
+    _, rest = answers("best", name, others, [n] * n, single_root, "native")
+    assert values[0, 1].item() == pytest.approx(rest.max().item(), rel=1e-12)
+
+
+@every_decoder
+@every_root
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_sentences_of_one_batch_share_no_memory(name, single_root, kind):
+    """Sentences of any length after one another, some with fewer trees than asked for."""
+    lengths = [20, 1, 2, 20, 9, 3, 20, 2]
+    parts = draw_parts(name, np.random.default_rng(6), len(lengths), 20, kind)
+    found = search(name, with_junk(name, parts, lengths, np.nan), lengths, 6, single_root)
+    for b, n in enumerate(lengths):
+        alone = {f: part[(slice(b, b + 1), *[slice(n + 1)] * (part.ndim - 1))]
+                 for f, part in parts.items()}  # fmt: skip
+        heads, values = search(name, alone, [n], 6, single_root)
+        assert heads[0].equal(found[0][b, :, : n + 1])
+        assert values[0].equal(found[1][b])
+
+
+@every_decoder
 def test_errors_say_what_is_wrong(name):
-    batch = as_batch(*draw(np.random.default_rng(9), 2, 3))
-    for k in (0, -1, MAX_TREES + 1):
-        with pytest.raises(ScoreError, match=f"k is {k}"):
-            search(name, batch, k)
-    with pytest.raises(ScoreError, match=f"{name} .* engine 'torch'"):
-        search(name, batch, 2, engine="torch")
-    with pytest.raises(ScoreError, match="unknown engine 'tpu'"):
-        search(name, batch, 2, engine="tpu")
-    meta = SiblingBatch(
-        *(part.to("meta") for part in (batch.arc_scores, batch.sibling_scores, batch.lengths)),
-        batch.end_scores.to("meta"),
-    )
-    for engine in ("auto", "native"):
-        with pytest.raises(ScoreError, match="on meta"):
-            search(name, meta, 2, engine=engine)
-    with pytest.raises(ScoreError, match="expected"):
-        search(name, SiblingBatch(batch.arc_scores[0], *list(vars(batch).values())[1:]), 2)
-    too_long = SiblingBatch(
-        batch.arc_scores, batch.sibling_scores, batch.lengths + 1, batch.end_scores
-    )
-    with pytest.raises(ScoreError, match="sentence 0: length 4"):
-        search(name, too_long, 2)
+    parts = {
+        field: 0 * part for field, part in draw_parts(name, np.random.default_rng(9), 2, 3).items()
+    }
+    no_tree = parts | {"arc": parts["arc"].copy()}
+    no_tree["arc"][1, :, 1] = -np.inf
+    meta = {field: torch.from_numpy(part).to("meta") for field, part in parts.items()}
+    flat, exists = parts | {"arc": parts["arc"][0]}, f"{name}_kbest exists in native code only"
+    for given, lengths, k, engine, error, said in [
+        *((parts, [3, 2], k, "native", ScoreError, f"k is {k}") for k in (0, -1, MAX_TREES + 1)),
+        (parts, [3, 2], 2, "torch", ScoreError, exists),
+        (parts, [3, 2], 2, "tpu", ScoreError, "unknown engine 'tpu'"),
+        *((meta, [3, 2], 2, engine, ScoreError, "on meta") for engine in ("auto", "native")),
+        (flat, [3, 2], 2, "native", ScoreError, "expected"),
+        (parts, [4, 2], 2, "native", ScoreError, "sentence 0: length 4"),
+        (no_tree, [3, 2], 2, "native", NoTreeError, "sentence 1"),
+    ]:
+        with pytest.raises(error, match=said):
+            search(name, given, lengths, k, engine=engine)

@@ -10,7 +10,16 @@ from torch import Tensor
 
 from gpuparse.inference import DECODERS, engines
 from gpuparse.native import mapped
-from tests.inference.decoders import HAS_GPU, Parts, decode_parts, draw_parts, engines_of, fewer
+from tests.inference.decoders import (
+    HAS_GPU,
+    TRITON,
+    Parts,
+    decode_parts,
+    draw_parts,
+    engines_of,
+    fewer,
+    search_with,
+)
 from tests.oracles.brute_force import is_tree
 from tests.oracles.tree_parts import is_read, tree_value
 from tests.strategies import some
@@ -265,6 +274,63 @@ def test_dropping_projectivity_or_the_single_root_never_costs(
             for root, own in ((False, multi), (True, single)):
                 of_all = answers(quantity, LARGER[name], parts, lengths, root, "auto")[1]
                 assert (of_all >= own).all()
+
+
+def searched(
+    name: str, parts: dict[str, Any], lengths: list[int], engine: str, **options: Any
+) -> list[Tensor]:
+    """What the public function of the best trees finds under the parts that are given."""
+    scores = {f"{field}_scores": torch.as_tensor(part) for field, part in parts.items()}
+    first = [scores.pop("arc_scores")]
+    if DECODERS[name].order == 2:
+        first.append(scores.pop("sibling_scores"))
+    words = torch.tensor(lengths, dtype=torch.int64)
+    search = DECODERS[name].function("best")
+    return search_with(search, *first, words, engine=engine, **scores, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "engine"), [pair for pair in engines_of() if DECODERS[pair.values[0]].order > 1]
+)
+@every_root
+def test_scores_that_are_left_out_are_zeros(name: str, engine: str, single_root: bool) -> None:
+    """The same bits: numbers that are no sums of powers of two."""
+    decoder, rng = DECODERS[name], np.random.default_rng(6)
+    given = [field for field in decoder.reads if decoder.order > 2 or field == "end"]
+    for kind in ("float32", "float64"):
+        parts = draw_parts(name, rng, 5, 6, kind)
+        for field in given:
+            left = {key: part for key, part in parts.items() if key != field}
+            zeros = parts | {field: np.zeros_like(parts[field])}
+            for one, other in zip(
+                searched(name, left, [6, 2, 5, 0, 6], engine, single_root=single_root),
+                searched(name, zeros, [6, 2, 5, 0, 6], engine, single_root=single_root),
+                strict=True,
+            ):
+                assert one.equal(other)
+
+
+@pytest.mark.parametrize(
+    ("name", "engine"),
+    [
+        pair
+        for pair in engines_of()
+        if not (DECODERS[pair.values[0]].starts_from or TRITON in pair.marks)
+    ],
+)
+@every_root
+def test_deep_chains_and_wide_heads(name: str, engine: str, single_root: bool) -> None:
+    n = 150 if engine == "native" else 60
+    m = np.arange(1, n + 1)
+    for head in (m - 1, (m + 1) % (n + 1), np.where(m == n // 2, 0, n // 2)):
+        arcs = np.full((1, n + 1, n + 1), -np.inf, np.float32)
+        arcs[0, head, m] = 1
+        parts = {"arc": arcs}
+        if DECODERS[name].order == 2:
+            parts["sibling"] = np.zeros((1, *[n + 1] * 3), np.float32)
+        heads, values, *_ = searched(name, parts, [n], engine, single_root=single_root)
+        assert heads[0, 1:].tolist() == head.tolist()
+        assert values.item() == n
 
 
 @pytest.mark.parametrize("name", [name for name, row in DECODERS.items() if row.order > 1])

@@ -17,7 +17,8 @@ from gpuparse.inference import (
 from gpuparse.inference.marginals import minimum_bayes_risk
 from gpuparse.inference.matrix_tree import matrix_tree_marginals
 from tests.inference.test_sums import assert_equals_numpy, draw, gradcheck
-from tests.oracles.brute_force import all_trees, tree_values
+from tests.oracles.brute_force import all_trees
+from tests.oracles.tree_parts import values_of_trees
 from tests.oracles.tree_sums import sums_of_values
 from tests.strategies import cases
 
@@ -35,7 +36,8 @@ def test_the_least_risk_of_all_trees(single_root, decoder, n):
     marginals = matrix_tree_marginals(torch.from_numpy(arcs), lengths, single_root=single_root)
     heads, right = minimum_bayes_risk(marginals, lengths, decoder=decoder, single_root=single_root)
     truths = all_trees(n, False, single_root)
-    probabilities = np.exp(tree_values(arcs, truths))
+    values = values_of_trees({"arc": arcs}, projective=False, single_root=single_root)
+    probabilities = np.exp(values)
     probabilities /= probabilities.sum(axis=1, keepdims=True)
     answers = all_trees(n, decoder == "eisner", single_root)
     n_right = (answers[:, None, 1:] == truths[None, :, 1:]).sum(axis=2)

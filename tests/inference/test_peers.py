@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from gpuparse.inference import chu_liu_edmonds, eisner, eisner_kbest
+from gpuparse.inference import chu_liu_edmonds, eisner, eisner_kbest, eisner_sibling
 from tests.inference.decoders import IN_MAIN_MEMORY
 
 every_engine = pytest.mark.parametrize("engine", IN_MAIN_MEMORY)
@@ -61,3 +61,23 @@ def test_chu_liu_edmonds_against_ufal(engine):
             theirs, value = ufal.chu_liu_edmonds(np.ascontiguousarray(arcs[b].T))
             assert heads[b].tolist() == list(theirs)
             assert values[b].item() == pytest.approx(value, rel=1e-12, abs=1e-12)
+
+
+@every_engine
+@pytest.mark.parametrize("single_root", [False, True], ids=["multi", "single"])
+def test_eisner_sibling_against_supar(engine, single_root):
+    tree = pytest.importorskip("supar.structs.tree", reason="SuPar is not installed")
+    rng = torch.Generator().manual_seed(8)
+    n_batch, n_nodes = 12, 12
+    arcs = torch.randn(n_batch, n_nodes, n_nodes, generator=rng)
+    siblings = torch.randn(n_batch, n_nodes, n_nodes, n_nodes, generator=rng)
+    lengths = torch.randint(2, n_nodes, (n_batch,), generator=rng)
+    for h in range(n_nodes):
+        siblings[:, h, :, h] = 0  # it scores no modifiers without siblings
+    # Its rows are modifiers, its columns heads.
+    theirs = (arcs.mT.contiguous(), siblings.permute(0, 2, 1, 3).contiguous())
+    peer = tree.Dependency2oCRF(theirs, lengths, multiroot=not single_root)
+    heads, values = eisner_sibling(arcs, siblings, lengths, single_root=single_root, engine=engine)
+    torch.testing.assert_close(values, peer.max.detach(), rtol=1e-5, atol=1e-4)
+    for b, n in enumerate(lengths.tolist()):
+        assert peer.argmax[b, 1 : n + 1].tolist() == heads[b, 1 : n + 1].tolist()

@@ -2,30 +2,77 @@
 
 from dataclasses import fields, replace
 
+import numpy as np
 import pytest
 import torch
 
 from gpuparse.errors import ConfigError, NoTreeError, ScoreError
 from gpuparse.inference import DECODERS, Parse, Scores, decode, eisner, engines
-from tests.inference.decoders import ENGINES, ROWS, search_with
+from tests.inference.decoders import ENGINES, ROWS, draw_parts, engines_of, search_with
+from tests.inference.test_laws import searched as found
+from tests.oracles.tree_parts import is_read
 
 every_decoder = pytest.mark.parametrize("name", ROWS)
 every_engine = pytest.mark.parametrize("engine", [*ENGINES, "auto"])
+every_pair = pytest.mark.parametrize(("name", "engine"), engines_of())
 
 
 def search(name, arcs, lengths, engine="auto", **options):
     return search_with(ROWS[name].search, arcs, lengths, engine=engine, **options)
 
 
-@every_decoder
-@every_engine
-@pytest.mark.parametrize("bad", [torch.nan, torch.inf, 3e38, -3e38])
-def test_values_that_break_sums_are_turned_away(name, engine, bad):
-    arcs = torch.zeros(3, 5, 5)
-    arcs[1, 2, 3] = bad
-    with pytest.raises(ScoreError, match="sentence 1: the score of head 2 -> modifier 3 is"):
-        search(name, arcs, torch.tensor([4, 4, 4]), engine)
-    search(name, arcs, torch.tensor([4, 2, 4]), engine)  # there it is padding
+def zeros_of(name, n_batch, n):
+    """Scores of all parts of a decoder, all 0."""
+    parts = draw_parts(name, np.random.default_rng(0), n_batch, n)
+    return {field: torch.zeros(part.shape) for field, part in parts.items()}
+
+
+@every_pair
+def test_values_that_break_sums_are_turned_away_wherever_they_are_read(name, engine):
+    """Any cell that is read, and none of padding or beside the parts."""
+    read = zeros_of(name, 3, 4)
+    for field, part in read.items():
+        where = torch.from_numpy(is_read(field, 5, not DECODERS[name].is_projective))
+        part[:, ~where] = torch.nan
+        for axis in range(part.dim() - 1):
+            part[1].select(axis, 4).fill_(torch.nan)  # in a sentence of three words
+    found(name, read, [4, 3, 4], engine)
+    for field, part in read.items():
+        of_field = "" if field == "arc" else f"{field}_scores: "
+        places = np.argwhere(is_read(field, 4, not DECODERS[name].is_projective))
+        for k, place in enumerate(places.tolist()):
+            changed = part.clone()
+            changed[(1, *place)] = (torch.nan, torch.inf, 3e38, -3e38)[k % 4]
+            at = f"head {place[0]} -> modifier {place[1]}"
+            said = rf"(at \[{', '.join(map(str, place))}\]|of {at}) is"
+            with pytest.raises(ScoreError, match=f"{of_field}sentence 1: the score {said}"):
+                found(name, read | {field: changed}, [4, 3, 4], engine)
+
+
+@every_pair
+def test_shapes_types_and_devices_of_all_scores_are_checked(name, engine):
+    parts = zeros_of(name, 3, 4)
+    for field, part in parts.items():
+        for wrong, said in [
+            (part[:, 1:], f"{field}_scores has shape .*, expected"),
+            (part[0], f"{field}_scores has shape"),
+            (part.bool(), f"{field}_scores.*type torch.bool, expected floats or integers"),
+            (part.cfloat(), f"{field}_scores.*complex64, expected floats or integers"),
+        ]:
+            with pytest.raises(ScoreError, match=said):
+                found(name, parts | {field: wrong}, [4, 4, 4], engine)
+        with pytest.raises(ScoreError, match="on meta"):
+            found(name, parts | {field: part.to("meta")}, [4, 4, 4], engine)
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_engines_that_a_decoder_does_not_have_are_refused(name):
+    parts = zeros_of(name, 1, 2)
+    for engine in ("torch", "triton", "numpy"):
+        if not DECODERS[name].has("best", engine):
+            said = f"unknown engine '{engine}'" if engine == "numpy" else f"{name} exists in native"
+            with pytest.raises(ScoreError, match=said):
+                found(name, parts, [2], engine)
 
 
 @every_decoder
@@ -47,25 +94,12 @@ def test_lengths_out_of_range(name, engine, length):
 
 @every_decoder
 @pytest.mark.parametrize(
-    ("arcs", "lengths", "message"),
-    [
-        (torch.zeros(5, 5), torch.tensor([4]), r"shape \(5, 5\), expected \(B, N, N\)"),
-        (torch.zeros(1, 5, 4), torch.tensor([3]), r"expected \(B, N, N\)"),
-        (torch.zeros(2, 5, 5), torch.tensor([4]), r"lengths has shape \(1,\), expected \(2,\)"),
-        (torch.zeros(1, 5, 5), torch.tensor([4.0]), "expected integers"),
-        (torch.zeros(1, 5, 5).bool(), torch.tensor([4]), "expected floats or integers"),
-        (torch.zeros(1, 5, 5).cfloat(), torch.tensor([4]), "expected floats or integers"),
-    ],
+    ("lengths", "message"),
+    [([4, 4], r"lengths has shape \(2,\), expected \(1,\)"), ([4.0], "expected integers")],
 )
-def test_wrong_shapes_and_types(name, arcs, lengths, message):
+def test_wrong_lengths(name, lengths, message):
     with pytest.raises(ScoreError, match=message):
-        search(name, arcs, lengths)
-
-
-@every_decoder
-def test_an_engine_that_does_not_exist(name):
-    with pytest.raises(ScoreError, match="unknown engine 'numpy'"):
-        search(name, torch.zeros(1, 3, 3), torch.tensor([2]), "numpy")
+        search(name, torch.zeros(1, 5, 5), torch.tensor(lengths))
 
 
 @every_decoder

@@ -9,8 +9,10 @@ import torch
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference import chu_liu_edmonds, eisner_sibling, hill_climb, multi_parent
 from gpuparse.inference.textbook import spanning_trees
-from tests.oracles.brute_force import all_trees, is_projective, sibling_tree_values
+from tests.inference.decoders import draw_parts
+from tests.oracles.brute_force import all_trees, is_projective
 from tests.oracles.graphs import is_acyclic, part_cells, single_changes
+from tests.oracles.tree_parts import values_of_trees
 from tests.strategies import (
     cases,
     integer_scores,
@@ -28,19 +30,16 @@ GAINS = [0.0, 1.5, 4.0, 2.0**100]
 
 def with_projective_tree(rng, n, n_cases, single_root):
     """Scores with ties, half of the cases with forbidden parts: (arcs, siblings, lengths), ends."""
-    arcs, siblings, ends = [], [], []
-    while sum(map(len, arcs)) < n_cases:
-        forbidden = 0.1 * (len(arcs) % 2)
-        some = integer_scores(rng, n_cases // 2, n, forbidden=forbidden)
-        more = integer_siblings(rng, n_cases // 2, n, forbidden=forbidden)
-        last = integer_scores(rng, n_cases // 2, n, forbidden=forbidden)
-        values = sibling_tree_values(some, more, last, projective=True, single_root=single_root)
-        has_tree = values.max(axis=1) > -np.inf
-        arcs.append(some[has_tree])
-        siblings.append(more[has_tree])
-        ends.append(last[has_tree])
+    how = {"projective": True, "single_root": single_root}
+    drawn = []
+    while sum(len(parts["arc"]) for parts in drawn) < n_cases:
+        kind = ("ties", "forbidden")[len(drawn) % 2]
+        parts = draw_parts("hill_climb", rng, n_cases // 2, n, kind)
+        has_tree = values_of_trees(parts, **how).max(axis=1) > -np.inf
+        drawn.append({field: part[has_tree] for field, part in parts.items()})
     arcs, siblings, ends = (
-        torch.from_numpy(np.concatenate(part)[:n_cases]) for part in (arcs, siblings, ends)
+        torch.from_numpy(np.concatenate([parts[field] for parts in drawn])[:n_cases])
+        for field in ("arc", "sibling", "end")
     )
     return (arcs, siblings, torch.full((n_cases,), n)), ends
 
@@ -54,9 +53,8 @@ def test_many_climbs_end_on_a_hill(single_root, n, min_gain):
     options = {"end_scores": ends, "single_root": single_root}
     heads, values, changes = hill_climb(*batch, min_gain=min_gain, **options)
     trees = all_trees(n, False, single_root)
-    of_trees = sibling_tree_values(
-        batch[0].numpy(), batch[1].numpy(), ends.numpy(), projective=False, single_root=single_root
-    )
+    parts = {"arc": batch[0].numpy(), "sibling": batch[1].numpy(), "end": ends.numpy()}
+    of_trees = values_of_trees(parts, projective=False, single_root=single_root)
     number = {tuple(tree): t for t, tree in enumerate(trees.tolist())}
     found = np.array([number[tuple(tree)] for tree in heads.tolist()])
     assert of_trees[np.arange(len(found)), found].tolist() == values.tolist()
@@ -228,49 +226,6 @@ def test_the_first_modifier_beyond_all_others_takes_over_the_end():
 
 @every_root
 @every_search
-def test_zero_ends_and_no_least_gain_are_the_defaults(search, single_root):
-    rng = np.random.default_rng(26)
-    n = 9
-    arcs = torch.from_numpy(rng.standard_normal((40, n + 1, n + 1)))
-    siblings = torch.from_numpy(rng.standard_normal((40, *[n + 1] * 3)))
-    batch = arcs, siblings, torch.from_numpy(rng.integers(1, n + 1, 40))
-    found = search(*batch, single_root=single_root)
-    zeros = search(*batch, end_scores=torch.zeros_like(arcs), min_gain=0, single_root=single_root)
-    for ours, theirs in zip(found, zeros, strict=True):
-        assert ours.equal(theirs)
-
-
-@every_search
-@pytest.mark.parametrize("min_gain", [-1e-9, -1, np.nan, np.inf, -np.inf])
-def test_least_gains_that_are_refused(search, min_gain):
-    with pytest.raises(ScoreError, match="expected a number from 0 on"):
-        search(*zeros(), min_gain=min_gain)
-
-
-@every_search
-def test_end_scores_are_checked(search):
-    arcs, siblings, lengths = zeros()
-    for ends, message in [
-        (arcs[:, 1:], "end_scores has shape"),
-        (arcs.bool(), "end_scores.*type torch.bool"),
-        (arcs.to("meta"), "end_scores is .* on meta"),
-        (torch.full_like(arcs, torch.nan), "end_scores: sentence 0"),
-    ]:
-        with pytest.raises(ScoreError, match=message):
-            search(arcs, siblings, lengths, end_scores=ends)
-    start = torch.tensor([[-1, 0, 1, 2, 3]] * 3)
-    ends = torch.zeros_like(arcs)
-    ends[1, 2, 3] = -torch.inf
-    with pytest.raises(ScoreError, match="start of sentence 1 has a forbidden part"):
-        search(arcs, siblings, lengths, end_scores=ends, start=start)
-    search(arcs, siblings, lengths, end_scores=ends)
-    ends[2, :, 4] = -torch.inf  # the last word is the outermost modifier of whatever it modifies
-    with pytest.raises(NoTreeError, match="sentence 2 "):
-        search(arcs, siblings, lengths, end_scores=ends)
-
-
-@every_root
-@every_search
 def test_a_hill_is_not_left(search, single_root):
     rng = np.random.default_rng(22)
     n = 8
@@ -322,46 +277,44 @@ def zeros(n=4, n_batch=3):
     return torch.zeros(shape), torch.zeros(*shape, n + 1), torch.full((n_batch,), n)
 
 
-@every_search
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({1: 2, 2: 1}, "start of sentence 1 is no tree"),
-        ({3: 3}, "start of sentence 1 is no tree"),
-        ({3: 5}, "start of sentence 1 is no tree"),
-        ({3: -1}, "start of sentence 1 is no tree"),
-    ],
-)
-def test_starts_that_are_no_trees(search, changes, message):
-    start = torch.tensor([[-1, 0, 1, 2, 3]] * 3)
-    for m, h in changes.items():
-        start[1, m] = h
-    with pytest.raises(ScoreError, match=message):
-        search(*zeros(), start=start)
-
-
-@every_search
-def test_other_starts_and_limits_that_are_refused(search):
-    start = torch.tensor([[-1, 0, 1, 2, 3]] * 3)
-    with pytest.raises(ScoreError, match=r"start has shape \(3, 4\), expected \(3, 5\)"):
-        search(*zeros(), start=start[:, :4])
-    with pytest.raises(ScoreError, match=r"start has type torch\.float32, expected integers"):
-        search(*zeros(), start=start.float())
-    with pytest.raises(ScoreError, match="max_changes is -1"):
-        search(*zeros(), max_changes=-1)
-    two = start.clone()
+def refusals():
+    """Scores and options, and what is said."""
+    chain, (arcs, siblings, _) = torch.tensor([[-1, 0, 1, 2, 3]] * 3), zeros()
+    for changes in ({1: 2, 2: 1}, {3: 3}, {3: 5}, {3: -1}):
+        start = chain.clone()
+        for m, h in changes.items():
+            start[1, m] = h
+        yield siblings, {"start": start}, "start of sentence 1 is no tree"
+    two, forbidden, ends = chain.clone(), siblings.clone(), torch.zeros_like(arcs)
     two[2, 3] = 0
-    search(*zeros(), start=two)
-    with pytest.raises(ScoreError, match="sentence 2 is no tree with a single modifier"):
-        search(*zeros(), start=two, single_root=True)
-    arcs, siblings, lengths = zeros()
-    siblings[1, 2, 3, 2] = -torch.inf
-    with pytest.raises(ScoreError, match="start of sentence 1 has a forbidden part"):
-        search(arcs, siblings, lengths, start=start)
-    search(arcs, siblings, lengths)
+    forbidden[1, 2, 3, 2] = ends[1, 2, 3] = -torch.inf
+    yield siblings, {"start": chain[:, :4]}, r"start has shape \(3, 4\), expected \(3, 5\)"
+    yield siblings, {"start": chain.float()}, r"start has type torch\.float32, expected integers"
+    yield siblings, {"max_changes": -1}, "max_changes is -1"
+    one_root = "sentence 2 is no tree with a single modifier"
+    yield siblings, {"start": two, "single_root": True}, one_root
+    yield forbidden, {"start": chain}, "start of sentence 1 has a forbidden part"
+    said = "start of sentence 1 has a forbidden part"
+    yield siblings, {"start": chain, "end_scores": ends}, said
+    for gain in (-1e-9, -1, np.nan, np.inf, -np.inf):
+        yield siblings, {"min_gain": gain}, "expected a number from 0 on"
+
+
+@every_search
+def test_starts_limits_and_gains_that_are_refused(search):
+    arcs, _, lengths = zeros()
+    for siblings, options, said in refusals():
+        with pytest.raises(ScoreError, match=said):
+            search(arcs, siblings, lengths, **options)
+        if options.pop("start", None) is not None:
+            search(arcs, siblings, lengths, **options)
     arcs[2, :, 3] = -torch.inf
     with pytest.raises(NoTreeError, match="sentence 2 "):
         search(arcs, siblings, lengths)
+    ends = torch.zeros(3, 5, 5)
+    ends[2, :, 4] = -torch.inf  # the last word is the outermost modifier of whatever it modifies
+    with pytest.raises(NoTreeError, match="sentence 2 "):
+        search(*zeros(), end_scores=ends)
 
 
 def test_a_chain_of_a_hundred_words_is_climbed():

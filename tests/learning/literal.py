@@ -29,7 +29,7 @@ from tests.graphs_by_place import acyclic_graph, with_deps
 from tests.inference.decoders import TEXTBOOK
 from tests.named_rows import lines_of_labels, rows_of_trees
 from tests.oracles.arc_features import arc_features, known_values
-from tests.oracles.brute_force import all_trees, sibling_tree_values
+from tests.oracles.brute_force import all_trees
 from tests.oracles.higher_order_features import higher_order_features
 from tests.oracles.higher_order_parts import higher_order_parts_of
 from tests.oracles.higher_order_scores import higher_rows
@@ -43,6 +43,7 @@ from tests.oracles.tree_features import (
     feature_vector,
     score_tables,
 )
+from tests.oracles.tree_parts import values_of_trees
 from tests.rows import end_parts, sibling_parts, silence
 from tests.runs import run_config
 from tests.samples import (
@@ -373,8 +374,9 @@ class Literal:
         if self.decoder.starts_from:
             return [self._labelled(self._climbed(arcs, siblings, ends), best)]
         heads = self.all_heads(s)
-        values = sibling_tree_values(
-            arcs[np.newaxis], siblings[np.newaxis], ends[np.newaxis],
+        tables = {"arc": arcs, "sibling": siblings, "end": ends}
+        values = values_of_trees(
+            {kind: table[np.newaxis] for kind, table in tables.items()},
             projective=self.decoder.is_projective, single_root=self.single_root,
         )[0]  # fmt: skip
         if self.decoder.is_higher_order:
@@ -393,7 +395,6 @@ class Literal:
         if len(order) > k and values[order[k - 1]] - values[order[k]] < 1e-6:
             if k > 1 or self.decoder.is_higher_order:
                 raise TieError
-            tables = {"arc": arcs, "sibling": siblings, "end": ends}
             found = [TEXTBOOK[self.decoder.name](tables, self.single_root)[0][1:]]
         if labels:
             return [Answer(_arcs(heads[t]), labels[t]) for t in order[:k]]

@@ -34,7 +34,8 @@ from gpuparse.learning.stages.vectors.engine import (
 from gpuparse.learning.stages.vectors.stage import VectorStage
 from gpuparse.scorers.native import sentences_of
 from gpuparse.scorers.vectors.word_vectors import VectorWeights
-from tests.oracles.brute_force import all_trees, parts_of
+from tests.oracles.brute_force import all_trees
+from tests.oracles.tree_parts import parts_of
 from tests.samples import random_sentence, random_sentences, treebank_of
 from tests.vectors import float_pairs, float_scores, row_of
 
@@ -179,7 +180,7 @@ def test_gradients_are_the_differences_of_the_loss(
 def tree_value(tree: np.ndarray, arcs: np.ndarray, pairs: dict[str, np.ndarray]) -> float:
     """The score of a tree by its arcs and the further kinds of pairs."""
     total = 0.0
-    for h, m, s in parts_of(tree):
+    for h, m, s in parts_of("sibling", tree):
         total += arcs[h, m]
         if "sibling" in pairs and s != h:
             total += pairs["sibling"][s, m]

@@ -31,13 +31,12 @@ LARGEST = 1024.0  # cost of a variable, all scaled alike; the solver's tolerance
 INFEASIBLE = 2  # the solver's state
 
 
-def integer_program(
-    arcs: np.ndarray, higher: Mapping[str, np.ndarray], *, single_root: bool
-) -> list[int] | None:
+def integer_program(parts: Mapping[str, np.ndarray], *, single_root: bool) -> list[int] | None:
     """Heads (N,) of the best tree of one sentence, -1 at the root; None if there is no tree.
 
-    Args: arcs: (N, N). higher: scores of one sentence by the keywords of `dual_decomposition`.
+    Args: parts: scores of one sentence, of arcs and those that `dual_decomposition` reads.
     """
+    arcs = parts["arc"]
     n = len(arcs) - 1
     words = range(1, n + 1)
     scores: dict[tuple, float] = {
@@ -62,8 +61,8 @@ def integer_program(
         row(("flow", m), f, 1, 1, 1)
         if h > 0:
             row(("flow", h), f, -1, 1, 1)
-    siblings, ends = higher.get("sibling_scores"), higher.get("end_scores")
-    grandparents, both = higher.get("grandparent_scores"), higher.get("grand_sibling_scores")
+    siblings, ends = parts.get("sibling"), parts.get("end")
+    grandparents, both = parts.get("grandparent"), parts.get("grand_sibling")
     inner = {(h, m): [h, *range(min(h, m) + 1, max(h, m))] for h, m in pairs}
     above = {(h, m): [g for g in range(n + 1) if h and g not in (h, m)] or [0] for h, m in pairs}
     if siblings is not None or ends is not None or both is not None:

@@ -1,25 +1,28 @@
-"""The score of one tree or graph under parts of any kind, part by part."""
+"""The scores of trees under parts of any kind, part by part, and those of all trees at once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
+
+from tests.oracles.brute_force import all_trees
 
 AXES = {
     "arc": 2, "sibling": 3, "end": 2, "grandparent": 3, "grand_sibling": 4, "tri_sibling": 4,
     "outermost": 4, "inner_grandchild": 3, "outer_grandchild": 3,
 }  # fmt: skip
 """Axes of the scores of each part of one sentence."""
+NONE = -1
 
 
-def tree_value(scores: Mapping[str, Any], heads: Sequence[int]) -> float:
-    """The score of a tree.
+def cells_of(heads: Sequence[int]) -> Iterator[dict[str, tuple[int, ...] | None]]:
+    """Of each word m of a tree the cell of every kind of part, None where m has no such part.
 
-    Args:
-        scores: of each part that there is, arrays with the axes above.
-        heads: (n + 1), -1 at the root.
+    heads: (n + 1), anything at the root. A sibling that is not there is h, a child that is not
+    there is m, the head of the root is 0.
     """
-    n, total = len(heads) - 1, 0.0
+    n = len(heads) - 1
     for m in range(1, n + 1):
         h = int(heads[m])
         inside = range(m - 1, h, -1) if h < m else range(m + 1, h)
@@ -29,20 +32,44 @@ def tree_value(scores: Mapping[str, Any], heads: Sequence[int]) -> float:
         g = int(heads[h]) if h > 0 else 0
         beyond = range(m + 1, n + 1) if h < m else range(1, m)
         is_outermost = not any(heads[c] == h for c in beyond)
-        inner = [c for c in inside if heads[c] == m]
-        outer = [c for c in beyond if heads[c] == m]
-        cells = {
-            "arc": (), "sibling": (s,), "end": () if is_outermost else None, "grandparent": (g,),
-            "grand_sibling": (s, g), "tri_sibling": (s, t),
-            "outermost": (s, g) if is_outermost else None,
-            "inner_grandchild": (max(inner, key=lambda c, m=m: abs(c - m), default=m),),
-            "outer_grandchild": (max(outer, key=lambda c, m=m: abs(c - m), default=m),),
+        inner, outer = ([c for c in each if heads[c] == m] for each in (inside, beyond))
+        yield {
+            "arc": (h, m), "sibling": (h, m, s), "end": (h, m) if is_outermost else None,
+            "grandparent": (h, m, g), "grand_sibling": (h, m, s, g), "tri_sibling": (h, m, s, t),
+            "outermost": (h, m, s, g) if is_outermost else None,
+            "inner_grandchild": (h, m, max(inner, key=lambda c, m=m: abs(c - m), default=m)),
+            "outer_grandchild": (h, m, max(outer, key=lambda c, m=m: abs(c - m), default=m)),
         }  # fmt: skip
-        for field, array in scores.items():
-            cell = cells[field]
-            if cell is not None:
-                total += float(array[(h, m, *cell)])
-    return total
+
+
+def parts_of(kind: str, heads: Sequence[int]) -> list[tuple[int, ...]]:
+    """The cells of the parts of a kind that a tree has, by words."""
+    return [cells[kind] for cells in cells_of(heads) if cells[kind] is not None]
+
+
+def tree_value(scores: Mapping[str, Any], heads: Sequence[int]) -> float:
+    """The score of a tree; scores: of each part that there is, arrays with the axes above."""
+    return sum(float(part[cell]) for kind, part in scores.items() for cell in parts_of(kind, heads))
+
+
+@cache
+def cells_of_all(kind: str, n: int, projective: bool, single_root: bool) -> np.ndarray:
+    """(n, T, axes) cells of the words of all trees, as in `all_trees`; NONE where there is none."""
+    trees = all_trees(n, projective, single_root).tolist()
+    missing = (NONE,) * AXES[kind]
+    found = [[cells[kind] or missing for cells in cells_of(tree)] for tree in trees]
+    return np.array(found, np.int64).reshape(len(trees), n, AXES[kind]).swapaxes(0, 1)
+
+
+def values_of_trees(
+    scores: Mapping[str, np.ndarray], *, projective: bool, single_root: bool
+) -> np.ndarray:
+    """Scores (B, T) of all trees, as in `all_trees`; scores: of parts, arrays (B, n + 1, ...)."""
+    arcs, total = scores["arc"], 0
+    for kind, part in scores.items():
+        for cells in cells_of_all(kind, arcs.shape[1] - 1, projective, single_root):
+            total += np.where(cells[:, 0] == NONE, 0, part[(slice(None), *cells.T)])
+    return total + np.zeros((len(arcs), 1), arcs.dtype)
 
 
 def is_read(field: str, n_nodes: int, may_cross: bool) -> np.ndarray:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.oracles.brute_force import parts_of
+from tests.oracles.tree_parts import parts_of
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,6 @@ def sibling_marginals(probabilities: np.ndarray, trees: np.ndarray) -> np.ndarra
     n_nodes = trees.shape[1]
     has_part = np.zeros((len(trees), n_nodes, n_nodes, n_nodes))
     for t, tree in enumerate(trees):
-        for part in parts_of(tree):
+        for part in parts_of("sibling", tree):
             has_part[(t, *part)] = 1
     return np.einsum("bt,thms->bhms", probabilities, has_part)

@@ -19,10 +19,11 @@ from gpuparse.scorers.linear.part_rows import listed_number
 from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.scorers.linear.weights import Weights, hashed_map
 from tests.oracles.arc_features import known_values
-from tests.oracles.brute_force import all_trees, ends_of, parts_of
+from tests.oracles.brute_force import all_trees
 from tests.oracles.higher_order_features import higher_order_features
 from tests.oracles.higher_order_parts import higher_order_parts_of
 from tests.oracles.higher_order_scores import higher_rows, higher_scores
+from tests.oracles.tree_parts import parts_of
 from tests.rows import rows_of_parts
 from tests.samples import random_sentences, treebank_of
 from tests.scoring.forms import arc_scores, sibling_scores
@@ -163,11 +164,8 @@ def scores_of_parts(templates, batch, plan, features, weights):
 
 def value_of(tree, b, scores):
     """The score of a tree of the sentence b; scores: of parts."""
-    heads = np.array(tree)
-    total = sum(scores["arc"][b, tree[m], m] for m in range(1, len(tree)))
-    if "sibling" in scores:
-        total += sum(scores["sibling"][(b, *part)] for part in parts_of(heads))
-        total += sum(scores["end"][(b, *part)] for part in ends_of(heads))
+    small = [kind for kind in ("arc", "sibling", "end") if kind in scores]
+    total = sum(scores[kind][(b, *cell)] for kind in small for cell in parts_of(kind, tree))
     for kind, words, _, is_last in higher_order_parts_of(tree):
         only_last = "tri_sibling" in scores and kind in ("grandparent", "grand_sibling")
         if kind in scores and (is_last or not only_last):
