@@ -279,7 +279,7 @@ def test_dropping_projectivity_or_the_single_root_never_costs(
 def searched(
     name: str, parts: dict[str, Any], lengths: list[int], engine: str, **options: Any
 ) -> list[Tensor]:
-    """What the public function of the best trees finds under the parts that are given."""
+    """The result of the public function of the best trees under the parts that are given."""
     scores = {f"{field}_scores": torch.as_tensor(part) for field, part in parts.items()}
     first = [scores.pop("arc_scores")]
     if DECODERS[name].order == 2:

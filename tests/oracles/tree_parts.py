@@ -17,7 +17,7 @@ NONE = -1
 
 
 def cells_of(heads: Sequence[int]) -> Iterator[dict[str, tuple[int, ...] | None]]:
-    """Of each word m of a tree the cell of every kind of part, None where m has no such part.
+    """The cell of every kind of part of each word m of a tree, None where m has no such part.
 
     heads: (n + 1), anything at the root. A sibling that is not there is h, a child that is not
     there is m, the head of the root is 0.
