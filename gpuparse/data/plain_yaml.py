@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from gpuparse.errors import ConfigError
 from gpuparse.limits import MAX_YAML_BYTES, MAX_YAML_VALUES
@@ -135,12 +136,6 @@ def parse_yaml(text: str, source: str) -> PlainYaml:
     """
     if len(text) > MAX_YAML_BYTES or len(text.encode("utf-8", "surrogateescape")) > MAX_YAML_BYTES:
         raise ConfigError(f"{source}: longer than {MAX_YAML_BYTES} bytes")
-    simple = _read_simple(text)
-    return _read_any(text, source) if simple is None else simple
-
-
-def _read_any(text: str, source: str) -> PlainYaml:
-    """As `parse_yaml`, by PyYAML."""
     import yaml
 
     try:
@@ -225,92 +220,67 @@ _SIMPLE_LINE = re.compile(
 )
 _WRITTEN = {"''": "", "null": None, "true": True, "false": False}
 _NO_TEXT = re.compile("|".join(pattern for _, pattern, _ in _PLAIN_SCALARS[:2]))
+_Rows = list[tuple[int, bool, str, str]]  # see `_row`; the last one first
 
 
-class _Line(NamedTuple):
-    indent: int
-    is_item: bool
-    key: str | None
-    value: str | None
-
-
-class _NotSimple(Exception):
-    """A text is not of the simple form."""
-
-
-def _read_simple(text: str) -> PlainYaml | None:
-    """As `parse_yaml`, in a small part of its time, of a text of the simple form; None of others.
+def parse_value(text: str, source: str) -> Any:
+    """The value that `parse_yaml` reads; of the simple form, in a small part of its time.
 
     Template sets are read whenever a model is loaded.
     """
-    rows: list[_Line] = []
-    for line in text.removesuffix("\n").split("\n"):
-        match = _SIMPLE_LINE.fullmatch(line)
-        if match is None or len(rows) > MAX_YAML_VALUES // 4:
-            return None
-        indent, item, key, value = match.groups()
-        if key is None and (item is None or value is None):
-            return None
-        rows.append(_Line(len(indent), item is not None, key, value))
-    lines: dict[tuple[str, ...], int] = {}
-    try:
-        found, end = _simple_mapping(rows, 0, 0, (), lines)
-    except _NotSimple:
-        return None
-    return PlainYaml(found, lines) if end == len(rows) else None
+    if text.count("\n") < MAX_YAML_VALUES // 4:
+        with suppress(ValueError):  # it is of another form
+            rows = [_row(line) for line in reversed(text.removesuffix("\n").split("\n"))]
+            value = _mapping(rows, 0)
+            if not rows:
+                return value
+    return parse_yaml(text, source).value
 
 
-def _simple_mapping(
-    rows: list[_Line],
-    at: int,
-    indent: int,
-    path: tuple[str, ...] | None,
-    lines: dict[tuple[str, ...], int],
-) -> tuple[dict[str, Any], int]:
-    """The mapping that begins with a row, and the row after it; path: None in a list."""
+def _row(line: str) -> tuple[int, bool, str, str]:
+    """The indent of a line, whether it is an item, its key and value, "" for none."""
+    match = _SIMPLE_LINE.fullmatch(line)
+    if match is None:
+        raise ValueError
+    indent, item, key, value = match.groups("")
+    return len(indent), bool(item), key, value
+
+
+def _mapping(rows: _Rows, indent: int) -> dict[str, Any]:
+    """The mapping that begins with the next row. Raises: ValueError: it is not simple."""
     found: dict[str, Any] = {}
-    while at < len(rows) and rows[at].indent == indent and not rows[at].is_item:
-        key, value = rows[at].key, rows[at].value
-        if key is None or key in found:
-            raise _NotSimple
-        here = None if path is None else (*path, key)
-        if here:
-            lines[here] = at + 1
-        at += 1
-        if value is not None:
-            found[key] = _simple_scalar(value)
-        elif at < len(rows) and rows[at].is_item and rows[at].indent == indent:
-            found[key], at = _simple_list(rows, at, indent, lines)
-        elif at < len(rows) and not rows[at].is_item and rows[at].indent == indent + 2:
-            found[key], at = _simple_mapping(rows, at, indent + 2, here, lines)
+    while rows and rows[-1][:2] == (indent, False):
+        *_, key, value = rows.pop()
+        if not key or key in found:
+            raise ValueError
+        if value:
+            found[key] = _scalar(value)
+        elif rows and rows[-1][:2] == (indent, True):
+            found[key] = _items(rows, indent)
         else:
-            raise _NotSimple
-    return found, at
+            found[key] = _mapping(rows, indent + 2)
+    if not found:
+        raise ValueError
+    return found
 
 
-def _simple_list(
-    rows: list[_Line], at: int, indent: int, lines: dict[tuple[str, ...], int]
-) -> tuple[list[Any], int]:
-    """The list that begins with a row, and the row after it."""
-    found: list[Any] = []
-    while at < len(rows) and rows[at].indent == indent and rows[at].is_item:
-        if rows[at].key is None:
-            found.append(_simple_scalar(rows[at].value or ""))
-            at += 1
-        else:
-            rows[at] = rows[at]._replace(indent=indent + 2, is_item=False)
-            value, at = _simple_mapping(rows, at, indent + 2, None, lines)
-            found.append(value)
-    return found, at
+def _items(rows: _Rows, indent: int) -> list[Any]:
+    found = []
+    while rows and rows[-1][:2] == (indent, True):
+        *_, key, value = rows.pop()
+        if key:
+            rows.append((indent + 2, False, key, value))
+        found.append(_mapping(rows, indent + 2) if key else _scalar(value))
+    return found
 
 
-def _simple_scalar(text: str) -> Any:
+def _scalar(text: str) -> Any:
     if text == "[]":
         return []
     if text in _WRITTEN:
         return _WRITTEN[text]
-    if text[0].isdigit():
+    if text[:1].isdigit():
         return int(text)
-    if _NO_TEXT.fullmatch(text):  # TRUE, Null
-        raise _NotSimple
+    if not text or _NO_TEXT.fullmatch(text):  # TRUE, Null
+        raise ValueError
     return text

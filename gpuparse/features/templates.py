@@ -50,7 +50,7 @@ from typing import Any
 
 from gpuparse.data.atoms import Atom, checked_field, parse_atom
 from gpuparse.data.parts import BY_NAME, CHILDREN, PART_KINDS
-from gpuparse.data.plain_yaml import dump_yaml, parse_yaml, read_yaml
+from gpuparse.data.plain_yaml import dump_yaml, parse_value, read_yaml
 from gpuparse.errors import ConfigError
 from gpuparse.features.word_vectors import (
     FURTHER,
@@ -318,7 +318,7 @@ def load_templates(name: str) -> TemplateSet:
 
 def parse_set(text: str, source: str) -> TemplateSet:
     """Read a template set from YAML text; `source` names it in messages."""
-    return _build_set(parse_yaml(text, source).value, source)
+    return _build_set(parse_value(text, source), source)
 
 
 def _build_set(content: object, source: str) -> TemplateSet:

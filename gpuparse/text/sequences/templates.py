@@ -21,7 +21,7 @@ import numpy as np
 from gpuparse import native
 from gpuparse.data.atoms import parse_atom
 from gpuparse.data.cached import cached_property
-from gpuparse.data.plain_yaml import dump_yaml, parse_yaml, read_yaml
+from gpuparse.data.plain_yaml import dump_yaml, parse_value, read_yaml
 from gpuparse.errors import ConfigError
 from gpuparse.text.sequences.tags import starts_of
 
@@ -127,7 +127,7 @@ def parse_sequence_templates(
 
     Raises: ConfigError: it is none.
     """
-    return _checked(parse_yaml(text, source).value, source, has_field)
+    return _checked(parse_value(text, source), source, has_field)
 
 
 def _checked(content: Any, source: str, has_field: Callable[[str], bool]) -> SequenceTemplates:
