@@ -82,10 +82,9 @@ def expanded(stored: Mapping[str, np.ndarray], changed: object) -> dict[str, np.
     if room > MAX_COMPACT_BYTES:
         raise ValueError(f"its arrays have {room:,} bytes, more than {MAX_COMPACT_BYTES:,}")
     arrays = dict(stored)
-    places = _places(forms)
     for name in sorted(forms, key=lambda name: (-len(name), name)):  # bits before their array
         dtype, shape = forms[name]
-        whole = places[name].view(dtype)
+        whole = aligned(dtype.itemsize * math.prod(shape), np.zeros).view(dtype)
         if name in arrays:
             narrow = arrays.pop(name)
             if narrow.shape != whole.shape or narrow.dtype not in _WIDTHS or dtype not in _WIDTHS:
@@ -102,25 +101,6 @@ def expanded(stored: Mapping[str, np.ndarray], changed: object) -> dict[str, np.
             native.call("expand_values", bits, values, target)
         arrays[name] = whole.reshape(shape)
     return arrays
-
-
-def _places(forms: Mapping[str, tuple[np.dtype, tuple[int, ...]]]) -> dict[str, np.ndarray]:
-    """Bytes of zeros for each array, side by side: large memory has huge pages.
-
-    The bits and values of others are apart from what stays.
-    """
-    parts = {name + end for name in forms for end in (BITS, VALUES)}
-    places: dict[str, np.ndarray] = {}
-    for are_parts in (False, True):
-        sizes = {
-            name: dtype.itemsize * math.prod(shape)
-            for name, (dtype, shape) in forms.items()
-            if (name in parts) == are_parts
-        }
-        memory = aligned(sum(-(-size // LINE) * LINE for size in sizes.values()), np.zeros)
-        for name, size in sizes.items():
-            places[name], memory = memory[:size], memory[-(-size // LINE) * LINE :]
-    return places
 
 
 def _form(name: object, form: object) -> tuple[np.dtype, tuple[int, ...]]:

@@ -36,7 +36,6 @@ __all__ = [
     "stream_treebanks",
     "treebank_from_bytes",
     "with_misc",
-    "write_graph_predictions",
     "write_predictions",
 ]
 
@@ -135,23 +134,34 @@ def write_predictions(
     labels: Sequence[bytes] | None = None,
     label_ids: np.ndarray | None = None,
     misc: Mapping[str, Sequence[str] | np.ndarray] | None = None,
+    graphs: Graphs | None = None,
 ) -> bytes:
-    """The treebank's bytes with other heads and, if given, other relations and items of MISC.
+    """The treebank's bytes with other heads and, if given, relations, items of MISC and graphs.
+
+    With graphs, DEPS becomes the arcs of the word, `head:relation` joined by `|`, ascending by
+    head. Its items whose head is an empty node are kept, in the order of their numbers (8, 8.1, 9);
+    all other items are removed. A word with neither has `_`. Rows of empty nodes are unchanged.
 
     Args:
         heads: (W,) HEAD of each word; -1 writes `_`, -2 leaves the column as it is.
         labels: names of the relations, in UTF-8.
         label_ids: (W,) DEPREL of each word as an index into labels; -1 writes `_`.
         misc: as in with_misc.
+        graphs: of the treebank's words.
     Returns: the file's bytes, all other columns and lines untouched; a missing line feed or blank
         line at the end of the file is added.
-    Raises: ValueError where the arrays do not fit the treebank, labels lack their ids or a label
-        has a tab or line end in it; and as with_misc.
+    Raises: ValueError where the arrays do not fit the treebank, labels lack their ids, or a label
+        has a tab or line end in it; a relation of the graphs that is empty or holds a `|`, a tab or
+        a line end; and as with_misc.
     Cost: one copy of the bytes.
     """
     new_heads, new_labels = _checked_predictions(treebank, heads, labels, label_ids)
+    arcs = None if graphs is None else _checked_arcs(treebank, graphs)
     items = None if misc is None else misc_arrays(misc, treebank.n_words)
-    return _with_columns(treebank, Replacing(new_heads, new_labels, None, items))
+    return replace_columns(
+        treebank.data, treebank.columns, treebank.dropped,
+        Replacing(new_heads, new_labels, arcs, items), treebank.file_end,
+    )  # fmt: skip
 
 
 def read_part(part: str) -> Treebank:
@@ -184,60 +194,7 @@ def with_misc(treebank: Treebank, items: Mapping[str, Sequence[str] | np.ndarray
         a `|`, a tab or a line end in them.
     Cost: one copy of the bytes, and one of the values; arrays are faster than texts.
     """
-    as_it_is = np.full(treebank.n_words, BAD_HEAD, np.int32)
-    given = misc_arrays(items, treebank.n_words)
-    return _with_columns(treebank, Replacing(as_it_is, None, None, given))
-
-
-def write_graph_predictions(
-    treebank: Treebank,
-    heads: np.ndarray,
-    labels: Sequence[bytes] | None,
-    label_ids: np.ndarray | None,
-    graphs: Graphs,
-    misc: Mapping[str, Sequence[str] | np.ndarray] | None = None,
-) -> bytes:
-    """The treebank's bytes with other heads, relations and graphs, and if given items of MISC.
-
-    DEPS becomes the arcs of the word, `head:relation` joined by `|`, ascending by head. Its items
-    whose head is an empty node are kept, in the order of their numbers (8, 8.1, 9); all other items
-    are removed. A word with neither has `_`. Rows of empty nodes are unchanged.
-
-    Args:
-        heads, labels, label_ids, misc: as in write_predictions.
-        graphs: of the treebank's words.
-    Returns: as write_predictions.
-    Raises: ValueError as write_predictions, or where the graphs do not fit the treebank or have a
-        relation that is empty or holds a `|`, a tab or a line end.
-    Cost: one copy of the bytes.
-    """
-    new_heads, new_labels = _checked_predictions(treebank, heads, labels, label_ids)
-    names = [name.encode() for name in graphs.names]
-    for name in names:
-        if not name or any(separator in name for separator in (b"|", b"\t", b"\n", b"\r")):
-            raise ValueError(
-                f"the relation {name.decode()!r} cannot be written to DEPS: it is empty or"
-                " contains '|', a tab or a line end"
-            )
-    starts = np.ascontiguousarray(graphs.starts, np.int64)
-    arc_heads = np.ascontiguousarray(graphs.heads, np.int32)
-    relations = np.ascontiguousarray(graphs.relations, np.int32)
-    if starts.shape != (treebank.n_words + 1,) or not (
-        arc_heads.shape == relations.shape == (starts[-1],)
-    ):
-        raise ValueError(
-            f"graphs of {len(starts) - 1} words and {len(arc_heads)} arcs do not fit"
-            f" {treebank.n_words} words"
-        )
-    if starts[0] != 0 or (np.diff(starts) < 0).any():
-        raise ValueError("the starts of the graphs do not ascend from 0")
-    if arc_heads.min(initial=0) < 0:
-        raise ValueError("a head of the graphs is negative")
-    if relations.min(initial=0) < 0 or relations.max(initial=-1) >= len(names):
-        raise ValueError(f"a relation of the graphs is none of their {len(names)} names")
-    arcs = Arcs(joined_names(names), starts, arc_heads, relations)
-    items = None if misc is None else misc_arrays(misc, treebank.n_words)
-    return _with_columns(treebank, Replacing(new_heads, new_labels, arcs, items))
+    return write_predictions(treebank, np.full(treebank.n_words, BAD_HEAD, np.int32), misc=items)
 
 
 def _checked_predictions(
@@ -269,11 +226,32 @@ def _checked_predictions(
     return new_heads, None if labels is None else Labels(joined_names(names), new_labels)
 
 
-def _with_columns(treebank: Treebank, replacing: Replacing) -> bytes:
-    """The treebank's bytes with the columns replaced."""
-    return replace_columns(
-        treebank.data, treebank.columns, treebank.dropped, replacing, treebank.file_end
-    )
+def _checked_arcs(treebank: Treebank, graphs: Graphs) -> Arcs:
+    """DEPS as the writer takes it; ValueError where the graphs do not fit."""
+    names = [name.encode() for name in graphs.names]
+    for name in names:
+        if not name or any(separator in name for separator in (b"|", b"\t", b"\n", b"\r")):
+            raise ValueError(
+                f"the relation {name.decode()!r} cannot be written to DEPS: it is empty or"
+                " contains '|', a tab or a line end"
+            )
+    starts = np.ascontiguousarray(graphs.starts, np.int64)
+    arc_heads = np.ascontiguousarray(graphs.heads, np.int32)
+    relations = np.ascontiguousarray(graphs.relations, np.int32)
+    if starts.shape != (treebank.n_words + 1,) or not (
+        arc_heads.shape == relations.shape == (starts[-1],)
+    ):
+        raise ValueError(
+            f"graphs of {len(starts) - 1} words and {len(arc_heads)} arcs do not fit"
+            f" {treebank.n_words} words"
+        )
+    if starts[0] != 0 or (np.diff(starts) < 0).any():
+        raise ValueError("the starts of the graphs do not ascend from 0")
+    if arc_heads.min(initial=0) < 0:
+        raise ValueError("a head of the graphs is negative")
+    if relations.min(initial=0) < 0 or relations.max(initial=-1) >= len(names):
+        raise ValueError(f"a relation of the graphs is none of their {len(names)} names")
+    return Arcs(joined_names(names), starts, arc_heads, relations)
 
 
 class _ConllReader:

@@ -11,7 +11,7 @@ from gpuparse import native
 from gpuparse.data.columns import FORM, IN_MISC, as_key, is_guide_file, scan_numbers
 from gpuparse.data.conll import stream_treebanks
 from gpuparse.data.scanner import NO_HEAD
-from gpuparse.data.treebank import Treebank, place
+from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.errors import DataError, plural
 from gpuparse.files import unchanged
 
@@ -59,11 +59,16 @@ class Guides:
         if self._pieces is None:
             key = as_key(self.source.removeprefix(IN_MISC))
             heads = scan_numbers(treebank.data, treebank.columns, key)
-            _check(heads, treebank, 0, treebank, 0, len(treebank))
+            _check(heads, treebank, 0, len(treebank))
             return heads
         parts, done = [np.empty(0, np.int32)], 0
         while done < len(treebank):
-            other = self._piece_with_sentences(treebank, done)
+            other = self._rest()
+            if other is None:
+                raise DataError(
+                    f"{_at(treebank, done)}{self.source}, the file of guides, ends before this"
+                    " sentence"
+                )
             count = min(len(treebank) - done, len(other) - self._next)
             parts.append(_aligned(treebank, done, other, self._next, count))
             done += count
@@ -75,16 +80,11 @@ class Guides:
 
         Raises: DataError: it has.
         """
-        if self._pieces is None:
-            return
-        while self._piece is None or self._next == len(self._piece):
-            self._piece, self._next = next(self._pieces, None), 0
-            if self._piece is None:
-                return
-        raise DataError(
-            f"{_at(self._piece, self._next)}the file of guides has more sentences than the treebank"
-            " that they guide; both need the same words"
-        )
+        if (more := self._rest()) is not None:
+            raise DataError(
+                f"{_at(more, self._next)}the file of guides has more sentences than the treebank"
+                " that they guide; both need the same words"
+            )
 
     def missing_in(self, treebank: Treebank) -> str:
         """The message about a treebank in which no word has a guide."""
@@ -93,15 +93,12 @@ class Guides:
             return f"{treebank.source}: no word has a guide, {key}=HEAD in MISC (column 10)"
         return f"{self.source}: no word has a guide, a number in HEAD (column 7)"
 
-    def _piece_with_sentences(self, treebank: Treebank, sentence: int) -> Treebank:
-        assert self._pieces is not None
+    def _rest(self) -> Treebank | None:
+        """The piece of the file that has sentences from `_next` on; None at its end."""
         while self._piece is None or self._next == len(self._piece):
-            self._piece, self._next = next(self._pieces, None), 0
+            self._piece, self._next = next(self._pieces or iter(()), None), 0
             if self._piece is None:
-                raise DataError(
-                    f"{_at(treebank, sentence)}{self.source}, the file of guides, ends before this"
-                    " sentence"
-                )
+                return None
         return self._piece
 
 
@@ -141,14 +138,12 @@ def _aligned(
             " of guides needs the same words"
         )
     heads = other.heads[theirs[0] : theirs[-1]]
-    _check(heads, treebank, first, other, other_first, count)
+    _check(heads, other, other_first, count)
     return heads
 
 
-def _check(
-    heads: np.ndarray, treebank: Treebank, first: int, other: Treebank, other_first: int, count: int
-) -> None:
-    """DataError for the first guide that is not a head, with its file and line."""
+def _check(heads: np.ndarray, treebank: Treebank, first: int, count: int) -> None:
+    """DataError for the first guide of some sentences that is not a head of its word."""
     starts = treebank.word_starts[first : first + count + 1] - treebank.word_starts[first]
     lengths = np.diff(starts)
     numbers = np.arange(len(heads)) - np.repeat(starts[:-1], lengths) + 1
@@ -159,15 +154,13 @@ def _check(
         return
     w = int(wrong[0])
     s = int(np.searchsorted(starts, w, side="right")) - 1
-    line = other.lines[other.word_starts[other_first] + w]
     what = "no number" if heads[w] < NO_HEAD else str(heads[w])
     raise DataError(
-        place(other.source, int(line), other.sent_id(other_first + s))
-        + f"the guide of word {numbers[w]} is {what}; expected a head, 0 to {lengths[s]} and not"
+        f"{word_place(treebank, int(treebank.word_starts[first]) + w)}"
+        f"the guide of word {numbers[w]} is {what}; expected a head, 0 to {lengths[s]} and not"
         " the word itself"
     )
 
 
 def _at(treebank: Treebank, sentence: int) -> str:
-    line = int(treebank.lines[treebank.word_starts[sentence]])
-    return place(treebank.source, line, treebank.sent_id(sentence))
+    return word_place(treebank, int(treebank.word_starts[sentence]))

@@ -150,20 +150,15 @@ def in_order(ids: np.ndarray, names: Sequence[str]) -> tuple[np.ndarray, list[st
 
     Raises: IndexError: a number of no name.
     """
-    if len(ids) <= _FEW:
-        numbers: dict[int, int] = {}
-        found = [numbers.setdefault(i, len(numbers)) for i in ids.tolist()]
-        in_use, made = list(numbers), np.array(found, np.int32)
-    else:
-        firsts = np.full(len(names), len(ids))
-        firsts[ids[::-1]] = np.arange(len(ids))[::-1]
-        used = np.flatnonzero(firsts < len(ids))
-        order = used[np.argsort(firsts[used])]
-        places = np.empty(len(names), np.int32)
-        places[order] = np.arange(len(order))
-        in_use, made = order.tolist(), places[ids]
+    firsts = np.full(len(names), len(ids))
+    firsts[ids[::-1]] = np.arange(len(ids))[::-1]
+    used = np.flatnonzero(firsts < len(ids))
+    order = used[np.argsort(firsts[used])]
+    places = np.empty(len(names), np.int32)
+    places[order] = np.arange(len(order))
+    made = places[ids]
     made.flags.writeable = False
-    return made, [names[i] for i in in_use]
+    return made, [names[i] for i in order.tolist()]
 
 
 def numbered_rows(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

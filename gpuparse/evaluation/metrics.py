@@ -9,6 +9,7 @@ import numpy as np
 from gpuparse.data.columns import DEPREL, FORM, UPOS, XPOS
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.trees import nonprojective_arcs
+from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import DataError, option
 from gpuparse.evaluation.reliability import (
     HEAD,
@@ -278,14 +279,9 @@ def punctuation_by_category(treebank: Treebank) -> np.ndarray:
         such as "$" and "+" are in its S categories and no punctuation.
     Cost: O(W).
     """
-    known: dict[str, bool] = {}
-    is_punctuation = np.zeros(treebank.n_words, bool)
-    for w in range(treebank.n_words):
-        form = treebank.column(w, FORM)
-        if form not in known:
-            known[form] = all(unicodedata.category(character)[0] == "P" for character in form)
-        is_punctuation[w] = known[form]
-    return is_punctuation
+    ids, forms = column_ids(treebank, FORM)
+    known = [all(unicodedata.category(character)[0] == "P" for character in form) for form in forms]
+    return np.array(known, np.bool_)[ids]
 
 
 def punctuation_by_tag(treebank: Treebank, tags: Collection[str]) -> np.ndarray:
@@ -297,8 +293,8 @@ def punctuation_by_tag(treebank: Treebank, tags: Collection[str]) -> np.ndarray:
     Returns: (W) bool, True where either column is one of the tags.
     Cost: O(W).
     """
-    wanted = frozenset(tags)
-    is_punctuation = np.zeros(treebank.n_words, bool)
-    for w in range(treebank.n_words):
-        is_punctuation[w] = treebank.column(w, UPOS) in wanted or treebank.column(w, XPOS) in wanted
+    is_punctuation = np.zeros(treebank.n_words, np.bool_)
+    for column in (UPOS, XPOS):
+        ids, names = column_ids(treebank, column)
+        is_punctuation |= np.array([name in tags for name in names], np.bool_)[ids]
     return is_punctuation

@@ -37,21 +37,13 @@ GRAPH_ARC_SETS = (
     ("secondary arcs, whole relation", "secondary_labelled"),
 )
 # The same for measures over aligned words.
-WORD_MEASURES = (
-    ("Tokens", "tokens"),
-    ("Sentences", "sentences"),
-    ("Words", "words"),
-    ("UPOS", "upos"),
-    ("XPOS", "xpos"),
-    ("UFeats", "ufeats"),
-    ("AllTags", "alltags"),
-    ("Lemmas", "lemmas"),
-    ("UAS", "uas"),
-    ("LAS", "las"),
-    ("CLAS", "clas"),
-    ("MLAS", "mlas"),
-    ("BLEX", "blex"),
-)
+WORD_MEASURES = tuple(
+    (title, title.lower())
+    for title in (
+        "Tokens", "Sentences", "Words", "UPOS", "XPOS", "UFeats", "AllTags", "Lemmas", "UAS", "LAS",
+        "CLAS", "MLAS", "BLEX",
+    )
+)  # fmt: skip
 _RELIABILITY_TITLES = {
     "heads": "heads",
     "relations": "relations, where the head is right",
@@ -223,10 +215,4 @@ def treebank_scores(gold: Treebank, system: Treebank, measures: Measures) -> dic
 
 
 def _arcs_as_json(arcs: ArcCounts) -> dict[str, float | int | None]:
-    return {
-        "precision": arcs.precision,
-        "recall": arcs.recall,
-        "f": arcs.f,
-        "gold": arcs.gold,
-        "system": arcs.system,
-    }
+    return {name: getattr(arcs, name) for name in ("precision", "recall", "f", "gold", "system")}

@@ -2,45 +2,9 @@
 
     h.form m.pos direction distance
 
-An atom looks at one word: a role (`h` head, `m` modifier), perhaps an offset in words
-(`h+1`, `m-2`), a dot and a field (`gpuparse.data.vocabulary`): `form`, `lemma`, `pos`,
-`form[:5]`, `form[-3:]`, `feats.Case`. `between.pos` looks at every word strictly between head
-and modifier, once per word. `direction` and `distance` look at the arc as a whole.
-`feats.*` is replaced by each attribute seen in training, the same one throughout a template:
-`h.feats.* m.feats.*` becomes `h.feats.Case m.feats.Case`, `h.feats.Number m.feats.Number`, ...
-With `feats.**` beside it a template is made for pairs of attributes: `h.feats.* m.feats.**` becomes
-`h.feats.Case m.feats.Number` too. The pairs are the MAX_ATTRIBUTE_PAIRS that the most gold arcs
-have, the head's attribute in place of `feats.*`.
-
-A feature fires only if every atom of its template has a value: the lemma `_`, a word never
-seen in training, and the prefix of a shorter word have none.
-
-Sibling templates look at two successive modifiers of one head on one side of it: `s` the inner
-one, `m` the outer one, and `h` the head. Where `m` has no sibling between itself and the head, `s`
-is the root. Their `distance` is that from `s` to `m`, or from `h` to `m` where there is no sibling.
-
-End templates look at a head `h` and the outermost modifier `e` that it has on one side; where it
-has none there, `e` is the root.
-
-Higher-order parts have templates with `direction` as their only suffix: the side of `h` on which
-the modifier `m` is, and with `g` the side of `g` on which `h` is. A missing word is represented by
-the root; offsets from it have no value.
-`grandparent`: `g`, the head of `h`, and the arc from `h` to `m`. `grand_sibling`: the same with
-`s`, the inner sibling of `m`. `tri_sibling`: `t`, `s` and `m`, three successive modifiers of `h` on
-one side. `head_child`, `inner_grandchild`, `outer_grandchild`: the arc from `h` to `m` and a child
-`c`: the modifier of `h` just inside `m`; the modifier of `m` furthest from it, between `h` and `m`,
-or beyond `m`.
-
-Guide templates are arc templates, without words in between, that fire only on arcs that another
-parser predicted. An empty one says only that.
-
-Word vectors have templates of one atom, of role `w` (`gpuparse.features.word_vectors`).
-
-Label templates can also read the finished tree: `g` the head of the head, `p` and `q`
-the modifiers of the head just before and just after the modifier, `l` and `r` the leftmost
-and rightmost modifiers of the modifier. In graphs these are the modifiers by primary arcs, and `o`
-is the primary head of the modifier of an arc that is not primary; on primary arcs, and in trees, it
-has the values of a position beyond the last word.
+docs/features.md describes atoms, fields, suffixes, the words of each kind of parts and when a
+feature fires. `feats.*` is replaced by each attribute seen in training, and with `feats.**` beside
+it by the MAX_ATTRIBUTE_PAIRS pairs of attributes that the most gold arcs have.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

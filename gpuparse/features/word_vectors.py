@@ -1,20 +1,10 @@
 """Word vectors: templates of one word, whose values are rows of a table of vectors.
 
-    word_vectors:
-      hidden: 192
-      arc: 96
-      sibling: 64
-      grandparent: 64
-      label: 64
-      templates: [w.form, w-1.pos, w.feats.*, between.pos]
-
-A template is one atom of role `w`: the word itself or one up to three words beside it. The rows of
-all values of a word and its window are summed; two vectors are made of the sum, that of the word
-as a head and that as a modifier, and the score of an arc or of its label is a product of two such
-vectors; so are those of a modifier and its inner sibling, and of a modifier and the head of its
-head. `between.FIELD`, at most once, adds to the
-score of an arc products of both vectors with a vector of each value that words in between have. A
-value has a row if it occurred often enough in training.
+docs/features.md has the keys of the section. The rows of all values of a word and its window are
+summed; two vectors are made of the sum, that of the word as a head and that as a modifier, and the
+score of an arc or of its label is a product of two such vectors; so are those of a modifier and its
+inner sibling, and of a modifier and the head of its head. `between.FIELD` adds to the score of an
+arc products of both vectors with a vector of each value that words in between have.
 """
 
 from collections.abc import Mapping, Sequence

@@ -11,10 +11,9 @@ import numpy as np
 from gpuparse import native
 from gpuparse.data.cached import cached_property
 from gpuparse.data.columns import DEPREL, FORM, UPOS, XPOS
-from gpuparse.data.conll import write_graph_predictions, write_predictions
+from gpuparse.data.conll import with_misc, write_predictions
 from gpuparse.data.formats.objects import FIELDS
 from gpuparse.data.graphs import Graphs, check_graphs, missing_graphs, read_graphs
-from gpuparse.data.scanner import BAD_HEAD
 from gpuparse.data.tag_columns import without_deps
 from gpuparse.data.treebank import Treebank, repeated
 from gpuparse.data.vocabulary import column_ids
@@ -214,9 +213,7 @@ class Result:
         """The bytes of the treebank with what was found."""
         found, treebank = self.found, self.treebank
         if found is None:
-            heads = np.full(treebank.n_words, BAD_HEAD, np.int32)  # as they are
-            misc = self._only(tag_items(self.tag_probabilities), treebank)
-            return write_predictions(treebank, heads, misc=misc or None)
+            return with_misc(treebank, self._only(tag_items(self.tag_probabilities), treebank))
         if isinstance(found, KBest):
             return self._text_of_k_best(found)
         search = _other_search(self.decoder, found.orders, treebank)
@@ -225,8 +222,8 @@ class Result:
         names = self.names if found.labels is not None else None
         if found.graphs is not None:
             misc = self._only(search, treebank)
-            return write_graph_predictions(
-                treebank, found.heads, names, found.labels, found.graphs, misc or None
+            return write_predictions(
+                treebank, found.heads, names, found.labels, misc or None, found.graphs
             )
         return self._trees_written(
             treebank, found.heads, names, found.labels, found.head_probabilities,
@@ -281,12 +278,13 @@ class Result:
         misc = probability_items({HEAD: head_probabilities, LABEL: label_probabilities}) | others
         treebank = without_deps(treebank)
         misc = self._only(misc, treebank)
-        if self.deps == EMPTY:
-            return write_predictions(treebank, heads, names, labels, misc or None)
-        assert names is not None
-        assert labels is not None
-        tree = Graphs(np.arange(len(heads) + 1), heads, labels, [name.decode() for name in names])
-        return write_graph_predictions(treebank, heads, names, labels, tree, misc or None)
+        tree = None
+        if self.deps != EMPTY:
+            assert names is not None
+            assert labels is not None
+            relations = [name.decode() for name in names]
+            tree = Graphs(np.arange(len(heads) + 1), heads, labels, relations)
+        return write_predictions(treebank, heads, names, labels, misc or None, tree)
 
     def _only(self, items: dict[str, np.ndarray], treebank: Treebank) -> dict[str, np.ndarray]:
         """Items of MISC, and empty ones for probabilities of trees and tags that are replaced."""

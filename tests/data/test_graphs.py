@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gpuparse.data.conll import (
     read_treebank,
     treebank_from_bytes,
-    write_graph_predictions,
+    write_predictions,
 )
 from gpuparse.data.graphs import (
     Graphs,
@@ -146,12 +146,12 @@ def test_only_head_deprel_and_deps_are_written(rows, draw, line_end):
         names,
     )
     words = [row for sentence in other for row in sentence]
-    text = write_graph_predictions(
+    text = write_predictions(
         treebank,
         np.array([int(row[6]) for row in words], np.int32),
         [b"a", b"longer"],
         np.array([row[7] == "longer" for row in words], np.int32),
-        graphs,
+        graphs=graphs,
     )
     assert text.decode() == text_of(other, line_end).decode()
 
@@ -161,17 +161,15 @@ def test_only_head_deprel_and_deps_are_written(rows, draw, line_end):
 def test_what_is_written_is_read_again(rows):
     treebank = bank_of(rows)
     graphs = read_graphs(treebank)
-    text = write_graph_predictions(treebank, np.full(treebank.n_words, -2), None, None, graphs)
+    text = write_predictions(treebank, np.full(treebank.n_words, -2), graphs=graphs)
     again = treebank_from_bytes(text, "f")
     for part in ("starts", "heads", "relations", "names"):
         assert np.array_equal(getattr(read_graphs(again), part), getattr(graphs, part))
     # Written a second time nothing moves, and all but DEPS is as it was.
-    assert write_graph_predictions(again, again.heads, None, None, graphs) == text
+    assert write_predictions(again, again.heads, graphs=graphs) == text
     without = Graphs(np.zeros_like(graphs.starts), graphs.heads[:0], graphs.relations[:0], [])
     emptied = [[[*r[:8], oracle.written(r[8], {}), r[9]] for r in s] for s in rows]
-    assert write_graph_predictions(treebank, treebank.heads, None, None, without) == text_of(
-        emptied
-    )
+    assert write_predictions(treebank, treebank.heads, graphs=without) == text_of(emptied)
 
 
 def test_garbage_in_deps_is_replaced_when_graphs_are_written():
@@ -182,7 +180,7 @@ def test_garbage_in_deps_is_replaced_when_graphs_are_written():
     treebank = bank_of(rows)
     n = treebank.n_words
     graphs = Graphs(np.arange(n + 1), np.zeros(n, np.int32), np.zeros(n, np.int32), ["r:x"])
-    text = write_graph_predictions(treebank, treebank.heads, None, None, graphs)
+    text = write_predictions(treebank, treebank.heads, graphs=graphs)
     expected = [[["1", "w", *"____", "0", "r", "0:r:x", "_"]] for _ in rows]
     expected[4][0][8] = "0:r:x|1.1:a"
     expected[5][0][9] = ""
@@ -214,7 +212,7 @@ def test_graphs_that_cannot_be_written_are_refused(change, what):
     treebank = bank_of([ONE])
     parts = vars(read_graphs(treebank)) | change
     with pytest.raises(ValueError, match=what):
-        write_graph_predictions(treebank, treebank.heads, None, None, Graphs(**parts))
+        write_predictions(treebank, treebank.heads, graphs=Graphs(**parts))
 
 
 def test_arrays_of_other_sizes_are_refused():
@@ -222,7 +220,7 @@ def test_arrays_of_other_sizes_are_refused():
     graphs, every = read_graphs(treebank), np.ones(2, bool)
     batch = Encoder(Vocabularies({"form": []}, 3)).encode(bank_of([ONE, ONE]))
     for call, what in (
-        (lambda: write_graph_predictions(treebank, np.zeros(3), None, None, graphs), "of shape"),
+        (lambda: write_predictions(treebank, np.zeros(3), graphs=graphs), "of shape"),
         (lambda: with_tree_arcs(graphs, treebank, every), "has one already"),
         (lambda: by_place(graphs, batch), "the graphs have 2 words, the batch 4"),
     ):
@@ -422,7 +420,7 @@ def test_danish_graphs_are_acyclic_as_published():
             assert np.array_equal(getattr(found, name), getattr(graphs, name))
         secondary = graphs.heads != treebank.heads[graphs.modifiers()]
         assert len(graphs.heads) - np.count_nonzero(secondary) == treebank.n_words
-        text = write_graph_predictions(treebank, treebank.heads, None, None, graphs)
+        text = write_predictions(treebank, treebank.heads, graphs=graphs)
         assert text == treebank.data.tobytes()
     assert counts[:5].tolist() == [0, 84960, 2744, 318, 49]
     assert counts[5:].sum() == 11
@@ -450,5 +448,5 @@ def test_english_graphs_lose_their_cycles_alone(part, n_cyclic):
     names = dict(zip(graphs.names, primary_relations(graphs, treebank), strict=True))
     assert (names["nmod:of"], names["nsubj:xsubj"]) == ("nmod", None)
     # What stands in DEPS is in order already: written back, the file is the same.
-    text = write_graph_predictions(treebank, treebank.heads, None, None, graphs)
+    text = write_predictions(treebank, treebank.heads, graphs=graphs)
     assert text == treebank.data.tobytes()

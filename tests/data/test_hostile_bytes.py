@@ -14,7 +14,6 @@ from gpuparse.data.columns import Replacing, as_key, replace_columns, scan_deps,
 from gpuparse.data.conll import (
     check_trees,
     treebank_from_bytes,
-    write_graph_predictions,
     write_predictions,
 )
 from gpuparse.data.graphs import acyclic, read_graphs
@@ -56,7 +55,7 @@ def use(treebank: Treebank, draw: random.Random) -> None:
     write_predictions(treebank, heads, [b"a", b"long" * draw.randrange(9)], labels, items)
     with suppress(DataError, ValueError):
         graphs = read_graphs(treebank)
-        write_graph_predictions(treebank, treebank.heads, None, None, graphs)
+        write_predictions(treebank, treebank.heads, graphs=graphs)
         acyclic(graphs, treebank)
     with suppress(ValueError):
         nonprojective_arcs(treebank.heads, treebank.word_starts)
