@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from gpuparse import native
 from gpuparse.errors import NativeError
+from gpuparse.jobs import checkpoint
 from tests.small_stages import small_stages as with_small_stages
 
 if not torch.cuda.is_available():
@@ -105,6 +106,21 @@ def usual_signals() -> Iterator[None]:
     yield
     for number in ignored:
         signal.signal(number, signal.SIG_IGN)
+
+
+@pytest.fixture
+def states_of_all_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state of a run is written after every epoch, however long that takes."""
+    monkeypatch.setattr(checkpoint, "SHARE", float("inf"))
+
+
+@pytest.fixture
+def frequent_switches() -> Iterator[None]:
+    """Threads take turns as often as Python lets them."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])

@@ -1,8 +1,7 @@
 """One parser in many threads at once: the batches and trees of one thread."""
 
 import random
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeVar
@@ -17,17 +16,9 @@ from tests import test_higher_order_models
 from tests.samples import random_sentences, row, treebank_of
 from tests.test_model import trained
 
+pytestmark = pytest.mark.usefixtures("frequent_switches")
 THREADS = 16
 Shared = TypeVar("Shared")
-
-
-@pytest.fixture(autouse=True)
-def frequent_switches() -> Iterator[None]:
-    """Threads take turns as often as Python lets them."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    yield
-    sys.setswitchinterval(before)
 
 
 @pytest.fixture

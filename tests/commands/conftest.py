@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,8 +14,9 @@ import pytest
 
 from gpuparse.commands import parse, train
 from gpuparse.commands.console import as_option, run
+from gpuparse.data.formats import table_files
 from gpuparse.errors import options_named
-from gpuparse.jobs import checkpoint
+from gpuparse.jobs import train as train_job
 from tests.synthetic import generate, treebank_file
 
 ROOT = Path(__file__).parents[2]
@@ -45,16 +47,10 @@ def one_processor(monkeypatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def options_of_commands() -> Iterator[None]:
+def options_of_commands(states_of_all_epochs) -> Iterator[None]:
     """Messages name the options of commands, as under `console.run`."""
     with options_named(as_option):
         yield
-
-
-@pytest.fixture(autouse=True)
-def states_of_all_epochs(monkeypatch) -> None:
-    """The state of a run is written after every epoch, however long that takes."""
-    monkeypatch.setattr(checkpoint, "SHARE", float("inf"))
 
 
 def trained_in(folder: Path, n_test: int, more: str = "") -> SimpleNamespace:
@@ -168,6 +164,33 @@ def parsed(call, staged):
         return out
 
     return parsed
+
+
+@pytest.fixture
+def short_runs(monkeypatch) -> None:
+    """Runs of seven rows, so that a small table has several."""
+    monkeypatch.setattr(table_files, "MOST_ROWS", 7)
+
+
+@pytest.fixture
+def interrupted_after(monkeypatch):
+    """A block in which training is interrupted when it has written a number of models."""
+
+    @contextmanager
+    def block(number):
+        left, save = [1] * number, train_job.save_parser
+
+        def interrupted(*arguments) -> None:
+            if not left:
+                raise KeyboardInterrupt
+            left.pop()
+            save(*arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(train_job, "save_parser", interrupted)
+            yield
+
+    return block
 
 
 def exit_code(main, words: list[str]) -> int:

@@ -102,9 +102,7 @@ def test_a_treebank_without_its_words_is_refused_by_training(tmp_path, capsys):
 EMPTY = "%s\tnode\t_\t_\t_\t_\t%s\t%s\t%s\t_\n"
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "line", "kind", "said"),
-    [
+WARNINGS = [  # a change of the sound treebank, the line, kind and text of its only warning
         # Empty nodes: right ones first.
         ("1-2\t", EMPTY % ("0.1", "_", "_", "_") + "1-2\t", None, None, ""),
         ("2\tdem", EMPTY % ("1.1", "_", "_", "3:x") + EMPTY % ("1.2", "_", "_", "1.1:x") + "2\tdem",
@@ -141,17 +139,33 @@ EMPTY = "%s\tnode\t_\t_\t_\t_\t%s\t%s\t%s\t_\n"
          "LEMMA (column 3), 'Hu\u0308nd', is not in"),
         ("# sent_id", "# u\u0308\n# sent_id", 1, "normal form",
          "the comment is not in Unicode's normal"),
-    ],
-)  # fmt: skip
-def test_structure_that_only_the_validator_of_ud_refuses(checked, old, new, line, kind, said):
-    """Reading accepts all of it: these are warnings."""
-    assert SOUND.count(old) == 1
-    for text in (SOUND.replace(old, new), SOUND.replace(old, new).replace("\n", "\r\n")):
-        found, code = checked(text, "--json")
-        problems = [each for each in json.loads(found)["problems"] if each["kind"] != "bytes"]
-        assert code == 0
-        assert [(each["line"], each["kind"]) for each in problems] == [(line, kind)] * bool(kind)
-        assert all(said in each["message"] and not each["is_error"] for each in problems)
+        # Trees, texts and values of columns.
+        ("0\troot", "0\tdep", None, None, ""),  # no word at the root is named root
+        ("3\tdep", "0\tdep", None, "several roots",
+         "2 roots: words 3 (Hund) and 5 (das); keep one"),
+        ("3\tdep", "3\troot", None, "root relation",
+         "word 5 (das) has the relation root and HEAD 3; its HEAD is 0 elsewhere"),
+        ("Hund, das", "Hund , das", None, "text",
+         "# text has 'Vom Hund , das' where the words have 'Vom Hund, das'"),
+        ("text = Vom", "text = Von", None, "text", "# text has 'Von Hund, das' where"),
+        ("\tdas\tder\tPRON", "\tdas\tder\t_", None, "missing column",
+         "UPOS (column 4) is _ in this word and 0 of 4 others"),
+        ("A=b", "_", None, "missing column", "FEATS (column 6) is _ in every word; a parser"),
+        ("\tvon\tvon\t", "\tvon\t\t", None, "empty column", "LEMMA (column 3) is empty; write _"),
+        ("\tdep\t_\t_", "\tdep\t\t_", None, "empty column", "DEPS (column 9) is empty; write _"),
+        ("PRON", "PRO", None, "UPOS",
+         "UPOS (column 4) is 'PRO', which is none of the 17 tags of Universal Dependencies; did you"
+         " mean PRON?"),
+        ("A=b", "B=a|A=b", None, "FEATS", "is not sorted: 'A=b' belongs before 'B=a'"),
+        ("A=b", "A=b|a=c", None, None, ""),  # sorted without regard to case, as the validator does
+        ("A=b", "A=b|A=c", None, "FEATS", "FEATS (column 6) has 'A' twice"),
+        ("A=b", "A=b|B", None, "FEATS", "has the item 'B'; items are Name=Value"),
+        ("A=b", "A=b|B=", None, "FEATS", "has the item 'B='"),
+        ("A=b", "A=b|", None, "FEATS", "has the item ''"),
+        ("SpaceAfter=No", "SpaceAfter=No|", None, "MISC",
+         "MISC (column 10) has an empty item beside a |: 'SpaceAfter=No|'"),
+        ("SpaceAfter=No", "|SpaceAfter=No", None, "MISC", "has an empty item"),
+]  # fmt: skip
 
 
 def test_all_faults_of_deps(checked):
@@ -177,15 +191,6 @@ def test_faults_of_deps_are_those_of_reading(item):
     fault = deps_fault(item, "2", 3)
     assert len(errors) == (fault != DepsFault.NO_DEPS_FAULT)
     assert all(str(error).endswith(MESSAGES[fault].format(n=3)) for error in errors)
-
-
-def test_a_missing_space_after(checked):
-    """# text shows it, also where no other token of the sentence says what follows."""
-    plain = SOUND.replace("SpaceAfter=No", "_").replace("one", "two")
-    said, _ = checked(SOUND + plain)
-    assert "sent_id two: # text has 'Vom Hund, das' where the words have 'Vom Hund , das'" in said
-    said, _ = checked(plain)  # a file that never says it, as CoNLL-X
-    assert "0 warnings" in said
 
 
 def many(text: str, *others: str) -> str:
@@ -244,103 +249,57 @@ def test_real_treebanks_have_no_such_faults():
         assert not kinds & gpuparse.check(file).counts.keys()
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "kind", "said"),
-    [
-        ("0\troot", "0\tdep", None, ""),  # no word at the root is named root: nothing to compare
-        ("3\tdep", "0\tdep", "several roots", "2 roots: words 3 (Hund) and 5 (das); keep one"),
-        ("3\tdep", "3\troot", "root relation",
-         "word 5 (das) has the relation root and HEAD 3; its HEAD is 0 elsewhere"),
-        ("Hund, das", "Hund , das", "text",
-         "# text has 'Vom Hund , das' where the words have 'Vom Hund, das'"),
-        ("text = Vom", "text = Von", "text", "# text has 'Von Hund, das' where"),
-        ("\tdas\tder\tPRON", "\tdas\tder\t_", "missing column",
-         "UPOS (column 4) is _ in this word and 0 of 4 others"),
-        ("A=b", "_", "missing column", "FEATS (column 6) is _ in every word; a parser"),
-        ("\tvon\tvon\t", "\tvon\t\t", "empty column", "LEMMA (column 3) is empty; write _"),
-        ("\tdep\t_\t_", "\tdep\t\t_", "empty column", "DEPS (column 9) is empty; write _"),
-        ("PRON", "PRO", "UPOS",
-         "UPOS (column 4) is 'PRO', which is none of the 17 tags of Universal Dependencies; did you"
-         " mean PRON?"),
-        ("A=b", "B=a|A=b", "FEATS", "is not sorted: 'A=b' belongs before 'B=a'"),
-        ("A=b", "A=b|a=c", None, ""),  # sorted without regard to case, as the validator does
-        ("A=b", "A=b|A=c", "FEATS", "FEATS (column 6) has 'A' twice"),
-        ("A=b", "A=b|B", "FEATS", "has the item 'B'; items are Name=Value"),
-        ("A=b", "A=b|B=", "FEATS", "has the item 'B='"),
-        ("A=b", "A=b|", "FEATS", "has the item ''"),
-        ("SpaceAfter=No", "SpaceAfter=No|", "MISC",
-         "MISC (column 10) has an empty item beside a |: 'SpaceAfter=No|'"),
-        ("SpaceAfter=No", "|SpaceAfter=No", "MISC", "has an empty item"),
-    ],
-)  # fmt: skip
-def test_warnings(checked, old, new, kind, said):
+@pytest.mark.parametrize(("old", "new", "line", "kind", "said"), WARNINGS)
+def test_warnings_are_what_only_the_validator_of_ud_refuses(checked, old, new, line, kind, said):
+    """Reading accepts all of it."""
     assert old in SOUND
-    found, code = checked(SOUND.replace(old, new), "--json")
-    problems = json.loads(found)["problems"]
-    assert code == 0
-    assert not any(each["is_error"] for each in problems)
-    messages = [each["message"] for each in problems if each["kind"] == kind]
-    assert len(messages) == (kind is not None)
-    assert all(said in message for message in messages)
+    for text in (SOUND.replace(old, new), SOUND.replace(old, new).replace("\n", "\r\n")):
+        found, code = checked(text, "--json")
+        problems = [each for each in json.loads(found)["problems"] if each["kind"] != "bytes"]
+        assert code == 0
+        assert [each["kind"] for each in problems] == [kind] * bool(kind)
+        assert all(line in (each["line"], None) for each in problems)
+        assert all(said in each["message"] and not each["is_error"] for each in problems)
 
 
-def test_values_of_other_tag_sets_are_no_warnings(checked):
-    """Tags, FEATS and MISC of CoNLL-X are free; only empty columns are wrong there too."""
-    other = re.sub("ADP|DET|NOUN|PUNCT|PRON", "N", SOUND)
-    other = other.replace("A=b", "pl|m|pl").replace("\t_\tSpaceAfter=No", "\t_\t|")
-    said, code = checked(other)
-    assert code == 0
-    assert "FEATS" not in said
-    assert "MISC" not in said
-    said, _ = checked(other.replace("\t|", "\t"))
-    assert "MISC (column 10) is empty; write _" in said
+TWO = SOUND.replace("one", "two")
+BAD = TWO.replace("\t3\tcase", "\t1\tcase")
+PARTIAL = SOUND.replace("\t3\tcase", "\t_\t_")
+GRAPH = SOUND.replace("\t_\tSpaceAfter", "\t0:root\tSpaceAfter")
+OTHER_TAGS = re.sub("ADP|DET|NOUN|PUNCT|PRON", "N", SOUND).replace("A=b", "pl|m|pl")
+ELSEWHERE = "word 3 (Hund) has HEAD 0 and the relation dep; it is root elsewhere"
+TREEBANKS = {  # a treebank, the exit code, what is said, and what is not
+    "a missing SpaceAfter": (SOUND + TWO.replace("SpaceAfter=No", "_"), 0,
+        "sent_id two: # text has 'Vom Hund, das' where the words have 'Vom Hund , das'", "1 error"),
+    "no SpaceAfter, as in CoNLL-X": (SOUND.replace("SpaceAfter=No", "_"), 0, "0 warnings", ""),
+    "tags of CoNLL-X": (OTHER_TAGS.replace("\t_\tSpaceAfter=No", "\t_\t|"), 0, "", "FEATS|MISC"),
+    "an empty column": (OTHER_TAGS.replace("\t_\tSpaceAfter=No", "\t_\t"), 0,
+        "MISC (column 10) is empty; write _", "FEATS"),
+    "no FEATS but in faulty sentences": (SOUND.replace("A=b", "_") + BAD, 3,
+        "FEATS (column 6) is _ in every word of the sentences without errors; a parser", ""),
+    "few UPOS but in faulty sentences": (SOUND.replace("PRON", "_") + BAD, 3,
+        "is _ in this word and 0 of 4 others of the sentences without errors", ""),
+    "one of two roots": (SOUND + TWO.replace("0\troot", "0\tdep"), 0, "", "root relation"),
+    "one of three roots": (2 * SOUND + TWO.replace("0\troot", "0\tdep"), 0, ELSEWHERE, ""),
+    "a name twice": (2 * SOUND, 0,
+        "t.conllu:13: sent_id one: the sentence at t.conllu:4 has the same sent_id", ""),
+    "DEPS of graphs": (GRAPH + GRAPH.replace("one", "two").replace("0:root", "7:root"), 0,
+        "t.conllu:15: sent_id two: DEPS of word 3 (Hund) has the item '7:root'", ""),
+    "PHEAD of CoNLL-X": (SOUND.replace("\t_\tSpaceAfter", "\t0\tSpaceAfter"), 0, "0 warnings", ""),
+    "crossing arcs": (SOUND.replace("5\tpunct", "1\tpunct").replace("3\tcase", "5\tcase"), 0,
+        "non-projective: 1 sentence (100.0 %), 2 arcs", ""),
+    "a missing head": (PARTIAL, 3, "no HEAD for word 1 (von)", ""),
+    "--partial": (PARTIAL, 0, "", "no HEAD"),
+    "nothing": ("", 3, "t.conllu: has no sentences", ""),
+}  # fmt: skip
 
 
-def test_warnings_of_values_are_counted_by_kind(checked):
-    text = SOUND.replace("PRON", "PRO").replace("DET", "ART").replace("A=b", "B=a|A=b")
-    said, code = checked(text, "--json")
-    assert code == 0
-    assert json.loads(said)["counts"] == {"UPOS": 2, "FEATS": 1}
-
-
-def test_columns_are_counted_in_sentences_without_errors(checked):
-    """The other sentences are not part of the count, and the message says so."""
-    bad = SOUND.replace("one", "two").replace("\t3\tcase", "\t1\tcase")
-    said, code = checked(SOUND.replace("A=b", "_") + bad)
-    assert code == 3
-    assert "FEATS (column 6) is _ in every word of the sentences without errors; a parser" in said
-    said, _ = checked(SOUND.replace("PRON", "_") + bad)
-    assert "is _ in this word and 0 of 4 others of the sentences without errors" in said
-
-
-def test_a_root_with_another_relation(checked):
-    said, code = checked(SOUND + SOUND.replace("one", "two").replace("0\troot", "0\tdep"))
-    said2, _ = checked(2 * SOUND + SOUND.replace("one", "two").replace("0\troot", "0\tdep"))
-    assert code == 0
-    assert "root relation" not in said  # one of two words at the root: no convention
-    assert "word 3 (Hund) has HEAD 0 and the relation dep; it is root elsewhere" in said2
-
-
-def test_names_of_sentences(checked):
-    said, code = checked(SOUND + SOUND)
-    assert code == 0
-    assert "t.conllu:13: sent_id one: the sentence at t.conllu:4 has the same sent_id" in said
-
-
-def test_deps_are_those_of_graphs(checked):
-    with_graph = SOUND.replace("\t_\tSpaceAfter", "\t0:root\tSpaceAfter")
-    second = with_graph.replace("one", "two").replace("0:root", "7:root")
-    said, code = checked(with_graph + second)
-    assert code == 0
-    assert "t.conllu:15: sent_id two: DEPS of word 3 (Hund) has the item '7:root'" in said
-    said, _ = checked(SOUND.replace("\t_\tSpaceAfter", "\t0\tSpaceAfter"))  # PHEAD of CoNLL-X
-    assert "0 warnings" in said
-
-
-def test_nonprojective_trees_are_counted(checked):
-    crossing = SOUND.replace("5\tpunct", "1\tpunct").replace("3\tcase", "5\tcase")
-    said, _ = checked(crossing)
-    assert "non-projective: 1 sentence (100.0 %), 2 arcs" in said
+@pytest.mark.parametrize("name", TREEBANKS)
+def test_treebanks(checked, name):
+    text, expected, there, not_there = TREEBANKS[name]
+    said, code = checked(text, *[name] * name.startswith("--"))
+    assert (code, there in said) == (expected, True)
+    assert not any(each in said for each in not_there.split("|") if each)
 
 
 def test_many_warnings_of_a_kind(checked):
@@ -350,17 +309,6 @@ def test_many_warnings_of_a_kind(checked):
     assert "warning: 2 more of 'sent_id'; --all lists them" in said
     said, _ = checked(text, "--all")
     assert said.count("same sent_id") == MOST_WARNINGS + 2
-
-
-def test_partial_and_empty(checked):
-    said, code = checked(SOUND.replace("\t3\tcase", "\t_\t_"))
-    assert code == 3
-    assert "no HEAD for word 1 (von)" in said
-    said, code = checked(SOUND.replace("\t3\tcase", "\t_\t_"), "--partial")
-    assert code == 0
-    said, code = checked("")
-    assert code == 3
-    assert "t.conllu: has no sentences" in said
 
 
 @pytest.fixture(scope="module")
@@ -433,15 +381,23 @@ def test_probabilities_are_those_of_given_trees(trained, tmp_path, capsys):
     assert (misc_probabilities(again, "GoldLabelProb") == misc_probabilities(parsed, LABEL)).all()
 
 
-def test_doubts_by_folds(tmp_path, capsys):
-    """Each word is judged by a parser of the other folds."""
-    path, out = tmp_path / "train.conllu", tmp_path / "out"
+FOLDS = ["learning.epochs=2", "labels.epochs=1", "threads=1", "--folds", "2", "--quiet",
+         "--probabilities"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folds(tmp_path_factory):
+    """A treebank, and the folder of its cross-validation."""
+    folder = tmp_path_factory.mktemp("folds")
+    path, out = folder / "train.conllu", folder / "out"
     path.write_bytes(generate(60, 1))
-    words = ["fast", f"data.train={path}", "learning.epochs=2", "labels.epochs=1", "threads=1",
-             "--folds", "2", "--output", str(out), "--quiet"]  # fmt: skip
-    assert run(crossval.main, [*words, "--probabilities"]) == 0
-    capsys.readouterr()
-    predicted = out / "predicted.conllu"
+    assert run(crossval.main, ["fast", f"data.train={path}", *FOLDS, "--output", str(out)]) == 0
+    return path, out
+
+
+def test_doubts_by_folds(folds, capsys):
+    """Each word is judged by a parser of the other folds."""
+    path, predicted = folds[0], folds[1] / "predicted.conllu"
     items = r"GoldHeadProb=[01]\.\d{4}\|GoldLabelProb=.*\|GoldArc=\d+:[a-z]"
     assert re.search(items, predicted.read_text())
     words = [str(path), "--predicted", str(predicted), "--json"]
@@ -454,18 +410,13 @@ def test_doubts_by_folds(tmp_path, capsys):
         for w in range(len(one))
     )
     assert found["n_doubts"] == wrong_words
-    assert run(check.main, [str(tmp_path / "out" / "predicted.conllu"), "--predicted",
-                            str(path)]) == 3  # fmt: skip
+    assert run(check.main, [str(predicted), "--predicted", str(path)]) == 3
     assert "words have no GoldArc in MISC; make the file by crossval" in (capsys.readouterr().err)
 
 
-def test_probabilities_of_changed_words(tmp_path, capsys):
+def test_probabilities_of_changed_words(folds, tmp_path, capsys):
     """The probability of a word's earlier head and relation is never taken for that of others."""
-    path, out = tmp_path / "train.conllu", tmp_path / "out"
-    path.write_bytes(generate(60, 1))
-    words = ["fast", f"data.train={path}", "learning.epochs=2", "labels.epochs=1", "threads=1",
-             "--folds", "2", "--output", str(out), "--quiet", "--probabilities"]  # fmt: skip
-    assert run(crossval.main, words) == 0
+    path, out = folds
     predicted = out / "predicted.conllu"
     before = gpuparse.check(path, predicted=predicted, most=1000)
     gold = read_treebank(str(path))
@@ -502,13 +453,12 @@ def test_probabilities_of_changed_words(tmp_path, capsys):
     assert "until the errors are corrected" in said.err
     assert not (tmp_path / "page.html").exists()
     # The finished folder is of the other annotation; learned again, both words are ranked.
-    words[1] = f"data.train={edited}"
-    assert run(crossval.main, words) == 2
+    words = ["fast", f"data.train={edited}", *FOLDS, "--output"]
+    assert run(crossval.main, [*words, str(out)]) == 2
     said = capsys.readouterr().err
     assert "data.train: has other content" in said
     assert "remove this folder to learn anew" in said
-    words[words.index(str(out))] = str(tmp_path / "again")
-    assert run(crossval.main, words) == 0
+    assert run(crossval.main, [*words, str(tmp_path / "again")]) == 0
     again = gpuparse.check(edited, predicted=tmp_path / "again" / "predicted.conllu", most=1000)
     assert not again.warnings or "changed annotation" not in again.counts
     assert {*edited_lines} <= {each.line for each in again.doubts}

@@ -43,6 +43,7 @@ def raising(error):
     [
         (GpuparseError("a"), 1, "a"),
         (ConfigError("a.yaml:1: b"), 2, "a.yaml:1: b"),
+        (ConfigError("one\ntwo"), 2, "one\ngpuparse: error: two"),
         (DataError("f:3: c"), 3, "f:3: c"),
         (ScoreError("d"), 3, "d"),
         (NoTreeError("d"), 3, "d"),
@@ -90,11 +91,6 @@ def test_a_name_of_a_sentence_cannot_command_the_terminal(tmp_path, capsys):
     assert run(evaluate.main, [str(gold), str(gold)]) == 0
     assert run(check.main, [str(gold), str(bad)]) == 3
     assert "\x1b" not in "".join(capsys.readouterr())
-
-
-def test_every_line_of_an_error_is_marked(capsys):
-    assert run(raising(ConfigError("one\ntwo")), []) == 2
-    assert capsys.readouterr().err == "gpuparse: error: one\ngpuparse: error: two\n"
 
 
 def test_a_command_without_errors_keeps_its_code():

@@ -1,12 +1,17 @@
-"""Cross-validation: every fold is parsed by a parser of the other folds, and by that alone."""
+"""Cross-validation, and jackknifing, whose guides are its heads: every fold is parsed by a parser
+of the other folds, and by that alone.
+"""
 
 import json
+import re
 
+import numpy as np
 import pytest
 
-from gpuparse.commands import compare, crossval, evaluate, parse, train
+from gpuparse.commands import compare, crossval, evaluate, jackknife, parse, train
 from gpuparse.commands.console import run
-from gpuparse.jobs import train as train_job
+from gpuparse.data.conll import read_treebank, treebank_from_bytes, with_misc
+from gpuparse.data.guides import read_guides
 from tests.synthetic import generate
 
 N_SENTENCES, FOLDS = 40, 3
@@ -23,18 +28,17 @@ labels: {rows: 16384, epochs: 1}
 
 @pytest.fixture
 def folder(tmp_path):
-    """A config and its treebank, with Windows line ends."""
-    text = generate(N_SENTENCES, 1).replace(b"\n", b"\r\n")
-    (tmp_path / "train.conllu").write_bytes(text)
+    """A config and its treebank, with items in MISC and Windows line ends."""
+    treebank = treebank_from_bytes(generate(N_SENTENCES, 1), "generated")
+    items = {"Keep": ["x" if w % 3 else "" for w in range(treebank.n_words)]}
+    (tmp_path / "train.conllu").write_bytes(with_misc(treebank, items).replace(b"\n", b"\r\n"))
     (tmp_path / "run.yaml").write_text(CONFIG)
     return tmp_path
 
 
 def validated(folder, *words) -> int:
-    words = [str(folder / "run.yaml"), *words]
-    if "--output" not in words:
-        words += ["--output", str(folder / "out")]
-    return run(crossval.main, [*words, "--folds", str(FOLDS)])
+    given = [str(folder / "run.yaml"), "--folds", str(FOLDS), "--output", str(folder / "out")]
+    return run(crossval.main, [*given, *words])
 
 
 def by_hand(folder) -> bytes:
@@ -101,28 +105,19 @@ def test_threads_and_shared_folds_change_no_byte(folder, capsys):
     assert (folder / "three" / "predicted.conllu").read_bytes() == one
 
 
-def test_an_interrupted_run_continues_to_the_same_bytes(folder, capsys, monkeypatch):
+def test_an_interrupted_run_continues_to_the_same_bytes(folder, capsys, interrupted_after):
     assert validated(folder, "--output", str(folder / "whole"), "--quiet") == 0
-    table, left, save = capsys.readouterr().out, [1], train_job.save_parser
-
-    def interrupted(*arguments) -> None:
-        if not left:
-            raise KeyboardInterrupt
-        left.pop()
-        save(*arguments)
-
-    monkeypatch.setattr(train_job, "save_parser", interrupted)
-    assert validated(folder, "--quiet") == 130
+    table = capsys.readouterr().out
+    with interrupted_after(1):
+        assert validated(folder, "--quiet") == 130
     assert not (folder / "out" / "scores.json").exists()
     assert (folder / "out" / "fold-2" / "model" / "last").exists()
-    monkeypatch.setattr(train_job, "save_parser", save)
     capsys.readouterr()
     assert validated(folder, "seed=2") == 2
     said = capsys.readouterr().err
     assert "seed was 1 and is now 2" in said
     assert "give what it was begun with" in said
-    words = [str(folder / "run.yaml"), "--output", str(folder / "out"), "--folds", "4"]
-    assert run(crossval.main, words) == 2
+    assert validated(folder, "--folds", "4") == 2
     assert "folds was 3 and is now 4" in capsys.readouterr().err
     assert validated(folder) == 0
     said = capsys.readouterr()
@@ -176,25 +171,65 @@ def test_graphs_are_scored_as_graphs(folder, capsys):
     assert result["all"]["graphs"] == json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (["--fold", "4"], 2, "--fold 4: expected a number from 1 to 3"),
-        (["--folds", "41"], 2, "--folds 41: expected at least 2 and at most 40"),
-        (["--output", "{folder}"], 2, "holds other files"),
-        (["--output", "{folder}/run.yaml"], 2, "is not a folder"),
-        (["data.partial=true"], 2, "data.partial: cross-validation scores need whole trees"),
-        (["data.guide=run.yaml", "features=guided"], 2, "is a file, which folds are not cut from"),
-        (["data.train=no.conllu"], 3, "no.conllu: no such file"),
-    ],
-)
-def test_what_it_refuses_before_it_works(folder, capsys, words, code, said):
+def jackknifed(folder, *words) -> int:
+    given = [str(folder / "run.yaml"), "--output", str(folder / "guides.conllu")]
+    return run(jackknife.main, [*given, "--folds", str(FOLDS), *words])
+
+
+def test_guides_are_the_heads_of_cross_validation(folder, capsys):
+    assert validated(folder, "labels.kind=none", "--quiet") == 0
+    treebank = read_treebank(folder / "train.conllu")
+    expected = read_treebank(folder / "out" / "predicted.conllu").heads
+    capsys.readouterr()
+    assert jackknifed(folder, "--key", "PARSED") == 0
+    out = (folder / "guides.conllu").read_bytes()
+    assert out == with_misc(treebank, {"PARSED": expected.astype("S")})
+    assert np.array_equal(read_guides(treebank_from_bytes(out, "out"), "misc:PARSED"), expected)
+    right = 100 * (expected == treebank.heads).mean()
+    assert f"{right:.2f}% of these heads are right" in capsys.readouterr().err
+    # Without the items just written, it is the file that was read.
+    untouched = re.sub(rb"PARSED=\d+", b"_", re.sub(rb"\|PARSED=\d+", b"", out))
+    assert untouched == (folder / "train.conllu").read_bytes()
+    assert jackknifed(folder, "--key", "PARSED", "threads=2", "--force", "--quiet") == 0
+    assert (folder / "guides.conllu").read_bytes() == out
+    assert capsys.readouterr().err == ""
+    words = ["features=guided", "data.guide=misc:PARSED", f"output={folder / 'model'}", "--quiet"]
+    words += [f"data.train={folder / 'guides.conllu'}", "labels.kind=none", "data.dev=null"]
+    assert run(train.main, [str(folder / "run.yaml"), *words, "data.test=null"]) == 0
+
+
+def test_an_interrupted_jackknife_leaves_no_file(folder, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(jackknife, "with_misc", interrupted)
     before = sorted(path.name for path in folder.iterdir())
-    words = [word.format(folder=folder) for word in words]
-    if "--output" not in words:
-        words += ["--output", str(folder / "out")]
-    if "--folds" not in words:
-        words += ["--folds", str(FOLDS)]
-    assert run(crossval.main, [str(folder / "run.yaml"), *words]) == code
+    assert jackknifed(folder, "--quiet") == 130
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+REFUSED = [  # the command, what follows its usual words, the exit code, and what is said
+    (validated, "--fold 4", 2, "--fold 4: expected a number from 1 to 3"),
+    (validated, "--folds 41", 2, "--folds 41: expected at least 2 and at most 40"),
+    (validated, "--output {folder}", 2, "holds other files"),
+    (validated, "--output {folder}/run.yaml", 2, "is not a folder"),
+    (validated, "data.partial=true", 2, "data.partial: cross-validation scores need whole trees"),
+    (validated, "data.guide=run.yaml features=guided", 2,
+     "is a file, which folds are not cut from"),
+    (validated, "data.train=no.conllu", 3, "no.conllu: no such file"),
+    (jackknifed, "--folds 1", 2, "--folds 1: expected at least 2 and at most 40"),
+    (jackknifed, "--folds 41", 2, "--folds 41: expected at least 2"),
+    (jackknifed, "--key a=b", 2, "--key: 'a=b': expected a key"),
+    (jackknifed, "--output {folder}", 2, "is a folder"),
+    (jackknifed, "--output {folder}/no/file", 2, "the folder is missing"),
+    (jackknifed, "--output {folder}/train.conllu --force", 2, "would be replaced by its own"),
+    (jackknifed, "--output {folder}/run.yaml", 2, "exists; give --force"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "words", "code", "said"), REFUSED, ids=[r[1] for r in REFUSED])
+def test_what_is_refused_before_anything_is_learned(folder, capsys, command, words, code, said):
+    before = sorted(path.name for path in folder.iterdir())
+    assert command(folder, *words.format(folder=folder).split()) == code
     assert said in capsys.readouterr().err
     assert sorted(path.name for path in folder.iterdir()) == before

@@ -5,10 +5,8 @@ import io
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -206,14 +204,6 @@ def test_the_longest_line_is_no_fault(parse_run):
     assert parse_run(stdin=b"# " + b"x" * (conll.MAX_LINE - 2) + b"\n" + generate(1, 1))[0] == 0
 
 
-def test_the_size_of_a_chunk_changes_nothing(trained, expected, parse_run, monkeypatch):
-    def small_chunks(file, source, **options):
-        return conll.stream_treebanks(file, source, chunk_bytes=3000, **options)
-
-    monkeypatch.setattr(sources, "stream_treebanks", small_chunks)
-    assert parse_run(trained.test)[1] == expected
-
-
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 @pytest.mark.parametrize("last", [2, 1, 0])
@@ -250,16 +240,6 @@ def test_rows_that_are_no_words_come_back(parse_run):
     assert [row for row in columns(out) if row[0] not in (b"1", b"2")] == [
         row for row in columns(text) if row[0] not in (b"1", b"2")
     ]
-
-
-def test_a_failure_leaves_the_old_output(trained, parse_run, tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "bad.conllu").write_bytes(b"old")
-    (tmp_path / "bad.conllu").write_bytes(trained.test.read_bytes() + b"1\tx\n\n")
-    result = parse_run(tmp_path / "bad.conllu", "--output", f"{tmp_path}/out/", "--force")
-    assert result[0] == 3
-    assert (tmp_path / "out" / "bad.conllu").read_bytes() == b"old"
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["bad.conllu"]
 
 
 def test_faulty_sentences(trained, expected, parse_run):
@@ -338,23 +318,6 @@ def test_an_input_that_changes_meanwhile_has_no_output(trained, parse_run, tmp_p
                 err[-1] == f"gpuparse: error: {path}: was changed while it was read; read it again"
             )
     assert list((tmp_path / "out").iterdir()) == []
-
-
-def test_interruption_leaves_no_file(trained, tmp_path):
-    (tmp_path / "long.conllu").write_bytes(trained.test.read_bytes() * 3000)
-    out = tmp_path / "out"
-    process = subprocess.Popen(
-        [sys.executable, "parse.py", trained.model, tmp_path / "long.conllu", "-o", f"{out}/"],
-        cwd=ROOT, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    while not (out.exists() and any(file.stat().st_size for file in out.iterdir())):
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 130, err
-    assert err.endswith("gpuparse: interrupted\n")
-    assert list(out.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ import pyarrow
 import pytest
 from pyarrow import ipc, parquet
 
-import gpuparse
 from gpuparse.commands import parse
 from gpuparse.commands.console import run
 from gpuparse.data.conll import MAX_LINE, treebank_from_bytes
@@ -76,12 +75,6 @@ def read(path) -> pyarrow.Table:
 def parsed(trained, path, folder, *words: object) -> int:
     options = ["--output", f"{folder}/", "--quiet", *words]
     return parse.main([str(word) for word in (trained.model, path, *options)])
-
-
-@pytest.fixture
-def short_runs(monkeypatch):
-    """Runs of seven rows, so that a small table has several."""
-    monkeypatch.setattr(table_files, "MOST_ROWS", 7)
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
@@ -179,11 +172,6 @@ def test_a_stopped_job_goes_on_where_it_was(trained, tmp_path, short_runs, monke
     assert sorted(first for first in after if first) == [*range(21, 62, 7)]
     same = (tmp_path / "whole" / "in.parquet").read_bytes()
     assert (tmp_path / "out" / "in.parquet").read_bytes() == same
-    changed = write(table_of(generate(60, 2)), tmp_path / "in.parquet")
-    assert parsed(trained, changed, tmp_path / "other", "--shard", "1/2") == 0
-    write(table_of(TEXT), tmp_path / "in.parquet")
-    with pytest.raises(ConfigError, match="the input: has other content"):
-        parsed(trained, changed, tmp_path / "other", "--shard", "all/2")
 
 
 BAD = {
@@ -392,20 +380,6 @@ def test_long_rows_make_short_runs(tmp_path, monkeypatch):
         assert 1 <= source.run < 20
         firsts = [first for first, _ in source.runs()]
     assert firsts == list(range(0, 62, source.run))
-
-
-@pytest.mark.parametrize("suffix", FORMATS)
-def test_python_streams_tables(trained, tmp_path, suffix):
-    path = write(table_of(TEXT), tmp_path / f"in.{suffix}")
-    parser = gpuparse.load(trained.model, threads=1)
-    found = [sentence.heads for sentence in parser.stream(path)]
-    parsed(trained, path, tmp_path / "out")
-    assert found == read(tmp_path / "out" / path.name)["head"].to_pylist()
-    with pytest.raises(DataError, match="cannot be read"):
-        next(parser.stream(tmp_path / "none.parquet"))
-    bad = write(with_bad_rows(), tmp_path / f"bad.{suffix}")
-    with pytest.raises(DataError, match=r"row:4: .* words in form, but 1 in upos"):
-        list(parser.stream(bad))
 
 
 def test_without_pyarrow_it_is_said_what_to_install(trained, tmp_path, monkeypatch):

@@ -13,7 +13,6 @@ from pyarrow import parquet
 import gpuparse
 from gpuparse.commands import crossval, evaluate, explain, jackknife, parse, report, train
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
-from gpuparse.data.formats import table_files
 from gpuparse.data.formats.objects import FIELDS
 from gpuparse.data.tag_columns import read_column
 from gpuparse.evaluation.reports import WORD_MEASURES
@@ -245,14 +244,6 @@ def test_damaged_files_of_a_model_are_told(staged, call, tmp_path, name):
         assert err.startswith(f"gpuparse: error: {model}")
 
 
-def test_given_tags_of_sentences_are_kept_in_python_if_asked_for(staged):
-    parser = gpuparse.load(staged.model)
-    given = [[("The", "NOUN"), ("officer", "NOUN")]]
-    for options, tag in (({"keep": "tags"}, "NOUN"), ({}, "DET")):
-        row = parser.parse(given, **options).to_conllu().split("\n")[0].split("\t")
-        assert (row[1], row[3]) == ("The", tag)
-
-
 def test_crossval_scores_with_predicted_tags(staged, call, tmp_path):
     gold = generate(80, 1)
     (tmp_path / "train.conllu").write_bytes(gold)
@@ -336,12 +327,6 @@ def tables_parsed(model, folder, table, *words) -> pyarrow.Table:
     options = [model, folder / "in.parquet", "--output", f"{folder}/out/", "--quiet", *words]
     assert parse.main([str(word) for word in options]) == 0
     return parquet.read_table(folder / "out" / "in.parquet")
-
-
-@pytest.fixture
-def short_runs(monkeypatch):
-    """Runs of seven rows, so that a small table has several."""
-    monkeypatch.setattr(table_files, "MOST_ROWS", 7)
 
 
 NEW = ["lemma", "upos", "xpos", "feats", "head", "deprel"]

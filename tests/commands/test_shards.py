@@ -5,10 +5,6 @@ import itertools
 import json
 import os
 import random
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +15,6 @@ from gpuparse.files import lock_file
 from gpuparse.jobs import parse as parse_job
 from gpuparse.jobs import shards
 from gpuparse.jobs.shards import cuts_of
-from tests.commands.conftest import ROOT, program
-from tests.synthetic import generate
 
 NUMBERS = (1, 2, 7, 100)  # the last leaves most shards empty
 FAULTY = b"1\ta\ta\tX\n\n"
@@ -143,16 +137,6 @@ def test_the_bytes_are_those_of_one_run(parse_run, text, tmp_path, n, line_end, 
     assert in_folder(tmp_path / "out") == {text.name: whole[1]}
     assert sum("byte order mark" in line for line in lines) == bool(mark)
     assert any("parsing: 30 sentences" in line for line in lines)
-
-
-@pytest.mark.parametrize("content", [b"", b"\n", b"# only a comment\n", b"\n\n\n\n\n", b"\r\n\r\n"])
-def test_files_without_words_come_back(parse_run, text, tmp_path, content):
-    text.write_bytes(content)
-    whole = parse_run(text)
-    for n in (1, 3):
-        out = tmp_path / f"out{n}"
-        assert parse_run(text, "--output", f"{out}/", "--shard", f"all/{n}")[0] == 0
-        assert in_folder(out) == {text.name: whole[1]}
 
 
 @pytest.mark.parametrize("how", ["skip", "keep"])
@@ -460,26 +444,3 @@ def test_case_36_wherever_it_is_killed_the_same_command_ends_with_the_same_bytes
         code, found = parse_run(*words)[0], in_folder(out)
         assert (code, found) == (0, {text.name: whole, other.name: whole})
     assert last > 20
-
-
-def test_case_36_a_killed_process_goes_on_at_its_shard(trained, tmp_path):
-    text, out = tmp_path / "many.conllu", tmp_path / "out"
-    text.write_bytes(generate(4000, 5))
-    words = [trained.model, text, "--threads", 1, "--device", "cpu"]
-    whole = program("parse.py", *words, "--quiet")
-    assert whole.returncode == 0
-    command = [*words, "--output", f"{out}/", "--shard", "all/40"]
-    process = subprocess.Popen(
-        [sys.executable, "parse.py", *map(str, command)], cwd=ROOT, stderr=subprocess.DEVNULL
-    )
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and len(list(out.glob("*.done"))) < 7:
-        time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    finished = len(list(out.glob("*.done")))
-    assert 7 <= finished < 40, "it was killed too late to show anything"
-    done = program("parse.py", *command)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count(b"already done") == finished
-    assert in_folder(out) == {text.name: whole.stdout}

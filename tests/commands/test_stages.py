@@ -10,7 +10,6 @@ from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.formats.text import text_chunk
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.evaluation.words import score_words
-from gpuparse.model.pipeline import BEFORE_PARSER
 from gpuparse.text.conllu import text_pieces
 from gpuparse.text.training import learn_tokenizer
 from tests.commands.conftest import without, words_of
@@ -77,57 +76,11 @@ class Killed(Exception):
     """In place of a signal."""
 
 
-@pytest.mark.slow  # tests/test_kills.py kills all stages too
-@pytest.mark.parametrize("parser", ["true", "false"])
-def test_a_killed_run_goes_on_after_its_last_stage(tmp_path, monkeypatch, capsys, parser):
-    keys = [*KEYS, f"data.train={treebank_file(60, 1)}", f"parser={parser}"]
-    keys += ["tokenizer.learn=true"]
-    keys += [f"output={tmp_path / 'model'}"]
-    kept = tmp_path / "model" / "last" / "stages"
-    names = ["lemmatizer", "tagger", "tokenizer"]
-    folds = ["tags-1", "tags-2", "tags-3"]
-    for place, name in enumerate(("tagger", "lemmatizer", "tokenizer")):
-        with monkeypatch.context() as context:
-
-            def killed(*_, **__):
-                raise Killed
-
-            if parser == "false" and place:
-                context.setattr("gpuparse.jobs.train.write_stages", killed)
-            elif place == 2:
-                context.setattr("gpuparse.jobs.train._trainer", killed)
-            elif place == 0:
-                context.setattr(BEFORE_PARSER["lemmatizer"].learner, killed)
-            else:
-                context.setattr("gpuparse.jobs.stages.jackknifed", killed)
-            with pytest.raises(Killed):
-                train.main([*keys, *(["--resume"] if place else [])])
-        assert (kept / f"{name}.safetensors").exists()
-    assert sorted(file.stem for file in kept.iterdir()) == (
-        sorted([*names, *folds]) if parser == "true" else names
-    )
-    with pytest.raises(ConfigError, match="holds an unfinished run"):
-        train.main(keys)
-    with pytest.raises(ConfigError, match="seed was 1 and is now 2"):
-        train.main([*keys, "seed=2", "--resume"])
-    capsys.readouterr()
-    assert train.main([*keys, "--resume"]) == 0
-    said = capsys.readouterr().err
-    assert re.search(r"gpuparse: tagger: \d+ pairs of UPOS and XPOS\n", said)  # and no seconds
-    assert not re.search(r"gpuparse: (tokeniser|tagger|lemmatiser): [\d.]+ s", said)
-    assert train.main([*keys, f"output={tmp_path / 'whole'}", "--quiet"]) == 0
-    for file in (tmp_path / "whole").glob("*.safetensors"):
-        assert (tmp_path / "model" / file.name).read_bytes() == file.read_bytes(), file.name
-    assert not kept.exists()
-    with pytest.raises(ConfigError, match="nothing to resume"):
-        train.main([*keys, "--resume"])
-
-
 def test_a_damaged_stage_of_an_unfinished_run_is_refused(tmp_path, monkeypatch):
     def killed(*_, **__):
         raise Killed
 
-    keys = [*KEYS, "parser=false", f"output={tmp_path}", "--quiet"]
+    keys = [*KEYS, f"data.train={treebank_file(60, 1)}", "parser=false", f"output={tmp_path}"]
     monkeypatch.setattr("gpuparse.jobs.train.write_stages", killed)
     with pytest.raises(Killed):
         train.main(keys)

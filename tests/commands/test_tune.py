@@ -10,7 +10,6 @@ import pytest
 from gpuparse.commands import compare, crossval, evaluate, parse, train, tune
 from gpuparse.commands.console import run
 from gpuparse.config import load_config
-from gpuparse.jobs import train as train_job
 from gpuparse.jobs.folds import Sample, read_split
 from gpuparse.jobs.plots import Point, lines_of, tuning_plot
 from gpuparse.jobs.settings import ALL, SENTENCES, KeyValues, drawn_settings, grid, parse_grid
@@ -38,10 +37,7 @@ def folder(tmp_path):
 
 
 def tuned(folder, *words) -> int:
-    words = [str(folder / "run.yaml"), *words]
-    if "--output" not in words:
-        words += ["--output", str(folder / "out")]
-    return run(tune.main, words)
+    return run(tune.main, [str(folder / "run.yaml"), "--output", str(folder / "out"), *words])
 
 
 def files_of(folder) -> dict[str, bytes]:
@@ -80,18 +76,13 @@ def test_a_setting_on_folds_is_a_cross_validation(folder, capsys):
     best = load_config(config, overrides)
     chosen = result["settings"][result["best"] - 1]["values"]
     assert (str(best.learning.epochs), str(best.seed)) == tuple(chosen.values())
-
-
-def test_a_setting_is_tested_against_the_first(folder, capsys):
-    words = ["--folds", "2", "--grid", "learning.epochs=1,3", "--json", "--quiet"]
-    assert tuned(folder, *words) == 0
-    first, second = json.loads(capsys.readouterr().out)["settings"]
-    files = [folder / "out" / trial["folder"] / "predicted.conllu" for trial in (first, second)]
+    # Each setting is tested against the first.
+    files = [folder / "out" / result["settings"][k]["folder"] / "predicted.conllu" for k in (0, 2)]
     assert run(compare.main, [str(folder / "train.conllu"), *map(str, files), "--json"]) == 0
     [expected] = json.loads(capsys.readouterr().out)["comparisons"]
-    assert first["change"] is None
-    assert second["change"] == expected["bootstrap"]["las"]
-    assert second["change"]["difference"] > 0
+    assert result["settings"][0]["change"] is None
+    assert result["settings"][2]["change"] == expected["bootstrap"]["las"]
+    assert result["settings"][2]["change"]["difference"] > 0
 
 
 def test_a_setting_on_dev_is_train_and_parse(folder, capsys):
@@ -133,21 +124,12 @@ def test_threads_and_shared_settings_change_no_byte(folder, capsys):
     assert [bool(row[8]) for row in rows] == [False, False, True, True]
 
 
-def test_an_interrupted_search_continues_to_the_same_bytes(folder, capsys, monkeypatch):
+def test_an_interrupted_search_continues_to_the_same_bytes(folder, capsys, interrupted_after):
     words = ["--folds", "2", "--grid", "seed=1,2"]
     assert tuned(folder, *words, "--output", str(folder / "whole"), "--quiet") == 0
-    left, save = [1, 1, 1], train_job.save_parser
-
-    def interrupted(*arguments) -> None:
-        if not left:
-            raise KeyboardInterrupt
-        left.pop()
-        save(*arguments)
-
-    monkeypatch.setattr(train_job, "save_parser", interrupted)
-    assert tuned(folder, *words, "--quiet") == 130
+    with interrupted_after(3):
+        assert tuned(folder, *words, "--quiet") == 130
     assert (folder / "out" / "seed=2" / "fold-2" / "model" / "last").exists()
-    monkeypatch.setattr(train_job, "save_parser", save)
     capsys.readouterr()
     assert tuned(folder, *words, "learning.epochs=2") == 2
     assert "learning.epochs was 1 and is now 2" in capsys.readouterr().err

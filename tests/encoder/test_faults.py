@@ -3,7 +3,6 @@
 import os
 import random
 import resource
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from gpuparse.commands import train
 from gpuparse.commands.console import run
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.jobs import checkpoint
 from gpuparse.model.folder import load_parser
 from gpuparse.model.pipeline import NO_STAGES
 from tests.campaign.kills import is_finished, wait_and_kill
@@ -21,13 +19,9 @@ from tests.runs import model_files
 from tests.synthetic import generate
 from tests.test_threads import THREADS, compare_with_one_thread
 
+pytestmark = pytest.mark.usefixtures("states_of_all_epochs")
 KILLS = 20
 EPOCHS = 3
-
-
-@pytest.fixture(autouse=True)
-def states_of_all_epochs(monkeypatch) -> None:
-    monkeypatch.setattr(checkpoint, "SHARE", float("inf"))
 
 
 def words_of(models, **keys: object) -> list[str]:
@@ -149,15 +143,6 @@ def test_nan_stops_before_anything_is_changed(models, tmp_path, monkeypatch, cap
     assert (Path("model") / "last" / "state.safetensors").exists()
     assert run(train.main, [*words, "--resume"]) == 0, capsys.readouterr().err
     assert model_files(Path("model")) == whole
-
-
-@pytest.fixture
-def frequent_switches():
-    """Threads take turns as often as Python lets them."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    yield
-    sys.setswitchinterval(before)
 
 
 @pytest.mark.parametrize(("family", "bits"), [("bert", 8), ("bert", 16), ("deberta-v2", 16)])

@@ -9,22 +9,17 @@ import pytest
 from gpuparse.commands import train
 from gpuparse.commands.console import run
 from gpuparse.config import load_config
-from gpuparse.jobs import checkpoint
 from gpuparse.jobs import train as train_job
 from gpuparse.jobs.progress import silent
 from gpuparse.jobs.train_checks import plan_of
 from tests.runs import model_files
 
+pytestmark = pytest.mark.usefixtures("states_of_all_epochs")
 EPOCHS = 3
 
 
 class Stopped(Exception):
     pass
-
-
-@pytest.fixture(autouse=True)
-def states_of_all_epochs(monkeypatch) -> None:
-    monkeypatch.setattr(checkpoint, "SHARE", float("inf"))
 
 
 def interrupt(words: list[str], epoch: int) -> None:

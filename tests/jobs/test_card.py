@@ -18,9 +18,21 @@ from tests.synthetic import generate
 
 pytestmark = pytest.mark.usefixtures("small_stages")
 KEYS = {
-    "decoder": "eisner", "tagger.learn": True, "tagger.folds": 2, "lemmatizer.learn": True,
+    "decoder": "eisner",
+    "tagger.learn": True,
+    "tagger.folds": 2,
+    "lemmatizer.learn": True,
     "tokenizer.learn": True,
-    "feature_map.rows": 65536, "labels.rows": 65536, "labels.epochs": 1, "learning.epochs": 1,
+    "feature_map.rows": 65536,
+    "labels.rows": 65536,
+    "labels.epochs": 1,
+    "learning.epochs": 1,
+    "word_vectors.networks": 1,
+    "word_vectors.epochs": 1,
+    "word_vectors.min_count": 2,
+}
+QUICK = {"decoder": "eisner", "learning.epochs": 1} | {
+    key: value for key, value in KEYS.items() if key.startswith("word_vectors")
 }  # fmt: skip
 README_OF_TREEBANK = """# Summary
 
@@ -37,7 +49,7 @@ Contributors: Doe, Jane; <script>
 def treebank(tmp_path_factory):
     folder = tmp_path_factory.mktemp("treebanks") / "UD_English-Toy"
     folder.mkdir()
-    for part, size, seed in (("train", 120, 1), ("dev", 20, 2), ("test", 20, 3)):
+    for part, size, seed in (("train", 60, 1), ("dev", 20, 2), ("test", 20, 3)):
         (folder / f"en_toy-ud-{part}.conllu").write_bytes(generate(size, seed))
     (folder / README).write_text(README_OF_TREEBANK)
     return folder
@@ -56,10 +68,6 @@ def card(model):
     return json.loads((model / CARD).read_text())
 
 
-def words(keys):
-    return [f"{key}={str(v).lower() if v is True else v}" for key, v in keys.items()]
-
-
 def test_a_card_says_what_the_model_was_learned_from(card, model):
     facts = ("treebank", "language", "code", "release", "since", "licence", "attribution", "genre")
     assert [card[name] for name in facts] == [
@@ -67,7 +75,7 @@ def test_a_card_says_what_the_model_was_learned_from(card, model):
         "grammar-examples",
     ]  # fmt: skip
     assert card["parts"]["dev"]["file"] == "en_toy-ud-dev.conllu"
-    assert [card["parts"][part]["sentences"] for part in ("train", "dev", "test")] == [120, 20, 20]
+    assert [card["parts"][part]["sentences"] for part in ("train", "dev", "test")] == [60, 20, 20]
     assert card["stages"] == ["tokenizer", "tagger", "lemmatizer", "parser"]
     assert (card["decoder"], card["graphs"], card["text"]) == ("eisner", False, True)
     assert card["needs"] == []
@@ -96,19 +104,12 @@ def test_the_scores_are_those_of_the_run(card, model):
     assert "Words" in card["scores"][1]["measures"]
 
 
-def test_the_command_and_python_write_the_same_bytes(model, treebank, tmp_path, monkeypatch):
-    monkeypatch.chdir(treebank.parent)
-    keys = KEYS | {"data.treebank": treebank.name, "output": tmp_path / "x", "threads": 2}
-    assert run(train.main, ["fast", *words(keys), "--quiet"]) == 0
-    assert model_files(tmp_path / "x") == model_files(model)
-
-
 def test_the_command_of_a_card_trains_the_same_model(model, card, treebank, tmp_path, monkeypatch):
     monkeypatch.chdir(treebank.parent)
     program, verb, *rest = card["command"].split(" ")
     assert (program, verb) == ("gpuparse", "train")
     assert card["command"].startswith("gpuparse train pipeline data.treebank=UD_English-Toy ")
-    assert run(train.main, [*rest, f"output={tmp_path / 'x'}", "--quiet"]) == 0
+    assert run(train.main, [*rest, f"output={tmp_path / 'x'}", "threads=2", "--quiet"]) == 0
     assert model_files(tmp_path / "x") == model_files(model)
 
 
@@ -125,23 +126,20 @@ def test_the_readme_says_what_the_card_says(card, model):
     assert text.startswith("# UD_English-Toy\n")
     assert "| By | Doe, Jane; \\<script\\> |" in text
     assert "Release" not in text  # unknown
-    assert "| train | en_toy-ud-train.conllu: 120 sentences, " in text
+    assert "| train | en_toy-ud-train.conllu: 60 sentences, " in text
     assert f"| LAS | {card['scores'][0]['measures']['LAS']:.2f} | " in text
     assert card["command"] in text
 
 
 def test_files_alone_have_no_language(tmp_path):
-    keys = {"data.train": "toy-train", "labels.kind": "none", "learning.epochs": 1}
-    gpuparse.train("fast", {**keys, "output": tmp_path / "x", "decoder": "eisner"}, quiet=True)
+    keys = QUICK | {"data.train": "toy-train", "labels.kind": "none"}
+    gpuparse.train("fast", keys | {"output": tmp_path / "x"}, quiet=True)
     found = read_card(tmp_path / "x")
     assert [found[name] for name in ("treebank", "language", "code", "licence")] == [None] * 4
     assert found["parts"]["test"] is None
     assert found["scores"] == []
-    assert (found["text"], found["needs"]) == (
-        False,
-        ["LEMMA", "UPOS", "XPOS", "FEATS"],
-    )
-    keys |= {"data.train": "toy-train.conllu", "decoder": "eisner"}
+    assert (found["text"], found["needs"]) == (False, ["LEMMA", "UPOS", "XPOS", "FEATS"])
+    keys |= {"data.train": "toy-train.conllu"}
     assert set(found["command"].split()) == {
         "gpuparse", "train", "fast", *(f"{key}={value}" for key, value in keys.items()),
     }  # fmt: skip
@@ -161,13 +159,13 @@ def test_the_command_leaves_out_what_a_config_has(tmp_path):
     )
 
 
-@pytest.mark.parametrize("name", ["a\u2028b\u202e", "a\nb", "a\x1b[1m"])
-def test_names_that_cannot_be_printed_make_a_card_that_can_be_read(name, tmp_path):
+def test_names_that_cannot_be_printed_make_a_card_that_can_be_read(tmp_path):
+    name = "a\u2028b\u202e\nc\x1b[1m"
     folder = tmp_path / name
     folder.mkdir()
     (folder / "train.conllu").write_bytes(generate(20, 1))
     (tmp_path / f"{name}.conllu").write_bytes(generate(20, 1))
-    keys = {"learning.epochs": 1, "labels.epochs": 1, "decoder": "eisner", "data.dev": None}
+    keys = QUICK | {"labels.epochs": 1, "data.dev": None}
     for number, treebank in enumerate(
         ({"data.treebank": folder}, {"data.train": tmp_path / f"{name}.conllu"})
     ):
@@ -182,7 +180,7 @@ def test_names_that_cannot_be_printed_make_a_card_that_can_be_read(name, tmp_pat
 def test_parts_that_are_left_out_are_in_the_command(treebank, tmp_path):
     keys = {"data.treebank": treebank, "data.dev": None, "data.test": None, "parser": False}
     keys |= {"tagger.learn": True, "tagger.folds": 1}
-    gpuparse.train("fast", {**keys, "decoder": "eisner", "output": tmp_path / "x"}, quiet=True)
+    gpuparse.train("fast", QUICK | keys | {"output": tmp_path / "x"}, quiet=True)
     found = read_card(tmp_path / "x")
     assert (found["stages"], found["decoder"]) == (["tagger"], None)
     assert found["fills"] == ["UPOS", "XPOS", "FEATS"]
@@ -193,7 +191,8 @@ def test_a_new_model_takes_the_card_away_until_it_has_its_own(treebank, tmp_path
     from gpuparse.jobs import train as job
 
     keys = ["fast", f"data.train={treebank}/en_toy-ud-train.conllu", f"output={tmp_path / 'x'}"]
-    keys += ["learning.epochs=1", "labels.epochs=1", "calibration=none", "--quiet"]
+    keys += ["labels.epochs=1", "calibration=none", "--quiet"]
+    keys += [f"{key}={value}" for key, value in QUICK.items()]
     assert run(train.main, keys) == 0
     assert read_card(tmp_path / "x") is not None
 

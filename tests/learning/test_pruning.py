@@ -1,6 +1,5 @@
 """Pruning: the arcs that are left are those of the definition, in parsing and in learning."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +11,6 @@ from gpuparse.data.vocabulary import Encoder, Vocabularies
 from gpuparse.errors import ConfigError, ModelError
 from gpuparse.features.plan import compile_plan
 from gpuparse.inference import chu_liu_edmonds, eisner, eisner_marginals, matrix_tree_marginals
-from gpuparse.learning.stages import pruning
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.learning.trainer import Trainer
 from gpuparse.scorers.linear.pruning import KeptArcs, Pruner, all_cells, prune
@@ -24,6 +22,7 @@ from tests.runs import changed
 from tests.samples import Sentence, random_sentences, treebank_of
 from tests.scoring.forms import arc_scores
 
+pytestmark = pytest.mark.usefixtures("three_folds")
 NOTHING = np.zeros(0, np.int64)
 PRUNING = PruningConfig(threshold=0.01, max_heads=2)
 HIGHER = changed(
@@ -93,14 +92,6 @@ def trainer_of(sentences: list[Sentence], change: dict | None = None) -> Trainer
 
 
 SENTENCES = random_sentences(71, 17, 7)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def three_folds() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pruning, "FOLDS", 3)
-        patch.setattr(pruning, "EPOCHS", 2)
-        yield
 
 
 @pytest.fixture(scope="module")

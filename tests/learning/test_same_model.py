@@ -1,6 +1,6 @@
 """Threads, stops and batches of one sentence: the model has the same bytes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -11,13 +11,13 @@ from gpuparse.config import RunConfig
 from gpuparse.config.schema import PruningConfig
 from gpuparse.features.templates import TemplateSet, parse_set
 from gpuparse.inference.decoders import DECODERS, with_quantity
-from gpuparse.learning.stages import pruning
 from gpuparse.learning.trainer import Trainer
 from tests.learning.literal import OPTIONS, learned, trainer_of, with_graphs, without_heads
 from tests.learning.test_guides import TEMPLATES, guides_of
 from tests.runs import changed
 from tests.samples import Sentence, fingerprint, random_sentences, template_set_text
 
+pytestmark = pytest.mark.usefixtures("three_folds")
 LABELS = parse_set(
     template_set_text(label=["m.form direction", "h.form m.form", "o.pos", "g.pos"]), "labels"
 )
@@ -80,14 +80,6 @@ RUNS = {
     },
 }  # fmt: skip
 every_run = pytest.mark.parametrize("name", RUNS)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def three_folds() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pruning, "FOLDS", 3)
-        patch.setattr(pruning, "EPOCHS", 2)
-        yield
 
 
 @pytest.mark.parametrize("name", [name for name, run in RUNS.items()
