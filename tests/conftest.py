@@ -12,10 +12,13 @@ import pytest
 import torch
 from hypothesis import settings
 
+import gpuparse
 from gpuparse import native
 from gpuparse.errors import NativeError
 from gpuparse.jobs import checkpoint
+from tests.multiword_texts import CONFIG, with_multiword_tokens
 from tests.small_stages import small_stages as with_small_stages
+from tests.synthetic import generate
 
 if not torch.cuda.is_available():
     # Triton reads it when its kernels are imported: without a GPU they run in its interpreter.
@@ -81,10 +84,24 @@ def small_stages() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def multiword_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a model with all stages, which knows multiword tokens."""
+    folder = tmp_path_factory.mktemp("multiword")
+    (folder / "train.conllu").write_bytes(with_multiword_tokens(generate(400, 1)))
+    own = {"data.train": folder / "train.conllu", "output": folder / "model"}
+    with with_small_stages():
+        gpuparse.train(CONFIG | own, quiet=True)
+    return folder / "model"
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Which models were checked is not remembered among the user's caches."""
+    """Which models were checked is not remembered among the user's caches. No file of a test has to
+    outlive the machine: nothing waits for the disk.
+    """
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("caches")))
         yield
 

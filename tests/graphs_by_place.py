@@ -77,3 +77,10 @@ def by_place(
             is_primary.append(graph.heads[m - 1] == h)
     arc_starts = np.concatenate([[0], np.cumsum(counts)])
     return heads, arc_starts, np.array(arc_heads), np.array(is_primary)
+
+
+def deps_of_heads(text: bytes) -> bytes:
+    """CoNLL-U whose DEPS are the arcs of HEAD, with their relations."""
+    rows = [line.split(b"\t") for line in text.split(b"\n")]
+    rows = [[*row[:8], b":".join(row[6:8]), *row[9:]] if row[1:] else row for row in rows]
+    return b"\n".join(map(b"\t".join, rows))

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from gpuparse.__main__ import COMMANDS
+from tests.graphs_by_place import deps_of_heads
 from tests.synthetic import generate
 from tests.tiny_encoders import write_encoder
 
@@ -58,10 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / "hidden" / f"{package}.py").write_text(f"raise {error}\n")
     for number, name in enumerate(("train", "dev", "test"), start=1):
         (folder / f"{name}.conllu").write_bytes(generate(60 if name == "train" else 12, number))
-    lines = (folder / "train.conllu").read_text().splitlines()
-    words = [line.split("\t") for line in lines]
-    graphs = [[*w[:8], f"{w[6]}:{w[7]}", w[9]] if len(w) == 10 else w for w in words]
-    (folder / "graphs.conllu").write_text("\n".join("\t".join(w) for w in graphs) + "\n")
+    (folder / "graphs.conllu").write_bytes(deps_of_heads((folder / "train.conllu").read_bytes()))
     (folder / "small.yaml").write_text(SMALL)
     return folder
 

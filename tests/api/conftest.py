@@ -7,9 +7,7 @@ import pytest
 
 import gpuparse
 from tests.graphs_by_place import acyclic_graph, with_deps
-from tests.multiword_texts import CONFIG, with_multiword_tokens
 from tests.samples import random_sentences, text_of
-from tests.small_stages import small_stages
 from tests.synthetic import generate
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -75,11 +73,6 @@ def parser(kinds: Kinds) -> gpuparse.SentenceParser:
 
 
 @pytest.fixture(scope="session")
-def text_parser(tmp_path_factory: pytest.TempPathFactory) -> gpuparse.SentenceParser:
+def text_parser(multiword_model: Path) -> gpuparse.SentenceParser:
     """A parser with all stages, which knows multiword tokens; its sentences have one root."""
-    folder = tmp_path_factory.mktemp("text")
-    (folder / "train.conllu").write_bytes(with_multiword_tokens(generate(400, 1)))
-    own = {"data.train": folder / "train.conllu", "output": folder / "model"}
-    with small_stages():
-        gpuparse.train(CONFIG | own, quiet=True)
-    return gpuparse.load(folder / "model", threads=1, single_root=True)
+    return gpuparse.load(multiword_model, threads=1, single_root=True)

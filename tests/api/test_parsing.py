@@ -412,19 +412,15 @@ def test_the_memory_of_a_stream_does_not_grow(parser, monkeypatch):
     require_even_memory(lambda times: parser.stream(s for _ in range(times) for s in block))
 
 
+@pytest.mark.usefixtures("frequent_switches")
 def test_many_threads_use_one_parser(kinds):
     texts = [generate(12, seed) for seed in range(24)]
     shared = gpuparse.load(kinds.run("default").folder, threads=2)
     expected = [gpuparse.load(kinds.run("default").folder).parse(t).to_conllu() for t in texts]
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        with ThreadPoolExecutor(8) as pool:
-            assert list(pool.map(lambda t: shared.parse(t).to_conllu(), texts)) == expected
-            lists = pool.map(lambda t: [s.heads for s in shared.parse(in_dicts(t))], texts)
-            assert list(lists) == [[s.heads for s in shared.parse(t)] for t in texts]
-    finally:
-        sys.setswitchinterval(before)
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda t: shared.parse(t).to_conllu(), texts)) == expected
+        lists = pool.map(lambda t: [s.heads for s in shared.parse(in_dicts(t))], texts)
+        assert list(lists) == [[s.heads for s in shared.parse(t)] for t in texts]
 
 
 def parsed_by(parser: gpuparse.SentenceParser, text: bytes) -> str:

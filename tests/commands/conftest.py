@@ -31,6 +31,14 @@ feature_map: {{rows: 65537}}
 learning: {{epochs: 3, cost_augmented: true}}
 labels: {{rows: 16384, epochs: 2}}
 """
+SMALL_STAGES = """
+import sys
+from gpuparse.commands import train
+from gpuparse.commands.console import run_and_exit
+from tests.small_stages import small_stages
+with small_stages():
+    run_and_exit(train.main, sys.argv[1:])
+"""
 STAGES = "tokenizer: {learn: true}\ntagger: {learn: true, folds: 3}\nlemmatizer: {learn: true}\n"
 
 
@@ -59,7 +67,7 @@ def trained_in(folder: Path, n_test: int, more: str = "") -> SimpleNamespace:
     config.write_text(CONFIG.format(folder=folder, dev=treebank_file(60, 2)) + more)
     (folder / "train.conllu").write_bytes(generate(300, 1))
     (folder / "test.conllu").write_bytes(generate(n_test, 3))
-    done = program("train.py", config)
+    done = program("-c", SMALL_STAGES, config)
     assert done.returncode == 0, done.stderr.decode()
     return SimpleNamespace(
         folder=folder,
@@ -191,6 +199,20 @@ def interrupted_after(monkeypatch):
             yield
 
     return block
+
+
+class Clock:
+    """A clock that is set."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
 def exit_code(main, words: list[str]) -> int:

@@ -13,8 +13,11 @@ from gpuparse.data.conll import read_treebank, treebank_from_bytes, with_misc, w
 from gpuparse.data.faults import DepsFault
 from gpuparse.data.graphs import MESSAGES, check_graphs
 from gpuparse.errors import ConfigError, DataError
+from gpuparse.evaluation.reliability import HEAD, LABEL, misc_probabilities
 from gpuparse.jobs.check_rows import deps_fault
 from gpuparse.jobs.checking import MOST_WARNINGS
+from gpuparse.jobs.doubts import GOLD_HEAD, parsed_beside_gold, parser_beside_gold
+from gpuparse.model.folder import load_parser
 from tests.commands.conftest import program
 from tests.synthetic import generate
 
@@ -363,10 +366,6 @@ def test_doubts_of_a_model(trained, wrong, capsys, tmp_path):
 
 def test_probabilities_are_those_of_given_trees(trained, tmp_path, capsys):
     """`parse --keep heads` of all but one head, and HeadProb where the parser agrees with gold."""
-    from gpuparse.evaluation.reliability import HEAD, LABEL, misc_probabilities
-    from gpuparse.jobs.doubts import GOLD_HEAD, parsed_beside_gold
-    from gpuparse.model.folder import load_parser
-
     model, gold = load_parser(trained.model), read_treebank(str(trained.test))
     parsed = parsed_beside_gold(model, gold, threads=1)
     same = gold.heads == parsed.heads
@@ -466,8 +465,6 @@ def test_probabilities_of_changed_words(folds, tmp_path, capsys):
 
 def test_doubts_of_several_files(trained, tmp_path, capsys):
     """One file of cross-validation has the sentences of all, one after the other."""
-    from gpuparse.jobs.doubts import parser_beside_gold
-
     gold = read_treebank(str(trained.test))
     predicted = tmp_path / "predicted.conllu"
     parsed = parser_beside_gold(trained.model, None, 1)(gold, lambda sentences: None)
@@ -489,8 +486,6 @@ def test_doubts_of_several_files(trained, tmp_path, capsys):
 
 def test_files_of_earlier_versions_are_refused(trained, tmp_path, capsys):
     """Probabilities of gold trees without the trees that they are of."""
-    from gpuparse.jobs.doubts import parser_beside_gold
-
     parsed = parser_beside_gold(trained.model, None, 1)(read_treebank(str(trained.test)), print)
     path = tmp_path / "predicted.conllu"
     path.write_bytes(re.sub(rb"\|GoldArc=[^|\n]*", b"", parsed.data.tobytes()))

@@ -281,24 +281,23 @@ def treebank(config_file):
     return path, folder
 
 
-def test_a_treebank_names_its_parts(treebank):
+def test_a_treebank_names_its_parts(treebank, capsys):
     path, folder = treebank
     config = load_config(path, [f"data.treebank={folder}"])
     parts = {part: f"{folder}/fr_mini-ud-{part}.conllu" for part in ("train", "test")}
     assert config.data == DataConfig(treebank=str(folder), dev=None, **parts)
-    assert load_config(path, [f"data.treebank={folder}", "data.test=null"]).data.test is None
-    path.write_text("data: {treebank: UD_French-Mini}\n")
-    assert load_config(path).data == config.data  # relative to the file
-    assert make_config({"output": "x", "data.treebank": folder}).data == config.data
-
-
-def test_a_config_with_a_treebank_is_read_again_as_printed(treebank, capsys):
-    path, folder = treebank
+    recorded = config.recorded()
+    assert (recorded.data.treebank, recorded.data.train) == (None, "fr_mini-ud-train.conllu")
+    assert parse_config(recorded.to_yaml(), "config.yaml") == recorded
     words = [f"data.treebank={folder}", "data.test=null", "output=x"]
+    assert load_config(path, words).data.test is None
     assert main([str(path), *words]) == 0
     printed = Path("printed.yaml")
     printed.write_text(capsys.readouterr().out)
     assert load_config(printed) == load_config(path, words)
+    path.write_text("data: {treebank: UD_French-Mini}\n")
+    assert load_config(path).data == config.data  # relative to the file
+    assert make_config({"output": "x", "data.treebank": folder}).data == config.data
 
 
 def test_a_treebank_and_other_files_are_an_error(treebank):
@@ -339,13 +338,6 @@ def test_a_part_in_several_files_is_a_list(treebank):
         path.write_text(f"data: {{train: {wrong}}}\n")
         [error] = errors_of(path)
         assert f"{path}:1: data.train: expected a path, or a list of paths without" in error
-
-
-def test_a_model_records_no_folder_of_a_treebank(treebank):
-    path, folder = treebank
-    config = load_config(path, [f"data.treebank={folder}"]).recorded()
-    assert (config.data.treebank, config.data.train) == (None, "fr_mini-ud-train.conllu")
-    assert parse_config(config.to_yaml(), "config.yaml") == config
 
 
 def test_the_last_override_wins_and_text_needs_no_quotes(config_file):

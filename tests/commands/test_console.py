@@ -1,7 +1,6 @@
 """Exit codes, error lines, progress; threads and devices; the table of commands."""
 
 import errno
-import io
 import os
 import re
 import signal
@@ -27,7 +26,7 @@ from gpuparse.errors import (
 )
 from gpuparse.jobs import progress, resources
 from gpuparse.jobs.progress import Progress
-from tests.commands.conftest import ROOT
+from tests.commands.conftest import ROOT, Clock, Terminal
 from tests.synthetic import treebank_file
 
 
@@ -258,19 +257,6 @@ def test_an_interruption_that_became_another_error_is_one_too(capsys):
     assert capsys.readouterr().err == "gpuparse: interrupted\n"
     with pytest.raises(SystemError):
         run(raising(SystemError("something else")), [])
-
-
-class Clock:
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
 
 
 @pytest.fixture

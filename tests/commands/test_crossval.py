@@ -12,6 +12,7 @@ from gpuparse.commands import compare, crossval, evaluate, jackknife, parse, tra
 from gpuparse.commands.console import run
 from gpuparse.data.conll import read_treebank, treebank_from_bytes, with_misc
 from gpuparse.data.guides import read_guides
+from tests.graphs_by_place import deps_of_heads
 from tests.synthetic import generate
 
 N_SENTENCES, FOLDS = 40, 3
@@ -157,12 +158,7 @@ def test_heads_alone_have_no_scores_of_relations(folder, capsys):
 
 
 def test_graphs_are_scored_as_graphs(folder, capsys):
-    text = generate(N_SENTENCES, 1).split(b"\n")
-    for i, line in enumerate(text):
-        columns = line.split(b"\t")
-        if len(columns) == 10:
-            text[i] = b"\t".join([*columns[:8], b":".join(columns[6:8]), b"_"])
-    (folder / "train.conllu").write_bytes(b"\n".join(text))
+    (folder / "train.conllu").write_bytes(deps_of_heads(generate(N_SENTENCES, 1)))
     words = ["decoder=multi_parent", "features=mcdonald-pereira-2006", "--json", "--quiet"]
     assert validated(folder, *words) == 0
     result = json.loads(capsys.readouterr().out)

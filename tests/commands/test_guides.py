@@ -100,47 +100,47 @@ def test_words_without_guides_are_parsed_without(guided_run, call, tmp_path):
     assert uas(half, least) < uas(half, some)
 
 
-def test_what_parse_refuses(guided_run, call, tmp_path):
-    folder, model = guided_run.folder, guided_run.model
-    test, guides = folder / "test.conllu", folder / "test-guides.conllu"
+REFUSED = [  # the command, the exit code, words after the usual ones, and what is said
+    (parse, 2, "", "the model has guide features: give --guide misc:KEY"),
+    (parse, 2, "--guide misc:", "expected misc:KEY"),
+    (parse, 2, "{folder}/test.conllu --guide {folder}/test-guides.conllu",
+     "needs a single input"),
+    (parse, 3, "--guide {folder}/nowhere", "nowhere: no such file"),
+    (parse, 3, "--guide {folder}/train-guides.conllu", "{folder}/train-guides.conllu:"),
+    (train, 2, "data.guide=null", "data.guide: missing; the set 'guided' has guide templates"),
+    (train, 2, "features=mcdonald-2005", "the set 'mcdonald-2005' has no guide templates"),
+    (train, 2, "data.guide=misc:a=b", "data.guide: expected misc:KEY or a path or null, the key"),
+    (train, 2, "data.guide={folder}/train-guides.conllu",
+     "data.test_guide: missing; data.guide is"),
+    (train, 3, "data.guide=none.conllu data.test=null", "data.guide: none.conllu: no such file"),
+    (train, 3, "data.test_guide=none.conllu", "data.test_guide: none.conllu: no such file"),
+    (train, 3, "data.guide=misc:K", "no word has a guide, K=HEAD in MISC (column 10); gpuparse"),
+]  # fmt: skip
 
-    other = folder / "train-guides.conllu"
-    for code, words, said in (
-        (2, [model, test], "the model has guide features: give --guide misc:KEY"),
-        (2, [folder / "bare", test, "--guide", "misc:G"], "has no guide features"),
-        (2, [model, test, "--guide", "misc:"], "expected misc:KEY"),
-        (2, [model, test, test, "--guide", guides], "needs a single input"),
-        (3, [model, test, "--guide", tmp_path / "nowhere"], "nowhere: no such file"),
-        (3, [model, test, "--guide", other], f"{other}:"),
-    ):
-        found, out, err = call(parse.main, *words)
-        assert (found, out, said in err) == (code, b"", True)
+
+@pytest.mark.parametrize(("command", "code", "words", "said"), REFUSED, ids=[r[3] for r in REFUSED])
+def test_what_is_refused(guided_run, call, tmp_path, command, code, words, said):
+    folder = guided_run.folder
+    given = (
+        [guided_run.model, folder / "test.conllu"]
+        if command is parse
+        else [guided_run.config, f"output={tmp_path}/m"]
+    )
+    found, out, err = call(command.main, *given, *words.format(folder=folder).split())
+    assert (found, out, said.format(folder=folder) in err) == (code, b"", True)
+    assert not (tmp_path / "m" / "weights.safetensors").exists()
+
+
+def test_guides_that_do_not_fit_are_refused(guided_run, call, tmp_path):
+    folder, test = guided_run.folder, guided_run.folder / "test.conllu"
+    code, out, err = call(parse.main, folder / "bare", test, "--guide", "misc:G")
+    assert (code, out, "has no guide features" in err) == (2, b"", True)
     bad = tmp_path / "bad.conllu"
     bad.write_bytes(re.sub(rb"G=\d+", b"G=999", test.read_bytes(), count=1))
     line = read_treebank(bad).lines[0]
-    code, _, err = call(parse.main, model, bad, "--guide", "misc:G")
+    code, _, err = call(parse.main, guided_run.model, bad, "--guide", "misc:G")
     assert (code, f"{bad}:{line}: " in err) == (3, True)
     assert "the guide of word 1 is 999; expected a head, 0 to " in err
-
-
-@pytest.mark.parametrize(
-    ("code", "words", "said"),
-    [
-        (2, ["data.guide=null"], "data.guide: missing; the set 'guided' has guide templates"),
-        (2, ["features=mcdonald-2005"], "the set 'mcdonald-2005' has no guide templates"),
-        (2, ["data.guide=misc:a b"], "data.guide: expected misc:KEY or a path or null, the key"),
-        (2, ["data.guide={folder}/train-guides.conllu"], "data.test_guide: missing; data.guide is"),
-        (3, ["data.guide=none.conllu", "data.test=null"], "data.guide: none.conllu: no such file"),
-        (3, ["data.test_guide=none.conllu"], "data.test_guide: none.conllu: no such file"),
-        (3, ["data.guide=misc:K"], "no word has a guide, K=HEAD in MISC (column 10); gpuparse"),
-    ],
-)
-def test_what_train_refuses(guided_run, call, tmp_path, code, words, said):
-    words = [word.format(folder=guided_run.folder) for word in words]
-    found, _, err = call(train.main, guided_run.config, f"output={tmp_path}/m", *words)
-    assert found == code
-    assert said in err
-    assert not (tmp_path / "m" / "weights.safetensors").exists()
 
 
 def test_dev_and_test_have_guides_of_their_own_or_those_of_the_same_key(guided_run, call, tmp_path):

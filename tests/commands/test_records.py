@@ -6,7 +6,6 @@ import pytest
 
 from gpuparse.commands import evaluate
 from gpuparse.jobs import records
-from tests.commands.conftest import program
 from tests.synthetic import treebank_file
 
 
@@ -41,7 +40,7 @@ def test_there_is_a_line_for_each_epoch(trained):
         assert f", dev UAS {line['dev_uas']:.2f}" in trained.err
 
 
-def test_the_scores_are_those_of_evaluate(trained, tmp_path, capsys):
+def test_the_scores_are_those_of_evaluate(trained, parse_run, tmp_path, call):
     found = json.loads((trained.model / "scores.json").read_text())
     assert found["files"] == {
         "train": str(trained.folder / "train.conllu"),
@@ -54,12 +53,13 @@ def test_the_scores_are_those_of_evaluate(trained, tmp_path, capsys):
     assert found["seconds"] > found["learning_seconds"] > 0
     assert found["peak_memory_bytes"] > 1 << 24
     system = tmp_path / "system.conllu"
-    system.write_bytes(program("parse.py", trained.model, trained.test, "--quiet").stdout)
-    assert evaluate.main([str(trained.test), str(system), "--json"]) == 0
-    expected = json.loads(capsys.readouterr().out)
+    system.write_bytes(parse_run(trained.test, "--quiet")[1])
+    expected = json.loads(call(evaluate.main, trained.test, system, "--json")[1])
     tested = found["test"]
     assert (tested["sentences"], tested["seconds"] > 0) == (100, True)
     assert {name: tested[name] for name in expected} == expected
+    assert tested["uas"]["percent"] > 80
+    assert tested["las"]["percent"] > 75
 
 
 def test_without_labels_and_treebanks_there_are_no_scores_of_them(learned):

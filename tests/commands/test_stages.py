@@ -17,7 +17,7 @@ from tests.synthetic import generate, treebank_file
 
 pytestmark = pytest.mark.usefixtures("small_stages")
 KEYS = [
-    "quickstart", f"data.train={treebank_file(200, 1)}", f"data.dev={treebank_file(30, 2)}",
+    "quickstart", f"data.train={treebank_file(120, 1)}", f"data.dev={treebank_file(30, 2)}",
     f"data.test={treebank_file(30, 3)}", "feature_map.rows=65536", "labels.rows=65536",
     "tagger.learn=true", "lemmatizer.learn=true",
     "tagger.folds=3",

@@ -7,20 +7,7 @@ from gpuparse.jobs import checkpoint
 from gpuparse.jobs.checkpoint import Checkpoint, States
 from gpuparse.jobs.receipts import Origin
 from gpuparse.jobs.training_log import TrainingLog
-
-
-class Clock:
-    """A clock that is set."""
-
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+from tests.commands.conftest import Clock, Terminal
 
 
 def log_of(monkeypatch, stream, *, quiet=False):

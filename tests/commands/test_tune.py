@@ -13,6 +13,7 @@ from gpuparse.config import load_config
 from gpuparse.jobs.folds import Sample, read_split
 from gpuparse.jobs.plots import Point, lines_of, tuning_plot
 from gpuparse.jobs.settings import ALL, SENTENCES, KeyValues, drawn_settings, grid, parse_grid
+from tests.graphs_by_place import deps_of_heads
 from tests.synthetic import generate
 
 CONFIG = """
@@ -216,12 +217,7 @@ def test_heads_alone_and_graphs(folder, capsys):
     words = ["--folds", "2", "--grid", "learning.epochs=1,2", "--quiet", "--json"]
     assert tuned(folder, *words, "labels.kind=none") == 0
     assert json.loads(capsys.readouterr().out)["measure"] == "uas"
-    text = generate(30, 1).split(b"\n")
-    for i, line in enumerate(text):
-        columns = line.split(b"\t")
-        if len(columns) == 10:
-            text[i] = b"\t".join([*columns[:8], b":".join(columns[6:8]), b"_"])
-    (folder / "train.conllu").write_bytes(b"\n".join(text))
+    (folder / "train.conllu").write_bytes(deps_of_heads(generate(30, 1)))
     words += ["features=mcdonald-pereira-2006", "--output", str(folder / "graphs")]
     assert tuned(folder, *words, "decoder=multi_parent") == 0
     assert json.loads(capsys.readouterr().out)["measure"] == "labelled_arcs_f"

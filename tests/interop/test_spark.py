@@ -39,7 +39,7 @@ def session() -> Iterator[Any]:
         options = {
             "spark.ui.enabled": "false", "spark.driver.memory": "600m",
             "spark.sql.execution.arrow.maxRecordsPerBatch": "20", "spark.log.level": "OFF",
-            "spark.sql.shuffle.partitions": "2", "spark.sql.files.maxPartitionBytes": "16k",
+            "spark.sql.shuffle.partitions": "2", "spark.sql.files.maxPartitionBytes": "32k",
         }  # fmt: skip
         builder = SparkSession.builder.master("local[2,4]").config(map=options)
         session = builder.getOrCreate()

@@ -65,7 +65,7 @@ TEMPLATES = {
     ),
     "triples": parse_set(template_set_text(arc=ARCS, sibling=["h.pos s.form m.pos"]), "triples"),
 }
-MAPS = [1 << 14, 100_003, 100, 16]
+MAPS = [1 << 14, 100_003, 16]
 # Which triple families are found by shifts: all; those of small fields, the others in few cells.
 CELLS = {"direct": (1 << 26, 0), "hashed": (1 << 10, 1 << 8)}
 TRAIN = random_sentences(10, 6, 9)

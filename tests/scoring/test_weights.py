@@ -76,12 +76,6 @@ def test_whole_numbers_keep_the_ratios_to_half_a_step(averages: np.ndarray, bits
     assert not found[averages == 0].any()
 
 
-def test_no_weights_at_all_are_zeros() -> None:
-    found, scale = quantised(np.zeros(4, np.float32), 8)
-    assert found.tolist() == [0, 0, 0, 0]
-    assert scale == 1
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, np.int16])
 @pytest.mark.parametrize("width", [1, 3])
 @pytest.mark.parametrize("shape", [(4, 0), (0, 2), (2, 3, 5), (2, 3, 4, 6)])

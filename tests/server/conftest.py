@@ -103,9 +103,9 @@ def client(start) -> TestClient:
 class Process:
     """`gpuparse serve` in a process of its own, on a free port of this machine."""
 
-    def __init__(self, trained: Trained, *options: str) -> None:
-        self.log = trained.folder / f"log-{time.monotonic_ns()}"
-        command = [sys.executable, "-m", "gpuparse", "serve", str(trained.model), "--port", "0"]
+    def __init__(self, model: str | Path, folder: Path, *options: str) -> None:
+        self.log = folder / f"log-{time.monotonic_ns()}"
+        command = [sys.executable, "-m", "gpuparse", "serve", str(model), "--port", "0"]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 [*command, "--threads", "1", *options], stderr=log, stdout=log, cwd=ROOT,
@@ -142,7 +142,9 @@ class Process:
 @pytest.fixture(scope="session")
 def process(trained) -> Iterator[Process]:
     """A server that tests share."""
-    started = Process(trained, "--max-bytes", "3000000", "--max-words", "200000")
+    started = Process(
+        trained.model, trained.folder, "--max-bytes", "3000000", "--max-words", "200000"
+    )
     yield started
     started.stop()
 
