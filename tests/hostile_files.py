@@ -1,13 +1,14 @@
 """Files of arrays as no training writes them, with sums that are right if nothing else is.
 
-    python -m tests.hostile_files [models] [stages] [states] [WORD ...]    # names with all words
+    python -m tests.hostile_files [models] [stages] [states] [encoders] [WORD ...]
 
-`tests/hostile_models.py`, `hostile_stages.py` and `hostile_states.py` describe the kinds of folders
-that are read: how a right one is made and used, and what is hostile in that kind alone. Here is the
-damage that all have in common. Each entry is a small folder of which one thing is
-changed. It must be refused with an error of ours, in one line that begins with its path, or do what
-a right one does, both within seconds of CPU time and some hundred megabytes. Printed are the
-numbers of entries by kind and outcome; the exit code is 1 if any is neither.
+Tries the entries whose names have all words. `tests/hostile_models.py`, `hostile_stages.py`,
+`hostile_states.py` and `hostile_encoders.py` describe the kinds of folders that are read: how a
+right one is made and used, and what is hostile in that kind alone. Here is the damage that all have
+in common. Each entry is a small folder of which one thing is changed. It must be refused with an
+error of ours, in one line that begins with its path, or do what a right one does, both within
+seconds of CPU time and some hundred megabytes. Printed are the numbers of entries by kind and
+outcome; the exit code is 1 if any is neither.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from gpuparse.errors import ConfigError, ModelError
 from gpuparse.model.folder import FORMAT, WEIGHTS
 
 CATALOGUES = ("models", "stages", "states")
+ENCODERS = "encoders"  # which need transformers
 PATIENCE = 60  # seconds of an entry that hangs
 # CPU seconds: most entries take a hundredth of one; a slow and busy machine must not fail here.
 SECONDS = 5.0
@@ -576,8 +578,9 @@ def main(words: list[str]) -> int:
     """The command."""
     torch.set_num_threads(1)
     every = []
-    chosen = [word for word in words if word in CATALOGUES]
-    for catalogue in chosen or CATALOGUES:
+    every_one = (*CATALOGUES, ENCODERS)
+    chosen = [word for word in words if word in every_one]
+    for catalogue in chosen or every_one:
         counts, failed = try_all(catalogue, set(words) - set(chosen))
         print(*failed, sep="\n")
         print(f"{catalogue}:", ", ".join(f"{count} {name}" for name, count in counts.items()))

@@ -28,9 +28,6 @@ _triton = pytest.param("triton", marks=[_no_triton, TRITON])
 ENGINES = [*IN_MAIN_MEMORY, _triton]
 """Every engine but "auto" and the ones that do not exist."""
 
-QUICK_ENGINES = ENGINES if HAS_GPU else IN_MAIN_MEMORY
-"""For tests of many searches, for which Triton's interpreter is too slow."""
-
 
 def fewer(engine: str, cases: int) -> int:
     """As many cases as a test can afford: Triton's interpreter takes 10 ms and more for each."""

@@ -7,7 +7,7 @@ between the special pieces that the encoder was pretrained with.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -103,7 +103,7 @@ class Splitter:
         self._tokenizer.no_truncation()
         self.prefix, self.suffix = self._special_pieces()
         self._unknown = self._unknown_piece()
-        self._check(np.array([*self.prefix, *self.suffix, self._unknown]))
+        self._check([*self.prefix, *self.suffix, self._unknown])
         self.window = min(window, MAX_WINDOW)
         self.room = self.window - len(self.prefix) - len(self.suffix)
         if self.room < MAX_PIECES:
@@ -145,9 +145,9 @@ class Splitter:
     def split(self, forms: Sequence[str]) -> Ragged:
         """The pieces of each form: at least one, and at most MAX_PIECES."""
         encoded = self._encoded(forms, special=False)
-        found = Ragged.of([ids[:MAX_PIECES] or [self._unknown] for ids in encoded])
-        self._check(found.values)
-        return found
+        found = [ids[:MAX_PIECES] or [self._unknown] for ids in encoded]
+        self._check(map(max, found))  # before they are int32
+        return Ragged.of(found)
 
     def _encoded(self, forms: Sequence[str], *, special: bool) -> list[list[int]]:
         cut = [form[:_LONGEST_FORM] for form in forms]
@@ -155,12 +155,11 @@ class Splitter:
             found = self._tokenizer.encode_batch_fast(cut, add_special_tokens=special)
         return [each.ids for each in found]
 
-    def _check(self, ids: np.ndarray) -> None:
+    def _check(self, ids: Iterable[int]) -> None:
         """Raises: ModelError: a piece that the encoder does not know."""
-        if len(ids) and int(ids.max()) >= self._n_pieces:
+        if (most := max(ids, default=0)) >= self._n_pieces:
             raise ModelError(
-                f"the encoder's tokenizer has piece {int(ids.max())}, and the encoder knows"
-                f" {self._n_pieces}"
+                f"the encoder's tokenizer has piece {most}, and the encoder knows {self._n_pieces}"
             )
 
 

@@ -1,0 +1,205 @@
+"""Models with an encoder as `tests/hostile_files.py` damages them: how tiny ones are made and used.
+
+What is hostile in them alone: configs of encoders, tokenisers, columns of words, quantised weights.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuparse
+from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.errors import ModelError, ScoreError
+from gpuparse.model.folder import WEIGHTS, load_parser
+from gpuparse.model.pipeline import NO_STAGES
+from tests.hostile_files import REMOVED, Entry, Kind, Parts, at, facts_of, text
+from tests.hostile_models import seal
+from tests.synthetic import treebank_file
+from tests.tiny_encoders import write_encoder
+
+SENTENCES = b"".join(
+    f"{i}\t{form}".encode() + b"\t_" * 8 + b"\n"
+    for i, form in enumerate(["The", "tall", "officer", "saw", "a", "cat", "."] * 30, 1)
+) + b"\n"  # fmt: skip
+CONFIG, PIECES, WORDS = "encoder.json", "encoder-tokenizer.json", "vocabulary.json"
+
+
+@cache
+def _parts_of(family: str, bits: int) -> Parts:
+    from gpuparse.learning.stages.encoder import stage, trainer
+
+    with tempfile.TemporaryDirectory() as top, pytest.MonkeyPatch.context() as patch:
+        for module, name, value in (
+            (trainer, "ARC_SIZE", 32), (trainer, "LABEL_SIZE", 16), (stage, "HEAD_RATE", 0.02),
+        ):  # fmt: skip
+            patch.setattr(module, name, value)
+        write_encoder(Path(top) / "encoder", family)
+        keys = {
+            "data.train": treebank_file(40, 1), "data.dev": None, "threads": 1, "device": "cpu",
+            "encoder.epochs": 1, "tokenizer.learn": False, "weights.bits": bits,
+            "encoder.model": f"{top}/encoder", "output": f"{top}/model",
+        }  # fmt: skip
+        gpuparse.train("encoder", keys, quiet=True)
+        folder = Path(top) / "model"
+        facts, arrays = facts_of(folder)
+        texts: dict[str, Any] = {name: (folder / name).read_text() for name in facts.pop("texts")}
+        for name in texts:
+            if name.endswith(".json"):
+                texts[name] = json.loads(texts[name])
+        return Parts(facts, {name: np.array(array) for name, array in arrays.items()}, texts=texts)
+
+
+def parts_of(family: str, bits: int) -> Parts:
+    """The parts of a tiny model, which may be changed; its arrays are shared."""
+    found = _parts_of(family, bits)
+    return Parts(copy.deepcopy(found.facts), dict(found.arrays), texts=copy.deepcopy(found.texts))
+
+
+def use(folder: Path) -> str:
+    """Load and parse with a model. Raises: ModelError: it is refused."""
+    try:
+        parser = load_parser(folder)
+        treebank = NO_STAGES.filled_by(parser).annotate(treebank_from_bytes(SENTENCES, "test"))
+        assert parser.parse(treebank).heads.min() == 0
+    except (ModelError, ScoreError) as error:  # scores: of numbers that are too large
+        known = str(error).removeprefix(f"{folder}: ")
+        raise ModelError(f"{folder}: {known}") from None
+    return "parsed"
+
+
+# ---- what is hostile in models with an encoder alone ---------------------------------------------
+
+
+CONFIGS: dict[str, list[Any]] = {
+    "model_type": ["gpt2", "deberta-v2", None, ["bert"]],
+    "auto_map": [{"AutoModel": "code.Model"}], "_name_or_path": ["x"],
+    "quantization_config": [{"load_in_8bit": True}],
+    "num_hidden_layers": [0, -1, 3, 256, 10**9, 10**30, 2.0, "2", True, REMOVED],
+    "hidden_size": [64, 1, 1 << 15, 1 << 40, REMOVED],
+    "intermediate_size": [50, 1 << 18], "num_attention_heads": [5, 64],
+    "vocab_size": [10, 90, 1 << 24, REMOVED],
+    "max_position_embeddings": [512, 3, 1 << 20, REMOVED],
+    "hidden_act": ["no such", 3], "pad_token_id": [1000, "x", -5],
+    "type_vocab_size": [0, 1 << 40], "layer_norm_eps": ["x"], "hidden_dropout_prob": [7.0],
+    "license": [["mit"], "mit\n\x1b[2J"], "is_decoder": [True],
+}  # fmt: skip
+# What the weights of 8 bits carry themselves, or what no weight depends on, may be ignored.
+IGNORED = ("is_decoder", "hidden_dropout_prob")
+IGNORED_OF_8_BITS = (
+    *IGNORED, "intermediate_size", "num_attention_heads", "hidden_act", "pad_token_id",
+    "type_vocab_size", "layer_norm_eps",
+)  # fmt: skip
+IGNORED_VALUES = (["model_type", "deberta-v2"], ["vocab_size", 90], ["vocab_size", 1 << 24])
+FIRST = ["\0", "a\tb", "a\nb", "\ud800", "", "a\r", "x" * 100_000, 3, None, ["x"]]
+COLUMNS: dict[str, Callable[[list], Any]] = {
+    **{repr(first)[:20]: lambda known, first=first: [first, *known[1:]] for first in FIRST},
+    "twice": lambda known: [known[1], *known[1:]],
+    "one less": lambda known: known[1:],
+    "one more": lambda known: [*known, "more"],
+    "none": lambda known: [], "text": lambda known: "text", "a dict": lambda known: {"x": "y"},
+    "no column": lambda known: None,
+}  # fmt: skip
+OF_WORDS = {
+    "another column": at("values/form", ["a"], WORDS),
+    "a column less": at("values/upos", REMOVED, WORDS),
+    "a key less": at("tags", REMOVED, WORDS),
+    "a key more": at("more", 1, WORDS),
+    "tags that are not read": at("tags/upos", ["", "X"], WORDS),
+    "tags of another column": at("tags/lemma", ["", "X"], WORDS),
+    "tags of another type": at("tags", [], WORDS),
+    "values of another type": at("values", [], WORDS),
+}
+FACTS: dict[str, list[Any]] = {
+    "decoder": ["eisner_sibling", "none"], "arc_unit": [0.0, "1"], "label_unit": [-1.0],
+    "min_gain": ["x"], "single_root": [1], "more": [1], "precision": ["float8"],
+    "quantised": [3, {}, *({"epsilon": 1e-12, "heads": heads, "width": width}
+                           for heads, width in ((5, 32), (2, 48), (2, 1 << 60)))],
+    "kinds": [{"parser": "linear"}, {"parser": "none"}],
+}  # fmt: skip
+
+
+def removing(**pattern: str) -> Callable[[Parts], object]:
+    """A tokeniser that removes something from all words."""
+    return at("normalizer", {"type": "Replace", "pattern": pattern, "content": ""}, PIECES)
+
+
+def added(**piece: Any) -> Callable[[Parts], object]:
+    """A tokeniser with one more piece."""
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
+    return at("added_tokens", [flags | piece], PIECES)
+
+
+def without_unknown(parts: Parts) -> None:
+    """A tokeniser without the piece of unknown words."""
+    content = parts.texts[PIECES]
+    del content["model"]["vocab"]["[UNK]"]
+    content["added_tokens"] = []
+    text(WORDS, parts.texts[WORDS])(parts)
+
+
+def huge(parts: Parts) -> None:
+    """The largest weights of heads."""
+    for name, array in parts.arrays.items():
+        if name.startswith("heads.") and array.dtype.kind == "f":
+            parts.arrays[name] = np.full_like(array, 3e38)
+
+
+def with_body_of(bits: int, parts: Parts) -> None:
+    """The encoder of another family."""
+    other = parts_of("roberta", bits)
+    bodies = ("body.", "quantised.")
+    own = {name: a for name, a in parts.arrays.items() if not name.startswith(bodies)}
+    others = {name: a for name, a in other.arrays.items() if name.startswith(bodies)}
+    parts.arrays = own | others
+    if "quantised" in other.facts:
+        parts.facts["quantised"] = other.facts["quantised"]
+
+
+def others() -> Iterator[Entry]:
+    """Configs, columns and facts, which are refused; tokenisers; weights of another encoder."""
+    for name, kind in KINDS.items():
+        bits = int(name.split()[0])
+        for key, values in CONFIGS.items():
+            for value in values:
+                said = "missing" if value is REMOVED else repr(value)[:20]
+                may = key in (IGNORED_OF_8_BITS if bits == 8 else IGNORED)
+                may = may or (bits == 8 and [key, value] in IGNORED_VALUES)
+                outcome = "" if may else "refused"
+                yield Entry(f"{name}: {key}: {said}", kind, at(key, value, CONFIG), outcome)
+        for column in ("values/upos", "values/xpos", "values/feats", "labels"):
+            for what, change in COLUMNS.items():
+                yield Entry(f"{name}: {column}: {what}", kind, at(column, change, WORDS), "refused")
+        for what, change in OF_WORDS.items():
+            yield Entry(f"{name}: {what}", kind, change, "refused")
+        for key, values in FACTS.items():
+            for value in values:
+                yield Entry(f"{name}: {key}: {value}", kind, at(key, value), "refused")
+        for what, change, outcome in (
+            ("a piece beyond the vocabulary", at("model/vocab/a", 100_000, PIECES), "refused"),
+            ("a special piece beyond it",
+             at("post_processor/special_tokens/[CLS]/ids", [100_000], PIECES), "refused"),
+            ("an exponential expression", removing(Regex="(a+)+$"), "refused"),
+            ("no pieces for a word", removing(String="a"), "refused"),
+            # Words whose letters are removed have the unknown piece.
+            ("an unknown word", removing(String="officer"), "parsed"),
+            ("another piece of a word", added(id=100_000, content="officer"), "parsed"),
+            ("no unknown piece", without_unknown, ""),
+            ("huge numbers", huge, ""),
+            ("the weights of another encoder", partial(with_body_of, bits), ""),
+        ):  # fmt: skip
+            yield Entry(f"{name}: {what}", kind, change, outcome)
+
+
+KINDS = {
+    f"{bits} bits": Kind(partial(parts_of, "bert", bits), use, WEIGHTS, seal=seal, megabytes=150)
+    for bits in (8, 16)
+}
