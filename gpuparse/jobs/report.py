@@ -153,7 +153,7 @@ def _parsed(
 ) -> tuple[Treebank, bool]:
     """The treebank as a model parses it, and whether with probabilities."""
     guides = None
-    if model.linear.templates.guide:
+    if model.reads_guides:
         sources = record.get("guides")
         source = sources.get(part) if isinstance(sources, dict) else None
         if not isinstance(source, str):

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import gpuparse
+from gpuparse.commands import report
+from gpuparse.commands.console import run
 from gpuparse.data.columns import FEATS, LEMMA, UPOS, XPOS
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.errors import ConfigError, DataError
@@ -260,6 +262,16 @@ def test_the_lemmatiser_reads_the_tags_that_are_filled(models, one):
         if words:
             expected = column(models.gold, LEMMA)
         assert column(out, LEMMA) == expected
+
+
+def test_a_report_of_an_encoder(models, one, tmp_path):
+    page, gold = tmp_path / "page.html", tmp_path / "gold.conllu"
+    gold.write_bytes(models.gold)
+    assert run(report.main, [str(one), "--gold", str(gold), "--output", str(page)]) == 0
+    parsed = tmp_path / "parsed.conllu"
+    parsed.write_bytes(models.parse(one, models.gold))
+    las = gpuparse.evaluate(gold, parsed)["las"]["percent"]
+    assert f"{las:.2f}" in page.read_text()
 
 
 def test_a_parser_of_heads_alone(models):
