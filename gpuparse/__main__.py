@@ -16,6 +16,7 @@ from typing import NoReturn
 from gpuparse.commands.console import run_and_exit
 from gpuparse.errors import ConfigError, did_you_mean, near_names
 from gpuparse.jobs.progress import program
+from gpuparse.jobs.version import described_version
 
 COMMANDS = {
     "train": ("gpuparse.commands.train", "train a parser from a config file"),
@@ -66,8 +67,6 @@ def main(arguments: Sequence[str]) -> int:
         print(_usage())
         return 0
     if name in ("-V", "--version", "version"):
-        from gpuparse.jobs.version import described_version
-
         print(f"gpuparse {described_version()}")
         return 0
     if name not in COMMANDS:

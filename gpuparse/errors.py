@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 
 class GpuparseError(Exception):
@@ -73,7 +74,7 @@ def _argument(name: str, *values: object) -> str:
     return f"{name}={' or '.join(quoted)}" if values else name
 
 
-_naming = _argument  # how messages of this process name options
+_naming: ContextVar[Callable[..., str]] = ContextVar("naming", default=_argument)
 
 
 def option(name: str, *values: object) -> str:
@@ -81,18 +82,20 @@ def option(name: str, *values: object) -> str:
 
     values: that the option may have; True for one that is only given or not.
     """
-    return _naming(name, *values)
+    return _naming.get()(name, *values)
 
 
 @contextmanager
 def options_named(naming: Callable[..., str]) -> Iterator[None]:
-    """Let all messages of this process name options so; naming: takes what `option` takes."""
-    global _naming
-    before, _naming = _naming, naming
+    """Let a door's messages name options so; naming: takes what `option` takes.
+
+    Other threads have Python's names, unless they run in a copy of this context.
+    """
+    token = _naming.set(naming)
     try:
         yield
     finally:
-        _naming = before
+        _naming.reset(token)
 
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:

@@ -82,17 +82,12 @@ class TreeDistribution:
         lengths: Lengths = None,
         *,
         mask: Tensor | None = None,
-        sibling_scores: Tensor | None = None,
-        end_scores: Tensor | None = None,
-        grandparent_scores: Tensor | None = None,
-        grand_sibling_scores: Tensor | None = None,
-        tri_sibling_scores: Tensor | None = None,
-        outermost_scores: Tensor | None = None,
-        inner_grandchild_scores: Tensor | None = None,
-        outer_grandchild_scores: Tensor | None = None,
         single_root: bool = False,
         engine: str = "auto",
+        **others: Tensor | None,
     ) -> None:
+        if unknown := others.keys() - {f"{part}_scores" for part in _OTHER_PARTS}:
+            raise TypeError(f"{type(self).__name__}() has no argument {min(unknown)!r}")
         require_tensor(arc_scores, "arc_scores")
         if arc_scores.dim() != 3 or arc_scores.shape[1] != arc_scores.shape[2]:
             raise ScoreError(f"arc_scores has shape {tuple(arc_scores.shape)}, expected (B, N, N)")
@@ -100,11 +95,8 @@ class TreeDistribution:
             if lengths is not None:
                 raise ScoreError("lengths and mask are given, expected one of them")
             lengths = lengths_of_mask(mask, arc_scores)
-        self.scores = Scores(
-            arc_scores, as_lengths(lengths, arc_scores), sibling_scores, end_scores,
-            grandparent_scores, grand_sibling_scores, tri_sibling_scores, outermost_scores,
-            inner_grandchild_scores, outer_grandchild_scores,
-        )  # fmt: skip
+        parts = {name.removesuffix("_scores"): part for name, part in others.items()}
+        self.scores = Scores(arc_scores, as_lengths(lengths, arc_scores), **parts)
         self.single_root = single_root
         self.engine = engine
         self.decoder = _decoder_of(self.kind, self.scores)
@@ -296,7 +288,7 @@ class TreeDistribution:
         return self._with_arcs(constrain(arcs, self.lengths, required=required))
 
     def _with_arcs(self, arc_scores: Tensor) -> Self:
-        others = {f"{field}_scores": value for field, value in _given(self.scores).items()}
+        others: Any = {f"{field}_scores": value for field, value in _given(self.scores).items()}
         return type(self)(
             arc_scores, self.lengths, single_root=self.single_root, engine=self.engine, **others
         )

@@ -22,6 +22,7 @@ from gpuparse.errors import ConfigError, did_you_mean, near_names, option, plura
 from gpuparse.features.phrases import TAGS
 from gpuparse.files import STANDARD, read_input
 from gpuparse.jobs.check_rows import row_warnings
+from gpuparse.jobs.doubts import Doubt, changed_words, find_doubts, parser_beside_gold
 from gpuparse.jobs.slips import feature_slips, relation_slips
 from gpuparse.text.conllu import surface_sentences
 
@@ -31,35 +32,6 @@ _COLUMNS = (LEMMA, UPOS, XPOS, FEATS, DEPREL)
 _MAY_LACK = (LEMMA, FEATS)  # columns in which `_` is a value of single words
 _UNIVERSAL = {*TAGS, "X"}  # values of UPOS
 _AROUND = 20  # characters of a text that a message quotes
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """A word of a gold treebank for which a parser prefers another head or relation.
-
-    word: from 1. head, relation: those of the treebank, 0 for the root; relation: None where the
-    parser has none. head_form: "" of the root. probability: of both; head_probability: of the head;
-    relation_probability: of the relation given the head. preferred_...: the same of what the parser
-    finds.
-    """
-
-    file: str
-    line: int
-    sent_id: str
-    word: int
-    form: str
-    head: int
-    head_form: str
-    relation: str | None
-    probability: float
-    head_probability: float
-    relation_probability: float | None
-    preferred_head: int
-    preferred_head_form: str
-    preferred_relation: str | None
-    preferred_probability: float
-    preferred_head_probability: float
-    preferred_relation_probability: float | None
 
 
 @dataclass(frozen=True)
@@ -170,8 +142,6 @@ def _with_doubts(
     checked: Checked, treebanks: list[Treebank], asked: Asked, progress: Callable[[int], None]
 ) -> tuple[Checked, list[tuple[Treebank, Treebank]]]:
     """The problems found, with the doubts of a parser, and each treebank beside the parsed one."""
-    from gpuparse.jobs import doubts  # without a parser, its modules are not needed
-
     if asked.predicted is not None:
         whole = read_treebank(asked.predicted)
         ends = np.cumsum([len(gold) for gold in treebanks[:-1]])
@@ -179,12 +149,12 @@ def _with_doubts(
         pairs = [(gold, whole.only(of_files == k)) for k, gold in enumerate(treebanks)]
     else:
         assert asked.model is not None
-        parse = doubts.parser_beside_gold(Path(asked.model), asked.guide, asked.threads)
+        parse = parser_beside_gold(Path(asked.model), asked.guide, asked.threads)
         pairs = [(gold, parse(gold, progress)) for gold in treebanks]
-    found = doubts.find_doubts(pairs)
+    found = find_doubts(pairs)
     problems = list(checked.problems)
     for gold, parsed in pairs:
-        for word, before in doubts.changed_words(gold, parsed) if asked.predicted else ():
+        for word, before in changed_words(gold, parsed) if asked.predicted else ():
             what = (
                 f"HEAD and DEPREL differ from the {before or '_'} that {parsed.source} has a"
                 " probability of; the word is not ranked: give crossval again, with this treebank"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,6 @@ from gpuparse.evaluation.reliability import (
     misc_probabilities,
 )
 from gpuparse.evaluation.treebanks import check_same_words
-from gpuparse.jobs.checking import Doubt
 from gpuparse.jobs.predictions import probability_items, written
 from gpuparse.jobs.resources import thread_count
 from gpuparse.learning.temperatures import label_numbers
@@ -31,6 +31,35 @@ from gpuparse.model.folder import load_parser
 from gpuparse.model.installed import find_model
 from gpuparse.model.parser import Parser
 from gpuparse.model.pipeline import NO_STAGES, load_stages
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A word of a gold treebank for which a parser prefers another head or relation.
+
+    word: from 1. head, relation: those of the treebank, 0 for the root; relation: None where the
+    parser has none. head_form: "" of the root. probability: of both; head_probability: of the head;
+    relation_probability: of the relation given the head. preferred_...: the same of what the parser
+    finds.
+    """
+
+    file: str
+    line: int
+    sent_id: str
+    word: int
+    form: str
+    head: int
+    head_form: str
+    relation: str | None
+    probability: float
+    head_probability: float
+    relation_probability: float | None
+    preferred_head: int
+    preferred_head_form: str
+    preferred_relation: str | None
+    preferred_probability: float
+    preferred_head_probability: float
+    preferred_relation_probability: float | None
 
 
 def parsed_beside_gold(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, replace
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
@@ -440,10 +441,10 @@ class Job:
 
     def annotate(self, chunk: Treebank) -> tuple[Treebank, np.ndarray | None]:
         """The words with tags and lemmas, and the probabilities of tags if they were asked for."""
-        options: Any = {"keep": self.options.keep == KEEP_TAGS, "threads": self.threads}
+        keep = self.options.keep == KEEP_TAGS
         if self.options.probabilities:
-            return self.stages.annotate_with_probabilities(chunk, **options)
-        return self.stages.annotate(chunk, **options), None
+            return self.stages.annotate_with_probabilities(chunk, keep=keep, threads=self.threads)
+        return self.stages.annotate(chunk, keep=keep, threads=self.threads), None
 
     def _unkept(self, chunk: Treebank) -> dict[int, DataError]:
         """Errors of sentences whose kept heads fit no tree, or relations not DEPS, by number."""
@@ -496,20 +497,23 @@ class Job:
             batch, sent: the chunk, encoded, and on the device, if it is there already.
         """
         asked = self.options
-        how: dict[str, Any] = {
-            "guides": guides, "known": None if kept is None else kept.heads,
-            "batch_size": self.batch_size,
-            "threads": self.threads, "device": self.device, "engine": self.engine,
-        }  # fmt: skip
+        search: Callable[..., Predictions | KBest]
         if asked.kbest is not None:
-            return find_k_best_trees(
-                self.parser, chunk, asked.kbest, probabilities=asked.probabilities, **how
+            search = partial(
+                find_k_best_trees, self.parser, k=asked.kbest, probabilities=asked.probabilities
             )
-        if asked.probabilities or asked.mbr:
-            return parse_with_confidence(
-                self.parser, chunk, probabilities=asked.probabilities, least_risk=asked.mbr, **how
-            )
-        return self.parser.parse(chunk, batch=batch, sent=sent, **how)
+        elif asked.probabilities or asked.mbr:
+            search = partial(
+                parse_with_confidence, self.parser, probabilities=asked.probabilities,
+                least_risk=asked.mbr,
+            )  # fmt: skip
+        else:
+            search = partial(self.parser.parse, batch=batch, sent=sent)
+        return search(
+            treebank=chunk, guides=guides, known=None if kept is None else kept.heads,
+            batch_size=self.batch_size, threads=self.threads, device=self.device,
+            engine=self.engine,
+        )  # fmt: skip
 
 
 def table_of(piece: Piece, result: Result) -> Any:

@@ -39,7 +39,12 @@ from gpuparse.jobs.records import MetricsFile, as_epoch, remove_records
 from gpuparse.jobs.resources import working_device
 from gpuparse.jobs.stages import has_stages, learn_stages
 from gpuparse.jobs.toy import TOY, is_toy
-from gpuparse.jobs.train_checks import TrainingPlan, check_output_of, with_possible_labels
+from gpuparse.jobs.train_checks import (
+    TrainingPlan,
+    check_output_of,
+    learning_of_encoders,
+    with_possible_labels,
+)
 from gpuparse.jobs.train_scores import RunScores, Tested, key_of
 from gpuparse.jobs.training_log import TrainingLog
 from gpuparse.learning import events
@@ -248,11 +253,10 @@ def _new_trainer(
 ) -> StagesTrainer:
     """A trainer of the kind of scorer that the config has."""
     if plan.pretrained is not None:
-        from gpuparse.learning.stages.encoder.trainer import EncoderTrainer
-
-        return EncoderTrainer(
+        found: StagesTrainer = learning_of_encoders().EncoderTrainer(
             treebank, plan.config, plan.pretrained, plan.tell, plan.device, plan.group
         )
+        return found
     return Trainer(
         treebank, plan.arcs, plan.labels, plan.config, threads=plan.threads, guides=guides,
         device=plan.device,

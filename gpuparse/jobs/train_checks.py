@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from gpuparse.config import RunConfig
@@ -105,14 +106,19 @@ def plan_of(config: RunConfig, tell: Callable[[str], None]) -> TrainingPlan:
     limit_torch_threads(threads, is_native=is_native)
     device, group = _chosen_device(config, tell), None
     if _is_one_of_several():
-        from gpuparse.learning.stages.encoder.processes import Processes
-
-        group = Processes.joined(device)
+        group = learning_of_encoders().Processes.joined(device)
     plan = TrainingPlan(
         config, given, arcs, labels, facts, threads, device, pretrained, group, tell
     )
     _say_device(plan)
     return replace(plan, tell=silent) if plan.follows else plan  # the first process says the same
+
+
+def learning_of_encoders() -> ModuleType:
+    """The module that learns encoders, which imports torch."""
+    from gpuparse.learning.stages.encoder import trainer
+
+    return trainer
 
 
 def _pretrained(config: RunConfig, tell: Callable[[str], None]) -> Any:
@@ -121,9 +127,7 @@ def _pretrained(config: RunConfig, tell: Callable[[str], None]) -> Any:
     if not config.has_encoder or not config.parser or name is None:
         return None
     require("encoder.model", "torch", "transformers", "tokenizers")
-    from gpuparse.learning.stages.encoder.pretrained import read_pretrained
-
-    found = read_pretrained(name)
+    found = learning_of_encoders().read_pretrained(name)
     if found.licence is None:
         tell(
             f"warning: encoder.model {name}: its README.md names no licence: find out what you"

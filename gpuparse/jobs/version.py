@@ -1,6 +1,5 @@
 """The version of gpuparse, with its commit."""
 
-import subprocess
 from pathlib import Path
 
 from gpuparse import __version__
@@ -26,6 +25,8 @@ def _commit(root: Path) -> str:
         return noted.read_text().strip()
     if not (root / ".git").exists():
         return ""
+    import subprocess  # which takes long, and most commands do not need it
+
     command = ["git", "-C", str(root), "describe", "--always", "--exclude=*", "--abbrev=12"]
     try:
         asked = subprocess.run([*command, "--dirty"], capture_output=True, text=True, check=False)

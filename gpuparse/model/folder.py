@@ -10,6 +10,7 @@ import re
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -209,18 +210,22 @@ def _read_linear(
     return parser
 
 
+def _encoder() -> ModuleType:
+    """The module that knows the files of an encoder; a parser of templates needs none of it."""
+    from gpuparse.scorers.encoder import stored
+
+    return stored
+
+
 def _pack_encoder(parser: Parser) -> dict[str, bytes]:
     """The files of a parser whose scores are those of an encoder."""
-    from gpuparse.scorers.encoder import scorer, stored
-
-    [found] = parser.scorers
-    assert isinstance(found, scorer.EncoderScorer)
-    words = {"labels": list(parser.labels)} | stored.words(found)
-    texts = {CONFIG: parser.config, VOCABULARY: as_json(words)} | stored.texts(found)
-    facts = _facts_of(parser) | stored.facts(found)
+    encoder, found = _encoder(), parser.scorers[0]
+    words = {"labels": list(parser.labels)} | encoder.words(found)
+    texts = {CONFIG: parser.config, VOCABULARY: as_json(words)} | encoder.texts(found)
+    facts = _facts_of(parser) | encoder.facts(found)
     facts[MANIFEST] = {"parser": found.kind}
     facts["texts"] = {name: sha256(text.encode()) for name, text in texts.items()}
-    packed = array_file.pack(facts, stored.arrays(found), form=FORMAT)
+    packed = array_file.pack(facts, encoder.arrays(found), form=FORMAT)
     return {name: text.encode() for name, text in texts.items()} | {WEIGHTS: packed}
 
 
@@ -228,9 +233,7 @@ def _read_encoder(
     folder: Path, opened: array_file.Opened, text_of: Callable[[str, int], str]
 ) -> Parser:
     """The parser of a folder with an encoder; `text_of` reads a text by name, up to some bytes."""
-    from gpuparse.scorers.encoder import stored as encoder
-
-    facts = opened.facts
+    encoder, facts = _encoder(), opened.facts
     texts = _checked_texts(folder, facts, (CONFIG, VOCABULARY, *encoder_files.MOST_BYTES), text_of)
     try:
         words = from_json(texts[VOCABULARY])

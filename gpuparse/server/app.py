@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -122,6 +123,7 @@ class Service:
         """Read something from a body: of a long one in a thread, one after another."""
         if request.scope["gpuparse.held"] <= SHORT_BODY:
             return read(*given)
+        read = partial(copy_context().run, read)
         return await asyncio.get_running_loop().run_in_executor(self.reader, read, *given)
 
     async def answer(

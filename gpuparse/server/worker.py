@@ -19,7 +19,9 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
@@ -157,16 +159,15 @@ class Worker:
         self._lock = threading.RLock()
         self._conditions = {is_long: threading.Condition(self._lock) for is_long in self._current}
         self._is_stopped = False
-        self._threads = [
-            threading.Thread(target=self._work, args=(is_long,), name="parsing", daemon=True)
-            for is_long in self._current
-        ]
+        self._threads: list[threading.Thread] = []
         self.rounds = self.n_joined = 0  # rounds, and requests in them
 
     def start(self) -> None:
-        """Start the threads."""
-        for thread in self._threads:
-            thread.start()
+        """Start the threads, whose messages name options as those of the caller do."""
+        for is_long in self._current:
+            run = partial(copy_context().run, self._work, is_long)
+            self._threads.append(threading.Thread(target=run, name="parsing", daemon=True))
+            self._threads[-1].start()
 
     def stop(self) -> None:
         """Finish what is in the queue, and end the threads."""

@@ -3,7 +3,9 @@
 import ast
 import inspect
 import re
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from contextvars import copy_context
 from dataclasses import fields
 from functools import partial
 from itertools import pairwise
@@ -16,7 +18,7 @@ from gpuparse.api.parsing import SentenceParser
 from gpuparse.commands.console import as_option
 from gpuparse.commands.parse import read_options
 from gpuparse.data.formats.names import CONLLU, TEXT, VERTICAL
-from gpuparse.errors import ConfigError, options_named
+from gpuparse.errors import ConfigError, option, options_named
 from gpuparse.jobs.options import ParseOptions
 from gpuparse.jobs.parse import Job
 from gpuparse.model.pipeline import NO_STAGES
@@ -82,6 +84,13 @@ def test_inputs_that_do_not_fit_are_refused(options, kind, command, python):
             check()
         assert str(caught.value).startswith("f: ")
         assert said in str(caught.value)
+
+
+def test_another_thread_does_not_get_the_names_of_a_door():
+    with options_named(as_option), ThreadPoolExecutor(1) as pool:
+        assert option("kbest") == "--kbest"
+        assert pool.submit(option, "kbest").result() == "kbest"
+        assert pool.submit(copy_context().run, option, "kbest").result() == "--kbest"
 
 
 def test_what_changes_bytes_is_in_the_recipe_of_shards():

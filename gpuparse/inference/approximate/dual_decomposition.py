@@ -90,7 +90,6 @@ def dual_decomposition_labelled(
     max_iterations: int = MAX_ITERATIONS,
     granularity: float | None = None,
     min_gain: float = 0.0,
-    engine: str = "auto",
 ) -> SearchedTrees:
     """`dual_decomposition` with labels, and sets of labels that a head may give at most once.
 
@@ -112,7 +111,7 @@ def dual_decomposition_labelled(
     Cost: that of `dual_decomposition` and O(A L); an iteration takes O(A 2^K D) more, for K limits
     and D different sets of limits that labels are under.
     """
-    require_native("dual_decomposition_labelled", engine, device_of(arc_scores))
+    require_native("dual_decomposition_labelled", "auto", device_of(arc_scores))
     given = {
         "sibling": sibling_scores, "grandparent": grandparent_scores,
         "grand_sibling": grand_sibling_scores, "end": end_scores,

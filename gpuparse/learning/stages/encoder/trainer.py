@@ -18,7 +18,7 @@ from gpuparse.errors import DataError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.config_checks import check_encoder
 from gpuparse.learning.gold import check_relations, read_gold, without_unreachable
-from gpuparse.learning.stages.encoder.pretrained import Pretrained
+from gpuparse.learning.stages.encoder.pretrained import Pretrained, read_pretrained
 from gpuparse.learning.stages.encoder.processes import Processes
 from gpuparse.learning.stages.encoder.stage import EncoderGold, EncoderStage
 from gpuparse.learning.trainer import SINGLE_ROOT, StagesTrainer
@@ -31,6 +31,8 @@ from gpuparse.scorers.encoder.quantised import FAMILIES as QUANTISED_FAMILIES
 from gpuparse.scorers.encoder.quantised import QuantisedEncoder
 from gpuparse.scorers.encoder.scorer import TAG_SCALE, EncoderScorer, tags_of
 from gpuparse.scorers.encoder.sizes import Sizes
+
+__all__ = ["EncoderTrainer", "Processes", "read_pretrained"]
 
 # Sizes of the vectors that arcs and relations are scored with ("Pretrained encoders" in
 # benchmarks/book.md), and the share of their numbers that is left out at random (Dozat & Manning).
