@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain, islice, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 from gpuparse.api.json_lines import as_json_lines
 from gpuparse.api.results import Parsed, ParsedSentence
@@ -110,6 +110,18 @@ def load(
         folder, single_root=single_root, threads=threads, device=device, engine=engine,
         allow_missing=allow_missing,
     )  # fmt: skip
+
+
+class Asked(TypedDict, total=False):
+    """The options that `SentenceParser.parse` describes."""
+
+    probabilities: bool
+    mbr: bool
+    kbest: int | None
+    keep_heads: bool
+    guide: str | None
+    keep: str | None
+    deps: str
 
 
 class SentenceParser:
@@ -353,15 +365,9 @@ class SentenceParser:
         self,
         source: str | os.PathLike[str] | Iterable[Any],
         *,
-        probabilities: bool = False,
-        mbr: bool = False,
-        kbest: int | None = None,
-        keep_heads: bool = False,
-        guide: str | None = None,
-        keep: str | None = None,
-        deps: str = EMPTY,
         input: str = AUTO,
         encoding: str | None = None,
+        **asked: Unpack[Asked],
     ) -> Iterator[ParsedSentence]:
         """Parse a file, or any iterable, in memory that does not grow with it.
 
@@ -374,7 +380,7 @@ class SentenceParser:
                 if its first item is a str or such a tuple.
             encoding: of a file of text, such as "cp1252"; None: UTF-16 if it begins with its
                 byte-order mark, else UTF-8.
-            Other arguments: see `parse`.
+            asked: the options of `parse`.
         Returns: an iterator over the parsed sentences; nothing is read before the first is asked
             for.
         Raises: as `parse`, when the sentences are reached.
@@ -383,11 +389,7 @@ class SentenceParser:
         >>> [sentence.heads for sentence in parser.stream(she for _ in range(3))]
         [[2, 0], [2, 0], [2, 0]]
         """
-        asked = ParseOptions(
-            probabilities=probabilities, mbr=mbr, kbest=kbest, keep_heads=keep_heads, guide=guide,
-            keep=keep, deps=deps, encoding=encoding,
-        )  # fmt: skip
-        job = self.job(asked)
+        job = self.job(replace(options_of(asked), encoding=encoding))
         if isinstance(source, (str, os.PathLike)):
             name = os.fspath(source)
             files = (
@@ -431,16 +433,10 @@ class SentenceParser:
         source: str | os.PathLike[str],
         target: str | os.PathLike[str],
         *,
-        probabilities: bool = False,
-        mbr: bool = False,
-        kbest: int | None = None,
-        keep_heads: bool = False,
-        guide: str | None = None,
-        keep: str | None = None,
-        deps: str = EMPTY,
         input: str = AUTO,
         on_error: OnError = "fail",
         force: bool = False,
+        **asked: Unpack[Asked],
     ) -> Counts:
         r"""Parse a file into a file, with the bytes that the command `parse` writes.
 
@@ -456,7 +452,7 @@ class SentenceParser:
             on_error: what is done about a malformed sentence: "fail": an error; "skip": it is left
                 out; "keep": it is passed through, in a table with nulls.
             force: whether an existing target may be replaced.
-            Other arguments: see `parse`.
+            asked: the options of `parse`.
         Returns: the numbers of sentences and of malformed ones.
         Raises: as `parse`; ConfigError: the target exists, or is the source; OSError: it cannot be
             written.
@@ -467,11 +463,7 @@ class SentenceParser:
         >>> parser.parse_file("no.conllu", "parsed.conllu", force=True)
         Counts(sentences=1, faults=0)
         """
-        asked = ParseOptions(
-            probabilities=probabilities, mbr=mbr, kbest=kbest, keep_heads=keep_heads, guide=guide,
-            keep=keep, deps=deps, on_error=on_error,
-        )  # fmt: skip
-        job = self.job(asked, may_pass_over=True)
+        job = self.job(replace(options_of(asked), on_error=on_error), may_pass_over=True)
         name = os.fspath(source)
         if not os.path.isdir(name):
             kind = file_format(name, input)
@@ -660,6 +652,13 @@ class SentenceParser:
                 f" with tags such as {expected}"
             )
         return _FIELDS[best]
+
+
+def options_of(asked: Mapping[str, Any]) -> ParseOptions:
+    """The options of `SentenceParser.parse`. Raises: TypeError: one that it does not have."""
+    if unknown := asked.keys() - Asked.__annotations__.keys():
+        raise TypeError(f"there is no option {min(unknown)!r}; see SentenceParser.parse")
+    return ParseOptions(**asked)
 
 
 _TAKEN = {  # besides CoNLL-U text

@@ -11,13 +11,12 @@ import os
 import re
 from dataclasses import replace
 from functools import lru_cache
-from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from gpuparse.api.parsing import SentenceParser, folder_files, load
+from gpuparse.api.parsing import Asked, SentenceParser, folder_files, load, options_of
 from gpuparse.data.conll import OnError
 from gpuparse.data.formats.arrow_tables import has_texts
 from gpuparse.data.formats.names import AUTO
@@ -53,7 +52,7 @@ class WorkerParser:
         allow_missing: bool = False,
         single_root: bool = False,
         on_error: OnError = "fail",
-        **asked: Any,
+        **asked: Unpack[Asked],
     ) -> None:
         """
         Args:
@@ -63,7 +62,7 @@ class WorkerParser:
             device, allow_missing, single_root: see `gpuparse.load`.
             on_error: see `SentenceParser.parse_file`; a faulty row of a table has nulls in the new
                 columns unless it is "fail".
-            asked: options that `SentenceParser.parse` defines: probabilities, mbr, and others.
+            asked: the options of `SentenceParser.parse`.
         Raises: ModelError: there is no such model. TypeError: there is no such option.
         """
         check_folder(folder := find_model(model))
@@ -71,7 +70,7 @@ class WorkerParser:
         is_name = folder != Path(model).expanduser()
         name = os.fspath(model if is_name else folder.absolute())
         self._of_model = name, threads, device, allow_missing, single_root
-        signature(SentenceParser.parse).bind(None, None, **asked)  # not only in each worker
+        options_of(asked)  # not only in each worker
         self._asked: dict[str, Any] = {"on_error": on_error, **asked}
 
     def file(

@@ -8,22 +8,20 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, NoReturn, cast
+from typing import BinaryIO, NamedTuple, NoReturn, cast
 
 from gpuparse.commands.console import exit_codes, output_file, whole_number
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.formats.json_lines import file_format, first_line, is_object, stream_format
 from gpuparse.data.formats.names import (
     AUTO,
-    CONLLU,
     INPUTS,
     JSONL,
     OUTPUTS,
     RAW,
     TEXT,
-    VERTICAL,
     WORDS_ALONE,
     check_output_folder,
     compression_of,
@@ -57,6 +55,7 @@ from gpuparse.jobs.shards import (
     Counts,
     Sharded,
     ShardedText,
+    ShardOptions,
     Summed,
     WantedShards,
     check_regular,
@@ -87,22 +86,21 @@ def main(arguments: Sequence[str]) -> int:
             fail` has a malformed sentence or one whose heads cannot be kept.
     Cost: memory for a few MiB of input, whatever its size.
     """
-    options = read_options(arguments)
-    files = options.files
-    outputs = _output_paths(options)
+    line = read_options(arguments)
+    options, asked = line.options, line.asked
+    outputs = _output_paths(line)
     check_shard(options)
     tell = silent if options.quiet else say
-    options.folder = find_model(options.model)
-    _check_model(options)
-    threads, stages = thread_count(options.threads), load_stages(options.folder)
-    for said in options.passed_over:
+    folder = find_model(options.model)
+    _check_model(folder)
+    threads, stages = thread_count(options.threads), load_stages(folder)
+    for said in line.passed_over:
         tell(said)
-    asked = _asked(options)
-    for file, kind in zip(files, options.kinds, strict=True):
+    for file, kind in zip(line.files, line.kinds, strict=True):
         if file != STANDARD or options.input_format != AUTO:  # else its beginning says its format
             asked.check_input(kind, named(file), options.model, stages)
-    if has_parser(options.folder):
-        model = _with_decoder(options, tell)
+    if has_parser(folder):
+        model = _with_decoder(folder, options, tell)
         stages = stages.filled_by(model)
         notes = asked.check(model, stages, options.model)
         device, is_native = device_of_parsing(model, asked, options.device, options.engine, tell)
@@ -115,9 +113,9 @@ def main(arguments: Sequence[str]) -> int:
         notes = asked.check(None, stages, options.model)
         model, device, is_native = None, "cpu", True
     # Standard input is read last, so that it need not be typed before another error is told.
-    kinds, begin = _formats(options, stages, tell)
-    forms = _output_formats(options, kinds)
-    for file, kind, form in zip(files, kinds, forms, strict=True):
+    kinds, begin = _formats(line, stages, tell)
+    forms = _output_formats(line, kinds)
+    for file, kind, form in zip(line.files, kinds, forms, strict=True):
         asked.check_input(kind, named(file), options.model, stages)
         asked.check_output(kind, form, named(file), model)
     for note in notes:
@@ -135,172 +133,183 @@ def main(arguments: Sequence[str]) -> int:
         may_pass_over=True,
         as_json_lines=_as_json_lines,
     )
-    if _names_folder(options):
-        for folder in {output.parent for output in outputs if output}:
-            os.makedirs(folder, exist_ok=True)
-    failed = 0
+    if line.names_folder:
+        for parent in {output.parent for output in outputs if output}:
+            os.makedirs(parent, exist_ok=True)
+    inputs = [_Input(*each) for each in zip(line.files, kinds, forms, outputs, strict=True)]
+    origins = _origins(line, folder, job, inputs)
     doing = "parsing" if model else "annotating"
     with (
-        _advice_if_stopped(options, tell),
+        _advice_if_stopped(line, tell),
         Progress(doing, quiet=options.quiet) as progress,
         ExitStack() as stack,
     ):
         if options.shard:
-            inputs = _sharded(options, kinds, forms, job, outputs, stack)
-            share = ShareRead(sum(each.size for each in inputs))
-            failed = sum(job.write_shards(each, progress, share) for each in inputs)
+            made = zip(inputs, origins, strict=True)
+            shards = [_sharded(options, *each, job, stack) for each in made]
+            share = ShareRead(sum(each.size for each in shards))
+            failed = sum(job.write_shards(each, progress, share) for each in shards)
         else:
-            given = _inputs(options, kinds, forms, job, outputs)
-            failed = _parse_files(options, given, job, progress, begin)
+            failed = _parse_files(options, inputs, origins, job, progress, begin)
     if failed:
         # Not silenced by --quiet: it explains the exit code.
-        kept = ", or their heads cannot be kept," if options.keep_heads else ""
+        kept = ", or their heads cannot be kept," if asked.keep_heads else ""
         are, were = ("is", "was") if failed == 1 else ("are", "were")
         fate = f"{were} {_FATE[options.on_error]}"
         say(f"{plural(failed, 'sentence')} {are} malformed{kept} and {fate}")
     return 1 if failed else 0
 
 
-class _FileInput(NamedTuple):
-    """An input; receipt: of one that is parsed into a folder."""
+@dataclass(frozen=True)
+class CommandLine:
+    """A command line.
+
+    options: as they were given. asked: those that all doors have. files: the inputs, those of a
+    folder in its place. names: their names in an output. kinds: their formats. passed_over: a line
+    for each folder with files that are not read. names_folder: whether `--output` is a folder: of
+    several inputs, an existing one, or one that ends in /.
+    """
+
+    options: argparse.Namespace
+    asked: ParseOptions
+    files: list[str]
+    names: list[str]
+    kinds: list[str]
+    passed_over: list[str]
+    names_folder: bool
+
+
+class _Input(NamedTuple):
+    """An input, the format of its output and where that goes; None: to stdout."""
 
     file: str
     kind: str
     form: str
     output: Path | None
-    receipt: FolderFile | None
+
+
+def _origins(
+    line: CommandLine, folder: Path, job: Job, inputs: Sequence[_Input]
+) -> list[Origin | None]:
+    """What each output depends on besides its input, where work can go on that has ended early."""
+    is_guided = line.asked.guide is not None and is_guide_file(line.asked.guide)
+    if not (line.options.shard or (line.names_folder and not is_guided)):
+        return [None] * len(inputs)
+    contents = {"the model": sum_of_stages(folder)}
+    more = {"at_most_one": line.options.at_most_one}
+    return [Origin(job.recipe(each.kind, each.form) | more, contents) for each in inputs]
 
 
 def _parse_files(
-    options: argparse.Namespace, inputs: Sequence[_FileInput], job: Job, progress: Progress,
-    begin: bytes,
+    options: argparse.Namespace, inputs: Sequence[_Input], origins: Sequence[Origin | None],
+    job: Job, progress: Progress, begin: bytes,
 ) -> int:  # fmt: skip
     """Parse inputs one after the other; returns the number of sentences that are not sound.
 
     Args: begin: what was read of standard input.
     """
-    share = ShareRead(_total(options.files))
-    failed, kept, left = 0, [], []
-    for each in inputs:  # all are looked at before the first one is parsed
-        counts = each.receipt.finished() if each.receipt and not options.force else None
+    share = ShareRead(_total([each.file for each in inputs]))
+    receipts = [
+        FolderFile(each.file, each.output, origin)
+        if origin and each.output and os.path.isfile(each.file) else None
+        for each, origin in zip(inputs, origins, strict=True)
+    ]  # fmt: skip
+    failed, n_done, left = 0, 0, []
+    for each, receipt in zip(inputs, receipts, strict=True):  # before the first one is parsed
+        counts = receipt.finished() if receipt and not options.force else None
         if counts is None:
-            left.append(each)
+            left.append((each, receipt))
         else:
             failed += counts.faults
-            kept.append(each)
+            n_done += 1
             share.without(os.path.getsize(each.file))
-    if kept:
+    if n_done:
         job.tell(
-            f"{options.output}: {plural(len(kept), 'file is', 'files are')} finished and kept, with"
+            f"{options.output}: {plural(n_done, 'file is', 'files are')} finished and kept, with"
             " the same model, options and inputs"
         )
-    n_done = len(kept)
     try:
-        for each in left:
-            failed += _parse_file(options, each, job, progress, share, begin).faults
+        for each, receipt in left:
+            with output_file(each.output, force=options.force) as target:
+                failed += _parse_file(each, receipt, target, job, progress, share, begin).faults
             n_done += 1
     except GpuparseError:
-        if n_done and any(each.receipt for each in inputs):
+        if n_done and any(receipts):
             job.tell(
                 f"{options.output}: {plural(n_done, 'file is', 'files are')} finished; the same"
                 " command parses the others"
             )
         raise
-    for each in inputs:
-        if each.receipt:
-            receipt_of(each.receipt.output).unlink(missing_ok=True)
+    for receipt in filter(None, receipts):
+        receipt_of(receipt.output).unlink(missing_ok=True)
     return failed
 
 
 def _parse_file(
-    options: argparse.Namespace, each: _FileInput, job: Job, progress: Progress, share: ShareRead,
-    begin: bytes,
+    each: _Input, receipt: FolderFile | None, target: BinaryIO, job: Job, progress: Progress,
+    share: ShareRead, begin: bytes,
 ) -> Counts:  # fmt: skip
-    with output_file(each.output, force=options.force) as target:
-        summed, origin = Summed(target), None
-        with input_file(each.file) as source:
-            if each.receipt:
-                origin = each.receipt.origin()
-            if each.file == STANDARD and begin:
-                source = begun(begin, source)
-            counts = job.write(
-                job.source(source, named(each.file), each.kind),
-                cast(BinaryIO, summed) if origin else target, progress, share,
-                form=each.form, name=str(each.output or ""),
-            )  # fmt: skip
-        if each.receipt and origin:
-            made = Receipt(origin, summed.facts | counts._asdict())
-            made.write(receipt_of(each.receipt.output))  # before the output appears
-        return counts
-
-
-def _inputs(
-    options: argparse.Namespace, kinds: Sequence[str], forms: Sequence[str], job: Job,
-    outputs: Sequence[Path | None],
-) -> list[_FileInput]:  # fmt: skip
-    """The inputs; those that are parsed into a folder with what their outputs depend on."""
-    is_guided = options.guide is not None and is_guide_file(options.guide)
-    has_receipts = _names_folder(options) and not is_guided
-    contents = {"the model": sum_of_stages(options.folder)} if has_receipts else {}
-    found = []
-    for file, kind, form, output in zip(options.files, kinds, forms, outputs, strict=True):
-        receipt = None
-        if has_receipts and output is not None and os.path.isfile(file):
-            recipe = Origin(_recipe(options, job, kind, form), contents)
-            receipt = FolderFile(file, output, recipe)
-        found.append(_FileInput(file, kind, form, output, receipt))
-    return found
-
-
-def _recipe(options: argparse.Namespace, job: Job, kind: str, form: str) -> dict[str, Any]:
-    """The options that change bytes of an output."""
-    return job.recipe(kind, form) | {"at_most_one": options.at_most_one}
+    with input_file(each.file) as source:
+        origin = receipt.origin() if receipt else None
+        summed = Summed(target)
+        counts = job.write(
+            job.source(
+                begun(begin, source) if each.file == STANDARD and begin else source,
+                named(each.file), each.kind,
+            ),
+            cast(BinaryIO, summed) if origin else target, progress, share,
+            form=each.form, name=str(each.output or ""),
+        )  # fmt: skip
+    if receipt and origin:  # before the output appears
+        Receipt(origin, summed.facts | counts._asdict()).write(receipt_of(receipt.output))
+    return counts
 
 
 @contextmanager
-def _advice_if_stopped(options: argparse.Namespace, tell: Callable[[str], None]) -> Iterator[None]:
+def _advice_if_stopped(line: CommandLine, tell: Callable[[str], None]) -> Iterator[None]:
     """Say how to go on if the user stops the work."""
     try:
         yield
     except KeyboardInterrupt:
-        if options.shard:
+        output = line.options.output
+        if line.options.shard:
             tell("the same command again parses the shards that are not finished")
-        elif _names_folder(options):
-            tell(f"finished files are in {options.output}: the same command parses the others")
-        elif options.output:
-            tell(f"{options.output}: not written; with --shard all/N finished parts are kept")
+        elif line.names_folder:
+            tell(f"finished files are in {output}: the same command parses the others")
+        elif output:
+            tell(f"{output}: not written; with --shard all/N finished parts are kept")
         raise
 
 
-def _check_model(options: argparse.Namespace) -> None:
+def _check_model(folder: Path) -> None:
     """ModelError where there is no such folder, with the form of the command."""
     try:
-        check_folder(options.folder)
+        check_folder(folder)
     except ModelError as error:
-        if options.folder.is_dir():
+        if folder.is_dir():
             raise
         raise ModelError(f"{error}; write: {program('parse')} MODEL [FILE ...]") from None
 
 
 def _formats(
-    options: argparse.Namespace, stages: Pipeline, tell: Callable[[str], None]
+    line: CommandLine, stages: Pipeline, tell: Callable[[str], None]
 ) -> tuple[list[str], bytes]:
     """The format of each input, and what was read of standard input to find out its format.
 
     Standard input has no suffix: an object of JSON begins JSON lines and, with a tokeniser, what
     begins like raw text is raw text.
     """
-    kinds, begin = list(options.kinds), b""
-    for i, file in enumerate(options.files):
-        is_json = kinds[i] == JSONL != format_of(file, options.input_format)
-        if file == STANDARD and options.input_format in (AUTO, *WORDS_ALONE):
+    kinds, begin, given = list(line.kinds), b"", line.options.input_format
+    for i, file in enumerate(line.files):
+        is_json = kinds[i] == JSONL != format_of(file, given)
+        if file == STANDARD and given in (AUTO, *WORDS_ALONE):
             begin = beginning(standard_input())
             is_json = is_object(begin)
-            if options.input_format == AUTO:
+            if given == AUTO:
                 kinds[i] = stream_format(begin, named(file), is_text=bool(stages.tokenizer))
                 if kinds[i] == TEXT:
                     tell("<stdin>: the first line has no tab: read as raw text, as by --input text")
-        elif options.input_format in WORDS_ALONE and os.path.isfile(file):
+        elif given in WORDS_ALONE and os.path.isfile(file):
             is_json = is_object(first_line(file))
         if is_json:
             how = "read as JSON lines, as by --input jsonl"
@@ -309,15 +318,15 @@ def _formats(
     return kinds, begin
 
 
-def _output_formats(options: argparse.Namespace, kinds: Sequence[str]) -> list[str]:
+def _output_formats(line: CommandLine, kinds: Sequence[str]) -> list[str]:
     """The format of each output.
 
     Raises: ConfigError: as `output_format`; outputs of several formats would follow each other.
     """
-    is_file = options.output is not None and not _names_folder(options)
-    path = options.output if is_file else ""
-    forms = [output_format(kind, path, options.format) for kind in kinds]
-    if options.output is None and len(set(forms)) > 1:
+    output = line.options.output
+    path = "" if line.names_folder else output or ""
+    forms = [output_format(kind, path, line.options.format) for kind in kinds]
+    if output is None and len(set(forms)) > 1:
         raise ConfigError(
             f"the outputs would be {' and '.join(sorted(set(forms)))}, one after the other; give"
             " --output FOLDER"
@@ -329,12 +338,6 @@ def _as_json_lines(piece: Piece, result: Result) -> bytes:
     from gpuparse.api.json_lines import as_json_lines  # and the results of Python with it
 
     return as_json_lines(piece, result)
-
-
-def _asked(options: argparse.Namespace) -> ParseOptions:
-    """The options that all doors have."""
-    names = [field.name for field in fields(ParseOptions)]
-    return ParseOptions(**{name: getattr(options, name) for name in names})
 
 
 def _refuse_parsing(options: argparse.Namespace) -> None:
@@ -350,9 +353,9 @@ def _refuse_parsing(options: argparse.Namespace) -> None:
 _FATE = {"skip": "skipped", "keep": "passed through unparsed"}
 
 
-def _with_decoder(options: argparse.Namespace, tell: Callable[[str], None]) -> Parser:
+def _with_decoder(folder: Path, options: argparse.Namespace, tell: Callable[[str], None]) -> Parser:
     """The model with the decoder, roots and limits of the options."""
-    model = load_parser(options.folder)
+    model = load_parser(folder)
     if options.single_root:
         model = model.with_single_root()
     if options.decoder is not None:
@@ -368,35 +371,22 @@ def _with_decoder(options: argparse.Namespace, tell: Callable[[str], None]) -> P
 
 
 def _sharded(
-    options: argparse.Namespace,
-    kinds: Sequence[str],
-    forms: Sequence[str],
-    job: Job,
-    outputs: Sequence[Path | None],
-    stack: ExitStack,
-) -> list[Sharded]:
-    """The inputs to parse in shards, checked before the work begins; tables stay open."""
-    contents = {"the model": sum_of_stages(options.folder)}
-    common: dict[str, Any] = {"force": options.force, "tell": job.tell}
-    inputs: list[Sharded] = []
-    for file, kind, form, output in zip(options.files, kinds, forms, outputs, strict=True):
-        assert output is not None
-        recipe = Origin(_recipe(options, job, kind, form), contents)
-        common["form"] = form
-        if kind in RAW:
-            skips: OnTextError = "fail" if options.on_error == "fail" else "skip"
-            inputs.append(
-                ShardedText(file, kind, output, options.shard, recipe, on_error=skips, **common)
-            )
-            continue
-        if kind in (CONLLU, VERTICAL, JSONL):
-            inputs.append(Sharded(file, kind, output, options.shard, recipe, **common))
-            continue
-        check_regular(file)
-        source = stack.enter_context(input_file(file))
-        table = TableFile(source, file, kind, threads=job.threads > 1)
-        inputs.append(ShardedTable(table, output, options.shard, recipe, **common))
-    return inputs
+    options: argparse.Namespace, each: _Input, recipe: Origin | None, job: Job, stack: ExitStack
+) -> Sharded:
+    """An input to parse in shards, checked before the work begins; a table stays open."""
+    assert recipe
+    assert each.output
+    asked = ShardOptions(
+        each.output, options.shard, recipe, each.form, force=options.force, tell=job.tell
+    )
+    if each.kind in RAW:
+        skips: OnTextError = "fail" if options.on_error == "fail" else "skip"
+        return ShardedText(each.file, each.kind, asked, on_error=skips)
+    if not is_table(each.kind):
+        return Sharded(each.file, each.kind, asked)
+    check_regular(each.file)
+    source = stack.enter_context(input_file(each.file))
+    return ShardedTable(TableFile(source, each.file, each.kind, threads=job.threads > 1), asked)
 
 
 def _total(files: list[str]) -> int:
@@ -405,48 +395,54 @@ def _total(files: list[str]) -> int:
     return sum(os.path.getsize(file) for file in files) if regular else 0
 
 
-def read_options(arguments: Sequence[str]) -> argparse.Namespace:
-    """The options of a command line with its `files`, checked as far as possible without a model.
+def read_options(arguments: Sequence[str]) -> CommandLine:
+    """A command line, checked as far as possible without a model.
 
     Raises: ConfigError: options that do not fit together. DataError: the file of guides is missing.
     """
     options = _parser().parse_intermixed_args(arguments)
-    options.files = options.files or [STANDARD]
-    options.keep_heads = HEADS in options.keep
-    options.keep = TAGS if TAGS in options.keep else None
-    _asked(options).check_values()
-    options.has_folder = any(file != STANDARD and os.path.isdir(file) for file in options.files)
-    options.files, options.names = _in_folders(options)
-    options.kinds = [file_format(file, options.input_format) for file in options.files]
-    _check_guide(options.guide, options.files)
-    _check_tables(options)
-    return options
+    given = vars(options) | {
+        "keep_heads": HEADS in options.keep, "keep": TAGS if TAGS in options.keep else None
+    }  # fmt: skip
+    asked = ParseOptions(**{field.name: given[field.name] for field in fields(ParseOptions)})
+    asked.check_values()
+    files, names, passed_over = _in_folders(options)
+    kinds = [file_format(file, options.input_format) for file in files]
+    _check_guide(asked.guide, files)
+    output = options.output
+    names_folder = output is not None and (
+        len(files) > 1 or any(file != STANDARD and os.path.isdir(file) for file in options.files)
+        or output.endswith(os.sep) or os.path.isdir(output)
+    )  # fmt: skip
+    line = CommandLine(options, asked, files, names, kinds, passed_over, names_folder)
+    _check_tables(line)
+    return line
 
 
-def _in_folders(options: argparse.Namespace) -> tuple[list[str], list[str]]:
-    """The inputs, with the files in the place of their folders; and their names in an output."""
-    files, names = [], []
-    options.passed_over = []
-    for given in options.files:
+def _in_folders(options: argparse.Namespace) -> tuple[list[str], list[str], list[str]]:
+    """Files, names and passed_over of `CommandLine`."""
+    files: list[str] = []
+    names: list[str] = []
+    passed_over: list[str] = []
+    for given in options.files or [STANDARD]:
         below: list[str] = []
         if given != STANDARD and os.path.isdir(given):
             below, said = inputs_below(given, options.input_format)
-            options.passed_over += filter(None, [said])
+            passed_over += filter(None, [said])
         files += [os.path.join(given, name) for name in below] or [given]
         names += below or [os.path.basename(given)]
         if below and options.output is None:
             raise ConfigError(f"{given}: is a folder: give --output FOLDER for its parsed files")
         if below:
             check_output_folder(options.output, given)
-    return files, names
+    return files, names, passed_over
 
 
-def _check_tables(options: argparse.Namespace) -> None:
+def _check_tables(line: CommandLine) -> None:
     """ConfigError for options that do not fit tables, where the input has some."""
-    tables = [
-        file for file, kind in zip(options.files, options.kinds, strict=True) if is_table(kind)
-    ]
-    has_rows = tables or JSONL in options.kinds
+    options = line.options
+    tables = [file for file, kind in zip(line.files, line.kinds, strict=True) if is_table(kind)]
+    has_rows = tables or JSONL in line.kinds
     if has_rows and options.guide is not None and is_guide_file(options.guide):
         raise ConfigError(
             "--guide FILE needs an input in CoNLL-U; give --guide misc:KEY for tables and JSON"
@@ -460,7 +456,7 @@ def _check_tables(options: argparse.Namespace) -> None:
             "--kbest: a table has one tree per row; give CoNLL-U, or use parse of Python"
         )
     is_written = options.format == AUTO and options.output is None
-    if is_written and (len(options.files) > 1 or sys.stdout.isatty()):
+    if is_written and (len(line.files) > 1 or sys.stdout.isatty()):
         raise ConfigError(
             f"{named(tables[0])}: a table cannot be shown, and not follow another; give --output"
         )
@@ -665,20 +661,9 @@ def check_shard(options: argparse.Namespace) -> None:
         raise ConfigError("--shard cannot be combined with --guide FILE; give --guide misc:KEY")
 
 
-def _names_folder(options: argparse.Namespace) -> bool:
-    """True if `--output` is a folder: of several inputs, an existing one, or one that ends in /."""
-    output = options.output
-    return output is not None and (
-        len(options.files) > 1
-        or options.has_folder
-        or output.endswith(os.sep)
-        or os.path.isdir(output)
-    )
-
-
-def _output_paths(options: argparse.Namespace) -> list[Path | None]:
+def _output_paths(line: CommandLine) -> list[Path | None]:
     """The output of each input, None for stdout, checked before the work begins."""
-    files, output = options.files, options.output
+    options, files, output = line.options, line.files, line.options.output
     force = options.force or options.shard is not None  # an output of shards may be of this job
     for file in files:
         if file != STANDARD and not os.path.exists(file):
@@ -688,15 +673,15 @@ def _output_paths(options: argparse.Namespace) -> list[Path | None]:
     if output is None:
         _check_stdout(files)
         return [None] * len(files)
-    if not _names_folder(options):
+    if not line.names_folder:
         check_new_file(output, force=force, source=files[0])
-        output_format(options.kinds[0], output, options.format)
+        output_format(line.kinds[0], output, options.format)
         return [Path(output)]
     if STANDARD in files:
         raise ConfigError(f"standard input has no name in the folder {output}; name a file")
     if os.path.exists(output.rstrip(os.sep) or os.sep) and not os.path.isdir(output):
         raise ConfigError(f"{output}: is not a folder; name another, or a file for one input")
-    outputs = outputs_of(files, options.names, output, options.kinds, options.format)
+    outputs = outputs_of(files, line.names, output, line.kinds, options.format)
     if os.path.isdir(output):
         for file, each in zip(files, outputs, strict=True):
             check_new_file(each, force=force or receipt_of(each).exists(), source=file)

@@ -154,38 +154,44 @@ class Summed(io.RawIOBase):
 Parse = Callable[[Any, BinaryIO, Any], Counts]  # of a source, into a target, from a place on
 
 
+@dataclass(frozen=True)
+class ShardOptions:
+    """The options of parsing one input in shards.
+
+    output: the joined file; shards are beside it, as NAME.shard-I-of-N. wanted: which shards.
+    recipe: what the output depends on besides the input. form: the format of the output. force:
+    replace an output, and shards of another input or recipe. tell: writes a line for the user.
+    """
+
+    output: Path
+    wanted: WantedShards
+    recipe: Origin
+    form: str
+    force: bool
+    tell: Callable[[str], None]
+
+
 class Sharded:
     """One input that is parsed in shards.
 
-    Args:
-        file: the input.
-        kind: its format, one whose sentences end with a blank line, or JSONL.
-        form: the format of the output.
-        output: the joined file; shards are beside it, as NAME.shard-I-of-N.
-        wanted: which shards.
-        recipe: what the output depends on besides the input.
-        force: replace an output, and shards of another input or recipe.
-        tell: writes a line for the user.
+    Args: kind: its format, one whose sentences end with a blank line, or JSONL.
     Raises: ConfigError: the input is no regular file, or the output exists.
     """
 
-    def __init__(
-        self, file: str, kind: str, output: Path, wanted: WantedShards, recipe: Origin,
-        *, form: str, force: bool, tell: Callable[[str], None],
-    ) -> None:  # fmt: skip
+    def __init__(self, file: str, kind: str, asked: ShardOptions) -> None:
         check_regular(file)
-        self.kind, self.form = kind, form
+        self.file, self.kind, self.form = file, kind, asked.form
         self.table: Any = None  # the TableFile of an input that is a table
-        self.file, self._output, self._wanted, self._recipe = file, output, wanted, recipe
-        self._force, self._tell = force, tell
+        self._output, self._wanted, self._recipe = asked.output, asked.wanted, asked.recipe
+        self._force, self._tell = asked.force, asked.tell
         self._advice = (
             f"name another output, or give {option('force', True)} to replace such shards"
         )
         self._stamp = self._stamp_now()
         self._cuts = self._make_cuts()
         self._known = Place(1, 0)  # a byte whose line is known
-        self._whole = _marker_of(output)
-        if wanted.which is None:
+        self._whole = _marker_of(self._output)
+        if self._wanted.which is None:
             self._check_output(may_be_ours=self._whole.exists())
 
     @property
@@ -396,10 +402,9 @@ class Sharded:
 class ShardedText(Sharded):
     """Raw text that is parsed in shards of whole paragraphs, or of whole lines."""
 
-    def __init__(self, *args: Any, on_error: OnTextError, **options: Any) -> None:
-        self._on_error = on_error
-        self._passed = TextPlace()
-        super().__init__(*args, **options)
+    def __init__(self, file: str, kind: str, asked: ShardOptions, on_error: OnTextError) -> None:
+        self._on_error, self._passed = on_error, TextPlace()
+        super().__init__(file, kind, asked)
 
     def _make_cuts(self) -> list[int]:
         cuts = cuts_of(self.file, self._wanted.n, _ends_of(self.kind))[:-1]
@@ -411,12 +416,9 @@ class ShardedText(Sharded):
         if self._passed.byte < start:
             with _Run(self.file, self._passed.byte, start) as run:
                 self._passed = pass_text(
-                    cast(BinaryIO, run),
-                    self.file,
-                    on_error=self._on_error,
-                    start=self._passed,
+                    cast(BinaryIO, run), self.file, on_error=self._on_error, start=self._passed,
                     of_lines=self.kind == LINES,
-                )
+                )  # fmt: skip
         return self._passed
 
 

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import BinaryIO
 
 from gpuparse.data.formats.table_files import TableFile, table_writer
 from gpuparse.errors import ConfigError, option
-from gpuparse.jobs.receipts import Origin, Receipt
-from gpuparse.jobs.shards import Counts, Parse, Sharded, WantedShards
+from gpuparse.jobs.receipts import Receipt
+from gpuparse.jobs.shards import Counts, Parse, Sharded, ShardOptions
 
 
 class ShardedTable(Sharded):
     """A table that is parsed in shards of whole runs of rows."""
 
-    def __init__(
-        self, source: TableFile, output: Path, wanted: WantedShards, recipe: Origin,
-        *, form: str, force: bool, tell: Callable[[str], None],
-    ) -> None:  # fmt: skip
+    def __init__(self, source: TableFile, asked: ShardOptions) -> None:
         """As Sharded, of the file of a source, which stays open meanwhile."""
         if source.n_rows is None:
             raise ConfigError(
@@ -29,9 +25,7 @@ class ShardedTable(Sharded):
                 f" file, or parse it without {option('shard')}"
             )
         self._source, self._n_rows, self._digest = source, source.n_rows, ""
-        super().__init__(
-            source.name, "table", output, wanted, recipe, form=form, force=force, tell=tell
-        )
+        super().__init__(source.name, "table", asked)
         self.table = source
 
     def _make_cuts(self) -> list[int]:
