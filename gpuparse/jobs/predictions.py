@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -45,10 +46,6 @@ class Kept:
     heads: np.ndarray
     labels: np.ndarray
     names: list[bytes]
-
-    def __getitem__(self, words: np.ndarray) -> Kept:
-        """The kept values of some of the words."""
-        return Kept(self.heads[words], self.labels[words], self.names)
 
 
 def kept_of(treebank: Treebank) -> Kept:
@@ -95,21 +92,18 @@ class FoundArrays:
         if kept is not None and labels is not None:
             labels, names, of_labels = _with_kept(kept, labels, names, of_labels)
         texts = [*map(bytes.decode, names), "_"]
+        is_one = isinstance(found, Predictions)
+
+        def of_trees(values: Any) -> Any:
+            return values[None] if is_one and values is not None else values
+
+        made = cls(
+            of_trees(found.heads), of_trees(labels), texts, of_trees(found.head_probabilities),
+            of_trees(of_labels), tag_probabilities=tag_probabilities,
+        )  # fmt: skip
         if isinstance(found, KBest):
-            return cls(
-                found.heads, labels, texts, found.head_probabilities, of_labels, found.scores,
-                found.probabilities, tag_probabilities=tag_probabilities,
-            )  # fmt: skip
-        return cls(
-            found.heads[None],
-            None if labels is None else labels[None],
-            texts,
-            None if found.head_probabilities is None else found.head_probabilities[None],
-            None if of_labels is None else of_labels[None],
-            graphs=found.graphs,
-            certified=found.certified,
-            tag_probabilities=tag_probabilities,
-        )
+            return replace(made, scores=found.scores, probabilities=found.probabilities)
+        return replace(made, graphs=found.graphs, certified=found.certified)
 
     def columns(self, given: Collection[str] = (), deps: str = EMPTY) -> WordColumns:
         """Columns of tables, of the best trees: values of all words, or numbers and their names.
@@ -210,81 +204,37 @@ class Result:
 
     @cached_property
     def text(self) -> bytes:
-        """The bytes of the treebank with what was found."""
-        found, treebank = self.found, self.treebank
-        if found is None:
-            return with_misc(treebank, self._only(tag_items(self.tag_probabilities), treebank))
-        if isinstance(found, KBest):
-            return self._text_of_k_best(found)
-        search = _other_search(self.decoder, found.orders, treebank)
-        search |= _uncertified(found.certified, treebank)
-        search |= tag_items(self.tag_probabilities)
-        names = self.names if found.labels is not None else None
-        if found.graphs is not None:
-            misc = self._only(search, treebank)
-            return write_predictions(
-                treebank, found.heads, names, found.labels, misc or None, found.graphs
-            )
-        return self._trees_written(
-            treebank, found.heads, names, found.labels, found.head_probabilities,
-            found.label_probabilities, self.kept, search,
-        )  # fmt: skip
+        """The bytes of the treebank with what was found.
 
-    def _text_of_k_best(self, found: KBest) -> bytes:
-        """Several trees per sentence, one after the other.
-
-        After the sentence's comments follow `# rank`, from 1, `# score` in nats and, if computed,
-        `# probability` of the tree.
+        Several trees of a sentence follow each other. After the sentence's comments follow
+        `# rank`, from 1, `# score` in nats and, if computed, `# probability` of the tree.
         """
-        treebank, kept = self.treebank, self.kept
-        comments = [
-            [_comments(found, rank, s) for rank in range(int((found.scores[:, s] > -np.inf).sum()))]
-            for s in range(len(treebank))
-        ]
-        several = repeated(treebank, comments)
-        starts, copies = treebank.word_starts, [len(of_sentence) for of_sentence in comments]
-        words = [np.tile(np.arange(starts[s], starts[s + 1]), k) for s, k in enumerate(copies)]
-        ranks = [np.repeat(np.arange(k), starts[s + 1] - starts[s]) for s, k in enumerate(copies)]
-        search = _other_search(self.decoder, found.orders, treebank)
-        search |= _uncertified(None, treebank) | tag_items(self.tag_probabilities)
-        nothing = np.empty(0, np.int64)
-        which = np.concatenate([*ranks, nothing]), np.concatenate([*words, nothing])
-        return self._trees_written(
-            several,
-            found.heads[which],
-            self.names if found.labels is not None else None,
-            None if found.labels is None else found.labels[which],
-            None if found.head_probabilities is None else found.head_probabilities[which],
-            None if found.label_probabilities is None else found.label_probabilities[which],
-            None if kept is None else kept[which[1]],
-            {key: values[which[1]] for key, values in search.items()},
-        )
-
-    def _trees_written(
-        self,
-        treebank: Treebank,
-        heads: np.ndarray,
-        names: list[bytes] | None,
-        labels: np.ndarray | None,
-        head_probabilities: np.ndarray | None,
-        label_probabilities: np.ndarray | None,
-        kept: Kept | None,
-        others: dict[str, np.ndarray],
-    ) -> bytes:
-        if kept is not None and labels is not None and names is not None:
-            labels, names, label_probabilities = _with_kept(
-                kept, labels, names, label_probabilities
+        treebank, of_tags = self.treebank, tag_items(self.tag_probabilities)
+        if self.found is None:
+            return with_misc(treebank, self._only(of_tags, treebank))
+        found = self.arrays
+        others = _other_search(self.decoder, self.found.orders, treebank)
+        others |= _uncertified(found.certified, treebank) | of_tags
+        which: Any = 0
+        if found.scores is not None:
+            treebank, which = _repeated(treebank, found)
+            others = {key: values[which[1]] for key, values in others.items()}
+        heads, labels, of_heads, of_labels = (
+            None if each is None else each[which]
+            for each in (
+                found.heads, found.labels, found.head_probabilities, found.label_probabilities
             )
-        misc = probability_items({HEAD: head_probabilities, LABEL: label_probabilities}) | others
-        treebank = without_deps(treebank)
-        misc = self._only(misc, treebank)
-        tree = None
-        if self.deps != EMPTY:
-            assert names is not None
+        )  # fmt: skip
+        assert heads is not None
+        names = None if labels is None else [name.encode() for name in found.names[:-1]]
+        graphs = found.graphs
+        if graphs is None:
+            treebank = without_deps(treebank)
+        if self.deps == TREE and graphs is None:
             assert labels is not None
-            relations = [name.decode() for name in names]
-            tree = Graphs(np.arange(len(heads) + 1), heads, labels, relations)
-        return write_predictions(treebank, heads, names, labels, misc or None, tree)
+            graphs = Graphs(np.arange(len(heads) + 1), heads, labels, found.names[:-1])
+        misc = self._only(probability_items({HEAD: of_heads, LABEL: of_labels}) | others, treebank)
+        return write_predictions(treebank, heads, names, labels, misc or None, graphs)
 
     def _only(self, items: dict[str, np.ndarray], treebank: Treebank) -> dict[str, np.ndarray]:
         """Items of MISC, and empty ones for probabilities of trees and tags that are replaced."""
@@ -313,6 +263,22 @@ class Result:
         if self.tag_probabilities is not None:
             columns["tag_prob"] = self.tag_probabilities, None
         return columns
+
+
+def _repeated(
+    treebank: Treebank, found: FoundArrays
+) -> tuple[Treebank, tuple[np.ndarray, np.ndarray]]:
+    """The sentences, each once for each of its trees; the tree and the word of each word."""
+    assert found.scores is not None
+    copies = (found.scores > -np.inf).sum(0).tolist()
+    comments = [[_comments(found, rank, s) for rank in range(k)] for s, k in enumerate(copies)]
+    starts = treebank.word_starts.tolist()
+    spans = list(zip(starts, starts[1:], copies, strict=False))
+    words = [np.tile(np.arange(i, j), k) for i, j, k in spans]
+    ranks = [np.repeat(np.arange(k), j - i) for i, j, k in spans]
+    nothing = np.empty(0, np.int64)
+    which = np.concatenate([*ranks, nothing]), np.concatenate([*words, nothing])
+    return repeated(treebank, comments), which
 
 
 def written(model: Parser, treebank: Treebank, found: Predictions) -> bytes:
@@ -404,7 +370,8 @@ def long_sentences(name: str, n_lower: int, n_chain: int, *, in_misc: bool = Tru
     return said
 
 
-def _comments(found: KBest, rank: int, s: int) -> list[str]:
+def _comments(found: FoundArrays, rank: int, s: int) -> list[str]:
+    assert found.scores is not None
     lines = [f"# rank = {rank + 1}", f"# score = {found.scores[rank, s]:.6f}"]
     if found.probabilities is not None:
         lines.append(f"# probability = {found.probabilities[rank, s]:.{_DECIMALS}f}")
