@@ -20,7 +20,7 @@ from gpuparse.config.schema import yaml_word
 from gpuparse.config.shipped import shipped_configs
 from gpuparse.data.array_file import from_json, read_text
 from gpuparse.data.columns import FORM
-from gpuparse.data.folders import PARTS, Facts, facts_of, find_parts
+from gpuparse.data.folders import PARTS, Facts, find_parts
 from gpuparse.data.scanner import COLUMNS
 from gpuparse.errors import ConfigError, ModelError, one_line
 from gpuparse.evaluation.reports import GRAPH_ARC_SETS, GRAPH_SHARES, SHARES
@@ -29,7 +29,7 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.receipts import flat
 from gpuparse.jobs.version import described_version
 from gpuparse.model.pipeline import LEMMATIZER, PARSER, STAGES, files_of, stages_of, sum_of_stages
-from gpuparse.scorers.encoder import stored as encoder
+from gpuparse.scorers.encoder.stored import LICENCE
 
 if TYPE_CHECKING:
     from gpuparse.config import RunConfig
@@ -50,11 +50,6 @@ _TITLES = {
 }  # fmt: skip
 
 
-def about_treebank(config: RunConfig) -> Facts:
-    """Facts about the treebank that a run learns from: nothing without `data.treebank`."""
-    return Facts() if config.data.treebank is None else facts_of(config.data.treebank)
-
-
 def card_of(
     folder: Path,
     config: RunConfig,
@@ -67,19 +62,17 @@ def card_of(
     """The card of a model that a run has written.
 
     Args:
-        folder: of the model. config: of the run. facts: of `about_treebank`.
-        stages, parser: of the model.
+        folder, stages, parser: of the model. config: of the run. facts: about its treebank.
         sizes: `sentences` and `words` of the parts train, dev and test that were read.
         scores: what scores.json says.
     Returns: Plain data. What is unknown is None. Characters that cannot be printed, which names of
         files may have, are `?`.
     Cost: opens the files of the model and reads the configs that come with gpuparse.
     """
-    shown = config.recorded()
+    data, known = config.recorded().data, facts._asdict()
     decoder = None if parser is None else DECODERS[parser.decoder]
-    known = facts._asdict()
-    name, changed = _nearest_config(shown, has_treebank=config.data.treebank is not None)
-    needs, fills = _needs(stages, parser), _fills(stages, parser)
+    of_encoder = getattr(parser.scorers[0], "config", {}) if parser else {}
+    needs, fills = _columns(stages, parser)
     card = {
         "format": FORMAT,
         "gpuparse": described_version(),
@@ -88,19 +81,19 @@ def card_of(
         "treebank": known.pop("name"),
         **known,
         "parts": {
-            part: {"file": getattr(shown.data, part), **sizes[part]} if part in sizes else None
+            part: {"file": getattr(data, part), **sizes[part]} if part in sizes else None
             for part in PARTS
         },
         "stages": stages_of(folder),
         "decoder": decoder.name if decoder else None,
         "graphs": decoder is not None and decoder.gives_graphs,
-        "encoder": shown.encoder.model if config.has_encoder and parser else None,
-        "encoder_licence": _encoder_licence(parser),
+        "encoder": config.recorded().encoder.model if config.has_encoder and parser else None,
+        "encoder_licence": of_encoder.get(LICENCE),
         "text": stages.tokenizer is not None,
         "needs": needs,
         "fills": fills,
         "scores": _scores(scores, needs),
-        "command": _command(config, name, changed),
+        "command": _command(config),
         "files": {file: (folder / file).stat().st_size for file in files_of(folder)},
     }
     printable: dict[str, Any] = _printable(card)
@@ -119,10 +112,7 @@ def _printable(value: Any) -> Any:
 
 
 def write_card(folder: Path, card: Mapping[str, Any]) -> None:
-    """Write card.json and README.md into a model folder.
-
-    Raises: OSError: the folder cannot be written to.
-    """
+    """Write card.json and README.md into a model folder."""
     for name, content in card_files(card).items():
         write_file(folder / name, content, force=True)
 
@@ -150,11 +140,7 @@ def read_card(folder: Path) -> dict[str, Any] | None:
             raise ValueError("a table is expected")
         if card.get("format") != FORMAT:
             raise ValueError(f"its format is not {FORMAT}")
-        wrong = [
-            name
-            for name, shape in _SHAPE.items()
-            if name not in card or not _fits(card[name], shape)
-        ]
+        wrong = [name for name in _SHAPE if not _fits(card.get(name, ...), _SHAPE[name])]
         if not wrong and not 0 < len(set(card["stages"])) == len(card["stages"]):
             wrong.append("stages")
         if not wrong and any("/" in name or name in (".", "..") for name in card["files"]):
@@ -196,102 +182,76 @@ def _is_own(path: Path) -> bool:
         return f"\n{_OWN}".encode() in file.read(10_000)
 
 
-def _nearest_config(config: RunConfig, *, has_treebank: bool) -> tuple[str, dict[str, Any]]:
-    """The config that comes with gpuparse and has the fewest other values, and these values.
+def _command(config: RunConfig) -> str:
+    """The command that trains the model in a folder with the files and folders that it names.
 
-    Files of treebanks do not count; the first one of several is taken.
-
-    Args: has_treebank: whether it must be one that `data.treebank` can be given with.
+    Its config is the one that comes with gpuparse and has the fewest other values, of equals the
+    first; files of treebanks do not count.
     """
-    values = flat(asdict(config))
+    treebank, values = config.data.treebank, flat(asdict(config.recorded()))
     for key in ("features", "labels.features"):  # which may be in a folder
         values[key] = os.path.basename(values[key])
-    found: dict[str, dict[str, Any]] = {}
+    changed: dict[str, dict[str, str]] = {}
     for name, path in shipped_configs().items():
         shipped = read_settings(path).config(may_lack=True)
-        if has_treebank and shipped.data.train is not None:
-            continue
-        of_shipped = flat(asdict(shipped.recorded()))
-        found[name] = {
-            key: value
-            for key, value in values.items()
-            if value != of_shipped[key] and key not in _OF_THE_RUN
-        }
+        if treebank is None or shipped.data.train is None:
+            own = flat(asdict(shipped.recorded()))
+            changed[name] = {
+                key: yaml_word(value)
+                for key, value in values.items()
+                if value != own[key] and key not in _OF_THE_RUN
+            }
     parts = {f"data.{part}" for part in PARTS}
-    name = min(found, key=lambda name: len(found[name].keys() - parts))
-    return name, found[name]
-
-
-def _command(config: RunConfig, name: str, changed: Mapping[str, Any]) -> str:
-    """The command that trains the model in a folder with the files and folders that it names."""
-    parts = {f"data.{part}" for part in PARTS}
-    words = {key: yaml_word(value) for key, value in changed.items() if key in parts}
-    if config.data.treebank is not None:
-        words = {TREEBANK: os.path.basename(os.path.abspath(config.data.treebank))}
-        there = find_parts(config.data.treebank)
+    name = min(changed, key=lambda name: len(changed[name].keys() - parts))
+    words = {key: word for key, word in changed[name].items() if key in parts}
+    if treebank is not None:
+        words = {TREEBANK: os.path.basename(os.path.abspath(treebank))}
+        there = find_parts(treebank)
         left_out = [part for part in PARTS if there[part] and not getattr(config.data, part)]
         words |= dict.fromkeys((f"data.{part}" for part in left_out), "null")
-    words |= {key: yaml_word(value) for key, value in changed.items() if key not in parts}
-    given = [f"{key}={value}" for key, value in words.items()]
+    words |= {key: word for key, word in changed[name].items() if key not in parts}
+    given = [f"{key}={word}" for key, word in words.items()]
     return shlex.join(["gpuparse", "train", name, *given])
 
 
-def _needs(stages: Pipeline, parser: Parser | None) -> list[str]:
-    """The columns of words that the model reads and does not fill."""
-    read = set(parser.reads) if parser else set()
+def _columns(stages: Pipeline, parser: Parser | None) -> tuple[list[str], list[str]]:
+    """The columns of words that the model reads and does not fill, and those that it fills."""
+    read, filled = {*(parser.reads if parser else ())}, {*stages.columns}
     if stages.lemmatizer:
         read.update(STAGES[LEMMATIZER].reads)
-    filled = {COLUMNS.index(name) for name in _fills(stages, parser)}
-    return [COLUMNS[column] for column in sorted(read - filled - {FORM})]
-
-
-def _fills(stages: Pipeline, parser: Parser | None) -> list[str]:
-    """The columns of words that the model fills."""
-    filled = set(stages.columns)
     if parser:
         filled.update(parser.fills)
         names = ["HEAD"] + ["DEPREL"] * bool(parser.labels)
         names += ["DEPS"] * DECODERS[parser.decoder].gives_graphs
         filled.update(map(COLUMNS.index, names))
-    return [COLUMNS[column] for column in sorted(filled)]
-
-
-def _encoder_licence(parser: Parser | None) -> str | None:
-    config = getattr(parser.scorers[0], "config", {}) if parser else {}
-    return config.get(encoder.LICENCE)
+    needs, fills = sorted(read - filled - {FORM}), sorted(filled)
+    return [COLUMNS[column] for column in needs], [COLUMNS[column] for column in fills]
 
 
 def _scores(scores: Mapping[str, Any], needs: list[str]) -> list[dict[str, Any]]:
     """The scores on dev and test, from words and from text, in percent with two decimals."""
     found = []
     for part in ("dev", "test"):
-        of_words = _measures(scores.get(part, {}))
         of_text = scores.get("from_text", {}).get(part, {})
-        for source, measures in (("words", of_words), ("text", of_text)):
-            if measures:
-                rounded = {name: round(value, 2) for name, value in measures.items()}
-                given = needs if source == "words" else []
+        of_words = _measures(scores.get(part, {}))
+        for source, given, measures in (("words", needs, of_words), ("text", [], of_text)):
+            rounded = {title: round(v, 2) for title, v in measures.items() if v is not None}
+            if rounded:
                 found.append({"part": part, "from": source, "given": given, "measures": rounded})
     return found
 
 
-def _measures(scores: Mapping[str, Any]) -> dict[str, float]:
-    """The measures of one part, by their titles."""
+def _measures(scores: Mapping[str, Any]) -> dict[str, float | None]:
+    """The measures of words of one part, by their titles."""
     graphs = scores.get("graphs", {})
-    found: dict[str, float | None] = {name: scores[name] for name in _TAGS if name in scores}
+    found = {name: scores[name] for name in _TAGS if name in scores}
     found |= {title: scores[key]["percent"] for title, key, _ in SHARES if key in scores}
     found |= {f"graphs: {t}": graphs[key]["percent"] for t, key, _ in GRAPH_SHARES if key in graphs}
-    found |= {
-        f"graphs: {title}": graphs[key]["f"] for title, key in GRAPH_ARC_SETS if key in graphs
-    }
-    return {title: value for title, value in found.items() if value is not None}
+    return found | {f"graphs: {t}": graphs[key]["f"] for t, key in GRAPH_ARC_SETS if key in graphs}
 
 
 def markdown(card: Mapping[str, Any]) -> str:
-    """README.md of a card.
-
-    Args: card: of `card_of` or `read_card`.
-    """
+    """README.md of a card of `card_of` or `read_card`."""
     package = card["package"]
     name = package["name"] if package else card["treebank"] or card["parts"]["train"]["file"]
     model = _safe(package["name"]) if package else "MODEL"
@@ -384,29 +344,17 @@ def _is_text(value: object) -> bool:
 # table the shapes of its keys, or of any key under `str`; int is a count, float a percentage.
 _PART = {"file": str, "sentences": int, "words": int}
 _COLUMNS = [frozenset(COLUMNS)]
+_SCORES = {
+    "part": frozenset(("dev", "test")), "from": frozenset(("words", "text")), "given": _COLUMNS,
+    "measures": {str: float},
+}  # fmt: skip
 _SHAPE: dict[str, Any] = {
-    "gpuparse": str,
-    "model": str,
+    "gpuparse": str, "model": str,
     "package": (None, {"name": str, "version": str, "licence": str}),
-    "treebank": (None, str),
-    **dict.fromkeys(Facts._fields[1:], (None, str)),
+    "treebank": (None, str), **dict.fromkeys(Facts._fields[1:], (None, str)),
     "parts": {part: _PART if part == "train" else (None, _PART) for part in PARTS},
-    "stages": [frozenset(STAGES)],
-    "decoder": (None, str),
-    "graphs": bool,
-    "encoder": (None, str),
-    "encoder_licence": (None, str),
-    "text": bool,
-    "needs": _COLUMNS,
-    "fills": _COLUMNS,
-    "scores": [
-        {
-            "part": frozenset(("dev", "test")),
-            "from": frozenset(("words", "text")),
-            "given": _COLUMNS,
-            "measures": {str: float},
-        }
-    ],
-    "command": str,
+    "stages": [frozenset(STAGES)], "decoder": (None, str), "graphs": bool,
+    "encoder": (None, str), "encoder_licence": (None, str), "text": bool,
+    "needs": _COLUMNS, "fills": _COLUMNS, "scores": [_SCORES], "command": str,
     "files": {str: int},
-}
+}  # fmt: skip

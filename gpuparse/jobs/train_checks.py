@@ -11,14 +11,14 @@ from gpuparse.config import RunConfig
 from gpuparse.data.array_file import sha256
 from gpuparse.data.columns import DEPREL, is_guide_file
 from gpuparse.data.conll import read_treebank
-from gpuparse.data.folders import Facts
+from gpuparse.data.folders import Facts, facts_of
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import is_empty_column
 from gpuparse.errors import ConfigError, require
 from gpuparse.features.plan import check_joint_templates
 from gpuparse.features.templates import NO_TEMPLATES, TemplateSet, dump_set, load_templates
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.jobs.card import about_treebank, check_readme
+from gpuparse.jobs.card import check_readme
 from gpuparse.jobs.checkpoint import check_output, is_unfinished
 from gpuparse.jobs.gold import guide_source
 from gpuparse.jobs.progress import silent
@@ -94,7 +94,8 @@ def plan_of(config: RunConfig, tell: Callable[[str], None]) -> TrainingPlan:
     if _is_one_of_several() and not (config.has_encoder and config.parser):
         raise ConfigError("torchrun: several processes learn models with an encoder alone")
     given, config = config, with_possible_keep(config, tell)
-    facts = about_treebank(config)
+    treebank = config.data.treebank
+    facts = Facts() if treebank is None else facts_of(treebank)
     arcs, labels = templates_of(config)
     check_stages(config)
     threads = thread_count(config.threads)
