@@ -43,7 +43,6 @@ from gpuparse.files import (
     standard_input,
 )
 from gpuparse.inference.decoders import DECODERS, ENGINES
-from gpuparse.jobs.folders import FolderFile, receipt_of
 from gpuparse.jobs.options import HEADS, TAGS, ParseOptions, device_of_parsing
 from gpuparse.jobs.parse import Job, ShareRead
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY, Result
@@ -53,14 +52,16 @@ from gpuparse.jobs.resources import limit_torch_threads, thread_count
 from gpuparse.jobs.shards import (
     MOST,
     Counts,
+    FolderFile,
     Sharded,
+    ShardedTable,
     ShardedText,
     ShardOptions,
     Summed,
     WantedShards,
     check_regular,
+    receipt_of,
 )
-from gpuparse.jobs.tables import ShardedTable
 from gpuparse.jobs.toy import TOY, is_toy
 from gpuparse.limits import MAX_K_BEST
 from gpuparse.model.decoder_choice import limit_labels, with_decoder

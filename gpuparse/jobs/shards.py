@@ -1,25 +1,28 @@
-"""Parsing files in shards: runs of whole sentences, each written and marked by itself.
+"""Parsing that goes on where it was: of a file in shards, of files into a folder.
 
-A killed job continues at the shard it had reached, and several machines can share the shards.
+Shards are runs of whole sentences, each written and marked by itself, so that several machines can
+share them. A file in a folder gets a receipt, a hidden file beside it, which says what it was made
+of; when all outputs are there, the receipts go.
 """
 
 import hashlib
 import io
 import os
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from gpuparse.data.formats.names import JSONL, LINES, compression_of
+from gpuparse.data.formats.table_files import TableFile, table_writer
 from gpuparse.data.formats.text import OnTextError, TextPlace, paragraph_cuts, pass_text
 from gpuparse.errors import ConfigError, DataError, option, plural
-from gpuparse.files import lock_file, replace_file
+from gpuparse.files import hidden_path, lock_file, replace_file
 from gpuparse.jobs.receipts import Origin, Receipt
 
 MOST = 1_000_000
-_DONE = ".done"
+_DONE, _FILE_DONE = ".done", "gpuparse.done"
 _INPUT = "the input"  # its name in an origin
 _BLOCK = 1 << 20
 _BLANK_LINES, _LINE_ENDS = (b"\n\n", b"\n\r\n"), (b"\n",)
@@ -422,6 +425,102 @@ class ShardedText(Sharded):
         return self._passed
 
 
+class ShardedTable(Sharded):
+    """A table that is parsed in shards of whole runs of rows."""
+
+    def __init__(self, source: TableFile, asked: ShardOptions) -> None:
+        """As Sharded, of the file of a source, which stays open meanwhile."""
+        if source.n_rows is None:
+            raise ConfigError(
+                f"{source.name}: an Arrow stream does not say where its rows are; write it as a"
+                f" file, or parse it without {option('shard')}"
+            )
+        self._source, self._n_rows, self._digest = source, source.n_rows, ""
+        super().__init__(source.name, "table", asked)
+        self.table = source
+
+    def _make_cuts(self) -> list[int]:
+        """Numbers of rows: cut k is the first row of a run at or after rows * k / n."""
+        n, run = self._wanted.n, self._source.run
+        cuts = [-(-self._n_rows * k // (n * run)) * run for k in range(n)]
+        return [min(cut, self._n_rows) for cut in cuts] + [self._n_rows]
+
+    def _parsed_run(
+        self, start: int, end: int, target: BinaryIO, parse: Parse
+    ) -> tuple[Counts, str]:
+        counts = parse(self._source.runs(start, end), target, None)
+        return counts, self._sum_of_run(start, end)
+
+    def _sum_of_run(self, start: int, end: int) -> str:
+        """The rows, and the SHA-256 of the whole file, in which they have no bytes of their own."""
+        if not self._digest:
+            self._digest = _digest(self.file)
+        return f"{start}-{end} {self._digest}"
+
+    def _write_joined(self, markers: list[Receipt], target: BinaryIO) -> None:
+        """Write the rows of all shards, in the same row groups as without shards."""
+        if self.form != self._source.format:
+            return super()._write_joined(markers, target)
+        with open(os.devnull, "wb") as nowhere:
+            for i, marker in enumerate(markers, 1):
+                self._copy(i, marker, nowhere)
+        with self._shard_file(1) as shard:
+            schema = shard.schema
+        with table_writer(target, self._source, schema) as writer:
+            for i in range(1, len(markers) + 1):
+                with self._shard_file(i) as shard:
+                    for table in shard.groups():
+                        writer.write(table)
+
+    @contextmanager
+    def _shard_file(self, i: int) -> Iterator[TableFile]:
+        path = self._path(i)
+        with open(path, "rb") as file:
+            yield TableFile(file, str(path), self._source.format, threads=False)
+
+
+def receipt_of(output: Path) -> Path:
+    """The path of the receipt of an output.
+
+    Raises: ConfigError: a link is there.
+    """
+    return no_link(Path(hidden_path(str(output.parent), output.name, _FILE_DONE)))
+
+
+@dataclass(frozen=True)
+class FolderFile:
+    """A file that is parsed into a folder.
+
+    recipe: what the output depends on besides the file.
+    """
+
+    source: str
+    output: Path
+    recipe: Origin
+
+    def finished(self) -> Counts | None:
+        """The counts of an earlier run whose output this run would write again; None without one.
+
+        Raises: ConfigError: the output was made of another input, model or with other options, or
+            was changed since.
+        """
+        if not self.output.exists():
+            return None
+        advice = f"name another output, or {option('force', True)} to parse all files again"
+        receipt = Receipt.read(receipt_of(self.output), advice)
+        if receipt is None:
+            return None  # and the output is not ours, which writing refuses
+        receipt.origin.check(self.origin(), self.output, advice)
+        if _digest(self.output) != receipt.result.get("sha256"):
+            raise ConfigError(f"{self.output}: was changed since it was parsed; {advice}")
+        return Counts(receipt.result["sentences"], receipt.result["faults"])
+
+    def origin(self) -> Origin:
+        """All that the output depends on."""
+        contents = self.recipe.contents | {"the input": _digest(self.source)}
+        return replace(self.recipe, contents=contents)
+
+
 def _ends_of(kind: str) -> tuple[bytes, ...]:
     """The ends of a sentence of a format."""
     return _LINE_ENDS if kind in (LINES, JSONL) else _BLANK_LINES
@@ -444,3 +543,8 @@ def _sum(start: int, end: int, run: _Run) -> str:
 
 def _sum_of_all(sums: Iterable[str]) -> str:
     return hashlib.sha256("".join(sums).encode()).hexdigest()
+
+
+def _digest(path: str | os.PathLike[str]) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
