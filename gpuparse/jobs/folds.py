@@ -27,7 +27,7 @@ from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.checkpoint import is_unfinished
 from gpuparse.jobs.doubts import parsed_beside_gold
 from gpuparse.jobs.fold_scores import spread
-from gpuparse.jobs.gold import check_treebanks, guides_of, parsed, read_gold, with_fitting_decoder
+from gpuparse.jobs.gold import check_treebanks, gold_part, guides_of, parsed, with_fitting_decoder
 from gpuparse.jobs.progress import Progress
 from gpuparse.jobs.receipts import Origin, Receipt
 from gpuparse.jobs.resources import choose_device, thread_count
@@ -142,11 +142,8 @@ def read_split(config: RunConfig, n_folds: int | None, *, tell: Callable[[str], 
     _check_config(config, cuts_train=n_folds is not None)
     graphs = DECODERS[with_fitting_decoder(config).decoder].gives_graphs
     check_treebanks(config)
-    gold = read_gold(
-        config.data.train, on_error=config.data.on_error,
-        single_root=config.data.single_root is True, graphs=graphs, tell=tell,
-        partial=config.data.partial if n_folds is None else None,
-    )  # fmt: skip
+    partial = config.data.partial if n_folds is None else None
+    gold = gold_part(config, "train", graphs=graphs, tell=tell, partial=partial)
     text = with_misc(gold.treebank, {})
     source = gold.treebank.source
     starts = treebank_from_bytes(text, source).spans[:, 0].tolist()
@@ -157,9 +154,7 @@ def read_split(config: RunConfig, n_folds: int | None, *, tell: Callable[[str], 
         consecutive_folds(len(train), n_folds)
         return FoldSplit(train, None, n_folds, source, contents)
     assert config.data.dev is not None
-    dev = read_gold(
-        config.data.dev, on_error=config.data.on_error, single_root=False, graphs=graphs, tell=tell
-    )
+    dev = gold_part(config, "dev", graphs=graphs, tell=tell)
     contents["data.dev"] = dev.sha256
     return FoldSplit(train, with_misc(dev.treebank, {}), 1, config.data.dev, contents)
 

@@ -104,6 +104,18 @@ def read_gold(
     )  # fmt: skip
 
 
+def gold_part(
+    config: RunConfig, part: str, *, graphs: bool, tell: Callable[[str], None],
+    partial: bool | None = None,
+) -> Gold:  # fmt: skip
+    """`read_gold` of "train", "dev" or "test" of a config."""
+    data = config.data
+    return read_gold(
+        getattr(data, part), on_error=data.on_error, graphs=graphs, tell=tell, partial=partial,
+        single_root=part == "train" and data.single_root is True,
+    )  # fmt: skip
+
+
 def _read_file(
     path: str, on_error: str, single_root: bool, graphs: bool, tell: Callable[[str], None],
     partial: bool | None,
@@ -158,12 +170,8 @@ def with_fitting_decoder(config: RunConfig) -> RunConfig:
     if config.decoder != AUTO:
         return config
     check_treebanks(config)
-    templates = load_templates(config.features)
-    data = config.data
-    gold = read_gold(
-        data.train, on_error=data.on_error, single_root=data.single_root is True, graphs=False,
-        tell=silent, partial=data.partial,
-    )  # fmt: skip
+    templates, partial = load_templates(config.features), config.data.partial
+    gold = gold_part(config, "train", graphs=False, tell=silent, partial=partial)
     return replace(config, decoder=fitting_decoder(templates, gold.treebank))
 
 

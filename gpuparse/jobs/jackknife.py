@@ -13,7 +13,7 @@ from gpuparse.errors import ConfigError
 from gpuparse.files import check_new_file
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.folds import consecutive_folds
-from gpuparse.jobs.gold import check_treebanks, guides_of, read_gold, with_fitting_decoder
+from gpuparse.jobs.gold import check_treebanks, gold_part, guides_of, with_fitting_decoder
 from gpuparse.jobs.progress import Progress
 from gpuparse.jobs.resources import limit_torch_threads, thread_count
 from gpuparse.jobs.train_checks import check_no_best, templates_of
@@ -50,11 +50,9 @@ def jackknifed(
     check_treebanks(config)
     n_threads = thread_count(config.threads)
     limit_torch_threads(n_threads, is_native=True)
-    treebank = read_gold(
-        config.data.train, on_error=config.data.on_error,
-        single_root=config.data.single_root is True,
-        graphs=DECODERS[config.decoder].gives_graphs, tell=tell, partial=config.data.partial,
-    ).treebank  # fmt: skip
+    graphs = DECODERS[config.decoder].gives_graphs
+    gold = gold_part(config, "train", graphs=graphs, tell=tell, partial=config.data.partial)
+    treebank = gold.treebank
     guides = guides_of(config, "train", treebank)
     folds = consecutive_folds(len(treebank), n_folds)
     total = config.learning.epochs * (len(folds) - 1) * len(treebank)

@@ -33,7 +33,7 @@ from gpuparse.jobs.checkpoint import (
     unfinished_run,
 )
 from gpuparse.jobs.expectations import expectations
-from gpuparse.jobs.gold import Gold, check_treebanks, guides_of, read_gold
+from gpuparse.jobs.gold import Gold, check_treebanks, gold_part, guides_of
 from gpuparse.jobs.receipts import Origin
 from gpuparse.jobs.records import MetricsFile, as_epoch, remove_records
 from gpuparse.jobs.resources import working_device
@@ -141,7 +141,7 @@ def _read_all(plan: TrainingPlan) -> tuple[TrainingPlan, Gold, RunScores]:
     """
     data, has_parser = plan.config.data, plan.config.parser
     partial = data.partial if has_parser else True
-    gold = _read(plan, "train", single_root=data.single_root is True, partial=partial)
+    gold = _read(plan, "train", partial=partial)
     if has_parser and plan.is_labelled and not plan.graphs:
         plan = with_possible_labels(plan, gold.treebank)
     of_others = None if has_parser else True
@@ -153,14 +153,8 @@ def _read_all(plan: TrainingPlan) -> tuple[TrainingPlan, Gold, RunScores]:
     return plan, gold, scores
 
 
-def _read(
-    plan: TrainingPlan, name: str, *, single_root: bool = False, partial: bool | None = None
-) -> Gold:
-    data = plan.config.data
-    gold = read_gold(
-        getattr(data, name), on_error=data.on_error, single_root=single_root, graphs=plan.graphs,
-        tell=plan.tell, partial=partial,
-    )  # fmt: skip
+def _read(plan: TrainingPlan, name: str, *, partial: bool | None) -> Gold:
+    gold = gold_part(plan.config, name, graphs=plan.graphs, tell=plan.tell, partial=partial)
     missing, skipped = int((gold.treebank.heads < 0).sum()), "malformed sentence"
     plan.tell(
         f"{name}: {plural(len(gold.treebank), 'sentence')},"
