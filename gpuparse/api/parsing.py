@@ -518,7 +518,7 @@ class SentenceParser:
         >>> sum(line["difference"] for line in tree["lines"]) == tree["difference"]
         True
         """
-        from gpuparse.api.reasons import explained  # and the features of explanations with it
+        from gpuparse.api.reasons import Reasons, explain  # and the features of explanations
 
         job = self.job(ParseOptions(guide=guide, keep=keep))
         if (
@@ -536,7 +536,9 @@ class SentenceParser:
         if len(piece.treebank) != 1:
             n_given = len(piece.treebank)
             raise DataError(f"explain() takes one sentence with words, and not {n_given}")
-        return explained(self._model, piece.treebank, word, instead, guides)
+        return Reasons(
+            explain(self._model, piece.treebank, 1, word, instead=instead, guides=guides)
+        )
 
     def _source(self, job: Job, sentences: Any, *, batch: int | None) -> Source:
         """Objects of Python as a source; batch: how many are read at a time, None: all."""

@@ -2,12 +2,10 @@
 
 from typing import Any
 
-import numpy as np
-
-from gpuparse.data.treebank import Treebank
 from gpuparse.jobs.reasons import as_dict, as_text
 from gpuparse.model.explain import Explanation, explain
-from gpuparse.model.parser import Parser
+
+__all__ = ["Reasons", "explain"]
 
 
 class Reasons:
@@ -39,10 +37,3 @@ class Reasons:
 
     def __str__(self) -> str:
         return as_text(self.explanation)
-
-
-def explained(
-    model: Parser, sentence: Treebank, word: int, instead: int | None, guides: np.ndarray | None
-) -> Reasons:
-    """The reasons of a word's head in a treebank of one sentence; see `explain`."""
-    return Reasons(explain(model, sentence, 1, word, instead=instead, guides=guides))

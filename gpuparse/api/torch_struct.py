@@ -71,13 +71,14 @@ class _TreeDistribution(Distribution):
 
     arg_constraints: ClassVar[dict[str, Any]] = {}
     _kind: ClassVar[type[ProjectiveTrees] | type[NonProjectiveTrees]]
+    _multiroot: ClassVar[bool]  # unless it is said
 
     def __init__(
         self,
         log_potentials: Tensor,
-        lengths: Tensor | Sequence[int] | None,
-        args: dict[str, Any] | None,
-        multiroot: bool,
+        lengths: Tensor | Sequence[int] | None = None,
+        args: dict[str, Any] | None = None,
+        multiroot: bool | None = None,
     ) -> None:
         if log_potentials.dim() not in (3, 4) or log_potentials.shape[1] != log_potentials.shape[2]:
             shape = tuple(log_potentials.shape)
@@ -87,7 +88,7 @@ class _TreeDistribution(Distribution):
         self.log_potentials = log_potentials
         self.lengths = lengths
         self.args = {} if args is None else args
-        self.multiroot = multiroot
+        self.multiroot = self._multiroot if multiroot is None else multiroot
         n_batch, n = log_potentials.shape[:2]
         if lengths is None:
             lengths = torch.full((n_batch,), n)
@@ -280,16 +281,7 @@ class DependencyCRF(_TreeDistribution):
         multiroot: one or more modifiers of the root (the default here); otherwise exactly one.
     """
 
-    _kind = ProjectiveTrees
-
-    def __init__(
-        self,
-        log_potentials: Tensor,
-        lengths: Tensor | Sequence[int] | None = None,
-        args: dict[str, Any] | None = None,
-        multiroot: bool = True,
-    ) -> None:
-        super().__init__(log_potentials, lengths, args, multiroot)
+    _kind, _multiroot = ProjectiveTrees, True
 
 
 class NonProjectiveDependencyCRF(_TreeDistribution):
@@ -300,16 +292,7 @@ class NonProjectiveDependencyCRF(_TreeDistribution):
         multiroot: one or more modifiers of the root; otherwise exactly one (the default here).
     """
 
-    _kind = NonProjectiveTrees
-
-    def __init__(
-        self,
-        log_potentials: Tensor,
-        lengths: Tensor | Sequence[int] | None = None,
-        args: dict[str, Any] | None = None,
-        multiroot: bool = False,
-    ) -> None:
-        super().__init__(log_potentials, lengths, args, multiroot)
+    _kind, _multiroot = NonProjectiveTrees, False
 
 
 def _our_layout(scores: Tensor) -> Tensor:
