@@ -116,9 +116,10 @@ def main(arguments: Sequence[str]) -> int:
     # Standard input is read last, so that it need not be typed before another error is told.
     kinds, begin = _formats(line, stages, tell)
     forms = _output_formats(line, kinds)
-    for file, kind, form in zip(line.files, kinds, forms, strict=True):
-        asked.check_input(kind, named(file), options.model, stages)
-        asked.check_output(kind, form, named(file), model)
+    inputs = [_Input(*each) for each in zip(line.files, kinds, forms, outputs, strict=True)]
+    for each in inputs:
+        asked.check_input(each.kind, named(each.file), options.model, stages)
+        asked.check_output(each.kind, each.form, named(each.file), model)
     for note in notes:
         tell(f"{options.model}: {note}")
     job = Job(
@@ -137,7 +138,6 @@ def main(arguments: Sequence[str]) -> int:
     if line.names_folder:
         for parent in {output.parent for output in outputs if output}:
             os.makedirs(parent, exist_ok=True)
-    inputs = [_Input(*each) for each in zip(line.files, kinds, forms, outputs, strict=True)]
     origins = _origins(line, folder, job, inputs)
     doing = "parsing" if model else "annotating"
     with (
@@ -147,9 +147,9 @@ def main(arguments: Sequence[str]) -> int:
     ):
         if options.shard:
             made = zip(inputs, origins, strict=True)
-            shards = [_sharded(options, *each, job, stack) for each in made]
-            share = ShareRead(sum(each.size for each in shards))
-            failed = sum(job.write_shards(each, progress, share) for each in shards)
+            sharded = [_sharded(options, *of_input, job, stack) for of_input in made]
+            share = ShareRead(sum(of_input.size for of_input in sharded))
+            failed = sum(job.write_shards(of_input, progress, share) for of_input in sharded)
         else:
             failed = _parse_files(options, inputs, origins, job, progress, begin)
     if failed:

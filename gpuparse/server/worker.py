@@ -375,51 +375,39 @@ class Worker:
 
     def _parse(self, taken: list[tuple[Task, _Part]], job: Job, depth: str) -> None:
         """Parse parts: those that can be joined in one call, others one by one."""
-        joined, alone = [], []
-        for task, part in taken:
-            if depth == WORDS:
+        if depth == WORDS:
+            for task, part in taken:
                 with self._failing(task):
                     self._add(task, part.words.data.tobytes(), [])
-                continue
-            text = _joinable(part.words) if len(taken) > 1 else None
-            if text is None:
-                alone.append((task, part))
-            else:
-                joined.append((task, part, text))
+            return
+        texts = [_joinable(part.words) if len(taken) > 1 else None for _, part in taken]
+        joined = [each for each, text in zip(taken, texts, strict=True) if text is not None]
+        alone = [each for each, text in zip(taken, texts, strict=True) if text is None]
         if len(joined) == 1:
-            alone.append(joined.pop()[:2])
-        if joined:
+            alone += joined
+        elif joined:
+            text = b"".join(filter(None, texts))
             try:
-                self._parse_joined(joined, job)
+                self._parse_together(joined, BytesSource(text=text, name="text"), job)
             except GpuparseError:  # of one of them
-                alone += [(task, part) for task, part, _ in joined]
+                alone += joined
         for task, part in alone:
             with self._failing(task):
-                self._add(task, *self._parse_alone(task, part, job))
+                source = _WholeTreebank(name=part.words.source, treebank=part.words)
+                self._parse_together([(task, part)], source, job)
 
-    def _parse_joined(self, joined: list[tuple[Task, _Part, bytes]], job: Job) -> None:
-        source = BytesSource(text=b"".join(text for *_, text in joined), name="text")
+    def _parse_together(self, taken: list[tuple[Task, _Part]], source: Source, job: Job) -> None:
+        """Parse parts that are a source, as the command parses each of them."""
         [(piece, result)] = job.results(source, is_checked=True)
-        numbers = [*accumulate((len(part.words) for _, part, _ in joined), initial=0)]
-        firsts = {i: part.first_character for i, (_, part, _) in zip(numbers, joined, strict=False)}
-        is_text = joined[0][0].recipe.is_text
+        numbers = [*accumulate((len(part.words) for _, part in taken), initial=0)]
+        firsts = {i: part.first_character for i, (_, part) in zip(numbers, taken, strict=False)}
+        is_text = taken[0][0].recipe.is_text
         parsed = gpuparse.Parsed(result, piece.counts, is_text=is_text, firsts=firsts)
-        ends = _ends(result)
-        for (task, _, _), (i, j) in zip(joined, pairwise(numbers), strict=True):
-            sentences = [] if job.model is None else parsed[i:j]
+        ends = _ends(result) if len(taken) > 1 else None
+        for (task, _), (i, j) in zip(taken, pairwise(numbers), strict=True):
+            text = result.text if ends is None else result.text[ends[i] : ends[j]]
             with self._failing(task):
-                self._add(task, result.text[ends[i] : ends[j]], sentences)
-
-    def _parse_alone(
-        self, task: Task, part: _Part, job: Job
-    ) -> tuple[bytes, Sequence[gpuparse.ParsedSentence]]:
-        """The part of one request, as the command parses it."""
-        source = _WholeTreebank(name=part.words.source, treebank=part.words)
-        [(piece, result)] = job.results(source, is_checked=True)
-        parsed = gpuparse.Parsed(
-            result, piece.counts, is_text=task.recipe.is_text, firsts={0: part.first_character}
-        )
-        return result.text, [] if job.model is None else parsed[:]
+                self._add(task, text, [] if job.model is None else parsed[i:j])
 
     def _give(self, task: Task, answer: Any) -> None:
         task.is_done = True
