@@ -2,10 +2,11 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 
 import numpy as np
 
-from gpuparse.commands.console import exit_codes, print_json, whole_number
+from gpuparse.commands.console import add_number, exit_codes, print_json
 from gpuparse.commands.evaluate import check_standard_input
 from gpuparse.data.columns import UPOS
 from gpuparse.data.treebank import Treebank
@@ -32,10 +33,7 @@ def main(arguments: Sequence[str]) -> int:
         if not has_parser or len(options.treebanks) > 1:
             raise ConfigError("--html: needs one treebank, and --model or --predicted")
         check_new_file(options.html, force=options.force)
-    asked = Asked(
-        partial=options.partial, model=options.model, predicted=options.predicted,
-        guide=options.guide, most=options.most, threads=options.threads,
-    )  # fmt: skip
+    asked = Asked(**{field.name: getattr(options, field.name) for field in fields(Asked)})
     with Progress("parsing", quiet=options.model is None) as progress:
         checked, pairs = check_files(options.treebanks, asked, progress=progress.advance)
     if checked.errors and options.predicted:
@@ -94,13 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--guide", metavar="SOURCE", help="heads that another parser proposes, as for parse"
     )
-    parser.add_argument(
-        "--most",
-        type=whole_number(1),
-        default=20,
-        metavar="N",
-        help="list at most N doubtful words (20)",
-    )
+    add_number(parser, "--most", 1, "list at most N doubtful words (20)", default=20)
     parser.add_argument(
         "--all", action="store_true", help="list more than 20 warnings of the same kind"
     )
@@ -110,7 +102,5 @@ def _parser() -> argparse.ArgumentParser:
         " with --against TREEBANK",
     )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="replace that file if it exists")
-    parser.add_argument(
-        "--threads", type=whole_number(0), default=0, metavar="N", help="0: all processors"
-    )
+    add_number(parser, "--threads", 0, "0: all processors", default=0)
     return parser

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from gpuparse.commands.console import exit_codes, print_json, whole_number
+from gpuparse.commands.console import add_number, exit_codes, print_json
 from gpuparse.commands.evaluate import (
     add_punctuation_options,
     check_standard_input,
@@ -67,14 +67,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="write JSON instead of tables")
     add_punctuation_options(parser)
-    parser.add_argument(
-        "--resamples",
-        type=whole_number(1),
-        default=RESAMPLES,
-        metavar="N",
-        help="resamples of the bootstrap (default 10000)",
+    add_number(
+        parser, "--resamples", 1, "resamples of the bootstrap (default 10000)", default=RESAMPLES
     )
-    parser.add_argument(
-        "--seed", type=whole_number(0), default=0, metavar="N", help="seed (default 0)"
-    )
+    add_number(parser, "--seed", 0, "seed (default 0)", default=0)
     return parser

@@ -240,22 +240,31 @@ class _WholeWrites(io.RawIOBase):
         return n_bytes
 
 
-_LARGEST = 10**18
+LARGEST = 10**18
 
 
-def whole_number(least: int, most: int = _LARGEST) -> Callable[[str], int]:
+def whole_number(least: int, most: int = LARGEST) -> Callable[[str], int]:
     """The type of an option whose value is a whole number from `least` to `most`."""
 
     def read(text: str) -> int:
         is_number = text.isascii() and text.isdigit() and len(text) <= len(str(most))
         if not is_number or not least <= int(text) <= most:
-            upper = "on" if most == _LARGEST and len(text) <= len(str(most)) else f"to {most:,}"
+            upper = "on" if most == LARGEST and len(text) <= len(str(most)) else f"to {most:,}"
             raise argparse.ArgumentTypeError(
                 f"expected a whole number from {least} {upper}, not {text!r}"
             )
         return int(text)
 
     return read
+
+
+def add_number(
+    parser: argparse.ArgumentParser, name: str, least: int, meaning: str, *, most: int = LARGEST,
+    default: float | None = None, metavar: str = "N",
+) -> None:  # fmt: skip
+    """Let a command line have an option whose value is a whole number."""
+    kind = whole_number(least, most)
+    parser.add_argument(name, type=kind, default=default, metavar=metavar, help=meaning)
 
 
 @contextmanager

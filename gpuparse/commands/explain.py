@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from gpuparse.commands.console import exit_codes, print_json, whole_number
+from gpuparse.commands.console import add_number, exit_codes, print_json, whole_number
 from gpuparse.commands.parse import named
 from gpuparse.data.formats.json_lines import file_format, stream_format
 from gpuparse.data.formats.names import AUTO, INPUTS, is_table
@@ -126,12 +126,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--word", required=True, type=whole_number(1), metavar="M", help="its number, from 1"
     )
-    parser.add_argument(
+    add_number(
+        parser,
         "--instead",
-        type=whole_number(0),
-        metavar="H",
-        help="the number of the other head, 0 for the root; the default is that of the best tree in"
+        0,
+        "the number of the other head, 0 for the root; the default is that of the best tree in"
         " which the word has another head, with an encoder the best scored one",
+        metavar="H",
     )
     parser.add_argument(
         "--guide", metavar="SOURCE", help="heads that another parser proposes, as for parse"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, NoReturn, cast
 
-from gpuparse.commands.console import exit_codes, output_file, whole_number
+from gpuparse.commands.console import add_number, exit_codes, output_file
 from gpuparse.data.columns import is_guide_file
 from gpuparse.data.formats.json_lines import file_format, first_line, is_object, stream_format
 from gpuparse.data.formats.names import (
@@ -544,13 +544,7 @@ def _parser() -> argparse.ArgumentParser:
         help="write TokenRange=FIRST:END into MISC of tokens of text: their first character in the"
         " file, from 0, and the one after the last",
     )
-    parser.add_argument(
-        "--threads",
-        type=whole_number(0, _MOST),
-        default=0,
-        metavar="N",
-        help="0, the default: all processors",
-    )
+    add_number(parser, "--threads", 0, "0, the default: all processors", most=_MOST, default=0)
     parser.add_argument(
         "--device",
         choices=("auto", "cpu", "cuda"),
@@ -612,12 +606,13 @@ def _add_confidence(parser: argparse.ArgumentParser) -> None:
         " probability of the relation given the head; TagProb, of models with a tagger, the"
         " marginal probability of UPOS and XPOS",
     )
-    parser.add_argument(
+    add_number(
+        parser,
         "--kbest",
-        type=whole_number(1, MAX_K_BEST),
+        1,
+        "the K best trees of each sentence, one after the other, with rank and score in comments",
+        most=MAX_K_BEST,
         metavar="K",
-        help="the K best trees of each sentence, one after the other, with rank and score in"
-        " comments",
     )
     parser.add_argument(
         "--mbr",

@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuparse.commands.console import exit_codes, whole_number
+from gpuparse.commands.console import add_number, exit_codes
 from gpuparse.commands.evaluate import add_punctuation_options, punctuation_of
 from gpuparse.files import check_new_file, write_file
 from gpuparse.jobs.progress import program, say
@@ -66,19 +66,13 @@ def _parser() -> argparse.ArgumentParser:
         help=f"the page; the default is {PAGE} in the folder RUN, or in the working directory",
     )
     parser.add_argument("--force", action="store_true", help="replace the page if it exists")
-    parser.add_argument(
-        "--sentences",
-        type=whole_number(0),
-        default=10,
-        metavar="N",
-        help="how many sentences to draw (default 10)",
-    )
-    parser.add_argument(
+    add_number(parser, "--sentences", 0, "how many sentences to draw (default 10)", default=10)
+    add_number(
+        parser,
         "--threads",
-        type=whole_number(0),
+        0,
+        "threads to parse with; 0: one per available processor (default)",
         default=0,
-        metavar="N",
-        help="threads to parse with; 0: one per available processor (default)",
     )
     add_punctuation_options(parser)
     return parser

@@ -5,7 +5,7 @@ import os
 import webbrowser
 from collections.abc import Sequence
 
-from gpuparse.commands.console import exit_codes, whole_number
+from gpuparse.commands.console import LARGEST, add_number, exit_codes
 from gpuparse.errors import ConfigError, require
 from gpuparse.files import STANDARD, input_file
 from gpuparse.jobs.progress import program, say
@@ -89,15 +89,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--host", default="127.0.0.1", help="the address to listen on (127.0.0.1: this machine)"
     )
-    parser.add_argument(
-        "--port", type=whole_number(0, 65535), default=8080, metavar="N", help="0: any free (8080)"
-    )
-    parser.add_argument(
-        "--threads",
-        type=whole_number(0, 10**6),
-        default=0,
-        metavar="N",
-        help="of parsing; 0, the default: all processors",
+    add_number(parser, "--port", 0, "0: any free (8080)", most=65535, default=8080)
+    add_number(
+        parser, "--threads", 0, "of parsing; 0, the default: all processors", most=10**6, default=0
     )
     parser.add_argument(
         "--device",
@@ -127,39 +121,13 @@ def _parser() -> argparse.ArgumentParser:
         help="as https://example.org: pages that may send requests; may be repeated (those of the"
         " server's own host)",
     )
-    parser.add_argument(
-        "--max-bytes",
-        type=whole_number(1, 1 << 30),
-        default=_LIMITS.n_bytes,
-        metavar="N",
-        help=f"of the body of a request ({_LIMITS.n_bytes})",
-    )
-    parser.add_argument(
-        "--max-words",
-        type=whole_number(1),
-        default=_LIMITS.n_words,
-        metavar="N",
-        help=f"of a request ({_LIMITS.n_words})",
-    )
-    parser.add_argument(
-        "--max-sentence",
-        type=whole_number(1),
-        default=_LIMITS.sentence,
-        metavar="N",
-        help=f"words of a sentence that is parsed ({_LIMITS.sentence})",
-    )
-    parser.add_argument(
-        "--timeout",
-        type=whole_number(1, 86_400),
-        default=_LIMITS.seconds,
-        metavar="SECONDS",
-        help=f"for a body to come, and for its answer ({_LIMITS.seconds:g})",
-    )
-    parser.add_argument(
-        "--queue",
-        type=whole_number(1, 10**6),
-        default=_LIMITS.queue,
-        metavar="N",
-        help=f"requests that may wait ({_LIMITS.queue})",
-    )
+    for name, value, most, metavar, meaning in (
+        ("--max-bytes", _LIMITS.n_bytes, 1 << 30, "N", "of the body of a request"),
+        ("--max-words", _LIMITS.n_words, LARGEST, "N", "of a request"),
+        ("--max-sentence", _LIMITS.sentence, LARGEST, "N", "words of a sentence that is parsed"),
+        ("--timeout", _LIMITS.seconds, 86_400, "SECONDS", "for a body to come, and for its answer"),
+        ("--queue", _LIMITS.queue, 10**6, "N", "requests that may wait"),
+    ):
+        said = f"{meaning} ({value})"
+        add_number(parser, name, 1, said, most=most, default=value, metavar=metavar)
     return parser

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from gpuparse.commands.config import add_overrides, parse_with_overrides
-from gpuparse.commands.console import GIVE_AGAIN, exit_codes, goes_on_by, print_json, whole_number
+from gpuparse.commands.console import GIVE_AGAIN, add_number, exit_codes, goes_on_by, print_json
 from gpuparse.errors import ConfigError
 from gpuparse.files import check_new_file, write_file
 from gpuparse.jobs.plots import check_plots, tuning_plot
@@ -93,24 +93,24 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N,...",
         help="numbers of training sentences, such as 100,300,1000,all, for a learning curve",
     )
-    parser.add_argument(
+    add_number(
+        parser,
         "--random",
-        type=whole_number(1),
-        metavar="N",
-        help="try N settings drawn from the values and ranges instead of all combinations",
+        1,
+        "try N settings drawn from the values and ranges instead of all combinations",
     )
-    parser.add_argument(
+    add_number(
+        parser,
         "--folds",
-        type=whole_number(2),
-        metavar="N",
-        help="score on N folds of data.train, as crossval does; without it, on data.dev",
+        2,
+        "score on N folds of data.train, as crossval does; without it, on data.dev",
     )
-    parser.add_argument(
+    add_number(
+        parser,
         "--seed",
-        type=whole_number(0),
+        0,
+        "seed of --random, and of the sentences that --sizes draws (0)",
         default=0,
-        metavar="N",
-        help="seed of --random, and of the sentences that --sizes draws (0)",
     )
     parser.add_argument(
         "--setting",
