@@ -112,7 +112,7 @@ def load(
     )  # fmt: skip
 
 
-class Asked(TypedDict, total=False):
+class ParseArguments(TypedDict, total=False):
     """The options that `SentenceParser.parse` describes."""
 
     probabilities: bool
@@ -367,7 +367,7 @@ class SentenceParser:
         *,
         input: str = AUTO,
         encoding: str | None = None,
-        **asked: Unpack[Asked],
+        **asked: Unpack[ParseArguments],
     ) -> Iterator[ParsedSentence]:
         """Parse a file, or any iterable, in memory that does not grow with it.
 
@@ -436,7 +436,7 @@ class SentenceParser:
         input: str = AUTO,
         on_error: OnError = "fail",
         force: bool = False,
-        **asked: Unpack[Asked],
+        **asked: Unpack[ParseArguments],
     ) -> Counts:
         r"""Parse a file into a file, with the bytes that the command `parse` writes.
 
@@ -658,7 +658,7 @@ class SentenceParser:
 
 def options_of(asked: Mapping[str, Any]) -> ParseOptions:
     """The options of `SentenceParser.parse`. Raises: TypeError: one that it does not have."""
-    if unknown := asked.keys() - Asked.__annotations__.keys():
+    if unknown := asked.keys() - ParseArguments.__annotations__.keys():
         raise TypeError(f"there is no option {min(unknown)!r}; see SentenceParser.parse")
     return ParseOptions(**asked)
 

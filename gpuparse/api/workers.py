@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from gpuparse.api.parsing import Asked, SentenceParser, folder_files, load, options_of
+from gpuparse.api.parsing import ParseArguments, SentenceParser, folder_files, load, options_of
 from gpuparse.data.conll import OnError
 from gpuparse.data.formats.arrow_tables import has_texts
 from gpuparse.data.formats.names import AUTO
@@ -52,7 +52,7 @@ class WorkerParser:
         allow_missing: bool = False,
         single_root: bool = False,
         on_error: OnError = "fail",
-        **asked: Unpack[Asked],
+        **asked: Unpack[ParseArguments],
     ) -> None:
         """
         Args:

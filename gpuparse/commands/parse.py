@@ -116,7 +116,7 @@ def main(arguments: Sequence[str]) -> int:
     # Standard input is read last, so that it need not be typed before another error is told.
     kinds, begin = _formats(line, stages, tell)
     forms = _output_formats(line, kinds)
-    inputs = [_Input(*each) for each in zip(line.files, kinds, forms, outputs, strict=True)]
+    inputs = [_InputFile(*each) for each in zip(line.files, kinds, forms, outputs, strict=True)]
     for each in inputs:
         asked.check_input(each.kind, named(each.file), options.model, stages)
         asked.check_output(each.kind, each.form, named(each.file), model)
@@ -180,7 +180,7 @@ class CommandLine:
     names_folder: bool
 
 
-class _Input(NamedTuple):
+class _InputFile(NamedTuple):
     """An input, the format of its output and where that goes; None: to stdout."""
 
     file: str
@@ -190,9 +190,9 @@ class _Input(NamedTuple):
 
 
 def _origins(
-    line: CommandLine, folder: Path, job: Job, inputs: Sequence[_Input]
+    line: CommandLine, folder: Path, job: Job, inputs: Sequence[_InputFile]
 ) -> list[Origin | None]:
-    """What each output depends on besides its input, where work can go on that has ended early."""
+    """The origin of each output, without its input, where work can go on that has ended early."""
     is_guided = line.asked.guide is not None and is_guide_file(line.asked.guide)
     if not (line.options.shard or (line.names_folder and not is_guided)):
         return [None] * len(inputs)
@@ -202,7 +202,7 @@ def _origins(
 
 
 def _parse_files(
-    options: argparse.Namespace, inputs: Sequence[_Input], origins: Sequence[Origin | None],
+    options: argparse.Namespace, inputs: Sequence[_InputFile], origins: Sequence[Origin | None],
     job: Job, progress: Progress, begin: bytes,
 ) -> int:  # fmt: skip
     """Parse inputs one after the other; returns the number of sentences that are not sound.
@@ -247,7 +247,7 @@ def _parse_files(
 
 
 def _parse_file(
-    each: _Input, receipt: FolderFile | None, target: BinaryIO, job: Job, progress: Progress,
+    each: _InputFile, receipt: FolderFile | None, target: BinaryIO, job: Job, progress: Progress,
     share: ShareRead, begin: bytes,
 ) -> Counts:  # fmt: skip
     with input_file(each.file) as source:
@@ -372,7 +372,7 @@ def _with_decoder(folder: Path, options: argparse.Namespace, tell: Callable[[str
 
 
 def _sharded(
-    options: argparse.Namespace, each: _Input, recipe: Origin | None, job: Job, stack: ExitStack
+    options: argparse.Namespace, each: _InputFile, recipe: Origin | None, job: Job, stack: ExitStack
 ) -> Sharded:
     """An input to parse in shards, checked before the work begins; a table stays open."""
     assert recipe

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import gpuparse
-from gpuparse.api.parsing import Asked, SentenceParser
+from gpuparse.api.parsing import ParseArguments, SentenceParser
 from gpuparse.commands.console import as_option
 from gpuparse.commands.parse import read_options
 from gpuparse.data.formats.names import CONLLU, TEXT, VERTICAL
@@ -32,9 +32,9 @@ OF_COMMAND = {"allow_missing", "encoding", "ranges"}
 def test_all_doors_have_all_options_with_the_same_defaults():
     command = vars(read_options(["model", "file.conllu"]).asked)
     python = dict(inspect.signature(SentenceParser.parse_file).parameters)
-    assert python.pop("asked").annotation == "Unpack[Asked]"
+    assert python.pop("asked").annotation == "Unpack[ParseArguments]"
     options = inspect.signature(SentenceParser.parse).parameters
-    python |= {name: options[name] for name in Asked.__annotations__}
+    python |= {name: options[name] for name in ParseArguments.__annotations__}
     for field in fields(ParseOptions):
         assert command[field.name] == field.default
         if field.name not in OF_COMMAND:
