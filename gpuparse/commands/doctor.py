@@ -9,7 +9,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 
 from gpuparse import native
@@ -20,7 +19,7 @@ from gpuparse.errors import MissingPackageError, NativeError, SelfTestError, plu
 from gpuparse.features.templates import load_templates
 from gpuparse.jobs.progress import program
 from gpuparse.jobs.resources import available_processors, cuda_trouble
-from gpuparse.jobs.version import described_version
+from gpuparse.jobs.version import described_version, package_version
 from gpuparse.learning.trainer import Trainer
 from gpuparse.model.parser import Parser
 from gpuparse.model.self_test import (
@@ -78,7 +77,7 @@ def _facts() -> Iterator[tuple[str, str]]:
     yield "python", f"{platform.python_version()}, {sys.executable}"
     yield "system", f"{platform.platform()}, {platform.machine()}"
     for name in PACKAGES:
-        yield name.lower(), _version(name)
+        yield name.lower(), package_version(name) or "not installed"
     model, instructions = _processor()
     yield "processor", f"{model}; {available_processors()} of {os.cpu_count()} usable"
     yield "", instructions
@@ -87,14 +86,6 @@ def _facts() -> Iterator[tuple[str, str]]:
     for what, place in _places():
         can_write = "writable" if _is_writable(place) else "not writable"
         yield "", f"{what}: {place}, {can_write}"
-
-
-def _version(package: str) -> str:
-    """The version of a package, without importing it."""
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"
 
 
 def _processor() -> tuple[str, str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuparse.files import write_file
-from gpuparse.jobs.version import described_version
+from gpuparse.jobs.version import described_version, package_version
 from gpuparse.learning.events import LearningEvent
 from gpuparse.learning.trainer import STAGES
 
@@ -102,22 +102,12 @@ def write_scores(folder: Path, about: dict[str, Any]) -> None:
     result = {
         "version": described_version(),
         "python": platform.python_version(),
-        "torch": _version("torch"),
+        "torch": package_version("torch"),
         **about,
         "peak_memory_bytes": peak_memory(),
     }
     text = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
     write_file(folder / SCORES, text.encode(), force=True)
-
-
-def _version(package: str) -> str | None:
-    """The version of a package, None where it is not installed."""
-    from importlib import metadata  # slow to import, and parsing does not need it
-
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def peak_memory() -> int:

@@ -33,3 +33,13 @@ def _commit(root: Path) -> str:
     except FileNotFoundError:  # git is not installed
         return ""
     return asked.stdout.strip()
+
+
+def package_version(package: str) -> str | None:
+    """The version of a package, which is not imported; None where it is not installed."""
+    from importlib import metadata  # slow to import, and parsing does not need it
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
