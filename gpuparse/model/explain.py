@@ -12,11 +12,11 @@ single words do not add up to a score, because the effect of a word depends on t
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuparse.data.batch import MARGIN, UNKNOWN, Batch, Encoded
+from gpuparse.data.batch import UNKNOWN, Batch, Encoded
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, NoTreeError, ResourceError, ScoreError
 from gpuparse.features.phrases import Clause
@@ -190,7 +190,10 @@ def explain(
         raise ConfigError(
             f"head {instead} of word {word}: expected 0 (the root) to {len(forms)}, another word"
         )
-    batch = parser.encode(treebank, guides).select(np.array([sentence - 1]))
+    words = slice(*treebank.word_starts[sentence - 1 : sentence + 1])
+    batch = parser.encode(
+        treebank.part(sentence - 1, sentence), None if guides is None else guides[words]
+    )
     [order] = parser.orders(batch)
     if order == CHAIN:
         raise ResourceError("the sentence is too long for any search, so that no tree has a score")
@@ -198,7 +201,7 @@ def explain(
     if parser.fused is None:
         return _without_templates(searching, batch, forms, word, instead, progress)
     assert isinstance(batch, Batch)
-    return _Sentence(searching, _alone(batch)).explanation(forms, word, instead)
+    return _Sentence(searching, batch).explanation(forms, word, instead)
 
 
 def _require_other(head: int, word: int, instead: int | None) -> None:
@@ -296,13 +299,6 @@ def _probabilities(
     )  # fmt: skip
 
 
-def _alone(batch: Batch) -> Batch:
-    """A batch of one sentence over a copy of its own values."""
-    low = int(batch.starts[0]) - MARGIN
-    values = batch.values[:, low : low + int(batch.lengths[0]) + 1 + 2 * MARGIN].copy()
-    return Batch(values, batch.starts - low, batch.lengths)
-
-
 class _Sentence:
     """One sentence under a parser of templates: searches, and features and scores of trees."""
 
@@ -366,7 +362,9 @@ class _Sentence:
         arcs = [(head, word, int(tree[1][word])) for tree, head in (ours, theirs)]
         differences, heads = [], []
         for w in words:
-            without = _Sentence(self._parser, self._without(w))
+            values = self._batch.values.copy()
+            values[:, self._start + w] = UNKNOWN
+            without = _Sentence(self._parser, replace(self._batch, values=values))
             differences.append(without._difference(arcs))
             heads.append(int(without._search()[0][word]))
         return _left_out(words, self._difference(arcs), differences, heads)
@@ -375,12 +373,6 @@ class _Sentence:
         """The score of the first of two arcs minus that of the second, in nats."""
         ours, theirs = (self._features.arc_points(*arc) for arc in arcs)
         return (ours - theirs) * self._parser.scales.arc
-
-    def _without(self, word: int) -> Batch:
-        """The sentence with a word of which nothing is known."""
-        values = self._batch.values.copy()
-        values[:, self._start + word] = UNKNOWN
-        return Batch(values, self._batch.starts, self._batch.lengths)
 
 
 def _lines(ours: Sequence[Feature], theirs: Sequence[Feature]) -> tuple[TemplateChange, ...]:
