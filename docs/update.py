@@ -7,7 +7,7 @@ from typing import get_args
 from docs import reference
 from gpuparse.config import known_keys
 from gpuparse.config.schema import Key, default_values, yaml_word
-from gpuparse.data.svg import svg_tree
+from gpuparse.data.svg import svg_graph
 from gpuparse.inference.decoders import DECODERS, Quantity
 
 PAGES = Path(__file__).parent
@@ -74,7 +74,8 @@ def tree_picture() -> str:
     _, parsed, *_ = re.findall(r"^```conllu\n(.*?)^```$", tutorial, re.MULTILINE | re.DOTALL)
     rows = [line.split("\t") for line in parsed.splitlines() if line[:1].isdigit()]
     _, forms, _, tags, _, _, heads, relations, *_ = zip(*rows, strict=True)
-    picture = svg_tree(forms, [int(head) for head in heads], relations, tags=tags)
+    arcs = [(int(h), m, name) for m, (h, name) in enumerate(zip(heads, relations, strict=True), 1)]
+    picture = svg_graph(forms, arcs, tags=tags)
     ground = '<rect width="100%" height="100%" rx="6" fill="#fff"/>'
     picture = picture.replace("</title>", f"</title>{ground}")
     return picture.replace("currentColor", "#1f2328") + "\n"

@@ -14,6 +14,7 @@ from typing import BinaryIO, NamedTuple, NoReturn, cast
 
 from gpuparse.commands.console import add_number, exit_codes, output_file
 from gpuparse.data.columns import is_guide_file
+from gpuparse.data.formats.arrow_tables import TableFile
 from gpuparse.data.formats.json_lines import file_format, first_line, is_object, stream_format
 from gpuparse.data.formats.names import (
     AUTO,
@@ -33,7 +34,6 @@ from gpuparse.data.formats.names import (
 )
 from gpuparse.data.formats.sources import Piece
 from gpuparse.data.formats.streams import beginning, begun
-from gpuparse.data.formats.table_files import TableFile
 from gpuparse.data.formats.text import OnTextError
 from gpuparse.errors import ConfigError, DataError, GpuparseError, ModelError, plural, require
 from gpuparse.files import (

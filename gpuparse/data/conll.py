@@ -343,18 +343,10 @@ class _ConllReader:
 
     def _without_words(self, text: bytes, file_end: bytes) -> Treebank:
         """Bytes that the writer shall pass on as they are."""
-        return Treebank(
-            source=self.source,
-            first_line=self.line,
-            data=np.frombuffer(text, np.uint8),
-            columns=np.empty((0, scanner.N_COLUMNS + 1), np.int64),
-            word_starts=np.zeros(1, np.int64),
-            heads=np.empty(0, np.int32),
-            lines=np.empty(0, np.int64),
-            spans=np.empty((0, 2), np.int64),
-            dropped=np.empty((0, 2), np.int64),
-            file_end=file_end,
-        )
+        return replace(
+            treebank_from_bytes(b"", self.source), first_line=self.line,
+            data=np.frombuffer(text, np.uint8), file_end=file_end,
+        )  # fmt: skip
 
     def _pass(self, text: bytes) -> None:
         self.line += int(np.count_nonzero(np.frombuffer(text, np.uint8) == ord("\n")))

@@ -66,7 +66,7 @@ def read_graphs(treebank: Treebank) -> Graphs:
         raise _item_error(treebank, found.faults[0])
     interner = Interner()
     relations = interner.intern(treebank.data, found.spans[:, 0], found.spans[:, 1])
-    return Graphs(found.starts, found.heads, relations, _names(interner))
+    return Graphs(found.starts, found.heads, relations, interner.strings())
 
 
 def check_graphs(treebank: Treebank) -> list[DataError]:
@@ -107,7 +107,7 @@ def tree_graphs(treebank: Treebank) -> Graphs:
     interner = Interner()
     relations = _intern_deprels(interner, treebank, np.flatnonzero(has_head))
     starts = np.concatenate([[0], np.cumsum(has_head)])
-    return Graphs(starts, treebank.heads[has_head], relations, _names(interner))
+    return Graphs(starts, treebank.heads[has_head], relations, interner.strings())
 
 
 def with_tree_arcs(graphs: Graphs, treebank: Treebank, words: np.ndarray) -> Graphs:
@@ -144,7 +144,7 @@ def add_arcs(graphs: Graphs, treebank: Treebank, words: np.ndarray, heads: np.nd
     all_heads[~is_new], all_heads[is_new] = graphs.heads, heads
     relations[~is_new] = graphs.relations
     relations[is_new] = _intern_deprels(interner, treebank, words)
-    return Graphs(starts, all_heads, relations, _names(interner))
+    return Graphs(starts, all_heads, relations, interner.strings())
 
 
 def primary_relations(graphs: Graphs, treebank: Treebank) -> list[str | None]:
@@ -166,7 +166,7 @@ def primary_relations(graphs: Graphs, treebank: Treebank) -> list[str | None]:
     pairs = graphs.relations[primary].astype(np.int64) * size + deprels
     counts = np.bincount(pairs, minlength=len(graphs.names) * size)
     table = counts.reshape(len(graphs.names), size)
-    best, names = table.argmax(axis=1), _names(interner)
+    best, names = table.argmax(axis=1), interner.strings()
     return [names[best[r]] if table[r].any() else None for r in range(len(graphs.names))]
 
 
@@ -197,10 +197,6 @@ def _intern_deprels(interner: Interner, treebank: Treebank, words: np.ndarray) -
     """(K,) int32 ids of the DEPREL of the given words."""
     starts, ends = treebank.columns[words, DEPREL], treebank.columns[words, DEPREL + 1] - 1
     return interner.intern(treebank.data, starts, ends)
-
-
-def _names(interner: Interner) -> list[str]:
-    return [interner.string(i).decode() for i in range(len(interner))]
 
 
 def _item_error(treebank: Treebank, fault: np.ndarray) -> DataError:

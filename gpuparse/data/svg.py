@@ -28,23 +28,6 @@ def svg_graph(
     return svg_of_layout(lay_out(forms, [Arc(*arc) for arc in arcs], tags))
 
 
-def svg_tree(
-    forms: Sequence[str],
-    heads: Sequence[int],
-    labels: Sequence[str] | None = None,
-    *,
-    tags: Sequence[str] | None = None,
-) -> str:
-    """`svg_graph` of a tree: the head of each word, 0 for a root, below 0 for none."""
-    relations = labels or [""] * len(forms)
-    arcs = [
-        (h, m, label)
-        for m, (h, label) in enumerate(zip(heads, relations, strict=True), 1)
-        if h >= 0
-    ]
-    return svg_graph(forms, arcs, tags=tags)
-
-
 def svg_of_layout(layout: Layout, attributes: str = "") -> str:
     """An `<svg>` element of a drawing; attributes: more ones of the element."""
     shapes = [_line(line) for line in layout.lines]

@@ -152,6 +152,15 @@ def word_place(treebank: Treebank, word: int) -> str:
     return place(treebank.source, int(treebank.lines[word]), treebank.sent_id(sentence))
 
 
+def _texts(column: int) -> Any:
+    """The property of a sentence that lists a column, 0 to 9."""
+
+    def texts(self: Sentence) -> list[str]:
+        return [self.treebank.column(word, column) for word in range(self._start, self._stop)]
+
+    return property(texts)
+
+
 class Sentence:
     """View of one sentence of a treebank; word i (1..n) is at index i - 1 of every list.
 
@@ -159,6 +168,9 @@ class Sentence:
     """
 
     __slots__ = ("index", "treebank")
+    # In CoNLL-X, columns 4, 5, 9 and 10 are CPOSTAG, POSTAG, PHEAD and PDEPREL.
+    forms, lemmas, cpos, pos, feats = map(_texts, range(1, 6))
+    labels, deps, misc = map(_texts, range(7, 10))
 
     def __init__(self, treebank: Treebank, index: int) -> None:
         self.treebank = treebank
@@ -179,9 +191,6 @@ class Sentence:
     def _stop(self) -> int:
         return self.treebank.word_starts[self.index + 1]
 
-    def _column(self, column: int) -> list[str]:
-        return [self.treebank.column(word, column) for word in range(self._start, self._stop)]
-
     @property
     def sent_id(self) -> str:
         """The `# sent_id` comment, or ""."""
@@ -198,49 +207,9 @@ class Sentence:
         return int(self.treebank.lines[self._start])
 
     @property
-    def forms(self) -> list[str]:
-        """FORM, column 2."""
-        return self._column(1)
-
-    @property
-    def lemmas(self) -> list[str]:
-        """LEMMA, column 3."""
-        return self._column(2)
-
-    @property
-    def cpos(self) -> list[str]:
-        """Coarse POS, column 4 (CPOSTAG in CoNLL-X, UPOS in CoNLL-U)."""
-        return self._column(3)
-
-    @property
-    def pos(self) -> list[str]:
-        """Fine POS, column 5 (POSTAG in CoNLL-X, XPOS in CoNLL-U)."""
-        return self._column(4)
-
-    @property
-    def feats(self) -> list[str]:
-        """FEATS, column 6."""
-        return self._column(5)
-
-    @property
     def heads(self) -> list[int]:
         """HEAD, column 7: 0 the root, -1 where it is `_`, -2 where it is no number."""
         return [int(head) for head in self.treebank.heads[self._start : self._stop]]
-
-    @property
-    def labels(self) -> list[str]:
-        """DEPREL, column 8."""
-        return self._column(7)
-
-    @property
-    def deps(self) -> list[str]:
-        """DEPS, column 9 (PHEAD in CoNLL-X)."""
-        return self._column(8)
-
-    @property
-    def misc(self) -> list[str]:
-        """MISC, column 10 (PDEPREL in CoNLL-X)."""
-        return self._column(9)
 
 
 def repeated(treebank: Treebank, comments: Sequence[Sequence[Sequence[str]]]) -> Treebank:

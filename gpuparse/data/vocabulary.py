@@ -442,13 +442,6 @@ class Interner:
         """The StringTable of native/api/conll.h, as long as nothing is added."""
         return self._struct
 
-    def string(self, i: int) -> bytes:
-        """The string with id i; IndexError where there is none."""
-        if not 0 <= i < self._size:
-            raise IndexError(f"string {i} of {self._size}")
-        ends = self._table.ends
-        return self._table.pool[ends[i] : ends[i + 1]].tobytes()
-
     def strings(self) -> list[str]:
         """All strings, in the order of their ids, as text."""
         ends = self._table.ends[: self._size + 1]

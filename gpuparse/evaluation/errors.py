@@ -65,15 +65,9 @@ class Errors:
 def find_errors(gold: Treebank, system: Treebank, *, ignored: np.ndarray | None = None) -> Errors:
     """Group the words of a parsed file, and count the errors of each group.
 
-    The groups, in their order of the result:
-
-    - `relation`: by DEPREL, the most frequent gold relation first.
-    - `part of speech`: by UPOS of the gold file, or XPOS where UPOS is `_` in every word.
-    - `arc length`: words from the word to its head; `root` for words attached to the root.
-    - `distance to the root`: arcs from the root to the word.
-    - `sentence length`: words of the sentence, whether scored or not.
-    - `projectivity`: projective and non-projective arcs, and arcs of sentences by whether their
-      gold tree is projective.
+    Groups are by DEPREL, the most frequent gold relation first; by UPOS of the gold file, or XPOS
+    where UPOS is `_` in every word; by words between a word and its head; by arcs from the root; by
+    words of the sentence, scored or not; and by projectivity of arcs and of gold trees.
 
     A group by relation, length, distance or projectivity of arcs has other words in the system's
     trees than in the gold trees: its recall is over the gold ones, its precision over those found.

@@ -1,7 +1,7 @@
 """Scores of dependency graphs against gold graphs: precision, recall and F over arcs."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -45,21 +45,16 @@ class GraphScores:
     relations: dict[str, ArcCounts]
 
 
-@dataclass(frozen=True, eq=False)
-class _ScoredArcs:
-    """The scored arcs (A,) of one of two files, by their modifiers, heads and relations.
+class _ScoredArcs(NamedTuple):
+    """The scored arcs (A,) of one of two files: modifiers, heads, relations.
 
-    secondary: (A,) bool, not from the primary head. met: (A,) bool, the other file has the arc;
-    labelled, universal: with the same relation, whole or up to its first ":".
+    secondary: (A,) bool, not from the primary head.
     """
 
     modifiers: np.ndarray
     heads: np.ndarray
     relations: np.ndarray
     secondary: np.ndarray
-    met: np.ndarray
-    labelled: np.ndarray
-    universal: np.ndarray
 
 
 def score_treebank_graphs(
@@ -71,14 +66,10 @@ def score_treebank_graphs(
 ) -> GraphScores:
     """Score the graphs of a parsed file against those in the gold file's DEPS.
 
-    - `unlabelled`: arcs with the same head and modifier. `labelled`: and the same whole relation.
-      `labelled_universal`: and the same relation up to its first ":".
-    - `secondary`, `secondary_labelled`: arcs that are not from the word's primary head. Recall is
-      the share of the gold ones that the system has, as primary or secondary arcs; precision the
-      share of the system's that gold has, as either.
-    - `complete`, `complete_labelled`: sentences with exactly the gold arcs. A sentence without
-      scored words is not counted.
-    - `relations`: for each whole relation, labelled; by descending gold count.
+    docs/evaluating.md defines the measures; sentences without scored words are not counted. Recall
+    of `secondary` arcs is the share of the gold ones that the system has, as primary or secondary
+    arcs; precision the share of the system's that gold has, as either. `relations` are labelled, by
+    descending gold count.
 
     Args:
         gold: the gold file. Its HEAD column has the primary heads; words may lack one.
@@ -103,31 +94,40 @@ def score_treebank_graphs(
     keep = kept_words(gold, ignored)
     names = list(dict.fromkeys(graphs[0].names + graphs[1].names))
     ids = {name: r for r, name in enumerate(names)}
-    sides = [
+    mine, theirs = sides = [
         _scored_arcs(of, treebank, keep, ids)
         for of, treebank in zip(graphs, (gold, system), strict=True)
     ]
-    mine, theirs = sides
-    _meet(mine, theirs, universal_parts(names))
+    span = 1 + max(int(side.heads.max(initial=0)) for side in sides)
+    arcs = [side.modifiers * span + side.heads for side in sides]
+    met = _in_other(arcs)
+    labelled, universal = (
+        _in_other(
+            [a * len(names) + of[side.relations] for a, side in zip(arcs, sides, strict=True)]
+        )
+        for of in (np.arange(len(names)), universal_parts(names))
+    )
 
-    def complete(wrong: list[np.ndarray]) -> Share:
+    def complete(in_other: list[np.ndarray]) -> Share:
         right = np.ones(gold.n_words, bool)
-        right[np.concatenate(wrong)] = False
+        for side, has in zip(sides, in_other, strict=True):
+            right[side.modifiers[~has]] = False
         return complete_sentences(right, keep, gold.word_starts)
+
+    def secondary(in_other: list[np.ndarray]) -> ArcCounts:
+        return arc_counts(*(has[side.secondary] for side, has in zip(sides, in_other, strict=True)))
 
     return GraphScores(
         words=int(keep.sum()),
-        unlabelled=arc_counts(mine.met, theirs.met),
-        labelled=arc_counts(mine.labelled, theirs.labelled),
-        labelled_universal=arc_counts(mine.universal, theirs.universal),
-        secondary=arc_counts(mine.met[mine.secondary], theirs.met[theirs.secondary]),
-        secondary_labelled=arc_counts(
-            mine.labelled[mine.secondary], theirs.labelled[theirs.secondary]
-        ),
-        complete=complete([side.modifiers[~side.met] for side in sides]),
-        complete_labelled=complete([side.modifiers[~side.labelled] for side in sides]),
+        unlabelled=arc_counts(*met),
+        labelled=arc_counts(*labelled),
+        labelled_universal=arc_counts(*universal),
+        secondary=secondary(met),
+        secondary_labelled=secondary(labelled),
+        complete=complete(met),
+        complete_labelled=complete(labelled),
         relations=relation_counts(
-            names, mine.relations, theirs.relations, mine.relations[mine.labelled]
+            names, mine.relations, theirs.relations, mine.relations[labelled[0]]
         ),
     )
 
@@ -135,28 +135,16 @@ def score_treebank_graphs(
 def _scored_arcs(
     graphs: Graphs, treebank: Treebank, keep: np.ndarray, ids: dict[str, int]
 ) -> _ScoredArcs:
-    """The arcs of a file, none met yet."""
     modifiers = graphs.modifiers()
     kept = keep[modifiers]
     modifiers, heads = modifiers[kept], graphs.heads[kept]
-    shared = np.array([ids[name] for name in graphs.names], np.int64)
-    relations = shared[graphs.relations[kept]]
-    met = (np.zeros(len(modifiers), bool) for _ in range(3))
-    return _ScoredArcs(modifiers, heads, relations, heads != treebank.heads[modifiers], *met)
+    relations = np.array([ids[name] for name in graphs.names], np.int64)[graphs.relations[kept]]
+    return _ScoredArcs(modifiers, heads, relations, heads != treebank.heads[modifiers])
 
 
-def _meet(mine: _ScoredArcs, theirs: _ScoredArcs, universal: np.ndarray) -> None:
-    """Mark the arcs that both files have."""
-    span = 1 + max(int(side.heads.max(initial=0)) for side in (mine, theirs))
-    arcs, others = (side.modifiers * span + side.heads for side in (mine, theirs))
-    _, first, second = np.intersect1d(arcs, others, assume_unique=True, return_indices=True)
-    relations = mine.relations[first], theirs.relations[second]
-    same = relations[0] == relations[1]
-    same_universal = universal[relations[0]] == universal[relations[1]]
-    for side, places in ((mine, first), (theirs, second)):
-        side.met[places] = True
-        side.labelled[places] = same
-        side.universal[places] = same_universal
+def _in_other(arcs: list[np.ndarray]) -> list[np.ndarray]:
+    """Masks of two arrays of numbers: those that the other one has, too."""
+    return [np.isin(arcs[0], arcs[1]), np.isin(arcs[1], arcs[0])]
 
 
 def deps_graphs(treebank: Treebank) -> Graphs:

@@ -124,18 +124,10 @@ def score_treebanks(
 ) -> TreeScores:
     """Score a parsed file against the gold file.
 
-    - `uas`: words with the right head.
-    - `las`: words with the right head and the right relation, relations compared up to their first
-      ":" (`nsubj:pass` counts as `nsubj`), as the CoNLL 2018 script does.
-    - `las_full`: the same with the whole relation. All measures below compare whole relations too.
-    - `label_accuracy`: words with the right relation, whatever the head.
-    - `complete`, `complete_labelled`: sentences with all heads right, with all heads and relations
-      right. A sentence without scored words is not counted.
-    - `root`: the words attached to the root. If all sentences have exactly one in both files,
-      precision, recall and F are all the share of sentences whose root word is right.
-    - `nonprojective`: recall is the share of the non-projective gold arcs that the system has;
-      precision the share of the system's non-projective arcs that gold has.
-    - `relations`: for each relation, right head and right relation; by descending gold count.
+    docs/evaluating.md defines the measures; sentences without scored words are not counted. In
+    `nonprojective`, recall is the share of the non-projective gold arcs that the system has, and
+    precision the share of the system's non-projective arcs that gold has. `relations` are by
+    descending gold count.
 
     Args:
         gold: the gold file; every word has a head and the heads of a sentence form a tree.
@@ -233,12 +225,9 @@ def measure_reliability_of_treebanks(
 ) -> dict[str, Reliability]:
     """Compare the probabilities in MISC of a parsed file with the gold file.
 
-    - `heads`: HeadProb, against the head.
-    - `relations`: LabelProb, against the whole relation, over words whose head is right, because it
-      is the probability of the relation given the head.
-    - `both`: their product, against head and whole relation.
-
-    Words without a probability are not counted. A measure without words is left out.
+    `heads` are HeadProb; `relations` LabelProb, over words whose head is right, because it is the
+    probability of the relation given the head; `both` their product. Words without a probability
+    are not counted; a measure without words is left out.
 
     Args:
         gold: the gold file; every word has a head and the heads of a sentence form a tree.

@@ -76,16 +76,9 @@ class Reliability:
 def measure_reliability(probabilities: np.ndarray, right: np.ndarray) -> Reliability:
     """Compare the probabilities of decisions with the share of correct decisions.
 
-    - `mean`, `right`: the mean probability, and the share of correct decisions.
-    - `bins`: the reliability table; `ece`: the expected calibration error, the mean over the bins,
-      weighted by their counts, of the distance between mean probability and share correct.
-    - `brier`: mean squared distance between the probability and 1 (correct) or 0 (wrong).
-    - `log_loss`: mean of -ln of the probability of the outcome, with probabilities clipped to
-      LEAST_PROBABILITY .. 1 - LEAST_PROBABILITY.
-    - `auc`: the probability that a correct decision has a higher probability than a wrong one; a
-      tie counts half. None if all decisions are correct or all are wrong.
-    - `errors_found`: for each percentage in LEAST_CERTAIN, the share of all errors among that
-      percentage of the decisions with the lowest probabilities; None if there are no errors.
+    docs/evaluating.md defines the measures. `log_loss` clips probabilities at LEAST_PROBABILITY
+    from 0 and 1; in `auc`, None if all decisions are correct or all are wrong, a tie counts half;
+    `errors_found` has a share for each percentage in LEAST_CERTAIN, None without errors.
 
     Args:
         probabilities: (K,) in 0..1.

@@ -32,8 +32,7 @@ def column_numbers(column: int, *treebanks: Treebank) -> tuple[list[np.ndarray],
     for treebank in treebanks:
         starts, ends = treebank.columns[:, column], treebank.columns[:, column + 1] - 1
         ids.append(interner.intern(treebank.data, starts, ends))
-    names = [interner.string(i).decode("utf-8", "surrogateescape") for i in range(len(interner))]
-    return ids, names
+    return ids, interner.strings()
 
 
 def check_same_words(gold: Treebank, system: Treebank) -> None:

@@ -85,20 +85,10 @@ def has_same_tags(gold: Treebank, system: Treebank) -> bool:
 def score_words(gold: Treebank, system: Treebank, *, same_words: bool = False) -> dict[str, Hits]:
     """Score a file against a gold file of the same text.
 
-    - `tokens`, `sentences`: those with the same first and last character. A multiword range is one
-      token, its words are none.
-    - `words`: aligned words. Words outside of multiword tokens are aligned if they are the same
-      characters of the text. Where either file has a multiword token, the words of both there are
-      aligned by a longest common subsequence of their lower-cased forms.
-    - `upos`, `xpos`: aligned words with the same tag. `ufeats`: with the same universal features,
-      in any order. `alltags`: with all three.
-    - `lemmas`: aligned words with the same lemma; `_` in the gold file is right with any.
-    - `uas`: aligned words whose heads are aligned with each other, or both the root. `las`: and
-      with the same relation up to its first ":".
-    - `clas`: `las` of content words: gold words by the gold relation, system words by theirs.
-    - `mlas`: as `clas`, with the same `upos` and `ufeats`, and functional modifiers (`aux`, `case`,
-      ...) that are aligned with each other and have the same relation, `upos` and `ufeats`.
-    - `blex`: as `clas`, with the right lemma.
+    The measures are those of the source, `tokens` to `blex`. A multiword range is one token. Words
+    outside of multiword tokens are aligned if they are the same characters of the text; where
+    either file has a multiword token, the words of both there are aligned by a longest common
+    subsequence of their lower-cased forms. `_` for a gold lemma is right with any.
 
     Without any head in one of the files, the measures of arcs are left out.
 

@@ -17,7 +17,7 @@ from gpuparse.data.batch import Encoded
 from gpuparse.data.columns import FORM
 from gpuparse.data.conll import OnError, check_trees
 from gpuparse.data.faults import TreeFault
-from gpuparse.data.formats.arrow_tables import with_lists
+from gpuparse.data.formats.arrow_tables import TableFile, table_writer, with_lists
 from gpuparse.data.formats.documents import texts_of
 from gpuparse.data.formats.names import CONLLU, JSONL, TEXT, WORDS_ALONE, is_table
 from gpuparse.data.formats.sources import (
@@ -30,7 +30,6 @@ from gpuparse.data.formats.sources import (
     all_but,
 )
 from gpuparse.data.formats.streams import compressed, decoded, opened
-from gpuparse.data.formats.table_files import TableFile, table_writer
 from gpuparse.data.formats.text import TextChunk
 from gpuparse.data.graphs import unwritable_relations
 from gpuparse.data.guides import Guides

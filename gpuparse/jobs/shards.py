@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
+from gpuparse.data.formats.arrow_tables import TableFile, table_writer
 from gpuparse.data.formats.names import JSONL, LINES, compression_of
-from gpuparse.data.formats.table_files import TableFile, table_writer
 from gpuparse.data.formats.text import OnTextError, TextPlace, paragraph_cuts, pass_text
 from gpuparse.errors import ConfigError, DataError, option, plural
 from gpuparse.files import hidden_path, lock_file, replace_file

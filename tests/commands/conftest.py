@@ -14,7 +14,7 @@ import pytest
 
 from gpuparse.commands import parse, train
 from gpuparse.commands.console import as_option, run
-from gpuparse.data.formats import table_files
+from gpuparse.data.formats import arrow_tables
 from gpuparse.errors import options_named
 from gpuparse.jobs import train as train_job
 from tests.synthetic import generate, treebank_file
@@ -177,7 +177,7 @@ def parsed(call, staged):
 @pytest.fixture
 def short_runs(monkeypatch) -> None:
     """Runs of seven rows, so that a small table has several."""
-    monkeypatch.setattr(table_files, "MOST_ROWS", 7)
+    monkeypatch.setattr(arrow_tables, "MOST_ROWS", 7)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from pyarrow import ipc, parquet
 from gpuparse.commands import parse
 from gpuparse.commands.console import run
 from gpuparse.data.conll import MAX_LINE, treebank_from_bytes
-from gpuparse.data.formats import table_files
+from gpuparse.data.formats import arrow_tables
 from gpuparse.data.formats.sources import TableSource
 from gpuparse.errors import ConfigError, DataError
 from tests.synthetic import generate
@@ -374,9 +374,9 @@ def test_a_part_of_an_output_looks_broken(trained, tmp_path, suffix, short_runs,
 
 def test_long_rows_make_short_runs(tmp_path, monkeypatch):
     path = write(table_of(TEXT), tmp_path / "in.parquet")
-    monkeypatch.setattr(table_files, "RUN_BYTES", 2000)
+    monkeypatch.setattr(arrow_tables, "RUN_BYTES", 2000)
     with open(path, "rb") as file:
-        source = table_files.TableFile(file, "in.parquet", "parquet", threads=False)
+        source = arrow_tables.TableFile(file, "in.parquet", "parquet", threads=False)
         assert 1 <= source.run < 20
         firsts = [first for first, _ in source.runs()]
     assert firsts == list(range(0, 62, source.run))

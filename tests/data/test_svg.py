@@ -9,7 +9,7 @@ import pytest
 
 from gpuparse.data.arc_layout import FONT, SMALL, Arc, lay_out, text_width
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.data.svg import svg_graph, svg_tree
+from gpuparse.data.svg import svg_graph
 from gpuparse.data.treebank import Sentence
 from tests.drawings import crossed
 from tests.synthetic import generate
@@ -17,6 +17,11 @@ from tests.synthetic import generate
 LINE = r"M([\d.]+),(\d+)V\d+Q\S+ \S+,(\d+)H\S+Q([\d.]+),\d+ .*V(\d+)"
 SVG = "{http://www.w3.org/2000/svg}"
 LABELS = ["nsubj", "obl:agent", "a", "", "a-very-long-relation:indeed"]
+
+
+def drawn_tree(forms, heads, labels):
+    arcs = [(h, m, label) for m, (h, label) in enumerate(zip(heads, labels, strict=True), 1)]
+    return svg_graph(forms, arcs)
 
 
 def texts(picture: str) -> list[tuple[float, float, float, float, str]]:
@@ -82,7 +87,7 @@ def crossings(heads: list[int]) -> int:
 def test_lines_cross_only_where_arcs_do():
     n_crossing = 0
     for sentence in sentences():
-        drawn = lines(svg_tree(sentence.forms, sentence.heads, sentence.labels))
+        drawn = lines(drawn_tree(sentence.forms, sentence.heads, sentence.labels))
         assert len(drawn) == sum(h > 0 for h in sentence.heads)
         found = 0
         for (h, m, top, _, _), (g, k, height, _, _) in itertools.permutations(drawn, 2):
@@ -97,18 +102,17 @@ def test_words_labels_and_tags_are_there_escaped():
     picture = svg_graph(["<a>", "b&\x1b"], [(0, 2, "root"), (2, 1, 'x<"y')], tags=["T", "&"])
     assert [text for *_, text in texts(picture)] == ["root", 'x<"y', "<a>", "b&�", "T", "&"]
     assert ElementTree.fromstring(picture).find(f"{SVG}title").text == "<a> b&�"
-    assert svg_tree(["a", "b"], [2, -1]) == svg_graph(["a", "b"], [(2, 1, "")])
     ElementTree.fromstring(svg_graph([], []))
 
 
 def test_scripts_from_right_to_left_are_drawn_so():
     def order(words: list[str]) -> list[str]:
-        boxes = sorted(texts(svg_tree(words, [2, 0, 2], ["a", "b", "c"])))
+        boxes = sorted(texts(drawn_tree(words, [2, 0, 2], ["a", "b", "c"])))
         return [box[4] for box in boxes if box[4] in words]
 
     assert order(["one", "two", "three"]) == ["one", "two", "three"]
     assert order(["אחד", "שתיים", "three"]) == ["three", "שתיים", "אחד"]
-    root = ElementTree.fromstring(svg_tree(["אחד", "("], [0, 1], ["root", "punct*"]))
+    root = ElementTree.fromstring(drawn_tree(["אחד", "("], [0, 1], ["root", "punct*"]))
     given = {text.text: text.get("direction") for text in root.iter(f"{SVG}text")}
     assert given == {"אחד": "rtl", "(": "rtl", "root": None, "punct*": None}
     assert root.get("direction") == "ltr"

@@ -86,13 +86,34 @@ class _Reader(io.BufferedReader):
         return cast(_Decompressed | _Decoded, self.raw).consumed
 
 
-class _Decoded(io.RawIOBase):
-    """A text of another encoding as UTF-8; see `decoded`."""
+class _Made(io.RawIOBase):
+    """Bytes that are made of those of another file."""
+
+    _held = memoryview(b"")  # bytes that were made and not read yet
+
+    def readable(self) -> bool:
+        return True
+
+    def _next(self, size: int) -> bytes:
+        """Some of the next bytes, of a file of which at most `size` are read; none at the end."""
+        raise NotImplementedError
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Some of the next bytes, none at the end. Raises: DataError: as the class says."""
+        held = self._held or memoryview(self._next(len(buffer)))
+        size = min(len(buffer), len(held))
+        buffer[:size] = held[:size]
+        self._held = held[size:]
+        return size
+
+
+class _Decoded(_Made):
+    """A text of another encoding as UTF-8; see `decoded`. DataError: no text of the encoding."""
 
     def __init__(self, file: Any, name: str, encoding: str) -> None:
         self._file, self._name, self._encoding = file, name, encoding
         self._decoder = codecs.getincrementaldecoder(encoding)()
-        self._n_read, self._held = 0, memoryview(b"")
+        self._n_read = 0
 
     @property
     def consumed(self) -> int:
@@ -101,44 +122,35 @@ class _Decoded(io.RawIOBase):
     def fileno(self) -> int:
         return int(self._file.fileno())
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
-        """Some of the next bytes, none at the end. Raises: DataError: no text of the encoding."""
-        is_open = True
-        while is_open and not self._held:
+    def _next(self, size: int) -> bytes:
+        while True:
             block = self._file.read1(io.DEFAULT_BUFFER_SIZE)
-            is_open = bool(block)
             first = self._n_read - len(self._decoder.getstate()[0])
             self._n_read += len(block)
             try:
-                text = self._decoder.decode(block, final=not block)
-                self._held = memoryview(text.encode())
+                text = self._decoder.decode(block, final=not block).encode()
             except UnicodeError as error:
                 place = first + error.start if isinstance(error, UnicodeDecodeError) else first
                 raise DataError(
                     f"{self._name}: byte {place} is not {self._encoding}; give"
                     f" {option('encoding')} with the encoding of the text"
                 ) from None
-        size = min(len(buffer), len(self._held))
-        buffer[:size] = self._held[:size]
-        self._held = self._held[size:]
-        return size
+            if text or not block:
+                return text
 
 
-class _Decompressed(io.RawIOBase):
+class _Decompressed(_Made):
     """The content of a compressed file; several compressed streams in a row are one.
 
     Args: file: open for reading bytes. name: its name in messages. suffix: GZIP or ZSTD.
-    Raises: MissingPackageError: zstandard is not installed.
+    Raises: MissingPackageError: zstandard is not installed. DataError, in reading: the file is
+        damaged, or ends too early.
     """
 
     def __init__(self, file: BinaryIO, name: str, suffix: str) -> None:
         self._file, self._name, self._suffix = file, name, suffix
         self.consumed = 0  # bytes of the file that were read
         self._rest = b""  # compressed bytes behind the last stream
-        self._held = memoryview(b"")  # decompressed bytes that were not read yet
         self._errors: tuple[type[Exception], ...] = (zlib.error,)
         if suffix == ZSTD:
             require(f"{name}: a .zst file", "zstandard")
@@ -147,15 +159,8 @@ class _Decompressed(io.RawIOBase):
             self._errors = (zstandard.ZstdError,)
         self._stream: Any = None
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
-        """Some of the next bytes, none at the end.
-
-        Raises: DataError: the file is damaged, or ends too early.
-        """
-        while not self._held:
+    def _next(self, size: int) -> bytes:
+        while True:
             block = self._rest or self._file.read(_BLOCK)
             if not self._rest:
                 self.consumed += len(block)
@@ -163,15 +168,11 @@ class _Decompressed(io.RawIOBase):
             if not block:
                 if self._stream is not None:
                     raise self._damaged("the end is missing")
-                return 0
+                return b""
             if self._stream is None and self._suffix == GZIP and self.consumed > len(block):
                 block = block.lstrip(b"\0")  # with which archives are filled up
-            if block:
-                self._held = memoryview(self._decompressed(block))
-        size = min(len(buffer), len(self._held))
-        buffer[:size] = self._held[:size]
-        self._held = self._held[size:]
-        return size
+            if block and (found := self._decompressed(block)):
+                return found
 
     def _decompressed(self, block: bytes) -> bytes:
         if self._stream is None:
@@ -236,19 +237,12 @@ def begun(begin: bytes, source: BinaryIO) -> BinaryIO:
     return cast(BinaryIO, io.BufferedReader(_Begun(begin, source)))
 
 
-class _Begun(io.RawIOBase):
-    def __init__(self, begin: bytes, source: BinaryIO) -> None:
-        self._begin, self._source = begin, source
+class _Begun(_Made):
+    def __init__(self, begin: bytes, source: Any) -> None:
+        self._held, self._source = memoryview(begin), source
 
     def fileno(self) -> int:
-        return self._source.fileno()
+        return int(self._source.fileno())
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
-        block = self._begin or self._source.read1(len(buffer))  # type: ignore[attr-defined]
-        size = min(len(buffer), len(block))
-        buffer[:size] = block[:size]
-        self._begin = self._begin[size:]
-        return size
+    def _next(self, size: int) -> bytes:
+        return bytes(self._source.read1(size))
