@@ -29,7 +29,7 @@ if not torch.cuda.is_available():
 LONG_FILES = {
     "test_pages.py", "test_pipeline.py", "test_kills.py", "test_hostile_models.py", "test_doors.py",
     "test_ray.py", "test_spark.py", "test_spacy_pipeline.py", "test_ladder.py", "test_train.py",
-    "test_page.py",
+    "test_page.py", "test_tune.py", "test_stages.py", "test_worker.py",
 }  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from gpuparse.errors import ConfigError, DataError
 from gpuparse.server.app import Limits, Service, make_app
 from gpuparse.server.models import load_models
 from tests.runs import model_files
+from tests.samples import without
 from tests.small_stages import small_stages
 from tests.synthetic import generate, treebank_file
 
@@ -80,8 +81,10 @@ def made(tmp_path_factory) -> Iterator[SimpleNamespace]:
     tagged = generate(20, 3)
     (folder / "in" / "tagged.conllu").write_bytes(tagged)
     (folder / "in" / "few.conllu").write_bytes(generate(5, 3))
-    for name, columns in (("words", (2, 3, 4, 5, 6, 7, 8)), ("some", ())):
-        (folder / "in" / f"{name}.conllu").write_bytes(without(tagged, columns))
+    (folder / "in" / "words.conllu").write_bytes(without(tagged, *range(2, 9)))
+    rows = enumerate(tagged.split(b"\n"))
+    some = (row if number % 3 else without(row, *range(2, 8)) for number, row in rows)
+    (folder / "in" / "some.conllu").write_bytes(b"\n".join(some))
     treebank = treebank_from_bytes(tagged, "tagged")
     text = "\n\n".join(" ".join(sentence.forms) for sentence in treebank)
     (folder / "in" / "text.txt").write_text(text)
@@ -108,18 +111,6 @@ def made(tmp_path_factory) -> Iterator[SimpleNamespace]:
             folder=folder, model=model, table=table, parser=parser, with_one_root=with_one_root,
             client=client,
         )  # fmt: skip
-
-
-def without(text: bytes, columns: tuple[int, ...]) -> bytes:
-    """CoNLL-U with `_` in some columns of all rows; without columns in all of every third row."""
-    lines = []
-    for number, line in enumerate(text.decode().split("\n")):
-        row = line.split("\t")
-        if len(row) == 10:
-            empty = columns or ((2, 3, 4, 5, 6, 7) if number % 3 == 0 else ())
-            row = ["_" if i in empty else field for i, field in enumerate(row)]
-        lines.append("\t".join(row))
-    return "\n".join(lines).encode()
 
 
 def loaded(made, options: dict) -> tuple[gpuparse.SentenceParser, dict]:
@@ -492,6 +483,7 @@ def test_answers_come_while_a_pipe_is_open(made, monkeypatch, capfdbinary, name)
     assert done.stdout == expected
 
 
+@pytest.mark.usefixtures("small_stages")
 @pytest.mark.parametrize("keys", [{"parser": False}, {}], ids=["without a parser", "with one"])
 def test_python_learns_what_the_command_learns(made, tmp_path, keys):
     given = KEYS | {"data.train": made.folder / "train.conllu"} | keys

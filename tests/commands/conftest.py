@@ -17,6 +17,7 @@ from gpuparse.commands.console import as_option, run
 from gpuparse.data.formats import arrow_tables
 from gpuparse.errors import options_named
 from gpuparse.jobs import train as train_job
+from tests.samples import without
 from tests.synthetic import generate, treebank_file
 
 ROOT = Path(__file__).parents[2]
@@ -112,16 +113,6 @@ def columns(text: bytes) -> list[list[bytes]]:
 
 def words_of(text: bytes) -> list[list[bytes]]:
     return [row for row in columns(text) if row[0].isdigit()]
-
-
-def without(text: bytes, *empty: int) -> bytes:
-    """CoNLL-U with `_` in some columns of its rows."""
-    rows = columns(text)
-    for row in rows:
-        if len(row) == 10:
-            for column in empty:
-                row[column] = b"_"
-    return b"\n".join(b"\t".join(row) for row in rows)
 
 
 @pytest.fixture

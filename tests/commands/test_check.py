@@ -253,7 +253,7 @@ def test_real_treebanks_have_no_such_faults():
 
 
 @pytest.mark.parametrize(("old", "new", "line", "kind", "said"), WARNINGS)
-def test_warnings_are_what_only_the_validator_of_ud_refuses(checked, old, new, line, kind, said):
+def test_warnings_have_their_line_and_kind(checked, old, new, line, kind, said):
     """Reading accepts all of it."""
     assert old in SOUND
     for text in (SOUND.replace(old, new), SOUND.replace(old, new).replace("\n", "\r\n")):

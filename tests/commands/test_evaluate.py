@@ -9,6 +9,7 @@ import pytest
 from gpuparse.commands.console import run
 from gpuparse.commands.evaluate import main
 from tests.commands.conftest import exit_code
+from tests.samples import without
 
 GOLD = (
     "# sent_id = one\n"
@@ -81,15 +82,6 @@ def test_punctuation_can_be_left_out(files, capsys, options):
     assert "punct" not in result["relations"]
 
 
-def test_json(files, capsys):
-    assert main([*files, "--json"]) == 0
-    result = json.loads(capsys.readouterr().out)
-    assert result["las_full"] == {"percent": 50.0, "correct": 2, "total": 4}
-    assert result["nonprojective"]["recall"] is None
-    assert result["root"] == {"precision": 100, "recall": 100, "f": 100, "gold": 1, "system": 1}
-    assert result["relations"]["punct"]["f"] == 0.0
-
-
 def with_deps(text: str, *deps: str) -> str:
     """The text with the DEPS of its words replaced."""
     lines = text.split("\n")
@@ -121,22 +113,11 @@ def test_graphs_as_a_table(graph_files, capsys):
     assert table["nsubj:pass"] == ["-", "0.00", "0.00", "1", "0"]
 
 
-def test_graphs_as_json_without_punctuation(graph_files, capsys):
-    assert main([*graph_files, "--graphs", "deps", "--json", "--ignore-punct"]) == 0
-    result = json.loads(capsys.readouterr().out)
-    assert result["words"] == 3
-    arcs = result["unlabelled"]
-    assert arcs == {"precision": 75.0, "recall": 75.0, "f": 75.0, "gold": 4, "system": 4}
-    assert result["complete"] == {"percent": 0.0, "correct": 0, "total": 1}
-    assert "punct" not in result["relations"]
-    names = ["labelled", "labelled_universal", "secondary", "secondary_labelled"]
-    assert set(names) <= set(result)
-
-
 def test_heads_as_graphs(graph_files, capsys):
     # The system's HEAD and DEPREL are the gold ones: only the secondary arc is missing.
     assert main([*graph_files, "--graphs", "heads", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
+    assert {"labelled_universal", "secondary_labelled", "complete", "relations"} < result.keys()
     assert result["labelled"]["precision"] == 100.0
     assert result["labelled"]["recall"] == 80.0
     assert result["secondary"]["system"] == 0
@@ -199,16 +180,14 @@ def test_other_tags_of_the_same_words_are_scored_too(files, tmp_path, capsys):
 
 
 def test_files_without_trees_are_scored_by_their_tags(tmp_path, capsys):
-    lines = [line.split("\t") for line in GOLD.splitlines()]
-    bare = "\n".join("\t".join([*c[:6], "_", "_", *c[8:]]) if c[1:] else c[0] for c in lines) + "\n"
     gold, system = tmp_path / "gold.conllu", tmp_path / "system.conllu"
-    gold.write_text(bare + "\n")
-    system.write_text(bare.replace("VBZ", "NN") + "\n")
+    gold.write_bytes(without(GOLD.encode(), 6, 7))
+    system.write_bytes(gold.read_bytes().replace(b"VBZ", b"NN"))
     assert main([str(gold), str(system)]) == 0
-    table = words_table(capsys.readouterr().out)
+    shown = capsys.readouterr()
+    table = words_table(shown.out)
     assert (table["XPOS"][2], table["Words"][2], "UAS" in table) == ("75.00", "100.00", False)
-    assert main([str(gold), str(system)]) == 0
-    assert f"{gold}: no word has a HEAD: the measures are" in capsys.readouterr().err
+    assert f"{gold}: no word has a HEAD: the measures are" in shown.err
 
 
 @pytest.mark.parametrize(

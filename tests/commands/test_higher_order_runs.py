@@ -51,16 +51,12 @@ def trained(request, tmp_path_factory):
     (folder / "run.yaml").write_text(CONFIG.format(decoder=request.param, dev=treebank_file(20, 2)))
     (folder / "train.conllu").write_bytes(generate(40, 1))
     (folder / "test.conllu").write_bytes(generate(40, 3))
-    return folder, request.param, _trained_in(folder)
-
-
-def _trained_in(folder, *words):
+    said = []
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        said = []
         patch.setattr(train, "say", said.append)
-        assert run(train.main, ["run.yaml", *words]) == 0
-        return said
+        assert run(train.main, ["run.yaml"]) == 0
+    return folder, request.param, said
 
 
 @pytest.fixture

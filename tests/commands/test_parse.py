@@ -25,7 +25,8 @@ from gpuparse.errors import ConfigError, DataError
 from gpuparse.jobs import parse as parse_job
 from gpuparse.model.decoder_choice import with_decoder
 from gpuparse.model.folder import load_parser
-from tests.commands.conftest import ROOT, columns, program, without
+from tests.commands.conftest import ROOT, columns, program
+from tests.samples import without
 from tests.synthetic import generate
 
 

@@ -19,7 +19,8 @@ from gpuparse.evaluation.reports import WORD_MEASURES
 from gpuparse.evaluation.words import score_words
 from gpuparse.model.folder import WEIGHTS
 from gpuparse.model.pipeline import FILES, load_stages, stages_of
-from tests.commands.conftest import ROOT, without
+from tests.commands.conftest import ROOT
+from tests.samples import without
 from tests.synthetic import generate
 
 pytestmark = pytest.mark.usefixtures("small_stages")

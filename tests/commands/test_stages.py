@@ -12,7 +12,8 @@ from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.evaluation.words import score_words
 from gpuparse.text.conllu import text_pieces
 from gpuparse.text.training import learn_tokenizer
-from tests.commands.conftest import without, words_of
+from tests.commands.conftest import words_of
+from tests.samples import without
 from tests.synthetic import generate, treebank_file
 
 pytestmark = pytest.mark.usefixtures("small_stages")

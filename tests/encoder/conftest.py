@@ -9,6 +9,7 @@ import pytest
 import gpuparse
 from gpuparse.commands import parse
 from gpuparse.commands.console import run
+from tests.samples import without
 from tests.small_stages import small_stages
 from tests.synthetic import generate, treebank_file
 from tests.tiny_encoders import write_encoder
@@ -18,18 +19,6 @@ KEYS = {
     "device": "cpu",
     "encoder.epochs": 1, "tokenizer.learn": False,
 }  # fmt: skip
-
-
-def without_columns(text: bytes, columns: range = range(2, 9)) -> bytes:
-    """CoNLL-U with `_` in some columns, by default in all but ID, FORM and MISC."""
-    lines = []
-    for line in text.decode().splitlines():
-        fields = line.split("\t")
-        if fields[0].isdigit():
-            for number in columns:
-                fields[number] = "_"
-        lines.append("\t".join(fields))
-    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def rows(text: bytes) -> list[list[str]]:
@@ -49,7 +38,7 @@ class Models:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.gold = generate(20, 3)
-        self.forms = without_columns(self.gold)
+        self.forms = without(self.gold, *range(2, 9))
         self._made: set[str] = set()
         self._calls = 0
 

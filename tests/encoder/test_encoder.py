@@ -15,7 +15,8 @@ from gpuparse.model.folder import load_parser
 from gpuparse.model.pipeline import load_stages
 from gpuparse.scorers.encoder.quantised import FAMILIES as QUANTISED
 from gpuparse.text.tagging.tagger import Tags
-from tests.encoder.conftest import column, rows, without_columns
+from tests.encoder.conftest import column, rows
+from tests.samples import without
 from tests.tiny_encoders import FAMILIES
 
 # Each family, with weights of 16 bits, and with those of 8 bits where there are.
@@ -135,7 +136,7 @@ def test_unusual_sentences(models, model):
 
 def test_given_tags_are_kept(models, one):
     new = models.parse(one, models.forms)
-    kept = models.parse(one, without_columns(models.gold, range(6, 9)), "--keep", "tags")
+    kept = models.parse(one, without(models.gold, *range(6, 9)), "--keep", "tags")
     for number in NUMBERS.values():
         assert column(kept, number) == column(models.gold, number)
     assert column(kept, HEAD) == column(new, HEAD)
@@ -144,7 +145,7 @@ def test_given_tags_are_kept(models, one):
 
 def test_missing_tags_are_filled_beside_those_kept(models, one):
     new = models.parse(one, models.forms)
-    lines = without_columns(models.gold, range(6, 9)).decode().splitlines(keepends=True)
+    lines = without(models.gold, *range(6, 9)).decode().splitlines(keepends=True)
     for i, line in enumerate(lines):
         fields = line.split("\t")
         if fields[0].isdigit() and int(fields[0]) % 2:
@@ -179,7 +180,7 @@ def test_other_searches(models, one):
 
 
 def test_given_heads_are_kept(models, one):
-    out = models.parse(one, without_columns(models.gold, range(2, 6)), "--keep", "heads")
+    out = models.parse(one, without(models.gold, *range(2, 6)), "--keep", "heads")
     assert column(out, HEAD) == column(models.gold, HEAD)
     assert column(out, DEPREL) == column(models.gold, DEPREL)
     assert "_" not in column(out, UPOS)
@@ -191,7 +192,7 @@ def test_tags_are_read(models, bits, capsys):
     model = models.model("bert", f"tags-of-{bits}-bits", **keys)
     parser = gpuparse.load(model, threads=1)
     assert parser.columns == ["upos", "xpos", "feats"]
-    tagged = without_columns(models.gold, range(6, 9))
+    tagged = without(models.gold, *range(6, 9))
     out = models.parse(model, tagged, "--probabilities")
     check_trees(out)
     for number in (UPOS, XPOS, FEATS):

@@ -14,8 +14,8 @@ from gpuparse.model.folder import load_parser
 from gpuparse.model.pipeline import NO_STAGES
 from tests.campaign.kills import is_finished, wait_and_kill
 from tests.campaign.running import Child, check_end, contents
-from tests.encoder.conftest import without_columns
 from tests.runs import model_files
+from tests.samples import without
 from tests.synthetic import generate
 from tests.test_threads import THREADS, compare_with_one_thread
 
@@ -149,7 +149,8 @@ def test_nan_stops_before_anything_is_changed(models, tmp_path, monkeypatch, cap
 def test_threads_parse_as_one_does(models, family, bits, frequent_switches, pytestconfig):
     folder = models.model(family, f"of-{bits}-bits", weights__bits=bits)
     texts = [
-        treebank_from_bytes(without_columns(generate(6, seed)), "test") for seed in range(THREADS)
+        treebank_from_bytes(without(generate(6, seed), *range(2, 9)), "test")
+        for seed in range(THREADS)
     ]
 
     def parsed(parser, text):

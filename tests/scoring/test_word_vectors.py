@@ -569,7 +569,7 @@ def test_numbers_between_networks_are_left_out() -> None:
     plan = random_plan(random, batch, [0, -1, 2], 20)
     further = dict.fromkeys(FURTHER, 32)
     networks = [random_weights(random, plan, 32, 64, 32, LABELS, **further) for _ in range(3)]
-    vectors = frozen(merged(networks), plan, batch)
+    vectors, batch = frozen(merged(networks), plan, batch), batch.select(np.arange(4))
     assert vectors.networks == 3
     assert_scores(batch, vectors, *FURTHER)
     whole = vectors._replace(networks=1)

@@ -28,8 +28,9 @@ def post(client, body: bytes, path: str = "/api/parse", **headers):
         b'{"a":' * 100_000, b'{"kbest": ' + b"1" * 10_000 + b"}", b'{"kbest": NaN}',
         b'{"kbest": Infinity}', b'{"text": "a", "text": "b"}', b'{"text": "a"} x',
         '{"text": "a"}'.encode("utf-16"), b'{"text": "\\ud800"}', b'{"text": "a\\u0000b"}',
+        b'{"text": "a", "kbest": 1e999}',
     ],
-    ids=range(18),
+    ids=range(19),
 )  # fmt: skip
 @pytest.mark.parametrize("path", ["/api/parse", "/api/explain", "/api/draw"])
 def test_bad_json_is_one_error(body, path, client):
@@ -37,10 +38,6 @@ def test_bad_json_is_one_error(body, path, client):
     assert answer.status_code in (400, 422)
     assert answer.json()["error"]["message"]
     assert client.get("/health").status_code == 200
-
-
-def test_numbers_beyond_floats_are_no_error_of_ours(client):
-    assert post(client, b'{"text": "a", "kbest": 1e999}').status_code == 400
 
 
 @pytest.mark.parametrize("field", FIELDS)
