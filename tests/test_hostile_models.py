@@ -6,7 +6,7 @@ from tests import hostile_files, hostile_stages
 
 
 @pytest.mark.parametrize(
-    ("catalogue", "step", "least"), [("models", 53, 150), ("states", 27, 40), ("stages", 53, 100)]
+    ("catalogue", "step", "least"), [("models", 101, 75), ("states", 53, 20), ("stages", 149, 35)]
 )
 def test_hostile_files_are_refused_or_harmless(catalogue, step, least):
     counts, failed = hostile_files.try_all(catalogue, [], step)

@@ -80,8 +80,12 @@ def test_every_word_gets_all_columns(models, model):
     assert np.mean(same) > 0.5
 
 
-@pytest.mark.parametrize("words", [(), ("--probabilities",)], ids=["trees", "probabilities"])
-def test_bytes_do_not_depend_on_batches_threads_and_order(models, model, words):
+@pytest.mark.parametrize(
+    ("family", "bits", "words"),
+    [*((*each, ["--probabilities"]) for each in MODELS), ("bert", 8, []), ("deberta-v2", 16, [])],
+)
+def test_bytes_do_not_depend_on_batches_threads_and_order(models, family, bits, words):
+    model = models.model(family, f"of-{bits}-bits", weights__bits=bits)
     expected = models.parse(model, models.forms, *words)
     for batch, threads in ((1, 1), (7, 1), (64, 2)):
         found = models.parse(model, models.forms, *words, "--threads", threads, batch=batch)
