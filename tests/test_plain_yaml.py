@@ -1,7 +1,6 @@
 """YAML as plain data: what is read, what is refused, and that writing is reading's inverse."""
 
 import re
-import time
 
 import pytest
 from hypothesis import given
@@ -13,36 +12,15 @@ from gpuparse.features.templates import SETS
 from gpuparse.limits import MAX_YAML_BYTES
 from gpuparse.text.sequences import templates as sequences
 
+SCALARS = [
+    ("no", "no"), ("Yes", "Yes"), ("on", "on"), ("true", True), ("False", False), ("null", None),
+    ("~", None), ("", None), ("010", 10), ("0x10", "0x10"), ("1_000", "1_000"), ("1:30", "1:30"),
+    ("-5", -5), ("+5", 5), ("1e3", 1000.0), ("1.5", 1.5), (".5", 0.5), (".inf", ".inf"), (".", "."),
+    ("2001-01-01", "2001-01-01"), ("=", "="), ("'5'", "5"), ('"a\\tb"', "a\tb"), ("<<", "<<"),
+]  # fmt: skip
 
-@pytest.mark.parametrize(
-    ("word", "value"),
-    [
-        ("no", "no"),
-        ("Yes", "Yes"),
-        ("on", "on"),
-        ("true", True),
-        ("False", False),
-        ("null", None),
-        ("~", None),
-        ("", None),
-        ("010", 10),
-        ("0x10", "0x10"),
-        ("1_000", "1_000"),
-        ("1:30", "1:30"),
-        ("-5", -5),
-        ("+5", 5),
-        ("1e3", 1000.0),
-        ("1.5", 1.5),
-        (".5", 0.5),
-        (".inf", ".inf"),
-        (".", "."),
-        ("2001-01-01", "2001-01-01"),
-        ("=", "="),
-        ("'5'", "5"),
-        ('"a\\tb"', "a\tb"),
-        ("<<", "<<"),
-    ],
-)
+
+@pytest.mark.parametrize(("word", "value"), SCALARS)
 def test_scalars(word, value):
     read = parse_yaml(f"key: {word}\n", "x").value["key"]
     assert read == value
@@ -61,6 +39,11 @@ def test_keys_are_words_and_have_lines():
     }
 
 
+BOMB = "a0: &a0 x\n" + "".join(
+    f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 30)
+)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -71,6 +54,7 @@ def test_keys_are_words_and_have_lines():
         ("a: !!python/object:os.system x\n", "the tag 'tag:yaml.org,2002:python/object"),
         ("a: !!str 5\n", "is refused"),
         ("a: !mine {b: 1}\n", "is refused"),
+        (BOMB, "run.yaml:1: anchors"),
         ("a: 1\n--- \nb: 2\n", "run.yaml:2"),
         ("a: [1\n", "run.yaml:2"),
         ("a:\n\tb: 1\n", "run.yaml:2: a tab, where YAML needs spaces"),
@@ -87,14 +71,6 @@ def test_case_41_hostile_yaml_is_refused(text, message):
         parse_yaml(text, "run.yaml")
     assert message in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
-
-
-def test_case_41_a_bomb_is_refused_at_once():
-    levels = "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 30))
-    started = time.process_time()
-    with pytest.raises(ConfigError, match="anchors"):
-        parse_yaml("a0: &a0 x\n" + levels, "x")
-    assert time.process_time() - started < 1.0
 
 
 def test_a_big_file_is_not_read_to_its_end(tmp_path):
