@@ -34,39 +34,45 @@ def start(words: list[str], folder: Path) -> Child:
     return Child(train.main, [*words, *resume], folder)
 
 
-def undisturbed(words: list[str], folder: Path, monkeypatch) -> tuple[dict[str, bytes], float]:
-    """The files of a model that is learned without faults, and the seconds that it took."""
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    child = start(words, folder)
+@pytest.fixture(scope="module")
+def whole(models, tmp_path_factory) -> tuple[dict[str, bytes], float]:
+    """The files of a model that is learned without faults, and the seconds that it took.
+
+    The name of the folder is in the config, so all runs write to the same relative one.
+    """
+    folder = tmp_path_factory.mktemp("whole")
+
+    def there(words: list[str]) -> int:
+        os.chdir(folder)
+        return train.main(words)
+
+    child = Child(there, words_of(models), folder)
     check_end(child.wait(), [0])
     return model_files(folder / "model"), child.seconds
 
 
-def test_twenty_kills_at_random_moments(models, tmp_path, monkeypatch):
-    """The name of the folder is in the config, so all runs write to the same relative one."""
-    words, draw = words_of(models), random.Random(5)
-    whole, seconds = undisturbed(words, tmp_path / "whole", monkeypatch)
+def test_kills_at_random_moments(models, whole, tmp_path, monkeypatch, pytestconfig):
+    """Twenty of them in a thorough run."""
+    words, draw, (files, seconds) = words_of(models), random.Random(5), whole
+    wanted = KILLS if pytestconfig.getoption("thorough") else KILLS // 4
     kills, runs = 0, 0
-    while kills < KILLS:
+    while kills < wanted:
         runs += 1
         folder = tmp_path / str(runs)
         folder.mkdir()
         monkeypatch.chdir(folder)
-        while kills < KILLS and not is_finished(folder / "model"):
+        while kills < wanted and not is_finished(folder / "model"):
             kills += wait_and_kill(start(words, folder), draw.uniform(0, seconds))
         if not is_finished(folder / "model"):
             check_end(start(words, folder).wait(), [0])
-        assert model_files(folder / "model") == whole
-    print(kills, "kills in", runs, "runs")
+        assert model_files(folder / "model") == files
 
 
 @pytest.mark.parametrize("n_states", [0, 1, EPOCHS])
-def test_a_full_disk(models, tmp_path, monkeypatch, n_states):
+def test_a_full_disk(models, whole, tmp_path, monkeypatch, n_states):
     """The disk is full after some states: at the next one, or at the model."""
     words = words_of(models)
-    whole, _ = undisturbed(words, tmp_path / "whole", monkeypatch)
-    folder = tmp_path / "full"
+    folder, (files, _) = tmp_path / "full", whole
     folder.mkdir()
     monkeypatch.chdir(folder)
     model, state = folder / "model", folder / "model" / "last" / "state.safetensors"
@@ -74,7 +80,7 @@ def test_a_full_disk(models, tmp_path, monkeypatch, n_states):
 
     def fill():
         _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole["weights.safetensors"]) - 1, most))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(files["weights.safetensors"]) - 1, most))
 
     def counted(*given):
         replace(*given)
@@ -93,21 +99,16 @@ def test_a_full_disk(models, tmp_path, monkeypatch, n_states):
     assert [name for name in contents(model) if name.endswith(".part")] == []
     assert state.exists() is (n_states > 0)
     check_end(start(words, folder).wait(), [0])
-    assert model_files(model) == whole
+    assert model_files(model) == files
 
 
 @pytest.mark.parametrize("of", ["loss", "gradient"])
-def test_nan_stops_before_anything_is_changed(models, tmp_path, monkeypatch, capsys, of):
+def test_nan_stops_before_anything_is_changed(models, whole, tmp_path, monkeypatch, capsys, of):
     import torch
 
     from gpuparse.learning.stages.encoder.stage import EncoderStage
 
     words = words_of(models)
-    for name in ("whole", "wrong"):
-        (tmp_path / name).mkdir()
-    monkeypatch.chdir(tmp_path / "whole")
-    assert run(train.main, words) == 0
-    whole = model_files(Path("model"))
     sound_loss, sound_step = EncoderStage._loss, EncoderStage._step
     steps, checked = [0], []
 
@@ -129,7 +130,7 @@ def test_nan_stops_before_anything_is_changed(models, tmp_path, monkeypatch, cap
             checked.append(all(same))
             raise
 
-    monkeypatch.chdir(tmp_path / "wrong")
+    monkeypatch.chdir(tmp_path)
     with monkeypatch.context() as patched:
         patched.setattr(EncoderStage, "_loss", wrong_loss)
         patched.setattr(EncoderStage, "_step", checked_step)
@@ -142,7 +143,7 @@ def test_nan_stops_before_anything_is_changed(models, tmp_path, monkeypatch, cap
     assert steps[0] > 2
     assert (Path("model") / "last" / "state.safetensors").exists()
     assert run(train.main, [*words, "--resume"]) == 0, capsys.readouterr().err
-    assert model_files(Path("model")) == whole
+    assert model_files(Path("model")) == whole[0]
 
 
 @pytest.mark.parametrize(("family", "bits"), [("bert", 8), ("bert", 16), ("deberta-v2", 16)])
