@@ -44,10 +44,9 @@ def test_keys_that_do_not_fit(tmp_path, config, more, said, monkeypatch):
     assert not (tmp_path / "model").exists()
 
 
-def test_data_dev_can_be_left_out(tmp_path, capsys):
-    encoder = write_encoder(tmp_path / "encoder")
-    keys = {"encoder.model": str(encoder), "output": str(tmp_path / "model"), "data.dev": None}
-    trained = gpuparse.train("encoder", KEYS | {"lemmatizer.learn": False} | keys)
+def test_data_dev_can_be_left_out(models, tmp_path, capsys):
+    keys = {"data.dev": None, "lemmatizer.learn": False}
+    trained = gpuparse.train("encoder", models.keys("bert", tmp_path / "model") | keys)
     assert "learning.keep best: without data.dev, the last epoch is kept" in capsys.readouterr().err
     assert len(trained.parser.parse(generate(2, 1))) == 2
 
