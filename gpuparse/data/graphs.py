@@ -10,7 +10,7 @@ from gpuparse.data import columns
 from gpuparse.data.batch import Batch, word_places
 from gpuparse.data.columns import DEPREL, DEPS
 from gpuparse.data.faults import DepsFault, TreeFault, quoted
-from gpuparse.data.treebank import Treebank, place, word_place
+from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.trees import check_sentences
 from gpuparse.data.vocabulary import Interner, column_ids
 from gpuparse.errors import DataError
@@ -206,9 +206,8 @@ def _item_error(treebank: Treebank, fault: np.ndarray) -> DataError:
     item = treebank.data[start:end].tobytes().decode()
     what = MESSAGES[DepsFault(code)].format(n=int(treebank.word_starts[s + 1]) - first)
     return DataError(
-        place(treebank.source, int(treebank.lines[w]), treebank.sent_id(s))
-        + f"DEPS of word {w - first + 1} ({treebank.column(w, 1)}) has the item"
-        f" {quoted(item)}, {what}"
+        f"{word_place(treebank, w)}DEPS of word {w - first + 1} ({treebank.column(w, 1)}) has the"
+        f" item {quoted(item)}, {what}"
     )
 
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpuparse import native
+from gpuparse.data.columns import HEAD
 from gpuparse.data.faults import TreeFault
 from gpuparse.data.scanner import NO_HEAD
-from gpuparse.data.treebank import Sentence, Treebank, place
+from gpuparse.data.treebank import Sentence, Treebank, word_place
 from gpuparse.errors import DataError, plural
 
 SHOWN = 12  # most words that a message lists
@@ -132,9 +133,8 @@ def tree_fault_text(sentence: Sentence, fault: TreeFault, m: int) -> tuple[int, 
         listed = [v for v in range(1, n + 1) if heads[v - 1] == NO_HEAD]
         what = f"no HEAD for {_words(listed, forms)}; annotate the sentence, or leave it out"
     elif fault == TreeFault.NO_HEAD_NUMBER:
-        head = sentence.treebank.column(
-            int(sentence.treebank.word_starts[sentence.index]) + m - 1, 6
-        )
+        bank = sentence.treebank
+        head = bank.column(int(bank.word_starts[sentence.index]) + m - 1, HEAD)
         what = f"HEAD of {_words(listed, forms)} is {head!r}; write a number from 0 to {n}"
     elif fault == TreeFault.HEAD_OUT_OF_RANGE:
         what = (
@@ -157,8 +157,7 @@ def _tree_error(treebank: Treebank, s: int, fault: int, m: int) -> DataError:
     """The error for one sentence; m is the word that check_heads named."""
     sentence = treebank[s]
     word, what = tree_fault_text(sentence, TreeFault(fault), m)
-    line = int(treebank.lines[treebank.word_starts[s] + word - 1])
-    return DataError(place(treebank.source, line, sentence.sent_id) + what)
+    return DataError(word_place(treebank, int(treebank.word_starts[s]) + word - 1) + what)
 
 
 def _cycle(heads: list[int], m: int) -> list[int]:

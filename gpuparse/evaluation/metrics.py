@@ -171,11 +171,8 @@ def _share(right: np.ndarray, keep: np.ndarray) -> Share:
 
 def complete_sentences(right: np.ndarray, keep: np.ndarray, word_starts: np.ndarray) -> Share:
     """The share of sentences, among those with kept words (W,), whose kept words are right (W,)."""
-    wrong_before = np.concatenate(([0], np.cumsum(keep & ~right)))
-    kept_before = np.concatenate(([0], np.cumsum(keep)))
-    counted = np.diff(kept_before[word_starts]) > 0
-    faultless = np.diff(wrong_before[word_starts]) == 0
-    return _share(faultless, counted)
+    is_faultless = by_sentence(keep & ~right, word_starts) == 0
+    return _share(is_faultless, by_sentence(keep, word_starts) > 0)
 
 
 def arc_counts(found: np.ndarray, right: np.ndarray) -> ArcCounts:

@@ -200,21 +200,12 @@ def compare_words(
     if not gold.n_words:
         raise DataError(f"{gold.source}: no word to compare the systems on; give a longer text")
 
-    def per_sentence(sentences: np.ndarray) -> np.ndarray:
-        return np.bincount(sentences, minlength=len(gold))
-
-    counts = np.array(
-        [
-            [
-                per_sentence(hits.gold),
-                per_sentence(hits.gold[hits.right]),
-                per_sentence(hits.system),
-                per_sentence(second[name].gold[second[name].right]),
-                per_sentence(second[name].system),
-            ]
-            for name, hits in first.items()
-        ]
-    )
+    counts = np.array([
+        [np.bincount(sentences, minlength=len(gold)) for sentences in (
+            ours.gold, ours.gold[ours.right], ours.system, theirs.gold[theirs.right], theirs.system,
+        )]
+        for ours, theirs in ((hits, second[name]) for name, hits in first.items())
+    ])  # fmt: skip
     results = paired_bootstrap(counts, resamples=resamples, seed=seed)
     return Comparison(
         disagreements={
