@@ -31,6 +31,7 @@ from tests.campaign.models import changed_in_place, damaged_models, damaged_stat
 from tests.campaign.packages import compact, installed, packaging
 from tests.campaign.places import places
 from tests.campaign.races import races
+from tests.campaign.reasons import reasons
 from tests.campaign.server import blocks, requests, stops
 from tests.campaign.streams import disks, streams
 from tests.campaign.tensors import tensors
@@ -52,6 +53,7 @@ CAMPAIGNS: dict[str, Trial] = {
     "streams": streams,
     "places": places,
     "races": races,
+    "reasons": reasons,
     "checks": checks,
     "folders": folders,
     "compact": compact,
