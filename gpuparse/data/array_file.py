@@ -122,16 +122,6 @@ def read(path: Path, *, form: int, what: str) -> tuple[dict[str, Any], dict[str,
         return read_open(file, path, form=form, what=what)
 
 
-def read_open(
-    file: BinaryIO, path: Path, *, form: int, what: str, hint: str = ""
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """As `read`, of a file that is open, on the disk or in memory.
-
-    Args: path: for messages. hint: what to do where the format is another one.
-    """
-    return _read(file, path, form, what, hint, is_known=False)
-
-
 class Opened(NamedTuple):
     """A file of arrays that are used and not changed.
 
@@ -158,34 +148,27 @@ def opened(file: BinaryIO, path: Path, *, form: int, what: str, hint: str = "") 
     try:
         descriptor = file.fileno()
     except OSError:  # it is in memory
-        return Opened(*read_open(file, path, form=form, what=what, hint=hint), False, _nothing)
+        found = read_open(file, path, form=form, what=what, hint=hint)
+        return Opened(*found, is_known=False, remember=lambda: None)
     before = os.fstat(descriptor)
     identity = _identity(before, f"{what} {form}")
     is_known = identity in _remembered()
-    facts, arrays = _read(file, path, form, what, hint, is_known=is_known)
+    found = read_open(file, path, form=form, what=what, hint=hint, is_known=is_known)
     if _state(os.fstat(descriptor)) != _state(before):
         raise ModelError(f"{path}: was changed while it was read; load it again")
-    remember = _nothing if is_known or not identity else partial(_remember, identity)
-    return Opened(facts, arrays, is_known, remember)
+    is_new = identity and not is_known
+    return Opened(*found, is_known, partial(_remember, identity) if is_new else lambda: None)
 
 
-def _nothing() -> None:
-    pass
+def read_open(
+    file: BinaryIO, path: Path, *, form: int, what: str, hint: str = "", is_known: bool = False
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """As `read`, of a file that is open, on the disk or in memory.
 
-
-_Arrays = dict[str, np.ndarray]
-
-
-def _read(
-    file: BinaryIO,
-    path: Path,
-    form: int,
-    what: str,
-    hint: str,
-    *,
-    is_known: bool,
-) -> tuple[dict[str, Any], _Arrays]:
-    """The facts and arrays; is_known: the sums are right."""
+    Args:
+        path: for messages. hint: what to do where the format is another one.
+        is_known: the sums are right.
+    """
     try:
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
