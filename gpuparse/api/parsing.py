@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice, repeat
 from pathlib import Path
@@ -67,7 +66,6 @@ if TYPE_CHECKING:
 _TEXT = "text"  # the name of CoNLL-U text in messages
 _MOST_JOBS = 64
 _PLAIN = ParseOptions()
-_ADVICE = {"to_allow_missing": "load the model with allow_missing=True"}
 _FIELDS = {2: "lemma", 3: "upos", 4: "xpos", 5: "feats"}  # names of columns in Python
 
 
@@ -106,10 +104,23 @@ def load(
     """
     if not isinstance(folder, (str, os.PathLike)) or not os.fspath(folder):
         raise ConfigError(f"load() takes a folder that training wrote, or a name, not {folder!r}")
-    return SentenceParser.of_folder(
-        folder, single_root=single_root, threads=threads, device=device, engine=engine,
-        allow_missing=allow_missing,
-    )  # fmt: skip
+    options = LoadOptions(threads, device, engine, allow_missing=allow_missing)
+    return SentenceParser.of_folder(folder, options, single_root=single_root)
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """The options of `load`.
+
+    to_allow_missing, to_give_columns: see Job; other doors say it in their words.
+    """
+
+    threads: int = 0
+    device: str = "cpu"
+    engine: str = "auto"
+    allow_missing: bool = False
+    to_allow_missing: str = "load the model with allow_missing=True"
+    to_give_columns: str = "fill it in"
 
 
 class ParseArguments(TypedDict, total=False):
@@ -137,54 +148,35 @@ class SentenceParser:
         *,
         name: str,
         stages: Pipeline = NO_STAGES,
-        threads: int = 0,
-        device: str = "cpu",
-        engine: str = "auto",
-        allow_missing: bool = False,
-        advice: Mapping[str, str] = _ADVICE,
+        options: LoadOptions | None = None,
     ) -> None:
-        """`load` is the way to make one.
-
-        Args:
-            name: of the model in messages.
-            advice: fields of Job: what to do about columns that are missing; other doors say it in
-                their words.
-            Other arguments: see `load`.
-        """
+        """`load` is the way to make one. name: of the model in messages."""
         self._stages = stages.filled_by(model)
-        self._model, self._name = model, name
-        self._options: dict[str, Any] = {
-            "threads": threads, "device": device, "engine": engine,
-            "allow_missing": allow_missing, "advice": dict(advice),
-        }  # fmt: skip
-        self._threads = thread_count(threads)
-        self._device, self._is_native = device_of_parsing(model, _PLAIN, device, engine, silent)
+        self._model, self._name, self._options = model, name, options or LoadOptions()
+        self._threads = thread_count(self._options.threads)
+        self._device, self._is_native = device_of_parsing(
+            model, _PLAIN, self._options.device, self._options.engine, silent
+        )
         self._warned: set[str] = set()
         self._jobs: dict[tuple[ParseOptions, bool], Job] = {}
 
     @classmethod
     def of_folder(
-        cls, folder: str | os.PathLike[str], *, single_root: bool = False, **options: Any
+        cls, folder: str | os.PathLike[str], options: LoadOptions, *, single_root: bool = False
     ) -> Self:
-        """The parser that `load` returns, for doors of other programs.
-
-        Args:
-            folder, single_root: see `load`.
-            options: of the constructor.
-        Raises: as `load`.
-        """
+        """The parser that `load` returns, for doors of other programs. Raises: as `load`."""
         path = find_model(folder)
         model = load_parser(path)
         model = model.with_single_root() if single_root else model
-        return cls(model, name=os.fspath(folder), stages=load_stages(path), **options)
+        return cls(model, name=os.fspath(folder), stages=load_stages(path), options=options)
 
     @classmethod
-    def of_files(cls, files: Mapping[str, bytes], name: str, **options: Any) -> Self:
+    def of_files(
+        cls, files: Mapping[str, bytes], name: str, options: LoadOptions | None = None
+    ) -> Self:
         """The parser of files that `files` returned.
 
-        Args:
-            name: of the model in messages.
-            options: of the constructor.
+        Args: name: of the model in messages.
         Raises: ModelError: a file is missing or damaged. ConfigError: as `load`.
         """
         folder = Path(name)
@@ -194,7 +186,7 @@ class SentenceParser:
             stages = unpack_stages(packed, folder)
         except (TypeError, KeyError, AttributeError) as error:
             raise ModelError(f"{name}: files of a model are missing: {error}") from error
-        return cls(model, name=name, stages=stages, **options)
+        return cls(model, name=name, stages=stages, options=options)
 
     def files(self) -> dict[str, bytes]:
         """The files of its model's folder by name; `of_files` reads them."""
@@ -233,7 +225,7 @@ class SentenceParser:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(type(self).of_files, **self._options), (self.files(), self._name)
+        return type(self).of_files, (self.files(), self._name, self._options)
 
     def parse(
         self,
@@ -482,7 +474,8 @@ class SentenceParser:
             raise ConfigError("kbest: a table has one tree per row; give CoNLL-U, or use parse")
         form = output_format(kind, os.fspath(output))
         job.options.check_output(kind, form, name, self._model)
-        with self._opened(job, name, kind) as given:
+        with input_file(name) as opened:
+            given = job.source(opened, name, kind)
             check_new_file(output, force=force, source=name)
             with replace_file(output, force=force) as file:
                 progress = Progress("parsing", quiet=True)
@@ -577,14 +570,9 @@ class SentenceParser:
             require(f"{name}: a table", "pyarrow.parquet")
         job.options.check_input(kind, name, self._name, self._stages)
 
-    @contextmanager
-    def _opened(self, job: Job, name: str, kind: str) -> Iterator[Source]:
-        """A file as a source."""
-        with input_file(name) as file:
-            yield job.source(file, name, kind)
-
     def _stream_file(self, job: Job, name: str, kind: str) -> Iterator[ParsedSentence]:
-        with self._opened(job, name, kind) as source:
+        with input_file(name) as file:
+            source = job.source(file, name, kind)
             yield from chain.from_iterable(self._parsed(job, source))
 
     def job(self, options: ParseOptions = _PLAIN, *, may_pass_over: bool = False) -> Job:
@@ -607,7 +595,7 @@ class SentenceParser:
         return job
 
     def _made_job(self, options: ParseOptions, may_pass_over: bool) -> Job:
-        options = replace(options, allow_missing=self._options["allow_missing"])
+        options = replace(options, allow_missing=self._options.allow_missing)
         notes = options.check(self._model, self._stages, self._name)
         if options.needs_sums and not self._is_native:
             raise ConfigError(
@@ -625,13 +613,14 @@ class SentenceParser:
             batch_size=default_batch_size(self._device),
             threads=self._threads,
             device=self._device,
-            engine=self._options["engine"],
+            engine=self._options.engine,
             is_native=self._is_native,
             tell=silent,
             advise=partial(warnings.warn, stacklevel=2),
             may_pass_over=may_pass_over,
             as_json_lines=as_json_lines,
-            **self._options["advice"],
+            to_allow_missing=self._options.to_allow_missing,
+            to_give_columns=self._options.to_give_columns,
         )
 
     def _tag_field(self, read: list[Columns]) -> str:
@@ -647,7 +636,7 @@ class SentenceParser:
             return _FIELDS[vocabularies.pos_column]
         shares = {column: len(tags & values) for column, values in known.items()}
         best = max(shares, key=lambda column: (shares[column], column == vocabularies.pos_column))
-        if not shares[best] and not self._options["allow_missing"]:
+        if not shares[best] and not self._options.allow_missing:
             expected = ", ".join(sorted(known[best])[:5])
             raise DataError(
                 f"the model knows none of the tags {', '.join(sorted(tags)[:5])}: it was trained"

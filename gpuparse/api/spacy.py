@@ -22,7 +22,7 @@ from spacy.tokens import Doc
 from spacy.util import minibatch, registry
 from spacy.vocab import Vocab
 
-from gpuparse.api.parsing import SentenceParser
+from gpuparse.api.parsing import LoadOptions, SentenceParser
 from gpuparse.api.spacy_docs import (
     FIELDS,
     WORDS,
@@ -43,10 +43,8 @@ from gpuparse.model.pipeline import FILES, TOKENIZER, load_stage, stages_of, unp
 from gpuparse.text.tokenizer import Tokenizer
 
 _FOLDER = "model"
-_ADVICE = {
-    "to_allow_missing": 'give config={"allow_missing": True}',
-    "to_give_columns": "put components that set tags, lemmas or morphology before this one",
-}
+_TO_ALLOW_MISSING = 'give config={"allow_missing": True}'
+_TO_GIVE_COLUMNS = "put components that set tags, lemmas or morphology before this one"
 
 
 @Language.factory(
@@ -106,9 +104,10 @@ class Component(Pipe):
         """
         self.name, self.model = name, model
         self._parser: SentenceParser | None = None
-        self._options: dict[str, Any] = {
-            "threads": threads, "allow_missing": allow_missing, "advice": _ADVICE,
-        }  # fmt: skip
+        self._options = LoadOptions(
+            threads, allow_missing=allow_missing, to_allow_missing=_TO_ALLOW_MISSING,
+            to_give_columns=_TO_GIVE_COLUMNS,
+        )  # fmt: skip
         self._probabilities = probabilities
         add_extensions()
 
@@ -124,7 +123,7 @@ class Component(Pipe):
                     f"{self.name}: name a model:"
                     ' nlp.add_pipe("gpuparse", config={"model": FOLDER})'
                 )
-            self._take(SentenceParser.of_folder(self.model, single_root=True, **self._options))
+            self._take(SentenceParser.of_folder(self.model, self._options, single_root=True))
             assert self._parser
         return self._parser
 
@@ -174,7 +173,7 @@ class Component(Pipe):
             files = srsly.msgpack_loads(bytes_data)
         except ValueError as error:
             raise ModelError(f"{self.name}: not the bytes of to_bytes: {error}") from error
-        self._take(SentenceParser.of_files(files, self.model or self.name, **self._options))
+        self._take(SentenceParser.of_files(files, self.model or self.name, self._options))
         return self
 
     def __reduce__(self) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import gpuparse
+from gpuparse.api.parsing import LoadOptions
 from gpuparse.data.cached import cached_property
 from gpuparse.data.conll import stream_treebanks, treebank_from_bytes
 from gpuparse.data.formats.names import CONLLU, LINES, RAW, VERTICAL
@@ -180,9 +181,8 @@ def load_models(given: Sequence[str], *, threads: int, device: str) -> dict[str,
             raise ConfigError(f"{each!r}: expected MODEL or NAME=MODEL, with a name to print")
         if name in found:
             raise ConfigError(f"two models have the name {name!r}: write NAME={path}")
-        parser = gpuparse.SentenceParser.of_folder(
-            path, threads=threads, device=device, advice={"to_allow_missing": ""}
-        )  # as requests cannot allow it
+        options = LoadOptions(threads, device, to_allow_missing="")  # as requests cannot allow it
+        parser = gpuparse.SentenceParser.of_folder(path, options)
         job = replace(parser.job(), advise=silent)  # hints are of requests, not for the log
         found[name] = ServedModel(name, parser, job, read_card(find_model(path)))
     return found

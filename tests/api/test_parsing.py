@@ -462,7 +462,9 @@ def test_pickles_need_no_folder_and_parse_the_same(kinds, kind, tmp_path):
     expected = parser.parse(kinds.text(kind)).to_conllu()
     for file in folder.iterdir():
         file.unlink()
-    of_files = gpuparse.SentenceParser.of_files(parser.files(), "files", threads=1)
+    of_files = gpuparse.SentenceParser.of_files(
+        parser.files(), "files", parsing.LoadOptions(threads=1)
+    )
     assert of_files.files() == parser.files()
     assert of_files.parse(kinds.text(kind)).to_conllu() == expected
     again = pickle.loads(pickle.dumps(parser))  # noqa: S301 (our own)
