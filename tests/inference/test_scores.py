@@ -32,7 +32,7 @@ def test_values_that_break_sums_are_turned_away_wherever_they_are_read(name, eng
     """Any cell that is read, and none of padding or beside the parts."""
     read = zeros_of(name, 3, 4)
     for field, part in read.items():
-        where = torch.from_numpy(is_read(field, 5, not DECODERS[name].is_projective))
+        where = torch.tensor(is_read(field, 5, not DECODERS[name].is_projective))
         part[:, ~where] = torch.nan
         for axis in range(part.dim() - 1):
             part[1].select(axis, 4).fill_(torch.nan)  # in a sentence of three words
