@@ -11,6 +11,7 @@ import pytest
 
 from gpuparse.errors import ConfigError, DataError
 from gpuparse.files import (
+    is_temporary,
     lock_file,
     lock_folder,
     no_utf8,
@@ -108,6 +109,8 @@ def test_what_a_killed_writer_left_is_removed(tmp_path):
     code += "with replace_file(sys.argv[1]) as file: file.write(b'x'); os.kill(os.getpid(), 9)"
     assert subprocess.run([sys.executable, "-c", code, tmp_path / "out"]).returncode == -9
     assert os.listdir(tmp_path) == [".out.gpuparse.part"]
+    assert is_temporary(".out.gpuparse.part")
+    assert not is_temporary("out.gpuparse.part")  # a user's own
     write(tmp_path / "out")
     assert os.listdir(tmp_path) == ["out"]
 

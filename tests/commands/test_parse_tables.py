@@ -12,6 +12,7 @@ import pyarrow
 import pytest
 from pyarrow import ipc, parquet
 
+import gpuparse
 from gpuparse.commands import parse
 from gpuparse.commands.console import run
 from gpuparse.data.conll import MAX_LINE, treebank_from_bytes
@@ -380,6 +381,20 @@ def test_long_rows_make_short_runs(tmp_path, monkeypatch):
         assert 1 <= source.run < 20
         firsts = [first for first, _ in source.runs()]
     assert firsts == list(range(0, 62, source.run))
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_python_streams_tables(trained, tmp_path, suffix):
+    path = write(table_of(TEXT), tmp_path / f"in.{suffix}")
+    parser = gpuparse.load(trained.model, threads=1)
+    found = [sentence.heads for sentence in parser.stream(path)]
+    parsed(trained, path, tmp_path / "out")
+    assert found == read(tmp_path / "out" / path.name)["head"].to_pylist()
+    with pytest.raises(DataError, match="cannot be read"):
+        next(parser.stream(tmp_path / "none.parquet"))
+    bad = write(with_bad_rows(), tmp_path / f"bad.{suffix}")
+    with pytest.raises(DataError, match=r"row:4: .* words in form, but 1 in upos"):
+        list(parser.stream(bad))
 
 
 def test_without_pyarrow_it_is_said_what_to_install(trained, tmp_path, monkeypatch):
