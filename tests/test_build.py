@@ -12,7 +12,7 @@ import pytest
 
 from gpuparse.__main__ import COMMANDS
 from gpuparse.data.plain_yaml import read_yaml
-from tests.test_native import ROOT, load_build
+from tests.test_native import ROOT, compiler_for_tests, load_build
 
 build = load_build()
 
@@ -26,6 +26,7 @@ class Interface:
 @pytest.fixture
 def tree(tmp_path, monkeypatch):
     """A copy of the smallest library: the build module works on it; its output folder."""
+    compiler_for_tests(build)
     sources = tmp_path / "native"
     (sources / "api").mkdir(parents=True)
     for name in ("build.cpp", "api/build.h", "api/types.h"):

@@ -25,7 +25,7 @@ from tests.encoders import (
     textbook_hidden,
     textbook_labels,
 )
-from tests.test_native import ROOT, load_build
+from tests.test_native import ROOT, compiler_for_tests, load_build
 from tests.test_native_numbers import found, value
 
 LENGTHS = [5, 0, 1, 23, 17, 2, 40, 3, 16, 33, 8]
@@ -101,7 +101,7 @@ def test_states_do_not_depend_on_the_batch(threads):
 @pytest.mark.parametrize("level", [*build.LEVELS, "avx-vnni"])
 def test_states_do_not_depend_on_instructions(level, tmp_path):
     """All levels compile; those that this processor has give the same bits."""
-    compiler = build.find_compiler()
+    compiler = compiler_for_tests(build)
     if not build._is_x86(compiler):
         pytest.skip("levels are those of x86-64")
     march = build.LEVELS.get(level, "x86-64-v3+avxvnni")

@@ -90,6 +90,15 @@ def load_build() -> Any:
     return module
 
 
+def compiler_for_tests(build: Any) -> list[str]:
+    """The C++ compiler; without one, as after a build with a package's, a test is left out."""
+    try:
+        found: list[str] = build.find_compiler()
+    except build.BuildError as error:
+        pytest.skip(str(error))
+    return found
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     """A library of a few functions that say what they were given."""
@@ -98,7 +107,7 @@ def small(tmp_path_factory):
     (folder / "api" / "types.h").write_text((ROOT / "native" / "api" / "types.h").read_text())
     (folder / "api" / "header.h").write_text(HEADER)
     (folder / "api" / "small.cpp").write_text(SOURCE)
-    compiler = build.find_compiler()
+    compiler = compiler_for_tests(build)
     path = folder / "libsmall.so"
     flags = [*build.compile_flags(compiler, "", False), *build.link_flags(compiler, False)]
     subprocess.run([*compiler, folder / "api" / "small.cpp", *flags, "-o", path], check=True)
