@@ -187,7 +187,7 @@ def sum_runs(values: Tensor, run: Tensor, sizes: Tensor) -> Tensor:
     left = sizes[run] - place  # values of the run from here on
     width, longest = 1, int(sizes.max())
     while width < longest:
-        takes = (place % (2 * width) == 0) & (left > width)
+        takes = (place & (2 * width - 1) == 0) & (left > width)
         next_ones = torch.where(takes[:-width], values[..., width:], 0)
         values = torch.cat([values[..., :-width] + next_ones, values[..., -width:]], -1)
         width *= 2
@@ -241,6 +241,8 @@ class DeviceLearner:
         # In main memory the torch form too: what runs there is what runs on another device.
         where = self._values.device
         self._engine = "torch" if engine == "auto" and where.type == "cpu" else engine
+        # Sentences of similar length: on a CPU padding costs more than calls.
+        self._at_once = 8 if where.type == "cpu" else config.learning.batch_size
         choose_engine(self._engine, where, has_kernels=True)  # an error for one that is none
 
     @torch.no_grad()
@@ -254,7 +256,7 @@ class DeviceLearner:
         """`_compare` for a whole mini-batch, in pieces that fit into memory."""
         device = self._values.device
         cells = sentence_cells(mini.lengths, PartSize(2 + self._decoder.reads_siblings))
-        admission = Admission(mini.lengths, len(mini), self._max_cells, cells)
+        admission = Admission(mini.lengths, self._at_once, self._max_cells, cells)
         costs = torch.zeros(len(mini), self._k, dtype=torch.int64, device=device)
         found = [torch.zeros(3, 0, dtype=torch.int64, device=device)]
         compare = or_no_memory(lambda part: self._compare(*self._taken(mini, part)))

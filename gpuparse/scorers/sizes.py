@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-# What torch forms hold at a time: feature rows of parts; cells of the dense matrix of differences.
-ROWS_AT_ONCE, SHARED_CELLS = 1 << 24, 1 << 23
+# What torch forms hold at a time: feature rows of parts, in main memory as many as caches hold;
+# cells of the dense matrix of differences.
+ROWS_AT_ONCE, CPU_ROWS_AT_ONCE, SHARED_CELLS = 1 << 24, 1 << 18, 1 << 23
 
 MATRICES = 8  # N x N cells of scores and charts that a sentence takes
 

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from gpuparse.features.plan import ArcPlan, GuidePlan
-from gpuparse.scorers.linear.embedding_bag import sum_rows
+from gpuparse.scorers.linear.embedding_bag import sum_rows, sum_runs_of_rows
 from gpuparse.scorers.linear.plan_tensors import kept_tables
 from gpuparse.scorers.linear.rows import ArcTables, RowsOfTwo
 from gpuparse.scorers.linear.weights import FeatureMap, Weights
-from gpuparse.scorers.sizes import ROWS_AT_ONCE
+from gpuparse.scorers.sizes import CPU_ROWS_AT_ONCE, ROWS_AT_ONCE
 from gpuparse.scorers.tensors import TensorBatch
 
 
@@ -20,7 +20,7 @@ def arc_scores(
     features: FeatureMap,
     weights: Weights,
     *,
-    rows_at_once: int = ROWS_AT_ONCE,
+    rows_at_once: int | None = None,
 ) -> Tensor:
     """Scores of all arcs of all sentences.
 
@@ -29,7 +29,8 @@ def arc_scores(
         plan, features, weights: the compiled templates, their row map, their weights. Weights
             are zero where no feature can point, as learning leaves them: in the dense lines of
             value 0.
-        rows_at_once: feature rows that are held at a time, or those of one head.
+        rows_at_once: feature rows that are held at a time, or those of one head; None: as is
+            fastest on the device.
     Returns: (B, N, N): [b, h, m] is the arc h -> m. float32 for learned weights, and for
         whole-number weights float64, exact and those of native code. Column 0, the diagonal
         and padding hold nothing of use.
@@ -51,7 +52,7 @@ class TorchSums:
         plan: ArcPlan,
         features: FeatureMap,
         weights: Weights,
-        rows_at_once: int,
+        rows_at_once: int | None,
         *,
         lone_root: bool = False,
     ) -> None:
@@ -59,25 +60,34 @@ class TorchSums:
         features = features._replace(n_rows=len(weights.array))  # the row of zeros
         self.rows = RowsOfTwo(batch, tables, features, lone_root=lone_root)
         self._shape = len(batch), batch.n_nodes
-        self._weights, self._rows_at_once = weights, rows_at_once
-        self._per_arc = max(len(tables.modifiers[0]), tables.n_between * batch.n_nodes, 1)
+        self._weights, self._rows_at_once = weights, rows_at_once or rows_held(batch.values.device)
+        self._per_arc = max(len(tables.modifiers[0]), tables.n_between * batch.n_nodes // 2, 1)
+        self._between = tables.n_between
         self._device = batch.values.device
 
     def scores(self) -> Tensor:
         """(B, N, N) of arcs; of weights of D > 1 columns, (B, N, N, D)."""
         nodes = torch.arange(self._shape[1], device=self._device)
         per_head = len(nodes) * max(self._per_arc, self._weights.array.shape[1])
-        return by_heads(
-            *self._shape, self._device, max(1, self._rows_at_once // per_head),
-            lambda b, h: self.of(b, h, nodes, self.rows.combination(nodes - h)),
-        )  # fmt: skip
+
+        def score(b: Tensor, h: Tensor) -> Tensor:
+            return self.of(b, h, nodes, self.rows.combination(nodes - h))
+
+        return by_heads(*self._shape, self._device, max(1, self._rows_at_once // per_head), score)
 
     def of(self, b: Tensor, h: Tensor, m: Tensor, combination: Tensor) -> Tensor:
         """(...) of pairs of nodes, (..., D) of D columns; the shapes of the four are broadcast."""
         sums = sum_rows(self._weights, self.rows.of(b, h, m, combination))
-        if self.rows.has_between:
-            sums += sum_rows(self._weights, self.rows.between(b, h, m, combination))
+        if self._between:
+            pairs = (x.flatten() for x in torch.broadcast_tensors(b, h, m, combination))
+            found, most = self.rows.between(*pairs), self._shape[1] * self._between
+            sums += sum_runs_of_rows(self._weights, found.rows, found.starts, most).view_as(sums)
         return sums.squeeze(-1) if self._weights.array.shape[1] == 1 else sums
+
+
+def rows_held(device: torch.device) -> int:
+    """Feature rows that are held at a time on a device."""
+    return CPU_ROWS_AT_ONCE if device.type == "cpu" else ROWS_AT_ONCE
 
 
 def by_heads(
@@ -99,7 +109,7 @@ def guide_scores(
     features: FeatureMap,
     weights: Weights,
     *,
-    rows_at_once: int = ROWS_AT_ONCE,
+    rows_at_once: int | None = None,
 ) -> Tensor:
     """The scores that guide features add to all arcs of all sentences.
 
@@ -107,7 +117,8 @@ def guide_scores(
         batch: B sentences of at most N - 1 words with a row of guides, on the device that is to do
             the work.
         plan, features, weights: as in `arc_scores`.
-        rows_at_once: feature rows that are held at a time, or those of one head.
+        rows_at_once: feature rows that are held at a time, or those of one head; None: as is
+            fastest on the device.
     Returns:
         (B, N, N): [b, h, m] of the arc h -> m, 0 for arcs without a guide; dtypes as in arc_scores.
     Cost: families times n^2 gathers a sentence.

@@ -10,8 +10,9 @@ of all parts of a batch are one call:
     ends            (B, N, N, F)           (B, N, N)       [b, h, m]: m is the last on its side
     labels          (A, F)                 (A, L)          a row has one weight for each label
 
-The table has R rows of D weights (D = 1, or L labels) and one more row of zeros, number R: the
-`padding_idx`, for a template that does not fire. `rows.py` finds the rows, `arcs.py`, `siblings.py`
+The table has R rows of D weights (D = 1, or L labels) and one more row of zeros, number R, for a
+template that does not fire. It is no `padding_idx`: with one, a bag takes twenty times as long on a
+CPU. `rows.py` finds the rows, `arcs.py`, `siblings.py`
 and `labels.py` pass them here. `learning/on_device.py` changes the same table by sparse steps,
 without gradients; on the CPU its memory is that of the model, so that nothing is copied.
 
@@ -48,12 +49,37 @@ def sum_rows(weights: Weights, rows: Tensor) -> Tensor:
     bag = bag_of(weights, rows.device, rows.shape[-1])
     if rows.shape[-1] == 0:
         sums = bag.weight.new_zeros(*rows.shape[:-1], bag.embedding_dim)
-    elif weights.is_integer and rows.is_cuda and bag.embedding_dim == 1:
-        # A bag's kernel gives one column a warp. Whole numbers are exact in any order.
+    elif _has_narrow_bags(weights, rows):
         sums = bag.weight[rows].sum(-2)
     else:
         sums = bag(rows.flatten(0, -2)).unflatten(0, rows.shape[:-1])
     return sums.double() if weights.is_integer else sums
+
+
+def sum_runs_of_rows(weights: Weights, rows: Tensor, starts: Tensor, most: int) -> Tensor:
+    """As `sum_rows`, of bags of different sizes.
+
+    Args:
+        rows: (T, F) int64, the bags one after the other.
+        starts: (P,) int64, ascending: where each bag begins in T.
+        most: rows of the largest bag, at least.
+    Returns: (P, D).
+    """
+    bag = bag_of(weights, rows.device, most)
+    if _has_narrow_bags(weights, rows):
+        until = torch.nn.functional.pad(bag.weight[rows].double().sum((1, 2)).cumsum(0), (1, 0))
+        ends = torch.nn.functional.pad(starts[1:], (0, 1), value=len(rows))
+        return (until[ends] - until[starts]).unsqueeze(1)
+    sums = bag(rows.flatten(), starts * rows.shape[1])
+    return sums.double() if weights.is_integer else sums
+
+
+def _has_narrow_bags(weights: Weights, rows: Tensor) -> bool:
+    """True if rows are gathered without a bag, whose kernel on a GPU gives one column a warp.
+
+    Whole numbers are exact in any order.
+    """
+    return weights.is_integer and rows.is_cuda and weights.array.shape[1] == 1
 
 
 def _make_bag(weights: Weights, device: torch.device, dtype: torch.dtype) -> nn.EmbeddingBag:
@@ -63,5 +89,5 @@ def _make_bag(weights: Weights, device: torch.device, dtype: torch.dtype) -> nn.
         table[:rows] = torch.tensor(weights.array)
     else:
         table = torch.from_numpy(weights.padded)
-    bag = nn.EmbeddingBag(rows + 1, width, mode="sum", padding_idx=rows, _weight=table)
+    bag = nn.EmbeddingBag(rows + 1, width, mode="sum", _weight=table)
     return bag.requires_grad_(False).to(device)

@@ -11,7 +11,6 @@ from gpuparse.scorers.linear.embedding_bag import sum_rows
 from gpuparse.scorers.linear.hashing import fold, mix
 from gpuparse.scorers.linear.plan_tensors import atoms_in_turn, kept_tables, sender
 from gpuparse.scorers.linear.weights import Weights, label_map
-from gpuparse.scorers.sizes import ROWS_AT_ONCE
 from gpuparse.scorers.tensors import TensorBatch
 
 LABEL_ROLES = BY_NAME["label"].roles
@@ -124,7 +123,7 @@ def _last_true(mask: Tensor) -> Tensor:
 
 
 def all_label_scores(
-    batch: TensorBatch, plan: ArcPlan, weights: Weights, *, rows_at_once: int = ROWS_AT_ONCE
+    batch: TensorBatch, plan: ArcPlan, weights: Weights, *, rows_at_once: int | None = None
 ) -> Tensor:
     """The scores of all labels of every arc, whatever tree it may be in, by operations of torch.
 

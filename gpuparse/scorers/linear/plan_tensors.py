@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gpuparse.features.plan import LINE
-from gpuparse.scorers.linear.weights import FeatureMap, Weights
+from gpuparse.scorers.linear.weights import WORD, FeatureMap, Weights
 
 Plan = TypeVar("Plan")
 Tables = TypeVar("Tables")
@@ -44,9 +44,17 @@ def atoms_in_turn(starts: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]
 
 
 def row_finder(features: FeatureMap) -> Callable[[Tensor], Tensor]:
-    """From int64 keys to their base rows, as `find_base` in native/feature_rows.h."""
+    """From int64 keys to their base rows, as `find_base` in native/feature_rows.h.
+
+    Bits beyond those of a key are kept.
+    """
     rows = features.rows
     if rows.is_power:
-        return lambda keys: keys & rows.mask
+        return lambda keys: keys & (rows.mask | ~WORD)
     lines = rows.rows // LINE
-    return lambda keys: ((keys * lines) >> 32) * LINE + (keys & (LINE - 1))
+
+    def find(keys: Tensor) -> Tensor:
+        line = ((keys & WORD) * lines) >> 32
+        return (line * LINE + (keys & (LINE - 1))) | (keys & ~WORD)
+
+    return find

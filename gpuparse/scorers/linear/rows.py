@@ -81,7 +81,10 @@ class PartRows:
         combination = self._arcs.combination(m - h)
         rows = [self._arcs.of(b, h, m, combination)]
         if self._arcs.has_between:
-            rows.append(self._arcs.between(b, h, m, combination))
+            found = self._arcs.between(b, h, m, combination)
+            shape = len(b), self._places.shape[1], found.rows.shape[1]
+            lines = rows[0].new_full(shape, self.silent)
+            rows.append(lines.index_put((found.arc, found.middle), found.rows).flatten(1))
         if self._plan.guide:
             place = self._places[b, m]
             proposed = self._batch.values[self._plan.guide.row].long()[place] == h + 1
@@ -133,16 +136,18 @@ class RowsOfTwo:
         self._places = batch.places()
         self._find = row_finder(features)
         keys, present = self._sides(lone_root)
-        # [B, N, R] each; a feature fires where neither word's part is marked
+        # [B N, R] each; a feature fires where neither word's part is marked
         self._heads, self._modifiers = (
-            self._parts(keys, present, looks, silent)
+            self._parts(keys, present, looks, silent).flatten(0, 1)
             for looks, silent in (
                 (tables.heads, _SILENT_HEAD),
                 (tables.modifiers, _SILENT_MODIFIER),
             )
         )
         if tables.n_between:
-            of_heads, middles, of_modifiers = (self._line_parts(look) for look in tables.lines)
+            of_heads, middles, of_modifiers = (
+                self._line_parts(look).flatten(0, 1) for look in tables.lines
+            )
             self._lines = of_heads + features.rows.dense, middles, of_modifiers
 
     def of(self, b: Tensor, h: Tensor, m: Tensor, combination: Tensor) -> Tensor:
@@ -151,20 +156,30 @@ class RowsOfTwo:
         b, h, m, combination: sentences, nodes, and combinations of direction and distance, whose
         shapes are broadcast.
         """
-        key = self._heads[b, h] ^ self._modifiers[b, m]
-        row = self._find(key & WORD) ^ self._tables.codes[combination]
-        return torch.where(key > WORD, self._features.n_rows, row)
+        first = b * self._places.shape[1]
+        key = taken(self._heads, first + h) ^ taken(self._modifiers, first + m)
+        row = self._find(key).bitwise_xor_(taken(self._tables.codes, combination))
+        # Marks lie beyond all rows, and a code does not change them.
+        return row.clamp_(max=self._features.n_rows)
 
-    def between(self, b: Tensor, h: Tensor, m: Tensor, combination: Tensor) -> Tensor:
-        """(..., N Y) rows of the between families: one for each word of the sentence and suffix."""
+    def between(
+        self, b: Tensor, h: Tensor, m: Tensor, combination: Tensor, count: int | None = None
+    ) -> "BetweenRows":
+        """The rows of the between families of P arcs.
+
+        Args: b, h, m, combination: as above, all (P,). count: T, to not ask the device for it.
+        """
+        first = b * self._places.shape[1]
         heads, middles, modifiers = self._lines
-        # [..., N, Y]
-        line = (heads[b, h] + modifiers[b, m]).unsqueeze(-2) + middles[b]
-        nodes = torch.arange(self._places.shape[1], device=h.device)
-        low, high = torch.minimum(h, m).unsqueeze(-1), torch.maximum(h, m).unsqueeze(-1)
-        is_inside = ((nodes > low) & (nodes < high)).unsqueeze(-1)
-        row = line ^ self._tables.between_codes[combination].unsqueeze(-2)
-        return torch.where(is_inside & (line < _SILENT), row, self._features.n_rows).flatten(-2)
+        sizes = ((h - m).abs() - 1).clamp_(min=0)
+        starts = sizes.cumsum(0) - sizes
+        arc = torch.repeat_interleave(sizes, output_size=count)
+        low = torch.minimum(h, m) + 1 - starts
+        middle = torch.arange(len(arc), device=arc.device).add_(low.index_select(0, arc))
+        line = taken(heads, first + h).add_(taken(modifiers, first + m)).index_select(0, arc)
+        line += middles.index_select(0, middle + first.index_select(0, arc))
+        line ^= taken(self._tables.between_codes, combination).index_select(0, arc)
+        return BetweenRows(starts, arc, middle, line.clamp_(max=self._features.n_rows))
 
     @property
     def has_between(self) -> bool:
@@ -205,6 +220,20 @@ class RowsOfTwo:
         value = values[look.rows, place].long()
         part = torch.minimum(value, look.most) * look.factors + look.constants
         return torch.where((value != 0) | look.is_none, part, _SILENT)
+
+
+class BetweenRows(NamedTuple):
+    """T words between the heads and modifiers of P arcs, arc by arc."""
+
+    starts: Tensor  # (P,) where those of each arc begin
+    arc: Tensor  # (T,) its number
+    middle: Tensor  # (T,) the node in between
+    rows: Tensor  # (T, Y) of each suffix
+
+
+def taken(table: Tensor, index: Tensor) -> Tensor:
+    """table[index], a copy, for a table of two dimensions: faster than advanced indexing."""
+    return table.index_select(0, index.flatten()).unflatten(0, index.shape)
 
 
 class LineLook(NamedTuple):

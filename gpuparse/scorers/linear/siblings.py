@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from gpuparse.features.plan import NO_SIBLING, ArcPlan, SiblingPlan
-from gpuparse.scorers.linear.arcs import TorchSums, by_heads
+from gpuparse.scorers.linear.arcs import TorchSums, by_heads, rows_held
 from gpuparse.scorers.linear.embedding_bag import sum_rows
 from gpuparse.scorers.linear.plan_tensors import kept_tables
 from gpuparse.scorers.linear.rows import TripleRows, TripleTables
 from gpuparse.scorers.linear.weights import FeatureMap, Weights
-from gpuparse.scorers.sizes import ROWS_AT_ONCE
 from gpuparse.scorers.tensors import TensorBatch
 
 
@@ -24,7 +23,7 @@ def sibling_scores(
     features: FeatureMap,
     weights: Weights,
     *,
-    rows_at_once: int = ROWS_AT_ONCE,
+    rows_at_once: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Scores of all sibling parts and ends of all sentences.
 
@@ -62,7 +61,8 @@ def sibling_scores(
         return scores + sum_rows(weights, rows).squeeze(-1)
 
     n_nodes = len(nodes)
-    at_once = max(1, rows_at_once // (n_nodes**2 * 2 * max(1, len(plan.triple))))
+    held = rows_at_once or rows_held(nodes.device)
+    at_once = max(1, held // (n_nodes**2 * 2 * max(1, len(plan.triple))))
     siblings = by_heads(len(batch), n_nodes, nodes.device, at_once, of_heads)
     of_ends = TorchSums(batch, plan.ends, features, weights, rows_at_once)
     return siblings, _ends(of_ends, plan.ends)
