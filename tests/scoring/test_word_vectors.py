@@ -166,7 +166,7 @@ def test_numbers_at_the_ends_of_their_ranges_are_summed_exactly(hidden: int) -> 
 def test_the_torch_form_does_not_depend_on_what_it_holds_at_once(
     monkeypatch: pytest.MonkeyPatch, cells: int
 ) -> None:
-    monkeypatch.setattr(torch_form, "_CELLS_AT_ONCE", cells)
+    monkeypatch.setattr(torch_form, "_CPU_CELLS_AT_ONCE", cells)
     monkeypatch.setattr(torch_form, "_MOST_SCALED", 0)  # rows are summed as float64
     batch, vectors = sample_vectors(7, 18, 6, sibling=12)
     assert_scores(batch, vectors, "sibling")

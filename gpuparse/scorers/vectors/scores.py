@@ -21,7 +21,8 @@ from gpuparse.scorers.vectors.word_vectors import (
 
 _MOST_HIDDEN = EXACT_BELOW // 127**2  # numbers whose products with 8 bits float32 sums exactly
 _MOST_SCALED = EXACT_BELOW // (128 * 255)  # numbers of rows times scales that it sums exactly
-_CELLS_AT_ONCE = 1 << 24  # numbers of float64 that are held before they are summed: 128 MiB
+# Numbers of float64 that are held before they are summed: 128 MiB; on a CPU what its caches hold.
+_CELLS_AT_ONCE, _CPU_CELLS_AT_ONCE = 1 << 24, 1 << 18
 
 
 class DeviceVectors:
@@ -141,7 +142,8 @@ class NodeVectors:
         # What depends on the head and the combination alone.
         scores = (heads @ of_heads.T + constants).gather(2, which.expand(len(heads), -1, -1))
         n_nodes, n_used = len(which), len(used)
-        for some in _runs(n_nodes, n_used * (heads.shape[2] + n_nodes) * len(heads)):
+        cells = n_used * (heads.shape[2] + n_nodes) * len(heads)
+        for some in _runs(n_nodes, cells, scores.device):
             chosen = which[some].expand(len(heads), 1, -1, -1)
             numbers = torch.addcmul(  # (B, combinations, heads, numbers)
                 of_modifiers.unsqueeze(1), heads[:, some].unsqueeze(1), products.unsqueeze(1)
@@ -298,16 +300,17 @@ def add_between(scores: Tensor, values: Tensor, of_heads: Tensor, of_modifiers: 
     h = m.unsqueeze(1)
     first, before_last = torch.minimum(h, m), (torch.maximum(h, m) - 1).clamp(min=0)
     is_other = torch.stack((m < h, m >= h), -1).view(n_nodes, n_nodes, 2, 1, 1)  # direction
-    for some in _runs(n_nodes, n_sentences * n_nodes * n_added):
+    for some in _runs(n_nodes, n_sentences * n_nodes * n_added, scores.device):
         count = up_to[:, before_last[some]] - up_to[:, first[some]]
         is_absent = is_other[some] | (count[:, :, :, None, None] <= occurrences)
         sums = of_heads[:, some].unsqueeze(2) + of_modifiers.unsqueeze(1)
         scores[:, some] += sums.masked_fill_(is_absent.flatten(3), 0.0).sum(-1)
 
 
-def _runs(count: int, cells: int) -> Iterator[slice]:
-    """Runs of things that hold `cells` numbers each, at most _CELLS_AT_ONCE together, or one."""
-    step = max(1, _CELLS_AT_ONCE // max(1, cells))
+def _runs(count: int, cells: int, device: torch.device) -> Iterator[slice]:
+    """Runs of things that hold `cells` numbers each, no more than are held at once, or one."""
+    at_once = _CPU_CELLS_AT_ONCE if device.type == "cpu" else _CELLS_AT_ONCE
+    step = max(1, at_once // max(1, cells))
     return (slice(first, first + step) for first in range(0, count, step))
 
 
