@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from gpuparse.scorers.linear.embedding_bag import bag_of, sum_rows
+from gpuparse.scorers.linear.embedding_bag import bag_of, sum_rows, sum_runs_of_rows
 from gpuparse.scorers.linear.weights import Weights, quantised
 from gpuparse.scorers.tensors import EXACT_BELOW
 
@@ -26,6 +26,19 @@ def test_one_row_past_the_last_stays_out_of_the_sums() -> None:
     weights = Weights(np.ones((4, 1), np.int8))
     rows = torch.tensor([[[0, 1, 4], [4, 4, 4]]])
     assert sum_rows(weights, rows).tolist() == [[[2.0], [0.0]]]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.int16])
+@pytest.mark.parametrize("width", [1, 3])
+def test_bags_of_different_sizes_have_the_sums_of_bags_of_one(dtype: type, width: int) -> None:
+    rng = np.random.default_rng(width)
+    weights = Weights(rng.integers(-99, 99, (50, width)).astype(dtype))
+    sizes = torch.tensor([0, 3, 0, 1, 7, 0])
+    rows = torch.from_numpy(rng.integers(0, 51, (11, 2)))  # one row past the last among them
+    found = sum_runs_of_rows(weights, rows, sizes.cumsum(0) - sizes, 14)
+    assert found.dtype == (torch.float32 if dtype == np.float32 else torch.float64)
+    expected = [sum_rows(weights, bag.reshape(1, -1))[0] for bag in rows.split(sizes.tolist())]
+    assert torch.equal(found, torch.stack(expected))
 
 
 def test_bags_go_to_double_precision_where_single_would_round() -> None:
