@@ -1,7 +1,8 @@
 """Arc scores of a batch, and what guides add to them, in torch on any device."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -70,17 +71,37 @@ class TorchSums:
         nodes = torch.arange(self._shape[1], device=self._device)
         per_head = len(nodes) * max(self._per_arc, self._weights.array.shape[1])
 
+        at_once = max(1, self._rows_at_once // per_head)
+        counts = self._words_between(at_once)
+
         def score(b: Tensor, h: Tensor) -> Tensor:
-            return self.of(b, h, nodes, self.rows.combination(nodes - h))
+            return self.of(b, h, nodes, self.rows.combination(nodes - h), next(counts, 0))
 
-        return by_heads(*self._shape, self._device, max(1, self._rows_at_once // per_head), score)
+        return by_heads(*self._shape, self._device, at_once, score)
 
-    def of(self, b: Tensor, h: Tensor, m: Tensor, combination: Tensor) -> Tensor:
-        """(...) of pairs of nodes, (..., D) of D columns; the shapes of the four are broadcast."""
+    def _words_between(self, at_once: int) -> Iterator[int]:
+        """The words between heads and modifiers of all arcs of `at_once` heads at a time.
+
+        They are counted in main memory, so that nothing waits for the device.
+        """
+        n_sentences, n_nodes = self._shape
+        before = np.arange(n_nodes, dtype=np.int64)
+        after = before[::-1]
+        of_head = (before * (before - 1) + after * (after - 1)) // 2
+        firsts = np.arange(0, n_sentences * n_nodes, at_once)
+        return iter(np.add.reduceat(np.tile(of_head, n_sentences), firsts).tolist())
+
+    def of(
+        self, b: Tensor, h: Tensor, m: Tensor, combination: Tensor, count: int | None = None
+    ) -> Tensor:
+        """(...) of pairs of nodes, (..., D) of D columns; the shapes of the four are broadcast.
+
+        count: words in between of all pairs, None: the device is asked for it.
+        """
         sums = sum_rows(self._weights, self.rows.of(b, h, m, combination))
         if self._between:
             pairs = (x.flatten() for x in torch.broadcast_tensors(b, h, m, combination))
-            found, most = self.rows.between(*pairs), self._shape[1] * self._between
+            found, most = self.rows.between(*pairs, count=count), self._shape[1] * self._between
             sums += sum_runs_of_rows(self._weights, found.rows, found.starts, most).view_as(sums)
         return sums.squeeze(-1) if self._weights.array.shape[1] == 1 else sums
 
