@@ -100,8 +100,10 @@ class TorchSums:
         """
         sums = sum_rows(self._weights, self.rows.of(b, h, m, combination))
         if self._between:
-            pairs = (x.flatten() for x in torch.broadcast_tensors(b, h, m, combination))
-            found, most = self.rows.between(*pairs, count=count), self._shape[1] * self._between
+            all_of = torch.broadcast_tensors(b, h, m, combination)
+            b, h, m, combination = (each.flatten() for each in all_of)
+            found = self.rows.between(b, h, m, combination, count)
+            most = self._shape[1] * self._between
             sums += sum_runs_of_rows(self._weights, found.rows, found.starts, most).view_as(sums)
         return sums.squeeze(-1) if self._weights.array.shape[1] == 1 else sums
 
