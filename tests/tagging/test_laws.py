@@ -39,6 +39,24 @@ def test_the_rule_of_a_form_and_its_lemma_makes_the_lemma(form, lemma):
     assert LemmaRule(*rule.text().split("\t")) == rule
 
 
+@pytest.mark.parametrize(
+    ("form", "lemma", "other_form", "other_lemma"),
+    [
+        ("Singing", "sing", "Walking", "walk"),
+        ("MARIA", "Maria", "EVA", "Eva"),
+        ("usa", "USA", "un", "UN"),
+        ("McCoys", "McCoy", "O'Neills", "O'Neill"),
+    ],
+    ids=["lower", "title", "upper", "keep"],
+)
+def test_a_rule_makes_lemmas_of_other_forms_with_the_same_case(
+    form, lemma, other_form, other_lemma, request
+):
+    rule = rule_of(form, lemma)
+    assert rule.case == request.node.callspec.id
+    assert rule.apply(other_form) == other_lemma
+
+
 @examples
 @given(form=plain_words, lemma=plain_words)
 def test_a_rule_keeps_the_longest_string_that_both_have(form, lemma):
