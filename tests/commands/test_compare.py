@@ -2,6 +2,8 @@
 
 import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -260,3 +262,13 @@ def test_what_is_refused(files, tmp_path, capsys, words, code, said):
     paths = {path.stem: str(path) for path in tmp_path.iterdir()}
     assert exit_code(main, [paths.get(word, word) for word in words.split()]) == code
     assert said.format(**paths) in capsys.readouterr().err
+
+
+def test_as_a_process(files):
+    command = [sys.executable, "-m", "gpuparse", "compare", *files, "--resamples", "100"]
+    with open(files[3]) as third:
+        words = [*command[:4], *files[:3], "-", "--resamples", "100"]
+        piped = subprocess.run(words, stdin=third, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert piped.stdout == done.stdout.replace(files[3], "-")

@@ -9,6 +9,7 @@ import os
 import select
 import stat
 import zlib
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
@@ -94,9 +95,9 @@ class _Made(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
+    @abstractmethod
     def _next(self, size: int) -> bytes:
         """Some of the next bytes, of a file of which at most `size` are read; none at the end."""
-        raise NotImplementedError
 
     def readinto(self, buffer: Any, /) -> int:
         """Some of the next bytes, none at the end. Raises: DataError: as the class says."""

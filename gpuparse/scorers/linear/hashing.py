@@ -5,7 +5,7 @@ Numbers of 32 bits, in arrays of int64: what exceeds these in a product is lost,
 
 from typing import Any
 
-WORD = 0xFFFFFFFF
+WORD = 0xFFFFFFFF  # the bits of a key
 
 _FOLD = 0x9E3779B1
 _SEED = 0x85EBCA6B

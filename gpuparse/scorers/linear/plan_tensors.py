@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from gpuparse.features.plan import LINE
-from gpuparse.scorers.linear.weights import WORD, FeatureMap, Weights
+from gpuparse.scorers.linear.hashing import WORD
+from gpuparse.scorers.linear.weights import FeatureMap, Weights
 
 Plan = TypeVar("Plan")
 Tables = TypeVar("Tables")

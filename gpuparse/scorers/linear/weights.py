@@ -6,8 +6,7 @@ import numpy as np
 
 from gpuparse.errors import ConfigError, ScoreError
 from gpuparse.features.plan import LINE, ArcPlan, HigherPlan
-
-WORD = 0xFFFFFFFF  # the bits of a key
+from gpuparse.scorers.linear.hashing import WORD
 
 LANES = 16  # weights of a line are padded to a multiple of this
 
