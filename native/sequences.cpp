@@ -128,19 +128,6 @@ GPUPARSE(int64_t) sequence_features(const SequenceTemplates* templates, u32_2 va
     return OK;
 }
 
-GPUPARSE(int64_t) join_lists(i32_1 ids, i64_1 ends, i32_1 items, i64_1 starts, out_i32_1 found) {
-    if (starts.n0 != ids.n0 + 1 || !are_starts(starts, found.n0) || !are_starts(ends, items.n0) ||
-        !are_between(0, ids, ends.n0 - 1))
-        return BAD_SHAPE;
-    for (int64_t i = 0; i < ids.n0; ++i) {
-        const int64_t* list = ends.data + ids.data[i];
-        if (list[1] - list[0] != starts.data[i + 1] - starts.data[i]) return BAD_SHAPE;
-        int32_t* to = found.data + starts.data[i];
-        for (int64_t k = list[0]; k < list[1]; ++k) *to++ = items.data[k];
-    }
-    return OK;
-}
-
 // As `find_all` of a model that `TwoTagSearch` fits.
 static int64_t find_two_tags(const SequenceModel& model, const SequenceBatch& batch, out_i32_1 tags) {
     Arena arena;

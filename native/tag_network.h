@@ -80,16 +80,18 @@ inline void fill_shares(const TagNetwork& network, const uint8_t* const* vectors
         }
 }
 
-inline bool fill_hidden(const TagNetwork& network, const u8_2& vectors, const i64_1& forms, const i64_1& places,
-                        const b8_1& wanted, const out_u8_2& hidden, Arena& arena) {
+// The hidden numbers of positions that are wanted. forms: at each place one of `n_forms`, whose vectors have the rows `rows`.
+inline bool fill_hidden(const TagNetwork& network, const u8_2& vectors, const int64_t* rows, int64_t n_forms,
+                        const int64_t* forms, const i64_1& places, const uint8_t* wanted, const out_u8_2& hidden,
+                        Arena& arena) {
     const int64_t size = vectors.n1, width = hidden.n1, offsets = network.window.n0, reach = offsets / 2;
-    int64_t* place_of = arena.take_filled<int64_t>(vectors.n0, -1);
-    int64_t* needed = arena.take<int64_t>(vectors.n0);
+    int64_t* place_of = arena.take_filled<int64_t>(n_forms, -1);
+    int64_t* needed = arena.take<int64_t>(n_forms);
     if (arena.failed()) return false;
     int64_t n_needed = 0;
     for (int64_t i = 0; i < places.n0; ++i)
-        for (int64_t o = 0; wanted.data[i] && o < offsets; ++o) {
-            const int64_t form = forms.data[places.data[i] + o - reach];
+        for (int64_t o = 0; wanted[i] && o < offsets; ++o) {
+            const int64_t form = forms[places.data[i] + o - reach];
             if (place_of[form] >= 0) continue;
             place_of[form] = n_needed;
             needed[n_needed++] = form;
@@ -101,7 +103,7 @@ inline bool fill_hidden(const TagNetwork& network, const u8_2& vectors, const i6
         const uint8_t* some[FORMS_AT_ONCE];
         const int64_t left = n_needed - k, count = left < FORMS_AT_ONCE ? left : FORMS_AT_ONCE;
         if (is_interrupted(row)) return false;
-        for (int64_t f = 0; f < FORMS_AT_ONCE; ++f) some[f] = vectors.data + needed[k + (f < count ? f : 0)] * size;
+        for (int64_t f = 0; f < FORMS_AT_ONCE; ++f) some[f] = vectors.data + rows[needed[k + (f < count ? f : 0)]] * size;
         fill_shares(network, some, count, shares + k * row);
     }
     int16_t* sums = arena.take<int16_t>(width);
@@ -110,12 +112,12 @@ inline bool fill_hidden(const TagNetwork& network, const u8_2& vectors, const i6
     const int32_t* shifts = network.hidden_shifts.data;
     for (int64_t h = 0; h < width; ++h) bases[h] = network.bias.data[h] + ((1 << shifts[h]) >> 1);
     const auto share = [&](int64_t i, int64_t o) {
-        return shares + place_of[forms.data[places.data[i] + o - reach]] * row + o * width;
+        return shares + place_of[forms[places.data[i] + o - reach]] * row + o * width;
     };
     for (int64_t i = 0; i < places.n0; ++i) {
-        if (!wanted.data[i]) continue;
+        if (!wanted[i]) continue;
         const int64_t next = i + AHEAD;
-        for (int64_t o = 0; next < places.n0 && wanted.data[next] && o < offsets; ++o)
+        for (int64_t o = 0; next < places.n0 && wanted[next] && o < offsets; ++o)
             for (int64_t h = 0; h < width; h += 32) __builtin_prefetch(share(next, o) + h);
         const int16_t* of[MOST_OFFSETS];
         for (int64_t o = 0; o < offsets; ++o) of[o] = share(i, o);

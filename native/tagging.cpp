@@ -1,6 +1,8 @@
 // The exported functions of networks that score tags.
 #include "learn_tag_network.h"
+#include "sequence_features.h"
 #include "tag_network.h"
+#include "word_values.h"
 
 using namespace gpuparse;
 
@@ -42,14 +44,61 @@ GPUPARSE(int64_t) find_form_vectors(const TagNetwork* network, i64_1 row_starts,
     return fill_form_vectors(*network, row_starts, rows, vectors, arena) ? OK : NO_MEMORY;
 }
 
-GPUPARSE(int64_t) find_hidden(const TagNetwork* network, u8_2 vectors, i64_1 forms, i64_1 places,
-                              b8_1 wanted, out_u8_2 hidden) {
-    if (!network || !fits(*network) || vectors.n1 != network->table.n1 || wanted.n0 != places.n0 ||
-        !places_fit(forms, places, network->window.n0 / 2, vectors.n0) || hidden.n0 != places.n0 ||
-        hidden.n1 != network->window.n2)
+GPUPARSE(int64_t) find_word_values(const WordForms* forms, i64_1 fields, const WordBatch* words, out_u32_2 values,
+                                   out_i64_1 places) {
+    if (!forms || !words || !words_fit(*words, *forms, fields) || values.n0 != fields.n0 ||
+        values.n1 != places_of(*words) || places.n0 != words->ids.n0)
+        return BAD_SHAPE;
+    find_places(*words, places.data);
+    fill_word_values(*forms, fields, *words, values.data);
+    return OK;
+}
+
+GPUPARSE(int64_t) read_words(const WordReader* reader, const WordForms* forms, const WordBatch* words, i32_1 lists,
+                             i64_1 ends, i32_1 items, i64_1 before, out_u32_2 features,
+                             out_i64_1 candidate_starts, out_i32_1 candidates, out_u8_2 hidden) {
+    if (!reader || !reader->templates || !forms || !words || !words_fit(*words, *forms, reader->fields))
+        return BAD_SHAPE;
+    const SequenceTemplates& templates = *reader->templates;
+    const TagNetwork* network = reader->network;
+    const int64_t n = words->ids.n0, n_places = places_of(*words);
+    if (lists.n0 != n || !are_starts(ends, items.n0) || !are_between(0, lists, ends.n0 - 1) || features.n0 != n ||
+        features.n1 != templates.keys.n0 || candidate_starts.n0 != n + 1 || (before.n0 && before.n0 != n + 1) ||
+        (network && (!fits(*network) || forms->vectors.n1 != network->table.n1 || hidden.n0 != n ||
+                     forms->vectors.n0 != forms->letters.n0 || hidden.n1 != network->window.n2)))
         return BAD_SHAPE;
     Arena arena;
-    return fill_hidden(*network, vectors, forms, places, wanted, hidden, arena) ? OK : NO_MEMORY;
+    int64_t* places = arena.take<int64_t>(n);
+    uint32_t* values = arena.take<uint32_t>(reader->fields.n0 * n_places);
+    uint32_t* read = arena.take<uint32_t>(templates.reads.n0 * FEATURE_LANES);
+    uint8_t* wanted = arena.take<uint8_t>(n);
+    if (arena.failed()) return NO_MEMORY;
+    find_places(*words, places);
+    fill_word_values(*forms, reader->fields, *words, values);
+    const u32_2 at_places{values, reader->fields.n0, n_places};
+    if (!templates_fit(templates, at_places, {places, n})) return BAD_SHAPE;
+    write_features(templates, at_places, {places, n}, features.data, read);
+    int64_t at = 0;
+    for (int64_t w = 0; w < n; ++w) {
+        const int64_t first = ends.data[lists.data[w]], count = ends.data[lists.data[w] + 1] - first;
+        if (count > candidates.n0 - at) return BAD_SHAPE;
+        candidate_starts.data[w] = at;
+        for (int64_t k = 0; k < count; ++k) candidates.data[at++] = items.data[first + k];
+        wanted[w] = count != 1 && (!before.n0 || before.data[w + 1] - before.data[w] == 1);
+    }
+    candidate_starts.data[n] = at;
+    if (at != candidates.n0) return BAD_SHAPE;
+    if (!network) return OK;
+    // Forms at places: those before and behind sentences, then the words'.
+    int64_t* at_place = arena.take<int64_t>(n_places);
+    int64_t* rows = arena.take<int64_t>(words->rows.n0 + 2);
+    if (arena.failed()) return NO_MEMORY;
+    rows[0] = 0;
+    rows[1] = 1;
+    for (int64_t u = 0; u < words->rows.n0; ++u) rows[u + 2] = words->rows.data[u];
+    fill_places(*words, [&](int64_t place, int64_t w) { at_place[place] = w < 0 ? w + 2 : words->ids.data[w] + 2; });
+    return fill_hidden(*network, forms->vectors, rows, words->rows.n0 + 2, at_place, {places, n}, wanted, hidden, arena)
+               ? OK : NO_MEMORY;
 }
 
 GPUPARSE(int64_t) learn_tag_network(const TagLesson* lesson, const TagTask* first, const TagTask* second,

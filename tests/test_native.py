@@ -310,6 +310,7 @@ def test_marginals_of_sentences_without_words_are_none():
 
 
 def test_a_network_whose_sums_do_not_fit_is_refused():
-    arguments = copied(recorded()["find_hidden"][0])
-    arguments[0].bias[0] = np.iinfo(np.int32).max
-    assert not is_accepted("find_hidden", arguments)
+    calls = map(copied, recorded()["read_words"])
+    arguments = next(each for each in calls if each[0].network is not None)
+    arguments[0].network.bias[0] = np.iinfo(np.int32).max
+    assert not is_accepted("read_words", arguments)

@@ -150,6 +150,11 @@ def in_order(ids: np.ndarray, names: Sequence[str]) -> tuple[np.ndarray, list[st
 
     Raises: IndexError: a number of no name.
     """
+    if len(ids) <= _FEW:
+        numbers: dict[int, int] = {}
+        few = np.array([numbers.setdefault(i, len(numbers)) for i in ids.tolist()], np.int32)
+        few.flags.writeable = False
+        return few, [names[i] for i in numbers]
     firsts = np.full(len(names), len(ids))
     firsts[ids[::-1]] = np.arange(len(ids))[::-1]
     used = np.flatnonzero(firsts < len(ids))
@@ -167,6 +172,11 @@ def numbered_rows(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray
     Args: columns: at least one, (W,) numbers of int32.
     Returns: numbers in order of first appearance; (K,) int64.
     """
+    if len(columns[0]) <= _FEW:
+        seen: dict[tuple[int, ...], int] = {}
+        lists = zip(*(column.tolist() for column in columns), strict=True)
+        few = [seen.setdefault(row, len(seen)) for row in lists]
+        return np.array(few, np.int32), np.array([few.index(k) for k in range(len(seen))], np.int64)
     rows = np.stack(columns, axis=1, dtype=np.int32)
     numbers, firsts = np.empty(len(rows), np.int32), np.empty(len(rows), np.int64)
     return numbers, firsts[: native.call("number_rows", rows, _KEY, numbers, firsts)]

@@ -68,10 +68,6 @@ struct SequenceTemplates {
 GPUPARSE(int64_t) sequence_features(const SequenceTemplates* templates, u32_2 values, i64_1 places,
                                     out_u32_2 features);
 
-// Lists of positions: position i has list ids[i], items[ends[id] : ends[id + 1]], at starts[i] : starts[i + 1]
-// of `found`.
-GPUPARSE(int64_t) join_lists(i32_1 ids, i64_1 ends, i32_1 items, i64_1 starts, out_i32_1 found);
-
 // The tags (N,) with the highest sums, exact over the candidates; of equal ones that whose last tag, then
 // the one before, ... comes first among the candidates. Weights are int16 or float32.
 GPUPARSE(int64_t) find_sequences(const SequenceModel* model, const SequenceBatch* batch, out_i32_1 tags);

@@ -4,6 +4,7 @@
 // score, the product of the hidden numbers with a row.
 #pragma once
 
+#include "sequences.h"
 #include "types.h"
 #include "vectors.h"
 
@@ -31,10 +32,42 @@ struct TagNetwork {
 GPUPARSE(int64_t) find_form_vectors(const TagNetwork* network, i64_1 row_starts, i32_1 rows,
                                     out_u8_2 vectors);
 
-// The hidden numbers (N, H) of those positions that are wanted (N,). places (N,): of the positions;
-// forms (P,): the form at each place, from `reach` before the first place to `reach` behind the last.
-GPUPARSE(int64_t) find_hidden(const TagNetwork* network, u8_2 vectors, i64_1 forms, i64_1 places,
-                              b8_1 wanted, out_u8_2 hidden);
+// Forms, a row each, the first two for what is before and behind a sentence: values (F, R) of fields, which are 1 and 2
+// in the first two; letters (R, 3) whether the form begins with a letter, with a capital, and is all capitals; vectors (R, D)
+// of a network.
+struct WordForms {
+    u32_2 values;
+    i64_2 letters;
+    u8_2 vectors;
+};
+
+// W words in S sentences: ids (W,) of U forms, whose rows are rows (U,); given (G, W): values of some fields.
+struct WordBatch {
+    i64_1 starts;  // (S + 1,)
+    i32_1 ids;
+    i64_1 rows;
+    u32_2 given;
+};
+
+// The values (F, P) of fields at all places: of sentences with 4 places before and behind each, P = W + 8 S. fields
+// (F,): a row of forms->values; -1 the first, second or later word of a sentence; -2 its capitals, see
+// gpuparse/text/tagging/fields.py; -3 - g row g of given. places (W,): of the words.
+GPUPARSE(int64_t) find_word_values(const WordForms* forms, i64_1 fields, const WordBatch* words, out_u32_2 values,
+                                   out_i64_1 places);
+
+// A model's view of words: the fields of its templates, as above; the network whose hidden numbers it reads, or NULL.
+struct WordReader {
+    const SequenceTemplates* templates;
+    i64_1 fields;
+    const TagNetwork* network;
+};
+
+// Words as a SequenceBatch (sequences.h): features (W, T); candidate_starts (W + 1,) and candidates: word w has those of
+// the list lists[w], items[ends[list] : ends[list + 1]]; hidden (W, H) of words that do not have one candidate. before:
+// empty, or candidate_starts of the same words whose hidden numbers are there already.
+GPUPARSE(int64_t) read_words(const WordReader* reader, const WordForms* forms, const WordBatch* words, i32_1 lists,
+                             i64_1 ends, i32_1 items, i64_1 before, out_u32_2 features,
+                             out_i64_1 candidate_starts, out_i32_1 candidates, out_u8_2 hidden);
 
 // The data that a network is learned from: sequence s has the positions starts[s] : starts[s + 1] of N. Forms,
 // places and rows as above; row r is left out with the probability dropped[r]. More forms than one may

@@ -13,9 +13,19 @@ from hypothesis import strategies as st
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.vocabulary import numbered_rows
 from gpuparse.model.pipeline import Pipeline
+from gpuparse.text.sequences.tags import starts_of
+from gpuparse.text.sequences.templates import parse_sequence_templates
 from gpuparse.text.tagging.composition import composed
-from gpuparse.text.tagging.dictionary import combined, joined_candidates
-from gpuparse.text.tagging.fields import SeenTags, _Forms, value_of
+from gpuparse.text.tagging.dictionary import combined
+from gpuparse.text.tagging.fields import (
+    SeenTags,
+    Words,
+    WordSequences,
+    _Forms,
+    is_field,
+    known_forms,
+    value_of,
+)
 from gpuparse.text.tagging.lemmatizer import LemmaRule, candidates_of, learn_lemmatizer, rule_of
 from gpuparse.text.tagging.tagger_learner import learn_tagger
 from tests.oracles.fields import text_of
@@ -100,8 +110,10 @@ def test_fields_of_forms_are_those_of_the_definition(forms):
     }
     classes = {part: f"N{len(part)}" for part in sorted(parts) if len(part) % 3 < 2}
     seen = SeenTags.of_classes(classes)
-    rows, values, letters = _Forms(fields, seen).read(forms)
-    for form, row in zip(forms, rows[2:].tolist(), strict=True):
+    known = _Forms(fields, seen)
+    _, rows = known.read(forms)
+    values, letters, _ = known.arrays
+    for form, row in zip(forms, rows.tolist(), strict=True):
         expected = [value_of(text_of(field, form, classes.get)) for field in fields]
         assert values[:, row].tolist() == expected
         is_letter = form[:1].isalpha()
@@ -110,6 +122,63 @@ def test_fields_of_forms_are_those_of_the_definition(forms):
             form[:1].isupper(),
             is_letter and form.isupper(),
         ]
+
+
+def capitals_of(sentence):
+    letters = [form for form in sentence if form[:1].isalpha()]
+    capital = sum(form[:1].isupper() for form in letters)
+    upper = sum(form.isupper() for form in letters)
+    level = 0
+    if letters:
+        level = 1 if 2 * capital <= len(letters) else 2 + (2 * upper >= len(letters))
+    return 4 + level + 4 * (len(sentence) < 4)
+
+
+@examples
+@given(
+    sentences=st.lists(st.lists(words, min_size=1, max_size=6), min_size=1, max_size=4),
+    lists=st.lists(st.lists(st.integers(0, 9), max_size=3), min_size=1, max_size=4),
+    data=st.data(),
+)
+def test_words_as_sequences_are_those_of_the_definition(sentences, lists, data):
+    forms = [form for sentence in sentences for form in sentence]
+    distinct = list(dict.fromkeys(forms))
+    ids = np.array([distinct.index(form) for form in forms], np.int32)
+    of_words = Words(starts_of(map(len, sentences)), ids, distinct)
+    numbers = st.lists(st.integers(0, 9), min_size=len(forms), max_size=len(forms))
+    given, chosen = data.draw(numbers), data.draw(numbers)
+    templates = parse_sequence_templates(
+        "name: x\ntemplates: [w.form w-1.lower, w.seen w+2.form, w.place, w-1.capitals w.seen]",
+        "x", is_field,
+    )  # fmt: skip
+    known = known_forms(templates.fields, SeenTags.of_classes({}))
+    reader = WordSequences(templates, ["seen"], known)
+    of_seen = np.array([given], np.uint32)
+    values, places = reader.read_values(of_words, of_seen)
+    rows = {name: [] for name in templates.fields}
+    seen = iter(given)
+    for sentence in sentences:
+        for name, row in rows.items():
+            row += [1] * 4
+            if name in ("form", "lower"):
+                row += [value_of(form if name == "form" else form.lower()) for form in sentence]
+            elif name == "seen":
+                row += [next(seen) for _ in sentence]
+            elif name == "place":
+                row += [4 + min(k, 2) for k in range(len(sentence))]
+            else:
+                row += [capitals_of(sentence)] * len(sentence)
+            row += [2] * 4
+    assert values.tolist() == [rows[name] for name in templates.fields]
+    of_places = [place for place, value in enumerate(rows["place"]) if value >= 4]
+    assert places.tolist() == of_places
+    which = np.array([k % len(lists) for k in chosen], np.int32)
+    found = reader.read(of_words, of_seen, which, [np.array(each, np.int32) for each in lists])
+    assert (found.features == templates.features(values, places)).all()
+    bounds = pairwise(found.candidate_starts.tolist())
+    candidates = [found.candidates[a:b].tolist() for a, b in bounds]
+    assert candidates == [lists[k] for k in which.tolist()]
+    assert found.starts.tolist() == of_words.starts.tolist()
 
 
 def test_composed_feats_are_those_of_the_definition():
@@ -232,8 +301,9 @@ def test_probabilities_come_with_the_same_tags(stages):
 
 
 @examples
-@given(rows=st.lists(st.tuples(*[st.integers(0, 3)] * 3), max_size=40))
-def test_equal_rows_have_one_number(rows):
+@given(rows=st.lists(st.tuples(*[st.integers(0, 3)] * 3), max_size=40), times=st.integers(1, 9))
+def test_equal_rows_have_one_number(rows, times):
+    rows = rows * times  # of many, native code numbers them
     columns = np.array(rows, np.int32).reshape(-1, 3).T
     numbers, firsts = numbered_rows(list(columns))
     distinct = list(dict.fromkeys(rows))
@@ -242,15 +312,3 @@ def test_equal_rows_have_one_number(rows):
     names = ["a", "b", "c", "d"]
     found = combined(*[(column, names) for column in columns])
     assert found[1] == ["\t".join(names[i] for i in row) for row in distinct]
-
-
-@examples
-@given(
-    lists=st.lists(st.lists(st.integers(0, 9), max_size=4), min_size=1, max_size=5), data=st.data()
-)
-def test_joined_candidates_are_those_of_each_position(lists, data):
-    ids = np.array(data.draw(st.lists(st.integers(0, len(lists) - 1), max_size=9)), np.int32)
-    starts, tags = joined_candidates(ids, [np.array(each, np.int32) for each in lists])
-    assert tags.dtype == np.int32
-    found = [tags[a:b].tolist() for a, b in pairwise(starts.tolist())]
-    assert found == [lists[i] for i in ids.tolist()]

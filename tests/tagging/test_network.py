@@ -17,8 +17,18 @@ from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.errors import ModelError
 from gpuparse.learning.tag_folds import jackknifed
 from gpuparse.text.sequences.tags import starts_of
+from gpuparse.text.sequences.templates import parse_sequence_templates
 from gpuparse.text.tagging import network_learner, tagger_learner
-from gpuparse.text.tagging.fields import FormTexts, SeenTags, Words, as_bytes, value_of
+from gpuparse.text.tagging.fields import (
+    FormTexts,
+    SeenTags,
+    WordBatch,
+    WordForms,
+    WordReader,
+    Words,
+    as_bytes,
+    value_of,
+)
 from gpuparse.text.tagging.network import (
     NetworkArrays,
     TagNetwork,
@@ -33,6 +43,7 @@ from tests.synthetic import generate
 
 TRAIN = treebank_from_bytes(generate(300, 1), "train")
 TEST = treebank_from_bytes(generate(60, 2), "test")
+BIAS = parse_sequence_templates("name: x\ntemplates: [bias]", "x", bool)
 pytestmark = pytest.mark.usefixtures("small_taggers")
 
 
@@ -80,31 +91,61 @@ def test_hidden_numbers_are_those_of_the_definition(seed, extreme):
     assert (vectors == expected + 64).all()
 
     reach, n = seed % 4, 23
-    forms = random.integers(0, len(lists), n + 2 * reach)
-    places, wanted = np.arange(n) + reach, random.random(n) < 0.7
-    found = network.hidden(vectors, forms, places, wanted)
+    forms = random.integers(0, len(lists), n)
+    wanted = random.random(n) < 0.7
+    found = hidden_of(network, vectors, forms, wanted)
     window = arrays.window.astype(np.int64).transpose(0, 1, 3, 2).reshape(2 * reach + 1, -1, 128)
+    around = np.pad(forms, reach)  # the first two forms are of the edges
+    around[reach + n :] = 1
     for i in np.flatnonzero(wanted):
         total = arrays.bias.astype(np.int64)
         for o in range(2 * reach + 1):
-            share = expected[forms[i + o]] @ window[o]
+            share = expected[around[i + o]] @ window[o]
             total = total + whole(share, arrays.window_shift, -4095, 4095)
         hidden = [
             whole(t, s, 0, 127) for t, s in zip(total, arrays.hidden_shifts.tolist(), strict=True)
         ]
         assert found[i].tolist() == hidden
-    more = network.hidden(vectors, forms, places, ~wanted, found.copy())
-    assert (more[wanted] == found[wanted]).all()
-    assert (more == network.hidden(vectors, forms, places, np.ones(n, np.bool_))).all()
+    every = hidden_of(network, vectors, forms, np.ones(n, np.bool_))
+    more = hidden_of(network, vectors, forms, np.ones(n, np.bool_), found.copy(), ~wanted)
+    assert (more == every).all()
+
+
+def hidden_of(network, vectors, forms, wanted, found=None, had=None, starts=None):
+    """Hidden numbers of forms, numbers of vectors, of the words that are wanted.
+
+    had: those of `found` that are not there yet. starts: of sentences; None: one.
+    """
+    n, n_forms = len(forms), len(vectors)
+    if found is None:
+        found = np.zeros((n, len(network.arrays.bias)), np.uint8)
+    reader = WordReader(BIAS.arrays, np.empty(0, np.int64), network.arrays)
+    of_forms = WordForms(np.empty((0, 0), np.uint32), np.zeros((n_forms, 3), np.int64), vectors)
+    words = WordBatch(
+        np.array([0, n]) if starts is None else starts,
+        forms.astype(np.int32),
+        np.arange(n_forms),
+        np.empty((0, 0), np.uint32),
+    )
+    lists = np.where(wanted, 1, 0).astype(np.int32)  # of one candidate, and of two
+    items = np.zeros(3, np.int32)
+    before = None if had is None else starts_of((2 - had).tolist())
+    native.call(
+        "read_words", reader, of_forms, words, lists, np.array([0, 1, 3]), items, before,
+        np.empty((n, 1), np.uint32), np.empty(n + 1, np.int64),
+        np.empty(int(n + wanted.sum()), np.int32), found,
+    )  # fmt: skip
+    return found
 
 
 def test_forms_out_of_range_are_refused():
     network, _ = drawn(0)
-    vectors = network.edges()
-    wanted = np.ones(1, np.bool_)
-    for forms, places in (([0, 0, 2, 0, 0], [2]), ([0] * 5, [1]), ([0] * 5, [3]), ([-1] * 5, [2])):
+    vectors, wanted = network.edges(), np.ones(1, np.bool_)
+    for form in (-1, 2):
         with pytest.raises(ValueError):
-            network.hidden(vectors, np.array(forms), np.array(places), wanted)
+            hidden_of(network, vectors, np.array([form]), wanted)
+    with pytest.raises(ValueError):
+        hidden_of(network, vectors[:, :-1].copy(), np.array([0]), wanted)
     with pytest.raises(ValueError):
         network._vectors_of(np.array([0, 1]), np.array([40], np.int32))
 
@@ -263,7 +304,8 @@ def test_whole_numbers_say_what_was_learned(monkeypatch):
     hidden = np.maximum(np.einsum("nod,odh->nh", around, weights.window) + weights.bias, 0)
     expected = hidden @ weights.rows[0].T + weights.constants[0]
     stored = network._vectors_of(lesson.row_starts, lesson.rows)
-    found = network.hidden(stored, lesson.forms, lesson.places, np.ones(len(hidden), np.bool_))
+    forms = lesson.forms[lesson.places]
+    found = hidden_of(network, stored, forms, np.ones(len(forms), np.bool_), starts=lesson.starts)
     output = network.outputs["pairs"]
     scores = (
         found.astype(np.int64) @ output.rows.T.astype(np.int64) + output.constants

@@ -23,6 +23,7 @@ from gpuparse.text.tagging.fields import (
     as_bytes,
     class_of_counts,
     is_field,
+    known_forms,
     seen_without_itself,
     value_of,
     words_with_upos,
@@ -380,7 +381,10 @@ def test_fields_are_what_they_are_said_to_be():
         "case": ["-UM"[0:2], "U", "d"], "seen": [None] * 3, "seen[:-1]": ["X", None, None],
         "seen.last": ["ADJ|VERB", None, None], "upos": ["A"] * 3, "feats": ["C"] * 3,
     }  # fmt: skip
-    values, places = WordFields(expected, seen).read(Words.of(words))
+    given = {name: expected[name] for name in ("upos", "feats")}
+    fields = WordFields(list(expected), list(given), known_forms(expected, seen))
+    of_columns = np.array([list(map(value_of, given[name])) for name in given], np.uint32)
+    values, places = fields.read_values(Words.of(words), of_columns)
     for row, (field, texts_) in zip(values, expected.items(), strict=True):
         assert is_field(field)
         assert row[places].tolist() == [value_of(text) for text in texts_], field

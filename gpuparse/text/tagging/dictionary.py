@@ -6,10 +6,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from gpuparse import native
 from gpuparse.data.cached import cached_property
 from gpuparse.data.vocabulary import numbered_rows
-from gpuparse.errors import DataError, plural
+from gpuparse.errors import DataError
 from gpuparse.limits import MAX_CANDIDATES
 from gpuparse.text.sequences.tags import starts_of
 
@@ -194,29 +193,6 @@ def _have_tabs(text: np.ndarray, n_names: int, tabs: int) -> bool:
     wanted = np.full((n_names, tabs + 1), _TAB, np.uint8)
     wanted[:, -1] = _LINE_FEED
     return bool((marks == wanted.reshape(-1)[:-1]).all())
-
-
-def joined_candidates(
-    ids: np.ndarray, lists: Sequence[np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Candidates of all positions, as `Sequences` has them.
-
-    Args: ids: (N,) for each position, which of the lists it has.
-    Raises: MemoryError: they are more than MAX_CELLS.
-    """
-    starts = np.zeros(len(ids) + 1, np.int64)
-    ends = starts_of(map(len, lists))
-    (ends[1:] - ends[:-1])[ids].cumsum(out=starts[1:])
-    if starts[-1] > MAX_CELLS:
-        raise MemoryError(
-            f"{starts[-1]:,} tags are possible for"
-            f" {plural(len(ids), 'word')}, more than {MAX_CELLS:,}:"
-            " split long sentences"
-        )
-    found = np.empty(starts[-1], np.int32)
-    items = np.concatenate([_NOTHING, *lists], dtype=np.int32)
-    native.call("join_lists", ids, ends, items, starts, found)
-    return starts, found
 
 
 def combined(*columns: tuple[np.ndarray, Sequence[str]]) -> tuple[np.ndarray, list[str]]:

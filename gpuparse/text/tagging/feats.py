@@ -8,10 +8,10 @@ import numpy as np
 from gpuparse.data.cached import SharedCache, cached_property
 from gpuparse.text.sequences.model import Sequences
 from gpuparse.text.sequences.tags import TagTable
-from gpuparse.text.sequences.templates import SequenceTemplates
-from gpuparse.text.tagging.dictionary import Dictionary, combined, joined_candidates
-from gpuparse.text.tagging.fields import SeenTags, WordFields, Words, value_of, words_with_upos
+from gpuparse.text.tagging.dictionary import Dictionary, combined
+from gpuparse.text.tagging.fields import SeenTags, Words, WordSequences, value_of, words_with_upos
 
+GIVEN = ("upos", "xpos", "seen")
 _RARE = 2  # times with its pair; FEATS that were never seen are possible for rarer words
 _MOST_KEYS = 1 << 16  # words with their pair whose candidates are kept in memory
 
@@ -36,35 +36,36 @@ class FeatsDictionaries(NamedTuple):
 class FeatsReader:
     """Reads words for a model of FEATS; many threads may use it at once.
 
-    Args: templates: of the model. pairs: the table of (UPOS, XPOS). tags: the table of the model.
+    Args:
+        pairs: the table of (UPOS, XPOS). tags: the table of the model.
+        fields: of the model, with the values of GIVEN.
     """
 
     def __init__(
-        self, templates: SequenceTemplates, pairs: TagTable, tags: TagTable,
-        known: FeatsDictionaries,
-    ) -> None:  # fmt: skip
-        self._templates, self._tags, self._known = templates, tags, known
+        self, pairs: TagTable, tags: TagTable, known: FeatsDictionaries, fields: WordSequences
+    ) -> None:
+        self._tags, self._known, self._fields = tags, known, fields
         self._names = ["\t".join(pair) for pair in pairs.tags]
-        columns = zip(*pairs.tags, strict=True)
-        self._values = [np.array(list(map(value_of, texts)), np.uint32) for texts in columns]
-        self._fields = WordFields(templates.fields, SeenTags.of_classes({}))
+        self._values = np.array([list(map(value_of, pair)) for pair in pairs.tags], np.uint32).T
         self._of_keys: SharedCache[dict[str, tuple[np.ndarray, int]]] = SharedCache(dict)
         self._of_rare: dict[str, np.ndarray] = {}
 
-    def read(self, words: Words, pairs: np.ndarray, seen: np.ndarray | None = None) -> Sequences:
-        """The words with their candidates, without hidden numbers.
+    def read(
+        self, words: Words, pairs: np.ndarray, seen: np.ndarray | None = None,
+        before: Sequences | None = None,
+    ) -> Sequences:  # fmt: skip
+        """The words with their candidates.
 
-        Args: pairs: (W,) numbers. seen: (W,) values of that field, in place of those of all words.
+        Args:
+            pairs: (W,) numbers. seen: (W,) values of that field, in place of those of all words.
+            before: see `WordSequences.read`.
         """
         keys, names = combined((words.ids, words.forms), (pairs, self._names))
         of_keys = self._found(names)
-        if seen is None:
-            seen = np.array([value for _, value in of_keys], np.uint32)[keys]
-        upos, xpos = (values[pairs] for values in self._values)
-        given = {"upos": upos, "xpos": xpos, "seen": seen}
-        features = self._templates.features(*self._fields.read(words, given))
-        candidates = joined_candidates(keys, [found for found, _ in of_keys])
-        return Sequences(features, words.treebank.word_starts, *candidates)
+        given = np.empty((3, len(pairs)), np.uint32)
+        given[:2] = self._values[:, pairs]
+        given[2] = np.array([value for _, value in of_keys])[keys] if seen is None else seen
+        return self._fields.read(words, given, keys, [found for found, _ in of_keys], before)
 
     def _found(self, keys: Sequence[str]) -> list[tuple[np.ndarray, int]]:
         """The possible tags and the values of `seen` of `form<TAB>UPOS<TAB>XPOS`."""
@@ -72,9 +73,10 @@ class FeatsReader:
         with lock:
             if len(known) > _MOST_KEYS:
                 known.clear()
-            new = [key for key in keys if key not in known]
-            values = self._seen.find(words_with_upos(new), len(new)).tolist()
-            known.update(zip(new, zip(map(self._possible, new), values, strict=True), strict=True))
+            if new := [key for key in keys if key not in known]:
+                values = self._seen.find(words_with_upos(new), len(new)).tolist()
+                found = zip(map(self._possible, new), values, strict=True)
+                known.update(zip(new, found, strict=True))
             return [known[key] for key in keys]
 
     def _possible(self, key: str) -> np.ndarray:

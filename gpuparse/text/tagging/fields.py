@@ -24,25 +24,35 @@ from zlib import crc32
 import numpy as np
 
 from gpuparse import native
-from gpuparse.data.cached import SharedCache
-from gpuparse.data.columns import FEATS, FORM, UPOS, XPOS
+from gpuparse.data.cached import SharedCache, cached_property
+from gpuparse.data.columns import FORM
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Interner, column_ids
-from gpuparse.text.sequences.templates import AFTER, BEFORE, MARGIN
-from gpuparse.text.tagging.dictionary import Dictionary
+from gpuparse.errors import plural
+from gpuparse.text.sequences.model import NO_HIDDEN, Sequences
+from gpuparse.text.sequences.tags import starts_of
+from gpuparse.text.sequences.templates import (
+    AFTER,
+    BEFORE,
+    MARGIN,
+    SequenceTemplates,
+    TemplateArrays,
+)
+from gpuparse.text.tagging.dictionary import MAX_CELLS, Dictionary
 
 if TYPE_CHECKING:
-    from gpuparse.text.tagging.network import TagNetwork
+    from gpuparse.text.tagging.network import NetworkArrays, TagNetwork
 
-COLUMNS = {"upos": UPOS, "xpos": XPOS, "feats": FEATS}
-_OF_SENTENCE = ("place", "capitals")
+COLUMNS = ("upos", "xpos", "feats")
+_OF_SENTENCE = {"place": -1, "capitals": -2}  # as in native/api/tagging.h
+_GIVEN = -3  # the first field that is given
+N_EDGES = 2  # rows of what is before and behind a sentence
 _OF_FORM = re.compile(
     r"form|lower|lower\[:[1-9]\]|lower\[-[1-9]:\]|shape|shape\[:[1-9]\]|case"
     r"|seen|seen\[:-[1-9]\]|seen\[[1-9]:\]|seen\.last"
 )
 _CACHE = 1 << 18  # forms whose values are kept
-_MARGINS = np.arange(MARGIN)
-_SHORT, _SOME = 4, 0.5  # words; share of words with a capital
+_NOTHING = np.empty(0, np.int32)
 
 
 def is_field(name: str) -> bool:
@@ -129,105 +139,164 @@ def class_of_counts(counts: Mapping[str, int]) -> str:
 
 
 class Words(NamedTuple):
-    """The words of a treebank, at P places with those of the edges of sentences.
+    """W words in S sentences.
 
-    ids, forms: of FORM, as `column_ids` reads it. firsts, counts: (S,) int64 words of sentences.
-    within: (W,) int64, the words before it in its sentence. places: (W,) int64.
-    rows: (P,) int64, 0 before a sentence and 1 behind it; of a word, its number in `ids` plus 2.
+    starts: (S + 1,) int64. ids: (W,) int32 numbers of forms.
     """
 
-    treebank: Treebank
+    starts: np.ndarray
     ids: np.ndarray
     forms: Sequence[str]
-    firsts: np.ndarray
-    counts: np.ndarray
-    within: np.ndarray
-    places: np.ndarray
-    rows: np.ndarray
 
     @classmethod
     def of(cls, treebank: Treebank) -> Words:
         """All words of a treebank."""
-        ids, forms = column_ids(treebank, FORM)
-        starts = treebank.word_starts
-        counts, firsts = starts[1:] - starts[:-1], starts[:-1]
-        within = np.arange(treebank.n_words) - firsts.repeat(counts)
-        edges = firsts + MARGIN * np.arange(1, 2 * len(counts), 2)  # of the first words
-        places = within + edges.repeat(counts)
-        rows = np.zeros(treebank.n_words + 2 * MARGIN * len(counts), np.int64)
-        rows[places] = ids + 2
-        rows[(edges + counts)[:, None] + _MARGINS] = 1
-        return cls(treebank, ids, forms, firsts, counts, within, places, rows)
+        return cls(treebank.word_starts, *column_ids(treebank, FORM))
+
+
+class WordBatch(NamedTuple):
+    """As native/api/tagging.h has it."""
+
+    starts: np.ndarray
+    ids: np.ndarray
+    rows: np.ndarray
+    given: np.ndarray
+
+
+class WordReader(NamedTuple):
+    """As native/api/tagging.h has it."""
+
+    templates: TemplateArrays
+    fields: np.ndarray
+    network: NetworkArrays | None
+
+
+class WordForms(NamedTuple):
+    """As native/api/tagging.h has it."""
+
+    values: np.ndarray
+    letters: np.ndarray
+    vectors: np.ndarray
 
 
 class WordFields:
-    """Reads fields of a treebank's words.
+    """Reads fields of words.
 
     Args:
-        fields: to be read. seen: what `seen` reads.
-        network: whose vectors of forms are found, too; None: nothing asks for them.
+        given: names of fields whose values come with the words, in place of those of forms; all
+            fields of columns that are read.
+        forms: of `known_forms`, with the other fields.
     """
 
     def __init__(
-        self, fields: Iterable[str], seen: SeenTags, network: TagNetwork | None = None
+        self, fields: Sequence[str], given: Sequence[str], forms: SharedCache[_Forms]
     ) -> None:
-        self.fields = list(fields)
-        self._of_form = set(self.fields) - {*COLUMNS, *_OF_SENTENCE}
-        self._others = [(row, f) for row, f in enumerate(self.fields) if f not in self._of_form]
-        kept = list(dict.fromkeys([*self.fields, *(network.fields if network else ())]))
-        self._forms = SharedCache(lambda: _Forms(kept, seen, network))
+        self._forms = forms
+        rows = {name: row for row, name in enumerate(forms.take()[1].fields)}
+        rows |= _OF_SENTENCE | {name: _GIVEN - g for g, name in enumerate(given)}
+        self._fields = np.array([rows[name] for name in fields], np.int64)
+
+    def read_values(self, words: Words, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The values (F, P) uint32 of all fields, and the places (W,) of the words among them.
+
+        Args: given: (G, W) uint32.
+        Returns: as `SequenceTemplates.features` takes them.
+        """
+        forms, rows = self._known(words)
+        n_places = len(words.ids) + 2 * MARGIN * (len(words.starts) - 1)
+        values = np.empty((len(self._fields), n_places), np.uint32)
+        places = np.empty(len(words.ids), np.int64)
+        listed = WordBatch(words.starts, words.ids, rows, given)
+        native.call("find_word_values", forms, self._fields, listed, values, places)
+        return values, places
+
+    def _known(self, words: Words) -> tuple[native.Struct, np.ndarray]:
+        """The forms that are known, those of the words among them, and the rows of these."""
+        lock, known = self._forms.take()
+        with lock:
+            return known.read(words.forms)
+
+
+class WordSequences(WordFields):
+    """Reads words as sequences for a model.
+
+    Args:
+        templates: of the model. given, forms: as WordFields has them.
+        network: of `forms`, whose hidden numbers the model reads; None: none.
+    """
+
+    def __init__(
+        self, templates: SequenceTemplates, given: Sequence[str], forms: SharedCache[_Forms],
+        network: TagNetwork | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(templates.fields, given, forms)
+        self._templates, self._network = templates, network
 
     def read(
-        self, words: Words, given: Mapping[str, np.ndarray] = {}
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The values (F, P) uint32 of all fields, and the places of the words among them.
+        self, words: Words, given: np.ndarray, lists: np.ndarray, candidates: Sequence[np.ndarray],
+        before: Sequences | None = None,
+    ) -> Sequences:  # fmt: skip
+        """The words with their candidates, and the hidden numbers of those that have to be found.
 
-        Args: given: values (W,) of some fields, in place of those that would be read.
-        Returns: as `SequenceTemplates.features` takes them.
+        Args:
+            given: (G, W) uint32. lists: (W,) int32, which of the `candidates` each word has.
+            before: of the same words, whose hidden numbers are used again.
+        Raises: MemoryError: there are more than MAX_CELLS candidates.
         Cost: some microseconds for each distinct form, some nanoseconds for each word.
         """
-        lock, known = self._forms.take()
-        with lock:
-            rows, by_form, letters = known.read(words.forms)
-            values = by_form[: len(self.fields)].take(rows[words.rows], axis=1, mode="clip")
-        for row, field in self._others:
-            if field in given:
-                of_words = given[field]
-            elif field in COLUMNS:
-                column, names = column_ids(words.treebank, COLUMNS[field])
-                of_words = np.array([value_of(name) for name in names], np.uint32)[column]
-            elif field == "place":
-                of_words = np.minimum(words.within, 2) + 4
-            else:
-                counts = words.counts
-                of_form = letters[rows[words.ids + 2]]
-                of_words = _capitals(of_form, words.firsts, counts).repeat(counts)
-            values[row, words.places] = of_words
-        for field in given.keys() & self._of_form:
-            values[self.fields.index(field), words.places] = given[field]
-        return values, words.places
+        forms, rows = self._known(words)
+        n, hidden = len(words.ids), NO_HIDDEN
+        if self._network:
+            hidden = before.hidden if before else np.empty((n, self._network.sizes[2]), np.uint8)
+        ends = starts_of(map(len, candidates))
+        n_cells = int((ends[1:] - ends[:-1])[lists].sum())
+        if n_cells > MAX_CELLS:
+            raise MemoryError(
+                f"{n_cells:,} tags are possible for {plural(n, 'word')}, more than {MAX_CELLS:,}:"
+                " split long sentences"
+            )
+        found = Sequences(
+            np.empty((n, len(self._templates.templates)), np.uint32), words.starts,
+            np.empty(n + 1, np.int64), np.empty(n_cells, np.int32), hidden,
+        )  # fmt: skip
+        native.call(
+            "read_words", self._reader, forms, WordBatch(words.starts, words.ids, rows, given),
+            lists, ends, np.concatenate([_NOTHING, *candidates], dtype=np.int32),
+            before.candidate_starts if before else None, found.features, found.candidate_starts,
+            found.candidates, hidden,
+        )  # fmt: skip
+        return found
 
-    def read_vectors(self, words: Words) -> tuple[np.ndarray, np.ndarray]:
-        """Vectors of forms (F, D) uint8, and (P,) int64 which of them is at each place of words."""
-        lock, known = self._forms.take()
-        with lock:
-            rows, *_ = known.read(words.forms)
-            vectors = known.vectors  # those that are added later leave these as they are
-        return vectors, rows[words.rows]
+    @cached_property
+    def _reader(self) -> native.Struct:
+        network = self._network.arrays if self._network else None
+        reader = WordReader(self._templates.arrays, self._fields, network)
+        return native.struct("WordReader", reader)
+
+
+def known_forms(
+    fields: Iterable[str], seen: SeenTags, network: TagNetwork | None = None
+) -> SharedCache[_Forms]:
+    """The forms met so far, none at first, with the values of fields.
+
+    Args:
+        fields: those that are not of forms have any value. seen: what `seen` reads.
+        network: whose vectors of forms are kept, too.
+    """
+    kept = list(dict.fromkeys([*fields, *(network.fields if network else ())]))
+    return SharedCache(lambda: _Forms(kept, seen, network))
 
 
 class _Forms:
     """The values of the forms met so far, in rows after those of the edges of sentences.
 
-    Args:
-        fields: those that are not of forms have any value. seen: what `seen` reads.
-        network: whose vectors are kept, too.
+    Args: as `known_forms`.
     """
 
     def __init__(
         self, fields: Sequence[str], seen: SeenTags, network: TagNetwork | None = None
     ) -> None:
-        self._fields, self._seen, self._network = fields, seen, network
+        self.fields, self._seen, self._network = fields, seen, network
         self._read_fields = np.array([_field_code(field) for field in fields], np.int64)
         self._cases = [row for row, field in enumerate(fields) if field == "case"]
         self._of_network = [fields.index(field) for field in network.fields] if network else []
@@ -235,41 +304,47 @@ class _Forms:
 
     def _clear(self) -> None:
         self._rows: dict[str, int] = {}
-        self._values = np.zeros((len(self._fields), 1024), np.uint32)
-        self._values[:, :2] = [BEFORE, AFTER]
-        self._letters = np.zeros((1024, 3), np.int64)
-        self.vectors = np.zeros((1024, self._network.size if self._network else 0), np.uint8)
+        size = self._network.size if self._network else 0
+        arrays = np.zeros((len(self.fields), 1024), np.uint32), np.zeros((1024, 3), np.int64)
+        self._keep(WordForms(*arrays, np.zeros((1024, size), np.uint8)))
+        self.arrays.values[:, :2] = [BEFORE, AFTER]
         if self._network:
-            self.vectors[:2] = self._network.edges()
+            self.arrays.vectors[:2] = self._network.edges()
 
-    def read(self, forms: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The places of edges and forms, (2 + forms,), in values (fields, R) and letters (R, 3)."""
+    def _keep(self, arrays: WordForms) -> None:
+        self.arrays, self._struct = arrays, native.struct("WordForms", arrays)
+
+    def read(self, forms: Sequence[str]) -> tuple[native.Struct, np.ndarray]:
+        """The values, letters and vectors of all forms met, and the rows of some, int64."""
         if len(self._rows) > _CACHE:
             self._clear()
         known = self._rows
         new = [form for form in forms if form not in known]
-        size = 2 + len(known) + len(new)
-        if size > len(self._letters):
-            more = (0, 2 * size - len(self._letters))
-            self._values = np.pad(self._values, ((0, 0), more))
-            self._letters = np.pad(self._letters, (more, (0, 0)))
-            self.vectors = np.pad(self.vectors, (more, (0, 0)))
         if new:
-            first = 2 + len(known)
-            lowers = "\n".join(new).lower()
-            values = np.empty((len(new), len(self._fields)), np.uint32)
-            self._read_new(new, lowers, values)
-            self._values[:, first:size] = values.T
-            self._letters[first:size] = [
-                (form[:1].isalpha(), form[:1].isupper(), form[:1].isalpha() and form.isupper())
-                for form in new
-            ]
-            known.update(zip(new, range(first, size), strict=True))
-            if self._network:
-                of_network = values[:, self._of_network]
-                self.vectors[first:size] = self._network.vectors(of_network, lowers)
-        rows = np.array([0, 1, *map(known.__getitem__, forms)])
-        return rows, self._values, self._letters
+            self._add(new)
+        return self._struct, np.array([known[form] for form in forms], np.int64)
+
+    def _add(self, new: list[str]) -> None:
+        """Add forms; rows of others stay as they are, for threads that read them."""
+        first = N_EDGES + len(self._rows)
+        size = first + len(new)
+        if size > len(self.arrays.letters):
+            more = (0, 2 * size - len(self.arrays.letters))
+            values, *others = self.arrays
+            padded = (np.pad(each, (more, (0, 0))) for each in others)
+            self._keep(WordForms(np.pad(values, ((0, 0), more)), *padded))
+        lowers = "\n".join(new).lower()
+        values = np.empty((len(new), len(self.fields)), np.uint32)
+        self._read_new(new, lowers, values)
+        self.arrays.values[:, first:size] = values.T
+        self.arrays.letters[first:size] = [
+            (form[:1].isalpha(), form[:1].isupper(), form[:1].isalpha() and form.isupper())
+            for form in new
+        ]
+        if self._network:
+            of_network = values[:, self._of_network]
+            self.arrays.vectors[first:size] = self._network.vectors(of_network, lowers)
+        self._rows.update(zip(new, range(first, size), strict=True))
 
     def _read_new(self, forms: list[str], lowers: str, values: np.ndarray) -> None:
         """Fill the values (N, fields) of forms. Args: lowers: in lower case, a line each."""
@@ -341,15 +416,6 @@ def _case(form: str) -> str:
         "P": not any(map(str.isalnum, form)),
     }
     return "".join(flag for flag, is_so in flags.items() if is_so) or "-"
-
-
-def _capitals(letters: np.ndarray, firsts: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """(S,) how many words of each sentence that begin with a letter begin with a capital."""
-    of_sentences, capital, upper = np.add.reduceat(letters, firsts).T
-    some = _SOME * of_sentences
-    is_capital = capital > some
-    level = 4 + (of_sentences > 0) + is_capital + (is_capital & (upper >= some))
-    return level + 4 * (counts < _SHORT)
 
 
 def seen_without_itself(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import compress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -30,14 +29,20 @@ from gpuparse.text.sequences.model import (
     ARRAYS,
     SequenceModel,
     Sequences,
-    candidate_lists,
     unpacked,
 )
 from gpuparse.text.sequences.tags import Tag, TagTable
 from gpuparse.text.sequences.templates import load_sequence_templates
 from gpuparse.text.tagging import dictionary
 from gpuparse.text.tagging.dictionary import Dictionary, combined, counted
-from gpuparse.text.tagging.fields import SeenTags, WordFields, Words, is_field, value_of
+from gpuparse.text.tagging.fields import (
+    SeenTags,
+    Words,
+    WordSequences,
+    is_field,
+    known_forms,
+    value_of,
+)
 from gpuparse.text.tagging.tagger import Tags
 from gpuparse.text.tagging.word_list import WordList
 
@@ -60,7 +65,8 @@ class Lemmatizer:
     def __init__(self, model: SequenceModel, words: Dictionary, classes: Dictionary) -> None:
         self.model, self.words, self.classes = model, words, classes
         self.rules = [LemmaRule(*tag[0].split("\t")) for tag in model.table.tags]
-        self._fields = WordFields(model.templates.fields, SeenTags.of_classes({}))
+        forms = known_forms(model.templates.fields, SeenTags.of_classes({}))
+        self._fields = WordSequences(model.templates, Tags._fields, forms)
         self._lemmas: SharedCache[dict[str, str]] = SharedCache(dict)
         self._by_end: dict[str, dict[str, list[int]]] = {}
         for upos in classes.names:
@@ -113,7 +119,7 @@ class Lemmatizer:
         firsts[words[::-1]] = np.arange(len(words))[::-1]
         chosen = firsts[unknown]
         candidates = [self._candidates(*names[place].split("\t")[:2]) for place in unknown]
-        sequences = _sequences(self.model, self._fields, treebank, tags, chosen, candidates)
+        sequences = self._sequences(treebank, tags, chosen, candidates)
         found = self.model.find(sequences).tolist()
         for place, tag in zip(unknown, found, strict=True):
             form = names[place].partition("\t")[0]
@@ -133,6 +139,17 @@ class Lemmatizer:
 
     def _candidates(self, form: str, upos: str) -> np.ndarray:
         return candidates_of(form, self._by_end.get(upos, {}), self.rules)
+
+    def _sequences(
+        self, treebank: Treebank, tags: Tags, words: np.ndarray, candidates: list[np.ndarray]
+    ) -> Sequences:
+        """Some words, each a sequence of its own."""
+        given = [[value_of(column.names[i]) for i in column.ids[words].tolist()] for column in tags]
+        ids, forms = column_ids(treebank, FORM)
+        chosen = Column.of_texts([forms[i] for i in ids[words].tolist()], np.arange(len(words)))
+        alone = Words(np.arange(len(words) + 1), chosen.ids, chosen.names)
+        lists = np.arange(len(words), dtype=np.int32)
+        return self._fields.read(alone, np.array(given, np.uint32), lists, candidates)
 
     def pack(self) -> bytes:
         """The lemmatiser as one file."""
@@ -194,28 +211,6 @@ def candidates_of(
     )
 
 
-def _sequences(
-    model: SequenceModel, fields: WordFields, treebank: Treebank, tags: Tags, words: np.ndarray,
-    candidates: list[np.ndarray],
-) -> Sequences:  # fmt: skip
-    """Some words, each a sequence of its own."""
-    alone = replace(
-        treebank,
-        columns=treebank.columns[words],
-        word_starts=np.arange(len(words) + 1),
-        heads=treebank.heads[words],
-        lines=treebank.lines[words],
-        spans=np.zeros((len(words), 2), np.int64),
-    )
-    given = {
-        name: np.array([value_of(column.names[i]) for i in column.ids[words].tolist()], np.uint32)
-        for name, column in zip(Tags._fields, tags, strict=True)
-    }
-    values, places = fields.read(Words.of(alone), given)
-    features = model.templates.features(values, places)
-    return Sequences(features, alone.word_starts, *candidate_lists(candidates))
-
-
 def learn_lemmatizer(
     treebank: Treebank, *, seed: int, word_list: str | None = None, watch: Watch = unwatched
 ) -> Lemmatizer:
@@ -273,7 +268,7 @@ def learn_lemmatizer(
     chosen = kept[places]
     candidates = [lemmatizer._candidates(words[place], upos[place]) for place in places]
     model = learn_sequences(
-        _sequences(untrained, lemmatizer._fields, treebank, tags, chosen, candidates),
+        lemmatizer._sequences(treebank, tags, chosen, candidates),
         np.array([gold[place] for place in places], np.int32), templates, table,
         LEARNING, seed=seed, watch=watch,
     )  # fmt: skip

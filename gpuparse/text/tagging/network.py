@@ -19,7 +19,7 @@ from gpuparse.data.array_file import check_names
 from gpuparse.data.cached import cached_property
 from gpuparse.scorers.whole_numbers import MAX_SHIFT
 from gpuparse.text.sequences.model import Output
-from gpuparse.text.tagging.fields import as_bytes, value_of
+from gpuparse.text.tagging.fields import N_EDGES, as_bytes, value_of
 
 FIELDS = (
     "form", "lower", "lower[:1]", "lower[:2]", "lower[:3]", "lower[:4]", "lower[-1:]",
@@ -27,7 +27,6 @@ FIELDS = (
     "seen[:-2]", "seen.last",
 )  # fmt: skip
 NGRAMS = (3, 4)  # characters
-N_EDGES = 2  # rows of the table, for what is before and behind a sentence
 OFFSET = 64  # of the numbers of stored vectors
 LARGEST = {"vector": 63, "share": 4095, "hidden": 127, "weight": 127, "scale": 255}
 MULTIPLE = 64  # of sizes
@@ -90,7 +89,7 @@ class TagNetwork:
         return native.struct("TagNetwork", self.arrays)
 
     def vectors(self, values: np.ndarray, lowers: str) -> np.ndarray:
-        """The vectors of forms, (F, D) uint8, as `hidden` takes them.
+        """The vectors of forms, (F, D) uint8, as `WordForms` has them.
 
         Args:
             values: (F, fields) uint32, those of `fields`.
@@ -112,22 +111,6 @@ class TagNetwork:
     def _vectors_of(self, starts: np.ndarray, rows: np.ndarray) -> np.ndarray:
         found = np.empty((len(starts) - 1, self.size), np.uint8)
         native.call("find_form_vectors", self._struct, starts, rows, found)
-        return found
-
-    def hidden(
-        self, vectors: np.ndarray, forms: np.ndarray, places: np.ndarray, wanted: np.ndarray,
-        found: np.ndarray | None = None,
-    ) -> np.ndarray:  # fmt: skip
-        """The hidden numbers of positions, (N, H) uint8.
-
-        Args:
-            vectors: (F, D) of `vectors` and `edges`. forms: (P,) int64, the one at each place.
-            places: (N,) int64, of the positions. wanted: (N,) bool; others are not filled.
-            found: an earlier result, to fill more of.
-        """
-        if found is None:
-            found = np.empty((len(places), len(self.arrays.bias)), np.uint8)
-        native.call("find_hidden", self._struct, vectors, forms, places, wanted, found)
         return found
 
     def packed(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -12,13 +12,20 @@ from gpuparse.scorers.whole_numbers import fraction
 from gpuparse.text.sequences.learner import Watch
 from gpuparse.text.sequences.model import Output, Sequences
 from gpuparse.text.sequences.tags import PART_BLOCK, TagTable
-from gpuparse.text.tagging.fields import SeenTags, WordFields, Words, value_of
+from gpuparse.text.sequences.templates import AFTER
+from gpuparse.text.tagging.fields import (
+    N_EDGES,
+    SeenTags,
+    WordFields,
+    Words,
+    known_forms,
+    value_of,
+)
 from gpuparse.text.tagging.network import (
     FIELDS,
     LARGEST,
     MOST_CONSTANT,
     MOST_SHIFT,
-    N_EDGES,
     NGRAMS,
     NetworkArrays,
     TagNetwork,
@@ -256,10 +263,13 @@ def _lesson(words: Words, of_words: SeenTags, seen: np.ndarray) -> tuple[_Lesson
 
     A form is a word with what was seen with it elsewhere; the first two are the edges.
     """
-    values, places = WordFields(FIELDS, of_words).read(words, {"seen": seen})
-    both = words.rows << 32 | values[FIELDS.index("seen")]
+    fields = WordFields(FIELDS, ["seen"], known_forms(FIELDS, of_words))
+    values, places = fields.read_values(words, seen[None])
+    numbers_at = (values[0] == AFTER).astype(np.int64)  # 0 before a sentence, 1 behind it
+    numbers_at[places] = words.ids + N_EDGES
+    both = numbers_at << 32 | values[FIELDS.index("seen")]
     _, firsts, forms = np.unique(both, return_index=True, return_inverse=True)
-    rows = words.rows[firsts[N_EDGES:]] - N_EDGES
+    rows = numbers_at[firsts[N_EDGES:]] - N_EDGES
     lowers = "\n".join(words.forms[row] for row in rows.tolist()).lower()
     of_forms = np.ascontiguousarray(values[:, firsts[N_EDGES:]].T)
     owners, found = keys_of(of_forms, lowers, FIELDS, NGRAMS)
@@ -281,7 +291,7 @@ def _lesson(words: Words, of_words: SeenTags, seen: np.ndarray) -> tuple[_Lesson
     some = is_form & is_row
     dropped[row_of[some] + N_EDGES] = _RARE / (_RARE + n_words[some])
     return _Lesson(
-        words.treebank.word_starts, forms.astype(np.int64), places, starts,
+        words.starts, forms.astype(np.int64), places, starts,
         of_rows.astype(np.int32), dropped,
     ), keys  # fmt: skip
 

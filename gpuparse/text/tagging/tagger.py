@@ -35,14 +35,16 @@ from gpuparse.text.sequences.model import (
 )
 from gpuparse.text.sequences.tags import PART_BLOCK, Tag
 from gpuparse.text.tagging import dictionary
-from gpuparse.text.tagging.dictionary import Dictionary, joined_candidates
-from gpuparse.text.tagging.feats import FeatsDictionaries, FeatsReader
+from gpuparse.text.tagging.dictionary import Dictionary
+from gpuparse.text.tagging.feats import GIVEN, FeatsDictionaries, FeatsReader
 from gpuparse.text.tagging.fields import (
+    COLUMNS,
     SeenTags,
-    WordFields,
     Words,
+    WordSequences,
     as_bytes,
     is_field,
+    known_forms,
     value_of,
 )
 from gpuparse.text.tagging.network import TagNetwork
@@ -52,6 +54,7 @@ FORMAT = 2
 _AS_MODEL: Any = {"form": FORMAT, "what": "tagger", "hint": "; train it again"}
 _CHUNK = 40_000  # words that a thread tags at once: what a form adds is found once for them
 _LEAST_CHUNK = 5_000
+_NOT_GIVEN = np.empty((0, 0), np.uint32)
 _CELLS = 1 << 23  # of words times candidates: words are tagged in smaller parts above it
 
 
@@ -182,7 +185,7 @@ class Tagger:
             probabilities = self.pairs.marginals(sequences, pairs)
         if not self.feats:
             return pairs, np.zeros(len(pairs), np.int32), probabilities
-        feats = self.feats.find(self._feats_of(words, pairs, sequences))
+        feats = self.feats.find(self._feats_reader.read(words, pairs, before=sequences))
         return pairs, feats, probabilities
 
     @cached_property
@@ -193,28 +196,19 @@ class Tagger:
 
     def _pairs_of(self, words: Words) -> Sequences:
         """The words for the model of pairs."""
-        candidates = joined_candidates(words.ids, self.words.candidates_of(words.forms))
-        features = self.pairs.templates.features(*self._of_pairs.read(words))
-        hidden = self._hidden(words, candidates[0])
-        return Sequences(features, words.treebank.word_starts, *candidates, hidden)
+        candidates = self.words.candidates_of(words.forms)
+        return self._of_pairs.read(words, _NOT_GIVEN, words.ids, candidates)
 
     @cached_property
-    def _of_pairs(self) -> WordFields:
-        return WordFields(self.pairs.templates.fields, self._seen, self.network)
+    def _of_pairs(self) -> WordSequences:
+        return WordSequences(self.pairs.templates, (), self._forms, self.network)
 
-    def _hidden(
-        self, words: Words, starts: np.ndarray, before: Sequences | None = None
-    ) -> np.ndarray:
-        """The network's hidden numbers of words with candidates to choose from.
-
-        Args: starts: of candidates. before: of the same words, whose hidden numbers are used again.
-        """
-        is_open, found = np.diff(starts) != 1, None
-        if before:
-            found = before.hidden
-            is_open &= np.diff(before.candidate_starts) == 1
-        vectors, forms = self._of_pairs.read_vectors(words)
-        return self.network.hidden(vectors, forms, words.places, is_open, found)
+    @cached_property
+    def _forms(self) -> Any:
+        """The forms for both models."""
+        of_feats = set(self.feats.templates.fields if self.feats else ()) - {*GIVEN}
+        fields = [*self.pairs.templates.fields, *sorted(of_feats)]
+        return known_forms(fields, self._seen, self.network)
 
     def losses(self, treebank: Treebank, *, threads: int = 1) -> Callable[[float], float] | None:
         """The mean -ln of the probability of a word's gold pair, as a function of the scale.
@@ -264,17 +258,11 @@ class Tagger:
             self.network, is_calibrated=True,
         )  # fmt: skip
 
-    def _feats_of(self, words: Words, pairs: np.ndarray, before: Sequences) -> Sequences:
-        """The words for the model of FEATS. Args: before: the words for the model of pairs."""
-        found = self._feats_reader.read(words, pairs)
-        return found._replace(hidden=self._hidden(words, found.candidate_starts, before))
-
     @cached_property
     def _feats_reader(self) -> FeatsReader:
         assert self.feats
-        return FeatsReader(
-            self.feats.templates, self.pairs.table, self.feats.table, self.known_feats
-        )
+        fields = WordSequences(self.feats.templates, GIVEN, self._forms, self.network)
+        return FeatsReader(self.pairs.table, self.feats.table, self.known_feats, fields)
 
     @cached_property
     def _seen(self) -> SeenTags:
@@ -320,6 +308,9 @@ class Tagger:
             ]
             pairs, feats = models
             assert pairs
+            read = {*pairs.templates.fields, *(feats.templates.fields if feats else ())} - {*GIVEN}
+            if not read.isdisjoint(COLUMNS) or not {*GIVEN[:2]}.isdisjoint(pairs.templates.fields):
+                raise ValueError("templates that read columns which are found later")
             _check_tags(pairs.table.tags, feats.table.tags if feats else ())
             n_feats = len(feats.table) if feats else 1
             sizes = {"words": len(pairs.table)} | dict.fromkeys(_DICTIONARIES[1:], n_feats)

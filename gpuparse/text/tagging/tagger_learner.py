@@ -13,18 +13,18 @@ from gpuparse.data.tag_columns import read_column, require_values
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import DataError
 from gpuparse.text.sequences.learner import Learning, Watch, learn_sequences, unwatched
-from gpuparse.text.sequences.model import Sequences
 from gpuparse.text.sequences.tags import Tag, TagTable
 from gpuparse.text.sequences.templates import load_sequence_templates
 from gpuparse.text.tagging.composition import composed
-from gpuparse.text.tagging.dictionary import Dictionary, counted, joined_candidates
-from gpuparse.text.tagging.feats import FeatsDictionaries, FeatsReader
+from gpuparse.text.tagging.dictionary import Dictionary, counted
+from gpuparse.text.tagging.feats import GIVEN, FeatsDictionaries, FeatsReader
 from gpuparse.text.tagging.fields import (
     SeenTags,
-    WordFields,
     Words,
+    WordSequences,
     class_of_counts,
     is_field,
+    known_forms,
     seen_without_itself,
 )
 from gpuparse.text.tagging.network_learner import TagTask, epochs_of, learn_network
@@ -114,10 +114,9 @@ def learn_tagger(
     pairs = np.array([table.numbers[pair] for pair in gold.pairs], np.int32)
     known = _known_words(gold, table, pairs, more)
     templates = load_sequence_templates("tags", is_field)
-    fields = WordFields(templates.fields, known.of_words).read(words, {"seen": known.seen})
+    fields = WordSequences(templates, ["seen"], known_forms(templates.fields, known.of_words))
     lists = known.words.with_least(learned_least).candidates_of(words.forms)
-    candidates = joined_candidates(words.ids, lists)
-    sequences = Sequences(templates.features(*fields), treebank.word_starts, *candidates)
+    sequences = fields.read(words, known.seen[None], words.ids, lists)
     model = learn_sequences(
         sequences, pairs, templates, table, LEARNING, bits=bits, seed=seed,
         watch=lambda done, note: watch(share * done, f"UPOS and XPOS, {note}"),
@@ -133,9 +132,11 @@ def learn_tagger(
         known_feats, seen = _known_feats(gold, feats, possible, more)
         templates = load_sequence_templates("feats", is_field)
         of_words = known_feats.words_of_feats.with_least(learned_least)
+        forms = known_forms(templates.fields, SeenTags.of_classes({}))
         reader = FeatsReader(
-            templates, table, possible.table, known_feats._replace(words_of_feats=of_words)
-        )
+            table, possible.table, known_feats._replace(words_of_feats=of_words),
+            WordSequences(templates, GIVEN, forms),
+        )  # fmt: skip
         sequences = reader.read(words, pairs, seen)
         of_feats = learn_sequences(
             sequences, feats, templates, possible.table, LEARNING, bits=bits, seed=seed,
