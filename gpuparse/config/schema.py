@@ -469,10 +469,10 @@ class EncoderConfig:
     xpos: bool = _choice(True, (True, False), "Whether XPOS is filled.")
     feats: bool = _choice(True, (True, False), "Whether FEATS is filled.")
     precision: str = _choice(
-        "float32",
-        ("float32", "bfloat16"),
-        "Numbers that torch computes the encoder with, in training and in models of 16 bits;"
-        " bfloat16 is faster where the device has instructions for it.",
+        "auto",
+        ("auto", "float32", "bfloat16"),
+        "Numbers that torch multiplies with in the encoder, in training and in parsing; `auto`:"
+        " bfloat16 on a GPU, float32 on the CPU.",
     )
     loss: str = _choice(
         "local",

@@ -242,13 +242,20 @@ def as_float(scores: Tensor, name: str) -> Tensor:
 
 def _first_unusable(arc: Tensor, lengths: Tensor) -> int:
     """First sentence whose length or read cells no decoder accepts, or -1; any device."""
+    found = unusable_arcs(arc, lengths).nonzero()
+    return int(found[0, 0]) if len(found) else -1
+
+
+def unusable_arcs(arc: Tensor, lengths: Tensor) -> Tensor:
+    """Bool (B,): sentences whose length or read cells no decoder accepts; it waits for no device.
+
+    Args: as `as_arcs` returns them.
+    """
     n_nodes = arc.shape[1]
     read = read_cells(lengths, n_nodes)
     limit = torch.finfo(arc.dtype).max / (4 * (lengths + 1)).to(arc.dtype)[:, None, None]
     usable = (arc == -torch.inf) | (arc.abs() <= limit)
-    bad = (read & ~usable).any(2).any(1) | (lengths < 0) | (lengths >= n_nodes)
-    found = bad.nonzero()
-    return int(found[0, 0]) if len(found) else -1
+    return (read & ~usable).any(2).any(1) | (lengths < 0) | (lengths >= n_nodes)
 
 
 def read_cells(lengths: Tensor, n_nodes: int) -> Tensor:

@@ -151,7 +151,10 @@ def _chosen_device(config: RunConfig, tell: Callable[[str], None]) -> str:
 
 def _say_device(plan: TrainingPlan) -> None:
     """Say what is done where, unless all is done on the CPU."""
-    if plan.config.engine == "torch":
+    if plan.pretrained is not None:
+        if plan.device != "cpu":
+            plan.tell(f"the encoder is learned on {plan.device}")
+    elif plan.config.engine == "torch":
         size = plan.config.learning.batch_size
         plan.tell(
             f"arcs are learned in torch on {plan.device}, learning.batch_size {size}"

@@ -143,7 +143,9 @@ class RunScores:
         """data.dev, parsed by what is learned so far; bits: of its weights."""
         assert self.dev is not None
         if bits not in self._parsed_devs:
-            self._parsed_devs[bits] = self._parsed(trainer.model(bits), self.dev, "dev")
+            # A GPU computes encoders by other numbers than those of 8 bits.
+            device = "cpu" if bits == 8 else self.device
+            self._parsed_devs[bits] = self._parsed(trainer.model(bits), self.dev, "dev", device)
         return self._parsed_devs[bits]
 
     def write(
@@ -187,7 +189,7 @@ class RunScores:
         if self.test is None:
             return None
         began, model = time.monotonic(), load_parser(self._output)
-        system = self._parsed(model, self.test, "test")
+        system = self._parsed(model, self.test, "test", self.device)
         seconds = time.monotonic() - began
         graphs = score_treebank_graphs(self.test, system, "deps") if self._graphs else None
         found = {"seconds": seconds} | treebank_scores(self.test, system, self._measures)
@@ -199,9 +201,9 @@ class RunScores:
         trees = score_treebanks(self.test, system)
         return Tested(system, trees, graphs, self._from_text.get("test"))
 
-    def _parsed(self, model: Parser, treebank: Treebank, name: str) -> Treebank:
+    def _parsed(self, model: Parser, treebank: Treebank, name: str, device: str) -> Treebank:
         guides = self.guides[name]
-        return parsed(model, treebank, guides=guides, threads=self._threads, device=self.device)
+        return parsed(model, treebank, guides=guides, threads=self._threads, device=device)
 
     def _score_filled(self, name: str, part: Treebank, system: Treebank, model: Parser) -> None:
         """Score the columns that a model has filled in a treebank, and then lemmas."""

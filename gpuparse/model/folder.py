@@ -247,7 +247,7 @@ def _read_encoder(
             raise ValueError(", ".join(name for name, is_wrong in wrong.items() if is_wrong))
         if DECODERS[decoder].of_arcs != decoder:
             raise ValueError(f"decoder {decoder} reads more than arcs")
-        scorer = encoder.read(texts, words, facts, opened.arrays, len(labels))
+        scorer = encoder.read(texts, words, facts, opened.arrays, len(labels), str(folder))
     except (
         KeyError, TypeError, ValueError, OverflowError, RecursionError, ModelError,
     ) as error:  # fmt: skip

@@ -16,7 +16,9 @@ from gpuparse.model.engines.results import SearchResult
 from gpuparse.model.parser import NOTHING_KNOWN, Parser
 from gpuparse.scorers.linear.weights import Weights
 
-MOST_DIFFERING = 0.05  # of words, where scores are not exact: a broken device differs in most
+# Of words, where scores are not exact. A broken device differs in most; an encoder of 8 bits that
+# torch computed in bfloat16 differed in 3 of 87.
+MOST_DIFFERING = 0.2
 LENGTHS = (1, 2, 3, 5, 8, 13, 21, 34)  # words of the generated sentences
 
 

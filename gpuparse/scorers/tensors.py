@@ -14,6 +14,14 @@ Arcs = tuple[Tensor, Tensor, Tensor]  # sentences, heads and modifiers, (A,) eac
 EXACT_BELOW = 1 << 24  # float32 holds every integer up to here
 
 
+def sent_to(device: torch.device, array: np.ndarray) -> Tensor:
+    """An array on a device, on its way there if that is a GPU: nothing waits for it."""
+    tensor = torch.from_numpy(array)
+    if device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
 @dataclass(frozen=True, eq=False)
 class TensorBatch:
     """A `Batch` of tensors, all on one device.
@@ -122,15 +130,8 @@ def added(before: Scores | None, scores: Scores) -> Scores:
 
 def tensors_over(values: Tensor, batch: Encoded) -> TensorBatch:
     """The batch over the same values on another device; does not wait for the device."""
-    starts, lengths = torch.from_numpy(batch.starts), torch.from_numpy(batch.lengths)
-    if values.device.type == "cuda":
-        starts, lengths = starts.pin_memory(), lengths.pin_memory()
-    return TensorBatch(
-        values,
-        starts.to(values.device, non_blocking=True),
-        lengths.to(values.device, non_blocking=True),
-        int(batch.lengths.max(initial=0)),
-    )
+    starts, lengths = (sent_to(values.device, each) for each in (batch.starts, batch.lengths))
+    return TensorBatch(values, starts, lengths, int(batch.lengths.max(initial=0)))
 
 
 def first_best(scores: Tensor) -> Tensor:

@@ -1,8 +1,9 @@
 """The dense engine: any scorers, whose tensors of scores are searched, on the CPU or a GPU.
 
-While best trees are found under exact scores, nothing waits for the device between the first copy
-and the last: a batch goes there once, trees are written down there by place, and come back
-together. Sentences that the device has no memory for, not even one at a time, go to another engine.
+While best trees are found under exact scores, or those of arcs alone, nothing waits for the device
+between the first copy and the last: a batch goes there once, trees are written down there by place,
+and come back together. Sentences that the device has no memory for, not even one at a time, go to
+another engine.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,13 +16,13 @@ import torch
 from torch import Tensor
 
 from gpuparse.data.batch import Encoded, incomplete, word_places
-from gpuparse.errors import NoTreeError, ResourceError, plural
+from gpuparse.errors import NoTreeError, ResourceError, ScoreError, plural
 from gpuparse.inference.approximate.hill_climb import primary_heads
 from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decoders import DECODERS, Engine
 from gpuparse.inference.engines import MOST_NODES
 from gpuparse.inference.marginals import minimum_bayes_risk
-from gpuparse.inference.scores import Scores, word_mask
+from gpuparse.inference.scores import Scores, as_arcs, unusable_arcs, word_mask
 from gpuparse.inference.searches import Parse, decode, parts_for
 from gpuparse.model.engines.admission import CPU_BUDGET, Admission, gpu_budget
 from gpuparse.model.engines.results import GraphArcs, SearchResult, found_graphs
@@ -34,7 +35,7 @@ from gpuparse.model.engines.searcher import (
     empty_marginals,
 )
 from gpuparse.scorers.scorer import Scorer, Sum, cells_of
-from gpuparse.scorers.tensors import first_best
+from gpuparse.scorers.tensors import first_best, sent_to
 
 Result = TypeVar("Result")
 _NONE = np.zeros(0, np.int64)
@@ -117,7 +118,10 @@ class Dense:
             return True
 
         left = self._run(work, batch, options)
-        if values and bool((torch.cat(values) == -torch.inf).any()):
+        of_trees = torch.cat(values) if values else torch.zeros(0)
+        if bool(of_trees.isnan().any()):
+            raise ScoreError("scores of arcs are not finite, or too large to be added")
+        if bool((of_trees == -torch.inf).any()):
             raise NoTreeError("a sentence has no tree with its known heads")
         heads, labels = out.cpu().numpy()
         is_graph = self._decoder.gives_graphs
@@ -300,7 +304,7 @@ class Dense:
         """(B, N) the token of every node; padding stays within the tokens of the sentence."""
         nodes = np.arange(int(some.lengths.max(initial=0)) + 1)
         last = np.minimum(nodes, some.lengths[:, None] + 1)
-        return torch.from_numpy(some.starts[:, None] + last).to(self._device), len(nodes)
+        return sent_to(self._device, some.starts[:, None] + last), len(nodes)
 
     def _scored(self, sent: Any, some: Encoded, known: np.ndarray) -> _Scored:
         places, n_nodes = self._places(some)
@@ -333,11 +337,19 @@ class Dense:
         in_memory = not self._decoder.has("best", self._engine)
         if in_memory:  # there is native code only
             scores, engine = _on(scores, torch.device("cpu")), "native"
+        unusable = None
+        if engine != "native" and not self._is_exact and self._decoder.order == 1:
+            # Instead of an error, which would wait: the search gets zeros, and the score is NaN.
+            arcs, lengths = as_arcs(scores.arc, scores.lengths)
+            unusable = unusable_arcs(arcs, lengths)
+            scores = replace(scores, arc=arcs.masked_fill(unusable[:, None, None], 0.0))
         parse = decode(
             task.decoder, scores, single_root=task.single_root, engine=engine,
             min_gain=task.min_gain, granularity=1.0 if self._is_exact else 0.0,
-            are_checked=self._is_exact,
+            are_checked=self._is_exact or unusable is not None,
         )  # fmt: skip
+        if unusable is not None:
+            parse = replace(parse, scores=parse.scores.masked_fill(unusable, torch.nan))
         if in_memory:
             heads = None if parse.heads is None else parse.heads.to(self._device)
             parse = replace(parse, heads=heads)

@@ -18,8 +18,8 @@ from gpuparse.scorers.encoder.network import (
     part_of,
 )
 from gpuparse.scorers.encoder.pieces import EncodedPieces
-from gpuparse.scorers.encoder.scorer import BATCH, MOST, PARTS, EncoderScorer
-from gpuparse.scorers.tensors import Arcs, added
+from gpuparse.scorers.encoder.scorer import BATCH, GPU_BATCH, MOST, PARTS, EncoderScorer
+from gpuparse.scorers.tensors import Arcs, added, sent_to
 
 
 class NodeStates(NamedTuple):
@@ -38,40 +38,51 @@ class DenseEncoder:
     def send(self, encoded: Encoded, device: torch.device) -> Tensor:
         """(T, width) float32 hidden states of all tokens; computed once for each device.
 
-        Raises: ConfigError: weights of 8 bits, and the device is not the CPU.
+        A GPU is not waited for: it computes batch after batch while others are made.
+        Raises: torch.OutOfMemoryError: it has no memory for one sentence.
         """
         assert isinstance(encoded, EncodedPieces)
         scorer = self._scorer
-        if scorer.quantised is not None:
-            if device.type != "cpu":
-                raise ConfigError(
-                    f"device {device.type}: the encoder has weights of 8 bits, which the CPU reads:"
-                    " train it with weights.bits=16"
-                )
+        if scorer.runs_natively(device.type):
             return torch.from_numpy(scorer.states(encoded, torch.get_num_threads()))
         known = encoded.whole.hidden
         if (scorer, device) not in known:
-            known[scorer, device] = self._hidden(encoded, device)
+            most = BATCH if device.type == "cpu" else GPU_BATCH
+            while (hidden := self._hidden(encoded, device, most)) is None:
+                torch.cuda.empty_cache()
+                most //= 2
+            known[scorer, device] = hidden
         found: Tensor = known[scorer, device]
         return found
 
-    def _hidden(self, encoded: EncodedPieces, place: torch.device) -> Tensor:
+    def _hidden(self, encoded: EncodedPieces, place: torch.device, most: int) -> Tensor | None:
+        """`send`, with `most` pieces at once; None: there is no memory for these."""
         _, network = self._on_device(place)
         whole = encoded.whole
         found = torch.zeros(whole.n_tokens, self._scorer.width, device=place)
-        for sentences in whole.batches(np.arange(len(whole.word_starts) - 1), BATCH):
+        for sentences in whole.batches(np.arange(len(whole.word_starts) - 1), most):
             windows = whole.windows(sentences)
-            words, roots = network.states(whole, windows)
-            found[torch.from_numpy(windows.tokens).to(place)] = words
-            found[torch.from_numpy(windows.root_tokens).to(place)] = roots
+            try:
+                words, roots = network.states(whole, windows)
+            except torch.OutOfMemoryError:
+                if len(sentences) == 1:
+                    raise
+                return None
+            found[sent_to(place, windows.tokens)] = words
+            found[sent_to(place, windows.root_tokens)] = roots
         return found
 
     def _on_device(self, place: torch.device) -> tuple[Heads, Network]:
-        """The heads and the network on a device, of weights of 16 bits."""
-        known, scorer = self._scorer.on_devices, self._scorer
+        """The heads and the network on a device.
+
+        Raises: ModelError: the weights are not those of the config.
+        """
+        known = self._scorer.on_devices
         if place.type not in known:
-            heads = heads_of(scorer.width, scorer.sizes, scorer.arrays, place)
-            network = network_of(scorer.config, heads, scorer.arrays, scorer.precision, place)
+            scorer = self._scorer.floats
+            with scorer.faults_of_source():
+                heads = heads_of(scorer.width, scorer.sizes, scorer.arrays, place)
+                network = network_of(scorer.config, heads, scorer.arrays, scorer.precision, place)
             known[place.type] = heads, network
         return known[place.type]
 
@@ -82,7 +93,7 @@ class DenseEncoder:
     def score(self, part: NodeStates, before: Scores | None = None) -> Scores:
         """The scores of arcs."""
         hidden, lengths = part
-        if self._scorer.quantised is None:
+        if not self._scorer.runs_natively(hidden.device.type):
             scores = whole_parts(self._on_device(hidden.device)[0].arc_scores(hidden))
         else:
             starts = np.arange(len(lengths)) * hidden.shape[1]
@@ -99,7 +110,7 @@ class DenseEncoder:
         """(A, L) the scores of all labels of some arcs."""
         b, h, m = arcs
         hidden = part.hidden
-        if self._scorer.quantised is None:
+        if not self._scorer.runs_natively(hidden.device.type):
             own = self._on_device(hidden.device)[0]
             found = whole_parts(own.label_scores(hidden[b, h], hidden[b, m]))
         else:
@@ -123,7 +134,7 @@ class DenseEncoder:
         return found
 
     def columns(self, encoded: EncodedPieces, place: str) -> Read:
-        """The columns of all words that weights of 16 bits fill."""
+        """The columns of all words that are filled, where native code does not."""
         hidden = self.send(encoded, torch.device(place))
         heads, _ = self._on_device(hidden.device)
         return heads.read(hidden, encoded.whole.word_tokens, self._scorer.tag_scale)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from gpuparse.data.batch import Encoded
 from gpuparse.errors import ModelError, one_line, require
 from gpuparse.scorers.encoder.pieces import CASINGS, EncodedTreebank, Windows, ranges
 from gpuparse.scorers.encoder.sizes import Sizes
+from gpuparse.scorers.tensors import sent_to
 
 WORDS = 4096  # whose columns are read at once
 FAMILIES = ("bert", "roberta", "xlm-roberta", "deberta-v2", "modernbert")
@@ -28,11 +30,16 @@ class PieceTensors(NamedTuple):
 
     ids: Tensor
     casings: Tensor
-    mask: Tensor
+    mask: Tensor | None  # without padding there is none, so that no device is asked for it
     pieces: Tensor  # (P',) places in the flat padded ids of the pieces of kept words
     words: Tensor  # (P',) the word of each of these pieces
     counts: Tensor  # (K,) pieces of each word
     roots: Tensor  # (S,) places of the first piece of sentences
+
+
+def is_bfloat16(precision: str, device: torch.device) -> bool:
+    """True if products of a transformer are those of bfloat16; precision: of PRECISIONS."""
+    return precision == "bfloat16" or (precision == "auto" and device.type != "cpu")
 
 
 def batch_of(windows: Windows, pad: int, device: torch.device) -> PieceTensors:
@@ -45,16 +52,14 @@ def batch_of(windows: Windows, pad: int, device: torch.device) -> PieceTensors:
     casings = np.zeros(len(ids), np.int64)
     places = np.arange(len(rows)) + shift
     ids[places], casings[places] = windows.ids, windows.casings
-    mask = np.arange(longest) < lengths[:, None]
+    mask = np.arange(longest) < lengths[:, None] if (lengths < longest).any() else None
     pieces = ranges(windows.firsts, windows.firsts + windows.counts)
     words = np.repeat(np.arange(len(windows.counts)), windows.counts)
-
-    def there(array: np.ndarray) -> Tensor:
-        return torch.from_numpy(array).to(device)
-
+    there = partial(sent_to, device)
     shape = len(lengths), longest
     return PieceTensors(
-        there(ids.reshape(shape)), there(casings.reshape(shape)), there(mask),
+        there(ids.reshape(shape)), there(casings.reshape(shape)),
+        None if mask is None else there(mask),
         there(pieces + shift[pieces]), there(words), there(windows.counts.astype(np.float32)),
         there(windows.roots + shift[windows.roots]),
     )  # fmt: skip
@@ -157,7 +162,7 @@ class Heads(nn.Module):
     def with_tags(self, states: Tensor, tags: Mapping[str, np.ndarray]) -> Tensor:
         """The states of words (K, width) and the vectors of the tags (K,) that are read."""
         for name, ids in tags.items():
-            states = states + self.tags[name](torch.from_numpy(ids).to(states.device))
+            states = states + self.tags[name](sent_to(states.device, ids))
         return states
 
     def arc_scores(self, hidden: Tensor) -> Tensor:
@@ -178,7 +183,7 @@ class Heads(nn.Module):
         Args: hidden: (T, width) by token; tokens: (W,) those of the words. scale: of the scores of
             UPOS in its probabilities.
         """
-        words = torch.from_numpy(tokens).to(hidden.device)
+        words = sent_to(hidden.device, tokens)
         best: dict[str, list[Tensor]] = {name: [] for name in self.columns}
         probabilities: list[Tensor] = []
         for some in words.split(WORDS):
@@ -200,7 +205,8 @@ class Network(nn.Module):
 
     Args:
         body: of the package `transformers`. pad: the id of padding.
-        precision: of PRECISIONS; that of products in the transformer.
+        precision: of PRECISIONS; that of products in the transformer, whose results are added in
+            float32.
     """
 
     def __init__(self, body: nn.Module, pad: int, heads: Heads, precision: str = "float32") -> None:
@@ -217,11 +223,12 @@ class Network(nn.Module):
 
         Args: tags: (K,) numbers of the tags that are read, which are added.
         """
-        is_coarse = self.precision != "float32"
-        with torch.autocast(batch.ids.device.type, torch.bfloat16, enabled=is_coarse):
+        device = batch.ids.device
+        is_coarse = is_bfloat16(self.precision, device)
+        with torch.autocast(device.type, torch.bfloat16, enabled=is_coarse):
             embeddings = self.body.get_input_embeddings()(batch.ids) + self.casings[batch.casings]
             out = self.body(
-                inputs_embeds=embeddings, attention_mask=batch.mask.long(),
+                inputs_embeds=embeddings, attention_mask=self._mask(batch.mask),
                 output_hidden_states=True,
             )  # fmt: skip
         layers = zip(self.mix.softmax(0), out.hidden_states, strict=True)
@@ -231,6 +238,19 @@ class Network(nn.Module):
         words = words.index_add(0, batch.words, flat[batch.pieces])
         words = words / batch.counts.unsqueeze(1)
         return self.heads.with_tags(words, tags), flat[batch.roots]
+
+    def _mask(self, is_piece: Tensor | None) -> Any:
+        """A mask in a form of which the transformer does not ask the device if all are pieces."""
+        config = self.body.config
+        if is_piece is None or config.model_type == "deberta-v2":
+            return is_piece if is_piece is None else is_piece.long()
+        length = is_piece.shape[1]
+        whole = is_piece[:, None, None].expand(-1, 1, length, -1)
+        if config.model_type != "modernbert":
+            return whole
+        places = torch.arange(length, device=is_piece.device)
+        is_near = (places[:, None] - places).abs() <= config.sliding_window
+        return {"full_attention": whole, "sliding_attention": whole & is_near}
 
     @torch.inference_mode()
     def states(self, whole: EncodedTreebank, windows: Windows) -> tuple[Tensor, Tensor]:
@@ -250,7 +270,7 @@ def nodes_of(
     ends = np.cumsum(lengths)
     sentences = np.repeat(np.arange(len(lengths)), lengths)
     places = np.arange(len(words)) - (ends - lengths)[sentences] + 1
-    b, m, n = (torch.from_numpy(array).to(words.device) for array in (sentences, places, lengths))
+    b, m, n = (sent_to(words.device, array) for array in (sentences, places, lengths))
     nodes = nodes.index_put((b, m), words)
     every = torch.arange(len(lengths), device=b.device)
     return nodes.index_put((every, m.new_zeros(1)), roots), b, m, n
@@ -258,8 +278,7 @@ def nodes_of(
 
 def part_of(hidden: Tensor, some: Encoded) -> tuple[Tensor, Tensor]:
     """The hidden states of all nodes of some sentences (B, N, width), and their lengths (B,)."""
-    lengths = torch.from_numpy(some.lengths).to(hidden.device)
-    starts = torch.from_numpy(some.starts).to(hidden.device)
+    lengths, starts = (sent_to(hidden.device, each) for each in (some.lengths, some.starts))
     nodes = torch.arange(int(some.lengths.max(initial=0)) + 1, device=hidden.device)
     places = starts.unsqueeze(1) + torch.minimum(nodes, lengths.unsqueeze(1) + 1)
     return hidden[places], lengths
@@ -332,6 +351,10 @@ def network_of(
     network = Network(body, int(config.get("pad_token_id") or 0), heads, precision)
     for name in ("mix", "casings"):
         getattr(network, name).data = torch.from_numpy(np.array(arrays[name], np.float32))
+    if is_bfloat16(precision, device):
+        for layer in body.modules():  # as autocast would, for each batch
+            if isinstance(layer, nn.Linear):
+                layer.to(torch.bfloat16)
     return network.to(device).eval()
 
 

@@ -24,6 +24,7 @@ FAMILIES = ("bert", "roberta", "xlm-roberta")  # values of model_type
 PANEL, PANEL_INPUTS = 16, 4  # as in native/byte_layers.h
 MOST_INPUTS = 8192  # of a linear layer
 _MOST_OF_WORDS, _MOST_OF_PAIRS = 127, 128
+_MOST_TYPES = 1 << 10  # of tokens, only the first of which is used
 _LEAST_SCALE = 1e-30  # below, weights count as zeros
 _PARTS = 4  # of a batch, for each thread
 _NO_SECONDS = np.zeros(0)
@@ -134,6 +135,55 @@ class QuantisedEncoder(NamedTuple):
         encoder = cls(**{name: (facts | arrays)[name] for name in cls._fields})  # type: ignore[operator]
         _check(encoder)
         return encoder
+
+    def require_config(self, config: Mapping[str, Any]) -> None:
+        """Raise ModelError unless the weights are those of a config."""
+        sizes = _Sizes.of(config)
+        wanted = (
+            sizes.width, sizes.heads, sizes.epsilon, sizes.layers, sizes.pieces,
+            sizes.positions - sizes.first_position, rounded_up(sizes.inner),
+        )  # fmt: skip
+        given = (
+            self.width, self.heads, self.epsilon, self.layers, len(self.words),
+            len(self.positions), self.intermediate_scales.shape[1],
+        )  # fmt: skip
+        if given != wanted or sizes.types > _MOST_TYPES:
+            raise ModelError("the weights of 8 bits are not those of the config")
+
+    def floats(self, config: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """The weights and casings that `of` has rounded, float32, for devices without native code.
+
+        Args: config: as `require_config` accepts it.
+        Returns: the arguments `arrays` and `casings` of `of`.
+        """
+        sizes = _Sizes.of(config)
+        width = sizes.width
+        places = np.zeros((sizes.positions, width), np.float32)
+        places[sizes.first_position :] = self.positions[:, :width]
+        types = np.zeros((sizes.types, width), np.float32)
+        types[0] = self.types[0, :width]
+        found = {
+            "embeddings.word_embeddings.weight": self.words[:, :width] * self.word_scales[:, None],
+            "embeddings.position_embeddings.weight": places,
+            "embeddings.token_type_embeddings.weight": types,
+        }
+        layers = [f"encoder.layer.{number}" for number in range(sizes.layers)]
+        norms = [f"{layer}.{part}output" for layer in layers for part in ("attention.", "")]
+        for norm, both in zip(["embeddings", *norms], self.norms[:, :, :width], strict=True):
+            for kind, array in zip(("weight", "bias"), both, strict=True):
+                found[f"{norm}.LayerNorm.{kind}"] = array
+        for name, (parts, *ends) in _LINEAR.items():
+            outputs, inputs = (getattr(sizes, end) for end in ends)
+            panels, scales, biases = (getattr(self, name + k) for k in ("", "_scales", "_biases"))
+            for number, layer in enumerate(layers):
+                whole = _of_panels(panels[number]) * scales[number][:, None]
+                rows = np.column_stack([whole, biases[number]])
+                for part, some in zip(parts, np.split(rows, len(parts)), strict=True):
+                    if part.endswith("query"):
+                        some = some * np.float32(np.sqrt(width // sizes.heads))
+                    found[f"{layer}.{part}.weight"] = some[:outputs, :inputs]
+                    found[f"{layer}.{part}.bias"] = some[:outputs, -1]
+        return found, self.types[:, :width] - self.types[0, :width]
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -339,6 +389,12 @@ def as_panels(weights: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(blocks.transpose(0, 2, 1, 3)).reshape(
         outputs // PANEL, inputs // PANEL_INPUTS, PANEL * PANEL_INPUTS
     )
+
+
+def _of_panels(panels: np.ndarray) -> np.ndarray:
+    """Weights (outputs, inputs) from those of `as_panels`."""
+    blocks = panels.reshape(*panels.shape[:2], PANEL, PANEL_INPUTS).transpose(0, 2, 1, 3)
+    return blocks.reshape(len(panels) * PANEL, -1)
 
 
 def _rounded(rows: np.ndarray, scales: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

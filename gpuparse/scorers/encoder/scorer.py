@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from gpuparse.data.cached import cached_property
 from gpuparse.data.columns import UPOS
 from gpuparse.data.tag_columns import Column, read_column
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError
+from gpuparse.errors import ConfigError, ModelError
 from gpuparse.limits import LEAST_PROBABILITY
 from gpuparse.scorers.encoder.columns import NUMBERS, Values
 from gpuparse.scorers.encoder.files import KIND
@@ -30,13 +31,14 @@ if TYPE_CHECKING:
     from gpuparse.scorers.encoder.dense import DenseEncoder
     from gpuparse.scorers.encoder.network import Heads, Network
 
-PRECISIONS = ("float32", "bfloat16")
+PRECISIONS = ("auto", "float32", "bfloat16")  # auto: float32 on the CPU, bfloat16 on a GPU
 TAG_SCALE = "tag_scale"  # (1,), the array of the factor of scores of UPOS
 # Scores are whole numbers of these parts of a nat, and no larger than MOST nats, so that float32
 # holds the sum over a sentence of 1,000 words. Differences of rounding between machines are much
 # smaller than a part, so that they rarely change a score.
 PARTS, MOST = 256, 64.0
-BATCH = 2048  # pieces that an encoder reads at once, padding included
+# Pieces that an encoder reads at once, padding included: on the CPU, and on a GPU.
+BATCH, GPU_BATCH = 2048, 1 << 14
 _WORDS_AT_ONCE = 4096  # whose columns are read
 _WORDS = ("the", "of", "A", "parser", "2000", ",", "reads", "Trees", ".", "new-born")  # for tests
 
@@ -54,6 +56,7 @@ class EncoderScorer:
         values: of the columns that are filled. tags: of each column that is read, the values.
         n_labels: of the parser.
         precision: of PRECISIONS, that torch computes the transformer with.
+        source: begins messages about faults that no reading of a model finds.
     """
 
     config: Mapping[str, Any]
@@ -64,6 +67,7 @@ class EncoderScorer:
     tags: Mapping[str, Sequence[str]]
     n_labels: int
     precision: str = PRECISIONS[0]
+    source: str = "the model"
 
     kind = KIND
     is_exact = False
@@ -94,9 +98,18 @@ class EncoderScorer:
         found = treebank.computed.get(self)
         if found is None:
             tags = {name: tags_of(treebank, name, texts) for name, texts in self.tags.items()}
-            found = EncodedPieces.of(treebank, self.splitter, tags)
+            with self.faults_of_source():
+                found = EncodedPieces.of(treebank, self.splitter, tags)
             treebank.computed[self] = found
         return found
+
+    @contextmanager
+    def faults_of_source(self) -> Iterator[None]:
+        """ModelErrors say where the model comes from."""
+        try:
+            yield
+        except ModelError as error:
+            raise ModelError(f"{self.source}: {error}") from error
 
     def generated(self, lengths: Sequence[int], *, only_known: bool = False) -> EncodedPieces:
         """Sentences of a few words in turns."""
@@ -117,6 +130,19 @@ class EncoderScorer:
     def lower_order(self, *, is_replaced: bool = False) -> Scorer:
         """The same: there are scores of arcs alone."""
         return self
+
+    def runs_natively(self, device: str) -> bool:
+        """True if native code computes it there, by weights of 8 bits."""
+        return self.quantised is not None and device == "cpu"
+
+    @property
+    def floats(self) -> EncoderScorer:
+        """The same without weights of 8 bits: torch computes it by what these stand for."""
+        if self.quantised is None:
+            return self
+        body, casings = self.quantised.floats(self.config)
+        arrays = {f"body.{name}": array for name, array in body.items()} | {"casings": casings}
+        return replace(self, quantised=None, arrays={**self.arrays, **arrays})
 
     @cached_property
     def on_devices(self) -> dict[str, tuple[Heads, Network]]:
@@ -209,7 +235,7 @@ class EncoderScorer:
         """The columns that it fills, and (W,) float64 the probabilities of UPOS, NaN without it."""
         encoded = self.encode(treebank)
         words = encoded.whole.word_tokens
-        if self.quantised is None:
+        if not self.runs_natively(place):
             found = self.in_torch().columns(encoded, place)
             return self.values.tags(found.best), found.probabilities
         states = self.states(encoded, threads)

@@ -14,7 +14,6 @@ from gpuparse.limits import MAX_LABELS, MAX_TAG
 from gpuparse.scorers.encoder.columns import NUMBERS, Values
 from gpuparse.scorers.encoder.files import CONFIG, TOKENIZER
 from gpuparse.scorers.encoder.pieces import CASINGS, MAX_WINDOW, Splitter
-from gpuparse.scorers.encoder.quantised import FAMILIES as QUANTISED_FAMILIES
 from gpuparse.scorers.encoder.quantised import QuantisedEncoder
 from gpuparse.scorers.encoder.scorer import PRECISIONS, TAG_SCALE, EncoderScorer
 
@@ -56,15 +55,10 @@ def plain_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def window_of(config: Mapping[str, Any]) -> int:
     """The most pieces that are read at once."""
-    return min(_positions(config), MAX_WINDOW)
-
-
-def _positions(config: Mapping[str, Any]) -> int:
-    """The most pieces that a transformer can read at once."""
     positions = int(config["max_position_embeddings"])
     if config.get("model_type") in ("roberta", "xlm-roberta"):  # positions begin after padding's
         positions -= int(config.get("pad_token_id") or 0) + 1
-    return positions
+    return min(positions, MAX_WINDOW)
 
 
 def texts(scorer: EncoderScorer) -> dict[str, str]:
@@ -99,10 +93,11 @@ def arrays(scorer: EncoderScorer) -> dict[str, np.ndarray]:
 
 def read(
     texts: Mapping[str, str], words: Mapping[str, Any], facts: Mapping[str, Any],
-    arrays: Mapping[str, np.ndarray], n_labels: int,
+    arrays: Mapping[str, np.ndarray], n_labels: int, source: str,
 ) -> EncoderScorer:  # fmt: skip
     """The scorer made from the results of `texts`, `words`, `facts` and `arrays`.
 
+    Args: source: see `EncoderScorer`.
     Raises: ModelError, ValueError, KeyError, TypeError: it is damaged.
     """
     config = from_json(texts[CONFIG])
@@ -125,11 +120,13 @@ def read(
         if not isinstance(facts[_QUANTISED], dict):
             raise ValueError(f"{_QUANTISED}: a table is expected")
         quantised = QuantisedEncoder.read(facts[_QUANTISED], below(arrays, _QUANTISED))
-        _check_quantised(quantised, config)
+        quantised.require_config(config)
+        if len(quantised.types) != CASINGS:
+            raise ValueError("the weights of 8 bits have another number of casings")
         arrays = {n: array for n, array in arrays.items() if not n.startswith(f"{_QUANTISED}.")}
     scorer = EncoderScorer(
         config=config, splitter=splitter, arrays=arrays, quantised=quantised, values=values,
-        tags=tags, n_labels=n_labels, precision=facts[_PRECISION],
+        tags=tags, n_labels=n_labels, precision=facts[_PRECISION], source=source,
     )  # fmt: skip
     if scorer.precision not in PRECISIONS:
         raise ValueError(f"{_PRECISION}: expected one of {', '.join(PRECISIONS)}")
@@ -138,17 +135,6 @@ def read(
             raise ValueError(f"{name}: numbers that are not finite, or of another type")
     _check_heads(scorer)
     return scorer
-
-
-def _check_quantised(quantised: QuantisedEncoder, config: Mapping[str, Any]) -> None:
-    """Refuse weights of 8 bits that are not those of the config."""
-    given = quantised.width, quantised.layers, len(quantised.words)
-    sizes = tuple(config[name] for name in ("hidden_size", "num_hidden_layers", "vocab_size"))
-    rows = len(quantised.positions), len(quantised.types)
-    if (*given, *rows) != (*sizes, _positions(config), CASINGS):
-        raise ValueError("the weights of 8 bits are not those of the config")
-    if config.get("model_type") not in QUANTISED_FAMILIES:
-        raise ValueError("a family without weights of 8 bits")
 
 
 def _check_heads(scorer: EncoderScorer) -> None:

@@ -119,16 +119,17 @@ def _of_model(folder: Path) -> Pretrained:
     """
     [scorer] = load_parser(folder).scorers
     assert isinstance(scorer, EncoderScorer)
-    config, arrays = scorer.config, scorer.arrays
     if scorer.quantised is not None:
         raise ConfigError(
             f"encoder.model {folder}: its weights are of 8 bits: learn that model with"
             " weights.bits=16"
         )
-    device = torch.device("cpu")
-    return Pretrained(
-        config, scorer.splitter, lambda: loaded_body(config, arrays, device).requires_grad_()
-    )
+
+    def body() -> nn.Module:
+        with scorer.faults_of_source():
+            return loaded_body(scorer.config, scorer.arrays, torch.device("cpu")).requires_grad_()
+
+    return Pretrained(scorer.config, scorer.splitter, body)
 
 
 def _card(name: str) -> str:

@@ -22,6 +22,7 @@ from gpuparse.learning.stages.encoder.processes import Processes
 from gpuparse.learning.stages.stage import Shape, Stage
 from gpuparse.scorers.encoder.network import Network, batch_of, nodes_of
 from gpuparse.scorers.encoder.pieces import EncodedPieces, ranges
+from gpuparse.scorers.tensors import sent_to
 
 EPOCHS, MOST_EPOCHS, STEPS = 9, 30, 1500  # see `epochs_of`
 # Chosen on the development part of EWT with MiniLM: "Pretrained encoders" in benchmarks/book.md.
@@ -54,7 +55,8 @@ class EncoderStage(Stage):
     """Learns a network in steps of AdamW.
 
     The sentences of a step go through the network in parts if they need more memory than there is,
-    or if several processes share them; their gradients are added.
+    or if several processes share them; their gradients are added. With the loss `local` nothing
+    waits for a GPU within a step.
 
     Args:
         network: before anything is learned; it is changed in place.
@@ -89,6 +91,7 @@ class EncoderStage(Stage):
         self._tell, self._group = tell, group
         self._at_once = BATCH  # pieces that go through the network together
         self._device = network.mix.device
+        self._failed = torch.zeros((), device=self._device)  # 1 after a gradient that is not finite
         network.body.requires_grad_(config.train)
         self._names = [name for name, p in network.named_parameters() if p.requires_grad]
         self._optimizer = torch.optim.AdamW(
@@ -102,13 +105,14 @@ class EncoderStage(Stage):
 
     def _groups(self) -> list[dict]:
         """Parameters with their rates."""
-        groups = []
+        groups: dict[tuple[float, float], list[nn.Parameter]] = {}
         for name, parameter in self._parameters():
-            is_body = name.startswith("body.")
-            rate = RATE if is_body else HEAD_RATE
-            decay = 0.0 if parameter.dim() < 2 else DECAY
-            groups.append({"params": [parameter], "lr": rate, "rate": rate, "weight_decay": decay})
-        return groups
+            rate = RATE if name.startswith("body.") else HEAD_RATE
+            groups.setdefault((rate, 0.0 if parameter.dim() < 2 else DECAY), []).append(parameter)
+        return [
+            {"params": parameters, "lr": rate, "rate": rate, "weight_decay": decay}
+            for (rate, decay), parameters in groups.items()
+        ]
 
     @property
     def has_labels(self) -> bool:
@@ -145,20 +149,24 @@ class EncoderStage(Stage):
         random = np.random.default_rng([self._seed, self.drawn_for, epoch])
         batches = self._batches(order, random)
         n_words = int(self._batch.lengths.sum())
-        done = wrong = words = 0
+        done = words = 0
+        missed = torch.zeros((), dtype=torch.int64, device=self._device)
         self.network.train()
         for step, sentences in enumerate(batches, 1):
             self._set_rates((epoch + words / n_words) / self.epochs)
-            missed = self._step(sentences)
+            missed = missed + self._step(sentences)
             done += len(sentences)
             words += int(self._batch.lengths[sentences].sum())
-            wrong += missed
             is_last = step == len(batches)
+            if not (is_last or step % STEPS_OF_EVENT == 0):
+                continue
+            wrong = int(missed)
+            if bool(self._failed):
+                raise ModelError(f"encoder: the gradient of a step is no longer finite: {_TO_DO}")
             if is_last:
                 self._check_finite()
                 self.network.eval()
-            if is_last or step % STEPS_OF_EVENT == 0:
-                yield EpochCounts(done, len(order), wrong, max(1, words))
+            yield EpochCounts(done, len(order), wrong, max(1, words))
 
     def _batches(self, order: np.ndarray, random: np.random.Generator) -> list[np.ndarray]:
         """The sentences of each step, with about equal numbers of pieces."""
@@ -174,10 +182,10 @@ class EncoderStage(Stage):
         for group in self._optimizer.param_groups:
             group["lr"] = group["rate"] * factor
 
-    def _step(self, sentences: np.ndarray) -> int:
+    def _step(self, sentences: np.ndarray) -> Tensor:
         """Learn from some sentences; returns the number of words with a wrong head.
 
-        Raises: ModelError: the gradient is not finite; nothing is learned from it.
+        Nothing is learned from a gradient that is not finite, nor from those after it.
         """
         parameters = [parameter for _, parameter in self._parameters()]
         if self._group is not None:
@@ -187,21 +195,20 @@ class EncoderStage(Stage):
             missed = self._added(self._group, parameters, missed)
         if self._group is None or self._group.rank == 0:
             norm = nn.utils.clip_grad_norm_(parameters, LARGEST_GRADIENT)
-            if not bool(torch.isfinite(norm)):
-                raise ModelError(f"encoder: the gradient of a step is no longer finite: {_TO_DO}")
+            self._failed.copy_(self._failed.maximum(~torch.isfinite(norm)))
+            self._optimizer.found_inf = self._failed  # with it, torch leaves out the step
             self._optimizer.step()
         return missed
 
-    def _added(self, group: Processes, parameters: list[nn.Parameter], missed: int) -> int:
+    def _added(self, group: Processes, parameters: list[nn.Parameter], missed: Tensor) -> Tensor:
         """Let the first process have the sums of all gradients; returns that of mistakes there."""
-        counted = torch.tensor([missed], device=self._device)
         for parameter in parameters:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-        group.add([counted, *(p.grad for p in parameters if p.grad is not None)])
-        return int(counted)
+        group.add([missed, *(p.grad for p in parameters if p.grad is not None)])
+        return missed
 
-    def _gradients(self, sentences: np.ndarray) -> int:
+    def _gradients(self, sentences: np.ndarray) -> Tensor:
         """Compute the gradients of the loss of some sentences; returns the words that are wrong.
 
         Where memory does not suffice, fewer pieces go through the network at once from now on.
@@ -210,12 +217,12 @@ class EncoderStage(Stage):
         part = sentences if self._group is None else self._group.part(sentences)
         while True:
             self._optimizer.zero_grad(set_to_none=True)
-            missed = 0
+            missed = torch.zeros((), dtype=torch.int64, device=self._device)
             try:
                 for some in self._batch.whole.batches(part, self._at_once):
                     loss, wrong = self._loss(some, n_gold)
                     loss.backward()
-                    missed += wrong
+                    missed = missed + wrong
                 return missed
             except torch.OutOfMemoryError:
                 if len(some) == 1:
@@ -240,7 +247,7 @@ class EncoderStage(Stage):
             name: int((ids[words] >= 0).sum()) for name, ids in values.items() if ids is not None
         }
 
-    def _loss(self, sentences: np.ndarray, n_gold: Mapping[str, int]) -> tuple[Tensor, int]:
+    def _loss(self, sentences: np.ndarray, n_gold: Mapping[str, int]) -> tuple[Tensor, Tensor]:
         """The losses of heads, labels and columns, added, in nats; and how many heads are wrong.
 
         Args: n_gold: what each sum over words is divided by.
@@ -252,46 +259,43 @@ class EncoderStage(Stage):
         nodes, b, m, lengths = nodes_of(states, roots, self._batch.lengths[sentences])
         nodes = nn.functional.dropout(nodes, self.network.heads.dropout / 2, training=True)
         words = self._words(sentences)
-        heads = torch.from_numpy(gold.heads[words].astype(np.int64)).to(self._device)
+        of_words = gold.heads[words].astype(np.int64)
         scores = self.network.heads.arc_scores(nodes)
-        loss, missed = self._loss_of_heads(scores, lengths, b, m, heads)
+        loss, missed = self._loss_of_heads(scores, lengths, b, m, of_words)
         loss = loss / max(1, n_gold["heads"])
         if gold.labels is not None:
-            known = heads >= 0
-            labels = torch.from_numpy(gold.labels[words]).to(self._device)
+            known = np.flatnonzero(of_words >= 0)
+            heads, places = (sent_to(self._device, each) for each in (of_words[known], known))
             found = self.network.heads.label_scores(
-                nodes[b[known], heads[known]], nodes[b[known], m[known]]
+                nodes[b[places], heads], nodes[b[places], m[places]]
             )
-            loss = loss + self._of_values(found, labels[known]) / max(1, n_gold["labels"])
+            labels = gold.labels[words][known]
+            loss = loss + cross_entropy(found, labels, SMOOTHING) / max(1, n_gold["labels"])
         states = nodes[b, m]
         for name, ids in gold.columns.items():
             found = self.network.heads.columns[name](states)
-            values = torch.from_numpy(ids[words]).to(self._device)
-            loss = loss + self._of_values(found, values) / max(1, n_gold[name])
+            loss = loss + cross_entropy(found, ids[words], SMOOTHING) / max(1, n_gold[name])
         return loss, missed
 
     def _loss_of_heads(
-        self, scores: Tensor, lengths: Tensor, b: Tensor, m: Tensor, heads: Tensor
-    ) -> tuple[Tensor, int]:
+        self, scores: Tensor, lengths: Tensor, b: Tensor, m: Tensor, gold_heads: np.ndarray
+    ) -> tuple[Tensor, Tensor]:
         """The loss of heads, a sum over words, and how many heads do not score best."""
         nodes = torch.arange(scores.shape[1], device=scores.device)
         no_head = nodes[None, :, None] > lengths[:, None, None]
         no_head = no_head | (nodes[:, None] == nodes)
         forbidden = scores.masked_fill(no_head, _FORBIDDEN)
         of_words = forbidden[b, :, m]
-        known = heads >= 0
-        missed = int((of_words.detach().argmax(1) != heads)[known].sum())
-        if self._config.loss == "local" or not bool(known.any()):
-            return self._of_values(of_words, heads), missed
+        heads = sent_to(self._device, gold_heads)
+        missed = ((of_words.detach().argmax(1) != heads) & (heads >= 0)).sum()
+        if self._config.loss == "local" or not (gold_heads >= 0).any():
+            return cross_entropy(of_words, gold_heads, SMOOTHING), missed
         kind = ProjectiveTrees if self._is_projective else NonProjectiveTrees
         trees = kind(scores, lengths, single_root=self._single_root)
         gold = torch.full_like(scores[:, :, 0], -1, dtype=torch.int64)
         gold[b, m] = heads
         of_trees = conditional_loss if self._config.loss == "conditional" else hinge_loss
         return of_trees(trees, gold, unreachable="projectivise").sum().float(), missed
-
-    def _of_values(self, scores: Tensor, gold: Tensor) -> Tensor:
-        return cross_entropy(scores, gold, SMOOTHING)
 
     def _check_finite(self) -> None:
         """Raises: ModelError: learning has gone wrong; what is kept of earlier epochs stays."""
@@ -366,15 +370,17 @@ def epochs_of(config: EncoderConfig, n_pieces: int) -> int:
     return min(max(EPOCHS, wanted), MOST_EPOCHS)
 
 
-def cross_entropy(scores: Tensor, gold: Tensor, smoothing: float) -> Tensor:
+def cross_entropy(scores: Tensor, gold: np.ndarray, smoothing: float) -> Tensor:
     """The sum over words with a gold value, in nats.
 
-    Args: smoothing: share of each gold value that all values which are not forbidden have instead,
-        in equal parts (Szegedy et al. 2016).
+    Args: gold: (W,), -1 without a value; in main memory, so that nothing waits for the device.
+        smoothing: share of each gold value that all values which are not forbidden have instead, in
+        equal parts (Szegedy et al. 2016).
     """
-    known = gold >= 0
-    logs = scores[known].log_softmax(-1)
-    found = (smoothing - 1.0) * logs.gather(1, gold[known].unsqueeze(1)).sum()
+    known = np.flatnonzero(gold >= 0)
+    places, values = (sent_to(scores.device, each) for each in (known, gold[known]))
+    logs = scores[places].log_softmax(-1)
+    found = (smoothing - 1.0) * logs.gather(1, values.unsqueeze(1)).sum()
     if not smoothing:
         return found
     is_open = logs > _FORBIDDEN / 2

@@ -93,7 +93,7 @@ class EncoderTrainer(StagesTrainer):
             single_root=self.single_root, seed=config.seed, tell=tell, group=group,
         )  # fmt: skip
         self.stages = [self._stage]
-        if pretrained.config["model_type"] not in QUANTISED_FAMILIES or device != "cpu":
+        if pretrained.config["model_type"] not in QUANTISED_FAMILIES:
             self.most_loss = None
 
     def follow(self) -> None:
