@@ -404,8 +404,40 @@ static bool begins_with_one(const u64_1& edges, const uint32_t* lower, int64_t f
     return false;
 }
 
+// The features of the tokens that may be multiword tokens.
+static int64_t features_of_words(const TextTokenizer& tokenizer, const TextView& view, const TextTokens& tokens,
+                                 const int64_t* segments, const uint8_t* may_split, out_u32_2 features, Arena& arena) {
+    const int64_t n = tokens.first.n0, n_fields = tokenizer.word_fields.n0, n_columns = n + AROUND * tokens.starts.n0;
+    int64_t *first = arena.take<int64_t>(n), *last = arena.take<int64_t>(n), *columns = arena.take<int64_t>(n);
+    int64_t* chosen = arena.take<int64_t>(n);
+    uint8_t* cases = arena.take_zeros<uint8_t>(n);
+    uint32_t* values = arena.take_filled<uint32_t>(n_fields * n_columns, 1);
+    if (arena.failed()) return NO_MEMORY;
+    if (!are_between(0, tokenizer.word_fields, TOKEN_SPACES)) return BAD_SHAPE;
+    // Fields of a token alone: those of tokens around the chosen ones are enough.
+    int64_t n_read = 0, n_chosen = 0, next = 0;
+    for (int64_t t = 0; t < n; ++t) {
+        if (!may_split[t]) continue;
+        chosen[n_chosen++] = AROUND * (segments[t] + 1) + t;
+        next = next < t - AROUND ? t - AROUND : next;
+        for (; next <= t + AROUND && next < n; ++next) {
+            first[n_read] = tokens.first.data[next];
+            last[n_read] = tokens.last.data[next];
+            columns[n_read++] = AROUND * (segments[next] + 1) + next;
+        }
+    }
+    const int64_t bounds[] = {0, n_read};
+    const TextTokens read{{first, n_read}, {last, n_read}, {bounds, 2}};
+    const int64_t status = token_fields(&view, &read, tokenizer.word_fields, {cases, n_read}, {columns, n_read},
+                                        {values, n_fields, n_columns});
+    if (status != OK || n_chosen > features.n0) return status != OK ? status : (int64_t)BAD_SHAPE;
+    return sequence_features(tokenizer.word_templates, {values, n_fields, n_columns}, {chosen, n_chosen},
+                             {features.data, n_chosen, features.n1});
+}
+
 GPUPARSE(int64_t) split_text(const TextTokenizer* tokenizer, u32_1 characters, b8_1 spaces, i64_1 segments,
-                             u8_1 known, bool of_segments, out_i64_2 tokens, out_b8_2 flags) {
+                             u8_1 known, bool of_segments, out_i64_2 tokens, out_b8_2 flags,
+                             out_u32_2 features) {
     const int64_t n = characters.n0, n_segments = segments.n0, room = n + VIEW_MARGIN * (n_segments + 1);
     if (!tokenizer || !tokenizer->ends || !tokenizer->end_templates ||
         (tokenizer->gaps && !tokenizer->gap_templates) || (known.n0 && known.n0 != n) || tokens.n0 != 3 ||
@@ -468,5 +500,7 @@ GPUPARSE(int64_t) split_text(const TextTokenizer* tokenizer, u32_1 characters, b
             (has(tokenizer->ending_pairs, last[t] - 2) && ends_with_one(tokenizer->edges, lower, first[t], last[t])) ||
             (has(tokenizer->beginning_pairs, first[t]) && begins_with_one(tokenizer->edges, lower, first[t], last[t]));
     }
-    return count;
+    if (tokenizer->word_templates)
+        status = features_of_words(*tokenizer, view, found, of_segment, may_split, features, arena);
+    return status == OK ? count : status;
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -62,26 +62,10 @@ class Tokens:
 
         Args: names: of FIELDS.
         """
-        return self._fields(names, self.struct, self.cases, self.rows)
-
-    def fields_around(self, names: tuple[str, ...], tokens: np.ndarray) -> np.ndarray:
-        """As `fields`, in the columns up to AROUND before and after some tokens; others have any.
-
-        Args: names: of OWN_FIELDS. tokens: (K,) int64, ascending.
-        """
-        is_read = np.zeros(len(self) + 2 * AROUND, np.bool_)
-        is_read[(tokens[:, None] + np.arange(2 * AROUND + 1)).ravel()] = True
-        read = is_read[AROUND:-AROUND].nonzero()[0]
-        part = TextTokens(self.first[read], self.last[read], read.searchsorted(self.starts))
-        return self._fields(names, part, self.cases[read], self.rows[read])
-
-    def _fields(
-        self, names: tuple[str, ...], tokens: Any, cases: np.ndarray, rows: np.ndarray
-    ) -> np.ndarray:
         found = np.ones((len(names), len(self) + AROUND * len(self.starts)), np.uint32)
         native.call(
-            "token_fields", self.view.struct, tokens, field_numbers(FIELDS, names), cases, rows,
-            found,
+            "token_fields", self.view.struct, self.struct, field_numbers(FIELDS, names),
+            self.cases, self.rows, found,
         )  # fmt: skip
         return found
 
@@ -89,14 +73,6 @@ class Tokens:
     def struct(self) -> native.Struct:
         """The tokens as the native library takes them."""
         return native.struct("TextTokens", self)
-
-
-class TextTokens(NamedTuple):
-    """As native/api/text.h has it."""
-
-    first: np.ndarray
-    last: np.ndarray
-    starts: np.ndarray
 
 
 class KnownCases(NamedTuple):

@@ -175,27 +175,25 @@ class Tokenizer:
             known: (C,) uint8, of each character OPEN, GOES_ON or ENDS; None: all are open.
             of_segments: whether sentences end where segments do, and nowhere else.
         """
-        numbers, flags = np.empty((3, len(codes)), np.int64), np.empty((2, len(codes)), np.bool_)
+        n, templates = len(codes), self.words.templates.templates if self.words else ()
+        numbers, flags = np.empty((3, n), np.int64), np.empty((2, n), np.bool_)
+        features = np.empty((n if templates else 0, len(templates)), np.uint32)
         size = native.call(
-            "split_text", self._struct, codes, spaces, starts, known, of_segments, numbers, flags
-        )
+            "split_text", self._struct, codes, spaces, starts, known, of_segments, numbers, flags,
+            features,
+        )  # fmt: skip
         first, last, segments = numbers[:, :size]
         is_end, may_split = flags[:, :size]
-
-        @functools.cache
-        def tokens() -> Tokens:  # most texts do not need them
+        chosen, splits = may_split.nonzero()[0].tolist(), {}
+        if chosen:
+            text = codes.tobytes().decode("utf-32-le")
+            bounds = zip(first[chosen].tolist(), last[chosen].tolist(), strict=True)
+            splits = self._splits(chosen, [text[i:j] for i, j in bounds], features)
+        if size + sum(len(words) - 1 for words in splits.values()) > self.max_words:
             view = TextView.of_text(codes, spaces, starts, self.characters)
             ends = np.zeros(len(view.codes), np.bool_)
             ends[view.places[last - 1]] = True
-            return Tokens(view, ends)
-
-        chosen = may_split.nonzero()[0]
-        text = codes.tobytes().decode("utf-32-le") if len(chosen) else ""
-        bounds = zip(first[chosen].tolist(), last[chosen].tolist(), strict=True)
-        forms = {t: text[i:j] for t, (i, j) in zip(chosen.tolist(), bounds, strict=True)}
-        splits = self._splits(tokens, forms) if forms else {}
-        if size + sum(len(words) - 1 for words in splits.values()) > self.max_words:
-            self._cut_long(tokens(), splits, is_end)
+            self._cut_long(Tokens(view, ends), splits, is_end)
         return _Found(first, last, segments, is_end, splits)
 
     @cached_property
@@ -209,6 +207,7 @@ class Tokenizer:
             *_parts(self.ends, sentences.FIELDS), *self.cases, self.keeps_closing,
             _hashes(self.rules.edges(), lower), _pair_table(last, lower),
             _pair_table(begin, lower, first=True),
+            *_parts(self.words, sentences.OWN_FIELDS)[1:],
         )  # fmt: skip
         return native.struct("TextTokenizer", arrays)
 
@@ -256,22 +255,21 @@ class Tokenizer:
             likely[:-1][tokens.is_closing[first + 1 : first + n]] = -np.inf
         return likely
 
-    def _splits(self, tokens: Callable[[], Tokens], forms: dict[int, str]) -> dict[int, list[str]]:
+    def _splits(
+        self, tokens: Sequence[int], forms: Sequence[str], features: np.ndarray
+    ) -> dict[int, list[str]]:
         """The words of multiword tokens, by the number of the token.
 
-        Args: forms: of tokens that may be some, by their numbers.
+        Args:
+            tokens: numbers of those that may be some. forms, features: of these.
         """
-        rules = [(t, fitting) for t, form in forms.items() if (fitting := self._fitting(form))]
+        rules = [(k, fitting) for k, form in enumerate(forms) if (fitting := self._fitting(form))]
         if self.words is None or not rules:
             return {}
-        at = np.array([t for t, _ in rules], np.int64)
-        templates = self.words.templates
-        values = tokens().fields_around(templates.fields, at)
-        features = templates.features(values, tokens().rows[at])
-        chosen = self.words.find(choices(features, [fitting for _, fitting in rules]))
+        given = choices(features[[k for k, _ in rules]], [fitting for _, fitting in rules])
         return {
-            t: list(self._words_of(forms[t], tag - 1))
-            for (t, _), tag in zip(rules, chosen.tolist(), strict=True)
+            tokens[k]: list(self._words_of(forms[k], tag - 1))
+            for (k, _), tag in zip(rules, self.words.find(given).tolist(), strict=True)
             if tag
         }
 
@@ -395,6 +393,8 @@ class TextTokenizer(NamedTuple):
     edges: np.ndarray
     ending_pairs: np.ndarray
     beginning_pairs: np.ndarray
+    word_templates: TemplateArrays | None
+    word_fields: np.ndarray | None
 
 
 def _parts(

@@ -72,7 +72,8 @@ GPUPARSE(int64_t) find_cases(const TextView* view, const TextTokens* tokens, u64
 // A tokeniser: the tables and models that the functions above and of sequences.h take. `gaps` and its templates are
 // NULL where no gap is open. Some rule of multiword tokens may fit a token that ends with a pair of ending_pairs, or
 // begins with one of beginning_pairs, (256, 256) by the low bytes of characters in lower case, or (0, 0); and there a
-// text of up to 100 characters in lower case whose hash is in `edges`, ascending.
+// text of up to 100 characters in lower case whose hash is in `edges`, ascending. word_templates: of the model that chooses
+// among rules, NULL without rules; they read fields of a token alone.
 struct TextTokenizer {
     u8_1 class_of;
     u32_1 lower_of;
@@ -91,11 +92,15 @@ struct TextTokenizer {
     u64_1 edges;
     b8_2 ending_pairs;
     b8_2 beginning_pairs;
+    const SequenceTemplates* word_templates;
+    i64_1 word_fields;
 };
 
 // The tokens of characters, as `view_text` takes them, all steps in one. known: (C,) of each character, 0 the models
 // decide, 1 no token ends there, 2 one does; or missing. of_segments: whether sentences end where segments do, and
 // nowhere else. tokens: (3, C) first characters, those after the last ones, segments. flags: (2, C) whether a
-// sentence ends with a token, and whether it may be a multiword token. Returns the number of tokens.
+// sentence ends with a token, and whether it may be a multiword token. features (C, T): those of word_templates of the
+// tokens that may be, or (0, T) without. Returns the number of tokens.
 GPUPARSE(int64_t) split_text(const TextTokenizer* tokenizer, u32_1 characters, b8_1 spaces, i64_1 segments,
-                             u8_1 known, bool of_segments, out_i64_2 tokens, out_b8_2 flags);
+                             u8_1 known, bool of_segments, out_i64_2 tokens, out_b8_2 flags,
+                             out_u32_2 features);
