@@ -43,6 +43,32 @@ GPUPARSE(int64_t) mark_nonprojective(i32_1 heads, i64_1 word_starts, out_b8_1 ma
     return -1;
 }
 
+GPUPARSE(int64_t) encode_words(i64_1 word_starts, i32_2 ids, i64_1 rows, i64_1 ends, i64_1 columns, i32_2 table,
+                               out_i32_2 values, out_i64_1 starts) {
+    constexpr int64_t margin = 3;  // MARGIN of gpuparse/data/batch.py
+    const int64_t n = ids.n1, n_sentences = word_starts.n0 - 1, n_tokens = n + (1 + 2 * margin) * n_sentences;
+    if (!are_starts(word_starts, n) || ends.n0 != ids.n0 + 1 || !are_starts(ends, rows.n0) || table.n0 < 3 ||
+        !are_between(0, rows, table.n0) || !are_between(0, columns, ids.n0) || columns.n0 != table.n1 ||
+        values.n0 != columns.n0 || values.n1 != n_tokens || starts.n0 != n_sentences)
+        return BAD_SHAPE;
+    for (int64_t c = 0; c < ids.n0; ++c)
+        if (!are_between(0, i32_1{ids.data + c * n, n}, ends.data[c + 1] - ends.data[c])) return BAD_SHAPE;
+    for (int64_t f = 0; f < columns.n0; ++f) {
+        const int32_t* of_words = ids.data + columns.data[f] * n;
+        const int64_t* row_of = rows.data + ends.data[columns.data[f]];
+        int32_t* to = values.data + f * n_tokens;
+        const auto put = [&](int64_t row) { *to++ = table.data[row * table.n1 + f]; };
+        for (int64_t s = 0; s < n_sentences; ++s) {
+            for (int64_t k = 0; k < margin; ++k) put(1);
+            starts.data[s] = to - (values.data + f * n_tokens);
+            put(0);
+            for (int64_t w = word_starts.data[s]; w < word_starts.data[s + 1]; ++w) put(row_of[of_words[w]]);
+            for (int64_t k = 0; k < margin; ++k) put(2);
+        }
+    }
+    return OK;
+}
+
 GPUPARSE(int64_t) check_sentences(i32_1 heads, i64_1 word_starts, bool single_root, bool is_partial,
                                   out_i32_1 faults, out_i32_1 words) {
     int64_t n_sentences = word_starts.n0 - 1;

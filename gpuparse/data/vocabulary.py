@@ -5,7 +5,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -261,69 +261,72 @@ class Encoder:
 
     def __init__(self, vocabularies: Vocabularies) -> None:
         self.vocabularies = vocabularies
-        by_column: dict[int, list[int]] = {}
-        for row, field in enumerate(vocabularies.fields):
-            by_column.setdefault(vocabularies.column(field), []).append(row)
-        self._rows = {source: np.array(rows) for source, rows in by_column.items()}
-        self._columns = SharedCache(
-            lambda: {source: _Column(vocabularies, rows) for source, rows in by_column.items()}
-        )
+        columns = [vocabularies.column(field) for field in vocabularies.fields]
+        self._read = list(dict.fromkeys(columns))
+        self._column_of = np.array([self._read.index(each) for each in columns], np.int64)
+        self._strings = SharedCache(lambda: _Strings(vocabularies))
 
     def encode(self, treebank: Treebank) -> Batch:
         """All sentences of a treebank as one batch on the CPU.
 
         Cost: O(words), and O(distinct strings) in Python.
         """
-        word_starts = treebank.word_starts
-        counts = word_starts[1:] - word_starts[:-1]
-        ends = (counts + (1 + 2 * MARGIN)).cumsum()
-        starts = ends - counts - (1 + MARGIN)
-        places = (starts + 1 - word_starts[:-1]).repeat(counts)
-        places += np.arange(treebank.n_words)
-        words = np.full(int(ends[-1]) if len(ends) else 0, _BEFORE, np.int32)
-        words[(ends - np.arange(1, MARGIN + 1)[:, None]).ravel()] = _AFTER
-        words[starts] = _ROOT
-        values = np.empty((len(self.vocabularies.fields), len(words)), np.int32)
-        lock, columns = self._columns.take()
+        found = [column_ids(treebank, column) for column in self._read]
+        lock, strings = self._strings.take()
         with lock:
-            for source, met in columns.items():
-                ids, names = column_ids(treebank, source)
-                words[places] = met.find(names)[ids]
-                values[self._rows[source]] = met.ids.take(words, axis=1, mode="clip")
-        return Batch(values, starts, counts)
+            rows, table = strings.find([names for _, names in found])
+        n_sentences, n_words = len(treebank), treebank.n_words
+        ids = np.array([each for each, _ in found], np.int32).reshape(len(found), n_words)
+        n_tokens = n_words + (1 + 2 * MARGIN) * n_sentences
+        values = np.empty((len(self._column_of), n_tokens), np.int32)
+        starts, word_starts = np.empty(n_sentences, np.int64), treebank.word_starts
+        native.call(
+            "encode_words", word_starts, ids, np.array(list(chain.from_iterable(rows)), np.int64),
+            np.cumsum([0, *map(len, rows)]), self._column_of, table, values, starts,
+        )  # fmt: skip
+        return Batch(values, starts, word_starts[1:] - word_starts[:-1])
 
 
-_ROOT, _BEFORE, _AFTER = range(3)  # of the strings of a column
+class _Strings:
+    """The strings of columns met so far, and the value ids of the fields read from them.
 
-
-class _Column:
-    """One column's strings met so far, and the value ids of the fields read from it.
-
-    The first three are no strings, but edges.
+    Rows of the table are never changed once they are used, so that threads read them without a
+    lock; the first three are of no strings, but of the root and edges. A field that is not
+    read from a string's column has no id.
     """
 
-    def __init__(self, vocabularies: Vocabularies, rows: Sequence[int]) -> None:
-        fields = [vocabularies.fields[row] for row in rows]
-        self._readers = [(field, reader(field)) for field in fields]
-        self._ids_of = vocabularies.ids
+    def __init__(self, vocabularies: Vocabularies) -> None:
+        self._fields: dict[int, list[tuple[int, str, Callable[[str], str | None]]]] = {}
+        for number, field in enumerate(vocabularies.fields):
+            of_column = self._fields.setdefault(vocabularies.column(field), [])
+            of_column.append((number, field, reader(field)))
+        self._ids_of, self._n_fields = vocabularies.ids, len(vocabularies.fields)
         self._clear()
 
     def _clear(self) -> None:
-        self._numbers: dict[str, int] = {}
-        edges = np.array([ROOT, BEFORE, AFTER], np.int32)
-        self.ids = np.broadcast_to(edges, (len(self._readers), len(edges))).copy()
+        self._rows: list[dict[str, int]] = [{} for _ in self._fields]
+        self._size = 3
+        self._table = np.zeros((1024, self._n_fields), np.int32)
+        self._table[:3] = np.array([[ROOT], [BEFORE], [AFTER]])
 
-    def find(self, names: Sequence[str]) -> np.ndarray:
-        """The columns of `ids` that have the ids of distinct strings; new ones are added."""
-        if len(self._numbers) > _CACHE_LIMIT:
+    def find(self, columns: Sequence[Sequence[str]]) -> tuple[list[list[int]], np.ndarray]:
+        """The rows of distinct strings of each column, and the table; new ones are added."""
+        if self._size > _CACHE_LIMIT:
             self._clear()
-        numbers, first = self._numbers, self.ids.shape[1]
-        new = [name for name in names if name not in numbers]
-        if new:
-            more = [self._ids_of(field, map(read, new)) for field, read in self._readers]
-            self.ids = np.concatenate([self.ids, np.array(more, np.int32)], axis=1)
-            numbers.update(zip(new, range(first, first + len(new)), strict=True))
-        return np.array([numbers[name] for name in names], np.int32)
+        for names, known, fields in zip(columns, self._rows, self._fields.values(), strict=True):
+            if new := [name for name in names if name not in known]:
+                first, self._size = self._size, self._size + len(new)
+                if self._size > len(self._table):
+                    more = 2 * self._size - len(self._table)
+                    self._table = np.pad(self._table, ((0, more), (0, 0)))
+                for number, field, read in fields:
+                    self._table[first : self._size, number] = self._ids_of(field, map(read, new))
+                known.update(zip(new, range(first, self._size), strict=True))
+        found = [
+            [known[name] for name in names]
+            for names, known in zip(columns, self._rows, strict=True)
+        ]
+        return found, self._table
 
 
 def _slices(treebank: Treebank, source: int) -> tuple[np.ndarray, np.ndarray]:

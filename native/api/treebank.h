@@ -8,6 +8,12 @@
 // Returns the first sentence whose heads are no tree, -1 if all are.
 GPUPARSE(int64_t) mark_nonprojective(i32_1 heads, i64_1 word_starts, out_b8_1 marks);
 
+// Sentences as ids of values with the edges that gpuparse/data/batch.py has: values (F, T) of fields, which read columns
+// (F,); starts (S,) of sentences. ids (C, W): of each column the number of each word's string, whose rows in the table
+// (V, F) are rows[ends[column]] and the ones after it; rows 0, 1 and 2 of it are the root's and those of both edges.
+GPUPARSE(int64_t) encode_words(i64_1 word_starts, i32_2 ids, i64_1 rows, i64_1 ends, i64_1 columns, i32_2 table,
+                               out_i32_2 values, out_i64_1 starts);
+
 // The first fault (S,) of each sentence, a code of gpuparse/data/faults.py, and the number of the
 // faulty word. `is_partial`: words may have no head, -1.
 GPUPARSE(int64_t) check_sentences(i32_1 heads, i64_1 word_starts, bool single_root, bool is_partial,
