@@ -16,7 +16,7 @@ import gpuparse
 from gpuparse import native
 from gpuparse.errors import Cancelled
 from gpuparse.inference import NonProjectiveTrees, ProjectiveTrees
-from gpuparse.jobs.parse import ahead
+from gpuparse.jobs.workers import ahead
 from gpuparse.native import cancelled_when, mapped
 from tests.hostile_calls import arguments_of, recorded, takes_struct
 

@@ -5,8 +5,9 @@ bytes with other HEAD and DEPREL, DEPS for graphs, or items of MISC. All else is
 comments, multiword ranges, empty nodes, line ends.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -40,6 +41,7 @@ __all__ = [
 ]
 
 OnError = Literal["fail", "skip", "keep"]
+Unread = tuple[int, Callable[[], Treebank]]  # bytes, and the function that reads them
 
 MAX_LINE = 1 << 20  # bytes
 CHUNK = 4 << 20  # bytes
@@ -99,6 +101,33 @@ def stream_treebanks(
     Cost: memory for two chunks, or for the longest sentence; lines longer than max_line and
         malformed sentences much longer than a chunk are never held whole.
     """
+    chunks = cut_treebanks(
+        binary_file, source, chunk_bytes=chunk_bytes, on_error=on_error, max_line=max_line,
+        first_line=first_line, first_byte=first_byte,
+    )  # fmt: skip
+    warnings: set[str] = set()
+    for _, read in chunks:
+        treebank = read()
+        told = [warning for warning in treebank.warnings if warning not in warnings]
+        warnings.update(told)
+        yield replace(treebank, warnings=told)
+
+
+def cut_treebanks(
+    binary_file: BinaryIO,
+    source: str,
+    *,
+    chunk_bytes: int,
+    on_error: OnError,
+    max_line: int = MAX_LINE,
+    first_line: int,
+    first_byte: int,
+) -> Iterator[Unread]:
+    """The chunks of `stream_treebanks`, each as its length and a function that reads it.
+
+    They may be read in any order, in other processes, too: cutting costs little. Each of them has
+    its warnings, which may be those of others.
+    """
     reader = _ConllReader(source, on_error, max_line)
     reader.line, reader.byte = first_line, first_byte
     pending = b""
@@ -110,7 +139,7 @@ def stream_treebanks(
             continue
         cut = _last_sentence_end(pending) if block else len(pending)
         if cut or (not block and reader.byte == 0):
-            yield reader.scan(pending[:cut], at_end=not block)
+            yield reader.cut(pending[:cut], at_end=not block)
             pending = pending[cut:]
         if not block:
             return
@@ -121,7 +150,7 @@ def stream_treebanks(
             long = 2 * len(pending)  # so that all looks together cost as much as two
             cut = reader.malformed_beginning(pending)
         if cut:
-            yield reader.scan(pending[:cut])
+            yield reader.cut(pending[:cut])
             rest = pending[cut:]
             pending = yield from reader.rest_of_sentence(binary_file, chunk_bytes, rest)
         if len(pending) < chunk_bytes:
@@ -266,21 +295,33 @@ class _ConllReader:
         self.line = 1
         self.byte = 0
         self.line_end = b"\n"  # of the line before
-        self.warned_of_crlf = False
 
     def scan(self, text: bytes, *, at_end: bool = False) -> Treebank:
         """Treebank of the next bytes of the file, which begin where a sentence does."""
-        warnings = []
+        return self.cut(text, at_end=at_end)[1]()
+
+    def cut(self, text: bytes, *, at_end: bool = False) -> Unread:
+        """The next bytes of the file, which begin where a sentence does."""
+        size, warnings = len(text), []
         if self._begins_with_mark(text):
             text = text[len(BYTE_ORDER_MARK) :]
             self.byte = len(BYTE_ORDER_MARK)
             warnings.append(f"{self.source}: begins with a byte order mark; it is left out")
+        file_end = self._file_end(text) if at_end else b""
+        read = partial(self._read, text, self.line, self.byte, file_end, warnings)
+        if not at_end:
+            self._pass(text)
+        return size, read
+
+    def _read(
+        self, text: bytes, line: int, byte: int, file_end: bytes, warnings: list[str]
+    ) -> Treebank:
+        """The treebank of bytes that begin at this place; file_end: see Treebank."""
         scanned = scanner.scan(text, self.max_line, stop_at_fault=self.on_error == "fail")
-        if scanned.n_crlf and not self.warned_of_crlf:
-            self.warned_of_crlf = True
+        if scanned.n_crlf:
             warnings.append(f"{self.source}: has lines that end in \\r\\n; they are kept so")
         faults = [
-            fault_error(row, text, self.source, first_line=self.line, first_byte=self.byte)
+            fault_error(row, text, self.source, first_line=line, first_byte=byte)
             for row in scanned.faults
         ]
         if faults and self.on_error == "fail":
@@ -288,23 +329,20 @@ class _ConllReader:
         skip = self.on_error == "skip"
         found = scanned.faults
         ends = [*scanned.spans[-1:, 1], *([] if skip else found[-1:, scanner.FAULT_END])]
-        treebank = Treebank(
+        return Treebank(
             source=self.source,
-            first_line=self.line,
+            first_line=line,
             data=np.frombuffer(text, np.uint8),
             columns=scanned.columns,
             word_starts=scanned.word_starts,
             heads=scanned.heads,
-            lines=scanned.lines + self.line,
+            lines=scanned.lines + line,
             spans=scanned.spans,
             dropped=found[: len(found) if skip else 0, scanner.FAULT_START :].copy(),
-            file_end=self._file_end(text) if at_end and len(text) in ends else b"",
+            file_end=file_end if len(text) in ends else b"",
             warnings=warnings,
             faults=faults,
         )
-        if not at_end:
-            self._pass(text)
-        return treebank
 
     def malformed_beginning(self, text: bytes) -> int:
         """Length of the beginning of a sentence that ends with its first malformed line.
@@ -320,7 +358,7 @@ class _ConllReader:
 
     def rest_of_sentence(
         self, binary_file: BinaryIO, chunk_bytes: int, held: bytes
-    ) -> Generator[Treebank, None, bytes]:
+    ) -> Generator[Unread, None, bytes]:
         """Reads on to the end of a sentence that is too long to hold, as chunks without words.
 
         Args: held: what was read of it already, none of which is blank.
@@ -332,7 +370,8 @@ class _ConllReader:
             end = _first_sentence_end(text) if block else len(text)
             piece = text[:end] if end or not block else text[:-2]
             if piece and self.on_error == "keep":
-                yield self._without_words(piece, b"" if block else self._file_end(piece))
+                passed = self._without_words(piece, b"" if block else self._file_end(piece))
+                yield len(piece), partial(replace, passed)
             self._pass(piece)
             if end or not block:
                 return text[end:]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
+import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import copy_context
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from queue import SimpleQueue
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from itertools import chain
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -17,10 +17,13 @@ from gpuparse.data.batch import Encoded
 from gpuparse.data.columns import FORM
 from gpuparse.data.conll import OnError, check_trees
 from gpuparse.data.faults import TreeFault
-from gpuparse.data.formats.arrow_tables import TableFile, table_writer, with_lists
+from gpuparse.data.formats.arrow_tables import TableFile, send_rows_alone, table_writer, with_lists
 from gpuparse.data.formats.documents import texts_of
-from gpuparse.data.formats.names import CONLLU, JSONL, TEXT, WORDS_ALONE, is_table
+from gpuparse.data.formats.json_lines import CHUNK
+from gpuparse.data.formats.names import CONLLU, JSONL, RAW, WORDS_ALONE, is_table
 from gpuparse.data.formats.sources import (
+    Cut,
+    CutSource,
     JsonSource,
     Piece,
     Rows,
@@ -39,66 +42,28 @@ from gpuparse.data.vocabulary import NO_FORMS, empty_columns
 from gpuparse.errors import DataError, option, plural
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.nearest_trees import unkeepable
+from gpuparse.jobs.messages import Messages, PieceCounts, ResultCounts
 from gpuparse.jobs.options import TAGS as KEEP_TAGS
 from gpuparse.jobs.options import ParseOptions
-from gpuparse.jobs.predictions import TREE, Kept, Result, kept_of, long_sentences, uncertified
+from gpuparse.jobs.predictions import TREE, Kept, Result, kept_of
 from gpuparse.jobs.progress import Progress, silent
 from gpuparse.jobs.shards import Counts, Sharded
+from gpuparse.jobs.workers import ahead, can_fork, worked_on
 from gpuparse.model.confidence import KBest, find_k_best_trees, parse_with_confidence
-from gpuparse.model.engines.admission import CHAIN, LOWER, default_batch_size
+from gpuparse.model.engines.admission import default_batch_size
 from gpuparse.model.parser import Parser, Predictions
 from gpuparse.model.pipeline import Pipeline
-from gpuparse.native import cancelled_when, require_ending
 
-Item = TypeVar("Item")
+Render = Callable[[Piece, Result], Any]
 
 GPU_CHUNK = 16 << 20  # bytes of input per piece on a GPU
-SHOWN = 20  # malformed sentences that are reported one by one
+# Bytes of what each of several workers parses at once: the most of a treebank and of a text, and
+# the least. What is shorter is a whole input, its end, or all that a pipe has now.
+SHARED_CHUNK, SHARED_TEXT, SMALL = 1 << 20, 128 << 10, 32 << 10
+SHARES = 16  # parts of an input that each worker should have
 SHORT = 30  # words; a shorter text may have neither lemmas nor features
 TAGS = (3, 4)
 MANY = 12  # most words that a message lists
-
-
-def ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """The items of an iterator; each is begun as soon as the item before it is requested.
-
-    Errors are raised in place of their item. Stopping early does not wait for an item that is still
-    being made, or read from a pipe that never ends.
-    """
-    made: SimpleQueue[tuple[str, object]] = SimpleQueue()
-    wanted, stopped = threading.Semaphore(1), threading.Event()
-
-    def make() -> None:
-        while wanted.acquire() and not stopped.is_set():
-            try:
-                with cancelled_when(stopped.is_set):
-                    made.put(("item", next(items)))
-            except StopIteration:
-                made.put(("end", None))
-                return
-            except BaseException as error:  # raised again when the item is requested
-                made.put(("error", error))
-                return
-
-    try:
-        threading.Thread(target=copy_context().run, args=(make,), daemon=True).start()
-    except RuntimeError as error:
-        require_ending(error)
-        yield from items
-        return
-    try:
-        while True:
-            kind, item = made.get()
-            if kind == "end":
-                return
-            if kind == "error":
-                assert isinstance(item, BaseException)
-                raise item
-            wanted.release()
-            yield item  # type: ignore[misc]
-    finally:
-        stopped.set()
-        wanted.release()
 
 
 class ShareRead:
@@ -191,16 +156,35 @@ class Job:
         if kind in WORDS_ALONE:
             file = decoded(file, name, self.options.encoding)
         on_error = on_error or self.options.on_error
+        workers, size = self._shares(file, kind)
         if kind == JSONL:
             return JsonSource(
                 file=file, name=name, keep_heads=self.options.keep_heads, keeps=on_error == "keep",
                 split=self.split if self.stages.tokenizer else None,
-                first=place.line if place else 1,
+                first=place.line if place else 1, chunk_bytes=size or CHUNK, workers=workers,
             )  # fmt: skip
         return StreamSource(
-            file=file, name=name, kind=kind, split=self.split, on_error=on_error, place=place,
-            chunk_bytes=None if self.is_native else GPU_CHUNK,
+            file=file, name=name, kind=kind, on_error=on_error, place=place,
+            split=self.split if self.stages.tokenizer else None,
+            chunk_bytes=size, workers=workers,
         )  # fmt: skip
+
+    def _shares(self, file: BinaryIO, kind: str) -> tuple[int, int | None]:
+        """The workers that a stream is worth; the bytes of a piece, None: those of its format."""
+        if not self._may_fork:
+            return 1, None if self.is_native else GPU_CHUNK
+        most = SHARED_TEXT if kind in RAW else SHARED_CHUNK
+        with suppress(AttributeError, OSError):  # compressed, or no file of the system
+            about = os.fstat(file.fileno())
+            if stat.S_ISREG(about.st_mode):
+                size = max(SMALL, min(most, about.st_size // (SHARES * self.threads)))
+                return min(self.threads, about.st_size // size), size
+        return self.threads, most
+
+    @property
+    def _may_fork(self) -> bool:
+        """True if workers may parse pieces of their own. Guides are read one after the other."""
+        return self.is_native and self.threads > 1 and self.options.guide is None and can_fork()
 
     def source(self, file: BinaryIO, name: str, kind: str) -> Source:
         """An open file as the source of this job.
@@ -215,9 +199,12 @@ class Job:
 
     def table(self, runs: Any, name: str, file: Any = None, *, fails: bool = False) -> TableSource:
         """Runs of rows as the source of this job; see TableSource."""
+        workers = self.threads if file is not None and self._may_fork else 1
+        if workers > 1 and (n_rows := file.n_rows) is not None:
+            workers = min(workers, n_rows // file.run)
         return TableSource(
             runs=runs, name=name, file=file, fails=fails, keep_heads=self.options.keep_heads,
-            split=self.split if self.stages.tokenizer else None,
+            split=self.split if self.stages.tokenizer else None, workers=workers,
             reads_ahead=file is not None and (self.threads > 1 or not self.is_native),
         )  # fmt: skip
 
@@ -244,38 +231,65 @@ class Job:
         Raises: DataError: with `on_error` fail, the first sentence that is malformed or whose heads
             cannot be kept; a column that the model reads is missing; a damaged file.
         """
-        failed, orders, certified, searched = 0, np.zeros(3, np.int64), 0, 0
-        n_sentences, has_comments = 0, False
-        for ready in self._ready(source, is_checked=is_checked, goes_ahead=True):
-            piece = ready.piece
-            for warning in piece.treebank.warnings:
-                self.tell(warning)
-            for hint in piece.hints:
-                (self.advise or self.tell)(hint)
-            if piece.faults and self.options.on_error == "fail":
-                self._refuse(piece.faults, source.unit)
-            for fault in piece.faults[: max(0, SHOWN - failed)]:
-                self.tell(str(fault))
-            failed += len(piece.faults)
-            n_sentences += piece.n_sentences
-            has_comments |= not piece.n_sentences and b"#" in piece.treebank.data.tobytes()
+        told = self._messages(source)
+        yield from self._parsed(self._ready(source, is_checked=is_checked), told)
+        told.end(has_misc=has_misc)
+
+    def _messages(self, source: Source) -> Messages:
+        return Messages(
+            source=source, tell=self.tell, advise=self.advise or self.tell,
+            fails=self.options.on_error == "fail", may_pass_over=self.may_pass_over,
+            decoder=self.model.search_decoder if self.model else "",
+        )  # fmt: skip
+
+    def _parsed(self, pieces: Iterator[_Ready], told: Messages) -> Iterator[tuple[Piece, Result]]:
+        """Pieces with what was found."""
+        for ready in pieces:
+            told.read(PieceCounts.of(ready.piece))
             result = self._result(ready)
-            if result.found is not None and result.found.orders is not None:
-                orders += np.bincount(result.found.orders, minlength=len(orders))
-            if isinstance(result.found, Predictions) and result.found.certified is not None:
-                certified += int(result.found.certified.sum())
-                searched += len(result.found.certified)
-            yield piece, result
-        if has_comments and not n_sentences and getattr(source, "place", None) is None:
-            may_be_text = isinstance(source, StreamSource) and self.stages.tokenizer
-            how = f"; give {option('input', TEXT)} if it is text" if may_be_text else ""
-            (self.advise or self.tell)(f"{source.name}: has comments (#) and no sentences{how}")
-        in_misc = has_misc and not isinstance(source, TableSource)
-        decoder = self.model.search_decoder if self.model else ""
-        for line in long_sentences(decoder, *orders[[LOWER, CHAIN]].tolist(), in_misc=in_misc):
-            self.tell(f"{source.name}: {line}")
-        if searched:
-            self.tell(f"{source.name}: {uncertified(certified, searched, in_misc=in_misc)}")
+            told.found(ResultCounts.of(result))
+            yield ready.piece, result
+
+    def _rendered(
+        self, source: Source, render: Render, told: Messages, *, is_checked: bool
+    ) -> Iterator[tuple[PieceCounts, Any]]:
+        """Pieces with what is written of them.
+
+        The first piece with words, and short ones before the first long one, are parsed here: this
+        checks the columns, and makes what workers share. Workers parse all others.
+        """
+        left: list[Cut] = []
+        shared = source if isinstance(source, CutSource) and source.workers > 1 else None
+        cuts = shared.cuts() if shared else iter(())
+        pieces = _first_pieces(shared, cuts, left) if shared else None
+        ready = self._ready(source, pieces, is_checked=is_checked)
+        for piece, result in self._parsed(ready, told):
+            yield PieceCounts.of(piece), render(piece, result)
+        if shared is None or not left:
+            return
+        alone = replace(self, threads=1)
+        work = partial(alone._work_on, shared.with_split(alone.split), render)
+        if isinstance(source, TableSource):
+            send_rows_alone()
+        for parts in worked_on(work, chain(left, cuts), shared.workers):
+            for read, found, rendered in parts:
+                told.read(read)
+                told.found(found)
+                yield read, rendered
+
+    def _work_on(
+        self, source: CutSource, render: Render, cut: Cut
+    ) -> list[tuple[PieceCounts, ResultCounts | None, Any]]:
+        """A part of an input in a worker: what `_rendered` and messages need of it."""
+        parts: list[tuple[PieceCounts, ResultCounts | None, Any]] = []
+        for ready in self._annotated(source.read(cut), None):
+            read = PieceCounts.of(ready.piece)
+            if read.faults and self.options.on_error == "fail":
+                parts.append((read, None, None))
+                break
+            result = self._result(ready)
+            parts.append((read, ResultCounts.of(result), render(ready.piece, result)))
+        return parts
 
     def write(
         self, source: Source, target: BinaryIO, progress: Progress, share: ShareRead,
@@ -290,14 +304,16 @@ class Job:
         Raises: as `results`.
         """
         n_sentences = failed = 0
-        found = self.results(source, is_checked=is_checked, has_misc=form == CONLLU)
+        told, render = self._messages(source), self._renderer(source, form)
+        pieces = self._rendered(source, render, told, is_checked=is_checked)
         with compressed(target, name) as file, self._sink(source, file, form) as write:
-            for piece, result in found:
-                write(piece, result)
+            for read, rendered in pieces:
+                write(rendered)
                 target.flush()  # for a reader that waits; flushing a compressor adds bytes
-                n_sentences += piece.n_sentences
-                failed += len(piece.faults)
-                progress.advance(piece.n_sentences, fraction=share.after(piece.size))
+                n_sentences += read.n_sentences
+                failed += len(read.faults)
+                progress.advance(read.n_sentences, fraction=share.after(read.size))
+            told.end(has_misc=form == CONLLU)
         return Counts(n_sentences, failed)
 
     def write_shards(self, sharded: Sharded, progress: Progress, share: ShareRead) -> int:
@@ -323,28 +339,30 @@ class Job:
 
         return sharded.run(parse, share.without)
 
+    def _renderer(self, source: Source, form: str) -> Render:
+        """The function that makes what `_sink` writes of a piece."""
+        if form == JSONL:
+            assert self.as_json_lines
+            return self.as_json_lines
+        return table_of if isinstance(source, TableSource) else _text_of
+
     @contextmanager
     def _sink(
         self, source: Source, target: BinaryIO, form: str
-    ) -> Iterator[Callable[[Piece, Result], object]]:
-        """A function that writes results into a file, in a format."""
-        if form == JSONL:
-            as_lines = self.as_json_lines
-            assert as_lines
-            yield lambda piece, result: target.write(as_lines(piece, result))
-            return
-        if not isinstance(source, TableSource):
-            yield lambda _, result: target.write(result.text)
+    ) -> Iterator[Callable[[Any], object]]:
+        """A function that writes what was rendered of a piece into a file, in a format."""
+        if form == JSONL or not isinstance(source, TableSource):
+            yield target.write
             return
         nothing = source.piece(source.file.schema.empty_table(), 0)
         [ready] = self._annotated(iter([nothing]), None)
         schema = table_of(ready.piece, self._result(ready)).schema
         with table_writer(target, source.file, schema) as writer:
-            yield lambda piece, result: writer.write(table_of(piece, result))
+            yield writer.write
 
     def _check_beginning(self, source: Source) -> None:
         """Check the columns of the first sentences of an input, for all its shards."""
-        for ready in self._ready(source):
+        for ready in self._ready(source, goes_ahead=False):
             if ready.piece.treebank.n_words:
                 return
 
@@ -379,26 +397,22 @@ class Job:
         for line in missing:
             self.tell(line)
 
-    def _refuse(self, faults: list[DataError], what: str) -> None:
-        n_more = len(faults) - 1
-        more = f" (and {plural(n_more, f'more such {what}')})" if n_more else ""
-        how = option("on_error", "skip", "keep")
-        advice = f"; {how} passes over them" if self.may_pass_over else ""
-        raise DataError(f"{faults[0]}{more}{advice}")
-
     def _ready(
-        self, source: Source, *, is_checked: bool = False, goes_ahead: bool = False
-    ) -> Iterator[_Ready]:
+        self, source: Source, pieces: Iterator[Piece] | None = None, *, is_checked: bool = False,
+        goes_ahead: bool = True,
+    ) -> Iterator[_Ready]:  # fmt: skip
         """The pieces of a source; the columns of the first one with words are checked.
 
-        Args: goes_ahead: whether the next piece may be read while one is parsed; for a GPU it is
-            encoded and transferred then, too.
+        Args:
+            pieces: those of the source; None: all of them.
+            goes_ahead: whether the next piece may be read while one is parsed; for a GPU it is
+                encoded and transferred then, too.
         """
         guides = None if self.options.guide is None else Guides(self.options.guide)
-        pieces = source.pieces()
-        ready = self._annotated(
-            ahead(pieces) if goes_ahead and source.reads_ahead else pieces, guides
-        )
+        if pieces is None:
+            pieces = source.pieces()
+            pieces = ahead(pieces) if goes_ahead and source.reads_ahead else pieces
+        ready = self._annotated(pieces, guides)
         if goes_ahead and not self.is_native and not isinstance(source, TableSource):
             ready = ahead(self._sent(ready))
         for each in ready:
@@ -436,7 +450,7 @@ class Job:
         Raises: DataError: as `results`.
         """
         job = replace(self, stages=replace(self.stages, filler=None))
-        return ((ready.piece, ready.guides) for ready in job._ready(source))
+        return ((ready.piece, ready.guides) for ready in job._ready(source, goes_ahead=False))
 
     def annotate(self, chunk: Treebank) -> tuple[Treebank, np.ndarray | None]:
         """The words with tags and lemmas, and the probabilities of tags if they were asked for."""
@@ -513,6 +527,23 @@ class Job:
             batch_size=self.batch_size, threads=self.threads, device=self.device,
             engine=self.engine,
         )  # fmt: skip
+
+
+def _first_pieces(source: CutSource, cuts: Iterator[Cut], left: list[Cut]) -> Iterator[Piece]:
+    """The first pieces, up to those with words, and short ones; the cut after them goes to left."""
+    has_words = False
+    for cut in cuts:
+        if has_words and cut.size >= SMALL:
+            left.append(cut)
+            return
+        for piece in source.read(cut):
+            has_words |= piece.treebank.n_words > 0
+            yield piece
+
+
+def _text_of(_: Piece, result: Result) -> bytes:
+    """The bytes of CoNLL-U."""
+    return result.text
 
 
 def table_of(piece: Piece, result: Result) -> Any:

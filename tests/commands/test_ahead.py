@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpuparse.jobs.parse import ahead
+from gpuparse.jobs.workers import ahead
 
 
 def test_items_come_in_their_order() -> None:

@@ -6,15 +6,13 @@ import re
 import subprocess
 import sys
 import warnings
-from functools import partial
 
 import pytest
 
 import gpuparse
 from gpuparse.commands import parse
-from gpuparse.data.conll import stream_treebanks, treebank_from_bytes
+from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.data.formats import sources
-from gpuparse.data.formats.vertical import stream_vertical
 from gpuparse.errors import ConfigError
 from gpuparse.text.conllu import text_pieces
 from tests.commands.conftest import ROOT, program, words_of
@@ -94,8 +92,7 @@ def test_progress_is_the_share_of_the_input_and_chunks_change_no_byte(
     (tmp_path / "input").write_bytes(content)
     expected = parsed(tmp_path / "input", "--input", kind)
     monkeypatch.setattr(sources, "TEXT_CHUNK", 500)
-    monkeypatch.setattr(sources, "stream_vertical", partial(stream_vertical, chunk_bytes=500))
-    monkeypatch.setattr(sources, "stream_treebanks", partial(stream_treebanks, chunk_bytes=5000))
+    monkeypatch.setattr(sources, "CONLLU_CHUNK", 500 if kind == "vertical" else 5000)
     shares = []
     monkeypatch.setattr(
         parse.Progress, "advance", lambda self, n, fraction=None, **more: shares.append(fraction)

@@ -301,7 +301,7 @@ def test_an_input_that_changes_meanwhile_has_no_output(trained, parse_run, tmp_p
     path.write_bytes(trained.test.read_bytes() * 3)
 
     def small_chunks(file, source, **options):
-        for chunk in conll.stream_treebanks(file, source, chunk_bytes=30_000, **options):
+        for chunk in conll.cut_treebanks(file, source, **(options | {"chunk_bytes": 30_000})):
             if grows:
                 with path.open("ab") as more:
                     more.write(b"# more\n")
@@ -310,7 +310,7 @@ def test_an_input_that_changes_meanwhile_has_no_output(trained, parse_run, tmp_p
             yield chunk
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sources, "stream_treebanks", small_chunks)
+        patch.setattr(sources, "cut_treebanks", small_chunks)
         for way in (["--output", f"{tmp_path}/out/"], []):
             path.write_bytes(trained.test.read_bytes() * 3)
             code, _, err = parse_run(path, *way)

@@ -410,6 +410,30 @@ def _first_of_rows(is_wrong: np.ndarray, counts: np.ndarray) -> list[tuple[int, 
     return list(zip(rows.tolist(), firsts.tolist(), words[at].tolist(), strict=True))
 
 
+def send_rows_alone() -> None:
+    """Let other processes get the rows of a table without all that they are cut from."""
+    from multiprocessing.reduction import ForkingPickler
+
+    import pyarrow
+
+    ForkingPickler.register(pyarrow.Table, lambda table: (_from_bytes, (_as_bytes(table),)))
+
+
+def _as_bytes(table: Any) -> Any:
+    import pyarrow
+
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def _from_bytes(content: bytes) -> Any:
+    from pyarrow import ipc
+
+    return ipc.open_stream(content).read_all()
+
+
 class TableFile:
     """A Parquet file, or an Arrow IPC file or stream, that is open for reading.
 

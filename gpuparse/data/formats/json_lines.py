@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -65,29 +65,34 @@ class JsonLine:
         return TEXT in self.values and self.words is None
 
 
-def read_json_lines(
+def cut_json_lines(
     file: BinaryIO, *, first: int = 1, chunk_bytes: int = CHUNK, keeps: bool = False
-) -> Iterator[list[JsonLine]]:
-    """The lines of a stream, blank ones left out, those of a block at a time.
-
-    A line is at fault that is no object of JSON in UTF-8, has a key twice, a number that JSON does
-    not have, or more than MAX_LINE bytes.
+) -> Iterator[tuple[int, list[bytes]]]:
+    """The lines of a stream, those of a block at a time, after the number of the first of them.
 
     Args:
         file: open for reading bytes. first: the number of its first line.
         keeps: whether lines that are too long are held whole, and not cut.
-    Cost: a microsecond a member; memory for a block and a line.
+    Cost: memory for a block and a line.
     """
-    number = first
     for block in _blocks(file, chunk_bytes, keeps=keeps):
-        found = []
-        for line in block:
-            line = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
-            if not line.isspace() and line:
-                found.append(_read(number, line, MAX_LINE))
-            number += 1
-        if found:
-            yield found
+        yield first, block
+        first += len(block)
+
+
+def read_lines(first: int, block: Iterable[bytes]) -> Iterator[JsonLine]:
+    """The members of each line, blank lines left out.
+
+    A line is at fault that is no object of JSON in UTF-8, has a key twice, a number that JSON does
+    not have, or more than MAX_LINE bytes.
+
+    Args: first: the number of the first one.
+    Cost: a microsecond a member.
+    """
+    for number, line in enumerate(block, first):
+        line = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+        if not line.isspace() and line:
+            yield _read(number, line, MAX_LINE)
 
 
 def _blocks(file: BinaryIO, chunk_bytes: int, *, keeps: bool) -> Iterator[list[bytes]]:

@@ -7,12 +7,13 @@ import select
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby, islice
-from typing import Any, BinaryIO, Literal, cast
+from itertools import chain, groupby, islice
+from typing import Any, BinaryIO, Literal, NamedTuple, cast
 
 import numpy as np
 
-from gpuparse.data.conll import MAX_LINE, OnError, stream_treebanks, treebank_from_bytes
+from gpuparse.data.conll import CHUNK as CONLLU_CHUNK
+from gpuparse.data.conll import MAX_LINE, OnError, cut_treebanks, treebank_from_bytes
 from gpuparse.data.formats.arrow_tables import (
     column_of_texts,
     has_texts,
@@ -28,11 +29,11 @@ from gpuparse.data.formats.documents import (
     split_documents,
     texts_of,
 )
-from gpuparse.data.formats.json_lines import CHUNK, NO_FIELDS, JsonLine, read_json_lines
+from gpuparse.data.formats.json_lines import CHUNK, NO_FIELDS, JsonLine, cut_json_lines, read_lines
 from gpuparse.data.formats.names import CONLLU, LINES, RAW, TEXT, VERTICAL
 from gpuparse.data.formats.objects import FIELDS, Columns, as_conllu, read_sentences, shown
 from gpuparse.data.formats.streams import pipe_of
-from gpuparse.data.formats.text import line_hints, stream_text
+from gpuparse.data.formats.text import TextChunk, line_hints, stream_text
 from gpuparse.data.formats.vertical import stream_vertical
 from gpuparse.data.scanner import column_name
 from gpuparse.data.treebank import Treebank
@@ -165,79 +166,116 @@ class Source(ABC):
         return f"{FIELDS[number - 1]} is missing or _"
 
 
+class Cut(NamedTuple):
+    """A part of an input that was not looked at yet; size: of it in bytes.
+
+    data: what its source reads, in any order and in other processes.
+    """
+
+    size: int
+    data: Any
+
+
 @dataclass(frozen=True, kw_only=True)
-class StreamSource(Source):
+class CutSource(Source):
+    """A source whose parts are read independently of each other: cutting costs little.
+
+    split: of texts; None: texts are not read. workers: processes that its parts are worth.
+    """
+
+    split: Split | None = None
+    workers: int = 1
+
+    @abstractmethod
+    def cuts(self) -> Iterator[Cut]:
+        """The parts in order; an input is read once."""
+
+    @abstractmethod
+    def read(self, cut: Cut) -> Iterator[Piece]:
+        """The sentences of a part, in most cases one piece."""
+
+    def with_split(self, split: Split) -> CutSource:
+        """The source with another function in place of `split`."""
+        return replace(self, split=self.split and split)
+
+    def pieces(self) -> Iterator[Piece]:
+        """The sentences of all parts."""
+        return chain.from_iterable(map(self.read, self.cuts()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamSource(CutSource):
     """A stream of bytes in CoNLL-U, vertical or raw text.
 
-    kind: its format. split: of raw text. on_error: what to do with malformed sentences; see
+    kind: its format. on_error: what to do with malformed sentences; see
     `stream_treebanks`. place: where the stream begins in its file: its first line, from 1, and its
     first byte; of raw text a TextPlace. chunk_bytes: read at a time; None: what suits the format.
     """
 
     file: BinaryIO
     kind: str
-    split: Split | None = None
     on_error: OnError = "fail"
     place: Any = None
     chunk_bytes: int | None = None
 
-    def pieces(self) -> Iterator[Piece]:
-        """Some sentences at a time.
+    def cuts(self) -> Iterator[Cut]:
+        """Some sentences at a time, each part after the number of bytes that were read for it.
 
         Raises: DataError: as the readers of the formats.
         """
         counted, n_read = _Counted(self.file, _PAUSE_OF_TEXT if self.kind in RAW else _PAUSE), 0
         is_whole = self.kind == CONLLU and not hasattr(self.file, "consumed")
-        for treebank in self._treebanks(cast(BinaryIO, counted)):
+        for size, part in self._parts(cast(BinaryIO, counted)):
             # What is written of text or words alone is longer than what was read of them.
-            size = len(treebank.data) if is_whole else counted.n_bytes - n_read
-            n_read += size
-            hints: list[str] = []
-            if self.kind in RAW:
-                hints, treebank = treebank.warnings, replace(treebank, warnings=[])
-            counts, faults = np.diff(treebank.word_starts), list(treebank.faults)
-            yield Piece(treebank, counts, faults, len(treebank), size, hints=hints)
+            of_input = size if is_whole else counted.n_bytes - n_read
+            n_read += of_input
+            yield Cut(size, (of_input, part))
+
+    def read(self, cut: Cut) -> Iterator[Piece]:
+        """The sentences. Raises: DataError: as the readers of the formats."""
+        size, part = cut.data
+        hints: list[str] = []
+        if isinstance(part, TextChunk):
+            treebank, hints = self._of_text(part)
+        else:
+            treebank = part() if callable(part) else treebank_from_bytes(part, self.name)
+        counts, faults = np.diff(treebank.word_starts), list(treebank.faults)
+        yield Piece(treebank, counts, faults, len(treebank), size, hints=hints)
 
     def empty(self, number: int) -> str:
         """With the number of the column too."""
         return f"{column_name(number)} is _"
 
-    def _treebanks(self, file: BinaryIO) -> Iterator[Treebank]:
+    def _parts(self, file: BinaryIO) -> Iterator[tuple[int, Any]]:
+        """Parts, after their lengths: text, CoNLL-U, or a function that reads it."""
         if self.kind == VERTICAL:
             first = self.place.line if self.place else 1
-            for text in stream_vertical(file, self.name, first_line=first):
-                yield treebank_from_bytes(text, self.name)
-        elif self.kind in RAW:
-            yield from self._treebanks_of_text(file)
-        else:
+            size = self.chunk_bytes or CONLLU_CHUNK
+            texts = stream_vertical(file, self.name, first_line=first, chunk_bytes=size)
+            return ((len(text), text) for text in texts)
+        if self.kind not in RAW:
             line, byte = self.place or (1, 0)
-            given = {} if self.chunk_bytes is None else {"chunk_bytes": self.chunk_bytes}
-            yield from stream_treebanks(
-                file, self.name, on_error=self.on_error, first_line=line,
-                first_byte=byte, **given,
+            return cut_treebanks(
+                file, self.name, on_error=self.on_error, first_line=line, first_byte=byte,
+                chunk_bytes=self.chunk_bytes or CONLLU_CHUNK,
             )  # fmt: skip
-
-    def _treebanks_of_text(self, file: BinaryIO) -> Iterator[Treebank]:
-        assert self.split
         # A paragraph with a fault is not passed through: its bytes are no lines of CoNLL-U.
         skips: Literal["fail", "skip"] = "fail" if self.on_error == "fail" else "skip"
-        of_lines = self.kind == LINES
         chunks = stream_text(
-            file, self.name, on_error=skips, chunk_bytes=TEXT_CHUNK, start=self.place,
-            of_lines=of_lines,
+            file, self.name, on_error=skips, start=self.place, of_lines=self.kind == LINES,
+            chunk_bytes=min(self.chunk_bytes or TEXT_CHUNK, TEXT_CHUNK),
         )  # fmt: skip
-        for chunk in chunks:
-            treebank, hints = treebank_from_bytes(self.split(chunk), self.name), []
-            if chunk.begins_document:
-                hints = line_hints(
-                    chunk.data,
-                    len(treebank),
-                    f"{option('input', LINES)} makes each line a sentence",
-                )
-            yield replace(
-                treebank, faults=[*chunk.faults, *treebank.faults],
-                warnings=[f"{self.name}: {hint}" for hint in hints],
-            )  # fmt: skip
+        return ((len(chunk.data), chunk) for chunk in chunks)
+
+    def _of_text(self, chunk: TextChunk) -> tuple[Treebank, list[str]]:
+        """The words of a chunk of raw text, and hints."""
+        assert self.split
+        treebank, hints = treebank_from_bytes(self.split(chunk), self.name), []
+        if chunk.begins_document:
+            how = f"{option('input', LINES)} makes each line a sentence"
+            hints = line_hints(chunk.data, len(treebank), how)
+        treebank = replace(treebank, faults=[*chunk.faults, *treebank.faults])
+        return treebank, [f"{self.name}: {hint}" for hint in hints]
 
 
 class _Counted:
@@ -386,7 +424,7 @@ class ObjectSource(Source):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableSource(Source):
+class TableSource(CutSource):
     """Rows of Arrow tables, one sentence each, or one document each.
 
     A table with a column `text` of texts and no column `form` has documents. Each of their
@@ -395,7 +433,6 @@ class TableSource(Source):
 
     runs: tables after the numbers of their first rows. file: the TableFile that they are from;
     None: they are objects of Python. fails: whether the first faulty row is an error at once.
-    split: of texts; None: texts are not read.
     """
 
     unit: str = "row"
@@ -403,12 +440,14 @@ class TableSource(Source):
     file: Any
     keep_heads: bool
     fails: bool = False
-    split: Split | None = None
 
-    def pieces(self) -> Iterator[Rows]:
-        """Each run as a piece. Raises: DataError: as `read_rows`."""
-        for first, table in self.runs:
-            yield self.piece(table, first)
+    def cuts(self) -> Iterator[Cut]:
+        """Each run. Raises: DataError: the file is damaged."""
+        return (Cut(table.nbytes, (table, first)) for first, table in self.runs)
+
+    def read(self, cut: Cut) -> Iterator[Rows]:
+        """A run as a piece. Raises: DataError: as `read_rows`."""
+        yield self.piece(*cut.data)
 
     def piece(self, table: Any, first: int) -> Rows:
         """The rows of a table, the first of which has a number in messages."""
@@ -476,44 +515,45 @@ def _rows_of_documents(
 
 
 @dataclass(frozen=True, kw_only=True)
-class JsonSource(Source):
+class JsonSource(CutSource):
     """JSON lines, each a sentence or a document, as those of a table are.
 
     A line with words is a sentence, one with a text a document: each of its sentences becomes a
     line, with the other members of the document. Its identifier is its member `id`, otherwise the
     number of the line.
 
-    file: of bytes. first: the number of its first line. split: of texts; None: texts are faults.
-    keeps: whether faulty lines are passed through. Other fields: see StreamSource.
+    file: of bytes. first: the number of its first line. keeps: whether faulty lines are
+    passed through. Other fields: see StreamSource.
     """
 
     unit: str = "line"
     file: BinaryIO
     keep_heads: bool
-    split: Split | None = None
     first: int = 1
     keeps: bool = False
     chunk_bytes: int = CHUNK
 
-    def pieces(self) -> Iterator[Rows]:
+    def cuts(self) -> Iterator[Cut]:
+        """The lines of each block, after the number of the first one and the bytes read."""
+        counted, n_read = _Counted(self.file, _PAUSE), 0
+        blocks = cut_json_lines(
+            cast(BinaryIO, counted), first=self.first,
+            chunk_bytes=self.chunk_bytes, keeps=self.keeps,
+        )  # fmt: skip
+        for number, block in blocks:
+            size, n_read = counted.n_bytes - n_read, counted.n_bytes
+            yield Cut(sum(map(len, block)), (number, block, size))
+
+    def read(self, cut: Cut) -> Iterator[Rows]:
         """The sentences, or the documents, that follow each other in a block.
 
         Raises: ConfigError: heads of a text shall be kept.
         """
-        counted, n_read = _Counted(self.file, _PAUSE), 0
-        blocks = read_json_lines(
-            cast(BinaryIO, counted), first=self.first,
-            chunk_bytes=self.chunk_bytes, keeps=self.keeps,
-        )  # fmt: skip
-        for block in blocks:
-            for has_text, run in groupby(block, key=lambda line: line.has_text):
-                lines, size = list(run), counted.n_bytes - n_read
-                n_read += size
-                yield (
-                    self._documents(lines, self.split, size)
-                    if has_text and self.split
-                    else self._sentences(lines, size)
-                )
+        number, block, size = cut.data
+        for has_text, run in groupby(read_lines(number, block), key=lambda line: line.has_text):
+            lines, split = list(run), self.split if has_text else None
+            yield self._documents(lines, split, size) if split else self._sentences(lines, size)
+            size = 0
 
     def _sentences(self, lines: list[JsonLine], size: int) -> Rows:
         faults = {}
