@@ -162,12 +162,10 @@ def test_numbers_at_the_ends_of_their_ranges_are_summed_exactly(hidden: int) -> 
         assert_scores(*extreme_vectors(hidden, seed), *FURTHER)
 
 
-@pytest.mark.parametrize("cells", [1, 4000])  # one head at a time, and a few
-def test_the_torch_form_does_not_depend_on_what_it_holds_at_once(
-    monkeypatch: pytest.MonkeyPatch, cells: int
+def test_rows_that_float32_cannot_sum_are_summed_as_float64(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(torch_form, "_CPU_CELLS_AT_ONCE", cells)
-    monkeypatch.setattr(torch_form, "_MOST_SCALED", 0)  # rows are summed as float64
+    monkeypatch.setattr(torch_form, "_MOST_SCALED", 0)
     batch, vectors = sample_vectors(7, 18, 6, sibling=12)
     assert_scores(batch, vectors, "sibling")
 

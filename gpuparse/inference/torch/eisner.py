@@ -5,7 +5,7 @@ from torch import Tensor
 
 from gpuparse.inference.charts import eisner, eisner_sibling
 from gpuparse.inference.scores import sibling_tree_scores, tree_scores
-from gpuparse.inference.torch.charts import best_trees
+from gpuparse.inference.torch.chart_search import best_trees
 
 
 def eisner_torch(

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpuparse.features.plan import ArcPlan, GuidePlan
+from gpuparse.features.plan import NO_SIBLING, ArcPlan, GuidePlan
 from gpuparse.scorers.linear.embedding_bag import sum_rows, sum_runs_of_rows
 from gpuparse.scorers.linear.plan_tensors import kept_tables
 from gpuparse.scorers.linear.rows import ArcTables, RowsOfTwo
@@ -66,8 +66,11 @@ class TorchSums:
         self._between = tables.n_between
         self._device = batch.values.device
 
-    def scores(self) -> Tensor:
-        """(B, N, N) of arcs; of weights of D > 1 columns, (B, N, N, D)."""
+    def scores(self, *, without_first: bool = False) -> Tensor:
+        """(B, N, N) of arcs; of weights of D > 1 columns, (B, N, N, D).
+
+        without_first: of modifiers without an inner sibling, [b, h, m].
+        """
         nodes = torch.arange(self._shape[1], device=self._device)
         per_head = len(nodes) * max(self._per_arc, self._weights.array.shape[1])
 
@@ -75,7 +78,8 @@ class TorchSums:
         counts = self._words_between(at_once)
 
         def score(b: Tensor, h: Tensor) -> Tensor:
-            return self.of(b, h, nodes, self.rows.combination(nodes - h), next(counts, 0))
+            first = torch.full_like(h, NO_SIBLING) if without_first else h
+            return self.of(b, first, nodes, self.rows.combination(nodes - h), next(counts, 0))
 
         return by_heads(*self._shape, self._device, at_once, score)
 

@@ -41,31 +41,39 @@ def sibling_scores(
     Source: McDonald & Pereira (2006), sections 2.2 and 5.
     """
     pairs = TorchSums(batch, plan.pairs, features, weights, rows_at_once, lone_root=True)
+    # [b, h, m, s]  s(h, m, s) = pair(s, m) + triple(h, s, m), or alone(m) + triple(h, -, m)
+    siblings = pairs.scores().transpose(1, 2).unsqueeze(1).repeat(1, batch.n_nodes, 1, 1)
+    siblings.diagonal(dim1=1, dim2=3).copy_(pairs.scores(without_first=True).transpose(1, 2))
+    if len(plan.triple):
+        siblings += _triple_scores(batch, plan, features, weights, pairs, rows_at_once)
+    of_ends = TorchSums(batch, plan.ends, features, weights, rows_at_once)
+    return siblings, _ends(of_ends, plan.ends)
+
+
+def _triple_scores(
+    batch: TensorBatch,
+    plan: SiblingPlan,
+    features: FeatureMap,
+    weights: Weights,
+    pairs: TorchSums,
+    rows_at_once: int | None,
+) -> Tensor:
+    """(B, N, N, N) the sums of templates of three words."""
     tables = kept_tables(weights, plan, batch.values.device, TripleTables)
     triples = TripleRows(batch, tables, features._replace(n_rows=len(weights.array)))
     nodes = torch.arange(batch.n_nodes, device=batch.values.device)
     m = nodes.unsqueeze(1)
-    combination = pairs.rows.combination
-    # [b, m, s]
-    of_two = pairs.scores().transpose(1, 2)
 
     def of_heads(b: Tensor, h: Tensor) -> Tensor:
-        # [G, m, s]  s(h, m, s) = pair(s, m) + triple(h, s, m), or alone(m) + triple(h, -, m)
-        alone = pairs.of(b, torch.full_like(h, NO_SIBLING), nodes, combination(nodes - h))
-        has_none = nodes == h.unsqueeze(2)
-        scores = torch.where(has_none, alone.unsqueeze(2), of_two[b.squeeze(1)])
-        if not len(plan.triple):
-            return scores
-        inner = torch.where(has_none, NO_SIBLING, nodes)
-        rows = triples.of(b.unsqueeze(2), h.unsqueeze(2), m, inner, combination(m - nodes))
-        return scores + sum_rows(weights, rows).squeeze(-1)
+        # [G, m, s]
+        inner = torch.where(nodes == h.unsqueeze(2), NO_SIBLING, nodes)
+        combination = pairs.rows.combination(m - nodes)
+        rows = triples.of(b.unsqueeze(2), h.unsqueeze(2), m, inner, combination)
+        return sum_rows(weights, rows).squeeze(-1)
 
-    n_nodes = len(nodes)
     held = rows_at_once or rows_held(nodes.device)
-    at_once = max(1, held // (n_nodes**2 * 2 * max(1, len(plan.triple))))
-    siblings = by_heads(len(batch), n_nodes, nodes.device, at_once, of_heads)
-    of_ends = TorchSums(batch, plan.ends, features, weights, rows_at_once)
-    return siblings, _ends(of_ends, plan.ends)
+    at_once = max(1, held // (batch.n_nodes**2 * 2 * len(plan.triple)))
+    return by_heads(len(batch), batch.n_nodes, nodes.device, at_once, of_heads)
 
 
 def _ends(of_two: TorchSums, plan: ArcPlan) -> Tensor:

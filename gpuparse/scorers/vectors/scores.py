@@ -21,8 +21,6 @@ from gpuparse.scorers.vectors.word_vectors import (
 
 _MOST_HIDDEN = EXACT_BELOW // 127**2  # numbers whose products with 8 bits float32 sums exactly
 _MOST_SCALED = EXACT_BELOW // (128 * 255)  # numbers of rows times scales that it sums exactly
-# Numbers of float64 that are held before they are summed: 128 MiB; on a CPU what its caches hold.
-_CELLS_AT_ONCE, _CPU_CELLS_AT_ONCE = 1 << 24, 1 << 18
 
 
 class DeviceVectors:
@@ -134,22 +132,24 @@ class NodeVectors:
 
     def _whole_pairs(self, kind: str) -> Tensor:
         """(B, N, N) scores of pairs of words, by columns of a kind; no words in between."""
-        columns, terms = self.of.vectors.columns(kind), self.of.terms[kind]
-        heads = self.heads[..., columns]
-        modifiers = self.modifiers[..., columns].transpose(1, 2)
-        used, which = self._combinations()
-        products, of_heads, of_modifiers, constants = (term[used] for term in terms)
-        # What depends on the head and the combination alone.
-        scores = (heads @ of_heads.T + constants).gather(2, which.expand(len(heads), -1, -1))
-        n_nodes, n_used = len(which), len(used)
-        cells = n_used * (heads.shape[2] + n_nodes) * len(heads)
-        for some in _runs(n_nodes, cells, scores.device):
-            chosen = which[some].expand(len(heads), 1, -1, -1)
-            numbers = torch.addcmul(  # (B, combinations, heads, numbers)
-                of_modifiers.unsqueeze(1), heads[:, some].unsqueeze(1), products.unsqueeze(1)
-            )
-            found = (numbers.flatten(1, 2) @ modifiers).unflatten(1, (n_used, -1))
-            scores[:, some] += found.gather(1, chosen).squeeze(1)
+        columns = self.of.vectors.columns(kind)
+        heads, modifiers = self.heads[..., columns], self.modifiers[..., columns]
+        products, of_heads, of_modifiers, constants = self.of.terms[kind]
+        scores = heads.new_zeros(*heads.shape[:2], heads.shape[1])
+        of_head = heads @ of_heads.T + constants  # what depends on the head and the combination
+        for combination, near, far in self._combinations():
+            # Heads and modifiers that some pair of this distance has.
+            first, last = slice(-abs(near)), slice(abs(near), None)
+            h, m = (first, last) if near > 0 else (last, first)
+            numbers = torch.addcmul(of_modifiers[combination], heads[:, h], products[combination])
+            if near == far:
+                found = numbers.mul_(modifiers[:, m]).sum(-1) + of_head[:, h, combination]
+                scores.diagonal(near, 1, 2).copy_(found)
+            else:
+                found = numbers @ modifiers[:, m].transpose(1, 2)
+                found += of_head[:, h, combination, None]
+                low, high = sorted((0, far - near))
+                scores[:, h, m] += found.triu_(low).tril_(high)
         return scores
 
     def with_templates(self, templates: Tensor) -> Tensor:
@@ -190,11 +190,11 @@ class NodeVectors:
             whole, getattr(vectors, f"{kind}_multiplier"), getattr(vectors, f"{kind}_shift")
         )
 
-    def parts(self, kind: str) -> Tensor | None:
-        """(B, N, N, N) of parts as `parts_of_pairs`; None: vectors do not score this kind."""
+    def parts(self, kind: str, before: Tensor | None = None) -> Tensor | None:
+        """(B, N, N, N) of parts as `parts_of_pairs`; those before if vectors do not score them."""
         if not self.of.vectors.scores(kind):
-            return None
-        return parts_of_pairs(kind, self.pairs(kind))
+            return before
+        return parts_of_pairs(kind, self.pairs(kind), before)
 
     def labels(self, b: Tensor, h: Tensor, m: Tensor) -> Tensor:
         """(..., labels) of the arcs h -> m of sentences b, each (...); padded as those frozen."""
@@ -228,20 +228,18 @@ class NodeVectors:
     def _as_label_scores(self, scores: Tensor) -> Tensor:
         return self.as_scores(scores - scores.amax(-1, keepdim=True), "label")
 
-    def _combinations(self) -> tuple[Tensor, Tensor]:
-        """The combinations of direction and distance bucket that occur, and which each arc has.
+    def _combinations(self) -> Iterator[tuple[int, int, int]]:
+        """The combinations of direction and bucket that occur: the smallest and largest distance.
 
-        Returns: (combinations,); (N, N), indices into these. Those that occur are found in main
-            memory, so that nothing waits for the device.
+        Distances are less than 0 to the left.
         """
-        plan, n_nodes, device = self.of.vectors.plan, self.heads.shape[1], self.heads.device
-        gaps = torch.arange(1 - n_nodes, n_nodes)
-        bucket = torch.from_numpy(plan.buckets)[(gaps.abs() - 1).clamp(0, len(plan.buckets) - 1)]
-        used, of_gaps = (bucket + plan.n_buckets * (gaps < 0)).unique(return_inverse=True)
-        nodes = torch.arange(n_nodes, device=device)
-        which = nodes - nodes.unsqueeze(1) + n_nodes - 1  # the number of the gap
-        used, of_gaps = (part.to(device, non_blocking=True) for part in (used, of_gaps))
-        return used, of_gaps[which]
+        plan = self.of.vectors.plan
+        distances = np.arange(1, self.heads.shape[1])
+        buckets = plan.buckets[np.minimum(distances, len(plan.buckets)) - 1]
+        for bucket in np.unique(buckets).tolist():
+            of_bucket = distances[buckets == bucket].tolist()
+            yield bucket, of_bucket[0], of_bucket[-1]
+            yield bucket + plan.n_buckets, -of_bucket[0], -of_bucket[-1]
 
 
 def added_vectors(nodes: NodeVectors, before: Scores | None) -> Scores:
@@ -250,24 +248,26 @@ def added_vectors(nodes: NodeVectors, before: Scores | None) -> Scores:
         found = Scores(nodes.arcs(), nodes.batch.lengths)
     else:
         found = replace(before, arc=nodes.with_templates(before.arc))
-    for kind in FURTHER:
-        more = nodes.parts(kind)
-        if more is not None:
-            known = getattr(found, kind)
-            found = replace(found, **{kind: more if known is None else known + more})
-    return found
+    more = {kind: nodes.parts(kind, getattr(found, kind)) for kind in FURTHER}
+    return replace(found, **more)
 
 
-def parts_of_pairs(kind: str, pairs: Tensor) -> Tensor:
-    """(B, N, N, N) scores [b, h, m, i] of parts of a further kind by those of pairs (B, N, N).
+def parts_of_pairs(kind: str, pairs: Tensor, before: Tensor | None = None) -> Tensor:
+    """(B, N, N, N) scores [b, h, m, i] of parts of a further kind, added to those before.
 
-    pairs: [b, i, m], the same under every head; 0 without an inner sibling, i = h, or without a
-    grandparent, h = 0. Cells of no part hold nothing of use.
+    pairs: (B, N, N) of pairs [b, i, m], the same under every head; 0 without an inner sibling,
+    i = h, or without a grandparent, h = 0. Cells of no part hold nothing of use.
     """
-    nodes = torch.arange(pairs.shape[1], device=pairs.device)
-    h = nodes.view(-1, 1, 1)
-    is_none = nodes == h if kind == "sibling" else h == 0
-    return pairs.transpose(1, 2).unsqueeze(1).masked_fill(is_none, 0.0)
+    of_heads = pairs.transpose(1, 2).unsqueeze(1)
+    if before is None:
+        before = pairs.new_zeros(()).expand(len(pairs), *pairs.shape[1:], pairs.shape[1])
+    found = before + of_heads
+    of_one, known = (
+        parts.diagonal(dim1=1, dim2=3) if kind == "sibling" else parts[:, 0]
+        for parts in (found, before)
+    )
+    of_one.copy_(known)
+    return found
 
 
 def values_in_between(plan: VectorPlan, values: Tensor, places: Tensor) -> Tensor:
@@ -287,31 +287,30 @@ def add_between(scores: Tensor, values: Tensor, of_heads: Tensor, of_modifiers: 
     Args:
         values: (B, N) numbers of values, -1 for none.
         of_heads, of_modifiers: (B, N, 2 OCCURRENCES T), what each combination adds to the score of
-            an arc with that head, or that modifier.
-    Cost: T times B N^2.
+            an arc with that head, or that modifier: first those of arcs to the right.
+    Cost: B N^2. One end of an arc sees the words in between one after the other, whatever the other
+        end is; so what they add are the sums of words from that end on.
     """
-    n_sentences, n_nodes, n_added = of_heads.shape
-    n_values = n_added // (2 * OCCURRENCES)
-    numbers = torch.arange(n_values, device=scores.device)
-    occurrences = torch.arange(OCCURRENCES, device=scores.device).unsqueeze(1)
-    # (B, N, T) words with each value, up to this one
-    up_to = (values.unsqueeze(2) == numbers).cumsum(1, dtype=torch.int32)
-    m = torch.arange(n_nodes, device=scores.device)
-    h = m.unsqueeze(1)
-    first, before_last = torch.minimum(h, m), (torch.maximum(h, m) - 1).clamp(min=0)
-    is_other = torch.stack((m < h, m >= h), -1).view(n_nodes, n_nodes, 2, 1, 1)  # direction
-    for some in _runs(n_nodes, n_sentences * n_nodes * n_added, scores.device):
-        count = up_to[:, before_last[some]] - up_to[:, first[some]]
-        is_absent = is_other[some] | (count[:, :, :, None, None] <= occurrences)
-        sums = of_heads[:, some].unsqueeze(2) + of_modifiers.unsqueeze(1)
-        scores[:, some] += sums.masked_fill_(is_absent.flatten(3), 0.0).sum(-1)
-
-
-def _runs(count: int, cells: int, device: torch.device) -> Iterator[slice]:
-    """Runs of things that hold `cells` numbers each, no more than are held at once, or one."""
-    at_once = _CPU_CELLS_AT_ONCE if device.type == "cpu" else _CELLS_AT_ONCE
-    step = max(1, at_once // max(1, cells))
-    return (slice(first, first + step) for first in range(0, count, step))
+    n_nodes, n_values = scores.shape[1], of_heads.shape[2] // (2 * OCCURRENCES)
+    is_value = values.unsqueeze(2) == torch.arange(n_values, device=scores.device)
+    up_to = is_value.cumsum(1)
+    # (B, ends, words): how many words with the value of the word stand up to the end, and before it
+    value = values.clamp(min=0).unsqueeze(1).expand_as(scores)
+    to_end, before_end = (x.gather(2, value) for x in (up_to, up_to - is_value.long()))
+    to_word = to_end.diagonal(dim1=1, dim2=2).unsqueeze(1)
+    end = torch.arange(n_nodes, device=scores.device)
+    is_after = end > end.unsqueeze(1)
+    # of them between the end and the word; -1 for the end itself
+    nearer = torch.where(is_after, to_word - 1 - to_end, before_end - to_word)
+    counts = (values >= 0).unsqueeze(1) & (nearer >= 0) & (nearer < OCCURRENCES)
+    column = nearer.clamp_(0, OCCURRENCES - 1) * n_values + value
+    for added, to_the_left in ((of_heads, ~is_after), (of_modifiers, is_after)):
+        columns = column + (OCCURRENCES * n_values) * to_the_left
+        of_words = added.gather(2, columns).masked_fill_(~counts, 0.0)
+        sums = of_words.cumsum(2)
+        here = sums.diagonal(dim1=1, dim2=2).unsqueeze(2)
+        between = torch.where(is_after, sums - of_words - here, here - sums)
+        scores += between if added is of_heads else between.transpose(1, 2)
 
 
 def points(scores: Tensor, multiplier: int, shift: int) -> Tensor:
