@@ -16,10 +16,12 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from gpuparse.config import load_config  # noqa: E402
 from gpuparse.data.conll import treebank_from_bytes  # noqa: E402
+from gpuparse.errors import ScoreError  # noqa: E402
 from gpuparse.jobs.train_checks import plan_of  # noqa: E402
 from gpuparse.model.engines.dense import Dense  # noqa: E402
 from gpuparse.model.folder import load_parser  # noqa: E402
-from gpuparse.scorers.encoder.network import Network, is_bfloat16  # noqa: E402
+from gpuparse.model.pipeline import NO_STAGES  # noqa: E402
+from gpuparse.scorers.encoder.network import Heads, Network, is_bfloat16  # noqa: E402
 from gpuparse.scorers.encoder.quantised import FAMILIES as QUANTISED  # noqa: E402
 from gpuparse.scorers.encoder.quantised import QuantisedEncoder  # noqa: E402
 from tests.encoder.test_parts import stage_of  # noqa: E402
@@ -109,6 +111,34 @@ def test_parsing_up_to_heads(models, device: torch.device, family: str, monkeypa
     assert np.array_equal(found.labels, wanted.labels)
 
 
+@pytest.mark.triton
+@pytest.mark.parametrize("decoder", ["eisner", "chu_liu_edmonds"])
+def test_kernels_find_the_same_trees(models, decoder):
+    keys = {"weights__bits": 16, "decoder": decoder}
+    parser = load_parser(models.model("bert", f"of-{decoder}", **keys))
+    treebank = treebank_from_bytes(models.forms, "test").only(np.arange(20) < 6)
+    wanted, found = (parser.parse(treebank, engine=each) for each in ("native", "triton"))
+    assert np.array_equal(found.heads, wanted.heads)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_scores_that_are_not_finite(models, monkeypatch, number):
+    """Nothing waits for them, but no tree is returned."""
+    parser = load_parser(models.model("bert", "of-16-bits", weights__bits=16))
+    treebank = treebank_from_bytes(models.forms, "test")
+    score = Heads.arc_scores
+
+    def broken(self: Heads, hidden: torch.Tensor) -> torch.Tensor:
+        found = score(self, hidden)
+        found[0, 0, 1] = number
+        return found
+
+    monkeypatch.setattr(Heads, "arc_scores", broken)
+    monkeypatch.setattr("gpuparse.scorers.encoder.dense.whole_parts", lambda nats: nats)
+    with pytest.raises(ScoreError, match="scores of arcs are not finite"):
+        parser.parse(treebank, engine="torch")
+
+
 def states(scorer, text: bytes, device: torch.device) -> np.ndarray:
     """The hidden states of all tokens."""
     encoded = scorer.encode(treebank_from_bytes(text, "test"))
@@ -189,6 +219,24 @@ def test_models_of_8_bits_on_devices_without_native_code(models, device, family)
         assert np.mean(column.ids == tags[number].ids) > 0.9
     found = replace(parser, scorers=(other,)).parse(treebank, device=device.type, engine="torch")
     assert np.mean(found.heads == parser.parse(treebank).heads) > 0.8
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_tags_and_trees_come_from_one_pass(models, device, bits, monkeypatch):
+    parser = load_parser(models.model("bert", f"of-{bits}-bits", weights__bits=bits))
+    if device.type == "cpu":
+        parser = replace(parser, scorers=(parser.scorers[0].floats,))
+    sound, read = Network.states, []
+
+    def counted(self, whole, windows):
+        read.append(len(windows.roots))
+        return sound(self, whole, windows)
+
+    monkeypatch.setattr(Network, "states", counted)
+    treebank = treebank_from_bytes(models.forms, "test")
+    tagged = NO_STAGES.filled_by(parser, device.type).annotate(treebank)
+    parser.parse(tagged, device=device.type, engine="torch")
+    assert sum(read) == len(treebank)
 
 
 def test_out_of_memory_halves_what_is_read_at_once(models, monkeypatch):
