@@ -9,7 +9,6 @@ one width stand in the same cells of two tensors. Everything here can be differe
 """
 
 import functools
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -256,17 +255,17 @@ class Inside(Spans):
                 (by_end if way.is_kept_by_end(factor) else by_start).add(factor.name)
         return sorted(by_start), sorted(by_end)
 
-    def _ways_at(self, w: int) -> list[Way]:
-        """The ways to build items of this width, kind by kind."""
-        return [way for ways in self.ways.values() for way in ways if way.n_splits.at(w) > 0]
+    def _ways_at(self, kind: str, w: int) -> list[Way]:
+        """The ways to build items of this kind and width."""
+        return [way for way in self.ways[kind] if way.n_splits.at(w) > 0]
 
     def _fill(self, w: int) -> None:
         """All items of width w."""
         self.by_start = {kind: kept[..., :-1] for kind, kept in self.by_start.items()}
         self.by_end = {kind: kept[..., 1:] for kind, kept in self.by_end.items()}
         now: dict[str, Tensor] = {}
-        for kind, of_kind in itertools.groupby(self._ways_at(w), lambda way: way.rule.item.name):
-            ways = list(of_kind)
+        for kind in self.chart.spans:
+            ways = self._ways_at(kind, w)
             values = [self._product(way.rule.product, way, w, now) for way in ways]
             if len(ways) == 1 and ways[0].rule.split is None:
                 now[kind] = values[0]
@@ -322,7 +321,7 @@ class Inside(Spans):
         """All parts of all widths. Each score is gathered once: its gradient is then one tensor."""
         wanted: dict[str, list[tuple[Factor, Way, int]]] = {}
         for w in range(1, self.n_nodes):
-            for way in self._ways_at(w):
+            for way in (way for kind in self.chart.spans for way in self._ways_at(kind, w)):
                 for factor in way.rule.factors:
                     if factor.name not in self.chart.by_item:
                         wanted.setdefault(factor.name, []).append((factor, way, w))
