@@ -8,6 +8,8 @@
 
 using namespace gpuparse;
 
+constexpr int N_COLUMNS_OF_WORD = 11;  // offsets of the ten columns, and 1 + the end of the line
+
 // Bytes being written; those without room are counted only.
 struct CountedTarget {
     uint8_t* bytes;
@@ -37,8 +39,10 @@ struct CountedTarget {
 
 class TokenWriter {
 public:
-    TokenWriter(u8_1 text, const TokenTable& table, out_u8_1 written)
-        : text_(text.data), size_(text.n0), table_(table), out_{written.data, written.n0} {}
+    TokenWriter(u8_1 text, const TokenTable& table, out_u8_1 written, const ConllTable& found)
+        : text_(text.data), size_(text.n0), table_(table), out_{written.data, written.n0}, found_(found) {}
+
+    int64_t longest = 0;  // bytes of a line
 
     int64_t write() {
         int64_t n_sentences = table_.begins.n0;
@@ -55,6 +59,27 @@ private:
     int64_t size_;
     const TokenTable& table_;
     CountedTarget out_;
+    const ConllTable& found_;
+    int64_t n_words_ = 0, n_lines_ = 0, line_start_ = 0;
+
+    void end_line() {
+        longest = out_.used - line_start_ > longest ? out_.used - line_start_ : longest;
+        out_.put('\n');
+        line_start_ = out_.used;
+        ++n_lines_;
+    }
+
+    // A word whose line began before its FORM, of `size` bytes, was written; the last column has been written.
+    void end_word(int64_t form, int64_t size) {
+        int64_t* columns = found_.columns.data + n_words_ * N_COLUMNS_OF_WORD;
+        columns[0] = line_start_;
+        columns[1] = form;
+        for (int c = 2; c < N_COLUMNS_OF_WORD - 1; ++c) columns[c] = form + size + 1 + 2 * (c - 2);
+        columns[N_COLUMNS_OF_WORD - 1] = out_.used + 1;
+        found_.heads.data[n_words_] = -1;
+        found_.lines.data[n_words_++] = n_lines_;
+        end_line();
+    }
 
     int64_t start(int64_t t) const { return table_.starts.data[t]; }
     int64_t end(int64_t t) const { return table_.ends.data[t]; }
@@ -63,18 +88,33 @@ private:
 
     void write_sentence(int64_t s, bool ends_paragraph) {
         int64_t first = table_.sentence_starts.data[s], last = table_.sentence_starts.data[s + 1];
-        if (table_.begins.data[s] > 1) out_.copy("# newdoc\n");
-        if (table_.begins.data[s] > 0) out_.copy("# newpar\n");
+        found_.word_starts.data[s] = n_words_;
+        found_.spans.data[2 * s] = out_.used;
+        if (table_.begins.data[s] > 1) {
+            out_.copy("# newdoc");
+            if (table_.document.n0) out_.copy(" id = ");
+            out_.copy(table_.document.data, table_.document.n0);
+            end_line();
+        }
+        if (table_.begins.data[s] > 0) {
+            out_.copy("# newpar");
+            end_line();
+        }
         out_.copy("# sent_id = ");
+        if (table_.document.n0) {
+            out_.copy(table_.document.data, table_.document.n0);
+            out_.put('-');
+        }
         out_.put_number(table_.segments.data[s]);
         out_.put('-');
         out_.put_number(table_.numbers.data[s]);
-        out_.copy("\n# text = ");
+        end_line();
+        out_.copy("# text = ");
         for (int64_t t = first; t < last; ++t) {
             out_.copy(text_ + start(t), end(t) - start(t));
             if (t + 1 < last && end(t) < spaces_end(t)) out_.put(' ');
         }
-        out_.put('\n');
+        end_line();
         int64_t number = 1;
         for (int64_t t = first; t < last; ++t) {
             int64_t word = table_.word_starts.data[t], n = table_.word_starts.data[t + 1] - word;
@@ -84,22 +124,28 @@ private:
                 out_.put_number(number + n - 1);
             }
             out_.put('\t');
+            const int64_t form = out_.used;
             out_.copy(text_ + start(t), end(t) - start(t));
             out_.copy("\t_\t_\t_\t_\t_\t_\t_\t");
             write_misc(t, ends_paragraph && t + 1 == last);
             if (n < 2) {
+                end_word(form, end(t) - start(t));
                 ++number;
                 continue;
             }
+            end_line();
             for (int64_t w = word; w < word + n; ++w) {
                 out_.put_number(number++);
                 out_.put('\t');
-                const int64_t* ends = table_.word_ends.data;
+                const int64_t *ends = table_.word_ends.data, of_word = out_.used;
                 out_.copy(table_.words.data + ends[w], ends[w + 1] - ends[w]);
-                out_.copy("\t_\t_\t_\t_\t_\t_\t_\t_\n");
+                out_.copy("\t_\t_\t_\t_\t_\t_\t_\t_");
+                end_word(of_word, ends[w + 1] - ends[w]);
             }
         }
-        out_.put('\n');
+        found_.spans.data[2 * s + 1] = out_.used;
+        found_.word_starts.data[s + 1] = n_words_;
+        end_line();
     }
 
     void write_misc(int64_t t, bool ends_paragraph) {
@@ -127,7 +173,6 @@ private:
             out_.put('_');
         else
             --out_.used;  // the last separator
-        out_.put('\n');
     }
 
     // Other white space than the four is written as \\u00A0: at the end of a line it would be lost.
@@ -178,9 +223,24 @@ static bool tokens_fit(const TokenTable& table, int64_t size) {
            table.word_starts.n0 == n_tokens + 1 && are_starts(table.word_starts, n_words);
 }
 
-GPUPARSE(int64_t) write_tokens(u8_1 text, const TokenTable* table, out_u8_1 written) {
-    if (!table || !tokens_fit(*table, text.n0)) return BAD_SHAPE;
-    return TokenWriter(text, *table, written).write();
+GPUPARSE(int64_t) write_tokens(u8_1 text, const TokenTable* table, out_u8_1 written, const ConllTable* found,
+                               out_i64_1 longest) {
+    if (!table || !found || !tokens_fit(*table, text.n0) || longest.n0 != 1) return BAD_SHAPE;
+    int64_t n_words = 0;
+    for (int64_t t = 0; t < table->starts.n0; ++t) {
+        const int64_t n = table->word_starts.data[t + 1] - table->word_starts.data[t];
+        n_words += n > 1 ? n : 1;
+    }
+    const int64_t n_sentences = table->begins.n0;
+    if (found->columns.n0 != n_words || (n_words && found->columns.n1 != N_COLUMNS_OF_WORD) ||
+        found->heads.n0 != n_words || found->lines.n0 != n_words || found->word_starts.n0 != n_sentences + 1 ||
+        found->spans.n0 != n_sentences || (n_sentences && found->spans.n1 != 2))
+        return BAD_SHAPE;
+    found->word_starts.data[0] = 0;
+    TokenWriter writer(text, *table, written, *found);
+    const int64_t size = writer.write();
+    longest.data[0] = writer.longest;
+    return size;
 }
 
 GPUPARSE(int64_t) view_text(u32_1 characters, b8_1 spaces, i64_1 segments, u8_1 class_of, u32_1 lower_of,

@@ -88,7 +88,7 @@ def use(name: str, folder: Path) -> str:
 def check_stage(stage: Any, name: str) -> None:
     """AssertionError unless a stage annotates and its CoNLL-U is right."""
     if name == TOKENIZER:
-        found = stage.split(text_chunk(TEXT.encode(), "text"))
+        found = stage.split(text_chunk(TEXT.encode(), "text")).text
         check_filled(found)
         assert "".join(text_pieces([treebank_from_bytes(found, "found")])) == TEXT
         return

@@ -46,6 +46,7 @@ from gpuparse.data.formats.sources import (
     Source,
 )
 from gpuparse.data.formats.text import line_hints, text_chunk
+from gpuparse.data.scanner import ScannedText
 from gpuparse.errors import ConfigError, DataError, ModelError, plural, require
 from gpuparse.files import check_new_file, input_file, replace_file
 from gpuparse.jobs.options import ParseOptions, device_of_parsing
@@ -325,7 +326,7 @@ class SentenceParser:
             if ids is not None:
                 raise ConfigError("ids: names of a list of texts, and not of one text")
             words = self._split(job, text)
-            hints = line_hints(text.encode(), words.count(b"\n\n"), "give a list of the lines")
+            hints = line_hints(text.encode(), words.text.count(b"\n\n"), "give a list of the lines")
             named = [f"{_TEXT}: {hint}" for hint in hints]
             source: Source = BytesSource(text=words, name=_TEXT, hints=named)
         else:
@@ -340,7 +341,7 @@ class SentenceParser:
 
     __call__ = parse_text
 
-    def _split(self, job: Job, text: str) -> bytes:
+    def _split(self, job: Job, text: str) -> ScannedText:
         """The words of a text as CoNLL-U."""
         if text.endswith(".txt") and os.path.isfile(text):
             warnings.warn(

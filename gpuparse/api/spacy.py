@@ -32,7 +32,7 @@ from gpuparse.api.spacy_docs import (
     placed_tokens,
 )
 from gpuparse.data.columns import LEMMA
-from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.data.conll import treebank_of_scan
 from gpuparse.data.formats.text import text_chunk
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.files import write_file
@@ -259,7 +259,7 @@ class DocTokenizer:
             chunk = text_chunk(text.encode(), "text")
         except UnicodeEncodeError as error:
             raise DataError(f"text: an unpaired surrogate at {error.start}") from error
-        treebank = treebank_from_bytes(self.tokenizer.split(chunk), "text")
+        treebank = treebank_of_scan(self.tokenizer.split(chunk), "text")
         return doc_of_text(text, placed_tokens(treebank), self.vocab)
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:

@@ -46,6 +46,7 @@ Unread = tuple[int, Callable[[], Treebank]]  # bytes, and the function that read
 MAX_LINE = 1 << 20  # bytes
 CHUNK = 4 << 20  # bytes
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_NONE_DROPPED = np.empty((0, 2), np.int64)
 
 
 def read_treebank(path: str | Path) -> Treebank:
@@ -75,6 +76,17 @@ def treebank_from_bytes(
     Cost: about 2 ns per byte; some 130 bytes per line beside the file's own bytes.
     """
     return _ConllReader(source, on_error, max_line).scan(text, at_end=True)
+
+
+def treebank_of_scan(scanned: scanner.ScannedText, source: str) -> Treebank:
+    """As `treebank_from_bytes` of a text that a tokeniser has written."""
+    if scanned.found is None:
+        return treebank_from_bytes(scanned.text, source)
+    columns, heads, lines, word_starts, spans, *_ = scanned.found
+    return Treebank(
+        source, 1, np.frombuffer(scanned.text, np.uint8), columns, word_starts, heads, lines + 1,
+        spans, _NONE_DROPPED,
+    )  # fmt: skip
 
 
 def stream_treebanks(

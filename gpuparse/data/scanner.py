@@ -3,6 +3,7 @@
 A fault is reported as a row of numbers (FAULT_*); `faults` makes messages of them.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -47,6 +48,46 @@ class Scanned(NamedTuple):
     spans: np.ndarray  # int64 (S, 2)
     faults: np.ndarray  # int64 (F, 6)
     n_crlf: int  # lines that end in \r\n
+
+
+class ScannedText(NamedTuple):
+    """Bytes of whole sentences with what is in them; None: not scanned, for they have faults."""
+
+    text: bytes
+    found: Scanned | None
+
+
+def empty_scan(n_words: int, n_sentences: int) -> Scanned:
+    """Room for some words and sentences without faults."""
+    return Scanned(
+        np.empty((n_words, N_COLUMNS + 1), np.int64), np.empty(n_words, np.int32),
+        np.empty(n_words, np.int64), np.empty(n_sentences + 1, np.int64),
+        np.empty((n_sentences, 2), np.int64), _NO_FAULTS, 0,
+    )  # fmt: skip
+
+
+_NO_FAULTS = np.empty((0, 6), np.int64)
+
+
+def joined_scans(parts: Sequence[ScannedText]) -> ScannedText:
+    """Texts without faults, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    text, scans = b"".join(part.text for part in parts), [part.found for part in parts]
+    if any(found is None for found in scans):
+        return ScannedText(text, None)
+    byte = line = word = 0
+    moved: list[Scanned] = [empty_scan(0, 0)._replace(word_starts=np.zeros(1, np.int64))]
+    for part, found in zip(parts, scans, strict=True):
+        assert found is not None
+        moved.append(found._replace(
+            columns=found.columns + byte, spans=found.spans + byte, lines=found.lines + line,
+            word_starts=found.word_starts[1:] + word,
+        ))  # fmt: skip
+        byte, line = byte + len(part.text), line + part.text.count(b"\n")
+        word += len(found.heads)
+    arrays = map(np.concatenate, zip(*(each[:-1] for each in moved), strict=True))
+    return ScannedText(text, Scanned._make([*arrays, 0]))
 
 
 def scan(text: bytes, max_line: int, *, stop_at_fault: bool) -> Scanned:

@@ -36,6 +36,7 @@ from gpuparse.data.formats.streams import compressed, decoded, opened
 from gpuparse.data.formats.text import TextChunk
 from gpuparse.data.graphs import unwritable_relations
 from gpuparse.data.guides import Guides
+from gpuparse.data.scanner import ScannedText
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.trees import check_sentences
 from gpuparse.data.vocabulary import NO_FORMS, empty_columns
@@ -208,11 +209,11 @@ class Job:
             reads_ahead=file is not None and (self.threads > 1 or not self.is_native),
         )  # fmt: skip
 
-    def split(self, chunk: TextChunk) -> bytes:
+    def split(self, chunk: TextChunk) -> ScannedText:
         """The words of a text as CoNLL-U."""
         return self.split_all([chunk])[0]
 
-    def split_all(self, chunks: Sequence[TextChunk]) -> list[bytes]:
+    def split_all(self, chunks: Sequence[TextChunk]) -> list[ScannedText]:
         """The words of each of several texts as CoNLL-U."""
         assert self.stages.tokenizer
         return self.stages.tokenizer.split_all(

@@ -9,7 +9,7 @@ import numpy as np
 from gpuparse.config import RunConfig
 from gpuparse.data.array_file import facts_text, sha256
 from gpuparse.data.columns import FEATS, LEMMA, UPOS, XPOS
-from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.data.conll import treebank_of_scan
 from gpuparse.data.faults import quoted
 from gpuparse.data.formats.text import text_chunk
 from gpuparse.data.tag_columns import Column, read_column, with_columns
@@ -295,7 +295,7 @@ def hits_from_text(
     text = text_chunk("".join(text_pieces([gold])).encode(), gold.source)
     tokens = pipeline.tokenizer.split(text, threads=threads)
     pipeline = pipeline.filled_by(parser, device)
-    system = pipeline.annotate(treebank_from_bytes(tokens, gold.source), threads=threads)
+    system = pipeline.annotate(treebank_of_scan(tokens, gold.source), threads=threads)
     names = {"tokens", "sentences", "words"}
     for name, number in _MEASURES.items():
         if number in pipeline.columns and not set(read_column(gold, number).names) <= {"_"}:

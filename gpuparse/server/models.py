@@ -13,7 +13,7 @@ import numpy as np
 import gpuparse
 from gpuparse.api.parsing import LoadOptions
 from gpuparse.data.cached import cached_property
-from gpuparse.data.conll import stream_treebanks, treebank_from_bytes
+from gpuparse.data.conll import stream_treebanks, treebank_from_bytes, treebank_of_scan
 from gpuparse.data.formats.names import CONLLU, LINES, RAW, VERTICAL
 from gpuparse.data.formats.text import TextChunk, stream_text
 from gpuparse.data.formats.vertical import stream_vertical
@@ -159,7 +159,7 @@ def words_of(pieces: Sequence[InputPiece], job: Job) -> list[Treebank]:
     texts = [piece for piece in pieces if isinstance(piece, TextChunk)]
     found = iter(job.split_all(texts) if texts else ())
     return [
-        treebank_from_bytes(next(found), piece.source) if isinstance(piece, TextChunk)
+        treebank_of_scan(next(found), piece.source) if isinstance(piece, TextChunk)
         else piece.words if isinstance(piece, Placed) else piece
         for piece in pieces
     ]  # fmt: skip

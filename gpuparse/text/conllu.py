@@ -13,7 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuparse import native
+from gpuparse.data.conll import MAX_LINE
 from gpuparse.data.formats.paragraphs import ends_paragraph
+from gpuparse.data.scanner import ScannedText, empty_scan
 from gpuparse.data.treebank import Treebank
 
 NO_PARAGRAPH, NEW_PARAGRAPH, NEW_DOCUMENT = 0, 1, 2
@@ -40,24 +42,29 @@ class TokenTable(NamedTuple):
     word_ends: np.ndarray  # int64 (W + 1,), where each word begins in `words`, and the last ends
     characters: np.ndarray | None  # int64 (T, 2), first character and end of each token
     ends_paragraph: bool  # whether the last sentence does
+    document: np.ndarray  # uint8, its name; empty: none
 
 
-def write_tokens(text: np.ndarray, table: TokenTable) -> bytes:
+def write_tokens(text: np.ndarray, table: TokenTable) -> ScannedText:
     """CoNLL-U of the tokens, with `# newdoc`, `# newpar`, `# sent_id` and `# text`.
 
-    `sent_id` is `segment-number`. The last token of a paragraph always says what follows it.
+    `sent_id` is `segment-number`, with `document-` before it. The last token of a paragraph always
+    says what follows it.
 
     Args: text: uint8, UTF-8.
+    Returns: the text, scanned unless a line is longer than MAX_LINE.
     Raises: ValueError where the table does not fit the text.
     Cost: 50 ns per token.
     """
-    room = 3 * len(text) + 40 * len(table.starts) + 64 * len(table.begins)  # mostly enough
-    written = np.empty(room, np.uint8)
-    size = native.call("write_tokens", text, table, written)
-    if size > room:
-        written = np.empty(size, np.uint8)
-        native.call("write_tokens", text, table, written)
-    return written[:size].tobytes()
+    n_tokens, n_sentences = len(table.starts), len(table.begins)
+    sizes = table.word_starts[1:] - table.word_starts[:-1]
+    found = empty_scan(int(sizes.clip(min=1).sum()), n_sentences)
+    longest, written = np.zeros(1, np.int64), np.empty(0, np.uint8)
+    room = 3 * len(text) + 40 * n_tokens + (64 + len(table.document)) * n_sentences  # mostly enough
+    while room > len(written):
+        written = np.empty(room, np.uint8)
+        room = native.call("write_tokens", text, table, written, found, longest)
+    return ScannedText(written[:room].tobytes(), found if longest[0] <= MAX_LINE else None)
 
 
 def with_raw_spaces(conllu: str) -> str:

@@ -22,6 +22,7 @@ from gpuparse.data.cached import cached_property
 from gpuparse.data.columns import joined_names
 from gpuparse.data.formats.paragraphs import are_spaces, byte_offsets, segments
 from gpuparse.data.formats.text import TextChunk
+from gpuparse.data.scanner import ScannedText, joined_scans
 from gpuparse.errors import ConfigError, ModelError, one_line
 from gpuparse.limits import MAX_SENTENCE
 from gpuparse.native import mapped
@@ -84,7 +85,9 @@ class Tokenizer:
     words: SequenceModel | None
     max_words: int = MAX_WORDS
 
-    def split(self, chunk: TextChunk, *, threads: int = 1, token_range: bool = False) -> bytes:
+    def split(
+        self, chunk: TextChunk, *, threads: int = 1, token_range: bool = False
+    ) -> ScannedText:
         """The tokens of a text as CoNLL-U, with `# newdoc`, `# newpar`, `# sent_id` and `# text`.
 
         Args:
@@ -96,7 +99,7 @@ class Tokenizer:
 
     def split_all(
         self, chunks: Sequence[TextChunk], *, threads: int = 1, token_range: bool = False
-    ) -> list[bytes]:
+    ) -> list[ScannedText]:
         """The results of `split` for each of several texts, of any documents.
 
         Cost: that of one text of their size; short ones are looked at together.
@@ -105,9 +108,9 @@ class Tokenizer:
         batches = list(_batches(chain.from_iterable(of_chunks)))
         work = functools.partial(self._split, token_range=token_range)
         found = chain.from_iterable(mapped(work, batches, threads))
-        return [b"".join(islice(found, len(groups))) for groups in of_chunks]
+        return [joined_scans(list(islice(found, len(groups)))) for groups in of_chunks]
 
-    def _split(self, groups: "list[_Group]", *, token_range: bool) -> list[bytes]:
+    def _split(self, groups: "list[_Group]", *, token_range: bool) -> list[ScannedText]:
         """The tokens of each group as CoNLL-U."""
         codes, spaces, starts = joined = _joined(groups)
         known = None
@@ -122,7 +125,7 @@ class Tokenizer:
             write_tokens(
                 np.frombuffer(group.data, np.uint8),
                 _table(part, group, token_range=token_range),
-            ) if len(part.first) else b""
+            )
             for group, part in zip(groups, tokens.of_groups(groups), strict=True)
         ]  # fmt: skip
 
@@ -457,6 +460,7 @@ class _Group(NamedTuple):
     numbers: np.ndarray  # of the segments, in sent_id
     character: int  # the first one, in the file
     of_lines: bool  # whether each is a sentence
+    document: bytes
 
 
 def _groups(chunk: TextChunk) -> Iterator[_Group]:
@@ -479,7 +483,7 @@ def _groups(chunk: TextChunk) -> Iterator[_Group]:
             chunk.spaces[first:end], offsets[first : end + 1] - offsets[first],
             starts[s:after] - first, kinds[s:after],
             chunk.ends_paragraph if is_last else bool(kinds[after]),
-            chunk.numbers[s:after], chunk.character + first, chunk.of_lines,
+            chunk.numbers[s:after], chunk.character + first, chunk.of_lines, chunk.document,
         )  # fmt: skip
         s = after
 
@@ -531,7 +535,7 @@ def _table(tokens: _Found, group: _Group, *, token_range: bool) -> TokenTable:
         group.begins[of_segment] * (numbers == 0),  # 0 is NO_PARAGRAPH
         group.numbers[of_segment], numbers + 1, sizes.cumsum(), *joined_names(words),
         np.stack([first, last], axis=1) + group.character if token_range else None,
-        group.ends_paragraph,
+        group.ends_paragraph, np.frombuffer(group.document, np.uint8),
     )  # fmt: skip
 
 

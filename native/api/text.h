@@ -1,6 +1,7 @@
 // Views of text, what is known of gaps between characters and of tokens, and tokens as CoNLL-U.
 #pragma once
 
+#include "conll.h"
 #include "sequences.h"
 
 // T tokens in S sentences, none empty, with W words. What the arrays mean says gpuparse/text/conllu.py.
@@ -16,10 +17,13 @@ struct TokenTable {
     i64_1 word_ends;        // (W + 1,)
     i64_2 characters;       // (T, 2), or (0, 2)
     bool ends_paragraph;
+    u8_1 document;  // the name of the document, written before each number of a sentence; or none
 };
 
-// Writes the CoNLL-U if `written` has room for all of it. Returns its size in bytes.
-GPUPARSE(int64_t) write_tokens(u8_1 text, const TokenTable* table, out_u8_1 written);
+// Writes the CoNLL-U if `written` has room for all of it, and fills `found`, without faults, as `scan_conll` does; its
+// arrays have exactly as many words and sentences. longest (1,): of the lines, in bytes. Returns the size in bytes.
+GPUPARSE(int64_t) write_tokens(u8_1 text, const TokenTable* table, out_u8_1 written, const ConllTable* found,
+                               out_i64_1 longest);
 
 // Segments of a text at P places; see TextView of gpuparse/text/views.py.
 struct TextView {

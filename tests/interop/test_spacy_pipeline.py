@@ -139,7 +139,7 @@ def test_the_text_of_docs_is_the_text_that_was_given(nlp, parser, raw):
     assert [doc.text for doc in docs] == texts
     for text, doc in zip(texts, docs, strict=True):
         found = parser.job().stages.tokenizer.split(text_chunk(text.encode(), "-"))
-        sentences = list(surface_sentences(treebank_from_bytes(found, "-")))
+        sentences = list(surface_sentences(treebank_from_bytes(found.text, "-")))
         expected = []
         for sentence in sentences:
             for k, token in enumerate(sentence.tokens):

@@ -28,8 +28,10 @@ def _sentences(text: bytes, table: Any) -> Iterator[str]:
     for s, begins in enumerate(table.begins.tolist()):
         first, last = bounds[s], bounds[s + 1]
         is_end = table.ends_paragraph if s + 2 == len(bounds) else bool(table.begins[s + 1])
-        yield "# newdoc\n" * (begins > 1) + "# newpar\n" * (begins > 0)
-        yield f"# sent_id = {table.segments[s]}-{table.numbers[s]}\n# text = "
+        name = table.document.tobytes().decode()
+        yield (f"# newdoc id = {name}\n" if name else "# newdoc\n") * (begins > 1)
+        yield "# newpar\n" * (begins > 0) + "# sent_id = " + (name and f"{name}-")
+        yield f"{table.segments[s]}-{table.numbers[s]}\n# text = "
         for t in range(first, last):
             yield tokens[t] + (" " if after[t] and t + 1 < last else "")
         yield "\n"

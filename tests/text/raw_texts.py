@@ -71,4 +71,5 @@ def random_tokens(draw: random.Random, text: bytes) -> TokenTable:
         np.cumsum([len(word) for word in pool]).astype(np.int64),
         np.array(characters if draw.random() < 0.3 else [], np.int64).reshape(-1, 2),
         True,
+        np.frombuffer(draw.choice([b"", b"doc 1"]), np.uint8),
     )  # fmt: skip

@@ -11,12 +11,19 @@ import numpy as np
 import pytest
 
 from gpuparse.__main__ import main
-from gpuparse.data.conll import read_treebank, stream_treebanks, treebank_from_bytes
+from gpuparse.data.conll import (
+    MAX_LINE,
+    read_treebank,
+    stream_treebanks,
+    treebank_from_bytes,
+    treebank_of_scan,
+)
 from gpuparse.data.formats import paragraphs
 from gpuparse.data.formats import text as reader
 from gpuparse.data.formats.paragraphs import are_spaces, code_points, segments
 from gpuparse.data.formats.text import line_hints, stream_text, text_chunk
 from gpuparse.data.formats.vertical import stream_vertical
+from gpuparse.data.scanner import Scanned, joined_scans, scan
 from gpuparse.errors import DataError
 from gpuparse.text.conllu import (
     TokenTable,
@@ -66,12 +73,43 @@ def concatenated(conllu: bytes) -> str:
     return "".join(pieces)
 
 
+def written(text: np.ndarray, table: TokenTable) -> bytes:
+    """CoNLL-U of tokens; what the writer says of it is what the scanner finds."""
+    conllu, found = write_tokens(text, table)
+    assert_scanned(conllu, found)
+    return conllu
+
+
+def assert_scanned(conllu: bytes, found: Scanned | None) -> None:
+    expected = scan(conllu, MAX_LINE, stop_at_fault=True)
+    assert found is not None
+    for ours, its in zip(found, expected, strict=True):
+        assert np.array_equal(ours, its)
+
+
+def test_texts_that_are_joined_are_as_if_scanned_together():
+    draw = random.Random(5)
+    for _ in range(some(500)):
+        parts = []
+        for _ in range(draw.randrange(4)):
+            data = random_text(draw).encode()
+            parts.append(write_tokens(np.frombuffer(data, np.uint8), random_tokens(draw, data)))
+        joined = joined_scans(parts)
+        assert joined.text == b"".join(part.text for part in parts)
+        assert_scanned(*joined)
+        treebank = treebank_of_scan(joined, "t")
+        expected = treebank_from_bytes(joined.text, "t")
+        for name in ("data", "columns", "word_starts", "heads", "lines", "spans", "dropped"):
+            assert np.array_equal(getattr(treebank, name), getattr(expected, name)), name
+        assert (treebank.file_end, treebank.first_line) == (expected.file_end, 1)
+
+
 def test_text_of_random_tokens_comes_back():
     draw = random.Random(1)
     for _ in range(some(10_000)):
         text = random_text(draw)
         data = text.encode()
-        conllu = write_tokens(np.frombuffer(data, np.uint8), random_tokens(draw, data))
+        conllu = written(np.frombuffer(data, np.uint8), random_tokens(draw, data))
         expected = "" if all(are_spaces(code_points(data))) else text
         assert text_of(conllu) == expected
         assert concatenated(conllu) == expected
@@ -85,8 +123,9 @@ def test_no_line_ends_in_white_space():
         table = TokenTable(
             ends - 1, ends, np.array([0, 2]), np.ones(1, np.uint8), one + 1, one + 1,
             np.zeros(3, np.int64), np.zeros(0, np.uint8), one, np.zeros((0, 2), np.int64), True,
+            np.zeros(0, np.uint8),
         )  # fmt: skip
-        conllu = write_tokens(np.frombuffer(data, np.uint8), table)
+        conllu = written(np.frombuffer(data, np.uint8), table)
         assert text_of(conllu) == data.decode()
         rows = [line for line in conllu.decode().split("\n") if "\t" in line]
         assert len(rows) == 2
@@ -102,7 +141,7 @@ def test_tokens_are_written_as_in_plain_python():
     for _ in range(500):
         data = np.frombuffer(random_text(draw).encode(), np.uint8)
         table = random_tokens(draw, data.tobytes())
-        assert write_tokens(data, table) == oracle.write_tokens(data, table)
+        assert written(data, table) == oracle.write_tokens(data, table)
 
 
 def test_what_is_written():
@@ -114,9 +153,10 @@ def test_what_is_written():
         word_starts=np.array([0, 2, 2, 2, 2, 2]), words=np.frombuffer(b"Dere", np.uint8),
         word_ends=np.array([0, 2, 4]),
         characters=np.array([[1, 3], [4, 8], [9, 11], [11, 12], [14, 16]]),
+        document=np.zeros(0, np.uint8),
     )  # fmt: skip
     rest = "\t_\t_\t_\t_\t_\t_\t_\t"
-    assert write_tokens(text, table).decode() == (
+    assert written(text, table).decode() == (
         "# newdoc\n# newpar\n# sent_id = 1-1\n# text = Du bist da.\n"
         f"1-2\tDu{rest}SpacesBefore=\\t|TokenRange=1:3\n"
         f"1\tDe{rest}_\n2\tre{rest}_\n"

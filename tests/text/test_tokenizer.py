@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuparse.data.conll import treebank_from_bytes
+from gpuparse.data.conll import MAX_LINE, treebank_from_bytes, treebank_of_scan
 from gpuparse.data.formats.text import stream_text, text_chunk
+from gpuparse.data.scanner import joined_scans, scan
 from gpuparse.errors import DataError
 from gpuparse.evaluation.words import score_words
 from gpuparse.text import training
@@ -45,7 +46,7 @@ def raw(treebank) -> str:
 
 
 def split(tokenizer: Tokenizer, text: str, **options) -> bytes:
-    return tokenizer.split(text_chunk(text.encode(), "text"), **options)
+    return tokenizer.split(text_chunk(text.encode(), "text"), **options).text
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -163,7 +164,7 @@ def test_text_of_treebanks_comes_back(name, tokenizer):
         pytest.skip("the treebanks are not beside the repository")
     text = raw(bank(path.read_bytes()))
     found = b"".join(
-        tokenizer.split(chunk)
+        tokenizer.split(chunk).text
         for chunk in stream_text(io.BytesIO(text.encode()), name, chunk_bytes=1 << 16)
     )
     assert raw(bank(found)) == text
@@ -174,12 +175,25 @@ def test_chunks_and_threads_change_nothing(tokenizer, monkeypatch, most):
     tokenizer = replace(tokenizer, max_words=most)
     draw = random.Random(2)
     text = "".join(f"{random_text(draw)} Some words. And more!\n\n" for _ in range(30)).encode()
-    expected = tokenizer.split(text_chunk(text, "text"))
+    expected = tokenizer.split(text_chunk(text, "text")).text
     for size in (17, 100, 5000):
         chunks = stream_text(io.BytesIO(text), "text", chunk_bytes=size)
-        assert b"".join(map(tokenizer.split, chunks)) == expected
+        assert b"".join(tokenizer.split(chunk).text for chunk in chunks) == expected
     monkeypatch.setattr("gpuparse.text.tokenizer._GROUP", 50)
-    assert tokenizer.split(text_chunk(text, "text"), threads=3) == expected
+    found = tokenizer.split(text_chunk(text, "text"), threads=3)
+    assert found.text == expected
+    for ours, its in zip(found.found, scan(expected, MAX_LINE, stop_at_fault=True), strict=True):
+        assert np.array_equal(ours, its)
+
+
+def test_a_line_that_is_too_long_is_an_error(tokenizer):
+    chunk = text_chunk(b"short\n" + b"x " * MAX_LINE, "t", of_lines=True)
+    tokenizer = replace(tokenizer, max_words=MAX_LINE)
+    found = tokenizer.split(chunk)
+    assert found.found is None
+    assert joined_scans([tokenizer.split(text_chunk(b"a b", "t")), found]).found is None
+    with pytest.raises(DataError, match="t:6: "):
+        treebank_of_scan(found, "t")
 
 
 @pytest.mark.parametrize("keeps_closing", [False, True])
@@ -233,8 +247,8 @@ def test_texts_that_are_split_together_get_what_each_gets_alone(options, tokeniz
         chunks.append(
             chunks[0]._replace(numbers=chunks[0].numbers + 7, character=99, begins_document=False)
         )
-        alone = [tokenizer.split(chunk, **options) for chunk in chunks]
-        assert tokenizer.split_all(chunks, **options) == alone
+        alone = [tokenizer.split(chunk, **options).text for chunk in chunks]
+        assert [each.text for each in tokenizer.split_all(chunks, **options)] == alone
 
 
 def test_places_of_tokens(tokenizer):

@@ -8,12 +8,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from gpuparse.data.formats.text import TextChunk, text_chunk
+from gpuparse.data.scanner import ScannedText, joined_scans
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import DataError
 
-Split = Callable[[TextChunk], bytes]  # of a tokeniser: the words of a text as CoNLL-U
+Split = Callable[[TextChunk], ScannedText]  # of a tokeniser: the words of a text as CoNLL-U
 
-_NEW, _SENTENCE = b"# newdoc\n", b"\n# sent_id = "
 _TEXT = "# text = "
 _PLACE = re.compile(r"^text:\d+:")
 
@@ -21,12 +21,12 @@ _PLACE = re.compile(r"^text:\d+:")
 class Documents(NamedTuple):
     """Documents as CoNLL-U.
 
-    text: their sentences, one document after the other; each begins with `# newdoc id = `, and each
-    `# sent_id` with the identifier. counts: sentences of each document. faults: what is wrong with
-    documents that are left out, by number.
+    words: their sentences, one document after the other; each begins with `# newdoc id = `, and
+    each `# sent_id` with the identifier. counts: sentences of each document. faults: what is wrong
+    with documents that are left out, by number.
     """
 
-    text: bytes
+    words: ScannedText
     counts: list[int]
     faults: dict[int, str]
 
@@ -43,21 +43,19 @@ def split_documents(
     """
     parts, counts, faults = [], [], {}
     for number, (text, name) in enumerate(zip(texts, identifiers, strict=True)):
-        part = b""
         try:
             encoded = text.encode() if isinstance(text, str) else text or b""
-            part = split(text_chunk(encoded, "text"))
+            chunk = text_chunk(encoded, "text")._replace(document=name.encode())
         except UnicodeEncodeError as error:
             faults[number] = f": text has an unpaired surrogate at {error.start}"
         except DataError as error:
             faults[number] = _PLACE.sub(":", str(error))
-        marked = name.encode()
-        part = part.replace(_SENTENCE, _SENTENCE + marked + b"-")
-        if part.startswith(_NEW):
-            part = b"# newdoc id = " + marked + part[len(_NEW) - 1 :]
-        parts.append(part)
-        counts.append(part.count(b"\n\n"))
-    return Documents(b"".join(parts), counts, faults)
+        if number in faults:
+            counts.append(0)
+            continue
+        parts.append(split(chunk))
+        counts.append(parts[-1].text.count(b"\n\n"))
+    return Documents(joined_scans(parts), counts, faults)
 
 
 def identifiers_of(values: Iterable[object] | None, n: int, first: int) -> list[str]:

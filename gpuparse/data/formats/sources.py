@@ -13,7 +13,13 @@ from typing import Any, BinaryIO, Literal, NamedTuple, cast
 import numpy as np
 
 from gpuparse.data.conll import CHUNK as CONLLU_CHUNK
-from gpuparse.data.conll import MAX_LINE, OnError, cut_treebanks, treebank_from_bytes
+from gpuparse.data.conll import (
+    MAX_LINE,
+    OnError,
+    cut_treebanks,
+    treebank_from_bytes,
+    treebank_of_scan,
+)
 from gpuparse.data.formats.arrow_tables import (
     column_of_texts,
     has_texts,
@@ -35,7 +41,7 @@ from gpuparse.data.formats.objects import FIELDS, Columns, as_conllu, read_sente
 from gpuparse.data.formats.streams import pipe_of
 from gpuparse.data.formats.text import TextChunk, line_hints, stream_text
 from gpuparse.data.formats.vertical import stream_vertical
-from gpuparse.data.scanner import column_name
+from gpuparse.data.scanner import ScannedText, column_name
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
 from gpuparse.errors import ConfigError, DataError, option
@@ -270,7 +276,7 @@ class StreamSource(CutSource):
     def _of_text(self, chunk: TextChunk) -> tuple[Treebank, list[str]]:
         """The words of a chunk of raw text, and hints."""
         assert self.split
-        treebank, hints = treebank_from_bytes(self.split(chunk), self.name), []
+        treebank, hints = treebank_of_scan(self.split(chunk), self.name), []
         if chunk.begins_document:
             how = f"{option('input', LINES)} makes each line a sentence"
             hints = line_hints(chunk.data, len(treebank), how)
@@ -312,14 +318,17 @@ class _Counted:
 class BytesSource(Source):
     """CoNLL-U in memory, as one piece. hints: see Piece."""
 
-    text: bytes
+    text: bytes | ScannedText
     hints: Sequence[str] = ()
 
     def pieces(self) -> Iterator[Piece]:
         """All sentences. Raises: DataError: as `treebank_from_bytes`."""
-        treebank = treebank_from_bytes(self.text, self.name)
+        if isinstance(self.text, bytes):
+            treebank = treebank_from_bytes(self.text, self.name)
+        else:
+            treebank = treebank_of_scan(self.text, self.name)
         counts = treebank.word_starts[1:] - treebank.word_starts[:-1]
-        yield Piece(treebank, counts, [], len(treebank), len(self.text), hints=self.hints)
+        yield Piece(treebank, counts, [], len(treebank), len(treebank.data), hints=self.hints)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -363,7 +372,7 @@ class DocumentSource(Source):
         found = split_documents(texts, names, self.split)
         for number, what in found.faults.items():
             raise DataError(f"{self.name}[{first + number}]{what}")
-        treebank = treebank_from_bytes(found.text, self.name)
+        treebank = treebank_of_scan(found.words, self.name)
         counts = np.diff(treebank.word_starts)
         hints: list[str] = []
         of_lines = next((k for k, text in enumerate(texts) if "\n" in text), None)
@@ -373,7 +382,7 @@ class DocumentSource(Source):
             )
             hints += [f"{self.name}[{first + of_lines}]: {hint}" for hint in found_hints]
         return Piece(
-            treebank, counts, [], len(counts), len(found.text),
+            treebank, counts, [], len(counts), len(treebank.data),
             documents=list(zip(names, found.counts, strict=True)), hints=hints,
         )  # fmt: skip
 
@@ -471,7 +480,7 @@ class TableSource(CutSource):
             raise DataError(f"{self._source}{error}") from error
         texts = column_of_texts(table, self._source)
         found = split_documents(texts, identifiers, split)
-        treebank = treebank_from_bytes(found.text, self._source)
+        treebank = treebank_of_scan(found.words, self._source)
         rows, is_there, counts = _rows_of_documents(treebank, found.counts)
         of_sentences = np.array(["", *texts_of(treebank)], object)
         places = np.where(is_there, np.cumsum(is_there), 0)
@@ -605,7 +614,7 @@ class JsonSource(CutSource):
             texts.append(None if row in faults else text)
         found = split_documents(texts, names, split)
         faults |= found.faults
-        treebank = treebank_from_bytes(found.text, self.name)
+        treebank = treebank_of_scan(found.words, self.name)
         rows, _, counts = _rows_of_documents(treebank, found.counts)
         made = self._rows(treebank, counts, faults, lines, rows, size)
         documents = list(zip(names, np.bincount(rows).tolist(), strict=True))

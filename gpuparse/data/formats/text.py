@@ -68,6 +68,7 @@ class TextChunk(NamedTuple):
     ends_paragraph: bool
     faults: tuple[DataError, ...] = ()
     of_lines: bool = False
+    document: bytes = b""  # its name, for `# newdoc id` and `# sent_id`
 
 
 def text_chunk(text: bytes, source: str, *, of_lines: bool = False) -> TextChunk:
