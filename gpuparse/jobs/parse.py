@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, count
+from queue import SimpleQueue
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -56,11 +57,14 @@ from gpuparse.model.parser import Parser, Predictions
 from gpuparse.model.pipeline import Pipeline
 
 Render = Callable[[Piece, Result], Any]
+_Part = tuple[PieceCounts, ResultCounts | None, Any]  # a piece, and what is written of it
 
 GPU_CHUNK = 16 << 20  # bytes of input per piece on a GPU
 # Bytes of what each of several workers parses at once: the most of a treebank and of a text, and
 # the least. What is shorter is a whole input, its end, or all that a pipe has now.
 SHARED_CHUNK, SHARED_TEXT, SMALL = 1 << 20, 128 << 10, 32 << 10
+STREAMS = 2  # batches that a GPU has at once
+DEVICE_CHUNK = 4 << 20  # bytes of a piece that workers read and write, and a GPU searches
 SHARES = 16  # parts of an input that each worker should have
 SHORT = 30  # words; a shorter text may have neither lemmas nor features
 TAGS = (3, 4)
@@ -172,9 +176,9 @@ class Job:
 
     def _shares(self, file: BinaryIO, kind: str) -> tuple[int, int | None]:
         """The workers that a stream is worth; the bytes of a piece, None: those of its format."""
-        if not self._may_fork:
+        if not self._may_share:
             return 1, None if self.is_native else GPU_CHUNK
-        most = SHARED_TEXT if kind in RAW else SHARED_CHUNK
+        most = SHARED_TEXT if kind in RAW else SHARED_CHUNK if self.is_native else DEVICE_CHUNK
         with suppress(AttributeError, OSError):  # compressed, or no file of the system
             about = os.fstat(file.fileno())
             if stat.S_ISREG(about.st_mode):
@@ -183,9 +187,16 @@ class Job:
         return self.threads, most
 
     @property
-    def _may_fork(self) -> bool:
-        """True if workers may parse pieces of their own. Guides are read one after the other."""
-        return self.is_native and self.threads > 1 and self.options.guide is None and can_fork()
+    def _may_share(self) -> bool:
+        """True if workers may have pieces of their own.
+
+        Guides are read one after the other. A parser's pass that fills columns is of the device.
+        """
+        is_native = self.is_native or self.stages.filler is None
+        return is_native and self.threads > 1 and self.options.guide is None and self._can_fork()
+
+    def _can_fork(self) -> bool:
+        return can_fork(beside_torch=not self.is_native)
 
     def source(self, file: BinaryIO, name: str, kind: str) -> Source:
         """An open file as the source of this job.
@@ -200,7 +211,7 @@ class Job:
 
     def table(self, runs: Any, name: str, file: Any = None, *, fails: bool = False) -> TableSource:
         """Runs of rows as the source of this job; see TableSource."""
-        workers = self.threads if file is not None and self._may_fork else 1
+        workers = self.threads if file is not None and self._may_share else 1
         if workers > 1 and (n_rows := file.n_rows) is not None:
             workers = min(workers, n_rows // file.run)
         return TableSource(
@@ -247,7 +258,7 @@ class Job:
         """Pieces with what was found."""
         for ready in pieces:
             told.read(PieceCounts.of(ready.piece))
-            result = self._result(ready)
+            result = self.result(ready)
             told.found(ResultCounts.of(result))
             yield ready.piece, result
 
@@ -262,35 +273,22 @@ class Job:
         left: list[Cut] = []
         shared = source if isinstance(source, CutSource) and source.workers > 1 else None
         cuts = shared.cuts() if shared else iter(())
-        pieces = _first_pieces(shared, cuts, left) if shared else None
+        pieces = _first_pieces(shared, cuts, left, self._can_fork) if shared else None
         ready = self._ready(source, pieces, is_checked=is_checked)
         for piece, result in self._parsed(ready, told):
             yield PieceCounts.of(piece), render(piece, result)
         if shared is None or not left:
             return
         alone = replace(self, threads=1)
-        work = partial(alone._work_on, shared.with_split(alone.split), render)
+        work = _Worker(alone, shared.with_split(alone.split), render)
+        between = None if self.is_native else _Device(alone)
         if isinstance(source, TableSource):
             send_rows_alone()
-        for parts in worked_on(work, chain(left, cuts), shared.workers):
+        for parts in worked_on(work, chain(left, cuts), shared.workers, between):
             for read, found, rendered in parts:
                 told.read(read)
                 told.found(found)
                 yield read, rendered
-
-    def _work_on(
-        self, source: CutSource, render: Render, cut: Cut
-    ) -> list[tuple[PieceCounts, ResultCounts | None, Any]]:
-        """A part of an input in a worker: what `_rendered` and messages need of it."""
-        parts: list[tuple[PieceCounts, ResultCounts | None, Any]] = []
-        for ready in self._annotated(source.read(cut), None):
-            read = PieceCounts.of(ready.piece)
-            if read.faults and self.options.on_error == "fail":
-                parts.append((read, None, None))
-                break
-            result = self._result(ready)
-            parts.append((read, ResultCounts.of(result), render(ready.piece, result)))
-        return parts
 
     def write(
         self, source: Source, target: BinaryIO, progress: Progress, share: ShareRead,
@@ -357,7 +355,7 @@ class Job:
             return
         nothing = source.piece(source.file.schema.empty_table(), 0)
         [ready] = self._annotated(iter([nothing]), None)
-        schema = table_of(ready.piece, self._result(ready)).schema
+        schema = table_of(ready.piece, self.result(ready)).schema
         with table_writer(target, source.file, schema) as writer:
             yield writer.write
 
@@ -443,6 +441,23 @@ class Job:
             treebank, of_tags = self.annotate(piece.treebank)
             yield _Ready(replace(piece, treebank=treebank), of_tags, heads)
 
+    def annotated_pieces(self, pieces: Iterator[Piece]) -> list[_Ready]:
+        """Pieces with tags and lemmas, without sentences whose heads cannot be kept."""
+        return list(self._annotated(pieces, None))
+
+    def prepared(self, ready: _Ready) -> tuple[Encoded, np.ndarray | None]:
+        """The batch of a piece for a device, and the heads (W,) that are kept."""
+        treebank = ready.piece.treebank
+        known = kept_of(treebank).heads if self.options.keep_heads else None
+        return self.parser.encode(treebank), known
+
+    def searched(self, batch: Encoded, known: np.ndarray | None) -> Predictions:
+        """The trees of a batch; known: (W,) heads that are kept."""
+        return self.parser.parse(
+            None, batch=batch, known=known, batch_size=self.batch_size, threads=self.threads,
+            device=self.device, engine=self.engine,
+        )  # fmt: skip
+
     def annotated(self, source: Source) -> Iterator[tuple[Piece, np.ndarray | None]]:
         """An input as the parser gets it, piece by piece: with tags and lemmas; and its guides.
 
@@ -480,14 +495,15 @@ class Job:
                 faults.setdefault(int(np.searchsorted(starts, word, side="right")) - 1, error)
         return faults
 
-    def _result(self, ready: _Ready) -> Result:
-        """The result for a piece."""
+    def result(self, ready: _Ready, found: Predictions | KBest | None = None) -> Result:
+        """The result for a piece; found: its trees, if they are known."""
         treebank, model = ready.piece.treebank, self.model
         if model is None:
             found, names, kept = None, [], None
         else:
             kept = kept_of(treebank) if self.options.keep_heads else None
-            found = self.find(treebank, kept, ready.guides, ready.batch, ready.sent)
+            if found is None:
+                found = self.find(treebank, kept, ready.guides, ready.batch, ready.sent)
             names = model.label_names
         return Result(
             treebank=treebank, found=found, names=names,
@@ -530,16 +546,91 @@ class Job:
         )  # fmt: skip
 
 
-def _first_pieces(source: CutSource, cuts: Iterator[Cut], left: list[Cut]) -> Iterator[Piece]:
+def _first_pieces(
+    source: CutSource, cuts: Iterator[Cut], left: list[Cut], may_end: Callable[[], bool]
+) -> Iterator[Piece]:
     """The first pieces, up to those with words, and short ones; the cut after them goes to left."""
     has_words = False
     for cut in cuts:
-        if has_words and cut.size >= SMALL:
+        if has_words and cut.size >= SMALL and may_end():
             left.append(cut)
             return
         for piece in source.read(cut):
             has_words |= piece.treebank.n_words > 0
             yield piece
+
+
+class _Prepared(NamedTuple):
+    """The sentences of a part of an input for a device: its number in a worker, and its batches.
+
+    batches: with the heads that are kept, of each piece.
+    """
+
+    number: int
+    batches: list[tuple[Encoded, np.ndarray | None]]
+
+
+class _Searched(NamedTuple):
+    """The trees of a part of an input; number: of `_Prepared`."""
+
+    number: int
+    found: Sequence[Predictions | None]
+
+
+class _Worker:
+    """The work of a worker on parts of an input: all of it, or all but the search on a device.
+
+    It answers with pieces as `Job._rendered` needs them, and before with `_Prepared`.
+    """
+
+    def __init__(self, job: Job, source: CutSource, render: Render) -> None:
+        self._job, self._source, self._render = job, source, render
+        self._left: dict[int, list[_Ready]] = {}  # parts that are on the device, by number
+        self._numbers = count()
+
+    def __call__(self, item: Cut | _Searched) -> list[_Part] | _Prepared:
+        if isinstance(item, _Searched):
+            return self._parts(self._left.pop(item.number), item.found)
+        pieces = self._job.annotated_pieces(self._source.read(item))
+        if self._job.is_native:
+            return self._parts(pieces, [None] * len(pieces))
+        number = next(self._numbers)
+        self._left[number] = pieces
+        return _Prepared(number, [self._job.prepared(ready) for ready in pieces])
+
+    def _parts(self, pieces: list[_Ready], found: Sequence[Predictions | None]) -> list[_Part]:
+        parts: list[_Part] = []
+        for ready, trees in zip(pieces, found, strict=True):
+            counts = PieceCounts.of(ready.piece)
+            if counts.faults and self._job.options.on_error == "fail":
+                return [*parts, (counts, None, None)]
+            result = self._job.result(ready, trees)
+            parts.append((counts, ResultCounts.of(result), self._render(ready.piece, result)))
+        return parts
+
+
+class _Device:
+    """The search of trees on a device, of several parts of an input at once."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._streams: SimpleQueue[Any] = SimpleQueue()
+        if job.device == "cpu":
+            self._streams.put(nullcontext())
+            return
+        import torch
+
+        for _ in range(STREAMS):
+            self._streams.put(torch.cuda.stream(torch.cuda.Stream()))
+
+    def __call__(self, prepared: _Prepared) -> _Searched:
+        stream = self._streams.get()
+        try:
+            with stream:
+                found = [self._job.searched(*batch) for batch in prepared.batches]
+        finally:
+            self._streams.put(stream)
+        return _Searched(prepared.number, found)
 
 
 def _text_of(_: Piece, result: Result) -> bytes:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from multiprocessing.context import ForkProcess
 
 Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 _SHARED = 64 << 20  # bytes that two processes share; those that were never used are none
 _END_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
@@ -77,18 +76,28 @@ def ahead(items: Iterator[Item], most: int = 1) -> Iterator[Item]:
         wanted.release()
 
 
-def can_fork() -> bool:
-    """True if a copy of this process can work: it lacks the threads of torch and of a caller."""
-    return sys.platform == "linux" and "torch" not in sys.modules and threading.active_count() == 1
+def can_fork(*, beside_torch: bool = False) -> bool:
+    """True if a copy of this process can work: it lacks the threads of torch and of a caller.
+
+    beside_torch: whether it can do so without torch where this process has loaded torch.
+    """
+    is_free = beside_torch or "torch" not in sys.modules
+    return sys.platform == "linux" and is_free and threading.active_count() == 1
 
 
 def worked_on(
-    work: Callable[[Item], Result], items: Iterator[Item], n_workers: int
-) -> Iterator[Result]:
+    work: Callable[[Any], Any], items: Iterator[Any], n_workers: int,
+    between: Callable[[Any], Any] | None = None,
+) -> Iterator[Any]:  # fmt: skip
     """The results of some work on every item, in order, by workers that this process becomes.
 
-    Of items and results at most n_workers + 2 each are held. What goes between the processes is
-    pickled, into memory that they share, where it fits there; the work itself is not.
+    Args:
+        between: what this process makes of a worker's answer for the same worker, whose second
+            answer is the result then; each worker has two items at once.
+
+    Of items and results at most n_workers + 2 are held, twice as many with `between`. What goes
+    between the processes is pickled, into memory that they share, where it fits there; the work
+    itself is not.
 
     Raises: what the work raises, in place of its result. ResourceError: a worker ended.
     """
@@ -96,19 +105,21 @@ def worked_on(
 
     with _workers(work, n_workers) as workers:
         free: SimpleQueue[_Worker] = SimpleQueue()
-        for worker in workers:
+        for worker in workers if between is None else workers * 2:
             free.put(worker)
+        n_asked = free.qsize()
 
-        def ask(item: Item) -> Result:
+        def ask(item: Any) -> Any:
             worker = free.get()
             try:
-                return worker.ask(item)
+                answer = worker.ask(item)
+                return answer if between is None else worker.ask(between(answer))
             finally:
                 free.put(worker)
 
-        with ThreadPoolExecutor(n_workers) as pool:
+        with ThreadPoolExecutor(n_asked) as pool:
             try:
-                for future in ahead((pool.submit(ask, item) for item in items), n_workers + 1):
+                for future in ahead((pool.submit(ask, item) for item in items), n_asked + 1):
                     yield future.result()
             finally:
                 for worker in workers:
@@ -155,13 +166,14 @@ class _Worker:
     """A process, and this process's end of the channel to it."""
 
     def __init__(self, process: ForkProcess, channel: _Channel) -> None:
-        self._process, self._channel = process, channel
+        self._process, self._channel, self._lock = process, channel, threading.Lock()
 
     def ask(self, item: Any) -> Any:
         """The result of its work on an item."""
         try:
-            self._channel.send(item)
-            error, result = self._channel.receive()
+            with self._lock:
+                self._channel.send(item)
+                error, result = self._channel.receive()
         except (EOFError, ConnectionError):
             raise self._ended() from None
         if error is not None:

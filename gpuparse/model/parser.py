@@ -212,7 +212,7 @@ class Parser:
 
     def parse(
         self,
-        treebank: Treebank,
+        treebank: Treebank | None,
         *,
         guides: np.ndarray | None = None,
         known: np.ndarray | None = None,
@@ -239,7 +239,7 @@ class Parser:
             threads: CPU threads, each with batches of its own; on another device there is one.
             device: "cpu" or "cuda".
             engine: "native", "torch", "triton", or "auto".
-            batch: the treebank with its guides, if it has been encoded already.
+            batch: the treebank with its guides, encoded; the treebank is not read then.
             sent: the values of that batch on the device, of `send`.
             progress: called with the number of sentences finished, batch by batch.
         Raises:
@@ -248,7 +248,9 @@ class Parser:
             NoTreeError: a sentence has no tree with its known heads.
         Cost: as `arc_scores`, the decoder and the search for labels together.
         """
-        batch = self.encode(treebank, guides) if batch is None else batch
+        if batch is None:
+            assert treebank is not None
+            batch = self.encode(treebank, guides)
         given = by_token(batch, known)
         size = default_batch_size(device) if batch_size is None else batch_size
         find = partial(

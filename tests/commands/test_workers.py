@@ -27,7 +27,7 @@ def pieces_of(monkeypatch):
     """Set the bytes of a piece; torch, which other tests load, is not used here after a fork."""
 
     def pieces_of(size: int) -> None:
-        monkeypatch.setattr(job, "can_fork", lambda: True)
+        monkeypatch.setattr(job, "can_fork", lambda **_: True)
         monkeypatch.setattr(job, "SMALL", 0)
         monkeypatch.setattr(Job, "_shares", lambda self, file, kind: (self.threads, size))
 
@@ -39,9 +39,9 @@ def works(monkeypatch):
     """The numbers of workers of each call."""
     counts: list[int] = []
 
-    def worked_on(work, items, n_workers):
+    def worked_on(work, items, n_workers, between):
         counts.append(n_workers)
-        return workers.worked_on(work, items, n_workers)
+        return workers.worked_on(work, items, n_workers, between)
 
     monkeypatch.setattr(job, "worked_on", worked_on)
     return counts
@@ -105,6 +105,26 @@ def test_the_first_error_of_the_input_is_the_one_that_is_told(staged, call, tmp_
     assert expected[0] == 3
 
 
+@pytest.mark.parametrize("kind", ["conllu", "parquet"])
+@pytest.mark.parametrize("keep", [[], ["--keep", "heads"]])
+def test_a_device_searches_what_workers_read_and_write(
+    trained, call, tmp_path, pieces_of, works, kind, keep, short_runs
+):
+    """Torch on a CPU has the place of a GPU."""
+    path, found = write_input(trained, tmp_path, kind), {}
+    for engine, threads in [("native", 1), ("torch", 1), ("torch", 3)]:
+        pieces_of(1 << 10)
+        works.clear()
+        code, *_ = call(
+            parse.main, trained.model, path, "--input", kind, "--threads", threads, "--engine",
+            engine, "--on-error", "skip", "--allow-missing", *keep, "--output",
+            tmp_path / f"{engine}{threads}.{kind}",
+        )  # fmt: skip
+        assert works == [3] * (threads == 3)
+        found[engine, threads] = code, (tmp_path / f"{engine}{threads}.{kind}").read_bytes()
+    assert len(set(found.values())) == 1
+
+
 def square(number: int) -> int:
     if number == 17:
         raise ValueError("seventeen")
@@ -129,6 +149,18 @@ def test_what_shared_memory_cannot_hold_goes_through_the_pipe(monkeypatch):
     monkeypatch.setattr(workers, "_SHARED", 1 << 12)
     items = [b"x" * size for size in (0, 10, 4000, 4096, 5000, 1 << 20)]
     assert list(workers.worked_on(bytes, iter(items), 2)) == items
+
+
+def test_answers_between_go_back_to_their_worker():
+    def work(item: int | tuple[int, int]) -> tuple[int, int]:
+        if isinstance(item, int):
+            time.sleep(0.002 * (item % 3))
+            return item, os.getpid()
+        assert item[1] == os.getpid()
+        return -item[0], os.getpid()
+
+    found = list(workers.worked_on(work, iter(range(40)), 3, lambda answer: answer))
+    assert [number for number, _ in found] == [-number for number in range(40)]
 
 
 def test_an_error_comes_in_its_place_and_ends_the_workers():
