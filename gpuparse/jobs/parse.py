@@ -280,7 +280,7 @@ class Job:
         if shared is None or not left:
             return
         alone = replace(self, threads=1)
-        work = _Worker(alone, shared.with_split(alone.split), render)
+        work = _WorkOnParts(alone, shared.with_split(alone.split), render)
         between = None if self.is_native else _Device(alone)
         if isinstance(source, TableSource):
             send_rows_alone()
@@ -577,7 +577,7 @@ class _Searched(NamedTuple):
     found: Sequence[Predictions | None]
 
 
-class _Worker:
+class _WorkOnParts:
     """The work of a worker on parts of an input: all of it, or all but the search on a device.
 
     It answers with pieces as `Job._rendered` needs them, and before with `_Prepared`.
