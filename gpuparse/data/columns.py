@@ -7,6 +7,7 @@ contain more of them. The head is a number, or `i.j` for an empty node. MISC is 
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -135,7 +136,7 @@ def replace_columns(
 
 def joined_names(names: list[bytes]) -> Names:
     """Names in one array."""
-    ends = np.array([0, *map(len, names)], np.int64).cumsum()
+    ends = np.array(list(accumulate(map(len, names), initial=0)), np.int64)
     return Names(np.frombuffer(b"".join(names), np.uint8), ends)
 
 

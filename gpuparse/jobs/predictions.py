@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -92,18 +92,20 @@ class FoundArrays:
         if kept is not None and labels is not None:
             labels, names, of_labels = _with_kept(kept, labels, names, of_labels)
         texts = [*map(bytes.decode, names), "_"]
-        is_one = isinstance(found, Predictions)
-
-        def of_trees(values: Any) -> Any:
-            return values[None] if is_one and values is not None else values
-
-        made = cls(
-            of_trees(found.heads), of_trees(labels), texts, of_trees(found.head_probabilities),
-            of_trees(of_labels), tag_probabilities=tag_probabilities,
-        )  # fmt: skip
+        of_heads = found.head_probabilities
         if isinstance(found, KBest):
-            return replace(made, scores=found.scores, probabilities=found.probabilities)
-        return replace(made, graphs=found.graphs, certified=found.certified)
+            return cls(
+                found.heads, labels, texts, of_heads, of_labels, found.scores,
+                found.probabilities, tag_probabilities=tag_probabilities,
+            )  # fmt: skip
+
+        def of_tree(values: np.ndarray | None) -> Any:
+            return None if values is None else values[None]
+
+        return cls(
+            of_tree(found.heads), of_tree(labels), texts, of_tree(of_heads), of_tree(of_labels),
+            graphs=found.graphs, certified=found.certified, tag_probabilities=tag_probabilities,
+        )  # fmt: skip
 
     def columns(self, given: Collection[str] = (), deps: str = EMPTY) -> WordColumns:
         """Columns of tables, of the best trees: values of all words, or numbers and their names.

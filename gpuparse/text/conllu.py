@@ -57,8 +57,8 @@ def write_tokens(text: np.ndarray, table: TokenTable) -> ScannedText:
     Cost: 50 ns per token.
     """
     n_tokens, n_sentences = len(table.starts), len(table.begins)
-    sizes = table.word_starts[1:] - table.word_starts[:-1]
-    found = empty_scan(int(sizes.clip(min=1).sum()), n_sentences)
+    sizes = np.maximum(table.word_starts[1:] - table.word_starts[:-1], 1)
+    found = empty_scan(int(sizes.sum()), n_sentences)
     longest, written = np.zeros(1, np.int64), np.empty(0, np.uint8)
     room = 3 * len(text) + 40 * n_tokens + (64 + len(table.document)) * n_sentences  # mostly enough
     while room > len(written):

@@ -52,7 +52,7 @@ def byte_offsets(codes: np.ndarray) -> np.ndarray:
 
 def are_spaces(codes: np.ndarray) -> np.ndarray:
     """The mask of spaces among characters: bool, of the shape of the code points."""
-    return _space_table()[np.minimum(codes, np.uint32(0xFFFF))]
+    return _space_table().take(codes, mode="clip")
 
 
 def ends_paragraph(spaces: str) -> bool:

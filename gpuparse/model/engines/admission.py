@@ -37,11 +37,13 @@ def permitted_orders(lengths: np.ndarray, cells: np.ndarray) -> np.ndarray:
 
     Args:
         lengths: (S,) int64 words.
-        cells: (S,) int64, what scores and search of each sentence take: sentences that are too long
-            for these are parsed by arc scores alone. Sentences too long for arcs get no search, but
-            every word the word before it as its head.
+        cells: (S,) int64, what scores and search of each sentence take, arcs among them: sentences
+            that are too long for these are parsed by arc scores alone. Sentences too long for arcs
+            get no search, but every word the word before it as its head.
     """
     orders = np.full(len(lengths), OWN, np.int8)
+    if cells.max(initial=0) <= MAX_CELLS:
+        return orders
     orders[cells > MAX_CELLS] = LOWER
     orders[sentence_cells(lengths, PartSize(2)) > MAX_CELLS] = CHAIN
     return orders

@@ -215,10 +215,10 @@ class WordVectors(NamedTuple):
     @property
     def sizes(self) -> list[int]:
         """Columns of each kind of scores: P, PS, PG, PL."""
-        return [
-            2 * len(self.labels) if kind == "label" else getattr(self, TERMS[kind][0]).shape[1]
-            for kind in KINDS
-        ]
+        return list(map(self._size, KINDS))
+
+    def _size(self, kind: str) -> int:
+        return 2 * len(self.labels) if kind == "label" else getattr(self, TERMS[kind][0]).shape[1]
 
     @property
     def cuts(self) -> list[int]:
@@ -227,7 +227,7 @@ class WordVectors(NamedTuple):
 
     def scores(self, kind: str) -> bool:
         """True if there are scores of a kind."""
-        return bool(self.sizes[KINDS.index(kind)])
+        return bool(self._size(kind))
 
     def columns(self, kind: str) -> slice:
         """The columns of a kind of scores."""

@@ -5,7 +5,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -110,4 +110,4 @@ class TagTable:
 
 def starts_of(sizes: Iterable[int]) -> np.ndarray:
     """(n + 1,) int64: where each of n successive lists begins, and the end."""
-    return np.cumsum([0, *sizes], dtype=np.int64)
+    return np.array(list(accumulate(sizes, initial=0)), np.int64)
