@@ -5,7 +5,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, pairwise, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -39,7 +39,7 @@ class Vocabularies:
     def __init__(self, values: Mapping[str, Sequence[str]], pos_column: int) -> None:
         self.values = {field: list(known) for field, known in values.items()}
         self.pos_column = pos_column
-        self._ids = {
+        self._ids: dict[str, dict[str | None, int]] = {
             field: dict(zip(known, range(FIRST_VALUE, FIRST_VALUE + len(known)), strict=True))
             for field, known in self.values.items()
         }
@@ -68,8 +68,7 @@ class Vocabularies:
 
     def ids(self, field: str, values: Iterable[str | None]) -> list[int]:
         """The ids of a field's values; UNKNOWN for those that were never seen or are None."""
-        known = self._ids[field]
-        return [UNKNOWN if value is None else known.get(value, UNKNOWN) for value in values]
+        return list(map(self._ids[field].get, values, repeat(UNKNOWN)))
 
     @classmethod
     def build(cls, treebank: Treebank, fields: Iterable[str], pos_column: int) -> "Vocabularies":
@@ -138,7 +137,7 @@ def _few_strings(
 ) -> tuple[np.ndarray, list[str]]:
     """As `_many_strings`, without making a table: faster for some dozens."""
     numbers: dict[str, int] = {}
-    view = memoryview(data)  # whose slices cost less than an array's
+    view = data.data  # whose slices cost less than an array's
     ids = [
         numbers.setdefault(str(view[start:end], "utf-8"), len(numbers))
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True)

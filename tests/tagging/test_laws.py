@@ -26,7 +26,7 @@ from gpuparse.text.tagging.fields import (
     known_forms,
     value_of,
 )
-from gpuparse.text.tagging.lemmatizer import LemmaRule, candidates_of, learn_lemmatizer, rule_of
+from gpuparse.text.tagging.lemmatizer import LemmaRule, RulesByEnd, learn_lemmatizer, rule_of
 from gpuparse.text.tagging.tagger_learner import learn_tagger
 from tests.oracles.fields import text_of
 from tests.small_stages import small_stages
@@ -83,12 +83,8 @@ def test_a_rule_keeps_the_longest_string_that_both_have(form, lemma):
 @given(form=words, pairs=st.lists(st.tuples(words, words), max_size=30))
 def test_the_candidates_of_a_form_are_the_rules_that_fit_it(form, pairs):
     rules = list(dict.fromkeys(rule_of(*pair) for pair in [*pairs, ("abc", "ab"), ("Ab", "ab")]))
-    by_end: dict[str, list[int]] = {}
-    for tag, rule in enumerate(rules):
-        if rule.case != "whole":
-            by_end.setdefault(rule.end, []).append(tag)
     fitting = [tag for tag, rule in enumerate(rules) if rule.case != "whole" and rule.fits(form)]
-    assert sorted(candidates_of(form, by_end, rules).tolist()) == fitting
+    assert sorted(RulesByEnd.of(range(len(rules)), rules).candidates(form).tolist()) == fitting
 
 
 @examples

@@ -8,10 +8,10 @@ the UPOS was seen with and that fit the form; the lemma depends on the word and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -68,15 +68,11 @@ class Lemmatizer:
         forms = known_forms(model.templates.fields, SeenTags.of_classes({}))
         self._fields = WordSequences(model.templates, Tags._fields, forms)
         self._lemmas: SharedCache[dict[str, str]] = SharedCache(dict)
-        self._by_end: dict[str, dict[str, list[int]]] = {}
+        self._by_end: dict[str, RulesByEnd] = {}
         for upos in classes.names:
-            of_upos = self._by_end.setdefault(upos, {})
             # Rules of equal numbers of words in the order of the table.
-            for tag, _ in sorted(
-                classes.counts_of(upos).items(), key=lambda item: (-item[1], item[0])
-            ):
-                if self.rules[tag].case != WHOLE:
-                    of_upos.setdefault(self.rules[tag].end, []).append(tag)
+            counts = sorted(classes.counts_of(upos).items(), key=lambda item: (-item[1], item[0]))
+            self._by_end[upos] = RulesByEnd.of([tag for tag, _ in counts], self.rules)
 
     def lemmatize(self, treebank: Treebank, tags: Tags) -> Column:
         """The lemmas of all words under given tags.
@@ -89,21 +85,26 @@ class Lemmatizer:
         words, names = combined(*columns, *others)
         lock, known = self._lemmas.take()
         with lock:
-            if len(known) + len(names) > _CACHE:
-                known.clear()
-            new = [place for place, name in enumerate(names) if name not in known]
-            if new:
-                self._find(treebank, tags, words, names, new, known)
-            lemmas = [known[name] for name in names]
-        distinct = list(dict.fromkeys(lemmas))
+            lemmas = {place: known[name] for place, name in enumerate(names) if name in known}
+        if len(lemmas) < len(names):
+            new = [place for place in range(len(names)) if place not in lemmas]
+            found = self._find(treebank, tags, words, names, new)
+            lemmas |= found
+            with lock:
+                if len(known) + len(found) > _CACHE:
+                    known.clear()
+                known.update((names[place], lemma) for place, lemma in found.items())
+        of_names = [lemmas[place] for place in range(len(names))]
+        distinct = list(dict.fromkeys(of_names))
         numbers = {lemma: number for number, lemma in enumerate(distinct)}
-        return Column(distinct, np.array([numbers[each] for each in lemmas], np.int32)[words])
+        return Column(distinct, np.array([numbers[each] for each in of_names], np.int32)[words])
 
     def _find(
         self, treebank: Treebank, tags: Tags, words: np.ndarray, names: Sequence[str],
-        new: Sequence[int], known: dict[str, str],
-    ) -> None:  # fmt: skip
-        """Add the lemmas of new words with tags to those that are known."""
+        new: Sequence[int],
+    ) -> dict[int, str]:  # fmt: skip
+        """The lemmas of new words with tags, by their places among the names."""
+        known: dict[int, str] = {}
         unknown = []
         for place in new:
             name = names[place].rpartition("\t")[0]  # the dictionary is without XPOS
@@ -112,9 +113,9 @@ class Lemmatizer:
             if rule is None:
                 unknown.append(place)
             else:
-                known[names[place]] = rule.apply(form)
+                known[place] = rule.apply(form)
         if not unknown:
-            return
+            return known
         firsts = np.full(len(names), -1)
         firsts[words[::-1]] = np.arange(len(words))[::-1]
         chosen = firsts[unknown]
@@ -125,7 +126,8 @@ class Lemmatizer:
             form = names[place].partition("\t")[0]
             rule = self.rules[tag]
             # Without a candidate the model may find any rule.
-            known[names[place]] = rule.apply(form) if _is_usable(rule, form) else form
+            known[place] = rule.apply(form) if _is_usable(rule, form) else form
+        return known
 
     def _known_rule(self, name: str, form: str, upos: str) -> LemmaRule | None:
         """The rule of a word that the dictionary has, with FEATS, without, or in lower case."""
@@ -138,18 +140,21 @@ class Lemmatizer:
         return None
 
     def _candidates(self, form: str, upos: str) -> np.ndarray:
-        return candidates_of(form, self._by_end.get(upos, {}), self.rules)
+        return self._by_end.get(upos, _NO_RULES).candidates(form)
 
     def _sequences(
         self, treebank: Treebank, tags: Tags, words: np.ndarray, candidates: list[np.ndarray]
     ) -> Sequences:
         """Some words, each a sequence of its own."""
-        given = [[value_of(column.names[i]) for i in column.ids[words].tolist()] for column in tags]
+        given = [
+            np.array(list(map(value_of, column.names)), np.uint32)[column.ids[words]]
+            for column in tags
+        ]
         ids, forms = column_ids(treebank, FORM)
         chosen = Column.of_texts([forms[i] for i in ids[words].tolist()], np.arange(len(words)))
         alone = Words(np.arange(len(words) + 1), chosen.ids, chosen.names)
         lists = np.arange(len(words), dtype=np.int32)
-        return self._fields.read(alone, np.array(given, np.uint32), lists, candidates)
+        return self._fields.read(alone, np.array(given), lists, candidates)
 
     def pack(self) -> bytes:
         """The lemmatiser as one file."""
@@ -191,24 +196,55 @@ def _is_usable(rule: LemmaRule, form: str) -> bool:
     return rule.case != WHOLE and rule.fits(form)
 
 
-def candidates_of(
-    form: str, by_end: dict[str, list[int]], rules: Sequence[LemmaRule]
-) -> np.ndarray:
-    """The most frequent rules that fit a form.
+class RulesByEnd(NamedTuple):
+    """Some rules by the end that they replace.
 
-    Args: by_end: numbers of rules by the end that they replace, frequent ones first.
+    sizes: of the ends, descending. tags: their numbers by end, frequent ones first; and what each
+    of these takes off the beginning, None where none does so.
     """
-    lower, found = form.lower(), []
-    if len(lower) != len(form):
-        return np.empty(0, np.int32)  # no rule fits
-    for start in range(len(lower) + 1):
-        for tag in by_end.get(lower[start:], ()):  # rules whose end fits
-            beginning = rules[tag].beginning
-            if not beginning or (len(beginning) <= start and lower.startswith(beginning)):
-                found.append(tag)
-    return np.array(
-        found[:_MOST_RULES] if len(found) <= _MOST_RULES else sorted(found)[:_MOST_RULES], np.int32
-    )
+
+    sizes: Sequence[int]
+    tags: Mapping[str, tuple[Sequence[int], Sequence[str] | None]]
+
+    @classmethod
+    def of(cls, tags: Iterable[int], rules: Sequence[LemmaRule]) -> RulesByEnd:
+        """Rules by their numbers, frequent ones first."""
+        by_end: dict[str, list[int]] = {}
+        for tag in tags:
+            if rules[tag].case != WHOLE:
+                by_end.setdefault(rules[tag].end, []).append(tag)
+        found = {}
+        for end, of_end in by_end.items():
+            beginnings = [rules[tag].beginning for tag in of_end]
+            found[end] = of_end, beginnings if any(beginnings) else None
+        return cls(sorted(set(map(len, by_end)), reverse=True), found)
+
+    def candidates(self, form: str) -> np.ndarray:
+        """The most frequent rules that fit a form."""
+        lower = form.lower()
+        if len(lower) != len(form):
+            return np.empty(0, np.int32)  # no rule fits
+        found: list[int] = []
+        for size in self.sizes:
+            start = len(lower) - size
+            if start < 0 or lower[start:] not in self.tags:
+                continue
+            tags, beginnings = self.tags[lower[start:]]
+            found += (
+                tags
+                if beginnings is None
+                else (
+                    tag
+                    for tag, beginning in zip(tags, beginnings, strict=True)
+                    if len(beginning) <= start and lower.startswith(beginning)
+                )
+            )
+        if len(found) > _MOST_RULES:
+            found = sorted(found)[:_MOST_RULES]
+        return np.array(found, np.int32)
+
+
+_NO_RULES = RulesByEnd((), {})
 
 
 def learn_lemmatizer(
