@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gpuparse.data.parts import axes_of
 from gpuparse.data.treebank import Treebank
-from gpuparse.inference.decoders import DECODERS
+from gpuparse.inference.decoders import DECODERS, Engine
 from gpuparse.inference.scores import Scores
 from gpuparse.model.engines.searcher import Scales
 from gpuparse.model.parser import Parser
@@ -86,7 +86,7 @@ class DenseScorer:
     def lower_order(self, *, is_replaced: bool = False) -> "DenseScorer":
         return replace(self, decoder=DECODERS[self.decoder].of_arcs)
 
-    def in_torch(self) -> "DenseScorer":
+    def in_torch(self, engine: Engine = "torch") -> "DenseScorer":
         return self
 
     def send(self, encoded: Texts, device: torch.device) -> torch.device:

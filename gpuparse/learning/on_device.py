@@ -240,10 +240,10 @@ class DeviceLearner:
         self._weighted = torch.from_numpy(weights.weighted).to(device)
         # In main memory the torch form too: what runs there is what runs on another device.
         where = self._values.device
-        self._engine = "torch" if engine == "auto" and where.type == "cpu" else engine
+        engine = "torch" if engine == "auto" and where.type == "cpu" else engine
+        self._engine = choose_engine(engine, where, has_kernels=True)
         # Sentences of similar length: on a CPU padding costs more than calls.
         self._at_once = 8 if where.type == "cpu" else config.learning.batch_size
-        choose_engine(self._engine, where, has_kernels=True)  # an error for one that is none
 
     @torch.no_grad()
     def learn(self, mini: Batch, seen: int) -> int:
@@ -301,7 +301,8 @@ class DeviceLearner:
 
     def _search(self, batch: TensorBatch, gold: Tensor) -> tuple[Tensor, Tensor]:
         """(B, k, N) heads of the k best trees, -1 for none; (B, N) of the tree learned towards."""
-        scores = template_scores(batch, self._plan, self._features, self._weights)
+        given = self._plan, self._features, self._weights
+        scores = template_scores(batch, *given, self._engine)
         arcs, others = scores.arc, [] if scores.sibling is None else [scores.sibling, scores.end]
         target = self._completed(batch.lengths, arcs, others, gold) if self._is_partial else gold
         if self._rule.cost > 0.0:

@@ -19,6 +19,7 @@ from gpuparse.data.treebank import Treebank
 if TYPE_CHECKING:
     from torch import Tensor, device
 
+    from gpuparse.inference.decoders import Engine
     from gpuparse.inference.scores import Scores
     from gpuparse.scorers.tensors import Arcs
 
@@ -88,8 +89,11 @@ class Scorer(Protocol):
         that nothing may be added to them.
         """
 
-    def in_torch(self) -> TorchScorer:
-        """The same scores as dense tensors, on any device."""
+    def in_torch(self, engine: Engine = "torch") -> TorchScorer:
+        """The same scores as dense tensors, on any device.
+
+        engine: of tree search; with "triton" scores may come from kernels too.
+        """
 
 
 class TorchScorer(Protocol):
@@ -167,8 +171,8 @@ def cells_of(scorers: Sequence[Scorer], lengths: np.ndarray) -> np.ndarray:
 class Sum:
     """The sum of several scorers in torch, which are asked in their order."""
 
-    def __init__(self, scorers: Sequence[Scorer]) -> None:
-        self._scorers = [scorer.in_torch() for scorer in scorers]
+    def __init__(self, scorers: Sequence[Scorer], engine: Engine) -> None:
+        self._scorers = [scorer.in_torch(engine) for scorer in scorers]
 
     def send(self, encoded: Encoded, device: device) -> Any:
         """The data that the first one sends: all read its encoding."""

@@ -1,4 +1,4 @@
-"""Triton's kernels of tree search, compiled for a GPU that need not be there."""
+"""Triton's kernels of search and of sums of weights, compiled for a GPU that need not be there."""
 
 import itertools
 import json
@@ -19,7 +19,7 @@ KERNELS = with_quantity("best", "triton")
 LEAST_LOADS, LEAST_BARRIERS = 21, 4
 
 COMPILE = """
-import json, sys
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -27,27 +27,11 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from gpuparse.inference.triton.launch import WARP, row_length
-
 name, target, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
-home = name.removesuffix("_sibling")
-module = import_module(f"gpuparse.inference.triton.{home}")
-integers = {"lengths": "*i64", "heads": "*i64", "splits": "*i16", "paths": "*i32"}
-kernel, cases = getattr(module, f"{home}_kernel"), []
-for n in (25, 100):
-    lanes = triton.next_power_of_2(row_length(n + 1))
-    warps = max(1, lanes // getattr(module, "LANES_A_WARP", WARP))
-    for dtype in ("fp32", "fp64"):
-        for single_root in (False, True):
-            constants = {"SINGLE_ROOT": single_root, "STRIDE": row_length(n + 1)}
-            constants |= {"LANES": lanes}
-            constants |= {"SIBLINGS": int(name != home)} if home == "eisner" else {}
-            roots = "single" if single_root else "multi"
-            cases.append((f"{n}-{dtype}-{roots}", dtype, constants, warps))
-integers |= {"n_batch": "i32", "n_nodes": "i32"}
-for file, dtype, constants, warps in cases:
-    types = dict.fromkeys(constants, "constexpr") | integers
-    signature = {arg: types.get(arg, f"*{dtype}") for arg in kernel.arg_names}
+
+def write(kernel, file, types, constants, warps, **options):
+    types = types | dict.fromkeys(constants, "constexpr")
+    signature = {arg: types[arg] for arg in kernel.arg_names}
     place = kernel.arg_names.index
     source = ASTSource(
         fn=kernel,
@@ -60,12 +44,49 @@ for file, dtype, constants, warps in cases:
         },
     )
     done = triton.compile(
-        source,
-        target=GPUTarget("cuda", target, 32),
-        options={"num_warps": warps, "num_stages": 1},
+        source, target=GPUTarget("cuda", target, 32), options={"num_warps": warps, **options}
     )
-    (folder / file).with_suffix(".ptx").write_text(done.asm["ptx"])
-    (folder / file).with_suffix(".cubin").write_bytes(done.asm["cubin"])
+    (folder / f"{file}.ptx").write_text(done.asm["ptx"])
+    (folder / f"{file}.cubin").write_bytes(done.asm["cubin"])
+"""
+SEARCH = """
+from gpuparse.inference.triton.launch import WARP, row_length
+
+home = name.removesuffix("_sibling")
+module = import_module(f"gpuparse.inference.triton.{home}")
+integers = {"lengths": "*i64", "heads": "*i64", "splits": "*i16", "paths": "*i32"}
+integers |= {"n_batch": "i32", "n_nodes": "i32"}
+kernel = getattr(module, f"{home}_kernel")
+for n in (25, 100):
+    lanes = triton.next_power_of_2(row_length(n + 1))
+    warps = max(1, lanes // getattr(module, "LANES_A_WARP", WARP))
+    for dtype in ("fp32", "fp64"):
+        for single_root in (False, True):
+            constants = {"SINGLE_ROOT": single_root, "STRIDE": row_length(n + 1)}
+            constants |= {"LANES": lanes}
+            constants |= {"SIBLINGS": int(name != home)} if home == "eisner" else {}
+            roots = "single" if single_root else "multi"
+            types = dict.fromkeys(kernel.arg_names, f"*{dtype}") | integers
+            write(kernel, f"{n}-{dtype}-{roots}", types, constants, warps, num_stages=1)
+"""
+SUMS = """
+from gpuparse.scorers.linear import triton_sums as module
+
+others = "starts lengths atoms looks numbers codes buckets groups triples".split()
+fixed = dict.fromkeys(others, "*i64") | {"values": "*i32", "guides": "*i32"}
+fixed |= dict.fromkeys(module.NUMBERS, "i32")
+for lone_root in (False, True):
+    constants = {"LONE_ROOT": lone_root, "LANES": module.LANES}
+    write(module.word_kernel, f"words-{lone_root}", fixed, constants, 4)
+for weights, sums, scores in (("i8", "i32", "fp64"), ("i16", "i64", "fp64"), ("fp32",) * 3):
+    types = fixed | {"weights": f"*{weights}", "of_one": f"*{sums}", "out": f"*{sums}"}
+    for nothing in ((), ("of_one", "guides")):
+        for is_power in (False, True):
+            constants = {"IS_POWER": is_power, "LANES": module.LANES} | dict.fromkeys(nothing)
+            file = f"pairs-{weights}-{is_power}-{len(nothing)}"
+            write(module.pair_kernel, file, types, constants, 4)
+    types |= {"pairs": f"*{sums}", "alone": f"*{sums}", "out": f"*{scores}"}
+    write(module.triple_kernel, f"triples-{weights}", types, {"LANES": module.LANES}, 4)
 """
 
 
@@ -75,19 +96,35 @@ for file, dtype, constants, warps in cases:
 def compiled(request, tmp_path_factory) -> Path:
     """A folder with what a kernel is compiled to: n = 25, 100, both types, both kinds of roots."""
     folder = tmp_path_factory.mktemp(request.param, numbered=False)
-    environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
-    environment["TRITON_CACHE_DIR"] = str(folder / "cache")
-    subprocess.run(
-        [sys.executable, "-c", COMPILE, request.param, str(TARGET), str(folder)],
-        check=True,
-        env=environment,
-        cwd=Path(__file__).parents[2],
-    )
+    compile_to(folder, SEARCH, request.param)
     assert len(list(folder.glob("*.cubin"))) == 8
     return folder
 
 
+def compile_to(folder: Path, cases: str, name: str) -> None:
+    """Compile in a process of its own: here kernels run in the interpreter."""
+    environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
+    environment["TRITON_CACHE_DIR"] = str(folder / "cache")
+    subprocess.run(
+        [sys.executable, "-c", COMPILE + cases, name, str(TARGET), str(folder)],
+        check=True,
+        env=environment,
+        cwd=Path(__file__).parents[2],
+    )
+
+
 def test_nothing_is_spilled(compiled):
+    assert_nothing_is_spilled(compiled)
+
+
+@pytest.mark.triton
+def test_sums_of_weights_spill_nothing(tmp_path):
+    compile_to(tmp_path, SUMS, "sums")
+    assert len(list(tmp_path.glob("*.cubin"))) == 17
+    assert_nothing_is_spilled(tmp_path)
+
+
+def assert_nothing_is_spilled(compiled: Path) -> None:
     import triton
 
     tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"

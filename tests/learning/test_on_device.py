@@ -15,7 +15,6 @@ from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.errors import ResourceError
 from gpuparse.features.templates import load_templates, parse_set
 from gpuparse.learning import on_device
-from gpuparse.learning.stages import arcs
 from gpuparse.learning.trainer import Trainer
 from gpuparse.scorers.sizes import PartSize, sentence_cells
 from tests.learning import test_guides as guided
@@ -236,7 +235,7 @@ def test_triton_kernels_learn_the_same(decoder: str, monkeypatch: pytest.MonkeyP
     if torch.cuda.is_available():
         pytest.skip("Triton's kernels are compiled for the GPU here, and learn on it above")
     by_kernels = partial(on_device.DeviceLearner, engine="triton")
-    monkeypatch.setattr(arcs, "DeviceLearner", by_kernels)
+    monkeypatch.setattr(on_device, "DeviceLearner", by_kernels)
     options = changed(OPTIONS, decoder=decoder, rule="perceptron", batch_size=4, epochs=2)
     assert_equal_to_the_bit(random_sentences(3, 12, 6, projective=False), options, CPU)
 

@@ -1,5 +1,6 @@
-"""Dense scores of templates by native code, as explanations read them, or in torch."""
+"""Dense scores of templates by native code, as explanations read them, in torch or by kernels."""
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,8 @@ def arc_scores(
     engine: str = "auto", **options: int,
 ) -> Tensor:  # fmt: skip
     """`gpuparse.scorers.linear.arcs.arc_scores`, or the same of native code."""
+    if engine == "triton":
+        return _kernels().arc_scores(_on_device(batch), plan, features, weights).cpu()
     if not _is_native(batch, engine):
         return arcs.arc_scores(as_tensors(batch), plan, features, weights, **options)
     [found] = _scored("score_arcs_batch", as_arrays(batch), Plan(plan), features, weights, 3)
@@ -57,6 +60,8 @@ def guide_scores(
     engine: str = "auto", **options: int,
 ) -> Tensor:  # fmt: skip
     """`gpuparse.scorers.linear.arcs.guide_scores`, or the same of native code."""
+    if engine == "triton":
+        return _kernels().guide_scores(_on_device(batch), plan, features, weights).cpu()
     if not _is_native(batch, engine):
         return arcs.guide_scores(as_tensors(batch), plan, features, weights, **options)
     given = Plan(plan.arcs, guide=plan)
@@ -69,11 +74,24 @@ def sibling_scores(
     engine: str = "auto", **options: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """`gpuparse.scorers.linear.siblings.sibling_scores`, or the same of native code."""
+    if engine == "triton":
+        two = _kernels().sibling_scores(_on_device(batch), plan, features, weights)
+        return two[0].cpu(), two[1].cpu()
     if not _is_native(batch, engine):
         return siblings.sibling_scores(as_tensors(batch), plan, features, weights, **options)
     given = Plan(plan.pairs, plan)
     found, ends = _scored("score_siblings_batch", as_arrays(batch), given, features, weights, 4, 3)
     return found, ends
+
+
+def _kernels() -> Any:
+    """The module of kernels, which Triton is imported with."""
+    return importlib.import_module("gpuparse.scorers.linear.triton_sums")
+
+
+def _on_device(batch: AnyBatch) -> TensorBatch:
+    """The batch where kernels run: on a GPU, or in main memory in Triton's interpreter."""
+    return as_tensors(batch).to(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
 
 
 def _is_native(batch: AnyBatch, engine: str) -> bool:

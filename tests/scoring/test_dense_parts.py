@@ -1,6 +1,7 @@
 """Scores of arcs, siblings and ends: compiled equals torch equals a plain sum over their rows."""
 
 import random
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -166,11 +167,14 @@ def summed(
     return np.array([value(part) for part in parts])
 
 
-def assert_scores_are_sums(batch: Batch, plan: Plan, features: FeatureMap, weights: Weights) -> int:
-    """Both engines score parts as their rows say; returns how many values there are."""
+def assert_scores_are_sums(
+    batch: Batch, plan: Plan, features: FeatureMap, weights: Weights,
+    engines: Sequence[str] = ("native", "torch"),
+) -> int:  # fmt: skip
+    """Engines score parts as their rows say; returns how many values there are."""
     parts, n = parts_of(batch, plan), int(batch.lengths.max())
     expected = summed(batch, plan, features, weights, parts)
-    for engine in ("native", "torch"):
+    for engine in engines:
         scores = scored(batch, plan, features, weights, engine)
         for kind, of_kind in scores.items():
             assert of_kind.shape == (len(batch), *[n + 1] * (3 if kind == "sibling" else 2))

@@ -60,7 +60,7 @@ class Dense:
     """Scores as tensors on one device, and the budget of batches there.
 
     Args:
-        engine: of tree search there.
+        engine: of tree search there; with "triton" the scores of templates are summed by kernels.
         otherwise: the engine of sentences that the device has no memory for; None: there is none.
     """
 
@@ -73,7 +73,7 @@ class Dense:
         otherwise: Searcher | None = None,
     ) -> None:
         self._device, self._engine, self._otherwise = torch.device(device), engine, otherwise
-        self._scorers, self._scorer, self._task = scorers, Sum(scorers), task
+        self._scorers, self._scorer, self._task = scorers, Sum(scorers, engine), task
         self._decoder = DECODERS[task.decoder]
         self._is_exact = all(scorer.is_exact for scorer in scorers)
         of_labels = [scorer for scorer in scorers if scorer.has_labels]

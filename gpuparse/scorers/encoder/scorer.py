@@ -17,6 +17,7 @@ from gpuparse.data.columns import UPOS
 from gpuparse.data.tag_columns import Column, read_column
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, ModelError
+from gpuparse.inference.decoders import Engine
 from gpuparse.limits import LEAST_PROBABILITY
 from gpuparse.scorers.encoder.columns import NUMBERS, Values
 from gpuparse.scorers.encoder.files import KIND
@@ -223,7 +224,7 @@ class EncoderScorer:
         """See `gpuparse.scorers.scorer.ReadsWholes`."""
         return self.in_torch().head_scores(encoded, m)
 
-    def in_torch(self) -> DenseEncoder:
+    def in_torch(self, engine: Engine = "torch") -> DenseEncoder:
         """The same scores as dense tensors."""
         from gpuparse.scorers.encoder.dense import DenseEncoder  # and torch with it
 

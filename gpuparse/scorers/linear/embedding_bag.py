@@ -16,7 +16,8 @@ CPU. `rows.py` finds the rows, `arcs.py`, `siblings.py`
 and `labels.py` pass them here. `learning/on_device.py` changes the same table by sparse steps,
 without gradients; on the CPU its memory is that of the model, so that nothing is copied.
 
-Native code (native/feature_rows.h, native/arc_scores.h) has the same sums without a list of rows.
+Native code (native/feature_rows.h, native/arc_scores.h) and Triton kernels (`triton_sums.py`) have
+the same sums without a list of rows.
 """
 
 import torch

@@ -7,23 +7,23 @@ from typing import Any
 
 WORD = 0xFFFFFFFF  # the bits of a key
 
-_FOLD = 0x9E3779B1
-_SEED = 0x85EBCA6B
-_MIX_1 = 0x7FEB352D
-_MIX_2 = 0x846CA68B
+FOLD = 0x9E3779B1
+SEED = 0x85EBCA6B
+MIX_1 = 0x7FEB352D
+MIX_2 = 0x846CA68B
 
 
 def fold(key: Any, value: Any) -> Any:
     """Take one more value into a side's key."""
-    key = ((key ^ value) * _FOLD) & WORD
+    key = ((key ^ value) * FOLD) & WORD
     return key ^ (key >> 15)
 
 
 def mix(key: Any, seed: Any) -> Any:
     """A family's part from a side's key, every bit of which depends on every bit of the key."""
-    key = key ^ ((seed * _SEED) & WORD)
+    key = key ^ ((seed * SEED) & WORD)
     key = key ^ (key >> 16)
-    key = (key * _MIX_1) & WORD
+    key = (key * MIX_1) & WORD
     key = key ^ (key >> 15)
-    key = (key * _MIX_2) & WORD
+    key = (key * MIX_2) & WORD
     return key ^ (key >> 16)

@@ -33,7 +33,7 @@ from gpuparse.features.plan import (
     compile_plan,
 )
 from gpuparse.features.templates import TemplateSet
-from gpuparse.inference.decoders import DECODERS
+from gpuparse.inference.decoders import DECODERS, Engine
 from gpuparse.scorers.linear.pruning import Pruner
 from gpuparse.scorers.linear.weights import FeatureMap, JointLabels, Weights, joint_labels
 from gpuparse.scorers.scorer import TorchScorer
@@ -220,11 +220,11 @@ class LinearScorer:
             ),
         )
 
-    def in_torch(self) -> TorchScorer:
-        """The same scores as dense tensors."""
+    def in_torch(self, engine: Engine = "torch") -> TorchScorer:
+        """The same scores as dense tensors; "triton" sums them by kernels."""
         from gpuparse.scorers.linear.dense import DenseTemplates  # and torch with it
 
-        return DenseTemplates(self)
+        return DenseTemplates(self, engine)
 
     @cached_property
     def _encoder(self) -> Encoder:

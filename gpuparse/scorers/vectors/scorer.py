@@ -14,6 +14,7 @@ from gpuparse.data.cached import cached_property
 from gpuparse.data.tag_columns import Column
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ScoreError
+from gpuparse.inference.decoders import Engine
 from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.scorers.scorer import Scorer, TorchScorer
 from gpuparse.scorers.sizes import PartSize, sentence_cells
@@ -112,7 +113,7 @@ class VectorScorer:
         nodes = int((batch.lengths + 1).sum())
         return np.empty((nodes, 4 * len(self.numbers.labels)), np.int16)
 
-    def in_torch(self) -> TorchScorer:
+    def in_torch(self, engine: Engine = "torch") -> TorchScorer:
         """The same scores as dense tensors."""
         from gpuparse.scorers.vectors.dense import DenseVectors  # and torch with it
 
