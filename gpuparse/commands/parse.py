@@ -6,9 +6,10 @@ import re
 import shlex
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields
+from itertools import groupby, repeat
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, NoReturn, cast
 
@@ -44,7 +45,7 @@ from gpuparse.files import (
 )
 from gpuparse.inference.decoders import DECODERS, ENGINES
 from gpuparse.jobs.options import HEADS, TAGS, ParseOptions, device_of_parsing
-from gpuparse.jobs.parse import Job, ShareRead
+from gpuparse.jobs.parse import FileParts, Job, ShareRead
 from gpuparse.jobs.predictions import DEPS_OF_TREES, EMPTY, Result
 from gpuparse.jobs.progress import Progress, program, say, silent
 from gpuparse.jobs.receipts import Origin, Receipt
@@ -72,6 +73,7 @@ from gpuparse.model.parser import Parser
 from gpuparse.model.pipeline import Pipeline, has_parser, load_stages, sum_of_stages
 
 _ALL, _JOIN = "all", "join"  # in place of the number of a shard
+SHORT_FILE = 1 << 20  # bytes of an input that one worker parses as a whole
 _MOST = 999_999_999  # of options whose largest value has no reason of its own
 
 
@@ -230,9 +232,10 @@ def _parse_files(
             " the same model, options and inputs"
         )
     try:
-        for each, receipt in left:
+        for (each, receipt), parts in _with_parts(left, job):
             with output_file(each.output, force=options.force) as target:
-                failed += _parse_file(each, receipt, target, job, progress, share, begin).faults
+                counts = _parse_file(each, receipt, target, job, progress, share, begin, parts)
+            failed += counts.faults
             n_done += 1
     except GpuparseError:
         if n_done and any(receipts):
@@ -246,9 +249,27 @@ def _parse_files(
     return failed
 
 
+def _with_parts(
+    left: Sequence[tuple[_InputFile, FolderFile | None]], job: Job
+) -> Iterator[tuple[tuple[_InputFile, FolderFile | None], FileParts | None]]:
+    """Inputs, with the parts of short ones after the first, which workers parse as a whole."""
+
+    def is_short(of_input: tuple[_InputFile, FolderFile | None]) -> bool:
+        file = of_input[0].file
+        return os.path.isfile(file) and os.path.getsize(file) <= SHORT_FILE
+
+    for are_short, group in groupby(left, key=is_short):
+        first, *others = group
+        yield first, None  # it makes what workers share
+        parts: Iterable[FileParts | None] = repeat(None)
+        if are_short and others and job.may_share and job.is_native:
+            parts = job.parts_of_files([(file, kind, form) for (file, kind, form, _), _ in others])
+        yield from zip(others, parts, strict=False)
+
+
 def _parse_file(
     each: _InputFile, receipt: FolderFile | None, target: BinaryIO, job: Job, progress: Progress,
-    share: ShareRead, begin: bytes,
+    share: ShareRead, begin: bytes, parts: FileParts | None,
 ) -> Counts:  # fmt: skip
     with input_file(each.file) as source:
         origin = receipt.origin() if receipt else None
@@ -259,7 +280,7 @@ def _parse_file(
                 named(each.file), each.kind,
             ),
             cast(BinaryIO, summed) if origin else target, progress, share,
-            form=each.form, name=str(each.output or ""),
+            form=each.form, name=str(each.output or ""), of_file=parts,
         )  # fmt: skip
     if receipt and origin:  # before the output appears
         Receipt(origin, summed.facts | counts._asdict()).write(receipt_of(receipt.output))

@@ -42,6 +42,7 @@ from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.trees import check_sentences
 from gpuparse.data.vocabulary import NO_FORMS, empty_columns
 from gpuparse.errors import DataError, option, plural
+from gpuparse.files import input_file
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.nearest_trees import unkeepable
 from gpuparse.jobs.messages import Messages, PieceCounts, ResultCounts
@@ -58,6 +59,14 @@ from gpuparse.model.pipeline import Pipeline
 
 Render = Callable[[Piece, Result], Any]
 _Part = tuple[PieceCounts, ResultCounts | None, Any]  # a piece, and what is written of it
+
+
+class FileParts(NamedTuple):
+    """The pieces of a file, with what is written of them; said: other messages about it."""
+
+    said: list[str]
+    parts: list[_Part]
+
 
 GPU_CHUNK = 16 << 20  # bytes of input per piece on a GPU
 # Bytes of what each of several workers parses at once: the most of a treebank and of a text, and
@@ -176,7 +185,7 @@ class Job:
 
     def _shares(self, file: BinaryIO, kind: str) -> tuple[int, int | None]:
         """The workers that a stream is worth; the bytes of a piece, None: those of its format."""
-        if not self._may_share:
+        if not self.may_share:
             return 1, None if self.is_native else GPU_CHUNK
         most = SHARED_TEXT if kind in RAW else SHARED_CHUNK if self.is_native else DEVICE_CHUNK
         with suppress(AttributeError, OSError):  # compressed, or no file of the system
@@ -187,7 +196,7 @@ class Job:
         return self.threads, most
 
     @property
-    def _may_share(self) -> bool:
+    def may_share(self) -> bool:
         """True if workers may have pieces of their own.
 
         Guides are read one after the other. A parser's pass that fills columns is of the device.
@@ -211,7 +220,7 @@ class Job:
 
     def table(self, runs: Any, name: str, file: Any = None, *, fails: bool = False) -> TableSource:
         """Runs of rows as the source of this job; see TableSource."""
-        workers = self.threads if file is not None and self._may_share else 1
+        workers = self.threads if file is not None and self.may_share else 1
         if workers > 1 and (n_rows := file.n_rows) is not None:
             workers = min(workers, n_rows // file.run)
         return TableSource(
@@ -285,26 +294,49 @@ class Job:
         if isinstance(source, TableSource):
             send_rows_alone()
         for parts in worked_on(work, chain(left, cuts), shared.workers, between):
-            for read, found, rendered in parts:
-                told.read(read)
-                told.found(found)
-                yield read, rendered
+            yield from _told(told, parts)
+
+    def parts_of_files(self, files: Sequence[tuple[str, str, str]]) -> Iterator[FileParts]:
+        """The parts of each file, in order, which a worker parses as a whole.
+
+        Args: files: name, format and format of the output of each.
+        Raises: DataError: as `results`, in place of a file.
+        """
+        return worked_on(replace(self, threads=1).parts_of_file, iter(files), self.threads)
+
+    def parts_of_file(self, file: tuple[str, str, str]) -> FileParts:
+        """See `parts_of_files`."""
+        name, kind, form = file
+        said: list[str] = []
+        job = replace(self, tell=said.append)
+        with input_file(name) as opened:
+            source = job.source(opened, name, kind)
+            work = _WorkOnParts(job, source, job._renderer(source, form))
+            pieces = list(job._ready(source, goes_ahead=False))
+            return FileParts(said, work.parts(pieces, [None] * len(pieces)))
 
     def write(
         self, source: Source, target: BinaryIO, progress: Progress, share: ShareRead,
         *, form: str = CONLLU, is_checked: bool = False, name: str = "",
+        of_file: FileParts | None = None,
     ) -> Counts:  # fmt: skip
         """Parse an input into a file.
 
         Args:
             form: the format of the output: JSONL, that of the table that is the input, or CONLLU.
             name: of the output, which is compressed if it says so.
+            of_file: what `parts_of_files` has found in the input.
         Returns: the numbers of sentences or rows, and of those that are not sound.
         Raises: as `results`.
         """
         n_sentences = failed = 0
         told, render = self._messages(source), self._renderer(source, form)
-        pieces = self._rendered(source, render, told, is_checked=is_checked)
+        if of_file:
+            for line in of_file.said:
+                self.tell(line)
+            pieces = _told(told, of_file.parts)
+        else:
+            pieces = self._rendered(source, render, told, is_checked=is_checked)
         with compressed(target, name) as file, self._sink(source, file, form) as write:
             for read, rendered in pieces:
                 write(rendered)
@@ -560,6 +592,14 @@ def _first_pieces(
             yield piece
 
 
+def _told(messages: Messages, parts: list[_Part]) -> Iterator[tuple[PieceCounts, Any]]:
+    """Parts that a worker has made; their messages are told."""
+    for read, found, rendered in parts:
+        messages.read(read)
+        messages.found(found)
+        yield read, rendered
+
+
 class _Prepared(NamedTuple):
     """The sentences of a part of an input for a device: its number in a worker, and its batches.
 
@@ -583,22 +623,24 @@ class _WorkOnParts:
     It answers with pieces as `Job._rendered` needs them, and before with `_Prepared`.
     """
 
-    def __init__(self, job: Job, source: CutSource, render: Render) -> None:
+    def __init__(self, job: Job, source: Source, render: Render) -> None:
         self._job, self._source, self._render = job, source, render
         self._left: dict[int, list[_Ready]] = {}  # parts that are on the device, by number
         self._numbers = count()
 
     def __call__(self, item: Cut | _Searched) -> list[_Part] | _Prepared:
         if isinstance(item, _Searched):
-            return self._parts(self._left.pop(item.number), item.found)
+            return self.parts(self._left.pop(item.number), item.found)
+        assert isinstance(self._source, CutSource)
         pieces = self._job.annotated_pieces(self._source.read(item))
         if self._job.is_native:
-            return self._parts(pieces, [None] * len(pieces))
+            return self.parts(pieces, [None] * len(pieces))
         number = next(self._numbers)
         self._left[number] = pieces
         return _Prepared(number, [self._job.prepared(ready) for ready in pieces])
 
-    def _parts(self, pieces: list[_Ready], found: Sequence[Predictions | None]) -> list[_Part]:
+    def parts(self, pieces: list[_Ready], found: Sequence[Predictions | None]) -> list[_Part]:
+        """Pieces with what is written of them; found: their trees, if they are known."""
         parts: list[_Part] = []
         for ready, trees in zip(pieces, found, strict=True):
             counts = PieceCounts.of(ready.piece)

@@ -39,7 +39,7 @@ def works(monkeypatch):
     """The numbers of workers of each call."""
     counts: list[int] = []
 
-    def worked_on(work, items, n_workers, between):
+    def worked_on(work, items, n_workers, between=None):
         counts.append(n_workers)
         return workers.worked_on(work, items, n_workers, between)
 
@@ -103,6 +103,32 @@ def test_the_first_error_of_the_input_is_the_one_that_is_told(staged, call, tmp_
         code, _, err = call(parse.main, staged.model, path, "--threads", 3, "--quiet")
         assert (code, err) == (3, expected[2])
     assert expected[0] == 3
+
+
+@pytest.mark.parametrize("on_error", ["skip", "fail"])
+def test_files_that_workers_parse_as_a_whole_are_as_in_turn(
+    staged, call, tmp_path, pieces_of, works, on_error
+):
+    """With `fail`, an error is that of the first faulty file, and files before it are finished."""
+    folder, found = tmp_path / "in", []
+    folder.mkdir()
+    sentences = staged.test.read_bytes().split(b"\n\n")
+    for number in range(12):
+        text = b"\n\n".join(sentences[number : number + 3]) + b"\n\n"
+        (folder / f"{number:02}.conllu").write_bytes(text + b"1\tbad\n\n" * (number in (6, 9)))
+        (folder / f"{number:02}-text.txt").write_text("She sings. " * number)
+    for threads in (1, 3):
+        pieces_of(1 << 24)
+        out = tmp_path / f"out{threads}"
+        code, _, err = call(
+            parse.main, staged.model, folder, "--threads", threads, "--on-error", on_error,
+            "--output", f"{out}/", "--allow-missing",
+        )  # fmt: skip
+        said = [line for line in err.splitlines() if "sentences in" not in line]
+        said = [re.sub(r"[\d,]+ sentences?, .*", "", line).replace(str(out), "") for line in said]
+        found.append((code, said, {path.name: path.read_bytes() for path in out.iterdir()}))
+    assert works == [3]
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("kind", ["conllu", "parquet"])
