@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, count
@@ -273,7 +273,7 @@ class Job:
 
     def _rendered(
         self, source: Source, render: Render, told: Messages, *, is_checked: bool
-    ) -> Iterator[tuple[PieceCounts, Any]]:
+    ) -> Generator[tuple[PieceCounts, Any], None, None]:
         """Pieces with what is written of them.
 
         The first piece with words, and short ones before the first long one, are parsed here: this
@@ -337,7 +337,11 @@ class Job:
             pieces = _told(told, of_file.parts)
         else:
             pieces = self._rendered(source, render, told, is_checked=is_checked)
-        with compressed(target, name) as file, self._sink(source, file, form) as write:
+        with (
+            closing(pieces),  # which ends workers
+            compressed(target, name) as file,
+            self._sink(source, file, form) as write,
+        ):
             for read, rendered in pieces:
                 write(rendered)
                 target.flush()  # for a reader that waits; flushing a compressor adds bytes
@@ -592,7 +596,7 @@ def _first_pieces(
             yield piece
 
 
-def _told(messages: Messages, parts: list[_Part]) -> Iterator[tuple[PieceCounts, Any]]:
+def _told(messages: Messages, parts: list[_Part]) -> Generator[tuple[PieceCounts, Any], None, None]:
     """Parts that a worker has made; their messages are told."""
     for read, found, rendered in parts:
         messages.read(read)

@@ -79,9 +79,13 @@ def ahead(items: Iterator[Item], most: int = 1) -> Iterator[Item]:
 def can_fork(*, beside_torch: bool = False) -> bool:
     """True if a copy of this process can work: it lacks the threads of torch and of a caller.
 
+    Processes of `multiprocessing.Pool` may have no others.
+
     beside_torch: whether it can do so without torch where this process has loaded torch.
     """
-    is_free = beside_torch or "torch" not in sys.modules
+    processes = sys.modules.get("multiprocessing.process")
+    is_free = processes is None or not processes.current_process().daemon
+    is_free &= beside_torch or "torch" not in sys.modules
     return sys.platform == "linux" and is_free and threading.active_count() == 1
 
 
@@ -208,7 +212,9 @@ def _workers(work: Callable[[Any], Any], n_workers: int) -> Iterator[list[_Worke
             pipes, memory = context.Pipe(), mmap.mmap(-1, _SHARED)
             here, there = (_Channel(pipe, memory) for pipe in pipes)
             channels.append(here)
-            process = context.Process(target=_serve, args=(work, there, list(channels), before))
+            process = context.Process(
+                target=_serve, args=(work, there, list(channels), before), daemon=True
+            )
             with warnings.catch_warnings():  # of NumPy's threads, which continue after a fork
                 warnings.simplefilter("ignore", DeprecationWarning)
                 process.start()

@@ -5,8 +5,10 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -230,6 +232,21 @@ def test_whoever_stops_ends_the_workers_and_few_items_are_held():
             break
     assert children() <= before
     assert len(taken) <= 30 + 2 + 2 + 2
+
+
+def test_no_workers_where_they_could_not_work(monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    assert workers.can_fork()
+    with get_context("fork").Pool(1) as pool:
+        assert not pool.apply(workers.can_fork)
+    thread = threading.Timer(60, print)
+    thread.start()
+    assert not workers.can_fork()
+    thread.cancel()
+    thread.join()
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert not workers.can_fork()
+    assert workers.can_fork(beside_torch=True)
 
 
 def test_processes_that_cannot_be_started_are_an_error(monkeypatch):
