@@ -22,6 +22,7 @@ from gpuparse.config import RunConfig
 from gpuparse.data.batch import MARGIN, Batch
 from gpuparse.errors import ResourceError, plural
 from gpuparse.features.plan import Plan
+from gpuparse.inference.best_trees import device_search
 from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.engines import choose_engine
@@ -48,28 +49,61 @@ class PartIndices(NamedTuple):
     sign: Tensor
 
 
-def arcs_that_differ(gold: Tensor, found: Tensor) -> PartIndices:
+class DifferentParts(NamedTuple):
+    """Where two trees differ, and the parts at given places that only one of them has."""
+
+    differ: Tensor  # bool, of any shape
+    parts: Callable[..., PartIndices]
+
+
+def arcs_that_differ(gold: Tensor, found: Tensor) -> DifferentParts:
     """The arcs that only one of two trees has; gold, found: heads (B, N)."""
-    b, m = (gold != found).nonzero(as_tuple=True)
-    return _both(b, (gold[b, m], m, m), (found[b, m], m, m))
+    return DifferentParts(
+        gold != found, lambda b, m: _both(b, (gold[b, m], m, m), (found[b, m], m, m))
+    )
 
 
-def siblings_that_differ(gold: Tensor, found: Tensor) -> PartIndices:
+def siblings_that_differ(gold: Tensor, found: Tensor) -> DifferentParts:
     """The sibling parts that only one of two trees has.
 
     Cost: O(B N^2) time and memory.
     """
     inner, found_inner = inner_siblings(gold), inner_siblings(found)
-    b, m = ((gold != found) | (inner != found_inner)).nonzero(as_tuple=True)
-    return _both(b, (gold[b, m], m, inner[b, m]), (found[b, m], m, found_inner[b, m]))
+    return DifferentParts(
+        (gold != found) | (inner != found_inner),
+        lambda b, m: _both(b, (gold[b, m], m, inner[b, m]), (found[b, m], m, found_inner[b, m])),
+    )
 
 
-def ends_that_differ(gold: Tensor, found: Tensor) -> PartIndices:
+def ends_that_differ(gold: Tensor, found: Tensor) -> DifferentParts:
     """The ends, one for each head and side, that only one of two trees has; cost as above."""
     # [side, B, N]: the outermost modifier of each node, itself for none
     last, found_last = _outermost(gold), _outermost(found)
-    side, b, h = (last != found_last).nonzero(as_tuple=True)
-    return _both(b, (h, last[side, b, h], side), (h, found_last[side, b, h], side))
+    return DifferentParts(
+        last != found_last,
+        lambda side, b, h: _both(b, (h, last[side, b, h], side), (h, found_last[side, b, h], side)),
+    )
+
+
+def listed(all_parts: Sequence[DifferentParts], sizes: Sequence[int]) -> list[PartIndices]:
+    """The parts of all_parts; sizes: how many places of each differ."""
+    found = []
+    for (differ, parts), size in zip(all_parts, sizes, strict=True):
+        number = torch.arange(differ.numel(), device=differ.device)
+        (number,) = kept(differ.flatten(), number)
+        places, number = [], number[:size]
+        for length in reversed(differ.shape):
+            places.append(number % length)
+            number = number // length
+        found.append(parts(*reversed(places)))
+    return found
+
+
+def kept(is_kept: Tensor, *columns: Tensor) -> list[Tensor]:
+    """The values of columns (E,) that are kept, then zeros; no size is asked for."""
+    size = len(is_kept)
+    place = torch.where(is_kept, is_kept.cumsum(0) - 1, size)
+    return [x.new_zeros(size + 1).scatter_(0, place, x)[:size] for x in columns]
 
 
 def _both(b: Tensor, gold: tuple[Tensor, ...], found: tuple[Tensor, ...]) -> PartIndices:
@@ -96,6 +130,9 @@ class Differences(NamedTuple):
     constraint: Tensor
     row: Tensor
     count: Tensor
+    sizes: Tensor  # (C,) entries of each constraint
+    longest: int  # the largest of these
+    largest: int  # sum of the squares of the counts of one constraint
 
 
 class EntriesByRow(NamedTuple):
@@ -105,77 +142,109 @@ class EntriesByRow(NamedTuple):
     rows: Tensor  # (U,) ascending
     number: Tensor  # (E,) of each entry's row
     sizes: Tensor  # (U,) entries of each row
+    longest: int  # the largest of these
+    shared: Tensor  # (E,) the number of its row among those of several constraints, -1: it is none
+    n_shared: int
+    step: int
+    cuts: list[int]  # where the first `step` shared rows begin, the next ones, and so on
 
 
-def coalesced(features: Tensor, n_rows: int) -> Differences:
+def coalesced(
+    features: Tensor, n_rows: int, n_constraints: int, cells: int = SHARED_CELLS
+) -> tuple[Differences, EntriesByRow]:
     """Add up the signs of features that have constraint and row in common.
 
-    Args: features: (3, F) int64: constraint, row, sign.
-    """
-    constraint, row, sign = features
-    key, place = torch.unique(constraint * n_rows + row, return_inverse=True)
-    count = torch.zeros_like(key).index_add_(0, place, sign)  # whole numbers, in any order
-    is_left = count != 0
-    key, count = key[is_left], count[is_left]
-    return Differences(key // n_rows, key % n_rows, count)
-
-
-def by_row(differences: Differences) -> EntriesByRow:
-    """The entries in the other order."""
-    row, order = torch.sort(differences.row, stable=True)
-    rows, number, sizes = torch.unique_consecutive(row, return_inverse=True, return_counts=True)
-    return EntriesByRow(order, rows, number, sizes)
-
-
-def margins(differences: Differences, weights: Tensor, n_constraints: int) -> Tensor:
-    """D w, (C,) float64; weights: (rows,)."""
-    products = differences.count * weights[differences.row].double()
-    sizes = torch.bincount(differences.constraint, minlength=n_constraints)
-    return sum_runs(products, differences.constraint, sizes)
-
-
-def products(
-    differences: Differences, column: EntriesByRow, n_constraints: int, cells: int = SHARED_CELLS
-) -> Tensor:
-    """D D^T, (C, C) float64.
+    All sizes are read from the device at once, when everything is computed in tensors of F numbers.
 
     Args:
-        cells: of the dense matrix that is held at a time: rows of the weights that several
-            constraints share, by constraint.
-    Cost: O(E + C^2 S) for S such rows.
+        features: (3, F) int64: constraint, row, sign; row `n_rows` is no feature.
+        cells: of the dense matrix that `products` holds at a time: shared rows, by constraint.
     """
-    squares = torch.zeros(n_constraints, dtype=torch.int64, device=differences.count.device)
-    squares.index_add_(0, differences.constraint, differences.count**2)
-    is_shared = column.sizes > 1
-    of_entry = is_shared[column.number]
-    entry = column.order[of_entry]
-    shared = (is_shared.cumsum(0) - 1)[column.number[of_entry]]
-    n_shared = int(is_shared.sum())
-    total = torch.zeros(n_constraints, n_constraints, dtype=torch.float64, device=squares.device)
+    no_feature = features.new_tensor([[0], [n_rows], [0]])
+    constraint, row, sign = torch.cat([features, no_feature], 1)
+    key, order = torch.sort(constraint * (n_rows + 1) + row)
+    number = _run_numbers(key)
+    count = torch.zeros_like(key).index_add_(0, number, sign[order])  # whole, in any order
+    key = torch.zeros_like(key).scatter_(0, number, key)
+    key, count = kept((count != 0) & (key % (n_rows + 1) != n_rows), key, count)
+    ones, is_entry = torch.ones_like(key), count != 0
+    constraint = torch.where(is_entry, key // (n_rows + 1), n_constraints)
+    row = torch.where(is_entry, key % (n_rows + 1), n_rows)
+    sizes, squares = (
+        key.new_zeros(n_constraints + 1).index_add_(0, constraint, x)[:-1] for x in (ones, count**2)
+    )
+    row_of, order = torch.sort(row, stable=True)
+    number = _run_numbers(row_of)
+    of_row = torch.zeros_like(key).index_add_(0, number, (row_of < n_rows).long())
+    rows = torch.zeros_like(key).scatter_(0, number, row_of)
+    is_shared = of_row[number] > 1
+    is_first = torch.diff(number, prepend=number.new_full((1,), -1)) > 0
+    shared = (is_shared & is_first).cumsum(0) - is_shared.long()  # of others, that of the next one
     step = max(1, cells // n_constraints)
-    firsts = torch.arange(0, n_shared + step, step, device=squares.device)
-    cuts = torch.searchsorted(shared, firsts).tolist()
-    for first, (low, high) in enumerate(pairwise(cuts)):
-        dense = total.new_zeros(n_constraints, min(step, n_shared - first * step))
-        here = entry[low:high]
-        place = differences.constraint[here], shared[low:high] - first * step
-        dense[place] = differences.count[here].double()
-        total += dense @ dense.T
+    firsts = torch.arange(0, len(key) // 2 + step + 1, step, device=key.device)
+    read = is_entry.sum(), (of_row > 0).sum(), sizes.max(), squares.max(), of_row.max()
+    read = *read, (is_shared & is_first).sum(), *torch.searchsorted(shared, firsts).unbind()
+    n_entries, n_different, longest, largest, longest_row, n_shared, *cuts = torch.stack(
+        read
+    ).tolist()
+    shared = torch.where(is_shared, shared, -1)
+    constraint, row, count, order, number, shared = (
+        x[:n_entries] for x in (constraint, row, count, order, number, shared)
+    )
+    return (
+        Differences(constraint, row, count, sizes, longest, largest),
+        EntriesByRow(
+            order, rows[:n_different], number, of_row[:n_different], longest_row,
+            shared, n_shared, step, cuts,
+        ),
+    )  # fmt: skip
+
+
+def _run_numbers(values: Tensor) -> Tensor:
+    """The number of the run of equal values that each of them is in."""
+    return (torch.diff(values, prepend=values[:1]) != 0).cumsum(0)
+
+
+def margins(differences: Differences, weights: Tensor) -> Tensor:
+    """D w, (C,) float64; weights: (rows,)."""
+    products = differences.count * weights[differences.row].double()
+    return sum_runs(products, differences.constraint, differences.sizes, differences.longest)
+
+
+def products(differences: Differences, column: EntriesByRow) -> Tensor:
+    """D D^T, (C, C) float64.
+
+    Cost: O(E + C^2 S) for S rows of the weights that several constraints share.
+    """
+    constraint, count, n_constraints = *differences[::2][:2], len(differences.sizes)
+    # Counts below 2^8 and sums below 2^16 are exact however a device multiplies float32.
+    exact = torch.float32 if differences.largest < 1 << 16 else torch.float64
+    squares = torch.zeros_like(differences.sizes).index_add_(0, constraint, count**2)
+    total = squares.new_zeros((n_constraints, n_constraints), dtype=torch.float64)
+    for first, (low, high) in zip(
+        range(0, column.n_shared, column.step), pairwise(column.cuts), strict=False
+    ):
+        width = min(column.step, column.n_shared - first)
+        entry, shared = column.order[low:high], column.shared[low:high]
+        dense = total.new_zeros((n_constraints, width + 1), dtype=exact)
+        place = constraint[entry], torch.where(shared < 0, width, shared - first)
+        dense[place] = count[entry].to(exact)
+        total += dense[:, :-1] @ dense[:, :-1].T
     return total.diagonal_scatter(squares.double())
 
 
 def change(differences: Differences, column: EntriesByRow, steps: Tensor) -> Tensor:
     """Steps times D at the rows of the column, (K, U) float64; steps: (K, C) float64."""
     moved = (steps[:, differences.constraint] * differences.count)[:, column.order]
-    return sum_runs(moved, column.number, column.sizes)
+    return sum_runs(moved, column.number, column.sizes, column.longest)
 
 
-def sum_runs(values: Tensor, run: Tensor, sizes: Tensor) -> Tensor:
+def sum_runs(values: Tensor, run: Tensor, sizes: Tensor, longest: int) -> Tensor:
     """Sum runs of values, pair by pair: the same bits on every device.
 
     Args:
         values: (..., E), the runs one after the other. run: (E,) int64, ascending.
-        sizes: (R,) int64, how long each run is.
+        sizes: (R,) int64, how long each run is. longest: the largest of these.
     Returns: (..., R), 0 for empty runs.
     Cost: O(E log L) for a longest run of L values; log L rounds.
     """
@@ -185,7 +254,7 @@ def sum_runs(values: Tensor, run: Tensor, sizes: Tensor) -> Tensor:
     firsts = sizes.cumsum(0) - sizes
     place = torch.arange(count, device=values.device) - firsts[run]
     left = sizes[run] - place  # values of the run from here on
-    width, longest = 1, int(sizes.max())
+    width = 1
     while width < longest:
         takes = (place & (2 * width - 1) == 0) & (left > width)
         next_ones = torch.where(takes[:-width], values[..., width:], 0)
@@ -244,13 +313,13 @@ class DeviceLearner:
         self._engine = choose_engine(engine, where, has_kernels=True)
         # Sentences of similar length: on a CPU padding costs more than calls.
         self._at_once = 8 if where.type == "cpu" else config.learning.batch_size
+        self._asks_for_sizes = where.type == "cpu"  # nothing waits there for few features
 
     @torch.no_grad()
     def learn(self, mini: Batch, seen: int) -> int:
         """Learn from a mini-batch; `seen` sentences came before. Returns wrong words."""
         costs, features = self._compared_in_parts(mini)
-        self._move(coalesced(features, self._features.n_rows), costs, seen)
-        return int(costs[:, 0].sum())
+        return self._move(features, costs, seen)
 
     def _compared_in_parts(self, mini: Batch) -> tuple[Tensor, Tensor]:
         """`_compare` for a whole mini-batch, in pieces that fit into memory."""
@@ -294,10 +363,7 @@ class DeviceLearner:
         costs = ((gold >= 0).unsqueeze(1) & (gold.unsqueeze(1) != found)).sum(2) * is_tree
         found = torch.where((costs > 0).unsqueeze(2), found, target.unsqueeze(1))
         rows = PartRows(batch, self._plan, self._features, self._weights)
-        features = [self._rows_of(rows, target, found[:, rank]) for rank in range(self._k)]
-        for rank, of_rank in enumerate(features):
-            of_rank[0] = of_rank[0] * self._k + rank
-        return costs, torch.cat(features, 1)
+        return costs, self._rows_of(rows, target.repeat_interleave(self._k, 0), found.flatten(0, 1))
 
     def _search(self, batch: TensorBatch, gold: Tensor) -> tuple[Tensor, Tensor]:
         """(B, k, N) heads of the k best trees, -1 for none; (B, N) of the tree learned towards."""
@@ -310,7 +376,10 @@ class DeviceLearner:
             nodes = torch.arange(arcs.shape[1], device=arcs.device)
             arcs += self._rule.cost * (gold.unsqueeze(1) != nodes.unsqueeze(1))
         if self._k == 1:
-            return self._decoded(batch.lengths, arcs, others).unsqueeze(1), target
+            # Not checked: there is a tree, and nothing waits for the device.
+            search = device_search(self._decoder.name, self._engine)
+            found = search(arcs, *others, batch.lengths, single_root=self._single_root)[0]
+            return found.unsqueeze(1), target
         return self._k_best(batch.lengths, arcs, others), target
 
     def _k_best(self, lengths: Tensor, arcs: Tensor, others: Sequence[Tensor]) -> Tensor:
@@ -320,13 +389,6 @@ class DeviceLearner:
         find = self._decoder.function("k_best")
         heads = find(arcs, *others, lengths, self._k, single_root=self._single_root, **ends)[0]
         return heads.to(self._values.device)
-
-    def _decoded(self, lengths: Tensor, arcs: Tensor, others: Sequence[Tensor]) -> Tensor:
-        how = {"single_root": self._single_root, "engine": self._engine}
-        if not others:
-            return self._decoder.function()(arcs, lengths, **how)[0]
-        siblings, ends = others
-        return self._decoder.function()(arcs, siblings, lengths, end_scores=ends, **how)[0]
 
     def _completed(
         self, lengths: Tensor, arcs: Tensor, others: Sequence[Tensor], gold: Tensor
@@ -339,41 +401,61 @@ class DeviceLearner:
             return gold
         required = gold[some].unsqueeze(1) == nodes.unsqueeze(1)
         under_gold = constrain(arcs[some], lengths[some], required=required)
-        best = self._decoded(lengths[some], under_gold, [part[some] for part in others])
+        given = [under_gold, *(part[some] for part in others)]
+        parts = dict(zip(("end_scores",), given[2:], strict=False))
+        best, _ = self._decoder.function()(
+            *given[:2], lengths[some], single_root=self._single_root, engine=self._engine, **parts
+        )
         return gold.index_copy(0, some, best)
 
     def _rows_of(self, rows: PartRows, target: Tensor, found: Tensor) -> Tensor:
-        """(3, F) the features that only one of two trees has: sentence, row, sign."""
-        silent = self._features.n_rows
-        size = max(1, ROWS_AT_ONCE // rows.longest_line)
-        features = []
+        """(3, F) the features that only one of two trees has: constraint, row, sign.
+
+        target, found: (C, N), of each constraint.
+        """
+        of_siblings = bool(self._plan.siblings)
+        all_parts = [arcs_that_differ(target, found)]
+        if of_siblings:
+            all_parts += [siblings_that_differ(target, found), ends_that_differ(target, found)]
+        m = torch.arange(found.shape[1], device=found.device)
+        gaps = sum(((heads - m).abs() - 1).clamp(min=0) for heads in (target, found))
+        between = torch.where(all_parts[0].differ, gaps, 0).sum()
+        *sizes, n_between = torch.stack([*(x.differ.sum() for x in all_parts), between]).tolist()
+        arcs, *others = listed(all_parts, sizes)
+        size, features = max(1, ROWS_AT_ONCE // rows.longest_line), []
 
         def add(parts: PartIndices, find: Callable[[PartIndices], Tensor]) -> None:
             for columns in zip(*(column.split(size) for column in parts), strict=True):
                 some = PartIndices(*columns)
-                lines = find(some)
-                fires = lines != silent
-                sentence, sign = (
-                    x.unsqueeze(1).expand_as(lines) for x in (some.sentence, some.sign)
-                )
-                features.append(torch.stack([x[fires] for x in (sentence, lines, sign)]))
+                lines = find(some._replace(sentence=some.sentence // self._k))
+                given = (x.unsqueeze(1).expand_as(lines) for x in (some.sentence, some.sign))
+                constraint, sign = given
+                columns = constraint, lines, sign
+                if self._asks_for_sizes:
+                    fires = lines != self._features.n_rows
+                    columns = tuple(x[fires] for x in columns)
+                features.append(torch.stack(columns).flatten(1))
 
-        add(arcs_that_differ(target, found), lambda p: rows.of_arcs(*p[:3]))
-        if self._plan.siblings:
-            add(siblings_that_differ(target, found), lambda p: rows.of_siblings(*p[:4]))
-            add(ends_that_differ(target, found), lambda p: rows.of_ends(*p[:4]))
+        in_one = n_between if len(arcs.head) <= size else None
+        add(arcs, lambda p: rows.of_arcs(*p[:3], in_one))
+        if of_siblings:
+            siblings, ends = others
+            add(siblings, lambda p: rows.of_siblings(*p[:4]))
+            add(ends, lambda p: rows.of_ends(*p[:4]))
         return torch.cat(features, 1)
 
-    def _move(self, differences: Differences, costs: Tensor, seen: int) -> None:
-        """Take the steps of all sentences of a mini-batch; costs: (B, k)."""
-        n, column = costs.numel(), by_row(differences)
-        before = margins(differences, self._table[:, 0], n)
-        with_each_other = products(differences, column, n)
+    def _move(self, features: Tensor, costs: Tensor, seen: int) -> int:
+        """Take the steps of all sentences of a mini-batch; costs: (B, k). Returns wrong words."""
+        n = costs.numel()
+        differences, column = coalesced(features, self._features.n_rows, n)
+        before = margins(differences, self._table[:, 0])
+        with_each_other = products(differences, column)
         # The steps follow from one another, and from C^2 numbers: in main memory.
         small = torch.cat([with_each_other, before.unsqueeze(0), costs.double().reshape(1, n)])
         *gram, of_weights, of_mistakes = small.cpu().numpy()
+        mistakes = of_mistakes.reshape(costs.shape)
         steps = steps_in_turn(
-            self._rule, of_mistakes.reshape(costs.shape), of_weights.reshape(costs.shape),
+            self._rule, mistakes, of_weights.reshape(costs.shape),
             np.stack(gram).reshape(*costs.shape, *costs.shape),
         )  # fmt: skip
         # The second line is for the average: learning/averaged.py.
@@ -383,6 +465,7 @@ class DeviceLearner:
         # Every row is there once, so that no two additions meet.
         self._table[:, 0].index_add_(0, column.rows, moved)
         self._weighted.index_add_(0, column.rows, counted)
+        return int(mistakes[:, 0].sum())
 
     def finish(self) -> None:
         """Bring the weights, and the sums for their average, back to main memory."""

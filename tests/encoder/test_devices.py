@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="an encoder needs the package torch")
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
-
 from gpuparse.config import load_config  # noqa: E402
 from gpuparse.data.conll import treebank_from_bytes  # noqa: E402
 from gpuparse.errors import ScoreError  # noqa: E402
@@ -27,30 +25,14 @@ from gpuparse.scorers.encoder.quantised import QuantisedEncoder  # noqa: E402
 from tests.encoder.test_parts import stage_of  # noqa: E402
 from tests.encoders import arrays_of, config_of  # noqa: E402
 from tests.tiny_encoders import FAMILIES, write_encoder  # noqa: E402
+from tests.waits import Waits  # noqa: E402
 
 READERS = ("numpy", "tolist", "cpu", "__bool__", "__int__", "__float__", "__index__")
-# Operations whose results have values, or sizes, that the host has to know.
-WAITING = {
-    f"aten::{name}"
-    for name in ("_local_scalar_dense", "nonzero", "masked_select", "equal", "is_nonzero",
-                 "bincount", "_unique2", "unique_consecutive", "repeat_interleave.Tensor")
-}  # fmt: skip
-
-
-class Waits(TorchDispatchMode):
-    """Fails where a GPU would have to be waited for, on tensors of any device."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = func.name()
-        assert name not in WAITING, name
-        if name.startswith(("aten::index.", "aten::index_put", "aten::_index_put")):
-            assert not [each for each in args[1] if each is not None and each.dtype == torch.bool]
-        return func(*args, **kwargs or {})
 
 
 @contextmanager
 def no_waits(device: torch.device) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch, Waits():
+    with pytest.MonkeyPatch.context() as patch, Waits(_wait):
         for name in READERS:
             patch.setattr(torch.Tensor, name, _wait)
         if device.type != "cuda":

@@ -14,19 +14,19 @@ from gpuparse.learning.mira import (
     steps_in_turn,
 )
 from gpuparse.learning.on_device import (
-    Differences,
     PartIndices,
     arcs_that_differ,
-    by_row,
     change,
     coalesced,
     ends_that_differ,
+    listed,
     margins,
     products,
     siblings_that_differ,
     sum_runs,
 )
-from tests.learning.test_parts import ARC, LEFT_END, RIGHT_END, SIBLINGS, listed
+from tests.learning.test_parts import ARC, LEFT_END, RIGHT_END, SIBLINGS
+from tests.learning.test_parts import listed as listed_by_native_code
 from tests.samples import any_heads
 
 ROWS = 40
@@ -35,7 +35,7 @@ ROWS = 40
 def listed_one_by_one(gold: np.ndarray, found: np.ndarray) -> list[tuple[int, ...]]:
     """Kind, head, modifier, third word and sign of the parts that native code lists."""
     no_labels = np.zeros(0, np.int64)
-    parts = listed((gold, no_labels), (found, no_labels), siblings=True)
+    parts = listed_by_native_code((gold, no_labels), (found, no_labels), siblings=True)
     return sorted((kind, h, m, third, sign) for kind, h, m, third, _, _, sign in parts if sign)
 
 
@@ -61,9 +61,12 @@ def test_parts_are_those_that_native_code_lists(device: torch.device) -> None:
     for b, pair in enumerate(pairs):
         padded[:, b, : len(pair[0])] = pair
     gold, found = torch.from_numpy(padded).to(device)
-    arcs = arcs_that_differ(gold, found)
-    siblings, ends = siblings_that_differ(gold, found), ends_that_differ(gold, found)
-    compared = 0
+    compared = [
+        compare(gold, found)
+        for compare in (arcs_that_differ, siblings_that_differ, ends_that_differ)
+    ]
+    arcs, siblings, ends = listed(compared, [int(each.differ.sum()) for each in compared])
+    n_compared = 0
     for b, pair in enumerate(pairs):
         expected = listed_one_by_one(*pair)
         of_arcs = [(*part[:3], 0, part[4]) for part in rows_of(arcs, b, (ARC, ARC))]
@@ -71,13 +74,13 @@ def test_parts_are_those_that_native_code_lists(device: torch.device) -> None:
             ends, b, (LEFT_END, RIGHT_END)
         )
         assert sorted(of_arcs + others) == expected
-        compared += len(expected)
-    assert compared > 1000
+        n_compared += len(expected)
+    assert n_compared > 1000
 
 
 def random_features(seed: int, n_sentences: int, count: int) -> torch.Tensor:
     draw = np.random.default_rng(seed)
-    features = draw.integers(0, [[n_sentences], [ROWS], [2]], (3, count))
+    features = draw.integers(0, [[n_sentences], [ROWS + 1], [2]], (3, count))
     features[2] = 2 * features[2] - 1
     return torch.from_numpy(features)
 
@@ -85,7 +88,8 @@ def random_features(seed: int, n_sentences: int, count: int) -> torch.Tensor:
 def dense(features: torch.Tensor, n_sentences: int) -> np.ndarray:
     matrix = np.zeros((n_sentences, ROWS))
     for b, row, sign in features.T.tolist():
-        matrix[b, row] += sign
+        if row < ROWS:  # else it is no feature
+            matrix[b, row] += sign
     return matrix
 
 
@@ -97,23 +101,31 @@ def test_the_matrix_is_the_sum_of_the_features(
     for seed in range(5):
         features = random_features(seed, n_sentences, count)
         matrix = dense(features, n_sentences)
-        found = coalesced(features.to(device), ROWS)
+        found, column = coalesced(features.to(device), ROWS, n_sentences, cells)
         assert bool((found.count != 0).all())
         again = np.zeros_like(matrix)
         again[found.constraint.cpu(), found.row.cpu()] = found.count.cpu()
         assert np.array_equal(again, matrix)
-        column = by_row(found)
-        square = products(found, column, n_sentences, cells).cpu().numpy()
+        square = products(found, column).cpu().numpy()
         assert np.array_equal(square, matrix @ matrix.T)
         weights = np.random.default_rng(seed).integers(-9, 10, ROWS)
         on_device = torch.from_numpy(weights.astype(np.float32)).to(device)
-        of_weights = margins(found, on_device, n_sentences).cpu().numpy()
+        of_weights = margins(found, on_device).cpu().numpy()
         assert np.array_equal(of_weights, matrix @ weights)
         steps = np.random.default_rng(seed + 1).integers(0, 9, (2, n_sentences)) / 8
         moved = change(found, column, torch.from_numpy(steps).to(device)).cpu().numpy()
         rows = column.rows.cpu().numpy()
         assert np.array_equal(rows, np.flatnonzero(np.abs(matrix).sum(0)))
         assert np.array_equal(moved, (steps @ matrix)[:, rows])
+
+
+def test_products_of_large_counts_are_exact(device: torch.device) -> None:
+    """Beyond what float32 holds: the sum of squares decides in which type they are multiplied."""
+    features = random_features(1, 3, 40).repeat(1, 5001)
+    matrix = dense(features, 3)
+    found, column = coalesced(features.to(device), ROWS, 3)
+    assert found.largest > 1 << 24
+    assert np.array_equal(products(found, column).cpu().numpy(), matrix @ matrix.T)
 
 
 def pair_by_pair(values: list[float]) -> float:
@@ -132,7 +144,7 @@ def test_runs_are_summed_pair_by_pair(sizes: list[int], device: torch.device) ->
         torch.arange(len(sizes)), torch.tensor(sizes, dtype=torch.long)
     )
     lengths = torch.tensor(sizes, dtype=torch.int64, device=device)
-    found = sum_runs(values, number.to(device), lengths).tolist()
+    found = sum_runs(values, number.to(device), lengths, max(sizes, default=0)).tolist()
     assert found == [pair_by_pair(run) for run in runs]
     assert found == pytest.approx([math.fsum(run) for run in runs])
 
@@ -168,10 +180,9 @@ def test_steps_in_turn_are_those_of_moved_weights(rule: int, cap: float) -> None
 
 
 def test_no_features_at_all(device: torch.device) -> None:
-    found = coalesced(torch.zeros(3, 0, dtype=torch.int64, device=device), ROWS)
-    column = by_row(found)
-    assert isinstance(found, Differences)
-    assert products(found, column, 4).tolist() == [[0.0] * 4] * 4
-    assert margins(found, torch.ones(ROWS, device=device), 4).tolist() == [0.0] * 4
+    no_features = torch.zeros(3, 0, dtype=torch.int64, device=device)
+    found, column = coalesced(no_features, ROWS, 4)
+    assert products(found, column).tolist() == [[0.0] * 4] * 4
+    assert margins(found, torch.ones(ROWS, device=device)).tolist() == [0.0] * 4
     steps = torch.ones(2, 4, dtype=torch.float64, device=device)
     assert change(found, column, steps).shape == (2, 0)

@@ -30,6 +30,7 @@ from tests.learning.test_trainer import LABELS
 from tests.runs import changed
 from tests.samples import Sentence, fingerprint, random_sentences, treebank_of
 from tests.synthetic import generate
+from tests.waits import listed_waits
 
 DECODERS = inference.with_quantity("best", "torch")
 every_decoder = pytest.mark.parametrize("decoder", DECODERS)
@@ -226,6 +227,31 @@ def test_it_learns_as_well_and_parses_alike_everywhere(decoder: str, device: tor
         assert again.labels.tobytes() == found.labels.tobytes()
     assert scores[1] > 60
     assert scores[0] == pytest.approx(scores[1], abs=2)
+
+
+@pytest.mark.parametrize("decoder", ["eisner", "eisner_sibling"])
+def test_a_step_reads_three_times_from_the_device(
+    decoder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The numbers of parts and of features, and the products that the steps follow from."""
+    train = treebank_from_bytes(generate(256, 3), "text")
+    options = changed(OPTIONS, decoder=decoder, batch_size=256, epochs=2, pos="auto")
+    templates, waits = load_templates("mcdonald-pereira-2006"), []
+    learn, states = on_device.DeviceLearner.learn, []
+
+    def as_on_a_gpu(learner: on_device.DeviceLearner, *given: Any) -> int:
+        learner._asks_for_sizes, learner._at_once = False, 256
+        with listed_waits() as found:
+            wrong = learn(learner, *given)
+        waits.append(found)
+        return wrong
+
+    for method in (learn, as_on_a_gpu):
+        monkeypatch.setattr(on_device.DeviceLearner, "learn", method)
+        trainer = Trainer(train, templates, None, changed(options, engine="torch"), device="cpu")
+        states.append(learned(trainer)[0]["arcs.weights"].tobytes())
+    assert waits == [["tolist", "tolist", "cpu"]] * 2
+    assert states[0] == states[1]
 
 
 @pytest.mark.triton

@@ -76,12 +76,15 @@ class PartRows:
             arcs += most_arc_rows(plan.guide.arcs, 0)
         return max(arcs, most_sibling_rows(plan.siblings)) if plan.siblings else arcs
 
-    def of_arcs(self, b: Tensor, h: Tensor, m: Tensor) -> Tensor:
-        """(P, R) int64 rows of the arcs h[p] -> m[p] of sentences b[p], guide features included."""
+    def of_arcs(self, b: Tensor, h: Tensor, m: Tensor, count: int | None = None) -> Tensor:
+        """(P, R) int64 rows of the arcs h[p] -> m[p] of sentences b[p], guide features included.
+
+        count: words between all heads and modifiers, None: the device is asked for it.
+        """
         combination = self._arcs.combination(m - h)
         rows = [self._arcs.of(b, h, m, combination)]
         if self._arcs.has_between:
-            found = self._arcs.between(b, h, m, combination)
+            found = self._arcs.between(b, h, m, combination, count)
             shape = len(b), self._places.shape[1], found.rows.shape[1]
             lines = rows[0].new_full(shape, self.silent)
             rows.append(lines.index_put((found.arc, found.middle), found.rows).flatten(1))
