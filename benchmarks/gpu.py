@@ -22,7 +22,7 @@ from gpuparse.errors import ConfigError, ResourceError
 from gpuparse.jobs.resources import available_processors
 
 GATE = ("tests/test_self_test.py",)
-SHARES = {"tests": 0.5, "kernels": 0.75, "parse": 0.9, "train": 1.0}
+SHARES = {"tests": 0.5, "kernels": 0.7, "scores": 0.75, "parse": 0.9, "train": 1.0}
 """The part of the time after which a step no longer begins."""
 SEED = 0
 

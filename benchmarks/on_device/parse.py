@@ -9,7 +9,6 @@ from benchmarks.on_device.contest import Contest
 from benchmarks.subjects import read_subject, trained_model
 from gpuparse.commands import parse
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.model.engines.admission import default_batch_size
 from gpuparse.model.folder import save_parser
 from tests.synthetic import generate
 
@@ -19,7 +18,7 @@ SYSTEMS = (
     ("vectors", "eisner"),
     ("mcdonald-pereira-2006", "eisner_sibling"),
 )  # templates, decoder
-COLUMNS = ["system", "on", "batch size", "sentences", "seconds", "sentences/s", "same bytes"]
+COLUMNS = ["system", "on", "sentences", "seconds", "sentences/s", "same bytes"]
 SECONDS = 8.0  # a text is as long as a device parses in about this time
 MOST = 1_000_000  # sentences
 
@@ -59,29 +58,28 @@ def _one_system(
         outputs = {}
         for way, words in ways.items():
             (folder / "short.conllu").write_bytes(treebank.data.tobytes())
-            size = default_batch_size("cuda" if way == "cuda" else "cpu")
-            _parse(folder, "short.conllu", words, size)  # compiles, and fills the caches
+            _parse(folder, "short.conllu", words)  # compiles, and fills the caches
             begin = time.perf_counter()
-            outputs[way] = _parse(folder, "short.conllu", words, size)
+            outputs[way] = _parse(folder, "short.conllu", words)
             short = time.perf_counter() - begin
             copies = 1 if options.small else int(min(SECONDS / short, MOST / len(treebank)))
             with (folder / "long.conllu").open("wb") as file:
                 for _ in range(max(1, copies)):
                     file.write(treebank.data.tobytes())
             begin = time.perf_counter()
-            _parse(folder, "long.conllu", words, size)
+            _parse(folder, "long.conllu", words)
             seconds = time.perf_counter() - begin
             sentences = max(1, copies) * len(treebank)
             if outputs[way] != outputs["cpu"]:
                 raise AssertionError(f"{features}, {decoder}: {way} writes other bytes than cpu")
             system, rate = f"{features}, {decoder}", sentences / seconds
-            table.append([system, way, size, sentences, seconds, rate, "yes"])
+            table.append([system, way, sentences, seconds, rate, "yes"])
     return table
 
 
-def _parse(folder: Path, text: str, words: list[str], size: int) -> bytes:
+def _parse(folder: Path, text: str, words: list[str]) -> bytes:
     out = folder / "out"
-    options = ["--output", f"{out}/", "--force", "--batch-size", str(size), "--quiet"]
+    options = ["--output", f"{out}/", "--force", "--quiet"]
     code = parse.main([str(folder / "model"), str(folder / text), *options, *words])
     if code != 0:
         raise AssertionError(f"parsing {text} ended with exit code {code}")

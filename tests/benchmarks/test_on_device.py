@@ -25,7 +25,7 @@ from gpuparse.errors import ConfigError, ResourceError
 from gpuparse.inference import chu_liu_edmonds
 
 CPU = torch.device("cpu")
-CASES = ("kernels", "parse", "train")
+CASES = ("kernels", "scores", "parse", "train")
 
 
 @pytest.fixture
