@@ -30,6 +30,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -200,7 +201,7 @@ class Library:
 
         def convert_all(value: Any) -> Any:
             try:
-                attributes = [getattr(value, field) for field in names]
+                attributes = list(map(getattr, repeat(value), names))
             except AttributeError as error:
                 raise TypeError(
                     f"{type(value).__name__} has no attribute {error.name!r}, a field of {name}"

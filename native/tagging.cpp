@@ -56,7 +56,8 @@ GPUPARSE(int64_t) find_word_values(const WordForms* forms, i64_1 fields, const W
 
 GPUPARSE(int64_t) read_words(const WordReader* reader, const WordForms* forms, const WordBatch* words, i32_1 lists,
                              i64_1 ends, i32_1 items, i64_1 before, out_u32_2 features,
-                             out_i64_1 candidate_starts, out_i32_1 candidates, out_u8_2 hidden) {
+                             out_i64_1 candidate_starts, out_i32_1 candidates, out_u8_2 hidden,
+                             const SequenceModel* model, out_i32_1 tags) {
     if (!reader || !reader->templates || !forms || !words || !words_fit(*words, *forms, reader->fields))
         return BAD_SHAPE;
     const SequenceTemplates& templates = *reader->templates;
@@ -64,7 +65,7 @@ GPUPARSE(int64_t) read_words(const WordReader* reader, const WordForms* forms, c
     const int64_t n = words->ids.n0, n_places = places_of(*words);
     if (lists.n0 != n || !are_starts(ends, items.n0) || !are_between(0, lists, ends.n0 - 1) || features.n0 != n ||
         features.n1 != templates.keys.n0 || candidate_starts.n0 != n + 1 || (before.n0 && before.n0 != n + 1) ||
-        (network && (!fits(*network) || forms->vectors.n1 != network->table.n1 || hidden.n0 != n ||
+        (tags.n0 && !model) || (network && (!fits(*network) || forms->vectors.n1 != network->table.n1 || hidden.n0 != n ||
                      forms->vectors.n0 != forms->letters.n0 || hidden.n1 != network->window.n2)))
         return BAD_SHAPE;
     Arena arena;
@@ -88,7 +89,12 @@ GPUPARSE(int64_t) read_words(const WordReader* reader, const WordForms* forms, c
     }
     candidate_starts.data[n] = at;
     if (at != candidates.n0) return BAD_SHAPE;
-    if (!network) return OK;
+    const auto find = [&] {
+        const SequenceBatch batch{{features.data, n, features.n1}, words->starts, {candidate_starts.data, n + 1},
+                                  {candidates.data, at}, {hidden.data, hidden.n0, hidden.n1}};
+        return tags.n0 ? find_sequences(model, &batch, tags) : (int64_t)OK;
+    };
+    if (!network) return find();
     // Forms at places: those before and behind sentences, then the words'.
     int64_t* at_place = arena.take<int64_t>(n_places);
     int64_t* rows = arena.take<int64_t>(words->rows.n0 + 2);
@@ -97,8 +103,9 @@ GPUPARSE(int64_t) read_words(const WordReader* reader, const WordForms* forms, c
     rows[1] = 1;
     for (int64_t u = 0; u < words->rows.n0; ++u) rows[u + 2] = words->rows.data[u];
     fill_places(*words, [&](int64_t place, int64_t w) { at_place[place] = w < 0 ? w + 2 : words->ids.data[w] + 2; });
-    return fill_hidden(*network, forms->vectors, rows, words->rows.n0 + 2, at_place, {places, n}, wanted, hidden, arena)
-               ? OK : NO_MEMORY;
+    if (!fill_hidden(*network, forms->vectors, rows, words->rows.n0 + 2, at_place, {places, n}, wanted, hidden, arena))
+        return NO_MEMORY;
+    return find();
 }
 
 GPUPARSE(int64_t) learn_tag_network(const TagLesson* lesson, const TagTask* first, const TagTask* second,

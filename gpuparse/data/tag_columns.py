@@ -116,14 +116,12 @@ def with_columns(treebank: Treebank, columns: Mapping[int, Column]) -> Treebank:
         interned[number] = in_order(column.ids, column.names)
     made = RewrittenTreebank.__new__(RewrittenTreebank)
     kept = {name: value for name, value in treebank.__dict__.items() if name not in _OF_BYTES}
-    computed = Computed(
-        {
-            by: found
-            for by, found in treebank.computed.items()
-            if not by.reads.keys() & columns.keys()
-        }
-    )
-    made.__dict__.update(kept, interned=interned, computed=computed, unwritten=(treebank, numbers))
+    if "computed" in kept:
+        before, kept["computed"] = treebank.computed.items(), Computed()
+        kept["computed"].update(
+            (by, found) for by, found in before if not by.reads.keys() & columns.keys()
+        )
+    made.__dict__.update(kept, interned=interned, unwritten=(treebank, numbers))
     return made
 
 

@@ -47,8 +47,6 @@ class Treebank:
     faults: list[DataError] = field(default_factory=list)  # one a sentence that was left out
     # By column what `column_ids` has found; another treebank, of `replace`, begins without.
     interned: dict[int, tuple[np.ndarray, list[str]]] = field(default_factory=dict, init=False)
-    # The encodings of each scorer, so that several stages share them.
-    computed: Computed = field(default_factory=Computed, init=False)
 
     def __repr__(self) -> str:
         return (
@@ -112,6 +110,11 @@ class Treebank:
             warnings=[],
             faults=[],
         )
+
+    @cached_property
+    def computed(self) -> Computed:
+        """The encodings of each scorer, so that several stages share them."""
+        return Computed()
 
     @cached_property
     def n_words(self) -> int:

@@ -64,10 +64,12 @@ struct WordReader {
 
 // Words as a SequenceBatch (sequences.h): features (W, T); candidate_starts (W + 1,) and candidates: word w has those of
 // the list lists[w], items[ends[list] : ends[list + 1]]; hidden (W, H) of words that do not have one candidate. before:
-// empty, or candidate_starts of the same words whose hidden numbers are there already.
+// empty, or candidate_starts of the same words whose hidden numbers are there already. tags: empty, or (W,) of
+// `find_sequences` of the model.
 GPUPARSE(int64_t) read_words(const WordReader* reader, const WordForms* forms, const WordBatch* words, i32_1 lists,
                              i64_1 ends, i32_1 items, i64_1 before, out_u32_2 features,
-                             out_i64_1 candidate_starts, out_i32_1 candidates, out_u8_2 hidden);
+                             out_i64_1 candidate_starts, out_i32_1 candidates, out_u8_2 hidden,
+                             const SequenceModel* model, out_i32_1 tags);
 
 // The data that a network is learned from: sequence s has the positions starts[s] : starts[s + 1] of N. Forms,
 // places and rows as above; row r is left out with the probability dropped[r]. More forms than one may

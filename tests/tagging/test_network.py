@@ -133,7 +133,7 @@ def hidden_of(network, vectors, forms, wanted, found=None, had=None, starts=None
     native.call(
         "read_words", reader, of_forms, words, lists, np.array([0, 1, 3]), items, before,
         np.empty((n, 1), np.uint32), np.empty(n + 1, np.int64),
-        np.empty(int(n + wanted.sum()), np.int32), found,
+        np.empty(int(n + wanted.sum()), np.int32), found, None, np.empty(0, np.int32),
     )  # fmt: skip
     return found
 
@@ -323,6 +323,15 @@ def test_small_treebanks_get_more_passes_and_folds_fewer(words, passes, of_fold)
     epochs_of = network_learner.epochs_of
     assert epochs_of(words) == passes
     assert epochs_of(words, of_fold=True) == of_fold
+
+
+def test_tags_come_with_the_sequences_or_after_them(tagger):
+    words = Words.of(TEST)
+    pairs = tagger.pairs.find(tagger._pairs_of(words))
+    feats = tagger.feats.find(tagger._feats_reader.read(words, pairs))
+    found = tagger._tag(TEST, with_probabilities=False)
+    assert (found[0] == pairs).all()
+    assert (found[1] == feats).all()
 
 
 def test_networks_change_tags(tagger):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuparse.data.cached import SharedCache, cached_property
-from gpuparse.text.sequences.model import Sequences
+from gpuparse.text.sequences.model import SequenceModel, Sequences
 from gpuparse.text.sequences.tags import TagTable
 from gpuparse.text.tagging.dictionary import Dictionary, combined
 from gpuparse.text.tagging.fields import SeenTags, Words, WordSequences, value_of, words_with_upos
@@ -50,22 +50,29 @@ class FeatsReader:
         self._of_keys: SharedCache[dict[str, tuple[np.ndarray, int]]] = SharedCache(dict)
         self._of_rare: dict[str, np.ndarray] = {}
 
-    def read(
-        self, words: Words, pairs: np.ndarray, seen: np.ndarray | None = None,
-        before: Sequences | None = None,
-    ) -> Sequences:  # fmt: skip
+    def read(self, words: Words, pairs: np.ndarray, seen: np.ndarray | None = None) -> Sequences:
         """The words with their candidates.
 
-        Args:
-            pairs: (W,) numbers. seen: (W,) values of that field, in place of those of all words.
-            before: see `WordSequences.read`.
+        Args: pairs: (W,) numbers. seen: (W,) values of that field, in place of those of all words.
         """
+        return self._fields.read(words, *self._inputs(words, pairs, seen))
+
+    def find(
+        self, model: SequenceModel, words: Words, pairs: np.ndarray, before: Sequences
+    ) -> np.ndarray:
+        """The best tags. Args: pairs: (W,) numbers. before: see `WordSequences.find`."""
+        return self._fields.find(model, words, *self._inputs(words, pairs), before)[1]
+
+    def _inputs(
+        self, words: Words, pairs: np.ndarray, seen: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+        """The given values, the numbers of candidates, and these, as `WordSequences` takes them."""
         keys, names = combined((words.ids, words.forms), (pairs, self._names))
         of_keys = self._found(names)
         given = np.empty((3, len(pairs)), np.uint32)
         given[:2] = self._values[:, pairs]
         given[2] = np.array([value for _, value in of_keys])[keys] if seen is None else seen
-        return self._fields.read(words, given, keys, [found for found, _ in of_keys], before)
+        return given, keys, [found for found, _ in of_keys]
 
     def _found(self, keys: Sequence[str]) -> list[tuple[np.ndarray, int]]:
         """The possible tags and the values of `seen` of `form<TAB>UPOS<TAB>XPOS`."""

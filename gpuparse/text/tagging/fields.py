@@ -29,7 +29,7 @@ from gpuparse.data.columns import FORM
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import Interner, column_ids
 from gpuparse.errors import plural
-from gpuparse.text.sequences.model import NO_HIDDEN, Sequences
+from gpuparse.text.sequences.model import NO_HIDDEN, SequenceModel, Sequences
 from gpuparse.text.sequences.tags import starts_of
 from gpuparse.text.sequences.templates import (
     AFTER,
@@ -233,12 +233,22 @@ class WordSequences(WordFields):
         self._templates, self._network = templates, network
 
     def read(
-        self, words: Words, given: np.ndarray, lists: np.ndarray, candidates: Sequence[np.ndarray],
-        before: Sequences | None = None,
-    ) -> Sequences:  # fmt: skip
+        self, words: Words, given: np.ndarray, lists: np.ndarray, candidates: Sequence[np.ndarray]
+    ) -> Sequences:
         """The words with their candidates, and the hidden numbers of those that have to be found.
 
+        Args, raises, cost: as `find`.
+        """
+        return self.find(None, words, given, lists, candidates)[0]
+
+    def find(
+        self, model: SequenceModel | None, words: Words, given: np.ndarray, lists: np.ndarray,
+        candidates: Sequence[np.ndarray], before: Sequences | None = None,
+    ) -> tuple[Sequences, np.ndarray]:  # fmt: skip
+        """As `read`, and the best tags, (W,) int32, as `SequenceModel.find` finds them.
+
         Args:
+            model: that finds tags; None: none are found.
             given: (G, W) uint32. lists: (W,) int32, which of the `candidates` each word has.
             before: of the same words, whose hidden numbers are used again.
         Raises: MemoryError: there are more than MAX_CELLS candidates.
@@ -259,13 +269,14 @@ class WordSequences(WordFields):
             np.empty((n, len(self._templates.templates)), np.uint32), words.starts,
             np.empty(n + 1, np.int64), np.empty(n_cells, np.int32), hidden,
         )  # fmt: skip
+        tags = np.empty(n if model else 0, np.int32)
         native.call(
             "read_words", self._reader, forms, WordBatch(words.starts, words.ids, rows, given),
             lists, ends, np.concatenate([_NOTHING, *candidates], dtype=np.int32),
             before.candidate_starts if before else None, found.features, found.candidate_starts,
-            found.candidates, hidden,
+            found.candidates, hidden, model and model.struct, tags,
         )  # fmt: skip
-        return found
+        return found, tags
 
     @cached_property
     def _reader(self) -> native.Struct:

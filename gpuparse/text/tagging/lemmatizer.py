@@ -8,7 +8,7 @@ the UPOS was seen with and that fit the form; the lemma depends on the word and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import compress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -199,25 +199,31 @@ def _is_usable(rule: LemmaRule, form: str) -> bool:
 class RulesByEnd(NamedTuple):
     """Some rules by the end that they replace.
 
-    sizes: of the ends, descending. tags: their numbers by end, frequent ones first; and what each
-    of these takes off the beginning, None where none does so.
+    order: their numbers, frequent ones first; others are places in it. sizes: of the ends,
+    descending. plain: by end, those that leave the beginning; others: the rest with the beginning
+    that they take off, by end and the first letter of it.
     """
 
+    order: Sequence[int]
     sizes: Sequence[int]
-    tags: Mapping[str, tuple[Sequence[int], Sequence[str] | None]]
+    plain: Mapping[str, Sequence[int]]
+    others: Mapping[tuple[str, str], Sequence[tuple[int, str]]]
 
     @classmethod
-    def of(cls, tags: Iterable[int], rules: Sequence[LemmaRule]) -> RulesByEnd:
+    def of(cls, tags: Sequence[int], rules: Sequence[LemmaRule]) -> RulesByEnd:
         """Rules by their numbers, frequent ones first."""
-        by_end: dict[str, list[int]] = {}
-        for tag in tags:
-            if rules[tag].case != WHOLE:
-                by_end.setdefault(rules[tag].end, []).append(tag)
-        found = {}
-        for end, of_end in by_end.items():
-            beginnings = [rules[tag].beginning for tag in of_end]
-            found[end] = of_end, beginnings if any(beginnings) else None
-        return cls(sorted(set(map(len, by_end)), reverse=True), found)
+        plain: dict[str, list[int]] = {}
+        others: dict[tuple[str, str], list[tuple[int, str]]] = {}
+        for place, tag in enumerate(tags):
+            beginning, end = rules[tag].beginning, rules[tag].end
+            if rules[tag].case == WHOLE:
+                continue
+            of_end = plain.setdefault(end, [])
+            if beginning:
+                others.setdefault((end, beginning[0]), []).append((place, beginning))
+            else:
+                of_end.append(place)
+        return cls(tags, sorted(set(map(len, plain)), reverse=True), plain, others)
 
     def candidates(self, form: str) -> np.ndarray:
         """The most frequent rules that fit a form."""
@@ -227,24 +233,19 @@ class RulesByEnd(NamedTuple):
         found: list[int] = []
         for size in self.sizes:
             start = len(lower) - size
-            if start < 0 or lower[start:] not in self.tags:
+            if start < 0 or (end := lower[start:]) not in self.plain:
                 continue
-            tags, beginnings = self.tags[lower[start:]]
-            found += (
-                tags
-                if beginnings is None
-                else (
-                    tag
-                    for tag, beginning in zip(tags, beginnings, strict=True)
-                    if len(beginning) <= start and lower.startswith(beginning)
-                )
-            )
-        if len(found) > _MOST_RULES:
-            found = sorted(found)[:_MOST_RULES]
-        return np.array(found, np.int32)
+            others = [
+                place
+                for place, beginning in self.others.get((end, lower[:1]), ())
+                if len(beginning) <= start and lower.startswith(beginning)
+            ]
+            found += sorted([*self.plain[end], *others]) if others else self.plain[end]
+        tags = [self.order[place] for place in found]
+        return np.array(tags if len(tags) <= _MOST_RULES else sorted(tags)[:_MOST_RULES], np.int32)
 
 
-_NO_RULES = RulesByEnd((), {})
+_NO_RULES = RulesByEnd((), (), {}, {})
 
 
 def learn_lemmatizer(

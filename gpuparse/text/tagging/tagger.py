@@ -179,13 +179,14 @@ class Tagger:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Numbers of the pairs and of the tags of `feats` of all words; probabilities of pairs."""
         words = Words.of(treebank)
-        sequences = self._pairs_of(words)
-        pairs, probabilities = self.pairs.find(sequences), np.empty(0)
+        candidates = self.words.candidates_of(words.forms)
+        sequences, pairs = self._of_pairs.find(self.pairs, words, _NOT_GIVEN, words.ids, candidates)
+        probabilities = np.empty(0)
         if with_probabilities:
             probabilities = self.pairs.marginals(sequences, pairs)
         if not self.feats:
             return pairs, np.zeros(len(pairs), np.int32), probabilities
-        feats = self.feats.find(self._feats_reader.read(words, pairs, before=sequences))
+        feats = self._feats_reader.find(self.feats, words, pairs, sequences)
         return pairs, feats, probabilities
 
     @cached_property
