@@ -46,7 +46,7 @@ FIRST, END, SILENT_NUMBER, IS_HASHED, OWN_SEED, MOST, FACTOR, CONSTANT = map(
 # What `pair_kernel` sums: two nodes; a node and the root in every combination of direction and
 # distance.
 NODES, ROOT_AND_NODE, NODE_AND_ROOT = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
-LANES = 128  # of a program
+LANES, MOST_LANES = 128, 2048  # of a program; in the interpreter, which sums arrays
 MOST_INT32 = (1 << 31) - 1
 NUMBERS = (  # arguments for whose values no kernel is compiled anew
     "n_tokens", "n_nodes", "n_places", "n_groups", "n_between", "n_triples", "n_buckets",
@@ -135,7 +135,8 @@ class PairSums:
     ) -> Tensor:
         """Fill out (B, N, columns) with the sums of the families of some groups."""
         tables, rows = self.tables, self._rows
-        programs = len(out) * triton.cdiv(self.n_nodes * out.shape[2], LANES)
+        lanes = lanes_on(out.device)
+        programs = len(out) * triton.cdiv(self.n_nodes * out.shape[2], lanes)
         if programs:
             with on_device(out.device):
                 pair_kernel[(programs,)](
@@ -145,7 +146,7 @@ class PairSums:
                     tables.n_between if parts == NODES else 0, tables.n_buckets,
                     len(tables.buckets) - 1,
                     rows.mask if rows.is_power else rows.rows // LINE.value, rows.dense,
-                    IS_POWER=rows.is_power, LANES=LANES,
+                    IS_POWER=rows.is_power, LANES=lanes,
                 )  # fmt: skip
         return out
 
@@ -158,14 +159,15 @@ def _with_triples(
     tables = kept_tables(weights, plan, batch.values.device, KernelTriples)
     of_two, alone = pairs.of_nodes(), pairs.of_root(ROOT_AND_NODE)
     out = of_two.new_empty((len(batch), *[n_nodes] * 3), dtype=dtype_of(weights))
-    programs = len(batch) * n_nodes * triton.cdiv(n_nodes**2, LANES)
+    lanes = lanes_on(out.device)
+    programs = len(batch) * n_nodes * triton.cdiv(n_nodes**2, lanes)
     if programs:
         with on_device(out.device):
             triple_kernel[(programs,)](
                 word_numbers(batch, tables), stored(weights, out.device), of_two, alone,
                 batch.lengths, two.codes, two.buckets, tables.triples, out, n_nodes,
                 len(batch) * n_nodes, len(tables.triples), two.n_buckets, len(two.buckets) - 1,
-                features.rows.dense, LANES=LANES,
+                features.rows.dense, LANES=lanes,
             )  # fmt: skip
     return out
 
@@ -173,6 +175,11 @@ def _with_triples(
 def dtype_of(weights: Weights) -> torch.dtype:
     """The type of scores."""
     return torch.float64 if weights.is_integer else torch.float32
+
+
+def lanes_on(device: torch.device) -> int:
+    """The lanes of a program."""
+    return LANES if device.type == "cuda" else MOST_LANES
 
 
 def stored(weights: Weights, device: torch.device) -> Tensor:
@@ -191,12 +198,13 @@ def word_numbers(
     """(L, B N) int64 what every word adds to the row of every look."""
     n_looks, n_places = len(tables.looks), len(batch) * batch.n_nodes
     numbers = torch.empty((n_looks, n_places), dtype=torch.int64, device=batch.values.device)
+    lanes = lanes_on(numbers.device)
     if numbers.numel():
         with on_device(numbers.device):
-            word_kernel[(triton.cdiv(n_places, LANES), n_looks)](
+            word_kernel[(triton.cdiv(n_places, lanes), n_looks)](
                 batch.values.contiguous(), batch.starts, batch.lengths, tables.atoms, tables.looks,
                 numbers, batch.values.shape[1], batch.n_nodes, n_places, LONE_ROOT=lone_root,
-                LANES=LANES,
+                LANES=lanes,
             )  # fmt: skip
     return numbers
 
