@@ -70,15 +70,19 @@ GPUPARSE(int64_t) read_words(const WordReader* reader, const WordForms* forms, c
         return BAD_SHAPE;
     Arena arena;
     int64_t* places = arena.take<int64_t>(n);
-    uint32_t* values = arena.take<uint32_t>(reader->fields.n0 * n_places);
-    uint32_t* read = arena.take<uint32_t>(templates.reads.n0 * FEATURE_LANES);
     uint8_t* wanted = arena.take<uint8_t>(n);
     if (arena.failed()) return NO_MEMORY;
     find_places(*words, places);
-    fill_word_values(*forms, reader->fields, *words, values);
-    const u32_2 at_places{values, reader->fields.n0, n_places};
-    if (!templates_fit(templates, at_places, {places, n})) return BAD_SHAPE;
-    write_features(templates, at_places, {places, n}, features.data, read);
+    {
+        Arena of_values;  // of its own: later blocks of an arena are twice as large
+        uint32_t* values = of_values.take<uint32_t>(reader->fields.n0 * n_places);
+        uint32_t* read = of_values.take<uint32_t>(templates.reads.n0 * FEATURE_LANES);
+        if (of_values.failed()) return NO_MEMORY;
+        fill_word_values(*forms, reader->fields, *words, values);
+        const u32_2 at_places{values, reader->fields.n0, n_places};
+        if (!templates_fit(templates, at_places, {places, n})) return BAD_SHAPE;
+        write_features(templates, at_places, {places, n}, features.data, read);
+    }
     int64_t at = 0;
     for (int64_t w = 0; w < n; ++w) {
         const int64_t first = ends.data[lists.data[w]], count = ends.data[lists.data[w] + 1] - first;

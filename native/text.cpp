@@ -474,6 +474,9 @@ static int64_t features_of_words(const TextTokenizer& tokenizer, const TextView&
     uint32_t* values = arena.take_filled<uint32_t>(n_fields * n_columns, 1);
     if (arena.failed()) return NO_MEMORY;
     if (!are_between(0, tokenizer.word_fields, TOKEN_SPACES)) return BAD_SHAPE;
+    int64_t count = 0;
+    for (int64_t t = 0; t < n; ++t) count += may_split[t];
+    if (count > features.n0) return OK;
     // Fields of a token alone: those of tokens around the chosen ones are enough.
     int64_t n_read = 0, n_chosen = 0, next = 0;
     for (int64_t t = 0; t < n; ++t) {
@@ -490,7 +493,7 @@ static int64_t features_of_words(const TextTokenizer& tokenizer, const TextView&
     const TextTokens read{{first, n_read}, {last, n_read}, {bounds, 2}};
     const int64_t status = token_fields(&view, &read, tokenizer.word_fields, {cases, n_read}, {columns, n_read},
                                         {values, n_fields, n_columns});
-    if (status != OK || n_chosen > features.n0) return status != OK ? status : (int64_t)BAD_SHAPE;
+    if (status != OK) return status;
     return sequence_features(tokenizer.word_templates, {values, n_fields, n_columns}, {chosen, n_chosen},
                              {features.data, n_chosen, features.n1});
 }

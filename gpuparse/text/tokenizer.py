@@ -180,14 +180,15 @@ class Tokenizer:
         """
         n, templates = len(codes), self.words.templates.templates if self.words else ()
         numbers, flags = np.empty((3, n), np.int64), np.empty((2, n), np.bool_)
-        features = np.empty((n if templates else 0, len(templates)), np.uint32)
-        size = native.call(
-            "split_text", self._struct, codes, spaces, starts, known, of_segments, numbers, flags,
-            features,
-        )  # fmt: skip
+        arguments = self._struct, codes, spaces, starts, known, of_segments, numbers, flags
+        features = np.empty((n // 8 + 8, len(templates)), np.uint32)  # mostly enough
+        size = native.call("split_text", *arguments, features)
         first, last, segments = numbers[:, :size]
         is_end, may_split = flags[:, :size]
         chosen, splits = may_split.nonzero()[0].tolist(), {}
+        if len(chosen) > len(features):
+            features = np.empty((len(chosen), len(templates)), np.uint32)
+            native.call("split_text", *arguments, features)
         if chosen:
             text = codes.tobytes().decode("utf-32-le")
             bounds = zip(first[chosen].tolist(), last[chosen].tolist(), strict=True)

@@ -103,8 +103,8 @@ struct TextTokenizer {
 // The tokens of characters, as `view_text` takes them, all steps in one. known: (C,) of each character, 0 the models
 // decide, 1 no token ends there, 2 one does; or missing. of_segments: whether sentences end where segments do, and
 // nowhere else. tokens: (3, C) first characters, those after the last ones, segments. flags: (2, C) whether a
-// sentence ends with a token, and whether it may be a multiword token. features (C, T): those of word_templates of the
-// tokens that may be, or (0, T) without. Returns the number of tokens.
+// sentence ends with a token, and whether it may be a multiword token. features (K, T): those of word_templates of the
+// tokens that may be, if they are K at most. Returns the number of tokens.
 GPUPARSE(int64_t) split_text(const TextTokenizer* tokenizer, u32_1 characters, b8_1 spaces, i64_1 segments,
                              u8_1 known, bool of_segments, out_i64_2 tokens, out_b8_2 flags,
                              out_u32_2 features);
