@@ -1,145 +1,134 @@
-"""All of it on a GPU, into one folder: the GPU tests, tables on the device, versions."""
+"""A GPU and the cores beside it: tests and figures, part by part, within nine minutes.
+
+    python -m benchmarks gpu --output FOLDER
+
+Each part is a module of `on_device`, and runs in a process of its own, which is killed when its
+time is over. FOLDER gets PART.json of each part, and figures.json and figures.md of all of them,
+after each part. The same command given again runs the parts that are not finished.
+"""
 
 import argparse
-import dataclasses
-import importlib.util
 import json
-import re
+import os
+import signal
 import subprocess
 import sys
 import time
-import traceback
-from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from benchmarks.on_device import machine
-from benchmarks.on_device.contest import Contest
+from benchmarks.on_device.machine import described
 from benchmarks.registry import FOLDER, Report
-from benchmarks.subjects import add_treebank_argument
-from gpuparse.errors import ConfigError, ResourceError
-from gpuparse.jobs.resources import available_processors
+from gpuparse.errors import GpuparseError
 
 GATE = ("tests/test_self_test.py",)
-SHARES = {"tests": 0.5, "kernels": 0.7, "scores": 0.75, "parse": 0.9, "train": 1.0}
-"""The part of the time after which a step no longer begins."""
-SEED = 0
+PACKAGE = "benchmarks.on_device"
+PARTS = {
+    "tests": 120.0, "cores": 90.0, "files": 100.0, "kernels": 70.0, "scores": 45.0, "mira": 40.0,
+    "encoder": 45.0,
+}  # fmt: skip
+"""The seconds after which a part is killed: with the gate and the start nine minutes in all."""
+WITHOUT_CUDA = ("cores",)
+DONE, NO_CUDA = "done", "no CUDA device"
+_PART = "from benchmarks.on_device.contest import main; main()"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_treebank_argument(parser)
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda", help="(%(default)s)")
-    parser.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="a new folder")
+    parser.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="of figures")
     parser.add_argument(
-        "--minutes", type=float, default=9.0, help="what has not begun by then is left out (9)"
+        "--parts", nargs="+", choices=PARTS, default=[*PARTS], metavar="PART",
+        help=f"some of {', '.join(PARTS)} (all)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--encoder", metavar="FOLDER", help="a pretrained encoder; else a random one like MiniLM"
     )
     parser.add_argument(
-        "--small", action="store_true", help="tiny sizes, to try the program: no figures to keep"
+        "--small", action="store_true", help="tiny sizes on the CPU, to try the program"
     )
-    parser.add_argument(
-        "--tests", nargs="+", default=["tests"], metavar="PATH", help="what pytest -m gpu runs"
-    )
-
-
-def check(options: argparse.Namespace) -> None:
-    """Raise ResourceError where there is no such device, ConfigError if FOLDER is not empty."""
-    machine.require_device(options.device)
-    if options.output.exists() and any(options.output.iterdir()):
-        raise ConfigError(f"{options.output}: not empty; name a new folder")
 
 
 def run(options: argparse.Namespace) -> Report:
-    """Run everything; what fails is told in FOLDER/log.txt and ends with an error."""
-    device = machine.require_device(options.device)
-    options.output.mkdir(parents=True, exist_ok=True)
-    log = Log(options.output / "log.txt")
-    described = machine.described(device)
-    _write_json(options.output / "machine.json", described)
-    for name, value in described.items():
-        log.say(f"{name}: {value}")
-    begin = time.monotonic()
-    deadlines = {name: begin + 60 * options.minutes * share for name, share in SHARES.items()}
-    ended = _tests(options, log, deadlines["tests"] - begin)
-    rows = [["tests", ended, time.monotonic() - begin, "tests.log"]]
-    if ended == "failed":
-        raise ResourceError(f"no figures: the tests failed, see {options.output}/tests.log")
-    for case in list(SHARES)[1:]:
-        started = time.monotonic()
-        contest = Contest(device, deadlines[case], seconds=0.002 if options.small else 0.1)
-        files, ended = _one_case(case, options, contest, log)
-        rows.append([case, ended, time.monotonic() - started, files])
-    log.say(f"all in {time.monotonic() - begin:.0f} s")
-    failed = [f"{row[0]} {row[1]}" for row in rows if row[1] in ("failed", "not finished")]
-    if failed:
-        raise ResourceError(f"{', '.join(failed)}: see {options.output}/log.txt")
-    notes = [f"{name}: {value}" for name, value in described.items()]
-    return Report("On a device", ["what", "result", "seconds", "files"], rows, notes)
+    """Run the parts that have not been finished on this device by this commit.
 
-
-def _tests(options: argparse.Namespace, log: "Log", seconds: float) -> str:
-    """Run `pytest -m gpu`: "passed", "failed", or "not finished", none having failed so far.
-
-    On CUDA some test must have run, elsewhere all may be skipped.
+    Raises: GpuparseError: a part failed, or did not end in time; the others have run.
     """
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "gpu", "-p", "no:cacheprovider"]
-    if importlib.util.find_spec("xdist"):  # compilation is most of the time
-        command += ["-n", str(min(8, available_processors())), "--dist", "loadfile"]
-    log.say(f"tests: pytest -m gpu {' '.join(options.tests)}")
-    path = options.output / "tests.log"
-    with path.open("w") as file:
-        tests = subprocess.Popen(
-            [*command, *options.tests], cwd=FOLDER.parent, stdout=file, stderr=subprocess.STDOUT
-        )
+    options.output.mkdir(parents=True, exist_ok=True)
+    has_device = options.small or torch.cuda.is_available()
+    device = "cpu" if options.small or not has_device else "cuda"
+    given = {"device": device, "small": options.small, "encoder": options.encoder}
+    on = described(torch.device(device)) | {"options": str(given)}
+    for name in options.parts:
+        path = options.output / f"{name}.json"
+        record = _record_in(path)
+        if record.get("result") == DONE and record["on"] == on:
+            _say(f"{name}: finished before, in {path}")
+            continue
+        record = {"result": NO_CUDA, "seconds": 0.0}
+        if has_device or name in WITHOUT_CUDA:
+            record = _ran(name, PARTS[name], given, options.output)
+        path.write_text(json.dumps({"part": name, "on": on, **record}, indent=1) + "\n")
+        _say(f"{name}: {record['result']}, {record['seconds']:.0f} s")
+        _write_figures(options.output)
+    records = _write_figures(options.output)
+    failed = [f"{n}: {records[n]['result']}" for n in options.parts if records[n]["result"] != DONE]
+    if failed:
+        raise GpuparseError(f"{'; '.join(failed)}; see figures.md and log.txt in {options.output}")
+    rows = [[name, each["result"], each["seconds"]] for name, each in records.items()]
+    notes = [f"{name}: {value}" for name, value in on.items()]
+    return Report("On a device", ["part", "result", "seconds"], rows, notes)
+
+
+def _ran(name: str, limit: float, given: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Run a part; returns its report, which has the rows so far if it fails, with the result."""
+    path, begin = folder / f"{name}.rows", time.monotonic()
+    path.unlink(missing_ok=True)
+    words = [f"{PACKAGE}.{name}", str(path), str(begin + limit), json.dumps(given)]
+    with (folder / "log.txt").open("a") as log:
+        part = subprocess.Popen(
+            [sys.executable, "-c", _PART, *words], cwd=FOLDER.parent, stdout=log,
+            stderr=log, start_new_session=True,
+        )  # fmt: skip
         try:
-            status = tests.wait(seconds)
+            code = part.wait(limit)
+            result = DONE if code == 0 else f"failed: exit code {code}"
         except subprocess.TimeoutExpired:
-            tests.terminate()
-            tests.wait()
-            log.say(f"tests: not finished in {seconds:.0f} s")
-            return "failed" if re.search("^FAILED|^E  ", path.read_text(), re.M) else "not finished"
-    closing = path.read_text().rstrip().splitlines()[-1:]
-    log.say(f"tests: {''.join(closing)}")
-    has_run = bool(re.search(r"\b[1-9]\d* passed", "".join(closing)))
-    passed = status == 0 and has_run if options.device == "cuda" else status in (0, 5)
-    return "passed" if passed else "failed"  # 5: none chosen
+            result = f"failed: not finished after {limit:g} s"
+        finally:
+            if part.poll() is None:  # with all processes that it has started
+                os.killpg(part.pid, signal.SIGKILL)
+                part.wait()
+    found = {"result": result, "seconds": time.monotonic() - begin} | _record_in(path)
+    path.unlink(missing_ok=True)
+    return found
 
 
-def _one_case(
-    case: str, options: argparse.Namespace, contest: Contest, log: "Log"
-) -> tuple[str, str]:
-    """Run a case and write what it gives; names of the files, and how it ended."""
-    log.say(f"{case}: begins")
-    torch.manual_seed(SEED)
-    module, ended = import_module(f"benchmarks.on_device.{case}"), "done"
+def _record_in(path: Path) -> dict[str, Any]:
+    """The JSON of a file; empty if it is missing, or was cut off."""
     try:
-        module.run(options, contest)
-    except Exception as error:  # the other tables are worth having; the end is an error anyhow
-        ended = "failed"
-        contest.note(f"Failed here, and what would follow is missing: {error}")
-        log.say(f"{case}: failed\n{traceback.format_exc()}")
-    report = contest.report(module)
-    path = options.output / f"{case}.txt"
-    path.write_text(report.as_text() + "\n")
-    _write_json(options.output / f"{case}.json", dataclasses.asdict(report))
-    files = [path.name, f"{case}.json"]
-    log.say(f"{case}: {len(report.rows)} rows\n{report.as_text()}")
-    return " ".join(files), ended
+        found: dict[str, Any] = json.loads(path.read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return {}
+    return found
 
 
-def _write_json(path: Path, what: object) -> None:
-    path.write_text(json.dumps(what, indent=1) + "\n")
+def _write_figures(folder: Path) -> dict[str, dict[str, Any]]:
+    """Write all that there is into one JSON file and one page; returns the records by part."""
+    found = {name: _record_in(folder / f"{name}.json") for name in PARTS}
+    records = {name: record for name, record in found.items() if record}
+    (folder / "figures.json").write_text(json.dumps(records, indent=1) + "\n")
+    lines, on = ["# Figures of a device", ""], None
+    for name, record in records.items():
+        if on != record["on"]:
+            on = record["on"]
+            lines += [*(f"- {key}: {value}" for key, value in on.items()), ""]
+        lines += [f"## {name}", "", f"{record['result']}, {record['seconds']:.0f} s", ""]
+        if "report" in record:
+            lines += ["```text", Report(**record["report"]).as_text(), "```", ""]
+    (folder / "figures.md").write_text("\n".join(lines))
+    return records
 
 
-class Log:
-    """Lines with the seconds since the start, in a file and on stderr."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._started = path, time.monotonic()
-        path.write_text("")
-
-    def say(self, text: str) -> None:
-        line = f"[{time.monotonic() - self._started:6.1f} s] {text}"
-        with self._path.open("a") as file:
-            file.write(line + "\n")
-        print(line, file=sys.stderr, flush=True)
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -2,7 +2,10 @@
 
 import argparse
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import gpuparse
 from gpuparse.config.schema import (
     DataConfig,
     FeatureMapConfig,
@@ -18,7 +21,7 @@ from gpuparse.features.templates import load_templates
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.learning.trainer import Trainer
 from gpuparse.model.parser import Parser
-from tests.synthetic import generate
+from tests.synthetic import generate, treebank_file
 
 GENERATED = "4000 generated sentences"
 SYSTEMS = (
@@ -85,3 +88,28 @@ def trained_model(
     for _ in trainer.learn():
         pass
     return trainer.model(bits)
+
+
+def learned_model(name: str, folder: Path, *, small: bool, **keys: Any) -> str:
+    """The folder of a model of a shipped config after two epochs on generated sentences.
+
+    keys: of the config, `__` for the dot.
+    """
+    given = {"learning.epochs": 2, "word_vectors.epochs": 1, "weights.bits": 16, "threads": 0}
+    given |= {"data.train": treebank_file(40 if small else 2000, 1), "output": folder / name}
+    given |= {key.replace("__", "."): value for key, value in keys.items()}
+    gpuparse.train(name, given, quiet=True)
+    return str(folder / name)
+
+
+def long_input(folder: Path, copies: int, *, raw: bool) -> tuple[str, str]:
+    """Two files: 4,000 generated sentences, as a treebank or a raw text, and copies of them."""
+    data = generate(4000, 1)
+    if raw:
+        texts = (line.partition(b"# text = ")[2] for line in data.split(b"\n"))
+        data = b"\n".join(text for text in texts if text) + b"\n"
+    paths = [folder / f"{name}{'.txt' if raw else '.conllu'}" for name in ("once", "long")]
+    for path, n in zip(paths, (1, copies), strict=True):
+        path.write_bytes(data * n)
+    once, long = map(str, paths)
+    return once, long

@@ -38,7 +38,8 @@ def run(options: argparse.Namespace, contest: Contest) -> None:
         root = "single" if single_root else "multi"
         what = f"{decoder}, root {root}, n = {n}, batch {batch:,}"
         if not contest.is_over(what):
-            _one_task(contest, decoder, single_root, n, batch)
+            with contest.attempt(what):
+                _one_task(contest, decoder, single_root, n, batch)
     contest.note(
         "float32, whole-number scores; trees of our engines checked to be equal, and values of "
         "all. us a call: by the clock, the device waited for; on device us: between two events."

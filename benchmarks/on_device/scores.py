@@ -1,4 +1,4 @@
-"""Scores of templates on a device: the kernels, the bags, and what reading the weights takes."""
+"""Templates on a device: scores by kernels and by bags, the time to read the weights, and heads."""
 
 import argparse
 from collections.abc import Callable
@@ -16,6 +16,8 @@ from gpuparse.errors import ScoreError
 from gpuparse.features.plan import Plan
 from gpuparse.features.templates import load_templates
 from gpuparse.inference.engines import choose_engine
+from gpuparse.model.engines.searcher import Scales
+from gpuparse.model.parser import Parser
 from gpuparse.scorers.linear.scorer import LinearScorer
 from gpuparse.scorers.linear.weights import Weights, hashed_map
 from tests.synthetic import generate
@@ -41,11 +43,12 @@ def run(options: argparse.Namespace, contest: Contest) -> None:
         for batch in batches:
             if contest.is_over(f"scores of {features}, batch {batch:,}"):
                 continue
-            _one_task(contest, scorer, (features, "", n, batch), rate)
+            with contest.attempt(f"{features}, batch {batch:,}"):
+                _one_task(contest, scorer, (features, "", n, batch), rate)
     contest.note(
         f"Random weights of 16 bits in {rows:,} rows, random values of words. bandwidth: what"
         f" reading {LINE_BYTES} bytes for each family of each part takes at {rate / 1e9:,.0f} GB/s,"
-        " the speed of a copy."
+        " the speed of a copy. Heads: ids come from main memory, and heads return to it."
     )
 
 
@@ -70,7 +73,12 @@ def _one_task(
 ) -> None:
     _, _, n, size = task
     batch = scorer.generated([n] * size)
+    parser = Parser(
+        scorers=(scorer,), labels=[], decoder=scorer.decoder, single_root=False,
+        scales=Scales(1, 1), config="",
+    )  # fmt: skip
     ways: dict[str, Callable[[], object]] = {}
+    searches: dict[str, Callable[[], object]] = {}
     found = []
     for engine in OURS:
         try:
@@ -82,16 +90,21 @@ def _one_task(
         part = dense.part(dense.send(batch, contest.device), batch)
         ways[engine] = partial(dense.score, part)
         found.append(dense.score(part))
+        searches[engine] = partial(
+            parser.search, batch, batch_size=size, device=contest.device.type, engine=engine
+        )
     of_part = torch.arange(n + 1, device=contest.device)
     is_arc = (of_part.unsqueeze(1) != of_part) & (of_part > 0)
     if not all(torch.equal(each.arc[:, is_arc], found[0].arc[:, is_arc]) for each in found):
         raise AssertionError(f"{task[0]}: kernels and bags disagree")
+    from_ids = (f"{task[0]}, ids to heads", *task[1:])
+    contest.measure(from_ids, {by: partial(_calls, way, size) for by, way in searches.items()})
     before = len(contest.rows)
     contest.measure(task, {by: partial(_calls, way, size) for by, way in ways.items()})
     if rows := contest.rows[before:]:
         us = 1e6 * size * _lines(scorer.plan, n) * LINE_BYTES / rate
         ratio = us / rows[0][CALL] if OURS[0] in ways else None
-        contest.rows.append([*task, "bandwidth", us, us, 1e6 * size / us, ratio])
+        contest.add([*task, "bandwidth", us, us, 1e6 * size / us, ratio])
 
 
 def _calls(way: Callable[[], object], size: int) -> tuple[list[Callable[[], object]], int]:

@@ -1,9 +1,12 @@
-"""The tables for a device, tried on the CPU in tiny sizes: all of the chain but the device."""
+"""The tables for a device, tried on the CPU; the command that runs them, with fake parts."""
 
 import json
+import subprocess
+import sys
 import time
 from functools import partial
-from types import SimpleNamespace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -11,97 +14,186 @@ import torch
 from benchmarks import __main__ as program
 from benchmarks import gpu
 from benchmarks.on_device import clock, kernels, peers
+from benchmarks.on_device import tests as gpu_tests
 from benchmarks.on_device.contest import (
-    BATCH,
-    BY,
     CALL,
     RATIO,
     TASK,
     Contest,
-    N,
+    main,
 )  # fmt: skip
-from benchmarks.registry import Report
-from gpuparse.errors import ConfigError, ResourceError
+from benchmarks.registry import FOLDER, Report
+from gpuparse.errors import GpuparseError
 from gpuparse.inference import chu_liu_edmonds
 
 CPU = torch.device("cpu")
-CASES = ("kernels", "scores", "parse", "train")
+FAKE = """
+import json, subprocess, sys, time
+from pathlib import Path
+module, path, end, given = sys.argv[1:]
+name = module.rpartition(".")[2]
+record = {"report": {"title": name, "columns": ["n"], "rows": [[7]], "notes": []}}
+if name == "failing":
+    record["result"] = "failed: a reason"
+Path(path).write_text(json.dumps(record))
+if name == "slow":
+    sleeper = subprocess.Popen(["sleep", "60"])
+    Path(path).with_name("sleeper").write_text(str(sleeper.pid))
+    sleeper.wait()
+sys.exit(name in ("failing", "breaking"))
+"""
 
 
 @pytest.fixture
-def small(tmp_path, monkeypatch):
-    """Run `gpu` on the CPU in its smallest form, with these tests as those of the GPU."""
+def call(tmp_path, monkeypatch):
+    """Run `gpu` with fakes of its parts."""
     monkeypatch.setattr(program, "gate_is_green", lambda gate: True)
     monkeypatch.setattr(program.torch, "set_num_threads", lambda threads: None)
-    monkeypatch.setattr(gpu, "available_processors", lambda: 0)  # no workers for one test
-    monkeypatch.delenv("TRITON_INTERPRET", raising=False)  # without it nothing runs interpreted
-    tests = tmp_path / "test_some.py"
-    tests.write_text("import pytest\n\n@pytest.mark.gpu\ndef test_it():\n    assert True\n")
-    words = ["gpu", "--device", "cpu", "--small", "--output", str(tmp_path / "figures")]
-    return partial(program.main, [*words, "--tests", str(tests)])
+    monkeypatch.setattr(gpu, "_PART", FAKE)
+    limits = {"failing": 20.0, "slow": 3.0, "breaking": 20.0, "sound": 20.0, "cores": 20.0}
+    monkeypatch.setattr(gpu, "PARTS", limits)
+    return lambda *words: program.main(["gpu", "--output", str(tmp_path), *words])
+
+
+def records(folder: Path) -> dict[str, dict]:
+    found = json.loads((folder / "figures.json").read_text())
+    assert all(json.loads((folder / f"{n}.json").read_text()) == r for n, r in found.items())
+    return found
+
+
+def test_what_fails_or_takes_too_long_is_kept_with_its_reason_and_the_rest_goes_on(call, tmp_path):
+    with pytest.raises(GpuparseError, match=r"failing: failed: a reason; slow: .*; breaking") as it:
+        call("--small")
+    assert it.value.exit_code == 1
+    found = records(tmp_path)
+    assert {name: each["result"] for name, each in found.items()} == {
+        "failing": "failed: a reason", "slow": "failed: not finished after 3 s",
+        "breaking": "failed: exit code 1", "sound": "done", "cores": "done",
+    }  # fmt: skip
+    assert all(Report(**each["report"]).rows == [[7]] for each in found.values())
+    page = (tmp_path / "figures.md").read_text()
+    assert page.count("processors:") == 1
+    for name, each in found.items():
+        assert f"## {name}\n\n{each['result']}, " in page
+    sleeper = Path("/proc", (tmp_path / "sleeper").read_text(), "stat")
+    assert not sleeper.exists() or sleeper.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_a_second_call_runs_what_is_not_finished_by_this_commit_on_this_device(
+    call, tmp_path, capsys, monkeypatch
+):
+    with pytest.raises(GpuparseError):
+        call("--small", "--parts", "sound", "failing")
+    (tmp_path / "cores.json").write_text('{"part": "co')  # a call that was cut off
+    monkeypatch.setattr(gpu, "_PART", FAKE.replace("failing", "none").replace("7", "8"))
+    capsys.readouterr()
+    assert call("--small", "--parts", "sound", "failing", "cores") == 0
+    out, err = capsys.readouterr()
+    assert "sound: finished before" in err
+    assert err.count("finished before") == 1
+    assert "sound" in out
+    rows = {name: each["report"]["rows"] for name, each in records(tmp_path).items()}
+    assert rows == {"failing": [[8]], "sound": [[7]], "cores": [[8]]}
+    found = gpu.described
+    monkeypatch.setattr(gpu, "described", lambda device: found(device) | {"gpuparse": "another"})
+    assert call("--small", "--parts", "sound") == 0
+    assert records(tmp_path)["sound"]["report"]["rows"] == [[8]]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_without_a_gpu_there_are_the_cores(call, tmp_path):
+    with pytest.raises(GpuparseError, match="sound: no CUDA device"):
+        call("--parts", "sound", "cores")
+    assert records(tmp_path)["cores"]["result"] == "done"
+    assert call("--parts", "cores") == 0
+
+
+def test_all_parts_take_nine_minutes_with_the_gate():
+    assert sum(gpu.PARTS.values()) <= 510
+    for name in gpu.PARTS:
+        assert (FOLDER / "on_device" / f"{name}.py").exists()
+
+
+def test_a_part_keeps_its_rows_and_goes_on_after_a_fault(tmp_path, monkeypatch):
+    def run(options, contest):
+        assert options.small
+        contest.add(["first", 1])
+        assert json.loads(path.read_text())["report"]["rows"] == [["first", 1]]
+        with contest.attempt("second"):
+            raise ValueError("no\nsense")
+        contest.add(["third", 3])
+
+    path, case = tmp_path / "part.rows", ModuleType("parts.case")
+    case.TITLE, case.COLUMNS, case.run = "Title", ["what", "n"], run
+    monkeypatch.setitem(sys.modules, case.__name__, case)
+    words = [
+        case.__name__,
+        str(path),
+        str(time.monotonic() + 9),
+        '{"device": "cpu", "small": true}',
+    ]
+    monkeypatch.setattr(sys, "argv", ["-c", *words])
+    with pytest.raises(SystemExit):
+        main()
+    found = json.loads(path.read_text())
+    assert found["result"] == "failed: second: no sense"
+    assert found["report"]["rows"] == [["first", 1], ["third", 3]]
+    assert found["report"]["notes"] == ["Failed: second: no sense"]
+
+
+def test_tests_are_counted_with_xdist_and_without():
+    printed = """
+tests/test_model.py::test_a[first order-cuda] PASSED      [ 10%]
+tests/test_model.py::test_b SKIPPED (no CUDA device)      [ 20%]
+[gw0] [ 33%] PASSED tests/test_model.py::test_c
+[gw11] [  3%] FAILED tests/encoder/test_devices.py::test_d[a b]
+[gw1] [100%] ERROR tests/test_model.py::test_e
+SKIPPED [1] tests/test_model.py:3: no CUDA device
+FAILED tests/encoder/test_devices.py::test_d[a b] - AssertionError
+"""
+    counted = {"PASSED": 2, "SKIPPED": 1, "FAILED": 1, "ERROR": 1}
+    assert gpu_tests.results_in(printed) == counted
 
 
 @pytest.mark.slow
-def test_one_command_leaves_everything_in_one_folder(small, tmp_path, capsys):
-    assert small() == 0
-    printed = capsys.readouterr().out
-    folder = tmp_path / "figures"
-    names = {path.name for path in folder.iterdir()}
-    expected = {f"{case}.{kind}" for case in CASES for kind in ("txt", "json")}
-    assert names >= expected | {"machine.json", "log.txt", "tests.log"}
-    machine = json.loads((folder / "machine.json").read_text())
-    assert machine["torch"] == torch.__version__
-    assert machine["device"] == "cpu"
-    assert "1 passed" in (folder / "tests.log").read_text()
-    for case in CASES:
-        report = Report(**json.loads((folder / f"{case}.json").read_text()))
-        assert report.rows
-        assert (folder / f"{case}.txt").read_text() == report.as_text() + "\n"
-        assert case in printed
-    searched = Report(**json.loads((folder / "kernels.json").read_text())).rows
+def test_all_files_with_tests_of_the_gpu_are_run():
+    command = [sys.executable, "-m", "pytest", "-q", "--co", "-m", "gpu", "tests"]
+    listed = subprocess.run(command, cwd=FOLDER.parent, stdout=subprocess.PIPE, text=True).stdout
+    files = {line.partition("::")[0] for line in listed.splitlines() if "::" in line[:99]}
+    assert {file for file in files if file.startswith("tests/")} <= set(gpu_tests.FILES)
+
+
+@pytest.mark.slow
+def test_the_parts_run_on_the_cpu_in_tiny_sizes(tmp_path, monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)  # without it nothing runs interpreted
+    monkeypatch.setattr(program, "gate_is_green", lambda gate: True)
+    monkeypatch.setattr(program.torch, "set_num_threads", lambda threads: None)
+    monkeypatch.setattr(gpu, "PARTS", dict.fromkeys(gpu.PARTS, 300.0))
+    assert program.main(["gpu", "--small", "--output", str(tmp_path)]) == 0
+    found = records(tmp_path)
+    assert found.keys() == gpu.PARTS.keys()
+    assert all(each["report"]["rows"] for each in found.values())
+    searched = found["kernels"]["report"]["rows"]
     assert {row[TASK] for row in searched} == set(kernels.SEARCHES)
-    assert {"torch"} <= {row[BY] for row in searched}
     assert all(row[CALL] > 0 for row in searched)
-    assert {row[N] for row in searched} == set(kernels.SMALL_WORDS)
-    assert {row[BATCH] for row in searched} == set(kernels.SMALL_BATCHES)
-    with pytest.raises(ConfigError, match="not empty"):
-        small()
 
 
-def test_red_tests_leave_no_figures(small, tmp_path):
-    (tmp_path / "test_some.py").write_text(
-        "import pytest\n\n@pytest.mark.gpu\ndef test_it():\n    assert False\n"
-    )
-    with pytest.raises(ResourceError, match="no figures"):
-        small()
-    names = {path.name for path in (tmp_path / "figures").iterdir()}
-    assert names == {"machine.json", "tests.log", "log.txt"}
-
-
-def test_what_fails_is_told_and_the_rest_is_kept(small, tmp_path, monkeypatch):
+def test_a_peer_with_other_values_is_a_fault(monkeypatch):
     wrong = peers.Peer("wrong", "torch", "eisner", wrong_values, (False,))
     monkeypatch.setattr(kernels, "PEERS", (wrong,))
-    monkeypatch.setattr(gpu, "SHARES", {"tests": 0.5, "kernels": 0.7, "train": 1.0})
-    with pytest.raises(ResourceError, match="kernels failed"):
-        small()
-    log = (tmp_path / "figures" / "log.txt").read_text()
-    assert "wrong disagrees on the values" in log
-    cut = json.loads((tmp_path / "figures" / "kernels.json").read_text())
-    assert cut["rows"] == []
-    assert "wrong disagrees on the values" in cut["notes"][-1]
-    assert json.loads((tmp_path / "figures" / "train.json").read_text())["rows"]
+    monkeypatch.setattr(kernels, "tasks", lambda small: [("eisner", False, 2, 1), SOUND])
+    table = contest()
+    kernels.run(SimpleNamespace(small=True), table)
+    assert {row[TASK] for row in table.rows} == {"chu_liu_edmonds"}
+    [fault] = table.faults
+    assert "wrong disagrees on the values" in fault
+
+
+SOUND = ("chu_liu_edmonds", False, 2, 1)
 
 
 def wrong_values(arcs, lengths, single_root):
     return (lambda: arcs), (lambda: torch.zeros(len(arcs)))
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_without_a_gpu_there_is_an_error(tmp_path):
-    folder = tmp_path / "figures"
-    with pytest.raises(ResourceError, match="no GPU is here"):
-        program.main(["gpu", "--output", str(folder)])
-    assert not folder.exists()
 
 
 def test_inputs_go_round_until_the_cache_forgets_them(monkeypatch):
