@@ -474,6 +474,12 @@ def _groups(chunk: TextChunk) -> Iterator[_Group]:
         else NEW_PARAGRAPH if chunk.begins_paragraph else NO_PARAGRAPH
     )  # fmt: skip
     offsets, s = byte_offsets(chunk.codes), 0
+    if len(chunk.codes) <= _GROUP:  # a short text is one group as it is
+        yield _Group(
+            chunk.data, chunk.codes, chunk.spaces, offsets, starts, kinds, chunk.ends_paragraph,
+            chunk.numbers, chunk.character, chunk.of_lines, chunk.document,
+        )  # fmt: skip
+        return
     while s < len(starts):
         after = int(starts.searchsorted(starts[s] + _GROUP))
         after = max(after, s + 1)

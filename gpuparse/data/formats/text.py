@@ -249,10 +249,6 @@ def _chunks(
             pending, is_skipping = pending[fault.offset :], True
 
 
-def _replacing() -> codecs.IncrementalDecoder:
-    return codecs.getincrementaldecoder("utf-8")("replace")
-
-
 class _TextReader:
     """The place that was reached in a text."""
 
@@ -260,7 +256,9 @@ class _TextReader:
         self.source, self.of_lines = source, of_lines
         self.line, self.byte, self.character, self.segment, self.is_new_document = start
         self.is_new_paragraph = True
-        self._decoder, self._before = _replacing(), ""  # of text that is left out
+        # Of text that is left out; none yet.
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._before = ""
 
     def chunk(
         self,
@@ -289,7 +287,7 @@ class _TextReader:
         self._pass(text)
         self.character += len(codes)
         self.segment += n_passed
-        self._decoder, self._before = _replacing(), ""
+        self._decoder, self._before = None, ""
         self.is_new_document &= not text
         self.is_new_paragraph = ends_paragraph
         return made
@@ -315,6 +313,7 @@ class _TextReader:
         """Pass bytes that are left out."""
         self._pass(text)
         if self.of_lines:  # halves of characters and line ends may be in successive calls
+            self._decoder = self._decoder or codecs.getincrementaldecoder("utf-8")("replace")
             left_out = self._before + self._decoder.decode(text)
             counts = [lines_before(code_points(t.encode()))[-1] for t in (self._before, left_out)]
             self.segment += int(counts[1] - counts[0])
