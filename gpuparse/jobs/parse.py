@@ -191,7 +191,8 @@ class Job:
         with suppress(AttributeError, OSError):  # compressed, or no file of the system
             about = os.fstat(file.fileno())
             if stat.S_ISREG(about.st_mode):
-                size = max(SMALL, min(most, about.st_size // (SHARES * self.threads)))
+                # Pieces are shorter than this, since they end with a sentence.
+                size = max(2 * SMALL, min(most, about.st_size // (SHARES * self.threads)))
                 return min(self.threads, about.st_size // size), size
         return self.threads, most
 

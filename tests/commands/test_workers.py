@@ -19,6 +19,7 @@ from gpuparse.jobs import parse as job
 from gpuparse.jobs import workers
 from gpuparse.jobs.parse import Job
 from tests.commands.conftest import ROOT
+from tests.synthetic import generate
 
 KINDS = ["conllu", "text", "lines", "jsonl", "parquet"]
 PIECES = [1 << 10, 1 << 14, 1 << 24]  # bytes
@@ -94,6 +95,15 @@ def test_bytes_and_messages_do_not_depend_on_workers_and_pieces(
             assert works == [threads] or size != PIECES[0]
             found.add((code, written.read_bytes(), re.sub(r"[\d.,]+ (seconds|s)\b.*", "", said)))
         assert len(found) == 1
+
+
+def test_workers_parse_pieces_of_the_least_size(staged, call, tmp_path, works, monkeypatch):
+    """They end with a sentence, so that they are shorter than what is read at a time."""
+    texts = re.findall(rb"(?m)^# text = (.*\n)", generate(3000, 1))
+    (tmp_path / "in.txt").write_bytes(b"".join(texts))
+    monkeypatch.setattr(job, "can_fork", lambda **_: True)
+    call(parse.main, staged.model, tmp_path / "in.txt", "--threads", 2, "--output", tmp_path / "o")
+    assert works == [2]
 
 
 def test_the_first_error_of_the_input_is_the_one_that_is_told(staged, call, tmp_path, pieces_of):
