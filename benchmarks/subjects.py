@@ -103,13 +103,13 @@ def learned_model(name: str, folder: Path, *, small: bool, **keys: Any) -> str:
 
 
 def long_input(folder: Path, copies: int, *, raw: bool) -> tuple[str, str]:
-    """Two files: 4,000 generated sentences, as a treebank or a raw text, and copies of them."""
+    """A tenth of some copies, and all, of 4,000 generated sentences, a treebank or a raw text."""
     data = generate(4000, 1)
     if raw:
         texts = (line.partition(b"# text = ")[2] for line in data.split(b"\n"))
         data = b"\n".join(text for text in texts if text) + b"\n"
-    paths = [folder / f"{name}{'.txt' if raw else '.conllu'}" for name in ("once", "long")]
-    for path, n in zip(paths, (1, copies), strict=True):
+    paths = [folder / f"{name}{'.txt' if raw else '.conllu'}" for name in ("few", "long")]
+    for path, n in zip(paths, (max(1, copies // 10), copies), strict=True):
         path.write_bytes(data * n)
-    once, long = map(str, paths)
-    return once, long
+    few, long = map(str, paths)
+    return few, long

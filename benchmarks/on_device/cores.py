@@ -28,10 +28,10 @@ def run(options: argparse.Namespace, contest: Contest) -> None:
 def _one_model(contest: Contest, name: str, folder: Path, *, small: bool) -> None:
     raw, out, expected = name == "english", folder / "out.conllu", b""
     model = name if raw else learned_model(name, folder, small=small)
-    once, text = long_input(folder, 1, raw=raw)
+    _, text = long_input(folder, 1, raw=raw)
     seconds = 0.02 if small else SECONDS
-    copies = min(COPIES, max(1, int(seconds / parsed(model, once, out, 1).seconds)))
-    once, text = long_input(folder, copies, raw=raw)
+    copies = min(COPIES, max(1, int(seconds / parsed(model, text, out, 1).seconds)))
+    _, text = long_input(folder, copies, raw=raw)
     for n in WORKERS:
         if n > available_processors() or contest.is_over(f"{name} with {n} workers"):
             continue

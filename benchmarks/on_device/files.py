@@ -32,26 +32,26 @@ def run(options: argparse.Namespace, contest: Contest) -> None:
         if not contest.is_over(system):
             with contest.attempt(system), tempfile.TemporaryDirectory() as made:
                 _one_system(options, contest, system, Path(made))
-    contest.note("One run each; the start, and a first run on the input once, are left out.")
+    contest.note("One run each; the start, and a run on a tenth of the input before, are left out.")
 
 
 def _one_system(options: argparse.Namespace, contest: Contest, system: str, folder: Path) -> None:
     name, keys, copies = SYSTEMS[system]
     raw = name == "english"
     model = name if raw else learned_model(name, folder, small=options.small, **keys)
-    once, text = long_input(folder, 2 if options.small else copies, raw=raw)
+    few, text = long_input(folder, 1 if options.small else copies, raw=raw)
     out, workers, expected = folder / "out.conllu", available_processors(), b""
     for device in dict.fromkeys(["cpu", contest.device.type]):
         if contest.is_over(f"{system} on {device}"):
             continue
-        run = parsed(model, text, out, workers, device=device, first=once)
+        run = parsed(model, text, out, workers, device=device, first=few)
         written = out.read_bytes()
         expected = expected or written
-        if written != expected:
-            raise AssertionError(f"{system}: {device} writes other bytes than the CPU")
         found = read_treebank(str(out))
         rates = (n / run.seconds for n in (len(found), found.n_words))
         contest.add(
             [system, device, workers, len(found), run.seconds, *rates, run.share,
-             run.memory / 1024, "yes"]
+             run.memory / 1024, "yes" if written == expected else "no"]
         )  # fmt: skip
+        if written != expected:
+            raise AssertionError(f"{device} writes other bytes than the CPU")
