@@ -79,7 +79,7 @@ class _Plan:
         self.rules = {kind: self._find_rules(kind, device) for kind in self._ways}
 
     def _find_planes(self) -> list[tuple[str, bool]]:
-        """The kinds that are read, and whether by end; or how they are kept for spans as wide."""
+        """Kinds, and whether they are kept by end: all that are read, one or two of each kind."""
         found: dict[tuple[str, bool], None] = {}
         for way in (way for ways in self._ways.values() for way in ways):
             for factor in way.rule.factors:
