@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -95,10 +96,10 @@ def _ran(name: str, limit: float, given: dict[str, Any], folder: Path) -> dict[s
             result = DONE if code == 0 else f"failed: exit code {code}"
         except subprocess.TimeoutExpired:
             result = f"failed: not finished after {limit:g} s"
-        finally:
-            if part.poll() is None:  # with all processes that it has started
+        finally:  # with all processes that it has started
+            with suppress(ProcessLookupError):
                 os.killpg(part.pid, signal.SIGKILL)
-                part.wait()
+            part.wait()
     found = {"result": result, "seconds": time.monotonic() - begin} | _record_in(path)
     path.unlink(missing_ok=True)
     return found
