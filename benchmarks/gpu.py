@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from benchmarks.on_device.machine import described
-from benchmarks.registry import FOLDER, Report
+from benchmarks.registry import Report
 from gpuparse.errors import GpuparseError
 
 GATE = ("tests/test_self_test.py",)
@@ -88,9 +88,8 @@ def _ran(name: str, limit: float, given: dict[str, Any], folder: Path) -> dict[s
     words = [f"{PACKAGE}.{name}", str(path), str(begin + limit), json.dumps(given)]
     with (folder / "log.txt").open("a") as log:
         part = subprocess.Popen(
-            [sys.executable, "-c", _PART, *words], cwd=FOLDER.parent, stdout=log,
-            stderr=log, start_new_session=True,
-        )  # fmt: skip
+            [sys.executable, "-c", _PART, *words], stdout=log, stderr=log, start_new_session=True
+        )
         try:
             code = part.wait(limit)
             result = DONE if code == 0 else f"failed: exit code {code}"

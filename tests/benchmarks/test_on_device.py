@@ -54,7 +54,8 @@ def call(tmp_path, monkeypatch):
     monkeypatch.setattr(gpu, "_PART", FAKE)
     limits = {"failing": 20.0, "slow": 3.0, "breaking": 20.0, "sound": 20.0, "cores": 20.0}
     monkeypatch.setattr(gpu, "PARTS", limits)
-    return lambda *words: program.main(["gpu", "--output", str(tmp_path), *words])
+    monkeypatch.chdir(tmp_path.parent)
+    return lambda *words: program.main(["gpu", "--output", tmp_path.name, *words])
 
 
 def records(folder: Path) -> dict[str, dict]:
