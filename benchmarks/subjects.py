@@ -13,7 +13,6 @@ from gpuparse.config.schema import (
     LearningConfig,
     PruningConfig,
     RunConfig,
-    WordVectorsConfig,
 )
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.treebank import Treebank
@@ -63,7 +62,6 @@ def options_for(
         learning=LearningConfig(epochs=epochs, cost_augmented=cost_augmented),
         labels=LabelsConfig(rows=1 << 20, epochs=1),
         pruning=PruningConfig(threshold=0.001, max_heads=10),
-        word_vectors=WordVectorsConfig(epochs=1, networks=2),
     )
 
 
@@ -74,7 +72,6 @@ def trained_model(
     decoder: str = "eisner",
     n_rows: int,
     labels: str | None,
-    bits: int = 16,
 ) -> Parser:
     """A model after two epochs: as fast as one after ten, and as full of weights.
 
@@ -87,7 +84,7 @@ def trained_model(
     trainer = Trainer(treebank, load_templates(features), label_templates, options)
     for _ in trainer.learn():
         pass
-    return trainer.model(bits)
+    return trainer.model(16)
 
 
 def learned_model(name: str, folder: Path, *, small: bool, **keys: Any) -> str:

@@ -7,24 +7,12 @@ import subprocess
 
 import torch
 
-from gpuparse.errors import ResourceError
 from gpuparse.jobs.version import described_version
 
 PACKAGES = (
-    "torch", "triton", "numpy", "safetensors",
+    "torch", "triton", "numpy", "safetensors", "transformers", "tokenizers",
     "torch-struct", "supar", "ufal.chu_liu_edmonds", "matplotlib",
 )  # fmt: skip
-
-
-def require_device(name: str) -> torch.device:
-    """The device of that name.
-
-    Raises:
-        ResourceError: it is CUDA and there is none.
-    """
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ResourceError("no GPU is here that PyTorch can use: --device cuda measures nothing")
-    return torch.device(name)
 
 
 def described(device: torch.device) -> dict[str, str]:
