@@ -64,13 +64,13 @@ def run(options: argparse.Namespace) -> Report:
         path = options.output / f"{name}.json"
         record = _record_in(path)
         if record.get("result") == DONE and record["on"] == on:
-            _say(f"{name}: finished before, in {path}")
+            print(f"{name}: finished before, in {path}", file=sys.stderr)
             continue
         record = {"result": NO_CUDA, "seconds": 0.0}
         if has_device or name in WITHOUT_CUDA:
             record = _ran(name, PARTS[name], given, options.output)
         path.write_text(json.dumps({"part": name, "on": on, **record}, indent=1) + "\n")
-        _say(f"{name}: {record['result']}, {record['seconds']:.0f} s")
+        print(f"{name}: {record['result']}, {record['seconds']:.0f} s", file=sys.stderr)
         _write_figures(options.output)
     records = _write_figures(options.output)
     failed = [f"{n}: {records[n]['result']}" for n in options.parts if records[n]["result"] != DONE]
@@ -128,7 +128,3 @@ def _write_figures(folder: Path) -> dict[str, dict[str, Any]]:
             lines += ["```text", Report(**record["report"]).as_text(), "```", ""]
     (folder / "figures.md").write_text("\n".join(lines))
     return records
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

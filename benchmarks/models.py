@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks import plots
-from benchmarks.parse import parse_file
 from benchmarks.registry import Report, median_times
+from gpuparse.commands import parse
 from gpuparse.data.conll import read_treebank
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.evaluation.metrics import score_treebanks
@@ -105,6 +105,12 @@ def _parsers(options: argparse.Namespace) -> dict[str, tuple[str, Callable[..., 
                 raise ConfigError(f"two models have the name {name}")
         found |= rows
     return found
+
+
+def parse_file(model: Path, text: Path, output: Path, threads: int = 1) -> None:
+    """Parse a file by the command, on the CPU."""
+    options = ["--output", f"{output}/", "--threads", str(threads), "--device", "cpu", "--quiet"]
+    parse.main([str(model), str(text), *options, "--force"])
 
 
 def parse_by_udpipe(model: Path, text: Path, output: Path, beam: int = DEFAULT_BEAM) -> None:

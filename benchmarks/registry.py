@@ -25,15 +25,7 @@ from types import ModuleType
 from typing import Any
 
 FOLDER = Path(__file__).parent
-NOT_CASES = {
-    "__init__",
-    "__main__",
-    "freeze",
-    "freeze_doors",
-    "plots",
-    "registry",
-    "subjects",
-}
+NOT_CASES = {"__init__", "__main__", "freeze", "freeze_doors", "plots", "registry", "subjects"}
 
 
 @dataclass(frozen=True)

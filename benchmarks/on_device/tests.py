@@ -17,22 +17,13 @@ from gpuparse.jobs.resources import available_processors
 TITLE = "Tests marked gpu"
 COLUMNS = ["passed", "failed", "skipped"]
 FILES = (
-    "tests/inference/test_gpu_kernels.py",
-    "tests/scoring/test_triton_sums.py",
-    "tests/test_device.py",
-    "tests/test_model.py",
-    "tests/learning/test_on_device.py",
-    "tests/learning/test_device_difference.py",
-    "tests/encoder/test_devices.py",
-    "tests/scoring/test_cuda.py",
-    "tests/scoring/test_rows.py",
-    "tests/scoring/test_weights.py",
-    "tests/test_self_test.py",
-    "tests/inference/test_scores.py",
-    "tests/inference/test_laws.py",
-    "tests/inference/test_ladder.py",
-    "tests/test_doors.py",
-)
+    "tests/inference/test_gpu_kernels.py", "tests/scoring/test_triton_sums.py",
+    "tests/test_device.py", "tests/test_model.py", "tests/learning/test_on_device.py",
+    "tests/learning/test_device_difference.py", "tests/encoder/test_devices.py",
+    "tests/scoring/test_cuda.py", "tests/scoring/test_rows.py", "tests/scoring/test_weights.py",
+    "tests/test_self_test.py", "tests/inference/test_scores.py", "tests/inference/test_laws.py",
+    "tests/inference/test_ladder.py", "tests/test_doors.py",
+)  # fmt: skip
 """The files that have such tests: to read all others too would take long."""
 SMALL = ("tests/inference/test_scores.py",)
 _RESULT = re.compile(  # with pytest-xdist, and without

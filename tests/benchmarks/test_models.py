@@ -6,11 +6,10 @@ from itertools import combinations
 
 import pytest
 
+import gpuparse
 from benchmarks import models, plots
-from benchmarks.subjects import trained_model
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.errors import ConfigError, ModelError
-from gpuparse.model.folder import save_parser
 from tests.synthetic import generate
 
 needs_udpipe = pytest.mark.skipif(
@@ -36,9 +35,9 @@ def treebank_file(tmp_path_factory):
 @pytest.fixture(scope="module")
 def our_model(treebank_file):
     folder = treebank_file.parent / "ours"
-    treebank = read_treebank(treebank_file)
-    folder.mkdir()
-    save_parser(trained_model(treebank, "extended", n_rows=1 << 14, labels="labels"), folder)
+    keys = {"features": "extended", "feature_map.rows": 1 << 14, "learning.epochs": 2}
+    keys |= {"data.train": treebank_file, "output": folder, "calibration": "none"}
+    gpuparse.train("first-order-projective", keys, quiet=True)
     return folder
 
 
