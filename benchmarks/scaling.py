@@ -29,14 +29,14 @@ _RUN = """\
 import resource, sys, time
 from gpuparse.commands import parse
 model, given, first, out, *more = sys.argv[1:]
-more += ["--quiet", "--force", "--output", out]
-if parse.main([model, first, "--allow-missing", *more]):
+more += ["--quiet", "--force", "--output"]
+if parse.main([model, first, "--allow-missing", *more, f"{out}.conllu"]):
     sys.exit(f"{first} cannot be parsed")
 usage = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
 def cpu():
     return [sum(resource.getrusage(which)[:2]) for which in usage]
 before, began = cpu(), time.perf_counter()
-if parse.main([model, given, *more]):
+if parse.main([model, given, *more, out]):
     sys.exit(f"{given} cannot be parsed")
 print(time.perf_counter() - began, *(now - was for now, was in zip(cpu(), before)))
 own = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
