@@ -58,6 +58,7 @@ from gpuparse.model.parser import Parser, Predictions
 from gpuparse.model.pipeline import Pipeline
 
 Render = Callable[[Piece, Result], Any]
+_Trees = Predictions | KBest | None  # None: not known yet
 _Part = tuple[PieceCounts, ResultCounts | None, Any]  # a piece, and what is written of it
 
 
@@ -202,8 +203,9 @@ class Job:
 
         Guides are read one after the other. A parser's pass that fills columns is of the device.
         """
-        is_native = self.is_native or self.stages.filler is None
-        return is_native and self.threads > 1 and self.options.guide is None and self._can_fork()
+        if self.stages.filler is not None and not self.is_native:
+            return False
+        return self.threads > 1 and self.options.guide is None and self._can_fork()
 
     def _can_fork(self) -> bool:
         return can_fork(beside_torch=not self.is_native)
@@ -482,18 +484,13 @@ class Job:
         """Pieces with tags and lemmas, without sentences whose heads cannot be kept."""
         return list(self._annotated(pieces, None))
 
-    def prepared(self, ready: _Ready) -> tuple[Encoded, np.ndarray | None]:
-        """The batch of a piece for a device, and the heads (W,) that are kept."""
+    def prepared(self, ready: _Ready) -> tuple[Encoded, Kept | None]:
+        """The batch of a piece for a device, and what is kept."""
         treebank = ready.piece.treebank
-        known = kept_of(treebank).heads if self.options.keep_heads else None
-        return self.parser.encode(treebank), known
+        return self.parser.encode(treebank), self._kept(treebank)
 
-    def searched(self, batch: Encoded, known: np.ndarray | None) -> Predictions:
-        """The trees of a batch; known: (W,) heads that are kept."""
-        return self.parser.parse(
-            None, batch=batch, known=known, batch_size=self.batch_size, threads=self.threads,
-            device=self.device, engine=self.engine,
-        )  # fmt: skip
+    def _kept(self, treebank: Treebank) -> Kept | None:
+        return kept_of(treebank) if self.options.keep_heads else None
 
     def annotated(self, source: Source) -> Iterator[tuple[Piece, np.ndarray | None]]:
         """An input as the parser gets it, piece by piece: with tags and lemmas; and its guides.
@@ -532,13 +529,13 @@ class Job:
                 faults.setdefault(int(np.searchsorted(starts, word, side="right")) - 1, error)
         return faults
 
-    def result(self, ready: _Ready, found: Predictions | KBest | None = None) -> Result:
+    def result(self, ready: _Ready, found: _Trees = None) -> Result:
         """The result for a piece; found: its trees, if they are known."""
         treebank, model = ready.piece.treebank, self.model
         if model is None:
             found, names, kept = None, [], None
         else:
-            kept = kept_of(treebank) if self.options.keep_heads else None
+            kept = self._kept(treebank)
             if found is None:
                 found = self.find(treebank, kept, ready.guides, ready.batch, ready.sent)
             names = model.label_names
@@ -551,7 +548,7 @@ class Job:
 
     def find(
         self,
-        chunk: Treebank,
+        chunk: Treebank | None,
         kept: Kept | None,
         guides: np.ndarray | None,
         batch: Encoded | None = None,
@@ -561,23 +558,27 @@ class Job:
 
         Args:
             kept: heads and relations to keep. guides: (W,) heads by another parser.
-            batch, sent: the chunk, encoded, and on the device, if it is there already.
+            batch, sent: the chunk, encoded, and on the device, if it is there already; of best
+                trees the chunk itself is not read then.
         """
         asked = self.options
         search: Callable[..., Predictions | KBest]
         if asked.kbest is not None:
+            assert chunk is not None
             search = partial(
-                find_k_best_trees, self.parser, k=asked.kbest, probabilities=asked.probabilities
-            )
+                find_k_best_trees, self.parser, chunk, k=asked.kbest,
+                probabilities=asked.probabilities,
+            )  # fmt: skip
         elif asked.probabilities or asked.mbr:
+            assert chunk is not None
             search = partial(
-                parse_with_confidence, self.parser, probabilities=asked.probabilities,
+                parse_with_confidence, self.parser, chunk, probabilities=asked.probabilities,
                 least_risk=asked.mbr,
             )  # fmt: skip
         else:
-            search = partial(self.parser.parse, batch=batch, sent=sent)
+            search = partial(self.parser.parse, chunk, batch=batch, sent=sent)
         return search(
-            treebank=chunk, guides=guides, known=None if kept is None else kept.heads,
+            guides=guides, known=None if kept is None else kept.heads,
             batch_size=self.batch_size, threads=self.threads, device=self.device,
             engine=self.engine,
         )  # fmt: skip
@@ -608,18 +609,18 @@ def _told(messages: Messages, parts: list[_Part]) -> Generator[tuple[PieceCounts
 class _Prepared(NamedTuple):
     """The sentences of a part of an input for a device: its number in a worker, and its batches.
 
-    batches: with the heads that are kept, of each piece.
+    batches: of each piece, with the heads that are kept.
     """
 
     number: int
-    batches: list[tuple[Encoded, np.ndarray | None]]
+    batches: list[tuple[Encoded, Kept | None]]
 
 
 class _Searched(NamedTuple):
     """The trees of a part of an input; number: of `_Prepared`."""
 
     number: int
-    found: Sequence[Predictions | None]
+    found: Sequence[_Trees]
 
 
 class _WorkOnParts:
@@ -644,7 +645,7 @@ class _WorkOnParts:
         self._left[number] = pieces
         return _Prepared(number, [self._job.prepared(ready) for ready in pieces])
 
-    def parts(self, pieces: list[_Ready], found: Sequence[Predictions | None]) -> list[_Part]:
+    def parts(self, pieces: list[_Ready], found: Sequence[_Trees]) -> list[_Part]:
         """Pieces with what is written of them; found: their trees, if they are known."""
         parts: list[_Part] = []
         for ready, trees in zip(pieces, found, strict=True):
@@ -674,7 +675,9 @@ class _Device:
         stream = self._streams.get()
         try:
             with stream:
-                found = [self._job.searched(*batch) for batch in prepared.batches]
+                found = [
+                    self._job.find(None, kept, None, batch) for batch, kept in prepared.batches
+                ]
         finally:
             self._streams.put(stream)
         return _Searched(prepared.number, found)
