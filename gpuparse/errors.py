@@ -136,7 +136,7 @@ EXTRAS = {
     "spacy": "spacy",
     "prometheus_client": "serve",
     "starlette": "serve",
-    "tokenizers": "encoder",
+    "tokenizers": "accurate",
     "transformers": "encoder",
     "uvicorn": "serve",
     "zstandard": "zstd",

@@ -204,7 +204,15 @@ def test_python(script: str, python: Run, model: str) -> None:
     python("-c", f"{script}{nothing}")
 
 
-def test_an_encoder_of_8_bits_parses(gpuparse: Run, folder: Path) -> None:
+ENCODER_WORDS = [
+    ["--probabilities"], ["--kbest", "3", "--probabilities"], ["--mbr", "--probabilities"],
+    ["--keep", "heads"], ["--decoder", "eisner"], ["--decoder", "chu_liu_edmonds", "--mbr"],
+]  # fmt: skip
+
+
+def test_an_encoder_of_8_bits_does_all_that_parsers_do(
+    python: Run, gpuparse: Run, folder: Path
+) -> None:
     import gpuparse as library
 
     pytest.importorskip("transformers", reason="encoders are learned with transformers")
@@ -220,4 +228,15 @@ def test_an_encoder_of_8_bits_parses(gpuparse: Run, folder: Path) -> None:
         assert gpuparse(*words) == done.stdout
     text = "the old teacher sees a dog ."
     assert gpuparse("parse", "encoder", "--input", "text", given=text).count("\t") > 50
-    assert "torch" in gpuparse("parse", "encoder", "test.conllu", "--probabilities", code=2)
+    lines = [["parse", "encoder", "test.conllu", *words] for words in ENCODER_WORDS]
+    lines += [
+        ["parse", "encoder", "text.jsonl", "--format", "jsonl"],
+        ["check", "test.conllu", "--model", "encoder"],
+        ["explain", "encoder", "test.conllu", "--sentence", "1", "--word", "2"],
+        ["report", "encoder", "--output", "encoder.html"],
+        ["models", "show", "encoder"],
+    ]
+    (folder / "text.jsonl").write_text(json.dumps({"text": text}) + "\n")
+    python("-c", LINES, json.dumps(lines))
+    for script in (SCRIPT.rpartition("run =")[0], INTEROP, SPACY):
+        python("-c", re.sub(r'(?<=[( ])"model"(?=[,)}])', '"encoder"', script))

@@ -107,8 +107,7 @@ def main(arguments: Sequence[str]) -> int:
         stages = stages.filled_by(model)
         notes = asked.check(model, stages, options.model)
         device, is_native = device_of_parsing(model, asked, options.device, options.engine, tell)
-        finds_best = not (asked.needs_sums or asked.keep_heads)
-        needs_no_torch = model.fused is not None or (finds_best and model.quantised is not None)
+        needs_no_torch = model.fused is not None or model.quantised is not None
         limit_torch_threads(threads, is_native=is_native and needs_no_torch)
         notes += [TOY] if is_toy(model.config) else []
     else:

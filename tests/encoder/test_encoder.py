@@ -1,6 +1,7 @@
 """Parsers with a pretrained encoder: training, and all ways to parse."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,9 +9,12 @@ import pytest
 import gpuparse
 from gpuparse.commands import report
 from gpuparse.commands.console import run
+from gpuparse.data.batch import word_places
 from gpuparse.data.columns import FEATS, LEMMA, UPOS, XPOS
 from gpuparse.data.conll import treebank_from_bytes
-from gpuparse.errors import ConfigError, DataError
+from gpuparse.errors import ConfigError, DataError, NoTreeError
+from gpuparse.model.engines.results import SearchResult
+from gpuparse.model.engines.searcher import BatchOptions
 from gpuparse.model.folder import load_parser
 from gpuparse.model.pipeline import load_stages
 from gpuparse.scorers.encoder.quantised import FAMILIES as QUANTISED
@@ -181,6 +185,58 @@ def test_other_searches(models, one):
     assert len(best) == 2 * len(sentences_of(plain))
     firsts = b"".join(best[::2])
     assert [f[:8] for f in rows(firsts)] == [f[:8] for f in rows(plain)]
+
+
+@pytest.mark.parametrize("decoder", ["eisner", "chu_liu_edmonds"])
+@pytest.mark.parametrize("keeps", [False, True], ids=["free", "known"])
+def test_the_native_engine_finds_what_the_dense_one_finds(models, decoder, keeps):
+    """Weights of 8 bits: trees, probabilities and labels under the same scores."""
+    folder = models.model("bert", "of-8-bits", weights__bits=8)
+    parser = replace(load_parser(folder), other_decoder=decoder).with_scales(0.01, 0.02)
+    treebank = treebank_from_bytes(models.gold, "gold")
+    batch = parser.encode(treebank)
+    known = np.full(batch.n_tokens, -1)
+    places = word_places(batch)
+    gold = np.array([int(head) for head in column(models.gold, HEAD)])
+    is_known = keeps * (np.arange(len(gold)) % 3 == 0)
+    known[places[is_known > 0]] = gold[is_known > 0]
+    one, other = parser.searcher(), parser.searcher(engine="torch")
+    assert not isinstance(one, type(other))
+    options = BatchOptions(7, 2, probabilities=True)
+    for least_risk in (False, True):
+        with_risk = replace(options, least_risk=least_risk)
+        ours, theirs = (each.marginals(batch, known, with_risk) for each in (one, other))
+        for name in ("heads", "labels", "head_probabilities", "label_probabilities"):
+            np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), atol=1e-12)
+    assert (ours.heads[known >= 0] == known[known >= 0]).all()
+    ours, theirs = (each.k_best(batch, known, 3, options) for each in (one, other))
+    for mine, its in zip(
+        [*ours[:4], *ours.marginals], [*theirs[:4], *theirs.marginals], strict=True
+    ):
+        np.testing.assert_allclose(mine, its, atol=1e-9)
+    heads, labels = ours.heads[0], ours.labels[0]
+    heads[places[3]] = labels[places[5]] = -1
+    for which in ("heads", "labels", "both"):
+        found = [
+            each.probabilities_of(batch, heads, labels, which, options) for each in (one, other)
+        ]
+        np.testing.assert_allclose(*map(np.array, found), atol=1e-12)
+    some = [SearchResult(heads, np.full_like(heads, -1)) for _ in range(2)]
+    one.label_trees(batch, some[0])
+    other.label_trees(batch, some[1])
+    np.testing.assert_array_equal(some[0].labels, some[1].labels)
+    assert (some[0].labels >= 0).sum() == len(places) - 1
+
+
+def test_known_heads_without_a_tree(models):
+    parser = load_parser(models.model("bert", "of-8-bits", weights__bits=8))
+    batch = parser.encode(treebank_from_bytes(models.gold, "gold"))
+    known = np.full(batch.n_tokens, -1)
+    start = batch.starts[4]
+    known[start + 1 : start + 3] = 2, 1
+    for engine in ("auto", "torch"):
+        with pytest.raises(NoTreeError, match="no tree with its known heads"):
+            parser.search(batch, known=known, engine=engine)
 
 
 def test_given_heads_are_kept(models, one):

@@ -1,15 +1,14 @@
-"""The native engine of an encoder with weights of 8 bits: best trees, without torch.
-
-All else that an engine finds is found by the dense engine, from the same scores.
-"""
+"""The native engine of an encoder with weights of 8 bits: trees, probabilities and labels."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from gpuparse import native
-from gpuparse.data.batch import Encoded
-from gpuparse.errors import ScoreError
+from gpuparse.data.batch import Encoded, incomplete
+from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.model.engines.admission import run_in_parts
 from gpuparse.model.engines.results import GraphArcs, SearchResult
@@ -19,12 +18,14 @@ from gpuparse.model.engines.searcher import (
     Marginals,
     Searcher,
     SearchTask,
+    empty_marginals,
 )
 from gpuparse.scorers.encoder.pieces import EncodedPieces
 from gpuparse.scorers.encoder.scorer import EncoderScorer
 from gpuparse.scorers.scorer import Scorer
 
 _DECODERS = ("eisner", "chu_liu_edmonds")
+_NONE = np.zeros(0, np.int64)
 
 
 def quantised_engine(
@@ -37,10 +38,24 @@ def quantised_engine(
     return Quantised(first, task, dense) if task.decoder in _DECODERS else None
 
 
+class _Scored(NamedTuple):
+    """Some sentences with the scores of their arcs, (B, N, N), -inf for those against known heads.
+
+    lengths: (B,). sentences, nodes, tokens: (W,) of all words; roots: the tokens of their roots.
+    """
+
+    arcs: np.ndarray
+    lengths: np.ndarray
+    sentences: np.ndarray
+    nodes: np.ndarray
+    tokens: np.ndarray
+    roots: np.ndarray
+
+
 class Quantised:
     """Native scoring and search under the scores of an encoder.
 
-    Args: dense: makes the engine of what this one does not find.
+    Args: dense: makes the engine that labels graphs.
     """
 
     def __init__(
@@ -54,53 +69,193 @@ class Quantised:
 
     def best(self, batch: Encoded, known: np.ndarray, options: BatchOptions) -> SearchResult:
         """See `Searcher`."""
-        if len(known):
-            return self._dense().best(batch, known, options)
-        assert isinstance(batch, EncodedPieces)
-        states = self._scorer.states(batch, options.threads)
         heads, labels = np.full((2, batch.n_tokens), -1, np.int64)
 
-        def work(part: np.ndarray) -> int:
-            starts, lengths = batch.starts[part], batch.lengths[part]
-            arcs = self._scorer.arc_points(states, starts, lengths, 1)
-            trees = np.empty((len(part), 1, arcs.shape[1]), np.int64)
-            scores = np.empty((len(part), 1))
-            failed = native.call(
-                "find_trees_batch", self._decoder, arcs, None, None, lengths,
-                self._task.single_root, trees, scores,
-            )  # fmt: skip
-            if failed >= 0:
-                raise ScoreError("scores of arcs are not finite")
-            b, m = np.nonzero(np.arange(1, arcs.shape[1]) <= lengths[:, None])
-            tokens, of_words = starts[b] + m + 1, trees[b, 0, m + 1]
-            heads[tokens] = of_words
-            if self._task.n_labels:
-                points = self._scorer.label_points(states, starts[b] + of_words, tokens, 1)
-                labels[tokens] = points.argmax(1)
-            return len(part)
+        def work(states: np.ndarray, scored: _Scored, part: np.ndarray) -> None:
+            trees, _ = self._trees(scored.arcs, scored, 1)
+            self._write(states, scored, trees[:, 0], heads, labels)
 
-        run_in_parts(work, batch, options)
+        self._run(work, batch, known, options)
         return SearchResult(heads, labels)
 
     def marginals(self, batch: Encoded, known: np.ndarray, options: BatchOptions) -> SearchResult:
         """See `Searcher`."""
-        return self._dense().marginals(batch, known, options)
+        heads, labels = np.full((2, batch.n_tokens), -1, np.int64)
+        found = empty_marginals(1, batch.n_tokens)
+
+        def work(states: np.ndarray, scored: _Scored, part: np.ndarray) -> None:
+            marginals, _ = self._sums(scored)
+            arcs = scored.arcs
+            if options.least_risk:
+                arcs = np.where(arcs == -np.inf, -np.inf, marginals)
+            trees, _ = self._trees(arcs, scored, 1)
+            self._write(states, scored, trees[:, 0], heads, labels)
+            if options.probabilities:
+                self._fill(states, scored, marginals, heads[None], labels[None], found)
+
+        self._run(work, batch, known, options)
+        result = SearchResult(heads, labels)
+        if not options.probabilities:
+            return result
+        return replace(
+            result, head_probabilities=found.heads[0], label_probabilities=found.labels[0]
+        )
 
     def k_best(self, batch: Encoded, known: np.ndarray, k: int, options: BatchOptions) -> BestTrees:
         """See `Searcher`."""
-        return self._dense().k_best(batch, known, k, options)
+        found = BestTrees.empty(k, batch)
+
+        def work(states: np.ndarray, scored: _Scored, part: np.ndarray) -> None:
+            trees, scores = self._trees(scored.arcs, scored, k)
+            found.scores[:, part] = scores.T
+            for j in range(k):
+                self._write(states, scored, trees[:, j], found.heads[j], found.labels[j])
+            if options.probabilities:
+                marginals, found.log_partitions[part] = self._sums(scored)
+                self._fill(states, scored, marginals, found.heads, found.labels, found.marginals)
+
+        self._run(work, batch, known, options)
+        return found
 
     def probabilities_of(
         self, batch: Encoded, heads: np.ndarray, labels: np.ndarray, which: str,
         options: BatchOptions,
     ) -> Marginals:  # fmt: skip
         """See `Searcher`."""
-        return self._dense().probabilities_of(batch, heads, labels, which, options)
+        found = empty_marginals(1, batch.n_tokens)
+        is_whole = ~incomplete(batch, heads)
+
+        def work(states: np.ndarray, scored: _Scored, part: np.ndarray) -> None:
+            marginals = None if which == "labels" else self._sums(scored)[0]
+            asked = np.full_like(labels, -1)
+            if which != "heads":
+                of_whole = scored.tokens[is_whole[part][scored.sentences]]
+                asked[of_whole] = labels[of_whole]
+            self._fill(states, scored, marginals, heads[None], asked[None], found)
+
+        self._run(work, batch, _NONE, options)
+        return found
 
     def label_trees(self, batch: Encoded, found: SearchResult) -> None:
         """See `Searcher`."""
-        self._dense().label_trees(batch, found)
+        assert isinstance(batch, EncodedPieces)
+        states = self._scorer.states(batch, 1)
+
+        def work(part: np.ndarray) -> int:
+            self._label(states, _words(batch, part), found.heads, found.labels)
+            return len(part)
+
+        run_in_parts(work, batch, BatchOptions())
 
     def label_graphs(self, batch: Encoded, heads: np.ndarray, arcs: GraphArcs) -> None:
         """See `Searcher`."""
         self._dense().label_graphs(batch, heads, arcs)
+
+    def _run(
+        self, work: Callable[[np.ndarray, _Scored, np.ndarray], None], batch: Encoded,
+        known: np.ndarray, options: BatchOptions,
+    ) -> None:  # fmt: skip
+        """Work on parts of a batch: states of all tokens, scores, numbers of sentences."""
+        assert isinstance(batch, EncodedPieces)
+        states = self._scorer.states(batch, options.threads)
+
+        def score_and_work(part: np.ndarray) -> int:
+            arcs = self._scorer.arc_points(states, batch.starts[part], batch.lengths[part], 1)
+            scored = _words(batch, part)._replace(arcs=arcs)
+            if len(known):
+                _keep(scored, known[scored.tokens])
+            work(states, scored, part)
+            return len(part)
+
+        run_in_parts(score_and_work, batch, options)
+
+    def _trees(self, arcs: np.ndarray, scored: _Scored, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The k best trees (B, k, N) under some scores, and what they score (B, k)."""
+        trees = np.empty((len(arcs), k, arcs.shape[1]), np.int64)
+        scores = np.empty((len(arcs), k))
+        failed = native.call(
+            "find_trees_batch", self._decoder, arcs, None, None, scored.lengths,
+            self._task.single_root, trees, scores,
+        )  # fmt: skip
+        _require_tree(failed, scored)
+        return trees, scores
+
+    def _sums(self, scored: _Scored) -> tuple[np.ndarray, np.ndarray]:
+        """The probabilities of all arcs (B, N, N), and the logarithms of the sums (B,), in nats."""
+        nats = scored.arcs.astype(np.float64) * self._task.scales.arc
+        marginals, sums = np.empty(nats.shape), np.empty(len(nats))
+        failed = native.call(
+            "sum_trees_batch", self._decoder, nats, None, None, scored.lengths,
+            self._task.single_root, marginals, sums,
+        )  # fmt: skip
+        _require_tree(failed, scored)
+        return marginals, sums
+
+    def _write(
+        self, states: np.ndarray, scored: _Scored, trees: np.ndarray, heads: np.ndarray,
+        labels: np.ndarray,
+    ) -> None:  # fmt: skip
+        """Write trees (B, N) and their best labels by token."""
+        heads[scored.tokens] = trees[scored.sentences, scored.nodes]
+        self._label(states, scored, heads, labels)
+
+    def _label(
+        self, states: np.ndarray, scored: _Scored, heads: np.ndarray, labels: np.ndarray
+    ) -> None:
+        """Write the best labels of words with heads; all by token."""
+        if self._task.n_labels:
+            some = np.flatnonzero(heads[scored.tokens] >= 0)
+            points = self._label_points(states, scored, heads, some)
+            labels[scored.tokens[some]] = points.argmax(1)
+
+    def _label_points(
+        self, states: np.ndarray, scored: _Scored, heads: np.ndarray, some: np.ndarray
+    ) -> np.ndarray:
+        """(A, L) the scores of labels of some of the words under their heads, by token."""
+        tokens = scored.tokens[some]
+        return self._scorer.label_points(states, scored.roots[some] + heads[tokens], tokens, 1)
+
+    def _fill(
+        self, states: np.ndarray, scored: _Scored, marginals: np.ndarray | None,
+        heads: np.ndarray, labels: np.ndarray, found: Marginals,
+    ) -> None:  # fmt: skip
+        """Fill in the probabilities of K trees, (K, T) heads and labels, -1 for none.
+
+        marginals: of all arcs; None: those of labels alone are asked for.
+        """
+        for j, (of_heads, of_labels) in enumerate(zip(heads, labels, strict=True)):
+            h, label = of_heads[scored.tokens], of_labels[scored.tokens]
+            if marginals is not None:
+                of_arcs = marginals[scored.sentences, h.clip(min=0), scored.nodes].clip(0.0, 1.0)
+                found.heads[j, scored.tokens] = np.where(h >= 0, of_arcs, np.nan)
+            some = np.flatnonzero((h >= 0) & (label >= 0))
+            if len(some):
+                nats = self._label_points(states, scored, of_heads, some).astype(np.float64)
+                nats *= self._task.scales.label
+                shares = np.exp(nats - nats.max(1, keepdims=True))
+                of_best = shares[np.arange(len(some)), label[some]] / shares.sum(1)
+                found.labels[j, scored.tokens[some]] = of_best
+
+
+def _words(batch: EncodedPieces, part: np.ndarray) -> _Scored:
+    """The words of some sentences, without scores."""
+    starts, lengths = batch.starts[part], batch.lengths[part]
+    sentences, nodes = np.nonzero(np.arange(1, lengths.max(initial=0) + 1) <= lengths[:, None])
+    roots = starts[sentences]
+    return _Scored(_NONE, lengths, sentences, nodes + 1, roots + nodes + 1, roots)
+
+
+def _keep(scored: _Scored, known: np.ndarray) -> None:
+    """Forbid all other heads of words whose heads are known, (W,), -1 for none."""
+    b, m, h = (each[known >= 0] for each in (scored.sentences, scored.nodes, known))
+    kept = scored.arcs[b, h, m]
+    scored.arcs[b, :, m] = -np.inf
+    scored.arcs[b, h, m] = kept
+
+
+def _require_tree(failed: int, scored: _Scored) -> None:
+    """Raise the error for a sentence without a tree, -1 for none."""
+    if failed >= 0:
+        if (scored.arcs[failed] == -np.inf).any():
+            raise NoTreeError("a sentence has no tree with its known heads")
+        raise ScoreError("scores of arcs are not finite")

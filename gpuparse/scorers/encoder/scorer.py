@@ -222,7 +222,12 @@ class EncoderScorer:
 
     def head_scores(self, encoded: Encoded, m: int) -> np.ndarray:
         """See `gpuparse.scorers.scorer.ReadsWholes`."""
-        return self.in_torch().head_scores(encoded, m)
+        if self.quantised is None:
+            return self.in_torch().head_scores(encoded, m)
+        assert isinstance(encoded, EncodedPieces)
+        arcs = self.arc_points(self.states(encoded, 1), encoded.starts, encoded.lengths, 1)
+        found: np.ndarray = arcs[:, :, m].astype(np.float64)
+        return found
 
     def in_torch(self, engine: Engine = "torch") -> DenseEncoder:
         """The same scores as dense tensors."""
