@@ -472,7 +472,8 @@ class EncoderConfig:
         "auto",
         ("auto", "float32", "bfloat16"),
         "Numbers that torch multiplies with in the encoder, in training and in parsing; `auto`:"
-        " bfloat16 on a GPU, float32 on the CPU.",
+        " float32 on a CPU, but bfloat16 in training on one that multiplies with it; bfloat16 on a"
+        " GPU.",
     )
     loss: str = _choice(
         "local",
@@ -512,8 +513,8 @@ class RunConfig:
         "eisner",
         ("auto", *DECODERS),
         "Search algorithm (docs/decoders.md). `auto`: the highest order that `features` has"
-        " templates for, projective if at most 0.5 % of the arcs of `data.train` are"
-        " non-projective, or 1 % where vectors alone score siblings (`fast`).",
+        " templates for (an encoder: the first), projective if at most 0.5 % of the arcs of"
+        " `data.train` are non-projective, or 1 % where vectors alone score siblings (`fast`).",
     )
     min_gain: float = _key(
         0.5,

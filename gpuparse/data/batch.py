@@ -100,3 +100,10 @@ def incomplete(batch: Encoded, by_place: np.ndarray) -> np.ndarray:
     """
     missing = np.concatenate([[0], np.cumsum(by_place < 0)])
     return missing[batch.starts + batch.lengths + 1] > missing[batch.starts + 1]
+
+
+def ranges(firsts: np.ndarray, lasts: np.ndarray) -> np.ndarray:
+    """All numbers from each of `firsts` to before each of `lasts`."""
+    lengths = lasts - firsts
+    ends = np.cumsum(lengths)
+    return np.repeat(firsts - ends + lengths, lengths) + np.arange(int(lengths.sum()))

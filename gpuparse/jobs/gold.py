@@ -162,7 +162,7 @@ def _well_formed(treebank: Treebank, single_root: bool, graphs: bool, partial: b
 
 
 def with_fitting_decoder(config: RunConfig) -> RunConfig:
-    """A config whose decoder `auto` is replaced by the one that fits templates and gold trees.
+    """A config whose decoder `auto` is replaced by the one that fits its scores and gold trees.
 
     Raises: ConfigError: the template set cannot be read. DataError: as `read_gold` for data.train.
     Cost: data.train is read.
@@ -170,8 +170,8 @@ def with_fitting_decoder(config: RunConfig) -> RunConfig:
     if config.decoder != AUTO:
         return config
     check_treebanks(config)
-    templates, partial = load_templates(config.features), config.data.partial
-    gold = gold_part(config, "train", graphs=False, tell=silent, partial=partial)
+    templates = None if config.has_encoder else load_templates(config.features)
+    gold = gold_part(config, "train", graphs=False, tell=silent, partial=config.data.partial)
     return replace(config, decoder=fitting_decoder(templates, gold.treebank))
 
 

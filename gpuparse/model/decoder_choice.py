@@ -40,19 +40,19 @@ def fitting_decoders(templates: TemplateSet) -> tuple[str, str]:
     return highest(templates.scores)[0], highest(partial(getattr, templates))[1]
 
 
-def fitting_decoder(templates: TemplateSet, treebank: Treebank) -> str:
-    """The one of `fitting_decoders` for a treebank.
+def fitting_decoder(templates: TemplateSet | None, treebank: Treebank) -> str:
+    """The one of `fitting_decoders` for a treebank; of arcs alone for an encoder.
 
     Its trees are projective if at most 0.5 % of the arcs of the gold trees are non-projective:
     English and Spanish have 0.1 to 0.2 %, where projective parsers are better, Danish has 0.95 %,
     where they are worse. Where only projective trees are of a higher order, it is at most 1 %:
     siblings gain more than the crossing arcs of Danish lose.
 
-    Args: treebank: gold trees, checked.
+    Args: templates: None for an encoder. treebank: gold trees, checked.
     Cost: the sum of the lengths of the arcs, at most.
     """
     crossing = nonprojective_arcs(treebank.heads, treebank.word_starts)
-    names = fitting_decoders(templates)
+    names = _FITTING[-1] if templates is None else fitting_decoders(templates)
     most = _MOST_CROSSING if names in _FITTING else _MOST_WITH_SIBLINGS
     return names[bool(crossing.sum() > most * len(crossing))]
 

@@ -16,7 +16,7 @@ from tests.tiny_encoders import write_encoder
 
 KEYS = {
     "data.train": treebank_file(40, 1), "data.dev": treebank_file(20, 2), "threads": 1,
-    "device": "cpu",
+    "device": "cpu", "decoder": "chu_liu_edmonds", "encoder.precision": "float32",
     "encoder.epochs": 1, "tokenizer.learn": False,
 }  # fmt: skip
 

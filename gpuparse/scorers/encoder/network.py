@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from gpuparse.data.array_file import below
-from gpuparse.data.batch import Encoded
+from gpuparse.data.batch import Encoded, ranges
 from gpuparse.errors import ModelError, one_line, require
-from gpuparse.scorers.encoder.pieces import CASINGS, EncodedTreebank, Windows, ranges
+from gpuparse.scorers.encoder.pieces import CASINGS, EncodedTreebank, Windows
 from gpuparse.scorers.encoder.sizes import Sizes
 from gpuparse.scorers.tensors import sent_to
 
@@ -134,6 +134,8 @@ class Heads(nn.Module):
                 nn.Linear(width, sizes.labels) for _ in range(2)
             )
             self.labels = Biaffine(sizes.labels, sizes.n_labels, both=True)
+        if sizes.ends:
+            self.ends = nn.Linear(width, 1)
         given = parts or {}
         self.columns = nn.ModuleDict(
             {
@@ -223,9 +225,7 @@ class Network(nn.Module):
 
         Args: tags: (K,) numbers of the tags that are read, which are added.
         """
-        device = batch.ids.device
-        is_coarse = is_bfloat16(self.precision, device)
-        with torch.autocast(device.type, torch.bfloat16, enabled=is_coarse):
+        with self.products(batch.ids.device):
             embeddings = self.body.get_input_embeddings()(batch.ids) + self.casings[batch.casings]
             out = self.body(
                 inputs_embeds=embeddings, attention_mask=self._mask(batch.mask),
@@ -238,6 +238,11 @@ class Network(nn.Module):
         words = words.index_add(0, batch.words, flat[batch.pieces])
         words = words / batch.counts.unsqueeze(1)
         return self.heads.with_tags(words, tags), flat[batch.roots]
+
+    def products(self, device: torch.device) -> torch.autocast:
+        """A context in which products have the precision of this network."""
+        is_coarse = is_bfloat16(self.precision, device)
+        return torch.autocast(device.type, torch.bfloat16, enabled=is_coarse)
 
     def _mask(self, is_piece: Tensor | None) -> Any:
         """A mask in a form of which the transformer does not ask the device if all are pieces."""

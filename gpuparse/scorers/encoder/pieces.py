@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpuparse.data.batch import ranges
 from gpuparse.data.cached import cached_property
 from gpuparse.data.columns import FORM
 from gpuparse.data.treebank import Treebank
@@ -322,13 +323,6 @@ def casing_of(form: str) -> int:
     if form == form.upper():
         return 1 if sum(map(str.isalpha, form)) == 1 else 2
     return 3 if form[1:] == small[1:] else 4
-
-
-def ranges(firsts: np.ndarray, lasts: np.ndarray) -> np.ndarray:
-    """All numbers from each of `firsts` to before each of `lasts`."""
-    lengths = lasts - firsts
-    ends = np.cumsum(lengths)
-    return np.repeat(firsts - ends + lengths, lengths) + np.arange(int(lengths.sum()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -83,7 +83,7 @@ def facts(scorer: EncoderScorer) -> dict[str, Any]:
 def arrays(scorer: EncoderScorer) -> dict[str, np.ndarray]:
     """The arrays, those of the transformer as float16 or quantised."""
     found = {
-        name: array.astype(np.float16) if name.startswith("body.") else array
+        name: array.astype(np.float16) if name.startswith(("body.", "heads.")) else array
         for name, array in scorer.arrays.items()
     }
     if scorer.quantised is not None:
@@ -149,6 +149,8 @@ def _check_heads(scorer: EncoderScorer) -> None:
     if sizes.n_labels:
         linear |= {"label_heads": sizes.labels, "label_modifiers": sizes.labels}
         shapes["heads.labels.weight"] = (sizes.n_labels, sizes.labels + 1, sizes.labels + 1)
+    if sizes.ends:
+        linear["ends"] = 1
     linear |= {f"columns.{name}": n for name, n in sizes.columns.items()}
     for name, n in linear.items():
         shapes |= {f"heads.{name}.weight": (n, width), f"heads.{name}.bias": (n,)}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from gpuparse.config.schema import EncoderConfig
+from gpuparse.data.batch import ranges
+from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ModelError
 from gpuparse.inference.distributions import (
     NonProjectiveTrees,
@@ -18,16 +21,18 @@ from gpuparse.inference.distributions import (
     hinge_loss,
 )
 from gpuparse.learning.events import EpochCounts
+from gpuparse.learning.stages.encoder.end_windows import SIZE, EndWindows
 from gpuparse.learning.stages.encoder.processes import Processes
 from gpuparse.learning.stages.stage import Shape, Stage
 from gpuparse.scorers.encoder.network import Network, batch_of, nodes_of
-from gpuparse.scorers.encoder.pieces import EncodedPieces, ranges
+from gpuparse.scorers.encoder.pieces import EncodedPieces, Windows
 from gpuparse.scorers.tensors import sent_to
 
 EPOCHS, MOST_EPOCHS, STEPS = 9, 30, 1500  # see `epochs_of`
 # Chosen on the development part of EWT with MiniLM: "Pretrained encoders" in benchmarks/book.md.
 BATCH = 400  # pieces of words of a step, padding included
-RATE, HEAD_RATE = 3e-4, 1e-3  # largest step sizes of the encoder, and of its reading layers
+RATE, HEAD_RATE = 5e-4, 1e-3  # largest step sizes of the last layer, and of the heads
+LAYER_DECAY = 0.85  # of the step size, from each layer to the one below (Howard & Ruder 2018)
 WARM_UP = 0.06  # share of training in which step sizes rise
 SMOOTHING = 0.1  # share of each gold value that losses spread over all values
 POOL = 1024  # sentences that are sorted by length, so that batches have little padding
@@ -37,6 +42,8 @@ LARGEST_GRADIENT = 1.0
 STEPS_OF_EVENT = 8
 _FORBIDDEN = -1e9  # nats, of arcs that there are not
 _TO_DO = "give another seed, and start again"
+_LAYER = re.compile(r"\.layers?\.(\d+)\.")  # in the names of parameters
+_NONE = np.empty(0, np.int64)
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
@@ -64,6 +71,7 @@ class EncoderStage(Stage):
         is_projective, single_root: of the trees, for the loss `conditional`.
         seed: of what is dropped and of the order of batches.
         tell: writes a line for the user.
+        text: the sentences, from whose order sentence ends are learned; None: they are not.
         group: of the processes that learn together.
     Source: biaffine scores and the loss of heads: Dozat & Manning (2017); differs: vectors are
         those of a pretrained transformer (Devlin et al. 2019), tags are learned with the trees.
@@ -83,16 +91,18 @@ class EncoderStage(Stage):
         single_root: bool,
         seed: int,
         tell: Callable[[str], None],
+        text: Treebank | None = None,
         group: Processes | None = None,
     ) -> None:
         super().__init__(epochs_of(config, int(batch.whole.pieces.sum())))
         self.network, self._batch, self._gold, self._config = network, batch, gold, config
         self._is_projective, self._single_root, self._seed = is_projective, single_root, seed
-        self._tell, self._group = tell, group
+        self._tell, self._text, self._group = tell, text, group
         self._at_once = BATCH  # pieces that go through the network together
         self._device = network.mix.device
         self._failed = torch.zeros((), device=self._device)  # 1 after a gradient that is not finite
         network.body.requires_grad_(config.train)
+        self._table = _PieceTable.of(network, batch)
         self._names = [name for name, p in network.named_parameters() if p.requires_grad]
         self._optimizer = torch.optim.AdamW(
             self._groups(), betas=BETAS, weight_decay=DECAY, fused=True
@@ -106,8 +116,13 @@ class EncoderStage(Stage):
     def _groups(self) -> list[dict]:
         """Parameters with their rates."""
         groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+        n_layers = int(self.network.body.config.num_hidden_layers)
         for name, parameter in self._parameters():
-            rate = RATE if name.startswith("body.") else HEAD_RATE
+            rate = HEAD_RATE
+            if name.startswith("body."):
+                layer = _LAYER.search(name)
+                below = n_layers - 1 - int(layer[1]) if layer else n_layers
+                rate = RATE * LAYER_DECAY**below
             groups.setdefault((rate, 0.0 if parameter.dim() < 2 else DECAY), []).append(parameter)
         return [
             {"params": parameters, "lr": rate, "rate": rate, "weight_decay": decay}
@@ -151,10 +166,11 @@ class EncoderStage(Stage):
         n_words = int(self._batch.lengths.sum())
         done = words = 0
         missed = torch.zeros((), dtype=torch.int64, device=self._device)
+        windows, ends = self._end_windows(random, len(batches))
         self.network.train()
-        for step, sentences in enumerate(batches, 1):
+        for step, (sentences, some) in enumerate(zip(batches, ends, strict=True), 1):
             self._set_rates((epoch + words / n_words) / self.epochs)
-            missed = missed + self._step(sentences)
+            missed = missed + self._step(sentences, windows, some)
             done += len(sentences)
             words += int(self._batch.lengths[sentences].sum())
             is_last = step == len(batches)
@@ -167,6 +183,15 @@ class EncoderStage(Stage):
                 self._check_finite()
                 self.network.eval()
             yield EpochCounts(done, len(order), wrong, max(1, words))
+
+    def _end_windows(
+        self, random: np.random.Generator, n_steps: int
+    ) -> tuple[EndWindows | None, Iterable[np.ndarray]]:
+        """The windows of an epoch that sentence ends are learned from, and those of each step."""
+        if self._text is None:
+            return None, [_NONE] * n_steps
+        windows = EndWindows.of(self._text, self._batch.whole, random)
+        return windows, windows.drawn(random, n_steps)
 
     def _batches(self, order: np.ndarray, random: np.random.Generator) -> list[np.ndarray]:
         """The sentences of each step, with about equal numbers of pieces."""
@@ -182,15 +207,19 @@ class EncoderStage(Stage):
         for group in self._optimizer.param_groups:
             group["lr"] = group["rate"] * factor
 
-    def _step(self, sentences: np.ndarray) -> Tensor:
-        """Learn from some sentences; returns the number of words with a wrong head.
+    def _step(
+        self, sentences: np.ndarray, windows: EndWindows | None = None, some: np.ndarray = _NONE
+    ) -> Tensor:
+        """Learn from some sentences, and sentence ends from some windows.
+
+        Returns: the number of words with a wrong head.
 
         Nothing is learned from a gradient that is not finite, nor from those after it.
         """
         parameters = [parameter for _, parameter in self._parameters()]
         if self._group is not None:
             self._group.send(parameters)
-        missed = self._gradients(sentences)
+        missed = self._gradients(sentences, windows, some)
         if self._group is not None:
             missed = self._added(self._group, parameters, missed)
         if self._group is None or self._group.rank == 0:
@@ -208,13 +237,16 @@ class EncoderStage(Stage):
         group.add([missed, *(p.grad for p in parameters if p.grad is not None)])
         return missed
 
-    def _gradients(self, sentences: np.ndarray) -> Tensor:
-        """Compute the gradients of the loss of some sentences; returns the words that are wrong.
+    def _gradients(
+        self, sentences: np.ndarray, windows: EndWindows | None = None, ends: np.ndarray = _NONE
+    ) -> Tensor:
+        """Compute the gradients of the losses of a step; returns the words with a wrong head.
 
         Where memory does not suffice, fewer pieces go through the network at once from now on.
         """
         n_gold = self._n_gold(sentences)
         part = sentences if self._group is None else self._group.part(sentences)
+        of_ends = ends if self._group is None else self._group.part(ends)
         while True:
             self._optimizer.zero_grad(set_to_none=True)
             missed = torch.zeros((), dtype=torch.int64, device=self._device)
@@ -223,6 +255,9 @@ class EncoderStage(Stage):
                     loss, wrong = self._loss(some, n_gold)
                     loss.backward()
                     missed = missed + wrong
+                if windows is not None:
+                    for some in windows.whole.batches(of_ends, self._at_once):
+                        self._loss_of_ends(windows, some, len(ends)).backward()
                 return missed
             except torch.OutOfMemoryError:
                 if len(some) == 1:
@@ -254,28 +289,48 @@ class EncoderStage(Stage):
         """
         whole, gold = self._batch.whole, self._gold
         windows = whole.windows(sentences)
-        batch = batch_of(windows, self.network.pad, self._device)
+        rows = self._table.rows_of(windows)
+        batch = batch_of(rows, self._table.pad, self._device)
         states, roots = self.network.hidden(batch, whole.tags_of(windows))
         nodes, b, m, lengths = nodes_of(states, roots, self._batch.lengths[sentences])
         nodes = nn.functional.dropout(nodes, self.network.heads.dropout / 2, training=True)
         words = self._words(sentences)
         of_words = gold.heads[words].astype(np.int64)
-        scores = self.network.heads.arc_scores(nodes)
+        with self.network.products(self._device):
+            scores = self.network.heads.arc_scores(nodes).float()
         loss, missed = self._loss_of_heads(scores, lengths, b, m, of_words)
         loss = loss / max(1, n_gold["heads"])
         if gold.labels is not None:
             known = np.flatnonzero(of_words >= 0)
             heads, places = (sent_to(self._device, each) for each in (of_words[known], known))
-            found = self.network.heads.label_scores(
-                nodes[b[places], heads], nodes[b[places], m[places]]
-            )
+            with self.network.products(self._device):
+                found = self.network.heads.label_scores(
+                    nodes[b[places], heads], nodes[b[places], m[places]]
+                ).float()
             labels = gold.labels[words][known]
             loss = loss + cross_entropy(found, labels, SMOOTHING) / max(1, n_gold["labels"])
         states = nodes[b, m]
         for name, ids in gold.columns.items():
-            found = self.network.heads.columns[name](states)
+            with self.network.products(self._device):
+                found = self.network.heads.columns[name](states).float()
             loss = loss + cross_entropy(found, ids[words], SMOOTHING) / max(1, n_gold[name])
         return loss, missed
+
+    def _loss_of_ends(self, windows: EndWindows, some: np.ndarray, n_windows: int) -> Tensor:
+        """The loss of sentence ends of some of the windows of a step, in nats."""
+        read = windows.whole.windows(some)
+        batch = batch_of(self._table.rows_of(read), self._table.pad, self._device)
+        states, _ = self.network.hidden(batch, {})
+        states = nn.functional.dropout(states, self.network.heads.dropout / 2, training=True)
+        with self.network.products(self._device):
+            found = self.network.heads.ends(states).squeeze(1).float()
+        gold = windows.gold[np.searchsorted(windows.whole.word_tokens, read.tokens)]
+        known = np.flatnonzero(gold >= 0)
+        places, values = (sent_to(self._device, each) for each in (known, gold[known]))
+        loss = nn.functional.binary_cross_entropy_with_logits(
+            found[places], values.float(), reduction="sum"
+        )
+        return loss / (n_windows * SIZE)
 
     def _loss_of_heads(
         self, scores: Tensor, lengths: Tensor, b: Tensor, m: Tensor, gold_heads: np.ndarray
@@ -319,6 +374,7 @@ class EncoderStage(Stage):
         }
         if self.best is not None and self.best.is_chosen:
             found |= dict(zip(self._names, self.best.averages, strict=True))
+        found[self._table.name] = self._table.whole(found[self._table.name])
         return self.network.heads.whole(found)
 
     def state(self) -> dict[str, np.ndarray]:
@@ -360,6 +416,49 @@ class EncoderStage(Stage):
                     self._optimizer.state[parameter] = own | {
                         "step": torch.tensor(step, device=self._device)
                     }
+
+
+class _PieceTable(NamedTuple):
+    """The embeddings of the pieces that the training sentences have, which alone are learned.
+
+    Others have no gradient: they stay as they are pretrained, and cost nothing in a step.
+
+    name: of the parameter. weights: (V, width) of all pieces, as pretrained. learned: (K,) the
+    pieces that are learned. rows: (V,) the place of each piece among these. pad: that of padding.
+    """
+
+    name: str
+    weights: np.ndarray
+    learned: np.ndarray
+    rows: np.ndarray
+    pad: int
+
+    @classmethod
+    def of(cls, network: Network, batch: EncodedPieces) -> _PieceTable:
+        """Leave the embeddings of other pieces out of a network."""
+        weight = network.body.get_input_embeddings().weight
+        [name] = [name for name, p in network.named_parameters() if p is weight]
+        splitter = batch.whole.splitter
+        special = [network.pad, *splitter.prefix, *splitter.suffix]
+        learned = np.unique(np.concatenate([batch.whole.forms.values, special]))
+        rows = np.zeros(len(weight), np.int32)
+        rows[learned] = np.arange(len(learned))
+        kept = weight.detach()[sent_to(weight.device, learned)]
+        network.body.set_input_embeddings(
+            nn.Embedding.from_pretrained(kept, freeze=not weight.requires_grad)
+        )
+        whole = weight.detach().cpu().numpy()
+        return cls(name, whole, learned, rows, int(rows[network.pad]))
+
+    def rows_of(self, windows: Windows) -> Windows:
+        """Windows with the places of pieces among those that are learned."""
+        return windows._replace(ids=self.rows[windows.ids])
+
+    def whole(self, learned: np.ndarray) -> np.ndarray:
+        """(V, width) the embeddings of all pieces; learned: (K, width)."""
+        found = self.weights.copy()
+        found[self.learned] = learned
+        return found
 
 
 def epochs_of(config: EncoderConfig, n_pieces: int) -> int:

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from gpuparse.config import RunConfig
-from gpuparse.data.array_file import below
 from gpuparse.data.batch import word_places
 from gpuparse.data.columns import DEPREL
 from gpuparse.data.tag_columns import read_column, require_values
@@ -28,7 +27,6 @@ from gpuparse.scorers.encoder.columns import NUMBERS, learned_values
 from gpuparse.scorers.encoder.network import Heads, Network
 from gpuparse.scorers.encoder.pieces import EncodedPieces
 from gpuparse.scorers.encoder.quantised import FAMILIES as QUANTISED_FAMILIES
-from gpuparse.scorers.encoder.quantised import QuantisedEncoder
 from gpuparse.scorers.encoder.scorer import TAG_SCALE, EncoderScorer, tags_of
 from gpuparse.scorers.encoder.sizes import Sizes
 
@@ -36,7 +34,7 @@ __all__ = ["EncoderTrainer", "Processes", "read_pretrained"]
 
 # Sizes of the vectors that arcs and relations are scored with ("Pretrained encoders" in
 # benchmarks/book.md), and the share of their numbers that is left out at random (Dozat & Manning).
-ARC_SIZE, LABEL_SIZE, DROPOUT = 384, 128, 0.33
+ARC_SIZE, LABEL_SIZE, DROPOUT = 384, 64, 0.33
 
 
 class EncoderTrainer(StagesTrainer):
@@ -69,8 +67,10 @@ class EncoderTrainer(StagesTrainer):
         self._tags = {} if not self._keys.read_tags else _read_tags(treebank)
         tags = {name: tags_of(treebank, name, texts) for name, texts in self._tags.items()}
         batch = EncodedPieces.of(treebank, pretrained.splitter, tags)
+        # The loss `local` needs no tree of the decoder: heads of any tree are learned.
+        decoder = "chu_liu_edmonds" if self._keys.loss == "local" else config.decoder
         trees = read_gold(
-            treebank, batch, config.decoder, unreachable=config.learning.unreachable,
+            treebank, batch, decoder, unreachable=config.learning.unreachable,
             single_root=SINGLE_ROOT[config.data.single_root],
         )  # fmt: skip
         self.single_root = trees.single_root
@@ -78,22 +78,26 @@ class EncoderTrainer(StagesTrainer):
         filled = [name for name in NUMBERS if getattr(self._keys, name) and name not in self._tags]
         self._values, columns = learned_values(treebank, filled)
         self.label_names, labels = self._labels(treebank)
+        is_quantised = pretrained.config["model_type"] in QUANTISED_FAMILIES
+        reads_text = config.tokenizer.learn or config.tokenizer.model is not None
         sizes = Sizes(
             ARC_SIZE, LABEL_SIZE, len(self.label_names),
             self._values.sizes, {name: len(texts) for name, texts in self._tags.items()},
+            ends=is_quantised and reads_text and not self._tags,
         )  # fmt: skip
         torch.manual_seed(config.seed)
         heads = Heads(pretrained.width, sizes, DROPOUT, self._values.parts)
-        precision = self._keys.precision
+        precision = _precision(self._keys.precision, device)
         network = Network(pretrained.body(), pretrained.pad, heads, precision).to(device)
         places = word_places(batch)
         gold = EncoderGold(trees.arc_heads[places], labels, columns)
         self._stage = EncoderStage(
             network, batch, gold, self._keys, is_projective=DECODERS[config.decoder].is_projective,
-            single_root=self.single_root, seed=config.seed, tell=tell, group=group,
+            single_root=self.single_root, seed=config.seed, tell=tell,
+            text=treebank if sizes.ends else None, group=group,
         )  # fmt: skip
         self.stages = [self._stage]
-        if pretrained.config["model_type"] not in QUANTISED_FAMILIES:
+        if not is_quantised:
             self.most_loss = None
 
     def follow(self) -> None:
@@ -114,18 +118,14 @@ class EncoderTrainer(StagesTrainer):
 
         Args: bits: 8: the transformer is quantised. config: the YAML text of the run.
         """
-        arrays = self._stage.arrays() | {TAG_SCALE: np.ones(1, np.float32)}
-        quantised = None
-        if bits == 8:
-            quantised = QuantisedEncoder.of(
-                self._pretrained.config, below(arrays, "body"), arrays.pop("casings")
-            )
-            arrays = {name: a for name, a in arrays.items() if not name.startswith("body.")}
         scorer = EncoderScorer(
             config=self._pretrained.config, splitter=self._pretrained.splitter,
-            arrays=arrays, quantised=quantised, values=self._values, tags=self._tags,
-            n_labels=len(self.label_names), precision=self._keys.precision,
+            arrays=self._stage.arrays() | {TAG_SCALE: np.ones(1, np.float32)},
+            values=self._values, tags=self._tags, n_labels=len(self.label_names),
+            precision=self._keys.precision,
         )  # fmt: skip
+        if bits == 8:
+            scorer = scorer.in_bytes
         return Parser(
             scorers=(scorer,),
             labels=self.label_names,
@@ -134,6 +134,14 @@ class EncoderTrainer(StagesTrainer):
             scales=Scales(*scorer.nats_per_point),
             config=config,
         )
+
+
+def _precision(given: str, device: str) -> str:
+    """The precision of learning: `auto` is bfloat16 on a CPU, too, if that multiplies with it."""
+    known = getattr(torch.cpu, "get_capabilities", None)  # older releases do not have it
+    if given == "auto" and device == "cpu" and known is not None and known().get("avx512_bf16"):
+        return "bfloat16"
+    return given
 
 
 def _read_tags(treebank: Treebank) -> dict[str, list[str]]:
