@@ -13,6 +13,7 @@ from gpuparse.inference.decoders import DECODERS, Decoder
 from gpuparse.inference.search import MOST_LIMITS, classes_of_labels
 from gpuparse.model.engines.results import LabelLimits
 from gpuparse.model.parser import Parser
+from gpuparse.scorers.scorer import ReadsWholes
 
 AUTO = "auto"  # in configs: the decoder of `fitting_decoder`
 # Decoders of projective trees and of all trees, the highest order first.
@@ -105,14 +106,15 @@ def _objection(parser: Parser, mine: Decoder, other: Decoder) -> str:
             "finds trees, and the model was learned from graphs: its scores and relations are those"
             " of DEPS"
         )
-    if not parser.has_templates:
+    is_of_arcs = isinstance(parser.scorers[0], ReadsWholes)
+    if not parser.has_templates and not is_of_arcs:
         return ""
-    templates = parser.linear.templates
-    if other.needs and not any(map(templates.scores, other.needs)):
+    scores = set[str]().__contains__ if is_of_arcs else parser.linear.templates.scores
+    if other.needs and not any(map(scores, other.needs)):
         needs = " or ".join(other.needs).replace("_", " ")
         order = "is of the first order" if not mine.parts else "has other parts"
         return f"reads {needs} scores, and the model {order}: it has none"
-    ignored = [part for part in mine.parts if templates.scores(part) and part not in other.parts]
+    ignored = [part for part in mine.parts if scores(part) and part not in other.parts]
     if ignored:
         parts = " and ".join(ignored).replace("_", " ")
         order = "" if other.parts else "is of the first order and "

@@ -239,6 +239,11 @@ def test_known_heads_without_a_tree(models):
             parser.search(batch, known=known, engine=engine)
 
 
+def test_decoders_of_higher_orders_are_refused(models, one, capsys):
+    assert models.call(one, models.forms, "--decoder", "eisner_sibling")[0] == 2
+    assert "reads sibling scores, and the model is of the first order" in capsys.readouterr().err
+
+
 def test_given_heads_are_kept(models, one):
     out = models.parse(one, without(models.gold, *range(2, 6)), "--keep", "heads")
     assert column(out, HEAD) == column(models.gold, HEAD)
