@@ -105,10 +105,10 @@ class Process:
 
     def __init__(self, model: str | Path, folder: Path, *options: str) -> None:
         self.log = folder / f"log-{time.monotonic_ns()}"
-        command = [sys.executable, "-m", "gpuparse", "serve", str(model), "--port", "0"]
+        command = [sys.executable, "-m", "gpuparse", "serve", "--port", "0", "--threads", "1"]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                [*command, "--threads", "1", *options], stderr=log, stdout=log, cwd=ROOT,
+                [*command, str(model), *options], stderr=log, stdout=log, cwd=ROOT,
                 env=os.environ | {"PYTHONPATH": str(ROOT)},
             )  # fmt: skip
         end = time.monotonic() + 60

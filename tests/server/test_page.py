@@ -601,6 +601,20 @@ def test_fragments_may_be_escaped_in_any_way(page: Page) -> None:
     assert page.one("#text").get_property("value") == "Straße & «1+1» 🦊 sleeps."
 
 
+def test_another_model_parses_the_text_that_is_shown(model, driver):
+    with served(model, f"second={model}") as address:
+        page = Page(driver, address)
+        page.open_parsed(CATS)
+        page.one("#model").send_keys("second")
+        page.wait(lambda: "model=second" in driver.current_url)
+        page.wait(lambda: page.all("svg.tree"))
+        assert page.one("#about-model").text.startswith("Model second")
+        page.one("#text").send_keys(" They sleep.")  # which nobody has asked to be parsed
+        page.one("#model").send_keys("english")
+        assert page.one("#about-model").text.startswith("Model english")
+        assert "model=second" in driver.current_url
+
+
 def test_the_page_asks_for_the_token(driver, model, tmp_path):
     (tmp_path / "token").write_text("0123456789abcdef\n")
     with served(model, f"--token-file={tmp_path / 'token'}") as address:

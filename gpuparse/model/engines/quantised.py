@@ -38,7 +38,7 @@ def quantised_engine(
     return Quantised(first, task, dense) if task.decoder in _DECODERS else None
 
 
-class _Scored(NamedTuple):
+class _ScoredWords(NamedTuple):
     """Some sentences with the scores of their arcs, (B, N, N), -inf for those against known heads.
 
     lengths: (B,). sentences, nodes, tokens: (W,) of all words; roots: the tokens of their roots.
@@ -71,7 +71,7 @@ class Quantised:
         """See `Searcher`."""
         heads, labels = np.full((2, batch.n_tokens), -1, np.int64)
 
-        def work(states: np.ndarray, scored: _Scored, part: np.ndarray) -> None:
+        def work(states: np.ndarray, scored: _ScoredWords, part: np.ndarray) -> None:
             trees, _ = self._trees(scored.arcs, scored, 1)
             self._write(states, scored, trees[:, 0], heads, labels)
 
@@ -83,7 +83,7 @@ class Quantised:
         heads, labels = np.full((2, batch.n_tokens), -1, np.int64)
         found = empty_marginals(1, batch.n_tokens)
 
-        def work(states: np.ndarray, scored: _Scored, part: np.ndarray) -> None:
+        def work(states: np.ndarray, scored: _ScoredWords, part: np.ndarray) -> None:
             marginals, _ = self._sums(scored)
             arcs = scored.arcs
             if options.least_risk:
@@ -105,7 +105,7 @@ class Quantised:
         """See `Searcher`."""
         found = BestTrees.empty(k, batch)
 
-        def work(states: np.ndarray, scored: _Scored, part: np.ndarray) -> None:
+        def work(states: np.ndarray, scored: _ScoredWords, part: np.ndarray) -> None:
             trees, scores = self._trees(scored.arcs, scored, k)
             found.scores[:, part] = scores.T
             for j in range(k):
@@ -125,7 +125,7 @@ class Quantised:
         found = empty_marginals(1, batch.n_tokens)
         is_whole = ~incomplete(batch, heads)
 
-        def work(states: np.ndarray, scored: _Scored, part: np.ndarray) -> None:
+        def work(states: np.ndarray, scored: _ScoredWords, part: np.ndarray) -> None:
             marginals = None if which == "labels" else self._sums(scored)[0]
             asked = np.full_like(labels, -1)
             if which != "heads":
@@ -152,7 +152,7 @@ class Quantised:
         self._dense().label_graphs(batch, heads, arcs)
 
     def _run(
-        self, work: Callable[[np.ndarray, _Scored, np.ndarray], None], batch: Encoded,
+        self, work: Callable[[np.ndarray, _ScoredWords, np.ndarray], None], batch: Encoded,
         known: np.ndarray, options: BatchOptions,
     ) -> None:  # fmt: skip
         """Work on parts of a batch: states of all tokens, scores, numbers of sentences."""
@@ -169,7 +169,9 @@ class Quantised:
 
         run_in_parts(score_and_work, batch, options)
 
-    def _trees(self, arcs: np.ndarray, scored: _Scored, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def _trees(
+        self, arcs: np.ndarray, scored: _ScoredWords, k: int
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The k best trees (B, k, N) under some scores, and what they score (B, k)."""
         trees = np.empty((len(arcs), k, arcs.shape[1]), np.int64)
         scores = np.empty((len(arcs), k))
@@ -180,7 +182,7 @@ class Quantised:
         _require_tree(failed, scored)
         return trees, scores
 
-    def _sums(self, scored: _Scored) -> tuple[np.ndarray, np.ndarray]:
+    def _sums(self, scored: _ScoredWords) -> tuple[np.ndarray, np.ndarray]:
         """The probabilities of all arcs (B, N, N), and the logarithms of the sums (B,), in nats."""
         nats = scored.arcs.astype(np.float64) * self._task.scales.arc
         marginals, sums = np.empty(nats.shape), np.empty(len(nats))
@@ -192,7 +194,7 @@ class Quantised:
         return marginals, sums
 
     def _write(
-        self, states: np.ndarray, scored: _Scored, trees: np.ndarray, heads: np.ndarray,
+        self, states: np.ndarray, scored: _ScoredWords, trees: np.ndarray, heads: np.ndarray,
         labels: np.ndarray,
     ) -> None:  # fmt: skip
         """Write trees (B, N) and their best labels by token."""
@@ -200,7 +202,7 @@ class Quantised:
         self._label(states, scored, heads, labels)
 
     def _label(
-        self, states: np.ndarray, scored: _Scored, heads: np.ndarray, labels: np.ndarray
+        self, states: np.ndarray, scored: _ScoredWords, heads: np.ndarray, labels: np.ndarray
     ) -> None:
         """Write the best labels of words with heads; all by token."""
         if self._task.n_labels:
@@ -209,14 +211,14 @@ class Quantised:
             labels[scored.tokens[some]] = points.argmax(1)
 
     def _label_points(
-        self, states: np.ndarray, scored: _Scored, heads: np.ndarray, some: np.ndarray
+        self, states: np.ndarray, scored: _ScoredWords, heads: np.ndarray, some: np.ndarray
     ) -> np.ndarray:
         """(A, L) the scores of labels of some of the words under their heads, by token."""
         tokens = scored.tokens[some]
         return self._scorer.label_points(states, scored.roots[some] + heads[tokens], tokens, 1)
 
     def _fill(
-        self, states: np.ndarray, scored: _Scored, marginals: np.ndarray | None,
+        self, states: np.ndarray, scored: _ScoredWords, marginals: np.ndarray | None,
         heads: np.ndarray, labels: np.ndarray, found: Marginals,
     ) -> None:  # fmt: skip
         """Fill in the probabilities of K trees, (K, T) heads and labels, -1 for none.
@@ -237,15 +239,15 @@ class Quantised:
                 found.labels[j, scored.tokens[some]] = of_best
 
 
-def _words(batch: EncodedPieces, part: np.ndarray) -> _Scored:
+def _words(batch: EncodedPieces, part: np.ndarray) -> _ScoredWords:
     """The words of some sentences, without scores."""
     starts, lengths = batch.starts[part], batch.lengths[part]
     sentences, nodes = np.nonzero(np.arange(1, lengths.max(initial=0) + 1) <= lengths[:, None])
     roots = starts[sentences]
-    return _Scored(_NONE, lengths, sentences, nodes + 1, roots + nodes + 1, roots)
+    return _ScoredWords(_NONE, lengths, sentences, nodes + 1, roots + nodes + 1, roots)
 
 
-def _keep(scored: _Scored, known: np.ndarray) -> None:
+def _keep(scored: _ScoredWords, known: np.ndarray) -> None:
     """Forbid all other heads of words whose heads are known, (W,), -1 for none."""
     b, m, h = (each[known >= 0] for each in (scored.sentences, scored.nodes, known))
     kept = scored.arcs[b, h, m]
@@ -253,7 +255,7 @@ def _keep(scored: _Scored, known: np.ndarray) -> None:
     scored.arcs[b, h, m] = kept
 
 
-def _require_tree(failed: int, scored: _Scored) -> None:
+def _require_tree(failed: int, scored: _ScoredWords) -> None:
     """Raise the error for a sentence without a tree, -1 for none."""
     if failed >= 0:
         if (scored.arcs[failed] == -np.inf).any():

@@ -505,7 +505,11 @@ function listen() {
       parseForm();
     }
   });
-  field.model.addEventListener("change", showModel);
+  field.model.addEventListener("change", () => {
+    showModel();
+    const request = requestOfForm();
+    if (["text", "input"].every(key => shown?.request[key] === request[key])) parseForm();
+  });
   for (const option of [field.kbest, field.probabilities]) {
     option.addEventListener("change", () => {
       if (!shown) return;
