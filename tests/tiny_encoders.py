@@ -11,7 +11,7 @@ _LETTERS = [chr(code) for code in range(ord("a"), ord("z") + 1)]
 _SPECIAL = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")
 
 
-def _tokenizer(family: str, words: Iterable[str] = ()) -> dict:
+def tokenizer(family: str, words: Iterable[str] = ()) -> dict:
     """A tokenizer.json with a piece for each letter, and for BERT one for each of some words."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
@@ -55,7 +55,7 @@ def write_encoder(
     import torch
     from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
 
-    content = _tokenizer(family, words)
+    content = tokenizer(family, words)
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "tokenizer.json"
     file.write_text(json.dumps(content))

@@ -418,7 +418,7 @@ def _resolved(key: Key, value: object, folder: str) -> object:
     )
     if not is_path or not isinstance(value, str) or not folder:
         return value
-    if value.startswith(IN_MISC) or value in TOY:
+    if value.startswith(IN_MISC) or value in TOY or value in key.choices:
         return value
     return os.path.normpath(os.path.join(folder, value))
 

@@ -14,6 +14,7 @@ from gpuparse.inference.decoders import DECODERS
 
 MAX_INT32 = 2**31 - 1
 ENCODER = "encoder"  # in place of the name of a template set
+WHOLE, TREEBANK = "whole", "treebank"  # in place of a file of words
 
 Value = str | int | float | bool | None
 
@@ -44,7 +45,7 @@ class Key:
             joined by commas), "template set" (a path if it looks like one), "guides" (a path or a
             key of MISC), "integer", "number", or "choice".
         meaning: one sentence for the table in docs/configuration.md.
-        choices: the values of a choice; what a template set takes beside names and paths.
+        choices: the values of a choice; what a template set or path takes beside names and paths.
         low, high: range of a number, both ends included.
         above: a bound that a number must be greater than.
         optional: whether null is accepted.
@@ -71,6 +72,8 @@ class Key:
                 words = "a path, or a list of paths without commas"
             if self.kind == "guides":
                 words = f"{IN_MISC}KEY or a path"
+            if self.kind == "path" and self.choices:
+                words = f"{', '.join(map(str, self.choices))} or a path"
             if self.low is not None and self.high is not None:
                 words += f" from {self.low} to {self.high}"
             elif self.low is not None:
@@ -457,6 +460,13 @@ class EncoderConfig:
         " `transformers` knows; for `features: encoder`.",
         optional=True,
     )
+    vocabulary: str = _key(
+        WHOLE,
+        "path",
+        "Pieces of words that the model has: those of the encoder; those that words of"
+        " `data.train` need, and short ones; or those that words of a text file need too.",
+        choices=(WHOLE, TREEBANK),
+    )
     train: bool = _choice(
         True, (True, False), "Whether the encoder itself is learned; false: what reads it alone."
     )
@@ -575,9 +585,9 @@ class RunConfig:
 
     @property
     def word_lists(self) -> dict[str, str]:
-        """The word lists that are given, by key."""
-        paths = {f"{name}.word_list": getattr(self, name).word_list for name in WITH_WORD_LISTS}
-        return {key: path for key, path in paths.items() if path is not None}
+        """The files of words that are given, by key."""
+        paths = {f"{s}.{name}": getattr(getattr(self, s), name) for s, name in WORD_LISTS.items()}
+        return {key: path for key, path in paths.items() if path not in (None, WHOLE, TREEBANK)}
 
     def recorded(self) -> RunConfig:
         """The config as a model folder records it; keys that do not change a model are fixed.
@@ -601,16 +611,18 @@ class RunConfig:
             for name in SECTIONS
             if getattr(stage := getattr(self, name), "model", None) is not None
         }
-        for name in WITH_WORD_LISTS:
-            stage = stages.get(name, getattr(self, name))
-            stages[name] = dataclasses.replace(stage, word_list=_file_name(stage.word_list))
+        for section, name in WORD_LISTS.items():
+            stage = stages.get(section, getattr(self, section))
+            file = {name: _file_name(getattr(stage, name))}
+            stages[section] = dataclasses.replace(stage, **file)
         return dataclasses.replace(
             self, output="model", threads=0, device="auto", data=data, learning=learning,
             **stages,
         )  # fmt: skip
 
 
-WITH_WORD_LISTS = "tagger", "lemmatizer"  # sections
+# Sections, and their keys that name a file of words.
+WORD_LISTS = {"tagger": "word_list", "lemmatizer": "word_list", "encoder": "vocabulary"}
 
 
 def _file_name(path: str | None) -> str | None:

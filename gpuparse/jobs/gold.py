@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from gpuparse.config import RunConfig
+from gpuparse.config.schema import known_keys
 from gpuparse.data.columns import FORM, IN_MISC, is_guide_file
 from gpuparse.data.conll import check_trees, joined, treebank_from_bytes
 from gpuparse.data.faults import TreeFault
@@ -62,7 +63,7 @@ def check_treebanks(config: RunConfig) -> None:
         if path.startswith(IN_MISC):
             continue
         if not Path(path).exists():
-            without = "" if key == "data.train" else f", or {key}=null to do without"
+            without = f", or {key}=null to do without" if known_keys()[key].optional else ""
             wrong.append(f"{key}: {path}: no such file; give its path, as in {key}=FILE{without}")
         elif Path(path).is_fifo():
             wrong.append(f"{key}: {path}: a pipe, which is read once only; write it to a file")

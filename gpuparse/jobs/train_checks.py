@@ -10,13 +10,13 @@ from typing import Any
 from gpuparse.config import RunConfig
 from gpuparse.data.array_file import sha256
 from gpuparse.data.columns import DEPREL, is_guide_file
-from gpuparse.data.conll import read_treebank
 from gpuparse.data.folders import Facts, facts_of
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import is_empty_column
 from gpuparse.errors import ConfigError, require
 from gpuparse.features.plan import check_joint_templates
 from gpuparse.features.templates import NO_TEMPLATES, TemplateSet, dump_set, load_templates
+from gpuparse.files import read_input
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.card import check_readme
 from gpuparse.jobs.checkpoint import check_output, is_unfinished
@@ -280,7 +280,7 @@ def origin_of(
     if config.encoder.model is not None:
         contents |= sums_of_pretrained(config.encoder.model)
     for key, path in config.word_lists.items():
-        contents[key] = sha256(read_treebank(path).data.tobytes())
+        contents[key] = sha256(read_input(path))
     if of_models := sum_of_models(config):
         contents["tokenizer.model, tagger.model, lemmatizer.model"] = of_models
     return Origin(flat(asdict(config.recorded())), contents)

@@ -22,14 +22,14 @@ from gpuparse.scorers.encoder.pieces import (
     casing_of,
     of_words,
 )
-from tests.tiny_encoders import FAMILIES, _tokenizer
+from tests.tiny_encoders import FAMILIES, tokenizer
 
 CLS, SEP, UNKNOWN, MASK = 1, 2, 3, 4
 N_PIECES = 300  # more than each of the tokenisers has
 
 
 def text_of(family: str = "bert", **parts: object) -> str:
-    return of_words(json.dumps(_tokenizer(family) | parts))
+    return of_words(json.dumps(tokenizer(family) | parts))
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -195,7 +195,7 @@ def test_rows():
 
 
 def changed(**parts: object) -> str:
-    return json.dumps(_tokenizer("bert") | parts)
+    return json.dumps(tokenizer("bert") | parts)
 
 
 def word_piece(vocabulary: object) -> str:
@@ -372,16 +372,16 @@ HOSTILE |= {
         model={"type": "WordLevel", "vocab": {"a": 0, "[UNK]": 1}, "unk_token": "[UNK]"}
     ),
     "a model without a type": lambda: changed(
-        model={key: value for key, value in _tokenizer("bert")["model"].items() if key != "type"}
+        model={key: value for key, value in tokenizer("bert")["model"].items() if key != "type"}
     ),
     "words of any length": lambda: changed(
-        model=_tokenizer("bert")["model"] | {"max_input_chars_per_word": 10**9}
+        model=tokenizer("bert")["model"] | {"max_input_chars_per_word": 10**9}
     ),
     "a long prefix": lambda: changed(
-        model=_tokenizer("bert")["model"] | {"continuing_subword_prefix": "#" * 100_000}
+        model=tokenizer("bert")["model"] | {"continuing_subword_prefix": "#" * 100_000}
     ),
     "pieces at random": lambda: json.dumps(
-        _tokenizer("roberta") | {"model": _tokenizer("roberta")["model"] | {"dropout": 0.5}}
+        tokenizer("roberta") | {"model": tokenizer("roberta")["model"] | {"dropout": 0.5}}
     ),
     "a long piece": lambda: word_piece({"a": 0, "[UNK]": 1, "b" * 100_000: 2}),
     "many added pieces": lambda: changed(added_tokens=[

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from gpuparse.scorers.encoder import tokenizer_json
 
 MAX_PIECES = 16  # of a word; the others are not read
 CASINGS = 5  # see `casing_of`
+_FORMS_AT_ONCE = 1 << 16
 _LONGEST_FORM = 1_000  # characters; those after them are not read
 MAX_WINDOW = 512  # pieces, whatever more an encoder can read
 
@@ -125,11 +126,11 @@ class Splitter:
 
     def _unknown_piece(self) -> int:
         """The piece of words without pieces."""
-        found = self._piece_named("[UNK]", "<unk>", "[MASK]", "<mask>")
+        found = self.piece_named("[UNK]", "<unk>", "[MASK]", "<mask>")
         return self.prefix[0] if found is None else found
 
-    def _piece_named(self, *names: str) -> int | None:
-        """The first of some pieces that the tokenizer has; None: it has none of them."""
+    def piece_named(self, *names: str) -> int | None:
+        """The first of some pieces that the tokenizer has, as a number; None: it has none."""
         numbers = (self._tokenizer.token_to_id(name) for name in names)
         return next((int(number) for number in numbers if number is not None), None)
 
@@ -139,7 +140,7 @@ class Splitter:
 
         Of a tokenizer without a mask that the encoder knows: the piece of words without pieces.
         """
-        found = self._piece_named("[MASK]", "<mask>")
+        found = self.piece_named("[MASK]", "<mask>")
         mask = self._unknown if found is None or found >= self._n_pieces else found
         return Ragged.of([[mask] * n for n in range(1, MAX_PIECES + 1)])
 
@@ -149,6 +150,14 @@ class Splitter:
         found = [ids[:MAX_PIECES] or [self._unknown] for ids in encoded]
         self._check(map(max, found))  # before they are int32
         return Ragged.of(found)
+
+    def pieces_of(self, forms: Iterable[str]) -> set[int]:
+        """All pieces of some forms, and those that no form has."""
+        found = {*self.prefix, *self.suffix, self._unknown, *self.masks.values.tolist()}
+        left = iter(forms)
+        while some := list(islice(left, _FORMS_AT_ONCE)):
+            found.update(*self._encoded(some, special=False))
+        return found
 
     def _encoded(self, forms: Sequence[str], *, special: bool) -> list[list[int]]:
         cut = [form[:_LONGEST_FORM] for form in forms]

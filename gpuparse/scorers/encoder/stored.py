@@ -22,6 +22,7 @@ _QUANTISED = "quantised"
 _PRECISION = "precision"
 FACTS = {_QUANTISED, _PRECISION}
 WORDS = {"values", "tags"}  # of `words`
+AFTER_PADDING = ("roberta", "xlm-roberta")  # families whose positions begin after padding's
 _MAX_LAYERS, _MAX_WIDTH = 256, 1 << 15
 # Keys that name code or files, or that say how a transformer was stored.
 _DROPPED = {
@@ -56,7 +57,7 @@ def plain_config(config: Mapping[str, Any]) -> dict[str, Any]:
 def window_of(config: Mapping[str, Any]) -> int:
     """The most pieces that are read at once."""
     positions = int(config["max_position_embeddings"])
-    if config.get("model_type") in ("roberta", "xlm-roberta"):  # positions begin after padding's
+    if config.get("model_type") in AFTER_PADDING:
         positions -= int(config.get("pad_token_id") or 0) + 1
     return min(positions, MAX_WINDOW)
 

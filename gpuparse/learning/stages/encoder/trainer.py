@@ -20,6 +20,7 @@ from gpuparse.learning.gold import check_relations, read_gold, without_unreachab
 from gpuparse.learning.stages.encoder.pretrained import Pretrained, read_pretrained
 from gpuparse.learning.stages.encoder.processes import Processes
 from gpuparse.learning.stages.encoder.stage import EncoderGold, EncoderStage
+from gpuparse.learning.stages.encoder.vocabulary import with_vocabulary
 from gpuparse.learning.trainer import SINGLE_ROOT, StagesTrainer
 from gpuparse.model.engines.searcher import Scales
 from gpuparse.model.parser import Parser
@@ -63,7 +64,9 @@ class EncoderTrainer(StagesTrainer):
         n_read = len(treebank)
         treebank, _ = without_unreachable(treebank, None, config)
         self.config, self.n_sentences = config, len(treebank)
-        self._pretrained, self._keys = pretrained, config.encoder
+        self._keys = config.encoder
+        pretrained = with_vocabulary(pretrained, treebank, self._keys.vocabulary, tell)
+        self._pretrained = pretrained
         self._tags = {} if not self._keys.read_tags else _read_tags(treebank)
         tags = {name: tags_of(treebank, name, texts) for name, texts in self._tags.items()}
         batch = EncodedPieces.of(treebank, pretrained.splitter, tags)
