@@ -1,6 +1,8 @@
 """All treebanks of a release: learned and scored one after the other, from words and from text."""
 
 import argparse
+import json
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
@@ -9,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from benchmarks.models import can_run_udpipe
-from benchmarks.pipelines import parse_with, parse_with_udpipe, raw_text
+from benchmarks.pipelines import parse_with, parse_with_udpipe, raw_text, words_of
 from benchmarks.registry import Report
 from gpuparse.config import RunConfig, load_config
 from gpuparse.data.array_file import sha256
@@ -36,8 +38,7 @@ GATE = (
     "tests/commands/test_stages.py",
     "tests/evaluation/test_words.py",
 )
-OURS, UDPIPE = "gpuparse", "UDPipe 1"
-COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
+UDPIPE = "UDPipe 1"
 # Title of a column, and the measure; those of text come after those of words.
 WORDS = {
     "UPOS": "UPOS", "XPOS": "XPOS", "FEATS": "UFeats", "lemmas": "Lemmas", "UAS": "uas",
@@ -46,6 +47,8 @@ WORDS = {
 TEXT = {
     "tokens": "tokens", "sentences": "sentences", "words": "words", "UAS": "uas", "LAS": "las",
 }  # fmt: skip
+COSTS = ("learned, s", "MB", "words/s")
+_TIMED = 50_000  # words that are parsed at least to take the time
 _NO_RELATION = "no_relation"  # UDPipe takes no relation `_`
 _AGAIN = "name another --output, or remove this file"
 _DEFAULTS = ("", "", "")  # of UDPipe's tokeniser, tagger and parser
@@ -55,7 +58,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "folder", type=Path, metavar="FOLDER", help="a release: a sub-folder for each treebank"
     )
-    parser.add_argument("--config", default="pipeline", help="of all models (%(default)s)")
+    parser.add_argument(
+        "--config", nargs="+", action="append", metavar=("NAME", "KEY=VALUE"),
+        help="a config of all treebanks; several ones are compared (pipeline)",
+    )  # fmt: skip
     parser.add_argument(
         "--output",
         type=Path,
@@ -63,8 +69,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="models and results; what is there is not done again (%(default)s)",
     )
+    parser.add_argument("--udpipe", action="store_true", help="learn UDPipe 1 too: it takes hours")
     parser.add_argument(
-        "--udpipe", action="store_true", help="learn UDPipe 1 too, which takes hours"
+        "--published", type=Path, metavar="FILE.json", help="treebank -> system -> column -> figure"
     )
 
 
@@ -76,7 +83,12 @@ def check(options: argparse.Namespace) -> None:
     if not treebanks:
         reasons = "; ".join(left_out) or "it has no sub-folders"
         raise ConfigError(f"{options.folder}: has no folder of a treebank: {reasons}")
-    load_config(options.config, _overrides(options, treebanks[0]))
+    systems = _systems(options)
+    for system in systems:
+        _config(system, treebanks[0], options)
+    if len({Path(words[0]).stem for words in systems}) < len(systems):
+        raise ConfigError("--config: two configs have the same name")
+    _published(options)
     if options.udpipe and not can_run_udpipe():
         raise ConfigError("--udpipe: needs ufal.udpipe, which is not installed here")
     if options.udpipe and options.threads != 1:
@@ -98,32 +110,34 @@ def found_in(folder: Path) -> tuple[list[Path], list[str]]:
 def run(options: argparse.Namespace) -> Report:
     """One row a treebank, or two with UDPipe 1, and the means of all."""
     treebanks, left_out = found_in(options.folder)
-    systems = [OURS, *([UDPIPE] if options.udpipe else [])]
+    systems, published = _systems(options), _published(options)
+    names = [Path(words[0]).stem for words in systems]
+    head = ["treebank", "system", "sentences", "words", *_TITLES]
     rows: list[list[Any]] = []
     notes = []
     for folder in treebanks:
-        for system in systems:
+        for name, system in zip(names, systems, strict=True):
             made = _result(folder, system, options)
             notes += [f"{folder.name}: {note}" for note in made["notes"]]
-            rows.append(_row(folder.name, system, made))
+            rows.append([folder.name, name, made["sentences"], made["words"], *_figures(made)])
             say("  ".join(_shown(cell) for cell in rows[-1]))
-    n_about = 4
-    for system in systems if len(treebanks) > 1 else ():
-        own = [row for row in rows if row[1] == system]
-        means = [_mean([row[c] for row in own]) for c in range(n_about, len(rows[0]))]
-        rows.append(["mean", system, None, None, *means])
-    head = ["treebank", "system", "sentences", "words"]
-    head += [*WORDS, *(f"text: {title}" for title in TEXT)]
-    if not options.udpipe:
+        for name, figures in published.get(folder.name, {}).items():
+            rows.append([folder.name, name, None, None, *map(figures.get, _TITLES)])
+    for name in dict.fromkeys(row[1] for row in rows) if len(treebanks) > 1 else ():
+        own = [row for row in rows if row[1] == name]
+        means = [_mean([row[c] for row in own]) for c in range(4, len(head))]
+        rows.append(["mean", name, None, None, *means])
+    if len({row[1] for row in rows}) == 1:
         rows, head = [row[:1] + row[2:] for row in rows], head[:1] + head[2:]
-    n_first = len(head) - len(WORDS) - len(TEXT)
+    n_first = len(head) - len(_TITLES)
     rows = [row[:n_first] + [_shown(cell) for cell in row[n_first:]] for row in rows]
     about = [
-        f"Config {options.config}. Sentences and words of the training part; scores of the test"
-        " part, of dev where there is no test.",
+        f"{', '.join(' '.join(words) for words in systems)}. Sentences and words of the training"
+        " part; scores of the test part, of dev where there is no test.",
         "From words: percent of the words with the right value in the whole column; LAS with the"
         " relation up to its first ':'. From text: F as in the CoNLL 2018 shared task.",
-        "Means: over the treebanks that have the measure.",
+        "Means: over the treebanks that have the measure. Seconds of CPU time; words/s: from words,"
+        " on one thread, the model read included; MB: of the files of the model.",
     ]
     return Report(
         "Treebanks",
@@ -133,10 +147,33 @@ def run(options: argparse.Namespace) -> Report:
     )
 
 
-def _row(name: str, system: str, made: Mapping[str, Any]) -> list[Any]:
+_TITLES = (*WORDS, *(f"text: {title}" for title in TEXT), *COSTS)
+
+
+def _figures(made: Mapping[str, Any]) -> list[Any]:
+    """The figures of a result, in the order of `_TITLES`."""
     scores = [made["words_scores"].get(key) for key in WORDS.values()]
     scores += [made["text_scores"].get(key) for key in TEXT.values()]
-    return [name, system, made["sentences"], made["words"], *scores]
+    return [*scores, *map(made["costs"].get, COSTS)]
+
+
+def _systems(options: argparse.Namespace) -> list[list[str]]:
+    """Each config with its keys, and UDPipe 1 if it is asked for."""
+    return [*(options.config or [["pipeline"]]), *([[UDPIPE]] if options.udpipe else [])]
+
+
+def _published(options: argparse.Namespace) -> dict[str, dict[str, dict[str, float]]]:
+    """Figures of others by treebank, system and column. Raises: ConfigError: another file."""
+    if options.published is None:
+        return {}
+    try:
+        found = dict(json.loads(options.published.read_text("utf-8")))
+        columns = {c for systems in found.values() for each in systems.values() for c in each}
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise ConfigError(f"{options.published}: cannot be read: {one_line(error)}") from None
+    if unknown := columns - set(_TITLES):
+        raise ConfigError(f"{options.published}: no such column: {min(unknown)}")
+    return found
 
 
 def _shown(cell: Any) -> str:
@@ -150,34 +187,37 @@ def _mean(values: list[float | None]) -> float | None:
     return fmean(there) if there else None
 
 
-def _overrides(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    output = str(options.output / folder.name)
-    return {"data.treebank": str(folder), "output": output, "threads": options.threads}
+def _config(system: list[str], folder: Path, options: argparse.Namespace) -> RunConfig:
+    """The config of a system on a treebank; that of UDPipe 1 has the files alone."""
+    name, *keys = ["pipeline"] if system == [UDPIPE] else system
+    output = options.output / Path(system[0]).stem / folder.name
+    keys += [f"data.treebank={folder}", f"output={output}", f"threads={options.threads}"]
+    return load_config(name, keys)
 
 
-def _result(folder: Path, system: str, options: argparse.Namespace) -> dict[str, Any]:
+def _result(folder: Path, system: list[str], options: argparse.Namespace) -> dict[str, Any]:
     """The scores of a system on a treebank: those of an earlier run, or what is done now."""
-    config = load_config(options.config, _overrides(options, folder))
-    options.output.mkdir(parents=True, exist_ok=True)
-    path = options.output / f"{folder.name}.{'udpipe' if system == UDPIPE else 'gpuparse'}.json"
+    config, name = _config(system, folder, options), Path(system[0]).stem
+    path = options.output / f"{folder.name}.{name}.json"
+    (options.output / name).mkdir(parents=True, exist_ok=True)
     parts = [part for part in (config.data.train, config.data.dev, config.data.test) if part]
     files = [file for part in parts for file in part_files(part)]
     contents = {Path(file).name: sha256(Path(file).read_bytes()) for file in files}
-    origin = Origin(flat(asdict(config.recorded())) | {"system": system}, contents)
+    origin = Origin(flat(asdict(config.recorded())) | {"system": name}, contents)
     if path.exists():
         kept = Receipt.of_text(path.read_text("utf-8"), path, _AGAIN)
         kept.origin.check(origin, path, _AGAIN)
         return kept.result
-    say(f"{folder.name}: {system} learns")
+    say(f"{folder.name}: {name} learns")
     made: dict[str, Any] = dict.fromkeys(("sentences", "words"))
-    made |= {"words_scores": {}, "text_scores": {}, "notes": []}
+    made |= {"words_scores": {}, "text_scores": {}, "costs": {}, "notes": []}
     try:
         train = read_part(config.data.train)
         made |= {"sentences": len(train), "words": train.n_words}
         config, made["notes"] = with_possible_stages(config, train)
-        made |= _scored(config, system, options.output / folder.name)
+        made |= _scored(config, name)
     except DataError as error:  # the other treebanks can be learned
-        made["notes"].append(f"{system}: {one_line(error)}")
+        made["notes"].append(f"{name}: {one_line(error)}")
     Receipt(origin, made).write(path)
     return made
 
@@ -185,18 +225,12 @@ def _result(folder: Path, system: str, options: argparse.Namespace) -> dict[str,
 def with_possible_stages(config: RunConfig, train: Treebank) -> tuple[RunConfig, list[str]]:
     """The config without a tokeniser where the treebank has no text, and a note that says so.
 
-    Stages whose columns are empty are left out by training itself, which is noted too.
+    Training itself leaves out stages whose columns are empty.
     """
-    notes = []
-    if config.tokenizer.learn and not has_text(train):
-        config = replace(config, tokenizer=replace(config.tokenizer, learn=False))
-        notes.append("no text, so no tokeniser and no scores from text")
-    filled = accuracies(train, train)
-    if config.tagger.learn and not {"UPOS", "XPOS"} & filled.keys():
-        notes.append("no UPOS and XPOS, so no tagger")
-    if config.lemmatizer.learn and "Lemmas" not in filled:
-        notes.append("no lemmas, so no lemmatiser")
-    return config, notes
+    if not config.tokenizer.learn or has_text(train):
+        return config, []
+    config = replace(config, tokenizer=replace(config.tokenizer, learn=False))
+    return config, ["no text, so no tokeniser and no scores from text"]
 
 
 def has_text(treebank: Treebank) -> bool:
@@ -207,33 +241,41 @@ def has_text(treebank: Treebank) -> bool:
     )
 
 
-def _scored(config: RunConfig, system: str, model: Path) -> dict[str, Any]:
+def _scored(config: RunConfig, system: str) -> dict[str, Any]:
     """Learn, if that is not done, and score on data.test or data.dev."""
-    if system == OURS:
+    model, began, is_new = Path(config.output), time.process_time(), False
+    if system != UDPIPE:
+        is_new = not model.exists()
         learn_ours(config)
         card = read_card(model)
         assert card is not None
         needs, reads_text = card["needs"], card["text"]
-        parse = partial(parse_with, model)
+        size, parse = sum(card["files"].values()), partial(parse_with, model)
     else:
-        model = model.with_suffix(".udpipe")
         reads_text = has_text(read_part(config.data.train))
-        if not model.exists():
+        if is_new := not model.exists():
             learn_udpipe(
                 config.data.train, config.data.dev, model, _DEFAULTS, with_tokenizer=reads_text
             )
-        needs, parse = [], partial(parse_with_udpipe, model)
+        needs, size, parse = [], model.stat().st_size, partial(parse_with_udpipe, model)
+    # Of a training that was interrupted, only a part of the time is known.
+    costs = {COSTS[0]: time.process_time() - began if is_new else None, COSTS[1]: size / 1e6}
+    made: dict[str, Any] = {"words_scores": {}, "text_scores": {}, "costs": costs}
     file = config.data.test or config.data.dev
     if file is None:
-        return {"words_scores": {}, "text_scores": {}}
+        return made
     gold, work = read_part(file), model.parent / ".work"
     work.mkdir(exist_ok=True)
-    words = work / "words.conllu"
+    words, many, n_copies = work / "words.conllu", work / "many.conllu", -(-_TIMED // gold.n_words)
     words.write_bytes(words_of(gold, needs))
+    many.write_bytes(n_copies * (words.read_bytes().rstrip() + b"\n\n"))
     parse(words, work / "out", "words")
     found = _with_relations(read_treebank(work / "out" / words.name))
+    began = time.process_time()
+    parse(many, work / "out", "words")
+    costs[COSTS[2]] = n_copies * gold.n_words / (time.process_time() - began)
     arcs = score_treebanks(gold, found)
-    made: dict[str, Any] = {"words_scores": accuracies(gold, found), "text_scores": {}}
+    made["words_scores"] = accuracies(gold, found)
     made["words_scores"] |= {"uas": arcs.uas.percent, "las": arcs.las.percent}
     if reads_text:
         text = work / "text.txt"
@@ -324,17 +366,3 @@ def _renamed(line: str, before: str, after: str) -> str:
     if len(fields) < 8 or not fields[0].isdecimal() or fields[7] != before:
         return line
     return "\t".join([*fields[:7], after, *fields[8:]])
-
-
-def words_of(gold: Treebank, needs: list[str]) -> bytes:
-    """The words of a treebank with the columns that a model needs, and no other annotation."""
-    kept = {0, 1, *(COLUMNS.index(name) for name in needs)}
-    lines = []
-    for line in _lines(gold.data.tobytes()):
-        fields = line.split("\t")
-        if line.startswith("#") or len(fields) < 8:
-            lines.append(line)
-            continue
-        fields = [field if at in kept else "_" for at, field in enumerate(fields)]
-        lines.append("\t".join(fields))
-    return "\n".join(lines).encode()

@@ -113,14 +113,18 @@ def parse_file(model: Path, text: Path, output: Path, threads: int = 1) -> None:
     parse.main([str(model), str(text), *options, "--force"])
 
 
-def parse_by_udpipe(model: Path, text: Path, output: Path, beam: int = DEFAULT_BEAM) -> None:
-    """Parse a CoNLL-U file by UDPipe 1 on the tags in it; the heads in it are not looked at.
+def parse_by_udpipe(
+    model: Path, text: Path, output: Path, beam: int = DEFAULT_BEAM, kind: str = "conllu"
+) -> None:
+    """Parse a file by UDPipe 1; the heads in it are not looked at.
 
     Args:
         model: a model file with a parser.
         text: what to parse.
-        output: a folder, into which a file of the same name is written.
-        beam: size of the search's beam; 1 is greedy.
+        output: a folder, into which a CoNLL-U file of the same name is written.
+        beam: size of the search's beam, on the tags in the text; 1 is greedy; 0: the tagger and the
+            parser run as they do by default.
+        kind: "conllu", or "tokenize" for raw text.
     Raises:
         ModelError: the file is no such model.
         DataError: UDPipe does not take the text.
@@ -130,10 +134,12 @@ def parse_by_udpipe(model: Path, text: Path, output: Path, beam: int = DEFAULT_B
     loaded = udpipe.Model.load(str(model))
     if loaded is None:
         raise ModelError(f"{model}: not a model of UDPipe 1")
-    steps = udpipe.Pipeline(loaded, "conllu", udpipe.Pipeline.NONE, f"beam_search={beam}", "conllu")
+    none, default = udpipe.Pipeline.NONE, udpipe.Pipeline.DEFAULT
+    how = (none, f"beam_search={beam}") if beam else (default, default)
     error = udpipe.ProcessingError()
-    parsed = steps.process(text.read_text("utf-8"), error)
+    parsed = udpipe.Pipeline(loaded, kind, *how, "conllu").process(text.read_text("utf-8"), error)
     if error.occurred():
         raise DataError(f"{text}:1: UDPipe 1: {error.message}")
     output.mkdir(exist_ok=True)
-    (output / text.name).write_text(parsed, "utf-8")
+    name = text.name if kind == "conllu" else f"{text.stem}.conllu"
+    (output / name).write_text(parsed, "utf-8")

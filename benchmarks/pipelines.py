@@ -10,19 +10,18 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from benchmarks import plots
-from benchmarks.models import can_run_udpipe
+from benchmarks import models, plots
 from benchmarks.registry import Report, median_times
-from gpuparse.commands import parse
 from gpuparse.data.conll import read_treebank, stream_treebanks
 from gpuparse.data.treebank import Treebank
-from gpuparse.errors import ConfigError, DataError, ModelError
+from gpuparse.errors import ConfigError
 from gpuparse.evaluation.reports import WORD_MEASURES
 from gpuparse.evaluation.words import score_words
 from gpuparse.text.conllu import text_pieces
 
 GATE = ("tests/commands/test_stages.py", "tests/evaluation/test_words.py")
 TEXT, WORDS = "text", "words"
+COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,13 +57,9 @@ def check(options: argparse.Namespace) -> None:
     for model in set(options.models) - set(of_spacy):
         if not model.exists():
             raise ConfigError(f"{model}: no such model folder, and no such file of UDPipe 1")
-    files = [str(model) for model in options.models if model.is_file()]
-    if files and not can_run_udpipe():
-        raise ConfigError(f"{files[0]}: a model of UDPipe 1 needs ufal.udpipe, not installed here")
+    models.check(options)
     if options.threads != 1:
         raise ConfigError("UDPipe 1 runs with one thread, so --threads must be 1")
-    if options.plot and not plots.can_plot():
-        raise ConfigError("--plot needs matplotlib, which is not installed")
 
 
 def run(options: argparse.Namespace) -> Report:
@@ -78,7 +73,7 @@ def run(options: argparse.Namespace) -> Report:
         folder = Path(name)
         suffix = ".txt" if options.start == TEXT else ".conllu"
         once, many = folder / f"once{suffix}", folder / f"many{suffix}"
-        content = _input(options.treebank, gold, options.start)
+        content = raw_text(options.treebank) if options.start == TEXT else words_of(gold, [])
         once.write_bytes(content)
         many.write_bytes(b"\n\n".join([content.rstrip()] * options.copies) + b"\n\n")
         runs = {
@@ -118,15 +113,15 @@ def run(options: argparse.Namespace) -> Report:
     return Report("Pipelines", ["measure", *names], rows, notes)
 
 
-def _input(path: Path, gold: Treebank, start: str) -> bytes:
-    """The raw text of a treebank, or its words without annotation."""
-    if start == TEXT:
-        return raw_text(path)
+def words_of(gold: Treebank, needs: list[str]) -> bytes:
+    """The words of a treebank with the columns that a model needs, and no other annotation."""
+    kept = {0, 1, *(COLUMNS.index(name) for name in needs)}
     lines = []
-    for line in gold.data.tobytes().decode().split("\n"):
+    for line in gold.data.tobytes().decode().replace("\r\n", "\n").split("\n"):
         fields = line.split("\t")
-        is_row = len(fields) == 10
-        lines.append("\t".join([*fields[:2], *"_" * 7, fields[9]]) if is_row else line)
+        if not line.startswith("#") and len(fields) >= 8:
+            fields = [field if at in kept else "_" for at, field in enumerate(fields)]
+        lines.append("\t".join(fields))
     return "\n".join(lines).encode()
 
 
@@ -175,26 +170,9 @@ def _spacy(model: Path, text: Path, output: Path, start: str) -> None:
 
 def parse_with(model: Path, text: Path, output: Path, start: str) -> None:
     with redirect_stdout(io.StringIO()):
-        words = [str(model), str(text), "--output", f"{output}/", "--force", "--quiet"]
-        parse.main([*words, "--threads", "1"])
+        models.parse_file(model, text, output)
 
 
 def parse_with_udpipe(model: Path, text: Path, output: Path, start: str) -> None:
-    """Run UDPipe 1 with its defaults.
-
-    Raises: ModelError: the file is no such model. DataError: UDPipe does not take the text.
-    """
-    from ufal import udpipe
-
-    loaded = udpipe.Model.load(str(model))
-    if loaded is None:
-        raise ModelError(f"{model}: not a model of UDPipe 1")
-    default = udpipe.Pipeline.DEFAULT
-    kind = "tokenize" if start == TEXT else "conllu"
-    steps = udpipe.Pipeline(loaded, kind, default, default, "conllu")
-    error = udpipe.ProcessingError()
-    parsed = steps.process(text.read_text("utf-8"), error)
-    if error.occurred():
-        raise DataError(f"{text}:1: UDPipe 1: {error.message}")
-    output.mkdir(exist_ok=True)
-    (output / text.name).with_suffix(".conllu").write_text(parsed, "utf-8")
+    """Run UDPipe 1 with its defaults. Raises: ModelError, DataError: as `parse_by_udpipe`."""
+    models.parse_by_udpipe(model, text, output, 0, "tokenize" if start == TEXT else "conllu")

@@ -76,30 +76,44 @@ def options(release, tmp_path, monkeypatch):
 
 def test_treebanks_are_learned_and_scored_once(options, tmp_path, monkeypatch):
     """With UDPipe in rows of its own, if there is one."""
-    systems = ["gpuparse", "UDPipe 1"] if find_spec("ufal") else ["gpuparse"]
+    systems = ["small", "UDPipe 1"] if find_spec("ufal") else ["small"]
     monkeypatch.setattr(languages, "_DEFAULTS", FAST_UDPIPE)
-    asked = options(*["--udpipe"] * (len(systems) - 1))
+    monkeypatch.setattr(languages, "_TIMED", 300)
+    figures = tmp_path / "figures.json"
+    figures.write_text('{"other": {"Theirs": {"text: LAS": 70.5}}}')
+    asked = options("--published", str(figures), *["--udpipe"] * (len(systems) - 1))
     languages.check(asked)
     report = languages.run(asked)
     columns = ["treebank", "system", "sentences", "words", "UPOS", "XPOS"]
     assert report.columns[:6] == columns
     every = [dict(zip(report.columns, row, strict=True)) for row in report.rows]
     assert [(row["treebank"], row["system"]) for row in every] == [
-        (name, system) for name in ("UD_English-Toy", "other", "mean") for system in systems
+        (name, system)
+        for name in ("UD_English-Toy", "other", "mean")
+        for system in (*systems, *["Theirs"] * (name != "UD_English-Toy"))
     ]
-    of_peer = {row["treebank"]: row for row in every if row["system"] != "gpuparse"}
+    [theirs] = [row for row in every if (row["treebank"], row["system"]) == ("other", "Theirs")]
+    assert (theirs["text: LAS"], theirs["LAS"]) == ("70.50", "-")
+    of_peer = {row["treebank"]: row for row in every if row["system"] == "UDPipe 1"}
     if of_peer:
         assert float(of_peer["UD_English-Toy"]["UPOS"]) > 60
         assert float(of_peer["UD_English-Toy"]["text: words"]) > 60
         assert float(of_peer["other"]["UAS"]) > 5
         assert of_peer["other"]["text: UAS"] == "-"
-    rows = {row["treebank"]: row for row in every if row["system"] == "gpuparse"}
+    rows = {row["treebank"]: row for row in every if row["system"] == "small"}
     toy, other = rows["UD_English-Toy"], rows["other"]
     assert toy["sentences"] == other["sentences"] == 60
     assert float(toy["UPOS"]) > 90
     assert float(toy["LAS"]) > 40
     assert float(toy["text: words"]) > 95
     assert {other[name] for name in report.columns if name.startswith("text:")} == {"-"}
+    costs = [float(toy[name]) for name in languages.COSTS]
+    assert costs[0] > 0.1
+    size = sum(
+        f.stat().st_size for f in (tmp_path / "out" / "small" / "other").glob("*.safetensors")
+    )
+    assert size < 1e6 * float(other["MB"]) < size + 1e6
+    assert costs[2] > 100
     assert other["lemmas"] == "-"
     assert float(other["UAS"]) > 40
     mean = (float(toy["UAS"]) + float(other["UAS"])) / 2
@@ -107,9 +121,10 @@ def test_treebanks_are_learned_and_scored_once(options, tmp_path, monkeypatch):
     assert rows["mean"]["text: UAS"] == toy["text: UAS"]
     notes = "\n".join(report.notes)
     assert "other: no text, so no tokeniser and no scores from text\n" in notes
-    assert "other: no lemmas, so no lemmatiser\n" in notes
     assert "none: has no part train" in notes
-    recorded = json.loads((tmp_path / "out" / "UD_English-Toy" / "scores.json").read_text())
+    recorded = json.loads(
+        (tmp_path / "out" / "small" / "UD_English-Toy" / "scores.json").read_text()
+    )
     assert toy["UAS"] == f"{recorded['test']['uas']['percent']:.2f}"
     assert toy["FEATS"] == f"{recorded['test']['UFeats']:.2f}"
     assert toy["text: LAS"] == f"{recorded['from_text']['test']['LAS']:.2f}"
@@ -135,9 +150,16 @@ def test_treebanks_are_learned_and_scored_once(options, tmp_path, monkeypatch):
 
 
 def test_a_parser_of_gold_tags_gets_them(options, tmp_path):
+    """A second config has keys of its own."""
     (tmp_path / "small.yaml").write_text(FAST)
-    report = languages.run(options())
-    rows = {row[0]: dict(zip(report.columns, row, strict=True)) for row in report.rows}
+    (tmp_path / "second.yaml").write_text(FAST)
+    report = languages.run(options("--config", str(tmp_path / "second.yaml"), "seed=7"))
+    every = [dict(zip(report.columns, row, strict=True)) for row in report.rows]
+    assert [row["system"] for row in every] == ["small", "second"] * 3
+    seeds = [load_config(str(tmp_path / "out" / name / "other" / "config.yaml")).seed
+             for name in ("small", "second")]  # fmt: skip
+    assert seeds == [1, 7]
+    rows = {row["treebank"]: row for row in every}
     assert (rows["other"]["UPOS"], float(rows["other"]["UAS"]) > 60) == ("100.00", True)
     assert rows["other"]["text: UAS"] == "-"
 
@@ -150,6 +172,18 @@ def test_what_cannot_be_followed_is_refused_at_once(options, release, tmp_path):
     asked.folder = release / "missing"
     with pytest.raises(ConfigError, match="no such folder"):
         languages.check(asked)
+    asked = options("--config", "encoder", "encoder.model=none", "encoder.epochs=0")
+    with pytest.raises(ConfigError, match=r"encoder\.epochs"):
+        languages.check(asked)
+    with pytest.raises(ConfigError, match="two configs have the same name"):
+        languages.check(options("--config", "pipeline", "--config", "pipeline", "seed=2"))
+    figures = tmp_path / "figures.json"
+    for text, said in (
+        ("[1]", "cannot be read"), ('{"other": {"Theirs": {"Las": 1}}}', "no such column: Las")
+    ):  # fmt: skip
+        figures.write_text(text)
+        with pytest.raises(ConfigError, match=rf"figures\.json: {said}"):
+            languages.check(options("--published", str(figures)))
     asked = options("--config", "quickstart")
     with pytest.raises(ConfigError, match=r"data\.train: given with data\.treebank"):
         languages.check(asked)
@@ -176,7 +210,7 @@ def test_stages_are_left_out_where_the_treebank_has_nothing(release):
 
     found, notes = languages.with_possible_stages(*given("other"))
     assert (found.tokenizer.learn, found.tagger.learn) == (False, True)
-    assert len(notes) == 2
+    assert len(notes) == 1
     config, train = given("UD_English-Toy")
     assert languages.with_possible_stages(config, train) == (config, [])
 
@@ -187,4 +221,4 @@ def test_a_treebank_that_cannot_be_learned_has_an_empty_row(options, release, tm
     report = languages.run(options())
     [row] = [row for row in report.rows if row[0] == "other"]
     assert (row[1:3], set(row[3:])) == ([None, None], {"-"})
-    assert any("other: gpuparse: " in note and "train.conll:1:" in note for note in report.notes)
+    assert any("other: small: " in note and "train.conll:1:" in note for note in report.notes)
