@@ -180,6 +180,7 @@ def test_damaged_entry_points_are_an_error_that_names_their_folder(content, tmp_
         (["toy", "--version", "1", "--license", " "], "a licence is needed"),
         (["toy", "--version", "1", "--license", "MIT\nName: x"], "a licence is needed"),
         ([*ASKED, "--output", "nowhere"], "nowhere: no such folder"),
+        ([*ASKED, "--bits", "8"], "has no pretrained encoder"),
     ],
 )
 def test_what_a_package_cannot_have_is_refused(model, words, expected, tmp_path, monkeypatch):

@@ -68,7 +68,7 @@ def _package(options: argparse.Namespace) -> None:
     output = Path(options.output)
     if not output.is_dir():
         raise ConfigError(f"{output}: no such folder; make it first, or give another --output")
-    files = packaged_files(find_model(options.model), package)
+    files = packaged_files(find_model(options.model), package, in_bytes=options.bits == 8)
     if options.unpacked:
         made = output / options.name
         write_folder(files, made, force=options.force)
@@ -147,6 +147,9 @@ def _add_package(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--output", default=".", metavar="FOLDER", help="where to write; this folder by default"
+    )
+    parser.add_argument(
+        "--bits", type=int, choices=[8], help="round a pretrained encoder's weights of 16 bits to 8"
     )
     parser.add_argument(
         "--unpacked", action="store_true", help="write a folder named NAME and not a wheel"

@@ -10,6 +10,7 @@ import io
 import re
 import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -20,9 +21,11 @@ from gpuparse.errors import ConfigError, ModelError
 from gpuparse.files import write_file
 from gpuparse.jobs.card import CARD, README, card_files, read_card
 from gpuparse.limits import MAX_ARRAYS_BYTES
-from gpuparse.model.folder import load_parser
+from gpuparse.model.folder import load_parser, save_parser
 from gpuparse.model.installed import GROUP, NAME
+from gpuparse.model.parser import Parser
 from gpuparse.model.pipeline import files_of, has_parser, load_stages, sum_of_stages
+from gpuparse.scorers.encoder.scorer import EncoderScorer
 
 _ARRAYS = ".safetensors"
 LICENSE = "LICENSE"
@@ -65,12 +68,14 @@ class Package(NamedTuple):
             )
 
 
-def packaged_files(model: Path, package: Package) -> dict[str, bytes]:
+def packaged_files(model: Path, package: Package, *, in_bytes: bool = False) -> dict[str, bytes]:
     """The files of a model as a package has them, its card and its licence among them.
 
     Arrays of many zeros have few bytes. That the files can be read is tested.
 
-    Raises: ModelError: the model cannot be read, or has no card. ConfigError: as `Package.check`.
+    Args: in_bytes: the weights of its pretrained encoder are rounded to 8 bits.
+    Raises: ModelError: the model cannot be read, or has no card. ConfigError: as `Package.check`;
+        `in_bytes` without an encoder.
     Cost: memory for the whole model.
     """
     package.check()
@@ -79,15 +84,18 @@ def packaged_files(model: Path, package: Package) -> dict[str, bytes]:
     card = read_card(model)
     if card is None:
         raise ModelError(f"{model}: has no {CARD}, which training writes: train the model again")
-    files: dict[str, bytes] = {}
-    for name in files_of(model):
-        with open_file(model / name, MAX_ARRAYS_BYTES) as file:
-            if name.endswith(_ARRAYS):
-                files[name] = packed_again(file, model / name, is_compact=True)
-            else:
-                files[name] = file.read()
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
+        if in_bytes:
+            save_parser(_in_bytes(model), folder)
+        files: dict[str, bytes] = {}
+        for name in files_of(model):
+            path = folder / name if (folder / name).exists() else model / name
+            with open_file(path, MAX_ARRAYS_BYTES) as file:
+                if name.endswith(_ARRAYS):
+                    files[name] = packed_again(file, path, is_compact=True)
+                else:
+                    files[name] = file.read()
         for name, content in files.items():
             (folder / name).write_bytes(content)
         load_stages(folder)
@@ -98,6 +106,14 @@ def packaged_files(model: Path, package: Package) -> dict[str, bytes]:
     card["package"] = package._asdict()
     card["files"] = {name: len(content) for name, content in files.items()}
     return files | card_files(card) | {LICENSE: _license(card).encode()}
+
+
+def _in_bytes(model: Path) -> Parser:
+    """The parser of a model, the weights of its encoder rounded to 8 bits."""
+    parser = load_parser(model) if has_parser(model) else None
+    if parser is None or not isinstance(parser.scorers[0], EncoderScorer):
+        raise ConfigError(f"{model}: has no pretrained encoder, whose weights are rounded")
+    return replace(parser, scorers=(parser.scorers[0].in_bytes,))
 
 
 def write_folder(files: Mapping[str, bytes], folder: Path, *, force: bool) -> None:
