@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from gpuparse.config.schema import EncoderConfig
 from gpuparse.data.batch import ranges
@@ -24,7 +25,7 @@ from gpuparse.learning.events import EpochCounts
 from gpuparse.learning.stages.encoder.end_windows import SIZE, EndWindows
 from gpuparse.learning.stages.encoder.processes import Processes
 from gpuparse.learning.stages.stage import Shape, Stage
-from gpuparse.scorers.encoder.network import Network, batch_of, nodes_of
+from gpuparse.scorers.encoder.network import Network, PieceTensors, batch_of, nodes_of
 from gpuparse.scorers.encoder.pieces import EncodedPieces, Windows
 from gpuparse.scorers.tensors import sent_to
 
@@ -102,6 +103,9 @@ class EncoderStage(Stage):
         self._device = network.mix.device
         self._failed = torch.zeros((), device=self._device)  # 1 after a gradient that is not finite
         network.body.requires_grad_(config.train)
+        for module in network.body.modules():
+            if type(module).__name__.endswith("SelfAttention"):
+                module.dropout.p = 0.0  # of attention: "Pretrained encoders" in benchmarks/book.md
         self._table = _PieceTable.of(network, batch)
         self._names = [name for name, p in network.named_parameters() if p.requires_grad]
         self._optimizer = torch.optim.AdamW(
@@ -291,7 +295,7 @@ class EncoderStage(Stage):
         windows = whole.windows(sentences)
         rows = self._table.rows_of(windows)
         batch = batch_of(rows, self._table.pad, self._device)
-        states, roots = self.network.hidden(batch, whole.tags_of(windows))
+        states, roots = self._hidden(batch, whole.tags_of(windows))
         nodes, b, m, lengths = nodes_of(states, roots, self._batch.lengths[sentences])
         nodes = nn.functional.dropout(nodes, self.network.heads.dropout / 2, training=True)
         words = self._words(sentences)
@@ -316,11 +320,18 @@ class EncoderStage(Stage):
             loss = loss + cross_entropy(found, ids[words], SMOOTHING) / max(1, n_gold[name])
         return loss, missed
 
+    def _hidden(self, batch: PieceTensors, tags: Mapping[str, np.ndarray]) -> tuple[Tensor, Tensor]:
+        """`Network.hidden`; on a CPU the gradients of torch's fused attention take far longer."""
+        if self._device.type != "cpu":
+            return self.network.hidden(batch, tags)
+        with sdpa_kernel(SDPBackend.MATH):
+            return self.network.hidden(batch, tags)
+
     def _loss_of_ends(self, windows: EndWindows, some: np.ndarray, n_windows: int) -> Tensor:
         """The loss of sentence ends of some of the windows of a step, in nats."""
         read = windows.whole.windows(some)
         batch = batch_of(self._table.rows_of(read), self._table.pad, self._device)
-        states, _ = self.network.hidden(batch, {})
+        states, _ = self._hidden(batch, {})
         states = nn.functional.dropout(states, self.network.heads.dropout / 2, training=True)
         with self.network.products(self._device):
             found = self.network.heads.ends(states).squeeze(1).float()
