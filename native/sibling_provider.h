@@ -56,6 +56,21 @@ struct DenseSiblings {
     }
 };
 
+// No scores of siblings and ends, for searches by single changes: all are 0.
+template <class Number>
+struct ZeroSiblings {
+    typedef Number F;
+
+    F score(int64_t, int64_t, int64_t) const { return 0; }
+    F end(int64_t, int64_t) const { return 0; }
+
+    void fill_sibling_rows(int64_t n, int64_t from, int64_t to, View2<const int64_t>,
+                           View2<const int64_t>, View2<F> at, View2<F> beyond) const {
+        for (int64_t h = from; h <= to; h++)
+            for (int64_t m = 0; m <= n; m++) at(h, m) = beyond(h, m) = 0;
+    }
+};
+
 // score(h, m, s) = pair(s, m) + the sum over the terms p of table[cell] with
 //   cell  = firsts[p] + (place & head_mask(p, h) & sibling_mask(p, s) & modifier_mask(p, m))
 //   place = head(p, h) ^ sibling(p, s) ^ modifier(p, m) ^ gaps(p, m - s + middle)

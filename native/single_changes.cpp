@@ -18,9 +18,12 @@ int64_t search_from(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths, const in
                     double* totals, Search search) {
     return for_sentences(lengths, [&](int64_t b, int64_t n, Arena& arena) {
         const auto arcs = scores_of_sentence<F>(arc, b);
-        const auto siblings = siblings_of_sentence<F>(sibling, end, b);
-        totals[b] = score_sibling_tree(arcs, siblings, n, starts + b * arc.n1);
-        if (n > 0 && totals[b] > -(double)INFINITY) totals[b] = search(arcs, siblings, b, n, arena);
+        const auto search_under = [&](const auto& siblings) {
+            totals[b] = score_sibling_tree(arcs, siblings, n, starts + b * arc.n1);
+            if (n > 0 && totals[b] > -(double)INFINITY) totals[b] = search(arcs, siblings, b, n, arena);
+        };
+        if (sibling.dtype) search_under(siblings_of_sentence<F>(sibling, end, b));
+        else search_under(ZeroSiblings<F>{});
     });
 }
 
@@ -37,11 +40,12 @@ int64_t find_bad_tree(i64_2 heads, i64_1 lengths, bool single_root) {
 
 int64_t check_parts(any_3 arc, any_3 sibling, any_3 end, i64_1 lengths, const ChangeLimits* limits,
                     i64_2 starts, out_f64_1 totals) {
-    if (!scores_fit(arc, lengths) || !siblings_fit(arc, sibling, end) || totals.n0 != arc.n0 ||
-        starts.n0 != arc.n0 || starts.n1 != arc.n1)
+    if (!scores_fit(arc, lengths) || totals.n0 != arc.n0 || starts.n0 != arc.n0 ||
+        starts.n1 != arc.n1)
         return BAD_SHAPE;
+    if ((sibling.dtype || end.dtype) && !siblings_fit(arc, sibling, end)) return BAD_SHAPE;
     if (!(limits->min_gain >= 0.0)) return BAD_SHAPE;  // the search would not end
-    if (sibling.dtype != arc.dtype || end.dtype != arc.dtype) return BAD_TYPE;
+    if (sibling.dtype != end.dtype || (sibling.dtype && end.dtype != arc.dtype)) return BAD_TYPE;
     const int64_t bad = find_bad_tree(starts, lengths, limits->single_root);
     return bad == NO_MEMORY ? bad : bad >= 0 ? BAD_SHAPE : OK;
 }

@@ -106,6 +106,7 @@ OF_WORDS = {
     "a column less": at("values/upos", REMOVED, WORDS),
     "a key less": at("tags", REMOVED, WORDS),
     "a key more": at("more", 1, WORDS),
+    "relations of graphs": at("primary", ["dep"], WORDS),
     "tags that are not read": at("tags/upos", ["", "X"], WORDS),
     "tags of another column": at("tags/lemma", ["", "X"], WORDS),
     "tags of another type": at("tags", [], WORDS),

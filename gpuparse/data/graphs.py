@@ -184,7 +184,7 @@ def by_place(graphs: Graphs, batch: Batch) -> tuple[np.ndarray, np.ndarray, np.n
     places = word_places(batch)
     if len(places) != graphs.n_words:
         raise ValueError(f"the graphs have {graphs.n_words} words, the batch {len(places)}")
-    counts = np.zeros(batch.values.shape[1] + 1, np.int64)
+    counts = np.zeros(batch.n_tokens + 1, np.int64)
     counts[places + 1] = np.diff(graphs.starts)
     return np.cumsum(counts), graphs.heads.astype(np.int64), graphs.relations
 

@@ -76,7 +76,7 @@ def parts_for(name: str, scores: Scores) -> tuple[list[Tensor], dict[str, Tensor
     parts = {f"{field}_scores": getattr(scores, field) for field in decoder.reads}
     arcs = [scores.arc]
     if decoder.order == 2:
-        if scores.sibling is None:
+        if scores.sibling is None and not decoder.gives_graphs:
             raise ScoreError(f"{name} reads sibling scores, and there are none")
         arcs.append(parts.pop("sibling_scores"))
     return arcs, parts

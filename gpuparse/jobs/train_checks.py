@@ -206,6 +206,11 @@ def templates_of(config: RunConfig) -> tuple[TemplateSet, TemplateSet | None]:
         ConfigError: a set cannot be read or lacks templates that the config needs; keys do not fit
             together.
     """
+    if config.data.partial and DECODERS[config.decoder].gives_graphs:
+        raise ConfigError(
+            f"data.partial: decoder {config.decoder} learns from whole graphs: choose a decoder of"
+            " trees, or data.partial=false"
+        )
     if config.has_encoder:
         if config.encoder.model is None and config.parser:
             raise ConfigError(
@@ -221,11 +226,6 @@ def templates_of(config: RunConfig) -> tuple[TemplateSet, TemplateSet | None]:
         )
     arcs = load_templates(config.features)
     check_learning(config_of_templates(arcs, config))
-    if config.data.partial and DECODERS[config.decoder].gives_graphs:
-        raise ConfigError(
-            f"data.partial: decoder {config.decoder} learns from whole graphs: choose a decoder of"
-            " trees, or data.partial=false"
-        )
     _check_guides(config, has_templates=bool(arcs.guide))
     labels = None if config.labels.kind == "none" else load_templates(config.labels.features)
     check_templates(arcs, labels, config)

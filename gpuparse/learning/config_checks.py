@@ -10,8 +10,14 @@ def check_encoder(config: RunConfig) -> None:
     """Raises: ConfigError: the decoder or another key is of no use to an encoder."""
     if config.data.guide is not None:
         raise ConfigError("data.guide: a parser with an encoder cannot have it: leave it out")
-    decoder = DECODERS[config.decoder]
-    if decoder.of_arcs != config.decoder:
+    decoder, loss = DECODERS[config.decoder], config.encoder.loss
+    if decoder.gives_graphs:
+        if loss != "local":
+            raise ConfigError(
+                f"encoder.loss {loss}: it is of trees, and decoder {config.decoder} finds graphs:"
+                " choose encoder.loss=local"
+            )
+    elif decoder.of_arcs != config.decoder:
         raise ConfigError(
             f"decoder {config.decoder}: an encoder scores arcs alone: choose"
             f" decoder={decoder.of_arcs}"

@@ -18,6 +18,7 @@ import numpy as np
 from gpuparse.data import array_file
 from gpuparse.data.array_file import as_json, check_names, from_json, open_file, read_text, sha256
 from gpuparse.data.columns import is_value
+from gpuparse.data.graphs import fits_deps
 from gpuparse.data.vocabulary import Vocabularies, check_size
 from gpuparse.errors import ConfigError, DataError, ModelError, did_you_mean, one_line, option
 from gpuparse.features.plan import LINE
@@ -221,6 +222,8 @@ def _pack_encoder(parser: Parser) -> dict[str, bytes]:
     """The files of a parser whose scores are those of an encoder."""
     encoder, found = _encoder(), parser.scorers[0]
     words = {"labels": list(parser.labels)} | encoder.words(found)
+    if parser.primary is not None:
+        words["primary"] = list(parser.primary)
     texts = {CONFIG: parser.config, VOCABULARY: as_json(words)} | encoder.texts(found)
     facts = _facts_of(parser) | encoder.facts(found)
     facts[MANIFEST] = {"parser": found.kind}
@@ -238,14 +241,14 @@ def _read_encoder(
     try:
         words = from_json(texts[VOCABULARY])
         check_names(facts, {*_COMMON_FACTS, MANIFEST, "texts", *(encoder.FACTS & facts.keys())})
-        check_names(words, {"labels", *encoder.WORDS})
-        labels = words["labels"]
-        _require_short(labels)
+        check_names(words, {"labels", *encoder.WORDS, *({"primary"} & words.keys())})
+        labels, primary = words["labels"], words.get("primary")
+        _require_short(labels, primary)
         decoder = facts["decoder"]
-        wrong = _wrong_facts(facts) | {"labels": not _are_labels(labels)}
+        wrong = _wrong_facts(facts) | _wrong_labels(decoder, labels, primary)
         if any(wrong.values()):
             raise ValueError(", ".join(name for name, is_wrong in wrong.items() if is_wrong))
-        if DECODERS[decoder].of_arcs != decoder:
+        if DECODERS[decoder].of_arcs != decoder and not DECODERS[decoder].gives_graphs:
             raise ValueError(f"decoder {decoder} reads more than arcs")
         scorer = encoder.read(texts, words, facts, opened.arrays, len(labels), str(folder))
     except (
@@ -254,7 +257,8 @@ def _read_encoder(
         raise ModelError(f"{folder}: not a model of this version: {one_line(error)}") from error
     opened.remember()
     return Parser(
-        scorers=(scorer,), labels=labels, decoder=decoder, min_gain=facts["min_gain"],
+        scorers=(scorer,), labels=labels, primary=primary, decoder=decoder,
+        min_gain=facts["min_gain"],
         single_root=facts["single_root"], config=texts[CONFIG],
         scales=Scales(facts["arc_unit"], facts["label_unit"], facts["calibrated"]),
     )  # fmt: skip
@@ -446,22 +450,17 @@ def _check_parts(facts: dict, words: dict, tensors: dict[str, np.ndarray]) -> No
     ):
         check_names(found, wanted)
     decoder, joint = facts["decoder"], facts["labels_with_trees"]
-    are_labels = _are_labels(labels)
-    n_labels = len(labels) if are_labels else 0
-    is_known = isinstance(decoder, str) and decoder in DECODERS
-    gives_graphs = is_known and DECODERS[decoder].gives_graphs
+    n_labels = len(labels) if _are_labels(labels) else 0
+    of_labels = _wrong_labels(decoder, labels, words["primary"])
+    of_labels["labels"] |= bool(n_labels) != ("labels" in tensors)
     wrong = _wrong_facts(facts) | {
         "labels_with_trees": not isinstance(joint, bool)
-        or (joint and (gives_graphs or not n_labels)),
+        or (joint and (_gives_graphs(decoder) or not n_labels)),
         "table_rows": type(facts["table_rows"]) is not int
         or not LINE <= facts["table_rows"] <= _MAX_ROWS,
         "pos_column": type(words["pos_column"]) is not int or words["pos_column"] not in (3, 4),
         "arcs": not _are_weights(tensors["arcs"], 1),
-        "labels": not are_labels
-        or bool(n_labels) != ("labels" in tensors)
-        or (gives_graphs and any("|" in label for label in labels)),  # it separates items of DEPS
-        "primary": are_labels
-        and not _are_primary(words["primary"], n_labels if gives_graphs else 0),
+        **of_labels,
     }
     if _POINTS[0] in facts:
         wrong["arc_points or label_points"] = not all(
@@ -495,6 +494,20 @@ def _wrong_facts(facts: Mapping[str, Any]) -> dict[str, bool]:
         "arc_unit or label_unit": not are_scales(facts["arc_unit"], facts["label_unit"]),
         "calibrated": not isinstance(facts["calibrated"], bool),
     }
+
+
+def _wrong_labels(decoder: object, labels: Any, primary: object) -> dict[str, bool]:
+    """The labels of parsers of all kinds, and their DEPREL, that no training writes."""
+    are_labels, of_graphs = _are_labels(labels), _gives_graphs(decoder)
+    return {
+        "labels": not are_labels or (of_graphs and not all(map(fits_deps, labels))),
+        "primary": are_labels and not _are_primary(primary, len(labels) if of_graphs else 0),
+    }
+
+
+def _gives_graphs(decoder: object) -> bool:
+    """True if this is a decoder that finds graphs."""
+    return isinstance(decoder, str) and decoder in DECODERS and DECODERS[decoder].gives_graphs
 
 
 def _require_short(*names: object) -> None:

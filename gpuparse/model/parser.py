@@ -409,9 +409,7 @@ class Parser:
         """The native engine of weights of 8 bits; None: the scorers are others."""
         from gpuparse.model.engines.quantised import quantised_engine  # and the encoders with it
 
-        return quantised_engine(
-            self.scorers, self.task, lambda: self._dense_searcher("cpu", "native")
-        )
+        return quantised_engine(self.scorers, self.task)
 
     @cached_property
     def _dense(self) -> dict[tuple[str, str], Searcher]:

@@ -1,8 +1,9 @@
 // Searches by single changes, and checks of trees and scores.
 //
 // Scores of a batch have type float32 or float64 and the shape (B, N, N), [h, m]; sibling scores
-// (B N, N, N) with B N rows, [h, m, s], s == h for no inner sibling. lengths (B,): words of each
-// sentence, at most N - 1. Functions return BAD_SHAPE where shapes do not agree.
+// (B N, N, N) with B N rows, [h, m, s], s == h for no inner sibling. Searches take scores of siblings
+// and ends, or neither. lengths (B,): words of each sentence, at most N - 1. Functions return BAD_SHAPE
+// where shapes do not agree.
 #pragma once
 
 #include "types.h"

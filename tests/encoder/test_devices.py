@@ -60,14 +60,19 @@ def test_waits_are_found(what: str) -> None:
         waiting[what]()
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_step(models, device: torch.device, family: str) -> None:
-    stage, _ = stage_of(models.encoder(family), device.type, encoder__precision="bfloat16")
+@pytest.mark.parametrize(
+    ("family", "decoder"),
+    [*((family, "chu_liu_edmonds") for family in FAMILIES), ("bert", "multi_parent")],
+)
+def test_a_step(models, device: torch.device, family: str, decoder: str) -> None:
+    keys = {"encoder__precision": "bfloat16", "decoder": decoder}
+    stage, _ = stage_of(models.encoder(family), device.type, **keys)
     stage._step(np.arange(30))  # the optimizer makes its state
     before = stage.averages()
     with no_waits(device):
         missed = stage._step(np.arange(30))
-    assert 0 < int(missed) <= int(stage._batch.lengths.sum())
+    n_words = int(stage._batch.lengths.sum())
+    assert 0 < int(missed) <= n_words * (2 if decoder == "multi_parent" else 1)
     assert any((a != b).any() for a, b in zip(before, stage.averages(), strict=True))
 
 

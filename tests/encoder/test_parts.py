@@ -84,9 +84,13 @@ def gradients(stage) -> dict[str, np.ndarray]:
     return found | {"missed": missed.numpy()}
 
 
-@pytest.mark.parametrize("loss", ["local", "conditional", "hinge"])
-def test_gradients_of_parts_are_added(sure, loss):
-    stage, _ = stage_of(sure, encoder__loss=loss)
+@pytest.mark.parametrize(
+    ("loss", "decoder"),
+    [(loss, "chu_liu_edmonds") for loss in ("local", "conditional", "hinge")]
+    + [("local", "multi_parent")],
+)
+def test_gradients_of_parts_are_added(sure, loss, decoder):
+    stage, _ = stage_of(sure, encoder__loss=loss, decoder=decoder)
     stage._at_once = 4000
     whole = gradients(stage)
     stage._at_once = 60

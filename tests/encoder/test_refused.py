@@ -28,10 +28,12 @@ KEYS = {
         ("encoder", {"features": "mcdonald-2005"}, "encoder.model"),
         *(
             ("encoder", {"decoder": name}, "choose decoder=(eisner|chu_liu_edmonds)")
-            for name, decoder in DECODERS.items() if decoder.needs
+            for name, decoder in DECODERS.items() if decoder.needs and not decoder.gives_graphs
         ),
         ("encoder", {"encoder.model": "no/such-encoder-here"}, "cannot be read"),
         ("encoder", {"encoder.model": "."}, "encoder.model .: cannot be read"),
+        ("encoder", {"decoder": "multi_parent", "encoder.loss": "hinge"}, "encoder.loss=local"),
+        ("encoder", {"decoder": "multi_parent", "data.partial": True}, "data.partial=false"),
         ("encoder", {"data.guide": "misc:Guide"}, r"data\.guide: a parser with an encoder"),
     ],
 )  # fmt: skip

@@ -41,10 +41,11 @@ def interrupt(words: list[str], epoch: int) -> None:
         ("deberta-v2", {}),
         ("modernbert", {}),
         ("bert", {"encoder__train": False}),
+        ("bert", {"decoder": "multi_parent"}),
         ("bert", {"encoder__read_tags": True, "weights__bits": 16}),
         ("roberta", {"encoder__loss": "conditional", "learning__keep": "last"}),
     ],
-    ids=["bert", "deberta", "modernbert", "frozen", "tags", "last"],
+    ids=["bert", "deberta", "modernbert", "frozen", "graphs", "tags", "last"],
 )
 def test_a_resumed_run_writes_the_same_bytes(models, tmp_path, monkeypatch, capsys, family, keys):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"

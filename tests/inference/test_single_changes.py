@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gpuparse.errors import NoTreeError, ScoreError
-from gpuparse.inference import chu_liu_edmonds, eisner_sibling, hill_climb, multi_parent
+from gpuparse.inference import chu_liu_edmonds, eisner, eisner_sibling, hill_climb, multi_parent
 from gpuparse.inference.textbook import spanning_trees
 from tests.inference.decoders import draw_parts
 from tests.oracles.brute_force import all_trees, is_projective
@@ -167,6 +167,25 @@ def test_the_textbook_twins_find_the_same(single_root, kind):
             )
             assert (graph[0].numpy() == textbook_arcs(found, n + 1)).all()
             assert value.item() == expected
+
+
+@every_root
+def test_graphs_of_arcs_alone(single_root):
+    """Without scores of siblings the graphs are those of zeros; the start is the best tree."""
+    rng = np.random.default_rng(21)
+    for n in range(1, 8):
+        arcs = integer_scores(rng, 1, n)[0]
+        start = eisner(torch.from_numpy(arcs[None]), [n], single_root=single_root)[0]
+        graph, value = multi_parent(
+            torch.from_numpy(arcs[None]), None, [n], single_root=single_root
+        )
+        found, expected, _ = spanning_trees.multi_parent(
+            arcs, np.zeros([n + 1] * 3), start[0].tolist(), single_root=single_root
+        )
+        assert (graph[0].numpy() == textbook_arcs(found, n + 1)).all()
+        assert value.item() == expected
+    with pytest.raises(ScoreError, match="end_scores is given without sibling_scores"):
+        multi_parent(torch.zeros(1, 2, 2), None, [1], end_scores=torch.zeros(1, 2, 2))
 
 
 def test_crossing_arcs_are_found():

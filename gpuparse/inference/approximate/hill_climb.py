@@ -16,6 +16,7 @@ from gpuparse.inference.engines import require_native, run_in_threads
 from gpuparse.inference.native_trees import NativeScores, find_best
 from gpuparse.inference.scores import (
     Lengths,
+    check_arcs,
     check_sibling_scores,
     device_of,
     word_mask,
@@ -91,25 +92,18 @@ def _climb(
     run_in_threads(climb, batch.lengths, power, torch.get_num_threads())
 
 
-def starting_trees(
-    arc_scores: Tensor,
-    sibling_scores: Tensor,
-    end_scores: Tensor,
-    lengths: Tensor,
-    *,
-    start: Tensor | None,
-    single_root: bool,
-) -> Tensor:
+def starting_trees(*parts: Tensor, start: Tensor | None, single_root: bool) -> Tensor:
     """The trees to start from, int64 (B, N), in new memory.
 
     Args:
-        arc_scores, sibling_scores, end_scores, lengths: checked.
+        parts: scores of arcs, or of arcs, siblings and ends; and lengths; all checked.
         start, single_root: as in `hill_climb`.
     Raises: ScoreError, NoTreeError: as `hill_climb`.
     """
+    arc_scores, *others, lengths = parts
     if start is None:
-        parts = arc_scores, sibling_scores, end_scores
-        return find_best("eisner_sibling", lengths, *parts, single_root=single_root)[0]
+        decoder = "eisner_sibling" if others else "eisner"
+        return find_best(decoder, lengths, arc_scores, *others, single_root=single_root)[0]
     if start.shape != arc_scores.shape[:2]:
         expected = tuple(arc_scores.shape[:2])
         raise ScoreError(f"start has shape {tuple(start.shape)}, expected {expected}, (B, N)")
@@ -150,7 +144,7 @@ def require_allowed(scores: np.ndarray) -> None:
 
 def multi_parent(
     arc_scores: Tensor,
-    sibling_scores: Tensor,
+    sibling_scores: Tensor | None,
     lengths: Lengths,
     *,
     end_scores: Tensor | None = None,
@@ -171,7 +165,7 @@ def multi_parent(
 
     Args:
         arc_scores, sibling_scores, lengths, end_scores: as `eisner_sibling` reads them, in main
-            memory.
+            memory; None for sibling_scores: arcs alone have scores.
         start: heads int (B, N) of trees without forbidden parts; None: the best projective trees,
             as in the paper, whose change of figure 4 leaves the first line as it is.
         max_changes, min_gain, single_root, engine: as in `hill_climb`.
@@ -185,7 +179,13 @@ def multi_parent(
     """
     require_native("multi_parent", engine, device_of(arc_scores))
     limits = _limits(single_root, max_changes, min_gain)
-    parts = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
+    parts: tuple[Tensor, ...]
+    if sibling_scores is not None:
+        parts = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
+    elif end_scores is None:
+        parts = check_arcs(arc_scores, lengths)
+    else:
+        raise ScoreError("end_scores is given without sibling_scores: give both, or neither")
     heads = starting_trees(*parts, start=start, single_root=single_root)
     graphs, totals = np.empty(parts[0].shape, np.bool_), np.empty(len(heads))
     _climb("multi_parent_batch", 3, parts, limits, heads.numpy(), graphs, totals)

@@ -1,4 +1,4 @@
-"""The native engine of an encoder with weights of 8 bits: trees, probabilities and labels."""
+"""The native engine of an encoder with weights of 8 bits: trees, graphs, probabilities, labels."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,13 +10,13 @@ from gpuparse import native
 from gpuparse.data.batch import Encoded, incomplete
 from gpuparse.errors import NoTreeError, ScoreError
 from gpuparse.inference.decoders import DECODERS
+from gpuparse.inference.search import ChangeLimits
 from gpuparse.model.engines.admission import run_in_parts
-from gpuparse.model.engines.results import GraphArcs, SearchResult
+from gpuparse.model.engines.results import GraphArcs, SearchResult, found_graphs
 from gpuparse.model.engines.searcher import (
     BatchOptions,
     BestTrees,
     Marginals,
-    Searcher,
     SearchTask,
     empty_marginals,
 )
@@ -24,18 +24,16 @@ from gpuparse.scorers.encoder.pieces import EncodedPieces
 from gpuparse.scorers.encoder.scorer import EncoderScorer
 from gpuparse.scorers.scorer import Scorer
 
-_DECODERS = ("eisner", "chu_liu_edmonds")
+_DECODERS = ("eisner", "chu_liu_edmonds", "multi_parent")
 _NONE = np.zeros(0, np.int64)
 
 
-def quantised_engine(
-    scorers: Sequence[Scorer], task: SearchTask, dense: Callable[[], Searcher]
-) -> "Quantised | None":
+def quantised_engine(scorers: Sequence[Scorer], task: SearchTask) -> "Quantised | None":
     """The engine of an encoder with weights of 8 bits; None for other scorers and decoders."""
     first, *others = scorers
     if others or not isinstance(first, EncoderScorer) or first.quantised is None:
         return None
-    return Quantised(first, task, dense) if task.decoder in _DECODERS else None
+    return Quantised(first, task) if task.decoder in _DECODERS else None
 
 
 class _ScoredWords(NamedTuple):
@@ -53,16 +51,12 @@ class _ScoredWords(NamedTuple):
 
 
 class Quantised:
-    """Native scoring and search under the scores of an encoder.
+    """Native scoring and search under the scores of an encoder."""
 
-    Args: dense: makes the engine that labels graphs.
-    """
-
-    def __init__(
-        self, scorer: EncoderScorer, task: SearchTask, dense: Callable[[], Searcher]
-    ) -> None:
-        self._scorer, self._task, self._dense = scorer, task, dense
-        self._decoder = DECODERS[task.decoder].number
+    def __init__(self, scorer: EncoderScorer, task: SearchTask) -> None:
+        self._scorer, self._task = scorer, task
+        self._gives_graphs = DECODERS[task.decoder].gives_graphs
+        self._decoder = DECODERS["eisner" if self._gives_graphs else task.decoder].number
 
     def send(self, batch: Encoded) -> None:
         """Nothing: native code reads main memory."""
@@ -70,12 +64,18 @@ class Quantised:
     def best(self, batch: Encoded, known: np.ndarray, options: BatchOptions) -> SearchResult:
         """See `Searcher`."""
         heads, labels = np.full((2, batch.n_tokens), -1, np.int64)
+        graphs: list[GraphArcs] = []
 
         def work(states: np.ndarray, scored: _ScoredWords, part: np.ndarray) -> None:
             trees, _ = self._trees(scored.arcs, scored, 1)
-            self._write(states, scored, trees[:, 0], heads, labels)
+            if self._gives_graphs:
+                graphs.append(self._graphs(states, scored, trees[:, 0], heads))
+            else:
+                self._write(states, scored, trees[:, 0], heads, labels)
 
         self._run(work, batch, known, options)
+        if self._gives_graphs:
+            return found_graphs(heads, labels, graphs)
         return SearchResult(heads, labels)
 
     def marginals(self, batch: Encoded, known: np.ndarray, options: BatchOptions) -> SearchResult:
@@ -149,7 +149,10 @@ class Quantised:
 
     def label_graphs(self, batch: Encoded, heads: np.ndarray, arcs: GraphArcs) -> None:
         """See `Searcher`."""
-        self._dense().label_graphs(batch, heads, arcs)
+        assert isinstance(batch, EncodedPieces)
+        starts = np.sort(batch.starts)
+        roots = starts[np.searchsorted(starts, arcs.tokens, side="right") - 1]
+        self._label_arcs(self._scorer.states(batch, 1), roots, heads, arcs)
 
     def _run(
         self, work: Callable[[np.ndarray, _ScoredWords, np.ndarray], None], batch: Encoded,
@@ -181,6 +184,43 @@ class Quantised:
         )  # fmt: skip
         _require_tree(failed, scored)
         return trees, scores
+
+    def _graphs(
+        self, states: np.ndarray, scored: _ScoredWords, trees: np.ndarray, heads: np.ndarray
+    ) -> GraphArcs:
+        """The graphs found from trees (B, N), with labels; primary heads are written to heads (T,).
+
+        See `multi_parent` and `primary_heads` in gpuparse/inference/approximate/hill_climb.py.
+        """
+        task, lengths, cells = self._task, scored.lengths, np.empty(scored.arcs.shape, np.bool_)
+        native.call(
+            "multi_parent_batch", scored.arcs, None, None, lengths,
+            ChangeLimits(task.single_root, -1, task.min_gain), np.ascontiguousarray(trees), cells,
+            np.empty(len(cells)),
+        )  # fmt: skip
+        b, m, h = np.nonzero(cells.transpose(0, 2, 1))
+        words = (np.cumsum(lengths) - lengths)[b] + m - 1
+        arcs = GraphArcs(scored.tokens[words], h, np.full(len(h), -1))
+        nearest_last = np.argsort(-2 * abs(h - m) - (h > m), kind="stable")
+        heads[arcs.tokens[nearest_last]] = h[nearest_last]
+        self._label_arcs(states, scored.roots[words], heads, arcs)
+        return arcs
+
+    def _label_arcs(
+        self, states: np.ndarray, roots: np.ndarray, heads: np.ndarray, arcs: GraphArcs
+    ) -> None:
+        """Fill in the best labels of arcs of graphs.
+
+        Args: roots: (A,) the token of each arc's root. heads: (T,) the primary ones.
+        """
+        task = self._task
+        if not task.n_labels:
+            return
+        points = self._scorer.label_points(states, roots + arcs.heads, arcs.tokens, 1)
+        if task.may_be_primary is not None:
+            is_primary = heads[arcs.tokens] == arcs.heads
+            points[is_primary[:, None] & ~task.may_be_primary] = -np.inf
+        arcs.labels[:] = points.argmax(1)
 
     def _sums(self, scored: _ScoredWords) -> tuple[np.ndarray, np.ndarray]:
         """The probabilities of all arcs (B, N, N), and the logarithms of the sums (B,), in nats."""

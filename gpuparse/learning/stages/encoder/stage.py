@@ -21,6 +21,7 @@ from gpuparse.inference.distributions import (
     conditional_loss,
     hinge_loss,
 )
+from gpuparse.inference.scores import read_cells
 from gpuparse.learning.events import EpochCounts
 from gpuparse.learning.stages.encoder.end_windows import SIZE, EndWindows
 from gpuparse.learning.stages.encoder.processes import Processes
@@ -52,11 +53,22 @@ class EncoderGold(NamedTuple):
     """Gold values by word (W,); -1 where a word has none.
 
     heads: 0 for the root. labels: None without relations. columns: numbers of values by key.
+    starts: (W + 1,), of graphs, where heads and labels are those of arcs (A,): word w has the arcs
+    starts[w]:starts[w + 1]. None: of trees.
     """
 
     heads: np.ndarray
     labels: np.ndarray | None
     columns: dict[str, np.ndarray]
+    starts: np.ndarray | None = None
+
+    def arcs_of(self, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The arcs into words: the place of each arc's word among them, its place in `heads`."""
+        if self.starts is None:
+            places = np.flatnonzero(self.heads[words] >= 0)
+            return places, words[places]
+        firsts, ends = self.starts[words], self.starts[words + 1]
+        return np.repeat(np.arange(len(words)), ends - firsts), ranges(firsts, ends)
 
 
 class EncoderStage(Stage):
@@ -74,8 +86,9 @@ class EncoderStage(Stage):
         tell: writes a line for the user.
         text: the sentences, from whose order sentence ends are learned; None: they are not.
         group: of the processes that learn together.
-    Source: biaffine scores and the loss of heads: Dozat & Manning (2017); differs: vectors are
-        those of a pretrained transformer (Devlin et al. 2019), tags are learned with the trees.
+    Source: biaffine scores and the loss of heads: Dozat & Manning (2017), of graphs: Dozat &
+        Manning (2018); differs: vectors are those of a pretrained transformer (Devlin et al. 2019),
+        tags are learned with the trees.
     """
 
     name = "encoder"
@@ -216,7 +229,7 @@ class EncoderStage(Stage):
     ) -> Tensor:
         """Learn from some sentences, and sentence ends from some windows.
 
-        Returns: the number of words with a wrong head.
+        Returns: the number of wrong heads, or arcs of graphs.
 
         Nothing is learned from a gradient that is not finite, nor from those after it.
         """
@@ -279,15 +292,13 @@ class EncoderStage(Stage):
         return ranges(starts[sentences], starts[sentences + 1])
 
     def _n_gold(self, sentences: np.ndarray) -> dict[str, int]:
-        """Words of some sentences that have a gold value: of the heads, labels and each column."""
+        """Gold values of some sentences: of arcs, which have the labels, and of each column."""
         words, gold = self._words(sentences), self._gold
-        values = {"heads": gold.heads, "labels": gold.labels, **gold.columns}
-        return {
-            name: int((ids[words] >= 0).sum()) for name, ids in values.items() if ids is not None
-        }
+        found = {name: int((ids[words] >= 0).sum()) for name, ids in gold.columns.items()}
+        return found | {"arcs": len(gold.arcs_of(words)[0])}
 
     def _loss(self, sentences: np.ndarray, n_gold: Mapping[str, int]) -> tuple[Tensor, Tensor]:
-        """The losses of heads, labels and columns, added, in nats; and how many heads are wrong.
+        """The losses of arcs, labels and columns, added, in nats; and how many arcs are wrong.
 
         Args: n_gold: what each sum over words is divided by.
         """
@@ -299,20 +310,21 @@ class EncoderStage(Stage):
         nodes, b, m, lengths = nodes_of(states, roots, self._batch.lengths[sentences])
         nodes = nn.functional.dropout(nodes, self.network.heads.dropout / 2, training=True)
         words = self._words(sentences)
-        of_words = gold.heads[words].astype(np.int64)
+        places, arcs = gold.arcs_of(words)
+        of_arcs = gold.heads[arcs].astype(np.int64), places
+        heads, at = (sent_to(self._device, each) for each in of_arcs)
         with self.network.products(self._device):
             scores = self.network.heads.arc_scores(nodes).float()
-        loss, missed = self._loss_of_heads(scores, lengths, b, m, of_words)
-        loss = loss / max(1, n_gold["heads"])
+        if gold.starts is None:
+            of_words = gold.heads[words].astype(np.int64)
+            loss, missed = self._loss_of_heads(scores, lengths, b, m, of_words)
+        else:
+            loss, missed = loss_of_graphs(scores, lengths, b[at], heads, m[at])
         if gold.labels is not None:
-            known = np.flatnonzero(of_words >= 0)
-            heads, places = (sent_to(self._device, each) for each in (of_words[known], known))
             with self.network.products(self._device):
-                found = self.network.heads.label_scores(
-                    nodes[b[places], heads], nodes[b[places], m[places]]
-                ).float()
-            labels = gold.labels[words][known]
-            loss = loss + cross_entropy(found, labels, SMOOTHING) / max(1, n_gold["labels"])
+                found = self.network.heads.label_scores(nodes[b[at], heads], nodes[b[at], m[at]])
+            loss = loss + cross_entropy(found.float(), gold.labels[arcs], SMOOTHING)
+        loss = loss / max(1, n_gold["arcs"])
         states = nodes[b, m]
         for name, ids in gold.columns.items():
             with self.network.products(self._device):
@@ -496,6 +508,22 @@ def cross_entropy(scores: Tensor, gold: np.ndarray, smoothing: float) -> Tensor:
     is_open = logs > _FORBIDDEN / 2
     means = logs.masked_fill(~is_open, 0.0).sum(-1) / is_open.sum(-1)
     return found - smoothing * means.sum()
+
+
+def loss_of_graphs(
+    scores: Tensor, lengths: Tensor, b: Tensor, h: Tensor, m: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The binary cross-entropy of all arcs that a graph may have, a sum in nats; and wrong arcs.
+
+    Args: scores: (B, N, N), the log-odds of arcs. lengths: (B,). b, h, m: (A,), the gold arcs.
+    Returns: the loss; how many arcs are missing, or have a score above 0 and are not gold.
+    Source: Dozat & Manning (2018), section 2.2; differs: a sum over all arcs, which the caller
+        divides by the number of gold arcs; the factor of the loss of labels is 1.
+    """
+    gold = torch.zeros_like(scores).index_put((b, h, m), scores.new_ones(()))
+    found = scores.masked_fill(~read_cells(lengths, scores.shape[1]), _FORBIDDEN)
+    loss = nn.functional.binary_cross_entropy_with_logits(found, gold, reduction="sum")
+    return loss, ((found > 0) != (gold > 0)).sum()
 
 
 def _drawn(seed: int, epoch: int, rank: int) -> int:

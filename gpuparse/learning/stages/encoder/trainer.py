@@ -39,7 +39,7 @@ ARC_SIZE, LABEL_SIZE, DROPOUT = 384, 64, 0.33
 
 
 class EncoderTrainer(StagesTrainer):
-    """Learns an encoder with its heads from gold trees and columns.
+    """Learns an encoder with its heads from gold trees or graphs, and columns.
 
     Args:
         treebank: gold trees, checked.
@@ -71,7 +71,8 @@ class EncoderTrainer(StagesTrainer):
         tags = {name: tags_of(treebank, name, texts) for name, texts in self._tags.items()}
         batch = EncodedPieces.of(treebank, pretrained.splitter, tags)
         # The loss `local` needs no tree of the decoder: heads of any tree are learned.
-        decoder = "chu_liu_edmonds" if self._keys.loss == "local" else config.decoder
+        is_local = self._keys.loss == "local" and not DECODERS[config.decoder].gives_graphs
+        decoder = "chu_liu_edmonds" if is_local else config.decoder
         trees = read_gold(
             treebank, batch, decoder, unreachable=config.learning.unreachable,
             single_root=SINGLE_ROOT[config.data.single_root],
@@ -80,7 +81,13 @@ class EncoderTrainer(StagesTrainer):
         self.n_unreachable = n_read - len(treebank) + trees.n_unreachable
         filled = [name for name in NUMBERS if getattr(self._keys, name) and name not in self._tags]
         self._values, columns = learned_values(treebank, filled)
+        self._graphs = trees.graphs
         self.label_names, labels = self._labels(treebank)
+        places = word_places(batch)
+        gold = EncoderGold(trees.arc_heads[places], labels, columns)
+        if self._graphs is not None:
+            starts = self._graphs.arc_starts[np.append(places, batch.n_tokens)]
+            gold = gold._replace(heads=self._graphs.arc_heads, starts=starts)
         is_quantised = pretrained.config["model_type"] in QUANTISED_FAMILIES
         reads_text = config.tokenizer.learn or config.tokenizer.model is not None
         sizes = Sizes(
@@ -92,8 +99,6 @@ class EncoderTrainer(StagesTrainer):
         heads = Heads(pretrained.width, sizes, DROPOUT, self._values.parts)
         precision = _precision(self._keys.precision, device)
         network = Network(pretrained.body(), pretrained.pad, heads, precision).to(device)
-        places = word_places(batch)
-        gold = EncoderGold(trees.arc_heads[places], labels, columns)
         self._stage = EncoderStage(
             network, batch, gold, self._keys, is_projective=DECODERS[config.decoder].is_projective,
             single_root=self.single_root, seed=config.seed, tell=tell,
@@ -108,8 +113,14 @@ class EncoderTrainer(StagesTrainer):
         self._stage.follow(lambda epoch: self._order(self._stage, epoch))
 
     def _labels(self, treebank: Treebank) -> tuple[list[str], np.ndarray | None]:
-        """The relations, and the (W,) numbers of words that have a head."""
-        if self.config.labels.kind == "none" or is_empty_column(treebank, DEPREL):
+        """The relations, and their numbers, as `EncoderGold` has them."""
+        if self.config.labels.kind == "none":
+            return [], None
+        if self._graphs is not None:
+            check_relations(treebank, self._graphs.names)
+            check_relations(treebank, (name for name in self._graphs.primary if name is not None))
+            return self._graphs.names, self._graphs.relations
+        if is_empty_column(treebank, DEPREL):
             return [], None
         column = read_column(treebank, DEPREL)
         check_relations(treebank, column.names)
@@ -132,6 +143,7 @@ class EncoderTrainer(StagesTrainer):
         return Parser(
             scorers=(scorer,),
             labels=self.label_names,
+            primary=self._graphs.primary if self._graphs and self.label_names else None,
             decoder=self.config.decoder,
             single_root=self.single_root,
             scales=Scales(*scorer.nats_per_point),
