@@ -1,6 +1,7 @@
 """Parsers with a pretrained encoder: training, and all ways to parse."""
 
 import random
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -237,6 +238,13 @@ def test_known_heads_without_a_tree(models):
     for engine in ("auto", "torch"):
         with pytest.raises(NoTreeError, match="no tree with its known heads"):
             parser.search(batch, known=known, engine=engine)
+
+
+def test_without_the_package_of_the_tokeniser_its_extra_is_named(models, monkeypatch, capsys):
+    model = models.model("bert", "of-8-bits", weights__bits=8)
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    assert models.call(model, models.forms)[0] == 2
+    assert "needs tokenizers: pip install 'gpuparse[accurate]'" in capsys.readouterr().err
 
 
 def test_decoders_of_higher_orders_are_refused(models, one, capsys):
