@@ -41,7 +41,7 @@ WORD_MEASURES = tuple(
     (title, title.lower())
     for title in (
         "Tokens", "Sentences", "Words", "UPOS", "XPOS", "UFeats", "AllTags", "Lemmas", "UAS", "LAS",
-        "CLAS", "MLAS", "BLEX",
+        "CLAS", "MLAS", "BLEX", "ELAS", "EULAS",
     )
 )  # fmt: skip
 _RELIABILITY_TITLES = {
@@ -49,7 +49,6 @@ _RELIABILITY_TITLES = {
     "relations": "relations, where the head is right",
     "both": "heads and relations",
 }
-OF_TAGS_TITLE = "tags and lemmas, all words"
 
 
 _Scores = TreeScores | GraphScores

@@ -1,8 +1,9 @@
 """Scores of whole pipelines: files of the same text whose tokens, words and sentences may differ.
 
-The measures are those of the CoNLL 2018 shared task (Zeman et al. 2018, section 5, and its script):
-the words of the two files are aligned over the characters of the text, and tags, lemmas and arcs
-are compared over aligned words.
+The measures are those of the CoNLL 2018 shared task (Zeman et al. 2018, section 5, and its script)
+and of the IWPT 2020 shared task on enhanced dependencies (Bouma, Seddah & Zeman 2020): the words of
+the two files are aligned over the characters of the text, and tags, lemmas and arcs are compared
+over aligned words.
 """
 
 import re
@@ -12,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuparse.data.columns import DEPREL, FEATS, FORM, LEMMA, UPOS, XPOS
+from gpuparse.data.graphs import check_graphs, enhanced_arcs, missing_graphs
 from gpuparse.data.scanner import NO_HEAD
 from gpuparse.data.treebank import Treebank, place
 from gpuparse.data.trees import check_trees
@@ -42,7 +44,7 @@ _SHOWN = 20  # characters of the text that a message quotes
 
 
 class Hits(NamedTuple):
-    """The counts of a measure, for G gold items and M of the system: tokens, sentences or words.
+    """The counts of a measure, for G gold items and M of the system: tokens, words, arcs, ...
 
     right: bool (G,), gold items that the system has right. gold, system: int64 (G,) and (M,), the
     gold sentence of each item; an item of the system is in the one where it begins. aligned: gold
@@ -73,6 +75,11 @@ def has_heads(treebank: Treebank) -> bool:
     return bool((treebank.heads != NO_HEAD).any())
 
 
+def has_graphs(treebank: Treebank) -> bool:
+    """True if a word has something else than `_` in DEPS, and all items there can be read."""
+    return not missing_graphs(treebank).all() and not check_graphs(treebank)
+
+
 def has_same_tags(gold: Treebank, system: Treebank) -> bool:
     """True if two files of the same words have the same LEMMA, UPOS, XPOS and FEATS."""
     for column in (LEMMA, UPOS, XPOS, FEATS):
@@ -85,12 +92,16 @@ def has_same_tags(gold: Treebank, system: Treebank) -> bool:
 def score_words(gold: Treebank, system: Treebank, *, same_words: bool = False) -> dict[str, Hits]:
     """Score a file against a gold file of the same text.
 
-    The measures are those of the source, `tokens` to `blex`. A multiword range is one token. Words
+    The measures are those of the source, `tokens` to `eulas`. A multiword range is one token. Words
     outside of multiword tokens are aligned if they are the same characters of the text; where
     either file has a multiword token, the words of both there are aligned by a longest common
     subsequence of their lower-cased forms. `_` for a gold lemma is right with any.
 
-    Without any head in one of the files, the measures of arcs are left out.
+    Without any head in one of the files, the measures of arcs are left out. `elas` and `eulas` are
+    there if both files `has_graphs`. Their items are the arcs of `enhanced_arcs`: one is right if
+    the other file has the arc between the same two words (or from the root) with the same relation,
+    for `eulas` with the same relation up to its first ":", which leaves out prepositions and other
+    subtypes.
 
     Args:
         gold, system: the files; white space in forms (Unicode's Zs) is no part of the text.
@@ -99,8 +110,9 @@ def score_words(gold: Treebank, system: Treebank, *, same_words: bool = False) -
     Returns: The measures by the names above, in that order.
     Raises: DataError: the texts differ, a form has only spaces, or heads are not trees.
     Cost: 1 µs per word, and the product of the lengths of differing multiword tokens.
-    Source: Zeman et al. (2018), section 5, and the shared task's script. differs: the script
-        refuses several roots in a sentence, and gives 0 where there is nothing to count.
+    Source: Zeman et al. (2018), section 5, and the shared task's script; of enhanced arcs Bouma,
+        Seddah & Zeman (2020), section 5. differs: the script refuses several roots in a sentence,
+        gives 0 where there is nothing to count, and counts each pair of equal arcs as correct.
     """
     hits: dict[str, Hits] = {}
     of_gold = np.repeat(np.arange(len(gold)), np.diff(gold.word_starts))
@@ -173,7 +185,46 @@ def score_words(gold: Treebank, system: Treebank, *, same_words: bool = False) -
     hits |= {"uas": of_words(uas), "las": of_words(las), "clas": of_content(las)}
     hits["mlas"] = of_content(las & upos & ufeats & modifiers)
     hits["blex"] = of_content(las & lemmas)
+    if has_graphs(gold) and has_graphs(system):
+        hits |= _enhanced_hits(gold, system, back, (of_gold, of_system))
     return hits
+
+
+def _enhanced_hits(
+    gold: Treebank, system: Treebank, back: np.ndarray, sentences: tuple[np.ndarray, np.ndarray]
+) -> dict[str, Hits]:
+    """The measures of enhanced arcs.
+
+    Args:
+        back: (W + 1,) the gold word of each word of the system, -2 for none; at the end -1, which
+            is the root's.
+        sentences: the gold sentence of each word, and of each one of the system.
+    """
+    ours, theirs = enhanced_arcs(gold), enhanced_arcs(system)
+    heads, modifiers = back[theirs.heads], back[theirs.modifiers]
+    names = [*ours.names, *theirs.names]
+    whole = np.append(ours.relations, theirs.relations + len(ours.names))
+    hits = {}
+    for name, kept in (("elas", names), ("eulas", [_universal_path(path) for path in names])):
+        rows = np.stack([
+            np.append(ours.modifiers, modifiers), np.append(ours.heads, heads),
+            _numbered(kept)[whole],
+        ])  # fmt: skip
+        numbers = np.unique(rows, axis=1, return_inverse=True)[1].reshape(-1)
+        first, second = np.split(numbers, [len(ours.heads)])
+        second = second[(heads != -2) & (modifiers != -2)]
+        # Of equal arcs, as many are right as both files have.
+        order = np.argsort(first, kind="stable")
+        before = np.arange(len(order)) - np.searchsorted(first[order], first[order])
+        right = np.zeros(len(first), bool)
+        right[order] = before < np.bincount(second, minlength=len(numbers))[first[order]]
+        hits[name] = Hits(right, sentences[0][ours.modifiers], sentences[1][theirs.modifiers], None)
+    return hits
+
+
+def _universal_path(path: str) -> str:
+    """The relations of an arc through empty nodes, each up to its first ":"."""
+    return ">".join(step.split(":", 1)[0] for step in path.split(">"))
 
 
 def compare_words(

@@ -1,12 +1,13 @@
 """Scores of parsed treebanks and their comparison, as plain data and as text, for all doors."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from string import ascii_uppercase
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpuparse.data.graphs import check_graphs
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, option, plural
 from gpuparse.evaluation.graphs import GraphColumn, score_treebank_graphs
@@ -20,7 +21,6 @@ from gpuparse.evaluation.metrics import (
 )
 from gpuparse.evaluation.reports import (
     ARC_SETS,
-    OF_TAGS_TITLE,
     SHARES,
     WORD_MEASURES,
     hits_as_json,
@@ -31,7 +31,14 @@ from gpuparse.evaluation.reports import (
 )
 from gpuparse.evaluation.significance import Comparison, compare_treebanks
 from gpuparse.evaluation.treebanks import find_difference
-from gpuparse.evaluation.words import Hits, compare_words, has_heads, has_same_tags, score_words
+from gpuparse.evaluation.words import (
+    Hits,
+    compare_words,
+    has_graphs,
+    has_heads,
+    has_same_tags,
+    score_words,
+)
 
 RESAMPLES = 10_000
 # Titles of the tested measures, and their names in Comparison and in JSON.
@@ -39,6 +46,8 @@ _TESTED = (("UAS", "uas"), ("LAS", "las"), ("LAS, whole relation", "las_full"))
 _RELATIONS_SHOWN = 10
 NO_ARCS = ArcCounts(0, 0, 0, 0)
 _OVER_ALIGNED = "the measures are those of the CoNLL 2018 shared task, over aligned words"
+# Measures that are shown beside those of trees.
+_OF_GRAPHS = ("elas", "eulas")
 _OF_TAGS = ("upos", "xpos", "ufeats", "alltags", "lemmas", "clas", "mlas", "blex")
 
 
@@ -101,9 +110,10 @@ def scored(
     else:
         scores = score_treebanks(gold, system, ignored=punctuation.words_of(gold))
         as_json, as_text = scores_as_json(scores), scores_as_text(scores)
-        for hits in _tag_hits(gold, [system]):
+        for hits in _other_hits(gold, [system]):
             as_json["conll18"] = hits_as_json(hits)
-            as_text += f"\n{OF_TAGS_TITLE}\n" + hits_as_text(hits)
+            as_text += f"\n{_title_of(hits)}\n" + hits_as_text(hits)
+    notes += _unread_graphs([gold, system])
     for treebank in [gold] if graphs else [gold, system]:
         if several := _count_of_several_roots(treebank):
             have = "has" if several == 1 else "have"
@@ -135,6 +145,8 @@ def compared(
     if obstacle := _obstacle_to_trees([gold, *systems]):
         punctuation.refuse(obstacle)
         hits = [score_words(gold, system) for system in systems]
+        common = set.intersection(*map(set, hits))
+        hits = [{name: of[name] for name in of if name in common} for of in hits]
         notes.append(f"{obstacle}: {_OVER_ALIGNED}")
         lines = [
             f"{plural(gold.n_words, 'gold word')}, {plural(len(gold), 'gold sentence')}",
@@ -157,9 +169,9 @@ def compared(
                 for length, (a, b) in comparison.lengths.items()
             }
         lines = _trees_as_text(list(names), scores, comparisons, drawn)
-        hits = _tag_hits(gold, systems)
+        hits = _other_hits(gold, systems)
         if hits:
-            lines += ["", OF_TAGS_TITLE]
+            lines += ["", _title_of(hits[0])]
     if hits:
         tests = [
             compare_words(gold, hits[0], other, resamples=resamples, seed=seed)
@@ -194,12 +206,33 @@ def _obstacle_to_trees(treebanks: Sequence[Treebank]) -> str:
     return next(filter(None, differences), "") or next(without, "")
 
 
-def _tag_hits(gold: Treebank, systems: Sequence[Treebank]) -> list[dict[str, Hits]]:
-    """The measures of tags and lemmas of files with the same words; none if these are gold."""
-    if all(has_same_tags(gold, system) for system in systems):
+def _other_hits(gold: Treebank, systems: Sequence[Treebank]) -> list[dict[str, Hits]]:
+    """The measures of files with the same words beside those of trees; none if there are none.
+
+    They are of tags and lemmas where these differ, and of DEPS where all files have graphs.
+    """
+    names: tuple[str, ...] = ()
+    if not all(has_same_tags(gold, system) for system in systems):
+        names += _OF_TAGS
+    if all(map(has_graphs, [gold, *systems])):
+        names += _OF_GRAPHS
+    if not names:
         return []
     found = [score_words(gold, system, same_words=True) for system in systems]
-    return [{name: hits[name] for name in _OF_TAGS} for hits in found]
+    return [{name: hits[name] for name in names} for hits in found]
+
+
+def _title_of(hits: Mapping[str, Hits]) -> str:
+    """The title of the table of `_other_hits`."""
+    titles = ["tags and lemmas"] * ("upos" in hits) + ["enhanced dependencies"] * ("elas" in hits)
+    return f"{', '.join(titles)}, all words"
+
+
+def _unread_graphs(treebanks: Sequence[Treebank]) -> Iterator[str]:
+    """Notes about files whose DEPS cannot be read."""
+    for treebank in treebanks:
+        if faults := check_graphs(treebank):
+            yield f"{faults[0]}; ELAS and EULAS are left out"
 
 
 def _tests_as_json(comparison: Comparison) -> dict[str, Any]:

@@ -309,6 +309,7 @@ def hits_from_text(
             names |= {"las", "clas"}
             names |= {"mlas"} if {"upos", "ufeats"} <= names else set()
             names |= {"blex"} if "lemmas" in names else set()
+            names |= {"elas", "eulas"} if parser.primary is not None else set()
     return {name: hits for name, hits in score_words(gold, system).items() if name in names}
 
 

@@ -77,7 +77,11 @@ def test_its_output_is_what_evaluate_says_of_what_parse_writes(trained, tmp_path
     files = [trained.test, tmp_path / "parsed.conllu"]
     _, trees, _ = call(evaluate.main, *files)
     _, graph_scores, _ = call(evaluate.main, *files, "--graphs", "deps")
+    trees, _, enhanced = trees.partition(b"\nenhanced dependencies, all words\n")
     assert trained.out.startswith(trees)
+    [elas] = [row.split() for row in enhanced.splitlines() if row.startswith(b"ELAS")]
+    [whole] = [row for row in graph_scores.splitlines() if row.startswith(b"arcs, whole relation")]
+    assert elas[1:4] == whole.split()[3:6]  # precision, recall, F
     assert graph_scores in trained.out
     assert b"secondary arcs" in graph_scores
 

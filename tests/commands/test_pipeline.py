@@ -75,8 +75,8 @@ def test_the_scores_from_raw_text_are_those_of_evaluate(staged, parsed, call, tm
     hits = score_words(gold, read_treebank(str(tmp_path / "out.conllu")))
     recorded = scores_of(staged.model)["from_text"]
     assert set(recorded) == {"dev", "test"}
-    assert list(recorded["test"]) == [title for title, _ in WORD_MEASURES]
-    assert recorded["test"] == {title: hits[name].counts.f for title, name in WORD_MEASURES}
+    expected = {title: hits[name].counts.f for title, name in WORD_MEASURES if name in hits}
+    assert (recorded["test"], list(recorded["test"])) == (expected, list(expected))
     _, table, _ = call(evaluate.main, staged.test, tmp_path / "out.conllu")
     shown, written = table.decode(), staged.out.partition("from raw text\n")[2].splitlines()
     # Where all tokens are right, heads are scored as those of given words.

@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
+from gpuparse.data.graphs import enhanced_arcs
+from gpuparse.data.treebank import Treebank
 from gpuparse.errors import DataError
-from gpuparse.evaluation.words import SPACES, compare_words, score_words
+from gpuparse.evaluation.metrics import ArcCounts
+from gpuparse.evaluation.words import SPACES, compare_words, has_graphs, score_words
 from tests.oracles.attachment import random_tree
 
 TREEBANKS = Path(__file__).parents[2] / ".." / "shared" / "data"
@@ -34,14 +37,36 @@ LEMMAS = ["_", "de", "le", "La"]
 
 def theirs(gold: Path, system: Path):
     udeval = pytest.importorskip("udtools.udeval", reason="the udtools package is not installed")
-    return udeval.evaluate(udeval.load_conllu_file(str(gold)), udeval.load_conllu_file(str(system)))
+    both = [collapsed(path) for path in (gold, system)]
+    return udeval.evaluate(*(udeval.load_conllu_file(str(path)) for path in both))
+
+
+def collapsed(path: Path) -> Path:
+    """A file with the arcs of `enhanced_arcs` in DEPS, which the script needs."""
+    treebank = read_treebank(path)
+    arcs, deps = enhanced_arcs(treebank), [[] for _ in range(treebank.n_words)]
+    firsts = np.repeat(treebank.word_starts[:-1], np.diff(treebank.word_starts))
+    for w, h, r in zip(arcs.modifiers.tolist(), arcs.heads, arcs.relations, strict=True):
+        deps[w].append(f"{h - firsts[w] + 1 if h >= 0 else 0}:{arcs.names[r]}")
+    lines, of_words = [], iter(deps)
+    for line in path.read_text(encoding="utf-8").split("\n"):
+        fields = line.split("\t")
+        if fields[0].isdigit():
+            fields[8] = "|".join(next(of_words)) or "_"
+        if "." not in fields[0] or line.startswith("#"):
+            lines.append("\t".join(fields))
+    found = path.with_suffix(".collapsed")
+    found.write_text("\n".join(lines), encoding="utf-8")
+    return found
 
 
 def assert_equal_to_the_script(gold: Path, system: Path):
     expected = theirs(gold, system)
-    found = score_words(read_treebank(gold), read_treebank(system))
-    assert [name.lower() for name in MEASURES] == list(found)
-    for name in MEASURES:
+    both = read_treebank(gold), read_treebank(system)
+    found = score_words(*both)
+    names = MEASURES + ["ELAS", "EULAS"] * all(map(has_graphs, both))
+    assert [name.lower() for name in names] == list(found)
+    for name in names:
         score, hits = expected[name], found[name.lower()]
         counts = hits.counts
         assert (name, score.gold_total, score.system_total, score.correct, score.aligned_total) == (
@@ -155,11 +180,16 @@ def as_text(draw, sentences) -> str:
             for word in words:
                 m += 1
                 if draw.random() < 0.05:
-                    lines.append(f"{m - 1}.1\tnothing" + "\t_" * 8)
-                tags = [word.lemma, word.upos, word.xpos, word.feats]
-                lines.append(
-                    "\t".join([str(m), word.form, *tags, str(heads[m - 1]), word.relation, "_\t_"])
-                )
+                    deps = f"{draw.randint(0, m - 1)}:parataxis"
+                    lines.append(f"{m - 1}.1\tnothing" + "\t_" * 6 + f"\t{deps}\t_")
+                head, tags = heads[m - 1], [word.lemma, word.upos, word.xpos, word.feats]
+                deps = f"{head}:{word.relation}"
+                if m > 2 and head != m - 2 and draw.random() < 0.2:
+                    deps += f"|{m - 2}:conj:{draw.choice(['and', 'or'])}"
+                if draw.random() < 0.1:
+                    deps = draw.choice(["_", f"{m - 1}.1:orphan|{deps}"])
+                row = [str(m), word.form, *tags, str(head), word.relation, deps, "_"]
+                lines.append("\t".join(row))
         lines.append("")
     return "\n".join(lines) + "\n"
 
@@ -174,6 +204,7 @@ def test_equals_the_shared_task_script(tmp_path, seed, rate):
     system.write_text(as_text(draw, corrupted(draw, sentences, rate)), encoding="utf-8")
     expected = assert_equal_to_the_script(gold, system)
     assert 0 < expected["Words"].correct < expected["Words"].gold_total
+    assert 0 < expected["ELAS"].correct <= expected["EULAS"].correct
     if rate < 0.4:
         assert 0 < expected["MLAS"].correct < expected["CLAS"].correct
 
@@ -271,6 +302,73 @@ def rows(*forms: str, heads: str = "", tag: str = "X") -> str:
         m += 1
         lines.append(f"{m}\t{form}\t_\t{tag}\t_\t_\t{head}\tdep\t_\t_")
     return "\n".join(lines) + "\n\n"
+
+
+def with_deps(*deps: str, nodes: str = "") -> Treebank:
+    """A sentence of words a, b, c, ... with these DEPS, and rows of empty nodes after it."""
+    letters = "abcdef"[: len(deps)]
+    table = [
+        f"{m}\t{form}\t_\tX\t_\t_\t{m - 1}\tdep\t{own}\t_"
+        for m, (form, own) in enumerate(zip(letters, deps, strict=True), 1)
+    ]
+    return bank("\n".join([*table, *nodes.splitlines()]) + "\n\n")
+
+
+EMPTY = (
+    "4.1\te"
+    + "\t_" * 6
+    + "\t1:conj:and|4.2:x|9:far|no\t_\n4.2\tf"
+    + "\t_" * 6
+    + "\t0:root|4.1:y\t_\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("gold", "system", "elas", "eulas"),
+    [
+        # One of three arcs of the system is right; without "of" and "in" two are.
+        (["0:root", "1:nmod:of|1:x", "_"], ["0:root", "1:nmod:in", "2:x"], (3, 3, 1), (3, 3, 2)),
+        # Of two equal arcs without subtypes, one is right.
+        (["0:root", "1:x:y|1:x:z", "_"], ["0:root", "1:x", "_"], (3, 2, 1), (3, 2, 2)),
+        # The empty node has two paths: 1:conj:and>obj and 0:root>x>obj.
+        (["0:root", "_", "_", "4.1:obj"], ["0:root", "1:conj:or>obj", "_", "1:conj:and>obj"],
+         (3, 3, 2), (3, 3, 2)),
+        (["0:root", "_", "_", "4.1:obj"], ["0:root", "_", "_", "1:conj:or>obj|0:root>x>obj:y"],
+         (3, 3, 1), (3, 3, 3)),
+        (["0:root", "_", "_", "4.1:obj|4.2:z"], ["4:root", "_", "_", "0:root>z|1:conj>y>z"],
+         (5, 3, 1), (5, 3, 2)),
+        (["0:root", "_", "_", "4.9:obj"], ["0:root", "_", "_", "_"], (1, 1, 1), (1, 1, 1)),
+    ],
+)  # fmt: skip
+def test_enhanced_arcs_by_hand(gold, system, elas, eulas):
+    """The arcs of gold, of the system, and those that are right."""
+    hits = score_words(with_deps(*gold, nodes=EMPTY), with_deps(*system))
+    for name, (n_gold, n_system, right) in {"elas": elas, "eulas": eulas}.items():
+        assert hits[name].counts == ArcCounts(n_gold, n_system, right, right), name
+
+
+def test_enhanced_arcs_of_words_that_are_not_aligned_are_wrong():
+    gold, system = with_deps("0:root", "1:x", "2:x", "2:y"), rows("a", "bc", "d")
+    for deps in ("0:root", "1:x", "2:y"):
+        system = system.replace("_\t_\n", f"{deps}\tM\n", 1)
+    hits = score_words(gold, bank(system))
+    assert hits["elas"].counts == ArcCounts(4, 3, 1, 1)
+
+
+def test_files_without_graphs_have_no_enhanced_arcs():
+    with_graphs = with_deps("0:root", "1:x")
+    for other in (with_deps("_", "_"), with_deps("0:root", "1")):
+        for pair in ((with_graphs, other), (other, with_graphs)):
+            assert "elas" not in score_words(*pair)
+
+
+def test_paths_are_limited():
+    nodes = "".join(
+        f"2.{k}\te" + "\t_" * 6 + f"\t2.{k + 1}:x|2.{k + 1}:y\t_\n" for k in range(1, 30)
+    )
+    treebank = with_deps("0:root", "2.1:x", nodes=nodes)
+    with pytest.raises(DataError, match="too many paths lead through empty nodes"):
+        enhanced_arcs(treebank)
 
 
 def test_the_spaces_are_those_of_unicode():
