@@ -236,3 +236,20 @@ def test_a_near_name_is_suggested(tmp_path, monkeypatch):
         gpuparse.load("./english")
     with pytest.raises(ModelError, match=r"nowhere/english: no such folder; a model is .* wrote$"):
         gpuparse.load("nowhere/english")
+
+
+@pytest.mark.parametrize("name", ["english", "english-accurate"])
+def test_models_that_come_with_gpuparse_are_small_and_have_their_licences(name):
+    folder = installed.installed_models().get(name)
+    if folder is None:
+        pytest.skip(f"{name} is not in this checkout")
+    card = read_card(folder)
+    assert card["package"] == {"name": name, "version": "1.0", "licence": "CC BY-SA 4.0"}
+    assert (card["treebank"], card["licence"]) == ("UD_English-EWT", "CC BY-SA 4.0")
+    licence = (folder / "LICENSE").read_text()
+    assert f"The treebank is by: {card['attribution']}." in licence
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= 28_000_000
+    if card["encoder"]:
+        assert f"the pretrained encoder {card['encoder']}, licence apache-2.0." in licence
+        text = (folder.parent / f"LICENSE-{card['encoder']}").read_text()
+        assert "Apache License" in text
