@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+import pickle
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -15,13 +16,29 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 import gpuparse
 from gpuparse.data.conll import treebank_from_bytes
 from gpuparse.errors import ModelError, ScoreError
 from gpuparse.model.folder import WEIGHTS, load_parser
 from gpuparse.model.pipeline import NO_STAGES
-from tests.hostile_files import REMOVED, Entry, Kind, Parts, at, facts_of, text
+from tests.hostile_files import (
+    FILES,
+    HEADERS,
+    PACKED,
+    REMOVED,
+    Entry,
+    Kind,
+    Parts,
+    array,
+    at,
+    facts_of,
+    of_arrays,
+    of_texts,
+    other,
+    text,
+)
 from tests.hostile_models import seal
 from tests.synthetic import treebank_file
 from tests.tiny_encoders import write_encoder
@@ -31,6 +48,8 @@ SENTENCES = b"".join(
     for i, form in enumerate(["The", "tall", "officer", "saw", "a", "cat", "."] * 30, 1)
 ) + b"\n"  # fmt: skip
 CONFIG, PIECES, WORDS = "encoder.json", "encoder-tokenizer.json", "vocabulary.json"
+OF_FOLDER = ("config.json", "tokenizer.json", "tokenizer_config.json")  # of a pretrained encoder
+PRETRAINED, RAN = "model.safetensors", "ran"  # a file that code in a folder would make
 
 
 @cache
@@ -75,6 +94,80 @@ def use(folder: Path) -> str:
     return "parsed"
 
 
+class Touching:
+    """An object whose pickle makes a file when it is read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self._path,)
+
+
+def _pickled(path: Path) -> None:
+    path.write_bytes(pickle.dumps(Touching(path.parent / RAN)))
+
+
+@cache
+def _pretrained() -> Parts:
+    with tempfile.TemporaryDirectory() as top:
+        folder = write_encoder(Path(top) / "encoder")
+        texts = {name: json.loads((folder / name).read_text()) for name in OF_FOLDER}
+        return Parts({}, load_file(folder / PRETRAINED), texts=texts)
+
+
+def pretrained_parts() -> Parts:
+    """The parts of a tiny pretrained encoder."""
+    found = _pretrained()
+    return Parts({}, dict(found.arrays), texts=copy.deepcopy(found.texts))
+
+
+def use_pretrained(folder: Path) -> str:
+    """Read a pretrained encoder. Raises: ConfigError: it is refused."""
+    from gpuparse.learning.stages.encoder.pretrained import read_pretrained
+
+    try:
+        found = read_pretrained(str(folder))
+        found.splitter.split(["The", "officer", "a" * 300])
+        found.body()
+    finally:
+        assert not (folder / RAN).exists()
+    return "parsed"
+
+
+def of_pretrained() -> Iterator[Entry]:
+    """What is hostile in folders of pretrained encoders alone."""
+    kind = OF_PRETRAINED
+    for what, value in HEADERS.items():
+        change = array("embeddings.LayerNorm.bias", value)
+        yield Entry(f"an array: {what}", kind, change, "refused")
+    for what, content in PACKED.items():
+        yield Entry(what, kind, other("packed", content), "refused")
+    for name in (*OF_FOLDER, kind.file):
+        for what, make in FILES.items():
+            yield Entry(f"{name} is {what}", kind, other("files", {name: make}))
+    for key, values in (CONFIGS | OF_PACKAGE).items():
+        for value in values:
+            said = "missing" if value is REMOVED else repr(value)[:20]
+            yield Entry(f"{key}: {said}", kind, at(key, value, "config.json"))
+    code = f"from pathlib import Path\nPath(__file__).with_name({RAN!r}).touch()\n"
+    for name in ("code.py", "modeling_bert.py", "conftest.py"):
+        change = partial(with_file, name, lambda path: path.write_text(code), {})
+        yield Entry(f"{name} beside", kind, change, "parsed")
+    for name in ("pytorch_model.bin", "training_args.bin", "tokenizer.pkl"):
+        yield Entry(f"{name} beside", kind, partial(with_file, name, _pickled, {}), "parsed")
+    change = partial(with_file, "pytorch_model.bin", _pickled, {PRETRAINED: FILES["missing"]})
+    yield Entry("a pickle alone", kind, change, "refused")
+
+
+def with_file(
+    name: str, make: Callable[[Path], object], others: dict[str, Any], parts: Parts
+) -> None:
+    """One more file."""
+    parts.texts[name] = ""
+    parts.files = {name: make, **others}
+
+
 # ---- what is hostile in models with an encoder alone ---------------------------------------------
 
 
@@ -90,8 +183,25 @@ CONFIGS: dict[str, list[Any]] = {
     "hidden_act": ["no such", 3], "pad_token_id": [1000, "x", -5],
     "type_vocab_size": [0, 1 << 40], "layer_norm_eps": ["x"], "hidden_dropout_prob": [7.0],
     "license": [["mit"], "mit\n\x1b[2J"], "is_decoder": [True],
+    "num_labels": [1 << 40], "id2label": [{"a": "b"}, 3, {}], "problem_type": ["x"],
+    "return_dict": [False], "output_attentions": [True], "output_hidden_states": [False],
+    "chunk_size_feed_forward": [7], "per_layer_config": [{"0": {"hidden_size": 8}}],
+    "pruned_heads": [{"0": [0]}], "torchscript": [True], "to_dict": [1],
 }  # fmt: skip
-IGNORED = ("is_decoder", "hidden_dropout_prob")  # no weight depends on these
+OF_PACKAGE: dict[str, list[Any]] = {
+    "auto_map": [{"AutoConfig": "code.Config", "AutoTokenizer": ["code.Slow", "code.Fast"]}],
+    "architectures": ["x", ["code.Model"]], "transformers_weights": ["pytorch_model.bin", "/"],
+    "_attn_implementation": ["no/kernel"], "attn_implementation": ["no/kernel"],
+    "torch_dtype": ["float9", 3], "dtype": ["float64", "int8"],
+    "vocab_size": [1 << 24], "hidden_size": [1 << 15], "type_vocab_size": [1 << 24],
+    "initializer_range": [float("nan"), "x"], "layer_norm_eps": [float("inf")],
+    "position_embedding_type": ["relative_key"], "max_position_embeddings": [1 << 20],
+}  # fmt: skip
+IGNORED = (  # no weight depends on these
+    "is_decoder", "hidden_dropout_prob", "num_labels", "id2label", "problem_type", "return_dict",
+    "output_attentions", "output_hidden_states", "chunk_size_feed_forward", "per_layer_config",
+    "pruned_heads", "torchscript", "to_dict",
+)  # fmt: skip
 FIRST = ["\0", "a\tb", "a\nb", "\ud800", "", "a\r", "x" * 100_000, 3, None, ["x"]]
 COLUMNS: dict[str, Callable[[list], Any]] = {
     **{repr(first)[:20]: lambda known, first=first: [first, *known[1:]] for first in FIRST},
@@ -142,9 +252,9 @@ def without_unknown(parts: Parts) -> None:
 
 def huge(parts: Parts) -> None:
     """The largest weights of heads."""
-    for name, array in parts.arrays.items():
-        if name.startswith("heads.") and array.dtype.kind == "f":
-            parts.arrays[name] = np.full_like(array, 3e38)
+    for name, found in parts.arrays.items():
+        if name.startswith("heads.") and found.dtype.kind == "f":
+            parts.arrays[name] = np.full_like(found, np.finfo(found.dtype).max)
 
 
 def with_body_of(bits: int, parts: Parts) -> None:
@@ -159,6 +269,14 @@ def with_body_of(bits: int, parts: Parts) -> None:
 
 
 def others() -> Iterator[Entry]:
+    """What is hostile in encoders alone, and all damage of a pretrained one."""
+    yield from alone()
+    parts = pretrained_parts()
+    for each in (*of_arrays(OF_PRETRAINED, parts), *of_texts(OF_PRETRAINED, parts)):
+        yield each._replace(name=f"pretrained: {each.name}")
+
+
+def alone() -> Iterator[Entry]:
     """Configs, columns and facts, which are refused; tokenisers; weights of another encoder."""
     for name, kind in KINDS.items():
         bits = int(name.split()[0])
@@ -189,8 +307,10 @@ def others() -> Iterator[Entry]:
             ("the weights of another encoder", partial(with_body_of, bits), ""),
         ):  # fmt: skip
             yield Entry(f"{name}: {what}", kind, change, outcome)
+    yield from (each._replace(name=f"pretrained: {each.name}") for each in of_pretrained())
 
 
+OF_PRETRAINED = Kind(pretrained_parts, use_pretrained, PRETRAINED, is_whole=False, megabytes=150)
 KINDS = {
     f"{bits} bits": Kind(partial(parts_of, "bert", bits), use, WEIGHTS, seal=seal, megabytes=150)
     for bits in (8, 16)

@@ -23,7 +23,7 @@ def test_the_unchanged_one_is_read(kind):
     try_entry(Entry("unchanged", kind, lambda parts: None, "parsed"))
 
 
-@pytest.mark.parametrize("entry", hostile_encoders.others(), ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", hostile_encoders.alone(), ids=lambda entry: entry.name)
 def test_what_is_hostile_in_encoders_alone(entry):
     try_entry(entry)
 
@@ -59,7 +59,7 @@ def test_every_changed_array_is_refused(kind):
     ],
 )
 def test_what_is_said(name, parts, tmp_path):
-    for entry in hostile_encoders.others():
+    for entry in hostile_encoders.alone():
         if name in entry.name:
             found = entry.kind.parts()
             entry.change(found)

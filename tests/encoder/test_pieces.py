@@ -204,6 +204,10 @@ def word_piece(vocabulary: object) -> str:
     return changed(model=model)
 
 
+def unigram(*pieces: list) -> str:
+    return changed(model={"type": "Unigram", "unk_id": 0, "vocab": [["[UNK]", 0.0], *pieces]})
+
+
 def replaced(pattern: str) -> str:
     """A tokeniser that removes what a pattern finds."""
     found = {"type": "Replace", "pattern": {"Regex": pattern}, "content": ""}
@@ -376,6 +380,14 @@ HOSTILE |= {
     ),
     "words of any length": lambda: changed(
         model=tokenizer("bert")["model"] | {"max_input_chars_per_word": 10**9}
+    ),
+    "words of a thousand characters": lambda: changed(
+        model=tokenizer("bert")["model"] | {"max_input_chars_per_word": 1000}
+    ),
+    "huge scores": lambda: unigram(["a", -1e308]),
+    "scores that are no numbers": lambda: unigram(["a", None]),
+    "merges without pieces": lambda: changed(
+        model=tokenizer("roberta")["model"] | {"merges": [["a", "zz"]]}
     ),
     "a long prefix": lambda: changed(
         model=tokenizer("bert")["model"] | {"continuing_subword_prefix": "#" * 100_000}

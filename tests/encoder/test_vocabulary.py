@@ -174,14 +174,14 @@ def test_numbers_that_collide_are_refused():
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_frozen_encoder_reads_kept_words_as_before(models, tmp_path, family):
-    """Of models of 16 bits: all weights are equal but those of pieces, of which some are left."""
+def test_the_same_is_learned(models, tmp_path, family):
+    """All weights of 16 bits are equal but those of pieces, of which some are left."""
     words = ["zzzzz", "farmers"]
     encoder = write_encoder(tmp_path / "encoder", family, words=words, vocab_size=400)
     found = {}
     for kept in ("whole", "treebank"):
-        keys = {"encoder.model": str(encoder), "encoder.vocabulary": kept, "encoder.train": False,
-                "weights.bits": 16, "lemmatizer.learn": False, "data.dev": None}  # fmt: skip
+        keys = {"encoder.model": str(encoder), "encoder.vocabulary": kept, "weights.bits": 16,
+                "lemmatizer.learn": False, "data.dev": None}  # fmt: skip
         output = tmp_path / kept
         gpuparse.train("encoder", models.keys(family, output) | keys, quiet=True)
         [scorer] = load_parser(output).scorers

@@ -23,6 +23,13 @@ FAMILIES = ("bert", "roberta", "xlm-roberta", "deberta-v2", "modernbert")
 POOLERS: dict[str, dict[str, Any]] = {
     family: {"add_pooling_layer": False} for family in ("bert", "roberta", "xlm-roberta")
 }
+# Keys of classifiers, of the form of results and of single layers, which change what is computed
+# or how much memory a config takes.
+_NOT_READ = {
+    "model_type", "num_labels", "id2label", "label2id", "problem_type", "return_dict",
+    "output_attentions", "output_hidden_states", "chunk_size_feed_forward", "is_encoder_decoder",
+    "per_layer_config", "pruned_heads", "torchscript", "gradient_checkpointing",
+}  # fmt: skip
 
 
 class PieceTensors(NamedTuple):
@@ -293,30 +300,48 @@ def body_of(config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) ->
     """A transformer with random weights.
 
     Args: shapes: of its parameters; memory is taken only if they are those of the config.
-    Raises: ModelError: a family that is not in FAMILIES; a config that it does not read, or of
-        other parameters.
+    Raises: ModelError: as `empty_body`, or a config of other parameters.
+    """
+    empty = empty_body(config)
+    if {name: tuple(p.shape) for name, p in empty.named_parameters()} != dict(shapes):
+        raise ModelError("the encoder's weights are not those of its config")
+    return _made(config)
+
+
+def empty_body(config: Mapping[str, Any]) -> nn.Module:
+    """A transformer that takes no memory for its weights.
+
+    Raises: ModelError: a family that is not in FAMILIES, or a config that it does not read.
     """
     family = config.get("model_type")
     if family not in FAMILIES:
         known = ", ".join(FAMILIES)
-        raise ModelError(f"the encoder is of the family {family}; this version reads {known}")
+        raise ModelError(
+            f"the encoder is of the family {one_line(family)}; this version reads {known}"
+        )
     require("the encoder", "transformers")
-    from transformers import AutoConfig, AutoModel
-
-    keys = {key: value for key, value in config.items() if key != "model_type"}
-
-    def make() -> nn.Module:
-        made = AutoConfig.for_model(family, **copy.deepcopy(keys))
-        return AutoModel.from_config(made, **POOLERS.get(family, {}))
-
     try:
         with torch.device("meta"):
-            empty = make()
+            return _made(config)
     except Exception as error:  # what a config of a stranger makes the package raise
         raise ModelError(f"the encoder's config cannot be read: {one_line(error)}") from error
-    if {name: tuple(p.shape) for name, p in empty.named_parameters()} != dict(shapes):
-        raise ModelError("the encoder's weights are not those of its config")
-    return make()
+
+
+def _made(config: Mapping[str, Any]) -> nn.Module:
+    from transformers import AutoModel
+
+    made: nn.Module = AutoModel.from_config(
+        object_of(config), **POOLERS.get(config["model_type"], {})
+    )
+    return made
+
+
+def object_of(config: Mapping[str, Any]) -> Any:
+    """A config as the package `transformers` has it, without keys that no layer reads."""
+    from transformers import AutoConfig
+
+    keys = {key: value for key, value in config.items() if key not in _NOT_READ}
+    return AutoConfig.for_model(config["model_type"], **copy.deepcopy(keys))
 
 
 def loaded_body(

@@ -28,6 +28,7 @@ _MAX_LAYERS, _MAX_WIDTH = 256, 1 << 15
 _DROPPED = {
     "auto_map", "quantization_config", "attn_implementation", "experts_implementation",
     "architectures", "transformers_version", "dtype", "torch_dtype", "name_or_path",
+    "transformers_weights", "fusion_config", "distributed_config",
 }  # fmt: skip
 _SIZES = {
     "num_hidden_layers": _MAX_LAYERS, "hidden_size": _MAX_WIDTH, "intermediate_size": 1 << 18,
@@ -35,9 +36,10 @@ _SIZES = {
 }  # fmt: skip
 
 
-def plain_config(config: Mapping[str, Any]) -> dict[str, Any]:
+def plain_config(config: Mapping[str, Any], *, may_lack: bool = False) -> dict[str, Any]:
     """The config of a transformer without what names code, files or devices.
 
+    Args: may_lack: whether sizes may be missing.
     Raises: ModelError: sizes that no encoder has.
     """
     kept = {
@@ -46,10 +48,11 @@ def plain_config(config: Mapping[str, Any]) -> dict[str, Any]:
         if not key.startswith("_") and key not in _DROPPED
     }
     for name, most in _SIZES.items():
-        if not (type(kept.get(name)) is int and 1 <= kept[name] <= most):
+        is_size = type(kept.get(name)) is int and 1 <= kept[name] <= most
+        if not (is_size or (may_lack and name not in kept)):
             raise ModelError(f"the encoder's config has no {name} from 1 to {most:,}")
     pad = kept.get("pad_token_id")
-    if pad is not None and not (type(pad) is int and 0 <= pad < kept["vocab_size"]):
+    if pad is not None and not (type(pad) is int and 0 <= pad < kept.get("vocab_size", pad + 1)):
         raise ModelError("the encoder's config has a pad_token_id that is no piece")
     return kept
 

@@ -56,7 +56,8 @@ _MOST_ADDED = 20_000
 _MOST_PIECES = 1 << 21
 _LONGEST = 500  # characters of a piece, a pattern or another text
 _LONGEST_CHANGED = 100  # bytes that a character map makes of a character
-_LONGEST_WORD = 1_000  # characters of a word that WordPiece splits
+_LONGEST_WORD = 200  # characters of a word that WordPiece splits, in the cube of this time
+_LARGEST_SCORE = 1e6  # of a piece
 
 
 def check(text: str) -> None:
@@ -176,6 +177,9 @@ def _check_model(model: Any) -> None:
     vocabulary, merges = model["vocab"], model.get("merges") or []
     _require(len(vocabulary) <= _MOST_PIECES and len(merges) <= _MOST_PIECES,
              f"model: more than {_MOST_PIECES:,} pieces")  # fmt: skip
+    if not isinstance(vocabulary, dict):
+        _require(all(abs(score) <= _LARGEST_SCORE for _, score in vocabulary),
+                 f"model: a score is at most {_LARGEST_SCORE:,.0f}")  # fmt: skip
     names = vocabulary if isinstance(vocabulary, dict) else (piece for piece, _ in vocabulary)
     _require(max(map(len, names), default=0) <= _LONGEST,
              f"model: a piece of more than {_LONGEST} characters")  # fmt: skip

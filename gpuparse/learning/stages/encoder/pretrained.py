@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError
 from torch import nn
 
-from gpuparse.errors import ConfigError, ModelError, one_line, plural, require
+from gpuparse.data.array_file import from_json, open_file, read_text
+from gpuparse.errors import ConfigError, one_line, plural, require
+from gpuparse.limits import MAX_ARRAYS_BYTES
 from gpuparse.model.folder import load_parser
-from gpuparse.scorers.encoder.files import CONFIG
-from gpuparse.scorers.encoder.network import FAMILIES, POOLERS, loaded_body
+from gpuparse.scorers.encoder.files import CONFIG, MOST_BYTES, TOKENIZER
+from gpuparse.scorers.encoder.network import (
+    FAMILIES,
+    POOLERS,
+    empty_body,
+    loaded_body,
+    object_of,
+)
 from gpuparse.scorers.encoder.pieces import Splitter, of_words
 from gpuparse.scorers.encoder.scorer import EncoderScorer
 from gpuparse.scorers.encoder.stored import LICENCE, plain_config, window_of
 
 _CARD, _LARGEST_CARD = "README.md", 1 << 20  # characters
 _FIELD = re.compile(rf"^{LICENCE}:[ \t]*(.*)\n((?:[ \t]*- .*\n)*)", re.MULTILINE)
-_UNREADABLE = (
-    OSError, ValueError, TypeError, RuntimeError, KeyError, AttributeError, ImportError,
-    SafetensorError,
-)  # fmt: skip
+_TEXTS = (".json", ".txt", ".model", ".jinja")
+_LEAST_BYTES = 2  # of a number in a file
 
 
 class Pretrained(NamedTuple):
@@ -64,41 +71,44 @@ def read_pretrained(name: str) -> Pretrained:
     if (Path(name) / CONFIG).exists():
         return _of_model(Path(name))
     import transformers
-    from transformers import AutoConfig, AutoModel, AutoTokenizer
+    from transformers import AutoModel, AutoTokenizer
+    from transformers.utils import cached_file
 
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     what = f"encoder.model {name}"
-    try:
-        read = AutoConfig.from_pretrained(name, trust_remote_code=False)
-        family = read.model_type
-        if family not in FAMILIES:
-            raise ConfigError(
-                f"{what}: of the family {family}; choose one of {', '.join(FAMILIES)}"
-            )
-        tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-    except _UNREADABLE as error:
-        raise ConfigError(f"{what}: cannot be read: {one_line(error)}") from None
+    with _faults(f"{what}: cannot be read"):
+        if Path(name).is_dir():
+            _check_files(Path(name))
+        file = Path(cached_file(name, "config.json"))
+        given = plain_config(from_json(read_text(file, MOST_BYTES[CONFIG])), may_lack=True)
+    family = given.get("model_type")
+    if family not in FAMILIES:
+        known = ", ".join(FAMILIES)
+        raise ConfigError(f"{what}: of the family {one_line(family)}; choose one of {known}")
+    with _faults(f"{what}: cannot be read"):
+        read = object_of(given)
+        tokenizer = AutoTokenizer.from_pretrained(name, config=read, trust_remote_code=False)
     if not getattr(tokenizer, "is_fast", False):
         raise ConfigError(f"{what}: has no tokenizer.json")
-    config = plain_config(read.to_dict())
-    config.pop(LICENCE, None)
-    if (licence := licence_of(_card(name))) is not None:
-        config[LICENCE] = licence
-    try:
+    with _faults(what):
+        config = plain_config(read.to_dict())
+        config.pop(LICENCE, None)
+        if (licence := licence_of(_card(name))) is not None:
+            config[LICENCE] = licence
         text = of_words(tokenizer.backend_tokenizer.to_str())
         splitter = Splitter(text, window_of(config), config["vocab_size"])
-    except ModelError as error:
-        raise ConfigError(f"{what}: {error}") from None
 
     def body() -> nn.Module:
-        try:
+        with _faults(f"{what}: its weights cannot be read"):
+            needed = sum(p.numel() for p in empty_body(config).parameters())
+            if needed * _LEAST_BYTES > sum(map(os.path.getsize, _weights_of(name))):
+                raise ConfigError(f"{what}: its weights are of another encoder than its config")
             found, loading = AutoModel.from_pretrained(
-                name, trust_remote_code=False, use_safetensors=True, dtype="float32",
-                output_loading_info=True, ignore_mismatched_sizes=True, **POOLERS.get(family, {}),
+                name, config=object_of(config), trust_remote_code=False, use_safetensors=True,
+                dtype="float32", output_loading_info=True, ignore_mismatched_sizes=True,
+                **POOLERS.get(family, {}),
             )  # fmt: skip
-        except _UNREADABLE as error:
-            raise ConfigError(f"{what}: its weights cannot be read: {one_line(error)}") from None
         # The package draws these at random.
         others = [key for key, *_ in loading["mismatched_keys"]] + list(loading["missing_keys"])
         if others:
@@ -107,9 +117,48 @@ def read_pretrained(name: str) -> Pretrained:
                 f" {plural(len(others), 'array is', 'arrays are')} missing or of another shape,"
                 f" such as {min(others)}"
             )
+        if not all(bool(torch.isfinite(p).all()) for p in found.parameters()):
+            raise ConfigError(f"{what}: its weights have numbers that are not finite")
         return found
 
     return Pretrained(config, splitter, body)
+
+
+@contextmanager
+def _faults(what: str) -> Iterator[None]:
+    """ConfigError for whatever files of a stranger make the packages raise."""
+    try:
+        yield
+    except ConfigError:
+        raise
+    except BaseException as error:
+        # The package `tokenizers` raises no `Exception` for its own faults.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise ConfigError(f"{what}: {one_line(error)}") from None
+
+
+def _check_files(folder: Path) -> None:
+    """Refuse files of a pretrained encoder that the packages should not open.
+
+    Raises: ModelError: a file is too large, or a pipe or device.
+    """
+    for path in folder.iterdir():
+        most = MOST_BYTES[TOKENIZER] if path.suffix in _TEXTS else MAX_ARRAYS_BYTES
+        if not path.is_dir():
+            open_file(path, most).close()
+
+
+def _weights_of(name: str) -> list[str]:
+    """The files of the weights of a folder or name."""
+    from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, cached_file
+    from transformers.utils.hub import get_checkpoint_shard_files
+
+    whole = cached_file(name, SAFE_WEIGHTS_NAME, _raise_exceptions_for_missing_entries=False)
+    if whole is not None:
+        return [whole]
+    files, _ = get_checkpoint_shard_files(name, cached_file(name, SAFE_WEIGHTS_INDEX_NAME))
+    return list(files)
 
 
 def _of_model(folder: Path) -> Pretrained:
@@ -146,7 +195,7 @@ def _card(name: str) -> str:
             return ""
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read(_LARGEST_CARD)
-    except _UNREADABLE:
+    except Exception:
         return ""
 
 

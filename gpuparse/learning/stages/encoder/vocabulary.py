@@ -19,7 +19,7 @@ from gpuparse.config.schema import TREEBANK, WHOLE
 from gpuparse.data.columns import FORM
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
-from gpuparse.errors import ConfigError, DataError
+from gpuparse.errors import ConfigError, DataError, one_line
 from gpuparse.files import input_file, no_utf8
 from gpuparse.learning.stages.encoder.pretrained import Pretrained
 from gpuparse.scorers.encoder.pieces import Splitter
@@ -120,7 +120,7 @@ def cut(
         if made.piece_named(piece) != new.get(splitter.piece_named(piece)):
             raise ConfigError(
                 "encoder.vocabulary: the encoder's tokenizer has no room for the number of"
-                f" {piece}: give encoder.vocabulary={WHOLE}"
+                f" {one_line(piece)}: give encoder.vocabulary={WHOLE}"
             )
     return config, made, rows
 
