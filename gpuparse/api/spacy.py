@@ -37,10 +37,9 @@ from gpuparse.data.formats.text import text_chunk
 from gpuparse.errors import ConfigError, DataError, ModelError
 from gpuparse.files import write_file
 from gpuparse.inference.decoders import DECODERS
-from gpuparse.model.folder import WEIGHTS, load_parser
+from gpuparse.model.folder import WEIGHTS
 from gpuparse.model.installed import find_model
-from gpuparse.model.pipeline import FILES, TOKENIZER, load_stages, stages_of, unpack_stage
-from gpuparse.scorers.encoder.files import CONFIG
+from gpuparse.model.pipeline import FILES, TOKENIZER, load_stage, stages_of, unpack_stage
 from gpuparse.text.tokenizer import Tokenizer
 
 _FOLDER = "model"
@@ -245,9 +244,7 @@ class DocTokenizer:
                     f"{self.model}: has no tokeniser: train a model with tokenizer.learn=true, or"
                     " leave out gpuparse.Tokenizer.v1"
                 )
-            reads_ends = (folder / CONFIG).exists()  # an encoder, whose states tell sentence ends
-            stages = load_stages(folder).filled_by(load_parser(folder) if reads_ends else None)
-            self._tokenizer = stages.tokenizer
+            self._tokenizer = load_stage(folder, TOKENIZER)
             assert self._tokenizer
         return self._tokenizer
 

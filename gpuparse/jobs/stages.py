@@ -291,10 +291,10 @@ def hits_from_text(
     Returns: The measures of `score_words` for what is predicted and gold has. Trees are left out if
         `parse` would refuse the text, since the parser reads a column that no stage predicts.
     """
-    text = text_chunk("".join(text_pieces([gold])).encode(), gold.source)
-    pipeline = pipeline.filled_by(parser, device)
     assert pipeline.tokenizer is not None
+    text = text_chunk("".join(text_pieces([gold])).encode(), gold.source)
     tokens = pipeline.tokenizer.split(text, threads=threads)
+    pipeline = pipeline.filled_by(parser, device)
     system = pipeline.annotate(treebank_of_scan(tokens, gold.source), threads=threads)
     names = {"tokens", "sentences", "words"}
     for name, number in _MEASURES.items():

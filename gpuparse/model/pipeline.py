@@ -27,7 +27,7 @@ from gpuparse.limits import MAX_ARRAYS_BYTES
 from gpuparse.model.folder import CONFIG, WEIGHTS, check_folder, files_of_parser, sum_of_folder
 from gpuparse.model.installed import WHAT_MODELS_ARE
 from gpuparse.model.parser import Parser
-from gpuparse.scorers.scorer import ReadsEnds, Scorer
+from gpuparse.scorers.scorer import Scorer
 from gpuparse.text.sequences.learner import Watch, unwatched
 from gpuparse.text.tagging.lemmatizer import Lemmatizer
 from gpuparse.text.tagging.tagger import Tagger, Tags
@@ -112,13 +112,10 @@ class Pipeline:
     filler: "Filler | None" = None  # what fills columns after these, in the parser's pass
 
     def filled_by(self, parser: Parser | None, device: str = "cpu") -> "Pipeline":
-        """This pipeline, with what a parser fills from its own pass, and the ends that it reads."""
+        """This pipeline, with what a parser fills from its own pass."""
         scorers = () if parser is None else parser.scorers
         found = next((scorer for scorer in scorers if scorer.fills), None)
-        if self.tokenizer is None or found is None or not isinstance(found, ReadsEnds):
-            return self if found is None else replace(self, filler=Filler(found, device))
-        tokenizer = replace(self.tokenizer, reads_ends=found.reads_ends)
-        return replace(self, tokenizer=tokenizer, filler=Filler(found, device))
+        return self if found is None else replace(self, filler=Filler(found, device))
 
     @cached_property
     def columns(self) -> tuple[int, ...]:

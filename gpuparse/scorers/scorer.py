@@ -128,19 +128,6 @@ class TorchScorer(Protocol):
 
 
 @runtime_checkable
-class ReadsEnds(Protocol):
-    """A scorer that can tell where sentences of running text end."""
-
-    @property
-    def reads_ends(self) -> Callable[[Sequence[str], np.ndarray], np.ndarray] | None:
-        """Scores of sentence ends; None: it has not learned them.
-
-        Of W words of running texts, and (T + 1,) the first word of each text and W: (W,) float32
-        nats, above 0 if a sentence is likely to end with the word.
-        """
-
-
-@runtime_checkable
 class FillsTags(Protocol):
     """A scorer that fills columns of tags, whose probabilities can be calibrated."""
 

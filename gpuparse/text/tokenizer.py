@@ -18,7 +18,6 @@ import numpy as np
 from gpuparse import native
 from gpuparse.data import array_file
 from gpuparse.data.array_file import below, check_names
-from gpuparse.data.batch import ranges
 from gpuparse.data.cached import cached_property
 from gpuparse.data.columns import joined_names
 from gpuparse.data.formats.paragraphs import are_spaces, byte_offsets, segments
@@ -56,10 +55,6 @@ MAX_WORDS = 1_000  # of a sentence
 _GROUP = 1 << 15  # characters that are looked at together; no result depends on it
 _CACHED = 1 << 16  # forms whose rules are kept in memory
 _CACHED_LENGTH = 100  # characters of them
-# Nats of the odds of a sentence end, below which a reader of ends is asked; the tokens on each side
-# that it reads; the factor of these odds in the sum with its score ("Sentence ends" in
-# benchmarks/book.md).
-UNSURE, CONTEXT, OWN_WEIGHT = 1.4, 24, 2.0
 OPEN, GOES_ON, ENDS = 0, 1, 2  # the models decide whether a token ends; none does; one does
 
 
@@ -76,8 +71,6 @@ class Tokenizer:
         keeps_closing: whether a closing mark belongs to the sentence before it.
         rules: of multiword tokens. words: the model that chooses them; None where there are none.
         max_words: of a sentence; a longer one is cut where an end is most likely.
-        reads_ends: scores the ends that `ends` is unsure of, as `ReadsEnds.reads_ends`; it belongs
-            to the parser of a pipeline, and is not packed.
     """
 
     characters: CharacterTable
@@ -91,7 +84,6 @@ class Tokenizer:
     rules: SplitRules
     words: SequenceModel | None
     max_words: int = MAX_WORDS
-    reads_ends: Callable[[Sequence[str], np.ndarray], np.ndarray] | None = None
 
     def split(
         self, chunk: TextChunk, *, threads: int = 1, token_range: bool = False
@@ -198,52 +190,15 @@ class Tokenizer:
             features = np.empty((len(chosen), len(templates)), np.uint32)
             native.call("split_text", *arguments, features)
         if chosen:
-            splits = self._splits(chosen, _texts(codes, first[chosen], last[chosen]), features)
-        if self.reads_ends is not None and not of_segments:
-            view = TextView.of_text(codes, spaces, starts, self.characters)
-            self._read_ends(self._tokens(view, last), codes, (first, last), splits, is_end)
+            text = codes.tobytes().decode("utf-32-le")
+            bounds = zip(first[chosen].tolist(), last[chosen].tolist(), strict=True)
+            splits = self._splits(chosen, [text[i:j] for i, j in bounds], features)
         if size + sum(len(words) - 1 for words in splits.values()) > self.max_words:
             view = TextView.of_text(codes, spaces, starts, self.characters)
-            self._cut_long(self._tokens(view, last), splits, is_end)
+            ends = np.zeros(len(view.codes), np.bool_)
+            ends[view.places[last - 1]] = True
+            self._cut_long(Tokens(view, ends), splits, is_end)
         return _Found(first, last, segments, is_end, splits)
-
-    def _tokens(self, view: TextView, last: np.ndarray) -> Tokens:
-        """The tokens of a text; last: (T,) the character after each."""
-        ends = np.zeros(len(view.codes), np.bool_)
-        ends[view.places[last - 1]] = True
-        return Tokens(view, ends)
-
-    def _read_ends(
-        self, tokens: Tokens, codes: np.ndarray, bounds: tuple[np.ndarray, np.ndarray],
-        splits: dict[int, list[str]], is_end: np.ndarray,
-    ) -> None:  # fmt: skip
-        """Let `reads_ends` and `ends` decide together where `ends` is unsure.
-
-        The reader reads up to CONTEXT tokens on each side, of the same segment.
-        """
-        assert self.reads_ends is not None
-        likely = self._likely_ends(tokens, self._sequences_of_ends(tokens), 0)
-        odds = likely - np.log1p(-np.exp(likely.clip(max=-1e-3)))
-        unsure = np.abs(odds) < UNSURE
-        unsure[tokens.starts[1:] - 1] = False
-        asked = np.flatnonzero(unsure)
-        if not len(asked):
-            return
-        segments = tokens.segments[asked]
-        first = np.maximum(asked - CONTEXT, tokens.starts[segments])
-        end = np.minimum(asked + CONTEXT + 1, tokens.starts[segments + 1])
-        is_new = np.append(True, (first[1:] > end[:-1]) | (np.diff(segments) > 0))
-        first, end = first[is_new], end[np.append(is_new[1:], True)]
-        chosen = ranges(first, end)
-        texts = _texts(codes, *(each[chosen] for each in bounds))
-        words = [
-            splits.get(token, [text]) for token, text in zip(chosen.tolist(), texts, strict=True)
-        ]
-        after = np.cumsum([len(of_token) for of_token in words])
-        starts = np.append(0, after[np.cumsum(end - first) - 1])
-        scores = self.reads_ends(list(chain.from_iterable(words)), starts)
-        of_asked = scores[after - 1][np.searchsorted(chosen, asked)]
-        is_end[asked] = of_asked + OWN_WEIGHT * odds[asked] > 0
 
     @cached_property
     def _struct(self) -> native.Struct:
@@ -274,8 +229,7 @@ class Tokenizer:
         of_segment, sequences = tokens.segments[starts], self._sequences_of_ends(tokens)
         for segment in np.flatnonzero(np.bincount(of_segment[is_long])).tolist():
             first = int(tokens.starts[segment])
-            number = int(np.searchsorted(sequences.starts, first))
-            likely = self._likely_ends(tokens, sequences.part(number, number + 1), first)
+            likely = self._likely_ends(tokens, sequences, first)
             here = is_long & (of_segment == segment)
             for start, end in zip(starts[here].tolist(), ends[here].tolist(), strict=True):
                 cuts = _cuts(words[start : end + 2], likely[start - first :], self.max_words)
@@ -289,15 +243,17 @@ class Tokenizer:
         return Sequences.open(features, _without_empty(tokens.starts))
 
     def _likely_ends(self, tokens: Tokens, sequences: Sequences, first: int) -> np.ndarray:
-        """The log of how probable it is that a sentence ends with each token of some segments.
+        """The log of how probable it is that a sentence ends with each token of a segment.
 
         Rounded, so that equal places have equal values for any order of sums; -inf before closing
         marks that belong to the sentence before them.
 
-        Args: sequences: of successive segments. first: their first token.
+        Args: first: the first token of the segment, which is one of the sequences.
         """
-        n = len(sequences.features)
-        probabilities = self.ends.marginals(sequences, np.full(n, END, np.int32))
+        number = int(np.searchsorted(sequences.starts, first))
+        part = sequences.part(number, number + 1)
+        n = len(part.features)
+        probabilities = self.ends.marginals(part, np.full(n, END, np.int32))
         likely: np.ndarray = np.log(probabilities.clip(min=1e-300)).round(3)
         if self.keeps_closing:
             likely[:-1][tokens.is_closing[first + 1 : first + n]] = -np.inf
@@ -608,12 +564,6 @@ def _cuts(words: np.ndarray, likely: np.ndarray, most: int) -> np.ndarray:
         start = limit - int(ends.argmax())
         cuts.append(start - 1)
     return np.array(cuts, np.int64)
-
-
-def _texts(codes: np.ndarray, first: np.ndarray, last: np.ndarray) -> list[str]:
-    """The characters from each of `first` to before each of `last`."""
-    text = codes.tobytes().decode("utf-32-le")
-    return [text[i:j] for i, j in zip(first.tolist(), last.tolist(), strict=True)]
 
 
 def _without_empty(starts: np.ndarray) -> np.ndarray:

@@ -141,8 +141,6 @@ class Heads(nn.Module):
                 nn.Linear(width, sizes.labels) for _ in range(2)
             )
             self.labels = Biaffine(sizes.labels, sizes.n_labels, both=True)
-        if sizes.ends:
-            self.ends = nn.Linear(width, 1)
         given = parts or {}
         self.columns = nn.ModuleDict(
             {

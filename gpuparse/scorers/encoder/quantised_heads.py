@@ -122,11 +122,10 @@ class QuantisedLabels(NamedTuple):
 
 
 class QuantisedHeads(NamedTuple):
-    """All that reads hidden states. labels, ends: None without them. columns: by key."""
+    """All that reads hidden states. labels: None without them. columns: by key."""
 
     arcs: QuantisedArcs
     labels: QuantisedLabels | None
-    ends: ByteLinear | None
     columns: dict[str, ByteLinear]
 
     @classmethod
@@ -136,7 +135,6 @@ class QuantisedHeads(NamedTuple):
         return cls(
             QuantisedArcs.of(arrays),
             QuantisedLabels.of(arrays) if "labels.weight" in arrays else None,
-            _linear(arrays, "ends") if "ends.weight" in arrays else None,
             {name: _linear(arrays, f"columns.{name}") for name in dict.fromkeys(names)},
         )
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from gpuparse.scorers.encoder.network import Heads, Network
 
 PRECISIONS = ("auto", "float32", "bfloat16")  # auto: float32 on the CPU, bfloat16 on a GPU
-_ENDS = "heads.ends.weight"
 TAG_SCALE = "tag_scale"  # (1,), the array of the factor of scores of UPOS
 # Scores are whole numbers of these parts of a nat, and no larger than MOST nats, so that float32
 # holds the sum over a sentence of 1,000 words. Differences of rounding between machines are much
@@ -161,15 +160,7 @@ class EncoderScorer:
             n_labels=self.n_labels,
             columns=self.values.sizes,
             tags={name: len(texts) for name, texts in self.tags.items()},
-            ends=_ENDS in self.arrays,
         )
-
-    @cached_property
-    def reads_ends(self) -> Callable[[Sequence[str], np.ndarray], np.ndarray] | None:
-        """`end_scores` by weights of 8 bits, on any device; None: it has not learned them."""
-        if _ENDS not in self.arrays:
-            return None
-        return self.in_bytes.end_scores
 
     @cached_property
     def in_bytes(self) -> EncoderScorer:
@@ -185,22 +176,6 @@ class EncoderScorer:
             if name != "casings" and not name.startswith("body.")
         }  # fmt: skip
         return replace(self, quantised=quantised, arrays=arrays)
-
-    def end_scores(self, words: Sequence[str], starts: np.ndarray) -> np.ndarray:
-        """Scores of sentence ends, by weights of 8 bits.
-
-        Args: words: (W,) of running texts, which may begin and end anywhere. starts: (T + 1,)
-            int64, the first word of each text, and W.
-        Returns: (W,) float32 nats, above 0 if a sentence is likely to end with the word.
-        """
-        ends = self.quantised_heads.ends
-        assert ends is not None
-        names = list(dict.fromkeys(words))
-        numbers = {name: number for number, name in enumerate(names)}
-        ids = np.fromiter(map(numbers.__getitem__, words), np.int64, len(words))
-        encoded = EncodedPieces.of_forms(ids, names, starts, self.splitter)
-        states = self.states(encoded, 1)[encoded.whole.word_tokens]
-        return ends.of_rows(states, 1)[:, 0]
 
     def states(self, encoded: EncodedPieces, threads: int) -> np.ndarray:
         """(T, width) float32 hidden states of all tokens, of weights of 8 bits; computed once."""

@@ -10,7 +10,6 @@ class Sizes:
 
     arcs, labels: of the vectors of heads and modifiers. n_labels: 0 for none. columns: of each
     column that is filled, how many values there are. tags: of each column that is read, how many.
-    ends: whether sentence ends are read.
     """
 
     arcs: int
@@ -18,4 +17,3 @@ class Sizes:
     n_labels: int
     columns: Mapping[str, int]
     tags: Mapping[str, int]
-    ends: bool = False

@@ -153,8 +153,6 @@ def _check_heads(scorer: EncoderScorer) -> None:
     if sizes.n_labels:
         linear |= {"label_heads": sizes.labels, "label_modifiers": sizes.labels}
         shapes["heads.labels.weight"] = (sizes.n_labels, sizes.labels + 1, sizes.labels + 1)
-    if sizes.ends:
-        linear["ends"] = 1
     linear |= {f"columns.{name}": n for name, n in sizes.columns.items()}
     for name, n in linear.items():
         shapes |= {f"heads.{name}.weight": (n, width), f"heads.{name}.bias": (n,)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from gpuparse.config.schema import EncoderConfig
 from gpuparse.data.batch import ranges
-from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ModelError
 from gpuparse.inference.distributions import (
     NonProjectiveTrees,
@@ -23,7 +22,6 @@ from gpuparse.inference.distributions import (
 )
 from gpuparse.inference.scores import read_cells
 from gpuparse.learning.events import EpochCounts
-from gpuparse.learning.stages.encoder.end_windows import SIZE, EndWindows
 from gpuparse.learning.stages.encoder.processes import Processes
 from gpuparse.learning.stages.stage import Shape, Stage
 from gpuparse.scorers.encoder.network import Network, PieceTensors, batch_of, nodes_of
@@ -45,7 +43,6 @@ STEPS_OF_EVENT = 8
 _FORBIDDEN = -1e9  # nats, of arcs that there are not
 _TO_DO = "give another seed, and start again"
 _LAYER = re.compile(r"\.layers?\.(\d+)\.")  # in the names of parameters
-_NONE = np.empty(0, np.int64)
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
@@ -84,7 +81,6 @@ class EncoderStage(Stage):
         is_projective, single_root: of the trees, for the loss `conditional`.
         seed: of what is dropped and of the order of batches.
         tell: writes a line for the user.
-        text: the sentences, from whose order sentence ends are learned; None: they are not.
         group: of the processes that learn together.
     Source: biaffine scores and the loss of heads: Dozat & Manning (2017), of graphs: Dozat &
         Manning (2018); differs: vectors are those of a pretrained transformer (Devlin et al. 2019),
@@ -105,13 +101,12 @@ class EncoderStage(Stage):
         single_root: bool,
         seed: int,
         tell: Callable[[str], None],
-        text: Treebank | None = None,
         group: Processes | None = None,
     ) -> None:
         super().__init__(epochs_of(config, int(batch.whole.pieces.sum())))
         self.network, self._batch, self._gold, self._config = network, batch, gold, config
         self._is_projective, self._single_root, self._seed = is_projective, single_root, seed
-        self._tell, self._text, self._group = tell, text, group
+        self._tell, self._group = tell, group
         self._at_once = BATCH  # pieces that go through the network together
         self._device = network.mix.device
         self._failed = torch.zeros((), device=self._device)  # 1 after a gradient that is not finite
@@ -183,11 +178,10 @@ class EncoderStage(Stage):
         n_words = int(self._batch.lengths.sum())
         done = words = 0
         missed = torch.zeros((), dtype=torch.int64, device=self._device)
-        windows, ends = self._end_windows(random, len(batches))
         self.network.train()
-        for step, (sentences, some) in enumerate(zip(batches, ends, strict=True), 1):
+        for step, sentences in enumerate(batches, 1):
             self._set_rates((epoch + words / n_words) / self.epochs)
-            missed = missed + self._step(sentences, windows, some)
+            missed = missed + self._step(sentences)
             done += len(sentences)
             words += int(self._batch.lengths[sentences].sum())
             is_last = step == len(batches)
@@ -200,15 +194,6 @@ class EncoderStage(Stage):
                 self._check_finite()
                 self.network.eval()
             yield EpochCounts(done, len(order), wrong, max(1, words))
-
-    def _end_windows(
-        self, random: np.random.Generator, n_steps: int
-    ) -> tuple[EndWindows | None, Iterable[np.ndarray]]:
-        """The windows of an epoch that sentence ends are learned from, and those of each step."""
-        if self._text is None:
-            return None, [_NONE] * n_steps
-        windows = EndWindows.of(self._text, self._batch.whole, random)
-        return windows, windows.drawn(random, n_steps)
 
     def _batches(self, order: np.ndarray, random: np.random.Generator) -> list[np.ndarray]:
         """The sentences of each step, with about equal numbers of pieces."""
@@ -224,19 +209,15 @@ class EncoderStage(Stage):
         for group in self._optimizer.param_groups:
             group["lr"] = group["rate"] * factor
 
-    def _step(
-        self, sentences: np.ndarray, windows: EndWindows | None = None, some: np.ndarray = _NONE
-    ) -> Tensor:
-        """Learn from some sentences, and sentence ends from some windows.
-
-        Returns: the number of wrong heads, or arcs of graphs.
+    def _step(self, sentences: np.ndarray) -> Tensor:
+        """Learn from some sentences; returns the number of wrong heads, or arcs of graphs.
 
         Nothing is learned from a gradient that is not finite, nor from those after it.
         """
         parameters = [parameter for _, parameter in self._parameters()]
         if self._group is not None:
             self._group.send(parameters)
-        missed = self._gradients(sentences, windows, some)
+        missed = self._gradients(sentences)
         if self._group is not None:
             missed = self._added(self._group, parameters, missed)
         if self._group is None or self._group.rank == 0:
@@ -254,16 +235,13 @@ class EncoderStage(Stage):
         group.add([missed, *(p.grad for p in parameters if p.grad is not None)])
         return missed
 
-    def _gradients(
-        self, sentences: np.ndarray, windows: EndWindows | None = None, ends: np.ndarray = _NONE
-    ) -> Tensor:
-        """Compute the gradients of the losses of a step; returns the words with a wrong head.
+    def _gradients(self, sentences: np.ndarray) -> Tensor:
+        """Compute the gradients of the loss of some sentences; returns the arcs that are wrong.
 
         Where memory does not suffice, fewer pieces go through the network at once from now on.
         """
         n_gold = self._n_gold(sentences)
         part = sentences if self._group is None else self._group.part(sentences)
-        of_ends = ends if self._group is None else self._group.part(ends)
         while True:
             self._optimizer.zero_grad(set_to_none=True)
             missed = torch.zeros((), dtype=torch.int64, device=self._device)
@@ -272,9 +250,6 @@ class EncoderStage(Stage):
                     loss, wrong = self._loss(some, n_gold)
                     loss.backward()
                     missed = missed + wrong
-                if windows is not None:
-                    for some in windows.whole.batches(of_ends, self._at_once):
-                        self._loss_of_ends(windows, some, len(ends)).backward()
                 return missed
             except torch.OutOfMemoryError:
                 if len(some) == 1:
@@ -320,11 +295,12 @@ class EncoderStage(Stage):
             loss, missed = self._loss_of_heads(scores, lengths, b, m, of_words)
         else:
             loss, missed = loss_of_graphs(scores, lengths, b[at], heads, m[at])
+        loss = loss / max(1, n_gold["arcs"])
         if gold.labels is not None:
             with self.network.products(self._device):
                 found = self.network.heads.label_scores(nodes[b[at], heads], nodes[b[at], m[at]])
-            loss = loss + cross_entropy(found.float(), gold.labels[arcs], SMOOTHING)
-        loss = loss / max(1, n_gold["arcs"])
+            of_labels = cross_entropy(found.float(), gold.labels[arcs], SMOOTHING)
+            loss = loss + of_labels / max(1, n_gold["arcs"])
         states = nodes[b, m]
         for name, ids in gold.columns.items():
             with self.network.products(self._device):
@@ -338,22 +314,6 @@ class EncoderStage(Stage):
             return self.network.hidden(batch, tags)
         with sdpa_kernel(SDPBackend.MATH):
             return self.network.hidden(batch, tags)
-
-    def _loss_of_ends(self, windows: EndWindows, some: np.ndarray, n_windows: int) -> Tensor:
-        """The loss of sentence ends of some of the windows of a step, in nats."""
-        read = windows.whole.windows(some)
-        batch = batch_of(self._table.rows_of(read), self._table.pad, self._device)
-        states, _ = self._hidden(batch, {})
-        states = nn.functional.dropout(states, self.network.heads.dropout / 2, training=True)
-        with self.network.products(self._device):
-            found = self.network.heads.ends(states).squeeze(1).float()
-        gold = windows.gold[np.searchsorted(windows.whole.word_tokens, read.tokens)]
-        known = np.flatnonzero(gold >= 0)
-        places, values = (sent_to(self._device, each) for each in (known, gold[known]))
-        loss = nn.functional.binary_cross_entropy_with_logits(
-            found[places], values.float(), reduction="sum"
-        )
-        return loss / (n_windows * SIZE)
 
     def _loss_of_heads(
         self, scores: Tensor, lengths: Tensor, b: Tensor, m: Tensor, gold_heads: np.ndarray

@@ -89,11 +89,9 @@ class EncoderTrainer(StagesTrainer):
             starts = self._graphs.arc_starts[np.append(places, batch.n_tokens)]
             gold = gold._replace(heads=self._graphs.arc_heads, starts=starts)
         is_quantised = pretrained.config["model_type"] in QUANTISED_FAMILIES
-        reads_text = config.tokenizer.learn or config.tokenizer.model is not None
         sizes = Sizes(
             ARC_SIZE, LABEL_SIZE, len(self.label_names),
             self._values.sizes, {name: len(texts) for name, texts in self._tags.items()},
-            ends=is_quantised and reads_text and not self._tags,
         )  # fmt: skip
         torch.manual_seed(config.seed)
         heads = Heads(pretrained.width, sizes, DROPOUT, self._values.parts)
@@ -101,8 +99,7 @@ class EncoderTrainer(StagesTrainer):
         network = Network(pretrained.body(), pretrained.pad, heads, precision).to(device)
         self._stage = EncoderStage(
             network, batch, gold, self._keys, is_projective=DECODERS[config.decoder].is_projective,
-            single_root=self.single_root, seed=config.seed, tell=tell,
-            text=treebank if sizes.ends else None, group=group,
+            single_root=self.single_root, seed=config.seed, tell=tell, group=group,
         )  # fmt: skip
         self.stages = [self._stage]
         if not is_quantised:
