@@ -19,8 +19,9 @@ public:
     ByteRows(int64_t widest, Arena& arena)
         : rows_{arena.take<uint8_t>(ROWS * widest), arena.take<float>(ROWS), arena.take<int32_t>(ROWS), 0} {}
 
-    static ByteLayer layer(const ByteLinear& of) {
-        return {of.weights.data, of.scales.data, of.biases.data, of.weights.n1 * PANEL_INPUTS, of.scales.n0};
+    static ByteLayer layer(const ByteLinear& of, Arena& arena) {
+        const int64_t inputs = of.weights.n1 * PANEL_INPUTS, outputs = of.scales.n0;
+        return with_totals({of.weights.data, of.scales.data, of.biases.data, inputs, outputs, nullptr}, arena);
     }
     static int64_t at_most(int64_t count) { return count < ROWS ? count : ROWS; }
 
@@ -45,9 +46,9 @@ private:
 // Scores of all arcs of sentences.
 class ByteArcPass {
 public:
-    explicit ByteArcPass(const ByteArcs& of)
-        : heads_(ByteRows::layer(*of.heads)), modifiers_(ByteRows::layer(*of.modifiers)),
-          products_(ByteRows::layer(*of.products)) {}
+    ByteArcPass(const ByteArcs& of, Arena& arena)
+        : heads_(ByteRows::layer(*of.heads, arena)), modifiers_(ByteRows::layer(*of.modifiers, arena)),
+          products_(ByteRows::layer(*of.products, arena)) {}
 
     // Fill scores[h][m] of the n nodes with some states; row: cells of a head. False: no memory.
     bool fill(const float* states, int64_t n, float* scores, int64_t row, Arena& arena) const {
@@ -63,8 +64,9 @@ public:
         rows.multiply<true>(heads_, states, n, x);
         rows.multiply<true>(modifiers_, states, n, y);
         rows.multiply<false>(products_, x, n, of_heads);
+        transpose_floats(y, Y, n, Y, turned, stride);
         for (int64_t j = 0; j < Y; j++)
-            for (int64_t m = 0; m < stride; m++) turned[j * stride + m] = m < n ? y[m * Y + j] : 0.0f;
+            for (int64_t m = n; m < stride; m++) turned[j * stride + m] = 0.0f;
         multiply_floats({of_heads, Y, 1}, turned, stride, found, stride, n, Y, stride);
         for (int64_t h = 0; h < n; h++) memcpy(scores + h * row, found + h * stride, (size_t)n * sizeof(float));
         return true;
@@ -79,9 +81,9 @@ class ByteLabelPass {
 public:
     static constexpr int64_t ROWS = ByteRows::ROWS;
 
-    ByteLabelPass(const ByteLabels& of, f32_2 heads, i64_1 starts, f32_2 modifiers, out_f32_2 scores)
-        : heads_layer_(ByteRows::layer(*of.heads)), modifiers_layer_(ByteRows::layer(*of.modifiers)),
-          products_layer_(ByteRows::layer(*of.products)), heads_(heads), starts_(starts), modifiers_(modifiers), scores_(scores) {}
+    ByteLabelPass(const ByteLabels& of, f32_2 heads, i64_1 starts, f32_2 modifiers, out_f32_2 scores, Arena& arena)
+        : heads_layer_(ByteRows::layer(*of.heads, arena)), modifiers_layer_(ByteRows::layer(*of.modifiers, arena)),
+          products_layer_(ByteRows::layer(*of.products, arena)), heads_(heads), starts_(starts), modifiers_(modifiers), scores_(scores) {}
 
     // False: no memory.
     bool fill(Arena& arena) {

@@ -2,6 +2,7 @@
 // are summed exactly, and the sums are scaled.
 #pragma once
 
+#include "arena.h"
 #include "dots.h"
 #include "float_functions.h"
 
@@ -29,6 +30,18 @@ inline float of_order(int32_t number) {
     return found;
 }
 
+typedef uint8_t Narrow __attribute__((vector_size(VECTOR_BYTES / 4)));
+
+// The last byte of every lane.
+inline Narrow last_bytes(Vector<uint32_t> lanes) {
+#if defined(__AVX__) && !defined(__AVX512F__)
+    const auto bytes = (Vector<uint8_t>)lanes;  // g++ would move each lane alone
+    return __builtin_shufflevector(bytes, bytes, 0, 4, 8, 12, 16, 20, 24, 28);
+#else
+    return __builtin_convertvector(lanes, Narrow);
+#endif
+}
+
 // Round row i to bytes that reach from its least number to its largest one, 0 among them. Where a number
 // is not finite the scale is not either, and so no output. width: a multiple of 16.
 inline void round_row(const float* row, int64_t width, const WholeRows& rows, int64_t i) {
@@ -50,22 +63,23 @@ inline void round_row(const float* row, int64_t width, const WholeRows& rows, in
     memcpy(&zero, &shifted_zero, sizeof zero);
     zero = (int32_t)((uint32_t)zero - 0x4B400000u) + DOT_OFFSET - 128;
     rows.zeros[i] = zero;
-    typedef uint8_t Narrow __attribute__((vector_size(VECTOR_BYTES / 4)));
     uint8_t* numbers = rows.numbers + i * width;
     for (int64_t k = 0; k < width; k += lanes) {
         const Vector<float> shifted = load(row + k) * factor + 12582912.0f;
         const auto whole = (Vector<uint32_t>)shifted + (uint32_t)zero;  // the last byte
-        const Narrow narrow = __builtin_convertvector(whole, Narrow);
+        const Narrow narrow = last_bytes(whole);
         memcpy(numbers + k, &narrow, sizeof narrow);
     }
 }
 
 // A linear layer; see `Encoder`. inputs, outputs: multiples of 16. weights: as `add_byte_dots` reads `b`.
+// totals: the sum of the weights of each output, which a byte of 1 in place of each 0 adds.
 struct ByteLayer {
     const int8_t* weights;
     const float* scales;
     const float* biases;
     int64_t inputs, outputs;
+    int32_t* totals;
 
     // The weights of a vector of outputs, for the first inputs; those of the next ones are 64 bytes on.
     const int8_t* of_outputs(int64_t output) const {
@@ -75,10 +89,25 @@ struct ByteLayer {
 
 constexpr int64_t OUTPUTS = VECTOR_BYTES / PANEL_INPUTS;  // of a vector
 
+// A layer with its totals; without memory the arena has failed.
+inline ByteLayer with_totals(ByteLayer layer, Arena& arena) {
+    layer.totals = arena.take<int32_t>(layer.outputs);
+    const uint8_t ones[4] = {1, 1, 1, 1};
+    for (int64_t output = 0; layer.totals && output < layer.outputs; output += OUTPUTS) {
+        Sums sums[4] = {};  // which do not wait for each other
+        const int8_t* weights = layer.of_outputs(output);
+        for (int64_t k = 0; k < layer.inputs; k += 4 * PANEL_INPUTS)
+            for (int64_t j = 0; j < 4; j++, weights += PANEL * PANEL_INPUTS)
+                sums[j] = add_byte_dots(sums[j], splat_bytes(ones), load(weights));
+        store(layer.totals + output, plus(plus(sums[0], sums[1]), plus(sums[2], sums[3])));
+    }
+    return layer;
+}
+
 // Call finish(row, output, values) for R rows and C vectors of outputs.
 template <int R, int C, class Finish>
 inline void multiply_tile(const ByteLayer& layer, const WholeRows& rows, int64_t i, int64_t output,
-                          const Sums* of_zeros, Finish finish) {
+                          Finish finish) {
     Sums sums[R][C] = {};
     const uint8_t* of_rows[R];
     const int8_t* of_outputs[C];
@@ -86,7 +115,7 @@ inline void multiply_tile(const ByteLayer& layer, const WholeRows& rows, int64_t
     for (int c = 0; c < C; c++) of_outputs[c] = layer.of_outputs(output + c * OUTPUTS);
     for (int64_t k = 0; k < layer.inputs; k += PANEL_INPUTS) {
         Bytes weights[C];
-        for (int c = 0; c < C; c++) memcpy(&weights[c], of_outputs[c] + k * PANEL, sizeof weights[c]);
+        for (int c = 0; c < C; c++) weights[c] = load(of_outputs[c] + k * PANEL);
         for (int r = 0; r < R; r++) {
             const Bytes inputs = splat_bytes(of_rows[r] + k);
             for (int c = 0; c < C; c++) sums[r][c] = add_byte_dots(sums[r][c], inputs, weights[c]);
@@ -96,8 +125,8 @@ inline void multiply_tile(const ByteLayer& layer, const WholeRows& rows, int64_t
         const int64_t first = output + c * OUTPUTS;
         const Vector<float> scales = load(layer.scales + first), biases = load(layer.biases + first);
         for (int r = 0; r < R; r++) {
-            const auto of_zero = (Vector<uint32_t>)of_zeros[c] * (uint32_t)rows.zeros[i + r];
-            const auto sum = __builtin_convertvector(minus(sums[r][c], (Sums)of_zero), Vector<float>);
+            const auto of_zeros = (Vector<uint32_t>)load(layer.totals + first) * (uint32_t)rows.zeros[i + r];
+            const auto sum = __builtin_convertvector(minus(sums[r][c], (Sums)of_zeros), Vector<float>);
             finish(i + r, first, sum * (scales * rows.scales[i + r]) + biases);
         }
     }
@@ -109,23 +138,13 @@ inline void multiply_strip(const ByteLayer& layer, const WholeRows& rows, int64_
                            Finish finish) {
     // Sums that fit in registers, beside a vector of inputs, those of weights, and what dots need.
     constexpr int R = VECTOR_BYTES == 64 ? 12 : 4;
-    Sums of_zeros[C] = {};  // sums of weights: what a byte of 1 in place of each 0 adds
-    const uint8_t ones[4] = {1, 1, 1, 1};
-    for (int c = 0; c < C; c++) {
-        const int8_t* of_outputs = layer.of_outputs(output + c * OUTPUTS);
-        for (int64_t k = 0; k < layer.inputs; k += PANEL_INPUTS) {
-            Bytes weights;
-            memcpy(&weights, of_outputs + k * PANEL, sizeof weights);
-            of_zeros[c] = add_byte_dots(of_zeros[c], splat_bytes(ones), weights);
-        }
-    }
     int64_t i = 0;
-    for (; i + R <= n_rows; i += R) multiply_tile<R, C>(layer, rows, i, output, of_zeros, finish);
-    for (; i + 4 <= n_rows; i += 4) multiply_tile<4, C>(layer, rows, i, output, of_zeros, finish);
+    for (; i + R <= n_rows; i += R) multiply_tile<R, C>(layer, rows, i, output, finish);
+    for (; i + 4 <= n_rows; i += 4) multiply_tile<4, C>(layer, rows, i, output, finish);
     switch (n_rows - i) {
-        case 3: multiply_tile<3, C>(layer, rows, i, output, of_zeros, finish); break;
-        case 2: multiply_tile<2, C>(layer, rows, i, output, of_zeros, finish); break;
-        case 1: multiply_tile<1, C>(layer, rows, i, output, of_zeros, finish); break;
+        case 3: multiply_tile<3, C>(layer, rows, i, output, finish); break;
+        case 2: multiply_tile<2, C>(layer, rows, i, output, finish); break;
+        case 1: multiply_tile<1, C>(layer, rows, i, output, finish); break;
     }
 }
 

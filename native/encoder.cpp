@@ -39,18 +39,17 @@ bool fits(const Encoder& of, int64_t width) {
 }  // namespace
 
 GPUPARSE(int64_t) encode_pieces(const Encoder* encoder, i32_1 ids, i32_1 types, i64_1 starts,
-                                f32_1 mix, out_f32_2 hidden, out_f64_1 seconds) {
+                                f32_1 mix, out_f32_2 hidden) {
     // Pieces of a pass, at most this many or one sequence: what they need stays in caches.
     constexpr int64_t PIECES = 192;
     if (!fits(*encoder, hidden.n1) || mix.n0 != encoder->query_key_value.n0 + 1 || hidden.n0 != ids.n0 ||
-        (seconds.n0 != 0 && seconds.n0 != ENCODER_PHASES) || !are_starts(starts, ids.n0) ||
-        !are_between(0, ids, encoder->words.n0) || types.n0 != ids.n0 ||
+        !are_starts(starts, ids.n0) || !are_between(0, ids, encoder->words.n0) || types.n0 != ids.n0 ||
         !are_between(0, types, encoder->types.n0))
         return BAD_SHAPE;
     for (int64_t b = 0; b + 1 < starts.n0; b++)
         if (starts.data[b + 1] - starts.data[b] > encoder->positions.n0) return BAD_SHAPE;
     Arena arena;
-    EncoderPass pass(*encoder, hidden.n1, seconds.n0 ? seconds.data : nullptr);
+    EncoderPass pass(*encoder, hidden.n1, arena);
     for (int64_t b = 0; b + 1 < starts.n0;) {
         int64_t end = b + 1;
         while (end + 1 < starts.n0 && starts.data[end + 1] - starts.data[b] <= PIECES) end++;
@@ -65,13 +64,14 @@ GPUPARSE(int64_t) multiply_byte_linear(const ByteLinear* linear, f32_2 rows, out
     const int64_t outputs = linear->scales.n0;
     if (!fits(*linear, rows.n1) || found.n0 != rows.n0 || !is_between(0, found.n1, outputs + 1)) return BAD_SHAPE;
     Arena arena;
+    const ByteLayer layer = ByteRows::layer(*linear, arena);
     ByteRows of_rows(rows.n1, arena);
     float* whole = arena.take<float>(ByteRows::ROWS * outputs);
     if (arena.failed()) return NO_MEMORY;
     for (int64_t first = 0; first < rows.n0; first += ByteRows::ROWS) {
         const int64_t count = ByteRows::at_most(rows.n0 - first);
         if (is_interrupted(count * outputs)) return NO_MEMORY;
-        of_rows.multiply<false>(ByteRows::layer(*linear), rows.data + first * rows.n1, count, whole);
+        of_rows.multiply<false>(layer, rows.data + first * rows.n1, count, whole);
         for (int64_t i = 0; i < count; i++)
             memcpy(found.data + (first + i) * found.n1, whole + i * outputs, (size_t)found.n1 * sizeof(float));
     }
@@ -89,7 +89,7 @@ GPUPARSE(int64_t) score_byte_arcs(const ByteArcs* arcs, f32_2 states, i64_1 star
     for (int64_t b = 0; b < starts.n0; b++)
         if (!is_between(0, starts.data[b], states.n0 - lengths.data[b])) return BAD_SHAPE;
     Arena arena;
-    const ByteArcPass pass(*arcs);
+    const ByteArcPass pass(*arcs, arena);
     for (int64_t b = 0; b < starts.n0; b++) {
         ArenaMark mark(arena);
         if (!pass.fill(states.data + starts.data[b] * states.n1, lengths.data[b] + 1,
@@ -109,5 +109,5 @@ GPUPARSE(int64_t) score_byte_labels(const ByteLabels* labels, f32_2 heads, i64_1
         !are_starts(starts, modifiers.n0) || scores.n0 != modifiers.n0)
         return BAD_SHAPE;
     Arena arena;
-    return ByteLabelPass(*labels, heads, starts, modifiers, scores).fill(arena) ? OK : NO_MEMORY;
+    return ByteLabelPass(*labels, heads, starts, modifiers, scores, arena).fill(arena) ? OK : NO_MEMORY;
 }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <math.h>
-#include <time.h>
 
 #include "api/encoder.h"
 #include "arena.h"
@@ -13,41 +12,6 @@
 
 namespace gpuparse {
 
-// The kinds of work whose seconds are counted.
-enum EncoderPhase : int64_t {
-    TO_EMBED,
-    TO_ROUND,
-    TO_MULTIPLY,
-    TO_ATTEND,
-    TO_NORMALISE,
-    TO_MIX,
-    ENCODER_PHASES
-};
-
-// Seconds of phases, if anyone asks for them.
-struct PhaseClock {
-    double* seconds;
-    double last = 0.0;
-
-    explicit PhaseClock(double* of_phases) : seconds(of_phases) {
-        if (seconds) last = now();
-    }
-    // All time since the last call is of a phase.
-    void end(EncoderPhase phase) {
-        if (!seconds) return;
-        const double time = now();
-        seconds[phase] += time - last;
-        last = time;
-    }
-
-private:
-    static double now() {
-        timespec time;
-        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-        return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-    }
-};
-
 // The largest number of a row, of whole lines.
 inline float largest_float(const float* row, int64_t width) {
     Vector<float> largest = load(row);
@@ -55,9 +19,7 @@ inline float largest_float(const float* row, int64_t width) {
         const Vector<float> numbers = load(row + k);
         largest = numbers > largest ? numbers : largest;
     }
-    float most = largest[0];
-    for (int64_t k = 1; k < Lanes<float>::count; k++) most = largest[k] > most ? largest[k] : most;
-    return most;
+    return of_order(largest_lane(in_order((Vector<int32_t>)largest)));
 }
 
 template <int R>
@@ -104,16 +66,40 @@ inline void multiply_floats(FloatMatrix a, const float* b, int64_t b_row, float*
             }
     };
     int64_t i = 0;
+    for (; VECTOR_BYTES == 64 && i + 8 <= rows; i += 8) with_rows(RowCount<8>(), i);
     for (; i + 4 <= rows; i += 4) with_rows(RowCount<4>(), i);
     for (; i < rows; i++) with_rows(RowCount<1>(), i);
+}
+
+// The sum of of(k), a vector of the numbers from k on, for a width of whole lines.
+template <class Of>
+inline float sum_vectors(int64_t width, Of of) {
+    Vector<float> parts[FloatLine::PARTS] = {};
+    for (int64_t k = 0; k < width; k += LINE_FLOATS)
+        for (int64_t p = 0; p < FloatLine::PARTS; p++) parts[p] += of(k + p * Lanes<float>::count);
+    FloatLine line;
+    memcpy(&line, parts, sizeof line);
+    return fold_floats(line);
 }
 
 // A transformer over some sequences of a batch.
 class EncoderPass {
 public:
-    EncoderPass(const Encoder& encoder, int64_t width, double* seconds)
-        : of_(encoder), width_(width), padded_(encoder.words.n1),
-          inner_(encoder.intermediate_scales.n1), layers_(encoder.query_key_value.n0), clock_(seconds) {}
+    EncoderPass(const Encoder& encoder, int64_t width, Arena& arena)
+        : of_(encoder), width_(width), padded_(encoder.words.n1), inner_(encoder.intermediate_scales.n1),
+          layers_(encoder.query_key_value.n0), linear_(arena.take<LayerWeights>(layers_)) {
+        const Encoder& e = encoder;
+        const auto of = [&](const i8_4& weights, const f32_2& scales, const f32_2& biases, int64_t l) {
+            const int64_t inputs = weights.n2 * PANEL_INPUTS, outputs = scales.n1, first = l * outputs;
+            return with_totals({weights.data + first * inputs, scales.data + first, biases.data + first, inputs,
+                                outputs, nullptr}, arena);
+        };
+        for (int64_t l = 0; linear_ && l < layers_; l++)
+            linear_[l] = {of(e.query_key_value, e.query_key_value_scales, e.query_key_value_biases, l),
+                          of(e.attention_output, e.attention_output_scales, e.attention_output_biases, l),
+                          of(e.intermediate, e.intermediate_scales, e.intermediate_biases, l),
+                          of(e.output, e.output_scales, e.output_biases, l)};
+    }
 
     // Fill the states of sequences; starts (n_sequences + 1,): of all pieces. False: no memory.
     bool encode(const int32_t* ids, const int32_t* types, const int64_t* starts, int64_t n_sequences,
@@ -135,28 +121,24 @@ public:
         int64_t last = layers_;  // later ones change nothing
         while (last > 0 && mix[last] == 0.0f) last--;
         embed(ids + starts[0], types + starts[0], starts, n_sequences, states);
-        clock_.end(TO_EMBED);
         float* to = hidden + starts[0] * width_;
         memset(to, 0, (size_t)(n * width_) * sizeof(float));
         add_states(mix[0], states, n, to);
         for (int64_t l = 0; l < last; l++) {
             if (is_interrupted(n * D)) return false;
             round_rows(states, n, D);
-            multiply(layer(of_.query_key_value, of_.query_key_value_scales, of_.query_key_value_biases, l, D),
-                     n, wide);
+            multiply<false>(linear_[l].query_key_value, n, wide);
             for (int64_t b = 0; b < n_sequences; b++) {
                 const int64_t first = starts[b] - starts[0];
                 attend(wide + first * 3 * D, starts[b + 1] - starts[b], change + first * D);
             }
-            clock_.end(TO_ATTEND);
             round_rows(change, n, D);
-            multiply(layer(of_.attention_output, of_.attention_output_scales, of_.attention_output_biases, l, D),
-                     n, change);
+            multiply<false>(linear_[l].attention_output, n, change);
             add_and_normalise(change, n, 1 + 2 * l, states);
             round_rows(states, n, D);
-            multiply(layer(of_.intermediate, of_.intermediate_scales, of_.intermediate_biases, l, D), n, wide);
-            round_rows<true>(wide, n, inner_);
-            multiply(layer(of_.output, of_.output_scales, of_.output_biases, l, inner_), n, change);
+            multiply<true>(linear_[l].intermediate, n, wide);
+            round_rows(wide, n, inner_);
+            multiply<false>(linear_[l].output, n, change);
             add_and_normalise(change, n, 2 + 2 * l, states);
             add_states(mix[l + 1], states, n, to);
         }
@@ -166,12 +148,9 @@ public:
 private:
     static constexpr int64_t QUERIES = 32;  // that attend at a time
 
-    static ByteLayer layer(const i8_4& weights, const f32_2& scales, const f32_2& biases, int64_t l,
-                           int64_t inputs) {
-        const int64_t outputs = scales.n1;
-        return {weights.data + l * inputs * outputs, scales.data + l * outputs, biases.data + l * outputs,
-                inputs, outputs};
-    }
+    struct LayerWeights {
+        ByteLayer query_key_value, attention_output, intermediate, output;
+    };
 
     void embed(const int32_t* ids, const int32_t* types, const int64_t* starts, int64_t n_sequences,
                float* states) {
@@ -193,47 +172,40 @@ private:
         if (factor != 0.0f)
             for (int64_t i = 0; i < n; i++)
                 add_floats(factor, states + i * padded_, hidden + i * width_, width_);
-        clock_.end(TO_MIX);
     }
 
-    // has_gelu: GELU is computed of the values, in their place.
-    template <bool has_gelu = false>
-    void round_rows(float* values, int64_t n, int64_t width) {
+    void round_rows(const float* values, int64_t n, int64_t width) {
         rows_.width = width;
-        for (int64_t i = 0; i < n; i++) {
-            float* row = values + i * width;
-            for (int64_t k = 0; has_gelu && k < width; k += Lanes<float>::count)
-                store(row + k, float_gelu(load(row + k)));
-            round_row(row, width, rows_, i);
-        }
-        clock_.end(TO_ROUND);
+        for (int64_t i = 0; i < n; i++) round_row(values + i * width, width, rows_, i);
     }
 
+    // out (n, outputs): the outputs, or their GELU.
+    template <bool has_gelu>
     void multiply(const ByteLayer& layer, int64_t n, float* out) {
         const int64_t row = layer.outputs;
         multiply_rows(layer, rows_, n, [=](int64_t i, int64_t output, Vector<float> values) {
-            store(out + i * row + output, values);
+            store(out + i * row + output, has_gelu ? float_gelu(values) : values);
         });
-        clock_.end(TO_MULTIPLY);
     }
 
     // Fill context (n, D) of a sequence. projected (n, 3 D): queries, which are divided by the root of
     // their size, keys and values.
     void attend(const float* projected, int64_t n, float* context) {
+        constexpr int64_t lanes = Lanes<float>::count;
         const int64_t size = width_ / of_.heads, row = 3 * padded_, stride = whole_lines<float>(n);
+        const int64_t columns = (n + lanes - 1) / lanes * lanes;
         for (int64_t i = 0; i < n; i++)
             for (int64_t k = width_; k < padded_; k++) context[i * padded_ + k] = 0.0f;
         for (int64_t head = 0; head < of_.heads; head++) {
             const float* queries = projected + head * size;
             const float* keys = queries + padded_;
             const float* values = keys + padded_;
-            for (int64_t j = 0; j < n; j++)
-                for (int64_t k = 0; k < size; k++) keys_[k * stride + j] = keys[j * row + k];
+            transpose_floats(keys, row, n, size, keys_, stride);
             for (int64_t k = 0; k < size; k++)
                 for (int64_t j = n; j < stride; j++) keys_[k * stride + j] = 0.0f;
             for (int64_t first = 0; first < n; first += QUERIES) {
                 const int64_t count = n - first < QUERIES ? n - first : QUERIES;
-                multiply_floats({queries + first * row, row, 1}, keys_, stride, scores_, stride, count, size, stride);
+                multiply_floats({queries + first * row, row, 1}, keys_, stride, scores_, stride, count, size, columns);
                 float* of_head = context + first * padded_ + head * size;
                 float factors[QUERIES];
                 for (int64_t i = 0; i < count; i++) factors[i] = 1.0f / exponentials(scores_ + i * stride, n);
@@ -251,9 +223,7 @@ private:
         const Vector<float> most = splat(largest_float(scores, stride));
         for (int64_t j = 0; j < stride; j += Lanes<float>::count)
             store(scores + j, float_exp(load(scores + j) - most));
-        FloatLine sum = {};
-        for (int64_t j = 0; j < stride; j += LINE_FLOATS) sum += load_floats(scores + j);
-        return fold_floats(sum);
+        return sum_vectors(stride, [=](int64_t j) { return load(scores + j); });
     }
 
     // states = the layer norm of states + change.
@@ -263,29 +233,22 @@ private:
             add_floats(1.0f, change + i * padded_, state, padded_);
             normalise(norm, state);
         }
-        clock_.end(TO_NORMALISE);
     }
 
     void normalise(int64_t norm, float* state) const {
         const float* factors = of_.norms.data + 2 * norm * padded_;
         const float* biases = factors + padded_;
-        FloatLine sum = {};
-        for (int64_t k = 0; k < padded_; k += LINE_FLOATS) sum += load_floats(state + k);
-        const float mean = fold_floats(sum) / (float)width_;
+        const float mean = sum_vectors(padded_, [=](int64_t k) { return load(state + k); }) / (float)width_;
         for (int64_t k = 0; k < width_; k++) state[k] -= mean;
-        FloatLine squares = {};
-        for (int64_t k = 0; k < padded_; k += LINE_FLOATS) {
-            const FloatLine line = load_floats(state + k);
-            squares += line * line;
-        }
-        const float variance = fold_floats(squares) / (float)width_;
+        const auto square = [=](int64_t k) { return load(state + k) * load(state + k); };
+        const float variance = sum_vectors(padded_, square) / (float)width_;
         const float inverse = 1.0f / __builtin_sqrtf(variance + (float)of_.epsilon);
         for (int64_t k = 0; k < padded_; k++) state[k] = state[k] * inverse * factors[k] + biases[k];
     }
 
     const Encoder& of_;
     const int64_t width_, padded_, inner_, layers_;
-    PhaseClock clock_;
+    LayerWeights* const linear_;
     WholeRows rows_;
     float* keys_;
     float* scores_;

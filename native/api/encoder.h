@@ -33,11 +33,9 @@ struct Encoder {
 };
 
 // types (pieces,): of each piece. Write hidden (pieces, d): of each piece of the sequences from starts[b] to starts[b + 1] the sum of its
-// states after the embeddings and after each layer, times mix (L + 1,). seconds: empty, or (6,), raised
-// by the seconds that embeddings, GELU and rounding to whole numbers, linear layers, attention, layer norms
-// and the sums of layers take.
+// states after the embeddings and after each layer, times mix (L + 1,).
 GPUPARSE(int64_t) encode_pieces(const Encoder* encoder, i32_1 ids, i32_1 types, i64_1 starts,
-    f32_1 mix, out_f32_2 hidden, out_f64_1 seconds);
+    f32_1 mix, out_f32_2 hidden);
 
 // A linear layer with weights of 8 bits: weights (outputs / 16, inputs / 4, 64) in panels as those of
 // `Encoder`, scales and biases (outputs,).

@@ -27,7 +27,6 @@ _MOST_OF_WORDS, _MOST_OF_PAIRS = 127, 128
 _MOST_TYPES = 1 << 10  # of tokens, only the first of which is used
 _LEAST_SCALE = 1e-30  # below, weights count as zeros
 _PARTS = 4  # of a batch, for each thread
-_NO_SECONDS = np.zeros(0)
 _LINEAR = {  # parts of a layer that are put side by side, and the sizes of outputs and inputs
     "query_key_value": (
         ("attention.self.query", "attention.self.key", "attention.self.value"), "width", "width",
@@ -223,7 +222,7 @@ class QuantisedEncoder(NamedTuple):
             pieces = slice(of_part[0], of_part[-1])
             native.call(
                 "encode_pieces", encoder, ids[pieces], types[pieces], of_part - of_part[0], mix,
-                hidden[pieces], _NO_SECONDS,
+                hidden[pieces],
             )  # fmt: skip
 
         list(mapped(encode, parts_of(starts, threads), threads))
