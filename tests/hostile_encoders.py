@@ -136,7 +136,7 @@ def use_pretrained(folder: Path) -> str:
 
 
 def of_pretrained() -> Iterator[Entry]:
-    """What is hostile in folders of pretrained encoders alone."""
+    """Things that are hostile in folders of pretrained encoders alone."""
     kind = OF_PRETRAINED
     for what, value in HEADERS.items():
         change = array("embeddings.LayerNorm.bias", value)
@@ -269,7 +269,7 @@ def with_body_of(bits: int, parts: Parts) -> None:
 
 
 def others() -> Iterator[Entry]:
-    """What is hostile in encoders alone, and all damage of a pretrained one."""
+    """Things that are hostile in encoders alone, and all damage of a pretrained one."""
     yield from alone()
     parts = pretrained_parts()
     for each in (*of_arrays(OF_PRETRAINED, parts), *of_texts(OF_PRETRAINED, parts)):
