@@ -464,7 +464,8 @@ class EncoderConfig:
         WHOLE,
         "path",
         "Pieces of words that the model has: those of the encoder; those that words of"
-        " `data.train` need, and short ones; or those that words of a text file need too.",
+        " `data.train` need, and short ones up to 50,000; or those that words of a text file need"
+        " too.",
         choices=(WHOLE, TREEBANK),
     )
     train: bool = _choice(

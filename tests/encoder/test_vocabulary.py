@@ -18,12 +18,21 @@ from tests.tiny_encoders import FAMILIES, tokenizer, write_encoder
 
 pytest.importorskip("transformers", reason="encoders need the package transformers")
 
+from gpuparse.learning.stages.encoder import vocabulary
 from gpuparse.learning.stages.encoder.pretrained import read_pretrained
 from gpuparse.learning.stages.encoder.vocabulary import cut, with_vocabulary, words_of
 
 LETTERS = "abcd"  # é has no piece of its own, but may have two bytes
 SPECIAL = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
 long = st.lists(st.text(LETTERS + "é", min_size=4, max_size=7), min_size=8, max_size=20)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_more_pieces():
+    """No pieces that no word needs are kept."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vocabulary, "MOST", 0)
+        yield
 
 
 @st.composite
@@ -82,7 +91,10 @@ def test_words_that_are_kept_are_split_as_before(drawn, data):
     splitter = Splitter(text, 64, 1000)
     words = st.lists(st.sampled_from(parts), min_size=1, max_size=5).map("".join)
     kept = data.draw(st.lists(words, min_size=1, max_size=5))
-    config, made, rows = cut(config_of(splitter), splitter, kept)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vocabulary, "MOST", data.draw(st.integers(0, 30)))
+        config, made, rows = cut(config_of(splitter), splitter, kept)
+        assert cut(config, made, kept)[2].tolist() == list(range(len(rows)))
     for word in kept:
         assert pieces(made, word) == pieces(splitter, word)
         new, old = (each.split([word]).values for each in (made, splitter))
@@ -98,7 +110,6 @@ def test_words_that_are_kept_are_split_as_before(drawn, data):
     assert config["vocab_size"] == len(rows)
     for name in ("pad", "sep"):
         assert rows[config[f"{name}_token_id"]] == splitter.piece_named(f"[{name.upper()}]")
-    assert cut(config, made, kept)[2].tolist() == list(range(len(rows)))
 
 
 def splitter_of(family: str, vocabulary: object, **model: object) -> Splitter:
@@ -132,6 +143,17 @@ def test_merges_that_make_a_piece_are_kept():
     _, made, rows = cut(config_of(splitter), splitter, ["abcdef"])
     assert pieces(made, "abcdef") == ["abcdef"]
     assert len(rows) == len(SPECIAL) + len(letters) + len(names) - 4
+
+
+@pytest.mark.parametrize(("most", "kept"), [(0, 0), (60, 2), (61, 3), (62, 4), (90, 5)])
+def test_short_pieces_of_known_letters_are_kept(monkeypatch, most, kept):
+    monkeypatch.setattr(vocabulary, "MOST", most)
+    short = ["caaa", "abcabc", "caa", "ab", "cab", "aaz"]  # c is known, z is not
+    splitter = Splitter(json.dumps(tokenizer("bert", [*short, "abc"])), 64, 1000)
+    _, made, rows = cut(config_of(splitter), splitter, ["abc", "c"])
+    there = [piece for piece in short if made.piece_named(piece) is not None]
+    assert there == [p for p in short if p in ("ab", "caa", "cab", "caaa", "abcabc")[:kept]]
+    assert len(rows) == 5 + 52 + 1 + kept
 
 
 def test_pieces_of_pairs_and_of_a_config_follow():

@@ -25,9 +25,10 @@ from gpuparse.learning.stages.encoder.pretrained import Pretrained
 from gpuparse.scorers.encoder.pieces import Splitter
 from gpuparse.scorers.encoder.stored import AFTER_PADDING, window_of
 
-# Characters of pieces that are kept if words have all these characters. With 3, a quarter of the
-# words of a test part that are new have other pieces than before; with 1, two fifths.
-SHORT = 3
+# Pieces that are kept where there are more: with width 384 they take 19 MB of 8 bits. Of 250,000
+# pieces, 6 to 18 % of the new words of a test part then have other ones ("Vocabularies" in
+# benchmarks/book.md).
+MOST = 50_000
 _BEGINNINGS = "▁Ġ"  # marks of words
 _BYTE = re.compile("<0x[0-9A-F]{2}>")
 
@@ -150,17 +151,21 @@ def _numbered(model: dict[str, Any]) -> list[tuple[str, int]]:
 def _kept(model: dict[str, Any], known: list[tuple[str, int]], numbers: set[int]) -> set[str]:
     """The pieces that have some numbers, short ones, and those that these are made of.
 
-    They include what the package `tokenizers` needs for unknown characters.
+    Short ones have letters of the others. They include what the package `tokenizers` needs for
+    unknown characters.
     """
     kept = {piece for piece, number in known if number in numbers}
     letters = set("".join(kept))
     prefix = model.get("continuing_subword_prefix") or ""
     suffix = model.get("end_of_word_suffix") or ""
+    others = []
     for piece, number in known:
         bare = piece.removeprefix(prefix).removesuffix(suffix).lstrip(_BEGINNINGS)
-        is_short = len(bare) <= SHORT and letters.issuperset(bare)
-        if len(bare) <= 1 or is_short or _BYTE.fullmatch(piece) or number == model.get("unk_id"):
+        if len(bare) <= 1 or _BYTE.fullmatch(piece) or number == model.get("unk_id"):
             kept.add(piece)
+        elif piece not in kept and letters.issuperset(bare):
+            others.append((len(bare), number, piece))
+    kept |= {piece for _, _, piece in sorted(others)[: max(0, MOST - len(kept))]}
     if (unknown := model.get("unk_token")) is not None:
         kept.add(unknown)
     if model["type"] == "Unigram":  # an unknown character has a score below the lowest one
