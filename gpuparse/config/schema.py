@@ -465,7 +465,7 @@ class EncoderConfig:
         "path",
         "Pieces of words that the model has: those of the encoder; those that words of"
         " `data.train` need, and short ones up to 50,000; or those that words of a text file need"
-        " too.",
+        " too, and those of up to three letters.",
         choices=(WHOLE, TREEBANK),
     )
     train: bool = _choice(

@@ -93,8 +93,8 @@ def test_words_that_are_kept_are_split_as_before(drawn, data):
     kept = data.draw(st.lists(words, min_size=1, max_size=5))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vocabulary, "MOST", data.draw(st.integers(0, 30)))
-        config, made, rows = cut(config_of(splitter), splitter, kept)
-        assert cut(config, made, kept)[2].tolist() == list(range(len(rows)))
+        config, made, rows = cut(config_of(splitter), splitter, kept, most=vocabulary.MOST)
+        assert cut(config, made, kept, most=vocabulary.MOST)[2].tolist() == list(range(len(rows)))
     for word in kept:
         assert pieces(made, word) == pieces(splitter, word)
         new, old = (each.split([word]).values for each in (made, splitter))
@@ -128,7 +128,7 @@ def test_an_unknown_character_costs_what_it_did():
     letters = dict.fromkeys("abcdef", -9.0)
     scores = {"▁": -1.0, "éab": -20.0, "abcdef": -1.0, "zzzz": -100.0, **letters}
     splitter = splitter_of("xlm-roberta", scores)
-    _, made, rows = cut(config_of(splitter), splitter, ["éabcdef", "abcdef"])
+    _, made, rows = cut(config_of(splitter), splitter, ["éabcdef", "abcdef"], most=vocabulary.MOST)
     assert pieces(made, "éabcdef") == ["▁", "éab", "c", "d", "e", "f"]
     assert pieces(made, "abcdef") == ["▁", "abcdef"]
     assert len(rows) == len(SPECIAL) + len(scores)
@@ -140,17 +140,17 @@ def test_merges_that_make_a_piece_are_kept():
     merges = [["a", "b"], ["ab", "c"], ["abc", "d"], ["abcd", "e"], ["abcde", "f"],
               ["g", "h"], ["gh", "ab"], ["ghab", "c"], ["ghabc", "d"]]  # fmt: skip
     splitter = splitter_of("roberta", [*letters, *names], merges=merges)
-    _, made, rows = cut(config_of(splitter), splitter, ["abcdef"])
+    _, made, rows = cut(config_of(splitter), splitter, ["abcdef"], most=vocabulary.MOST)
     assert pieces(made, "abcdef") == ["abcdef"]
     assert len(rows) == len(SPECIAL) + len(letters) + len(names) - 4
 
 
-@pytest.mark.parametrize(("most", "kept"), [(0, 0), (60, 2), (61, 3), (62, 4), (90, 5)])
+@pytest.mark.parametrize(("most", "kept"), [(0, 3), (61, 3), (62, 4), (90, 5)])
 def test_short_pieces_of_known_letters_are_kept(monkeypatch, most, kept):
     monkeypatch.setattr(vocabulary, "MOST", most)
     short = ["caaa", "abcabc", "caa", "ab", "cab", "aaz"]  # c is known, z is not
     splitter = Splitter(json.dumps(tokenizer("bert", [*short, "abc"])), 64, 1000)
-    _, made, rows = cut(config_of(splitter), splitter, ["abc", "c"])
+    _, made, rows = cut(config_of(splitter), splitter, ["abc", "c"], most=vocabulary.MOST)
     there = [piece for piece in short if made.piece_named(piece) is not None]
     assert there == [p for p in short if p in ("ab", "caa", "cab", "caaa", "abcabc")[:kept]]
     assert len(rows) == 5 + 52 + 1 + kept
@@ -162,7 +162,9 @@ def test_pieces_of_pairs_and_of_a_config_follow():
     own = content["post_processor"]["special_tokens"]
     own["[X]"] = {"id": "[X]", "ids": [number["[X]"]], "tokens": ["[X]"]}
     splitter = Splitter(json.dumps(content), 64, 1000)
-    config, made, rows = cut(config_of(splitter) | {"y_token_id": number["[Y]"]}, splitter, ["a"])
+    config, made, rows = cut(
+        config_of(splitter) | {"y_token_id": number["[Y]"]}, splitter, ["a"], most=vocabulary.MOST
+    )
     assert len(rows) == len(number) - 3
     found = json.loads(made.text)["post_processor"]["special_tokens"]["[X]"]["ids"]
     assert rows[found].tolist() == [number["[X]"]]
@@ -178,7 +180,7 @@ def test_the_number_of_padding_stays_where_positions_begin_after_it():
         each["ids"] = [names.index(each["id"])]
     splitter = Splitter(json.dumps(content), 64, 1000)
     for family, first in (("bert", 1), ("xlm-roberta", 0)):
-        config, _, rows = cut(config_of(splitter, family), splitter, ["a"])
+        config, _, rows = cut(config_of(splitter, family), splitter, ["a"], most=vocabulary.MOST)
         assert rows[0] == first
         assert config["pad_token_id"] == 1 - first
 
@@ -192,7 +194,7 @@ def test_numbers_that_collide_are_refused():
     content["added_tokens"] = [{"id": 999, "content": "[NEW]", "special": True} | flags]
     splitter = Splitter(json.dumps(content), 64, 1000)
     with pytest.raises(ConfigError, match=r"number of .*: give encoder\.vocabulary=whole"):
-        cut(config_of(splitter), splitter, ["a"])
+        cut(config_of(splitter), splitter, ["a"], most=0)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

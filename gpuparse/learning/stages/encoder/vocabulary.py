@@ -25,8 +25,9 @@ from gpuparse.learning.stages.encoder.pretrained import Pretrained
 from gpuparse.scorers.encoder.pieces import Splitter
 from gpuparse.scorers.encoder.stored import AFTER_PADDING, window_of
 
-# Pieces that are kept where there are more: with width 384 they take 19 MB of 8 bits. Of 250,000
-# pieces, 6 to 18 % of the new words of a test part then have other ones ("Vocabularies" in
+SHORT = 3  # letters of pieces that are always kept, if the others have these letters
+# Pieces that `treebank` keeps where there are more: with width 384 they take 19 MB of 8 bits. Of
+# 250,000 pieces, 6 to 18 % of the new words of a test part then have other ones ("Vocabularies" in
 # benchmarks/book.md).
 MOST = 50_000
 _BEGINNINGS = "▁Ġ"  # marks of words
@@ -49,7 +50,8 @@ def with_vocabulary(
         words |= words_of(given)
     # At the beginning of a sentence, in titles.
     words |= {w.lower() for w in words} | {w[:1].upper() + w[1:] for w in words}
-    config, splitter, rows = cut(pretrained.config, pretrained.splitter, words)
+    most = MOST if given == TREEBANK else 0
+    config, splitter, rows = cut(pretrained.config, pretrained.splitter, words, most=most)
 
     def body() -> nn.Module:
         found = pretrained.body()
@@ -80,10 +82,11 @@ def words_of(path: str) -> set[str]:
 
 
 def cut(
-    config: Mapping[str, Any], splitter: Splitter, words: Iterable[str]
+    config: Mapping[str, Any], splitter: Splitter, words: Iterable[str], *, most: int
 ) -> tuple[dict[str, Any], Splitter, np.ndarray]:
     """The vocabulary with the pieces of some words, special ones and short ones alone.
 
+    Args: most: pieces, up to which longer ones are kept too, the shortest first.
     Returns: the config, the splitter, and (V,) the old number of each piece, ascending.
     Raises: ConfigError: the package `tokenizers` would number the pieces otherwise.
     """
@@ -98,7 +101,7 @@ def cut(
     added = content.get("added_tokens") or []
     numbers |= {splitter.piece_named(each["content"]) for each in added}
     known = _numbered(model)
-    kept = _kept(model, known, numbers)
+    kept = _kept(model, known, numbers, most)
     order = sorted({number for piece, number in known if piece in kept} | numbers)
     new = {number: place for place, number in enumerate(order)}
     if isinstance(model["vocab"], dict):
@@ -148,7 +151,9 @@ def _numbered(model: dict[str, Any]) -> list[tuple[str, int]]:
     return [(piece, number) for number, (piece, _) in enumerate(model["vocab"])]
 
 
-def _kept(model: dict[str, Any], known: list[tuple[str, int]], numbers: set[int]) -> set[str]:
+def _kept(
+    model: dict[str, Any], known: list[tuple[str, int]], numbers: set[int], most: int
+) -> set[str]:
     """The pieces that have some numbers, short ones, and those that these are made of.
 
     Short ones have letters of the others. They include what the package `tokenizers` needs for
@@ -161,11 +166,13 @@ def _kept(model: dict[str, Any], known: list[tuple[str, int]], numbers: set[int]
     others = []
     for piece, number in known:
         bare = piece.removeprefix(prefix).removesuffix(suffix).lstrip(_BEGINNINGS)
-        if len(bare) <= 1 or _BYTE.fullmatch(piece) or number == model.get("unk_id"):
+        is_known = letters.issuperset(bare)
+        is_short = len(bare) <= (SHORT if is_known else 1)
+        if is_short or _BYTE.fullmatch(piece) or number == model.get("unk_id"):
             kept.add(piece)
-        elif piece not in kept and letters.issuperset(bare):
+        elif piece not in kept and is_known:
             others.append((len(bare), number, piece))
-    kept |= {piece for _, _, piece in sorted(others)[: max(0, MOST - len(kept))]}
+    kept |= {piece for _, _, piece in sorted(others)[: max(0, most - len(kept))]}
     if (unknown := model.get("unk_token")) is not None:
         kept.add(unknown)
     if model["type"] == "Unigram":  # an unknown character has a score below the lowest one
