@@ -368,6 +368,11 @@ HOSTILE |= {
         "type": "TemplateProcessing", "single": [{"Sequence": {"id": "A", "type_id": 0}}] * 100_000,
         "pair": [], "special_tokens": {},
     }),
+    "a special piece without a number": lambda: changed(post_processor={
+        "type": "TemplateProcessing", "pair": [], "special_tokens": {},
+        "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}},
+                   {"Sequence": {"id": "A", "type_id": 0}}],
+    }),
     "a normaliser of another type": lambda: changed(normalizer={"type": "Nmt"}),
     "a type that is a list": lambda: changed(normalizer={"type": ["NFC"]}),
     "a post-processor of another type": lambda: changed(post_processor={"type": "None"}),

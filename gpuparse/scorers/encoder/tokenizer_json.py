@@ -101,6 +101,11 @@ def _check_parts(name: str, part: Any) -> None:
         _require(len(seen) <= _MOST_PARTS, f"{name}: more than {_MOST_PARTS} parts")
         if "pattern" in each:
             _check_pattern(name, each)
+        if kind == "TemplateProcessing":
+            pieces = [*each["single"], *(each.get("pair") or [])]
+            named = {piece["SpecialToken"]["id"] for piece in pieces if "SpecialToken" in piece}
+            _require(named <= set(each["special_tokens"]),
+                     f"{name}: a special piece has no number")  # fmt: skip
         if _CHARSMAP in each:
             _check_charsmap(each[_CHARSMAP])
         own = {key: value for key, value in each.items() if key not in (inner, _CHARSMAP)}
