@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import numpy as np
@@ -30,6 +31,9 @@ from gpuparse.scorers.encoder.pieces import EncodedPieces
 from gpuparse.scorers.encoder.quantised import FAMILIES as QUANTISED_FAMILIES
 from gpuparse.scorers.encoder.scorer import TAG_SCALE, EncoderScorer, tags_of
 from gpuparse.scorers.encoder.sizes import Sizes
+
+# torch keeps code for each shape of a product, of 1,024 shapes by itself: some gigabytes.
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
 
 __all__ = ["EncoderTrainer", "Processes", "read_pretrained"]
 
