@@ -531,8 +531,8 @@ class RunConfig:
         0.5,
         "number",
         "Smallest gain in score of a change by `hill_climb` and `multi_parent`, and of a"
-        " non-projective tree by `dual_decomposition`, in units of the cost of one wrong head; 0 of"
-        " scores of an encoder.",
+        " non-projective tree by `dual_decomposition`, in units of the cost of one wrong head; with"
+        " an encoder, in nats.",
         low=0,
     )
     seed: int = _key(1, "integer", "Seed of all random numbers.", low=0, high=2**63 - 1)

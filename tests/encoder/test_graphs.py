@@ -86,6 +86,7 @@ def test_graphs_are_those_of_the_textbook(models, model, single_root):
     assert len(treebank) > 9
     batch, found = parser.encode(treebank), parser.parse(treebank, batch_size=1)
     assert len(found.graphs.heads) > treebank.n_words + 4
+    assert parser.min_gain == 128  # parts of a nat
     import torch
 
     dense = parser.scorers[0].in_torch()
@@ -97,7 +98,11 @@ def test_graphs_are_those_of_the_textbook(models, model, single_root):
         zeros = np.zeros((n + 1,) * 3)
         first = projective.eisner(scores.tolist(), single_root=single_root)[0]
         arcs, _, _ = spanning_trees.multi_parent(
-            scores.tolist(), zeros.tolist(), first, single_root=single_root
+            scores.tolist(),
+            zeros.tolist(),
+            first,
+            single_root=single_root,
+            min_gain=parser.min_gain,
         )
         words = treebank.word_starts[s] + np.arange(n)
         for m, w in enumerate(words.tolist(), 1):

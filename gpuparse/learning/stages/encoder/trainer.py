@@ -29,7 +29,7 @@ from gpuparse.scorers.encoder.columns import NUMBERS, learned_values
 from gpuparse.scorers.encoder.network import Heads, Network
 from gpuparse.scorers.encoder.pieces import EncodedPieces
 from gpuparse.scorers.encoder.quantised import FAMILIES as QUANTISED_FAMILIES
-from gpuparse.scorers.encoder.scorer import TAG_SCALE, EncoderScorer, tags_of
+from gpuparse.scorers.encoder.scorer import PARTS, TAG_SCALE, EncoderScorer, tags_of
 from gpuparse.scorers.encoder.sizes import Sizes
 
 # torch keeps code for each shape of a product, of 1,024 shapes by itself: some gigabytes.
@@ -146,6 +146,7 @@ class EncoderTrainer(StagesTrainer):
             labels=self.label_names,
             primary=self._graphs.primary if self._graphs and self.label_names else None,
             decoder=self.config.decoder,
+            min_gain=self.config.min_gain * PARTS,
             single_root=self.single_root,
             scales=Scales(*scorer.nats_per_point),
             config=config,
