@@ -310,7 +310,8 @@ def alone() -> Iterator[Entry]:
     yield from (each._replace(name=f"pretrained: {each.name}") for each in of_pretrained())
 
 
-OF_PRETRAINED = Kind(pretrained_parts, use_pretrained, PRETRAINED, is_whole=False, megabytes=150)
+# The package `transformers` reads a tokenizer.json into some thirty times its size.
+OF_PRETRAINED = Kind(pretrained_parts, use_pretrained, PRETRAINED, is_whole=False, megabytes=500)
 KINDS = {
     f"{bits} bits": Kind(partial(parts_of, "bert", bits), use, WEIGHTS, seal=seal, megabytes=150)
     for bits in (8, 16)

@@ -188,6 +188,8 @@ def _check_model(model: Any) -> None:
     names = vocabulary if isinstance(vocabulary, dict) else (piece for piece, _ in vocabulary)
     _require(max(map(len, names), default=0) <= _LONGEST,
              f"model: a piece of more than {_LONGEST} characters")  # fmt: skip
+    _require(model["type"] != "WordPiece" or model["unk_token"] in vocabulary,
+             "model: unk_token is no piece")  # fmt: skip
     _require(not model.get("dropout"), "model: dropout: pieces would be drawn at random")
     longest = model.get("max_input_chars_per_word", 0)
     _require(type(longest) is int and 0 <= longest <= _LONGEST_WORD,
