@@ -72,6 +72,29 @@ inline void round_row(const float* row, int64_t width, const WholeRows& rows, in
     }
 }
 
+// sums[k] + the dots of a0 and b0 and of a1 and b1; see `add_byte_dots`. a0, a1: from 0 to 255. The
+// positive ones of b0[2 i], b0[2 i + 1], b1[2 i] and b1[2 i + 1] are at most 128 together, and the negative
+// ones: sums of four products do not exceed 16 bits.
+inline Sums add_byte_dots(Sums sums, Bytes a0, Bytes b0, Bytes a1, Bytes b1) {
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
+    return add_byte_dots(add_byte_dots(sums, a0, b0), a1, b1);
+#elif defined(__AVX512BW__)
+    const __m512i first = _mm512_maddubs_epi16((__m512i)a0, (__m512i)b0);
+    const __m512i fours = _mm512_add_epi16(first, _mm512_maddubs_epi16((__m512i)a1, (__m512i)b1));
+    return plus(sums, (Sums)_mm512_madd_epi16(fours, _mm512_set1_epi16(1)));
+#elif defined(__AVX2__)
+    const __m256i first = _mm256_maddubs_epi16((__m256i)a0, (__m256i)b0);
+    const __m256i fours = _mm256_add_epi16(first, _mm256_maddubs_epi16((__m256i)a1, (__m256i)b1));
+    return plus(sums, (Sums)_mm256_madd_epi16(fours, _mm256_set1_epi16(1)));
+#elif defined(__SSSE3__) && !defined(__AVX__)
+    const __m128i first = _mm_maddubs_epi16((__m128i)a0, (__m128i)b0);
+    const __m128i fours = _mm_add_epi16(first, _mm_maddubs_epi16((__m128i)a1, (__m128i)b1));
+    return plus(sums, (Sums)_mm_madd_epi16(fours, _mm_set1_epi16(1)));
+#else
+    return add_byte_dots(add_byte_dots(sums, a0, b0), a1, b1);
+#endif
+}
+
 // A linear layer; see `Encoder`. inputs, outputs: multiples of 16. weights: as `add_byte_dots` reads `b`.
 // totals: the sum of the weights of each output, which a byte of 1 in place of each 0 adds.
 struct ByteLayer {
@@ -113,12 +136,16 @@ inline void multiply_tile(const ByteLayer& layer, const WholeRows& rows, int64_t
     const int8_t* of_outputs[C];
     for (int r = 0; r < R; r++) of_rows[r] = rows.numbers + (i + r) * rows.width;
     for (int c = 0; c < C; c++) of_outputs[c] = layer.of_outputs(output + c * OUTPUTS);
-    for (int64_t k = 0; k < layer.inputs; k += PANEL_INPUTS) {
-        Bytes weights[C];
-        for (int c = 0; c < C; c++) weights[c] = load(of_outputs[c] + k * PANEL);
+    for (int64_t k = 0; k < layer.inputs; k += 2 * PANEL_INPUTS) {
+        Bytes weights0[C], weights1[C];
+        for (int c = 0; c < C; c++) {
+            weights0[c] = load(of_outputs[c] + k * PANEL);
+            weights1[c] = load(of_outputs[c] + (k + PANEL_INPUTS) * PANEL);
+        }
         for (int r = 0; r < R; r++) {
-            const Bytes inputs = splat_bytes(of_rows[r] + k);
-            for (int c = 0; c < C; c++) sums[r][c] = add_byte_dots(sums[r][c], inputs, weights[c]);
+            const Bytes inputs0 = splat_bytes(of_rows[r] + k), inputs1 = splat_bytes(of_rows[r] + k + PANEL_INPUTS);
+            for (int c = 0; c < C; c++)
+                sums[r][c] = add_byte_dots(sums[r][c], inputs0, weights0[c], inputs1, weights1[c]);
         }
     }
     for (int c = 0; c < C; c++) {

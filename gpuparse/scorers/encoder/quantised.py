@@ -1,8 +1,9 @@
 """A pretrained transformer with weights of 8 bits, whose states native code computes without torch.
 
 A linear layer has whole weights and a scale an output; its inputs are rounded to bytes, which reach
-from the least number of a piece to its largest one. The magnitudes of weights of inputs 2 k and
-2 k + 1 are at most 128 together: two products then fit in 16 bits, which all dot instructions sum
+from the least number of a piece to its largest one. Of the weights of four inputs, numbers 8 k + 0,
+1, 4, 5 or 8 k + 2, 3, 6, 7, the positive ones are at most 128 together, and so are the magnitudes
+of the negative ones: the sum of their products fits in 16 bits, and all dot instructions sum
 exactly. Sums of float32 are added in one order. So states are equal to the last bit in any batch,
 in any number of threads, on every processor.
 
@@ -23,7 +24,8 @@ from gpuparse.native import mapped
 FAMILIES = ("bert", "roberta", "xlm-roberta")  # values of model_type
 PANEL, PANEL_INPUTS = 16, 4  # as in native/byte_layers.h
 MOST_INPUTS = 8192  # of a linear layer
-_MOST_OF_WORDS, _MOST_OF_PAIRS = 127, 128
+_MOST_OF_WORDS, _MOST_OF_FOURS = 127, 128
+_HALVES = 2  # four weights, each rounded up by at most half
 _MOST_TYPES = 1 << 10  # of tokens, only the first of which is used
 _LEAST_SCALE = 1e-30  # below, weights count as zeros
 _PARTS = 4  # of a batch, for each thread
@@ -363,8 +365,9 @@ class ByteLinear(NamedTuple):
     def of(cls, weights: np.ndarray, biases: np.ndarray) -> "ByteLinear":
         """Round weights (outputs, inputs), float32."""
         rows, columns = map(rounded_up, weights.shape)
-        pairs = np.abs(padded(weights, columns=columns)).reshape(len(weights), -1, 2)
-        whole, scales = _rounded(weights, pairs.sum(axis=2).max(axis=1) / (_MOST_OF_PAIRS - 1))
+        sums = _sums_of_fours(padded(weights, columns=columns).reshape(-1, 2, 2, 2), np.float32)
+        most = sums.reshape(len(weights), -1).max(axis=1)
+        whole, scales = _rounded(weights, most / np.float32(_MOST_OF_FOURS - _HALVES))
         both = padded(np.stack([scales, biases]), columns=rows)
         return cls(as_panels(padded(whole, rows=rows, columns=columns)), both[0], both[1])
 
@@ -379,6 +382,16 @@ class ByteLinear(NamedTuple):
 
         list(mapped(multiply, equal_parts(len(rows), threads), threads))
         return found
+
+
+def _sums_of_fours(weights: np.ndarray, dtype: type) -> np.ndarray:
+    """(R, P) the sums of those of four weights (R, 2, P, 2) that have one sign; the larger one."""
+
+    def sums(part: np.ndarray) -> np.ndarray:
+        first, second = (np.add(*part[:, half].T, dtype=dtype).T for half in (0, 1))
+        return first + second
+
+    return np.maximum(sums(np.maximum(weights, 0)), -sums(np.minimum(weights, 0)))
 
 
 def as_panels(weights: np.ndarray) -> np.ndarray:
@@ -446,10 +459,12 @@ def _check(encoder: QuantisedEncoder) -> None:
         if dtype == np.float32 and not np.isfinite(array).all():
             raise ModelError(f"the encoder's {name} are not finite")
         if name in _LINEAR:
-            magnitudes = np.abs(array).view(np.uint8).reshape(-1, 2)
-            pairs = np.add(magnitudes[:, 0], magnitudes[:, 1], dtype=np.uint16)
-            if pairs.max() > _MOST_OF_PAIRS:
-                raise ModelError(f"the encoder's {name} have pairs above {_MOST_OF_PAIRS}")
+            fours = array.reshape(-1, 2, PANEL * PANEL_INPUTS // 2, 2)
+            if _sums_of_fours(fours, np.int16).max() > _MOST_OF_FOURS:
+                raise ModelError(
+                    f"the encoder's {name} have fours above {_MOST_OF_FOURS}, as an early version"
+                    " rounded them: round the weights of 16 bits again, or train the model again"
+                )
 
 
 def parts_of(starts: np.ndarray, threads: int) -> list[tuple[int, int]]:
