@@ -238,5 +238,6 @@ def test_an_encoder_of_8_bits_does_all_that_parsers_do(
     ]
     (folder / "text.jsonl").write_text(json.dumps({"text": text}) + "\n")
     python("-c", LINES, json.dumps(lines))
-    for script in (SCRIPT.rpartition("run =")[0], INTEROP, SPACY):
+    of_file = SCRIPT.rpartition("run =")[0].replace("of_file", "of_encoder")
+    for script in (of_file, INTEROP, SPACY):
         python("-c", re.sub(r'(?<=[( ])"model"(?=[,)}])', '"encoder"', script))
