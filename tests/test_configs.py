@@ -12,7 +12,7 @@ from gpuparse.commands import train
 from gpuparse.commands.console import run
 from gpuparse.config import RunConfig, load_config
 from gpuparse.data.plain_yaml import read_yaml
-from gpuparse.features.templates import NO_TEMPLATES, TemplateSet, load_templates
+from gpuparse.features.templates import TemplateSet, load_templates
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.model.decoder_choice import AUTO, fitting_decoders
 from gpuparse.model.folder import load_parser
@@ -45,7 +45,8 @@ def loaded(path: Path, *overrides: str) -> RunConfig:
     config = written(path, *overrides)
     if config.decoder != AUTO:
         return config
-    decoder = fitting_decoders(load_templates(config.features))[0]
+    templates = None if config.has_encoder else load_templates(config.features)
+    decoder = fitting_decoders(templates)[0]
     return written(path, *overrides, f"decoder={decoder}")
 
 
@@ -155,7 +156,7 @@ def test_the_configs_that_the_page_names_have_probabilities() -> None:
     have = set()
     for path in (ROOT / "configs").glob("*.yaml"):
         config = load_config(path, ["data.train=train.conllu"])
-        templates = NO_TEMPLATES if config.has_encoder else load_templates(config.features)
+        templates = None if config.has_encoder else load_templates(config.features)
         is_auto = config.decoder == AUTO
         names = fitting_decoders(templates) if is_auto else (config.decoder,)
         if all(

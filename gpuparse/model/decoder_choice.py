@@ -25,11 +25,15 @@ _FITTING = (
 _MOST_CROSSING, _MOST_WITH_SIBLINGS = 0.005, 0.01  # shares of the arcs
 
 
-def fitting_decoders(templates: TemplateSet) -> tuple[str, str]:
+def fitting_decoders(templates: TemplateSet | None) -> tuple[str, str]:
     """The decoders of the highest order that templates allow: of projective and of all trees.
 
     Siblings that vectors alone score gain nothing in the search for all trees.
+
+    Args: templates: None for an encoder, which scores arcs alone.
     """
+    if templates is None:
+        return _FITTING[-1]
 
     def highest(scores: Callable[[str], object]) -> tuple[str, str]:
         for names in _FITTING:
@@ -42,18 +46,18 @@ def fitting_decoders(templates: TemplateSet) -> tuple[str, str]:
 
 
 def fitting_decoder(templates: TemplateSet | None, treebank: Treebank) -> str:
-    """The one of `fitting_decoders` for a treebank; of arcs alone for an encoder.
+    """The one of `fitting_decoders` for a treebank.
 
     Its trees are projective if at most 0.5 % of the arcs of the gold trees are non-projective:
     English and Spanish have 0.1 to 0.2 %, where projective parsers are better, Danish has 0.95 %,
     where they are worse. Where only projective trees are of a higher order, it is at most 1 %:
     siblings gain more than the crossing arcs of Danish lose.
 
-    Args: templates: None for an encoder. treebank: gold trees, checked.
+    Args: templates: as there. treebank: gold trees, checked.
     Cost: the sum of the lengths of the arcs, at most.
     """
     crossing = nonprojective_arcs(treebank.heads, treebank.word_starts)
-    names = _FITTING[-1] if templates is None else fitting_decoders(templates)
+    names = fitting_decoders(templates)
     most = _MOST_CROSSING if names in _FITTING else _MOST_WITH_SIBLINGS
     return names[bool(crossing.sum() > most * len(crossing))]
 
