@@ -25,6 +25,7 @@ from gpuparse.errors import ConfigError, DataError
 from gpuparse.jobs import parse as parse_job
 from gpuparse.model.decoder_choice import with_decoder
 from gpuparse.model.folder import load_parser
+from gpuparse.model.installed import installed_models
 from tests.commands.conftest import ROOT, columns, program
 from tests.samples import without
 from tests.synthetic import generate
@@ -117,7 +118,8 @@ def test_outputs_are_where_they_are_asked_for(
 
 
 ONE_MODEL = "a model is a folder that `gpuparse train` wrote"
-NO_MODEL = f"no such folder; {ONE_MODEL}, or an installed one: english"
+NAMES = ", ".join(installed_models())
+NO_MODEL = f"no such folder; {ONE_MODEL}, or an installed one: {NAMES}"
 WRITE = "write: gpuparse parse MODEL [FILE ...]"
 BARE = "The quick brown fox jumps over the lazy dog near the river.\n"
 NO_COLUMNS = (

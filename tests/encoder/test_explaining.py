@@ -129,7 +129,7 @@ def test_effects_are_those_of_sentences_with_masks(model):
             assert each.head == heads[word]
             n_changed += each.head != found.head
         sizes += effects
-    assert np.median(sizes) > 8 * model.scales.arc  # else the comparisons say little
+    assert np.median(sizes) > 4 * model.scales.arc  # else the comparisons say little
     assert n_changed
 
 
