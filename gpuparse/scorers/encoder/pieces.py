@@ -20,7 +20,7 @@ from gpuparse.data.cached import cached_property
 from gpuparse.data.columns import FORM
 from gpuparse.data.treebank import Treebank
 from gpuparse.data.vocabulary import column_ids
-from gpuparse.errors import ModelError, one_line, require
+from gpuparse.errors import ConfigError, ModelError, one_line, require
 from gpuparse.scorers.encoder import tokenizer_json
 
 MAX_PIECES = 16  # of a word; the others are not read
@@ -99,7 +99,7 @@ class Splitter:
 
         self.text, self._n_pieces = text, n_pieces
         tokenizer_json.check(text)
-        with _faults_named("cannot be read"):
+        with faults_as(ModelError, "the encoder's tokenizer cannot be read"):
             self._tokenizer = Tokenizer.from_str(text)
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
@@ -161,7 +161,7 @@ class Splitter:
 
     def _encoded(self, forms: Sequence[str], *, special: bool) -> list[list[int]]:
         cut = [form[:_LONGEST_FORM] for form in forms]
-        with _faults_named("fails"):
+        with faults_as(ModelError, "the encoder's tokenizer fails"):
             found = self._tokenizer.encode_batch_fast(cut, add_special_tokens=special)
         return [each.ids for each in found]
 
@@ -174,15 +174,17 @@ class Splitter:
 
 
 @contextmanager
-def _faults_named(what: str) -> Iterator[None]:
-    """ModelError for whatever the package `tokenizers` raises."""
+def faults_as(kind: type[ConfigError | ModelError], what: str) -> Iterator[None]:
+    """An error of a kind for whatever files of a stranger make the packages raise."""
     try:
         yield
+    except kind:
+        raise
     except BaseException as error:
-        # The package raises nothing narrower, and for its own faults no `Exception`.
+        # The package `tokenizers` raises nothing narrower, and for its own faults no `Exception`.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        raise ModelError(f"the encoder's tokenizer {what}: {one_line(error)}") from None
+        raise kind(f"{what}: {one_line(error)}") from None
 
 
 def of_words(text: str) -> str:

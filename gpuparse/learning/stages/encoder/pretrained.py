@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +23,7 @@ from gpuparse.scorers.encoder.network import (
     loaded_body,
     object_of,
 )
-from gpuparse.scorers.encoder.pieces import Splitter, of_words
+from gpuparse.scorers.encoder.pieces import Splitter, faults_as, of_words
 from gpuparse.scorers.encoder.scorer import EncoderScorer
 from gpuparse.scorers.encoder.stored import LICENCE, plain_config, window_of
 
@@ -77,7 +76,7 @@ def read_pretrained(name: str) -> Pretrained:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     what = f"encoder.model {name}"
-    with _faults(f"{what}: cannot be read"):
+    with faults_as(ConfigError, f"{what}: cannot be read"):
         if Path(name).is_dir():
             _check_files(Path(name))
         file = Path(cached_file(name, "config.json"))
@@ -86,12 +85,12 @@ def read_pretrained(name: str) -> Pretrained:
     if family not in FAMILIES:
         known = ", ".join(FAMILIES)
         raise ConfigError(f"{what}: of the family {one_line(family)}; choose one of {known}")
-    with _faults(f"{what}: cannot be read"):
+    with faults_as(ConfigError, f"{what}: cannot be read"):
         read = object_of(given)
         tokenizer = AutoTokenizer.from_pretrained(name, config=read, trust_remote_code=False)
     if not getattr(tokenizer, "is_fast", False):
         raise ConfigError(f"{what}: has no tokenizer.json")
-    with _faults(what):
+    with faults_as(ConfigError, what):
         config = plain_config(read.to_dict())
         config.pop(LICENCE, None)
         if (licence := licence_of(_card(name))) is not None:
@@ -100,7 +99,7 @@ def read_pretrained(name: str) -> Pretrained:
         splitter = Splitter(text, window_of(config), config["vocab_size"])
 
     def body() -> nn.Module:
-        with _faults(f"{what}: its weights cannot be read"):
+        with faults_as(ConfigError, f"{what}: its weights cannot be read"):
             needed = sum(p.numel() for p in empty_body(config).parameters())
             if needed * _LEAST_BYTES > sum(map(os.path.getsize, _weights_of(name))):
                 raise ConfigError(f"{what}: its weights are of another encoder than its config")
@@ -122,20 +121,6 @@ def read_pretrained(name: str) -> Pretrained:
         return found
 
     return Pretrained(config, splitter, body)
-
-
-@contextmanager
-def _faults(what: str) -> Iterator[None]:
-    """ConfigError for whatever files of a stranger make the packages raise."""
-    try:
-        yield
-    except ConfigError:
-        raise
-    except BaseException as error:
-        # The package `tokenizers` raises no `Exception` for its own faults.
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-            raise
-        raise ConfigError(f"{what}: {one_line(error)}") from None
 
 
 def _check_files(folder: Path) -> None:
