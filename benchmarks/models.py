@@ -1,4 +1,4 @@
-"""Saved models, those of UDPipe 1 among them: accuracy, and words a second from file to file."""
+"""Saved models, those of UDPipe 1 among them: accuracy, and words per second from file to file."""
 
 import argparse
 import tempfile
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of UDPipe's search, each a row of its own (%(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--plot", type=Path, metavar="FILE.svg", help="also draw LAS against words a second"
+        "--plot", type=Path, metavar="FILE.svg", help="also draw LAS against words per second"
     )
 
 

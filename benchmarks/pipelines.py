@@ -1,4 +1,4 @@
-"""Whole pipelines, UDPipe 1 and spaCy among them: the measures of CoNLL 2018, words a second."""
+"""Whole pipelines, UDPipe 1 and spaCy among them: the measures of CoNLL 2018, words per second."""
 
 import argparse
 import io
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--copies", type=int, default=5, help="of the input in the timed file")
     parser.add_argument(
-        "--plot", type=Path, metavar="FILE.svg", help="also draw LAS against words a second"
+        "--plot", type=Path, metavar="FILE.svg", help="also draw LAS against words per second"
     )
 
 

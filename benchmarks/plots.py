@@ -19,7 +19,7 @@ def draw_accuracy(marks: dict[str, list[tuple[str, float, float]]], path: Path) 
     """Draw the LAS of models against their speed, one labelled mark a model.
 
     Args:
-        marks: parser -> its models: name, words a second, LAS in percent.
+        marks: parser -> its models: name, words per second, LAS in percent.
         path: the SVG file to write.
     """
     from matplotlib import rc_context
@@ -36,7 +36,7 @@ def draw_accuracy(marks: dict[str, list[tuple[str, float, float]]], path: Path) 
         axes.plot(speeds, scores, linestyle="", marker=shape, markersize=7, label=parser)
     axes.set_xscale("log")
     axes.margins(0.2, 0.12)
-    axes.set_xlabel("words a second, file to file (log scale)")
+    axes.set_xlabel("words per second, file to file (log scale)")
     axes.set_ylabel("LAS, percent")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda speed, _: f"{speed:,.0f}"))

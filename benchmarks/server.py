@@ -1,4 +1,4 @@
-"""`gpuparse serve`: requests a second, their times, and processor time beside that of `parse`."""
+"""`gpuparse serve`: requests per second, their times, and processor time beside that of `parse`."""
 
 import argparse
 import http.client

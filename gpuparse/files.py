@@ -68,7 +68,7 @@ def unchanged(file: BinaryIO, name: str) -> Iterator[None]:
     """Make sure that a file is not written to while it is read; pipes and devices are not checked.
 
     Args: file: open for reading. name: its name in messages.
-    Raises: DataError: at the end, if it was, whatever error of the data that led to.
+    Raises: DataError: at the end, if it was, in place of any error that this caused.
     """
     before = _state(file)
     error = None

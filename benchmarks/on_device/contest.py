@@ -28,7 +28,7 @@ from benchmarks.registry import Report
 from gpuparse.errors import one_line
 
 COLUMNS = [
-    "task", "root", "n", "batch", "by", "us a call", "on device us", "sentences/s",
+    "task", "root", "n", "batch", "by", "us per call", "on device us", "sentences/s",
     "triton is x",
 ]  # fmt: skip
 TASK, ROOT, N, BATCH, BY, CALL, ON_DEVICE, RATE, RATIO = range(len(COLUMNS))

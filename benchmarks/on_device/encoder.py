@@ -22,7 +22,7 @@ from tests.synthetic import generate
 from tests.tiny_encoders import write_encoder
 
 TITLE = "An encoder on a device"
-COLUMNS = ["what", "numbers", "on", "seconds", "of", "a second"]
+COLUMNS = ["what", "numbers", "on", "seconds", "of", "per second"]
 MINI_LM = {
     "hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12,
     "intermediate_size": 1536, "vocab_size": 30522,

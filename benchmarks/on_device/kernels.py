@@ -42,7 +42,7 @@ def run(options: argparse.Namespace, contest: Contest) -> None:
                 _one_task(contest, decoder, single_root, n, batch)
     contest.note(
         "float32, whole-number scores; trees of our engines checked to be equal, and values of "
-        "all. us a call: by the clock, the device waited for; on device us: between two events."
+        "all. us per call: by the clock, the device waited for; on device us: between two events."
     )
     contest.note(
         "Inputs take turns so that none is in the cache. Peers get their own layout ready-made; "

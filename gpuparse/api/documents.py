@@ -105,8 +105,8 @@ def compare(
     """
     if len(systems) < 2:
         raise ConfigError(
-            "compare() takes the gold sentences and those of two parsers or more; those of one are"
-            " for evaluate()"
+            "compare() takes the gold sentences and the sentences of two or more parsers; for one"
+            " parser use evaluate()"
         )
     for name, number, least in (("resamples", resamples, 1), ("seed", seed, 0)):
         if not hasattr(number, "__index__") or number < least:

@@ -254,7 +254,7 @@ class SentenceParser:
                   `text` of raw texts and none `form`: one row per document, whose name is in the
                   column `id`, or is the number of the row.
 
-                A tag of a pair is the coarse or fine one, whichever the model knows.
+                A tag of a pair is the coarse or the fine one: the one that the model knows.
             probabilities: whether to compute the probabilities of heads and relations, and of the
                 tags that the model fills in.
             mbr: whether to find minimum Bayes risk trees instead of the best ones.
@@ -265,7 +265,7 @@ class SentenceParser:
                 that are given, and fills in those that are missing; None: it predicts all anew.
             deps: what a parser of trees writes into DEPS, whose arcs in the input are of other
                 trees: "empty": nothing; "tree": the head and the relation of each word.
-        Returns: the parsed sentences, as many as were given; a sentence without words has none.
+        Returns: one parsed sentence for each that was given; a sentence without words has no words.
         Raises:
             DataError: sentences that cannot be read; columns that the model reads are missing.
             ConfigError: the decoder has no probabilities or k best trees; options that do not fit.

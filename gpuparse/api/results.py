@@ -448,7 +448,7 @@ class ParsedSentence(Sequence[Token]):
 
     @property
     def trees(self) -> list[Tree]:
-        """The trees that were found, the best first: one, or as many as `kbest` asked for."""
+        """The trees that were found, the best first: one, or at most `kbest`."""
         found, row, words = self._parsed._found, self._row, slice(self._start, self._stop)
         if row < 0:
             return [Tree([], None if found.labels is None else [])]

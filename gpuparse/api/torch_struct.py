@@ -14,8 +14,8 @@ Where these differ from torch-struct 0.5, on purpose:
 - Potentials of any kind work, with or without gradients, under `no_grad` and `inference_mode` too;
   they may be -inf and are never written to. A sentence that -inf leaves without a tree is an error
   (`NoTreeError`) that names it.
-- Scores, partitions, entropies and log-probabilities are float64, and added up in it, whatever the
-  type of the potentials.
+- Scores, partitions, entropies and log-probabilities are float64, and added up in it, for
+  potentials of any type.
 - `multiroot` belongs to the object: two distributions in one program do not change each other.
 - Padding beyond `lengths` is never read, NaN included; events are 0 there.
 - `topk` and `kmax`: if there are fewer than k trees, the remaining events are 0 and their scores

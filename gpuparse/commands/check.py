@@ -66,8 +66,8 @@ def _parser() -> argparse.ArgumentParser:
         prog=program("check"),
         description="Print everything that is wrong with treebanks: all faults of the format and of"
         " the trees, which training refuses (errors), and what is unusual (warnings). With a"
-        " parser, list the words for which it prefers another head or relation, those first whose"
-        " annotation it gives the lowest probability. docs/evaluating.md says more.",
+        " parser, list the words for which it prefers another head or relation, the least probable"
+        " annotation first. docs/evaluating.md says more.",
         epilog=exit_codes(0, 2, 3, 4, 5),
     )
     parser.add_argument(

@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
         "--probabilities",
         action="store_true",
         help="write HeadProb and LabelProb into MISC of the parsed treebank, and GoldHeadProb and"
-        " GoldLabelProb, those of the gold tree, which `check --predicted` reads",
+        " GoldLabelProb of the gold tree, which `check --predicted` reads",
     )
     parser.add_argument("--json", action="store_true", help="write JSON instead of a table")
     parser.add_argument("--quiet", action="store_true", help="only errors on stderr")

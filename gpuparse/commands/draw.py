@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--format",
         choices=(*WRITERS, TEXT),
-        help="default: that of the suffix of --output (.html, .svg, .tex, .tikz, .txt); without it,"
+        help="default: by the suffix of --output (.html, .svg, .tex, .tikz, .txt); without it,"
         " text in a terminal, else html",
     )
     parser.add_argument(

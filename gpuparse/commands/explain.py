@@ -130,14 +130,14 @@ def _parser() -> argparse.ArgumentParser:
         parser,
         "--instead",
         0,
-        "the number of the other head, 0 for the root; the default is that of the best tree in"
+        "the number of the other head, 0 for the root; default: from the best tree in"
         " which the word has another head, with an encoder the best scored one",
         metavar="H",
     )
     parser.add_argument(
         "--guide", metavar="SOURCE", help="heads that another parser proposes, as for parse"
     )
-    parser.add_argument("--keep", choices=("tags",), help="tags: keep those of FILE, as for parse")
+    parser.add_argument("--keep", choices=("tags",), help="tags: keep tags of FILE, as for parse")
     parser.add_argument(
         "--templates",
         action="store_true",

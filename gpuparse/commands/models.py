@@ -113,8 +113,8 @@ def _parser() -> argparse.ArgumentParser:
     called = program("models")
     parser = argparse.ArgumentParser(
         prog=called,
-        description="List the models that are installed and can be used by name: those that come"
-        " with gpuparse, and those of packages.",
+        description="List the installed models, which can be used by name: models that come"
+        " with gpuparse, and models of packages.",
         epilog=exit_codes(0, 2, 4, 5),
     )
     parser.add_argument("--json", action="store_true", help="write the cards as JSON")

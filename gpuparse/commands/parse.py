@@ -87,7 +87,7 @@ def main(arguments: Sequence[str]) -> int:
         ModelError: the model cannot be used.
         DataError: an input is missing, lacks a column that the model reads, or with `--on-error
             fail` has a malformed sentence or one whose heads cannot be kept.
-    Cost: memory for a few MiB of input, whatever its size.
+    Cost: memory for a few MiB of an input of any size.
     """
     line = read_options(arguments)
     options, asked = line.options, line.asked
@@ -114,7 +114,7 @@ def main(arguments: Sequence[str]) -> int:
         _refuse_parsing(options)
         notes = asked.check(None, stages, options.model)
         model, device, is_native = None, "cpu", True
-    # Standard input is read last, so that it need not be typed before another error is told.
+    # Standard input is read last, so that it need not be typed before another error is printed.
     kinds, begin = _formats(line, stages, tell)
     forms = _output_formats(line, kinds)
     inputs = [_InputFile(*each) for each in zip(line.files, kinds, forms, outputs, strict=True)]

@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Write an HTML page about a run: scores, errors by relation,"
         " part of speech, length, depth and projectivity, confusions of relations, reliability of"
         " probabilities, and the sentences with the most errors; or about two runs side by side,"
-        " with tests whether they differ. Trees are those of HEAD and DEPREL; DEPS is read for"
+        " with tests whether they differ. Trees come from HEAD and DEPREL; DEPS is read for"
         " models of graphs alone. docs/evaluating.md describes it.",
         epilog=exit_codes(0, 2, 3, 4, 5),
     )

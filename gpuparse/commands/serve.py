@@ -68,9 +68,9 @@ def _parser() -> argparse.ArgumentParser:
         prog=program("serve"),
         description="Answer requests over HTTP: POST /api/parse takes and gives JSON"
         " (/api/openapi.json describes it), POST /process has the interface of UDPipe 2's service,"
-        " and / is a page. Requests that wait are parsed together; the answers are those of the"
-        " command parse. SIGTERM and SIGINT stop it after what is under way. docs/serve.md has"
-        " examples.",
+        " and / is a page. Requests that wait are parsed together; the answers equal the output"
+        " of parse. SIGTERM and SIGINT stop it when running requests are answered. docs/serve.md"
+        " has examples.",
         epilog=exit_codes(0, 2, 3, 4, 5, 6),
     )
     parser.add_argument(
@@ -118,8 +118,8 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="ORIGIN",
-        help="as https://example.org: pages that may send requests; may be repeated (those of the"
-        " server's own host)",
+        help="as https://example.org: pages that may send requests; may be repeated (default:"
+        " pages of the server's own host)",
     )
     for name, value, most, metavar, meaning in (
         ("--max-bytes", _LIMITS.n_bytes, 1 << 30, "N", "of the body of a request"),

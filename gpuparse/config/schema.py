@@ -326,7 +326,7 @@ class WordVectorsConfig:
         0.5,
         "number",
         "Factor of the vectors' scores of arcs and siblings, half of it for grandparents, in the"
-        " sum with those of templates.",
+        " sum with scores of templates.",
         above=0,
         high=100,
     )
@@ -354,7 +354,7 @@ class LabelsConfig:
         "second-stage",
         ("none", "second-stage", "joint"),
         "`second-stage`: a classifier labels the arcs of the finished tree; `joint`: the score of"
-        " an arc includes that of its best label; `none`: heads only.",
+        " an arc includes the score of its best label; `none`: heads only.",
     )
     features: str = _key(
         "labels",
@@ -463,13 +463,13 @@ class EncoderConfig:
     vocabulary: str = _key(
         WHOLE,
         "path",
-        "Pieces of words that the model has: those of the encoder; those that words of"
-        " `data.train` need, and short ones up to 50,000; or those that words of a text file need"
-        " too, and those of up to three letters.",
+        "Pieces of words that the model keeps: all; those for words of `data.train`, and the"
+        " shortest others, up to 50,000 in all; or those for words of a text file too, and those of"
+        " up to three letters.",
         choices=(WHOLE, TREEBANK),
     )
     train: bool = _choice(
-        True, (True, False), "Whether the encoder itself is learned; false: what reads it alone."
+        True, (True, False), "Whether the encoder itself is learned; false: only layers above it."
     )
     read_tags: bool = _choice(
         False,
@@ -490,7 +490,7 @@ class EncoderConfig:
         "local",
         ("local", "conditional", "hinge"),
         "Loss of trees: `local`, -ln of the probability of each gold head among the heads of its"
-        " word; `conditional`, -ln of that of the gold tree; `hinge`, how much a wrong tree scores"
+        " word; `conditional`, of the gold tree; `hinge`, how much a wrong tree scores"
         " above the gold tree.",
     )
     epochs: int | str = _key(

@@ -264,7 +264,7 @@ def by_place(graphs: Graphs, batch: Batch) -> tuple[np.ndarray, np.ndarray, np.n
         batch: all the treebank's sentences, in order, T places.
     Returns: arc_starts int64 (T + 1,): the word of place t has the arcs arc_starts[t]:arc_starts[t
         + 1]; arc_heads int64 (A,), ascending within a word; relations int32 (A,).
-    Raises: ValueError: the batch has not as many words.
+    Raises: ValueError: the batch has another number of words.
     Cost: linear in places and arcs.
     """
     places = word_places(batch)

@@ -50,7 +50,7 @@ class Errors:
     """The result of `find_errors`.
 
     groups: by what the words are grouped. relations: (L,) the relations. confusions: (L, L) int64,
-    words by gold relation and that of the system, whatever their heads. wrong_heads,
+    words by gold relation and that of the system, with any heads. wrong_heads,
     wrong_relations: (S,) int64, words of each sentence with a wrong head, and with the right head
     and another relation.
     """

@@ -15,7 +15,7 @@ SHARES = (
     ("UAS", "uas", "right head"),
     ("LAS", "las", "right head and relation, up to its first ':'"),
     ("LAS, whole relation", "las_full", "right head and whole relation"),
-    ("label accuracy", "label_accuracy", "right relation, whatever the head"),
+    ("label accuracy", "label_accuracy", "right relation, with any head"),
     ("complete", "complete", "sentences with all heads right"),
     ("complete, labelled", "complete_labelled", "sentences with all heads and relations right"),
 )

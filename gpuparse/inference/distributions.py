@@ -6,7 +6,7 @@
 
 The probability of a tree is proportional to exp of its score, the sum of the scores of its parts.
 Which parts there are decides the order of the model; which quantities exist for that order says the
-table in decoders.py. Everything that is a number is float64, whatever the type of the scores, and
+table in decoders.py. All numbers are float64, for scores of any type, and
 differentiable in them. With engine
 "torch", log-partitions, marginals, entropies, scores of trees and losses are traced whole by
 torch.compile(fullgraph=True) and transformed by torch.func; values are not checked then.

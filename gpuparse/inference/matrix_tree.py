@@ -1,6 +1,6 @@
 """Sums over all trees of a sentence, crossing arcs allowed: partition, marginals, entropy, samples.
 
-All in float64, whatever the scores' type. native/matrix_tree.h explains the elimination without
+All in float64, for scores of any type. native/matrix_tree.h explains the elimination without
 subtractions; here it is once more in torch, in logarithms, for gradients and other devices.
 """
 

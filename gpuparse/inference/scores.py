@@ -32,7 +32,7 @@ Lengths: TypeAlias = Tensor | np.ndarray | Sequence[int] | None
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of the parts of a batch of sentences: what decoders read, whatever they come from.
+    """Scores of the parts of a batch of sentences: what decoders read, from any model.
 
     arc: head h -> modifier m, float (B, N, N); lengths: words of each sentence, int64 (B,).
     sibling: [b, h, m, s], s the inner sibling of m, or h if there is none, float (B, N, N, N); end:

@@ -301,7 +301,7 @@ def _table(heads: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def _fenced(text: str) -> list[str]:
-    """A block of code, whatever the text has."""
+    """A block of code; the text may have fences of its own."""
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return [f"{fence}sh", text, fence, ""]

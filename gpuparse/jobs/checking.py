@@ -41,7 +41,7 @@ class Checked:
     sentences, words: those without faults. nonprojective_sentences, nonprojective_words: those of
     them with an arc that crosses another, and the words with such an arc from their head.
     problems: of all files, by line. doubts: words for which a parser prefers another head or
-    relation, most doubtful first, at most as many as were asked for, of n_doubts; None without a
+    relation, most doubtful first, of n_doubts, cut to the number that was asked for; None without a
     parser.
     """
 

@@ -53,7 +53,7 @@ def check_output(folder: Path, *, resume: bool, force: bool) -> None:
     Args:
         folder: the folder of the model.
         resume: continue an unfinished run; where there is none, and no model, begin one.
-        force: start again whatever the folder contains.
+        force: start again, and replace what the folder contains.
     Raises: ConfigError: the run may not write there, or there is a model and nothing to resume.
     """
     check_folder(folder)
@@ -122,7 +122,7 @@ class States:
     """The state of a trainer on the disk.
 
     After an epoch it is written, unless writing would take more than SHARE of the time. A kill
-    loses the epoch at hand, and at most as many seconds as writing takes, divided by SHARE.
+    loses the current epoch, and at most the seconds of writing divided by SHARE.
 
     Args: name: of the file.
     """

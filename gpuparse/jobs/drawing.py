@@ -107,7 +107,7 @@ def has_graphs(
 ) -> bool:  # fmt: skip
     """True if DEPS is drawn.
 
-    Args: asked: of GRAPHS; None: if it can be. tell: is told what is drawn.
+    Args: asked: of GRAPHS; None: if it can be. tell: called with a note of what is drawn.
     Raises: DataError: it is asked for and cannot be read, or is empty.
     """
     if asked == "heads":

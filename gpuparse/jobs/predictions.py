@@ -309,7 +309,7 @@ def _other_search(
 def _uncertified(certified: np.ndarray | None, treebank: Treebank) -> dict[str, np.ndarray]:
     """The item of MISC of words in trees without a certificate.
 
-    Earlier values are removed, whatever the decoder.
+    Earlier values are removed with every decoder.
     """
     if certified is None:
         certified = np.ones(len(treebank), np.bool_)

@@ -323,7 +323,7 @@ def _confusions(system: System) -> str:
             gold, found = divmod(int(k), len(relations))
             share = f"{100 * count / total:.1f} %"
             rows.append([f"{relations[gold]} → {relations[found]}", f"{count:,}", share])
-    said = f"{total:,} words have another relation than in gold, whatever their heads."
+    said = f"{total:,} words have another relation than in gold, with right or wrong heads."
     return _note(said) + _table(["gold → system", "words", "of all"], rows)
 
 

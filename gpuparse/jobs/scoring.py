@@ -45,7 +45,7 @@ RESAMPLES = 10_000
 _TESTED = (("UAS", "uas"), ("LAS", "las"), ("LAS, whole relation", "las_full"))
 _RELATIONS_SHOWN = 10
 NO_ARCS = ArcCounts(0, 0, 0, 0)
-_OVER_ALIGNED = "the measures are those of the CoNLL 2018 shared task, over aligned words"
+_OVER_ALIGNED = "the measures are of the CoNLL 2018 shared task, over aligned words"
 # Measures that are shown beside those of trees.
 _OF_GRAPHS = ("elas", "eulas")
 _OF_TAGS = ("upos", "xpos", "ufeats", "alltags", "lemmas", "clas", "mlas", "blex")

@@ -65,7 +65,7 @@ class TrainingLog:
         self.say(f"{text}{end if is_last else ''}", is_end=is_last)
 
     def begin(self, part: str) -> Callable[[float, str], None]:
-        """Begin a part without epochs; returns what is told which share is done, and a note."""
+        """Begin a part without epochs; returns a function of the share that is done, and a note."""
 
         def watch(share: float, note: str) -> None:
             self.draw(part, share, note)

@@ -38,7 +38,7 @@ def jackknifed(
     Args:
         lemmatizer: None where there is no lemmatiser; lemmas are gold then.
         threads: folds that are learned at the same time.
-        watch: is told the share that is done, by one thread at a time.
+        watch: called with the share that is done, by one thread at a time.
         keep: gives the columns of a fold, from 1, that it has or that are learned now.
     Raises: DataError: fewer than two sentences, or a fold without words to learn from.
     Cost: folds - 1 times that of learning the stages.

@@ -69,7 +69,7 @@ class StageRow(NamedTuple):
 
         Args:
             section: of the config, with the name of the stage.
-            watch: is told the share that is done.
+            watch: called with the share that is done.
         """
         module, _, name = self.learner.rpartition(".")
         learn = getattr(import_module(module), name)

@@ -156,7 +156,7 @@ class ReadsWholes(Protocol):
         """One sentence, once for each of some words, which is left out, so that places stay.
 
         Args: encoded: of one sentence. words: (V,) from 1 on; 0: no word is left out.
-        Returns: the V sentences, in batches of as many as are read at once.
+        Returns: the V sentences, in batches that are read at once.
         """
 
     def head_scores(self, encoded: Encoded, m: int) -> np.ndarray:

@@ -16,5 +16,5 @@ def fraction(factor: float) -> tuple[int, int]:
         return 0, 0
     shift = min(30 - int(np.frexp(factor)[1]), MAX_SHIFT)
     if shift < 0:
-        raise ScoreError("word vectors: scores are too large to be added to those of templates")
+        raise ScoreError("word vectors: scores are too large to be added to scores of templates")
     return int(np.rint(np.ldexp(factor, shift))), shift

@@ -100,7 +100,7 @@ class Protocol(H11Protocol):
         self._expect_sent()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close, at last without waiting for bytes that nobody takes."""
+        """Close, at last without waiting for a client that takes no bytes."""
         super().timeout_keep_alive_handler()
         self._expect_sent()
 

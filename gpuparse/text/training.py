@@ -41,7 +41,7 @@ def learn_tokenizer(treebank: Treebank, *, seed: int, watch: Watch = unwatched) 
 
     Args:
         treebank: with SpaceAfter=No, or `# text`; `# newpar` where it has paragraphs.
-        watch: is told the share that is done, and what is being learned.
+        watch: called with the share that is done, and what is being learned.
     Raises: DataError: the treebank has no words.
     Cost: about 50 microseconds per word.
     """

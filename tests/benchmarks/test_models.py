@@ -72,7 +72,7 @@ def test_udpipe_stands_in_the_table_and_the_picture(treebank_file, our_model, ud
     assert [row[0] for row in report.rows] == names
     assert all(0 < float(row[2]) <= float(row[1]) <= 100 and row[3] > 0 for row in report.rows)
     text = picture.read_text()
-    for word in (*names, "LAS", "words a second", "UDPipe 1"):
+    for word in (*names, "LAS", "words per second", "UDPipe 1"):
         assert word in text
 
 

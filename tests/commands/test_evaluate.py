@@ -135,7 +135,7 @@ def test_other_words_get_the_table_of_the_shared_task(files, tmp_path, capsys):
     shown = capsys.readouterr()
     table = words_table(shown.out)
     parts = f"{other}:4: sent_id one: the word is 'barks.', but at {files[0]}:4 it is 'barks'"
-    assert f"{parts}: the measures are those of the CoNLL 2018 shared task" in shown.err
+    assert f"{parts}: the measures are of the CoNLL 2018 shared task" in shown.err
     assert table["Tokens"] == ["66.67", "50.00", "57.14", "-", "4", "3"]
     assert table["Sentences"] == ["100.00", "100.00", "100.00", "-", "1", "1"]
     assert table["UPOS"] == ["66.67", "50.00", "57.14", "100.00", "4", "3"]

@@ -302,7 +302,7 @@ def body_of(config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) ->
     """
     empty = empty_body(config)
     if {name: tuple(p.shape) for name, p in empty.named_parameters()} != dict(shapes):
-        raise ModelError("the encoder's weights are not those of its config")
+        raise ModelError("the encoder's weights do not fit its config")
     return _made(config)
 
 
@@ -395,6 +395,6 @@ def _load(module: nn.Module, arrays: Mapping[str, np.ndarray], device: torch.dev
     try:
         module.load_state_dict(state, strict=True, assign=True)
     except RuntimeError as error:
-        message = f"the encoder's weights are not those of its config: {one_line(error)}"
+        message = f"the encoder's weights do not fit its config: {one_line(error)}"
         raise ModelError(message) from None
     module.requires_grad_(False).eval()

@@ -27,7 +27,7 @@ MAX_PIECES = 16  # of a word; the others are not read
 CASINGS = 5  # see `casing_of`
 _FORMS_AT_ONCE = 1 << 16
 _LONGEST_FORM = 1_000  # characters; those after them are not read
-MAX_WINDOW = 512  # pieces, whatever more an encoder can read
+MAX_WINDOW = 512  # pieces, even if an encoder can read more
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +175,7 @@ class Splitter:
 
 @contextmanager
 def faults_as(kind: type[ConfigError | ModelError], what: str) -> Iterator[None]:
-    """An error of a kind for whatever files of a stranger make the packages raise."""
+    """Replace any error that the packages raise for a stranger's files by one of this kind."""
     try:
         yield
     except kind:

@@ -149,7 +149,7 @@ class QuantisedEncoder(NamedTuple):
             len(self.positions), self.intermediate_scales.shape[1],
         )  # fmt: skip
         if given != wanted or sizes.types > _MOST_TYPES:
-            raise ModelError("the weights of 8 bits are not those of the config")
+            raise ModelError("the weights of 8 bits do not fit the config")
 
     def floats(self, config: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """The weights and casings that `of` has rounded, float32, for devices without native code.

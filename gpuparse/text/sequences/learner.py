@@ -18,11 +18,11 @@ from gpuparse.text.sequences.tags import TagTable
 from gpuparse.text.sequences.templates import SequenceTemplates
 
 _CHUNK = 500  # sequences between two reports of progress
-Watch = Callable[[float, str], None]  # is told the share that is done, and a note
+Watch = Callable[[float, str], None]  # called with the share that is done, and a note
 
 
 def unwatched(done: float, note: str) -> None:
-    """For learning that nothing is to be told of."""
+    """A `Watch` that ignores what it is called with."""
 
 
 class Learning(NamedTuple):
@@ -60,7 +60,7 @@ def learn_sequences(
     Args:
         sequences: of training. gold: (N,) int32, the numbers of their tags.
         bits: of a whole number.
-        watch: is told the share that is done, and the share of wrong tags in the epoch.
+        watch: called with the share that is done, and the share of wrong tags in the epoch.
     Cost: one search per sequence and epoch; 12 bytes per row.
     """
     epochs, cost, max_step = learning.epochs, learning.cost, learning.max_step

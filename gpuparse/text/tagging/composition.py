@@ -11,7 +11,7 @@ from itertools import combinations
 
 
 def composed(counts: Mapping[str, int]) -> list[str]:
-    """The new values of a class: those near to frequent ones first, at most as many as it has.
+    """The new values of a class: those near to frequent ones first, at most the number that it has.
 
     Args: counts: how often the class had each FEATS; a tab separates what is not changed from it.
     Cost: for each value, the square of its attributes times the values that these have.

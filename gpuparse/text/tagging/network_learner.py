@@ -194,7 +194,7 @@ def learn_network(
         tasks: of the models, one or two.
         networks: learned one after the other; scores are the mean of theirs.
         epochs: passes over all sentences.
-        watch: is told the share that is done, and the share of wrong tags in the epoch.
+        watch: called with the share that is done, and the share of wrong tags in the epoch.
     Cost: 10 to 15 microseconds per word, epoch and network, more where words have many candidates.
     """
     lesson, keys = _lesson(words, of_words, seen)
