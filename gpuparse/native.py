@@ -10,7 +10,7 @@ second table exists. A call checks each argument against its declaration:
 - `f64_2` takes a C-contiguous array of float64 of two axes, `out_f64_2` one that is writable too,
   `any_1` any type of number. None is an empty array; an array without elements has
   the address NULL. An array is never converted or copied.
-- `i64_2` takes also an array of records whose fields all are int64: one row a record.
+- `i64_2` takes also an array of records whose fields all are int64: one row per record.
 - `const Plan* plan` takes an object with attributes named as the struct's fields (a named tuple,
   a dataclass), None, or what `struct("Plan", object)` made of one, which is converted only once.
 - `int64_t`, `double` and `bool` take numbers of Python and NumPy.

@@ -92,7 +92,7 @@ def supar_chu_liu_edmonds(arcs: Tensor, lengths: Tensor, single_root: bool) -> R
 
 
 def ufal_chu_liu_edmonds(arcs: Tensor, lengths: Tensor, single_root: bool) -> Ready:
-    """As parsers call it: copied to the host, one sentence a call, float64, modifiers first."""
+    """As parsers call it: copied to the host, one sentence per call, float64, modifiers first."""
     find = importlib.import_module("ufal.chu_liu_edmonds").chu_liu_edmonds
 
     def search() -> list[tuple[list[int], float]]:

@@ -108,7 +108,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _listed(keys: dict[str, Key]) -> str:
-    """Keys with their defaults and the beginnings of their meanings, one a line."""
+    """Keys with their defaults and the beginnings of their meanings, one per line."""
     defaults = {name: _default(name) for name in keys}
     width, of_default = (max(map(len, words)) for words in (defaults, defaults.values()))
     lines = [f"{'key':<{width}}  {'default':<{of_default}}  meaning"]

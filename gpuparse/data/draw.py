@@ -1,4 +1,4 @@
-"""A dependency tree as text for the terminal, one word a line; tables and lines as text.
+"""A dependency tree as text for the terminal, one word per line; tables and lines as text.
 
       ╭──► The  det
       ├──► old  amod
@@ -36,7 +36,7 @@ def draw_tree(
     *,
     width: int = WIDTH,
 ) -> str:
-    """Draws a tree with one word a line: arcs at the left, relations at the right.
+    """Draws a tree with one word per line: arcs at the left, relations at the right.
 
     Args:
         forms: (n,) the words.

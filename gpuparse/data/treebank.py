@@ -44,7 +44,7 @@ class Treebank:
     dropped: np.ndarray  # int64 (F, 2), spans that the writer leaves out, in order
     file_end: bytes = b""  # what the writer adds so that the file ends in a blank line
     warnings: list[str] = field(default_factory=list)
-    faults: list[DataError] = field(default_factory=list)  # one a sentence that was left out
+    faults: list[DataError] = field(default_factory=list)  # one per sentence that was left out
     # By column what `column_ids` has found; another treebank, of `replace`, begins without.
     interned: dict[int, tuple[np.ndarray, list[str]]] = field(default_factory=dict, init=False)
 

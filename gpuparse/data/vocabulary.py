@@ -228,8 +228,8 @@ def frequent_pairs(treebank: Treebank, most: int) -> list[tuple[str, str]]:
 
     Args:
         treebank: words with gold heads or none.
-        most: number of pairs to choose. The attributes of the pairs are among as many that the most
-            words have. Ties go to the first in the order of names.
+        most: number of pairs to choose. The attributes of the pairs are among the `most` that the
+            most words have. Ties go to the first in the order of names.
     Returns: Sorted pairs.
     Cost: O(words) in numpy for each of at most `most` attributes.
     """

@@ -38,7 +38,7 @@ def eisner(
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown engine.
         NoTreeError: a sentence, named by its index, has no tree without forbidden arcs.
-    Cost: O(n^3) time, O(n^2) memory a sentence.
+    Cost: O(n^3) time, O(n^2) memory per sentence.
     Source: McDonald, Crammer & Pereira 2005, section 2.2 (Eisner 1996); single root: Carreras 2007,
     section 2.1.
     """
@@ -68,7 +68,7 @@ def eisner_sibling(
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown engine.
         NoTreeError: a sentence, named by its index, has no tree without forbidden parts.
-    Cost: O(n^3) time; native code takes O(n^2) memory a sentence beside the scores.
+    Cost: O(n^3) time; native code takes O(n^2) memory per sentence beside the scores.
     Source: McDonald & Pereira 2006, sections 2.1 and 2.2 and figure 3 (Eisner 1996); single root:
     Carreras 2007, section 2.1; differs: arc scores are kept apart and added, and a modifier may
     have a score for being the last one.
@@ -87,7 +87,7 @@ def chu_liu_edmonds(
     Returns: heads int64 (B, N), -1 at position 0 and in padding; scores float64 (B,), the sum of
         each tree's arcs in the order of the words. Ties: as `textbook.spanning_trees` says.
     Raises: ScoreError, NoTreeError: as `eisner`.
-    Cost: O(n^2) time and memory a sentence, in the worst case too, with a single root too.
+    Cost: O(n^2) time and memory per sentence, in the worst case too, with a single root too.
     Source: slides, "Spanning Tree Parsing"; path growing and single root as
     `textbook.spanning_trees` explains.
     """

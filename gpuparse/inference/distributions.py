@@ -208,7 +208,7 @@ class TreeDistribution:
             for trees with a forbidden part.
         Raises: ScoreError: a tree that the distribution does not have, such as one with crossing
             arcs under `ProjectiveTrees`; see `TreeKind.require` for other devices than the CPU.
-        Cost: O(N^2) a tree.
+        Cost: O(N^2) per tree.
         """
         heads = as_heads(heads, self.lengths, self.scores.arc.shape[1], several=True)
         is_word = word_mask(self.lengths, heads.shape[-1])
@@ -347,7 +347,7 @@ class TreeDistribution:
         tensors, parts = parts_for(decoder.name, scores)
         options: dict[str, Any] = {**parts, "single_root": self.single_root}
         engines = decoder.engines[quantity]
-        # What exists on one engine alone runs there, whatever the engine of the rest.
+        # What exists on one engine alone runs there, for any engine of the rest.
         if len(engines) > 1 and self.engine in ("auto", *engines):
             options["engine"] = self.engine
         return FUNCTIONS[decoder.name, quantity](*tensors, scores.lengths, *more, **options)

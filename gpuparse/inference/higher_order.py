@@ -37,7 +37,7 @@ def eisner_grand_sibling(
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown engine.
         NoTreeError: a sentence, named by its index, has no tree without forbidden parts.
-    Cost: O(n^4) time; O(n^3) memory a sentence, and O(n^4) for the parts; with k
+    Cost: O(n^4) time; O(n^3) memory per sentence, and O(n^4) for the parts; with k
     heads per word left, and as many modifiers, O(n k^3 + n^2 k^2).
     Source: Koo & Collins 2010, Model 1; single root: Carreras 2007, section 2.1;
     differs: arcs, siblings and grandparents have scores of their own, an outermost modifier too.
@@ -122,7 +122,7 @@ def eisner_grandchild(
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown engine.
         NoTreeError: a sentence, named by its index, has no tree without forbidden parts.
-    Cost: O(n^4) time, O(n^3) memory a sentence; with at most k candidate heads (arcs that are not
+    Cost: O(n^4) time, O(n^3) memory per sentence; with at most k candidate heads (arcs that are not
     forbidden) for each word, O(n^2 k^2) time and O(n^2 k) memory beside the scores.
     Source: Carreras 2007, sections 2 and 2.1.
     """

@@ -47,7 +47,7 @@ def label_marginals(arc_marginals: Tensor, label_scores: Tensor) -> Tensor:
             added.
         label_scores: (B, N, N, L), as in `arc_scores_of_labels`.
     Returns: float64 (B, N, N, L): sums over labels are the arc marginals; 0 where an arc's is 0,
-        whatever its label scores. Differentiable in both.
+        for any label scores. Differentiable in both.
     Raises: ScoreError: shapes that do not fit.
     Cost: O(B N^2 L).
     Source: p(arc, label) = p(arc) softmax(label scores of the arc).

@@ -47,9 +47,9 @@ def matrix_tree_log_partition(
     Raises:
         ScoreError: wrong shapes, types, lengths or values, or a score beyond 1e100.
         NoTreeError: a sentence, named by its index, has no tree without forbidden arcs.
-    Cost: O(n^3) time, O(n^2) memory a sentence; O(n^3) memory for second derivatives, and for first
-    ones too in torch. Native code takes about three times as long where scores lie more than 300
-    nats apart, whose exponentials need wider exponents than a float64 has.
+    Cost: O(n^3) time, O(n^2) memory per sentence; O(n^3) memory for second derivatives, and for
+    first ones too in torch. Native code takes about three times as long where scores lie more than
+    300 nats apart, whose exponentials need wider exponents than a float64 has.
     Source: Koo, Globerson, Carreras & Collins 2007; Smith & Smith 2007; McDonald & Satta 2007;
     differs: no determinant but an elimination without subtractions, right to the last digits at any
     scale of the scores; a single root by its limit (native/matrix_tree.h).
@@ -76,7 +76,7 @@ def matrix_tree_marginals(
     Returns: float64 (B, N, N), [b, h, m]; 0 where no score is read. Each word's column sums to 1,
         and with a single root so does row 0.
     Raises: ScoreError, NoTreeError: as `matrix_tree_log_partition`.
-    Cost: O(n^3) a sentence, about 1.3 n^3 multiplications; see `matrix_tree_log_partition` for
+    Cost: O(n^3) per sentence, about 1.3 n^3 multiplications; see `matrix_tree_log_partition` for
     scores that lie far apart.
     Source: that of `matrix_tree_log_partition`; the walks of Wilson 1996 give the marginals without
     subtractions.
@@ -99,7 +99,7 @@ def matrix_tree_entropy(
     Args: arc_scores, lengths, single_root, engine: as in `matrix_tree_log_partition`.
     Returns: float64 (B,) in nats.
     Raises: ScoreError, NoTreeError: as `matrix_tree_log_partition`.
-    Cost: in torch on every engine: O(n^3) time in tensors of O(n^2) a sentence; O(n^3) memory
+    Cost: in torch on every engine: O(n^3) time in tensors of O(n^2) per sentence; O(n^3) memory
     where gradients are needed.
     Source: Smith & Smith 2007, section 3.3; differs: not the log-partition minus the expected
     score, which is a difference of large numbers, but spreads that the elimination carries along.
@@ -132,7 +132,7 @@ def matrix_tree_sample(
     Raises:
         ScoreError: as `matrix_tree_log_partition`, or a negative n_samples.
         NoTreeError: as `matrix_tree_log_partition`.
-    Cost: O(n^3) a sentence and typically O(n^2) a tree, at the worst O(n^3).
+    Cost: O(n^3) per sentence and typically O(n^2) per tree, at the worst O(n^3).
     Source: native/matrix_tree_sample.h; differs from Wilson 1996, whose walks may take
     forever where cycles outweigh trees.
     """
@@ -147,7 +147,7 @@ def matrix_tree_sample(
 
 
 def _checked(arc_scores: Tensor, lengths: Lengths) -> tuple[Tensor, Tensor]:
-    """Scores in float64, still attached to the graph, whatever unread cells hold; lengths.
+    """Scores in float64, still attached to the graph; lengths. Unread cells may hold anything.
     Raises: ScoreError: as `matrix_tree_log_partition`.
     """
     arcs, words = check_arcs(arc_scores, lengths)

@@ -62,7 +62,7 @@ class NativeScores:
     def run(
         self, name: str, single_root: bool, cost: tuple[int, int], *more: np.ndarray | None
     ) -> None:
-        """Call a function with the scores and `more` arrays, which have one row a sentence."""
+        """Call a function with the scores and `more` arrays, which have one row per sentence."""
         missing = []
 
         def work(part: slice) -> None:

@@ -43,8 +43,8 @@ def eisner_log_partition(
     Raises:
         ScoreError: wrong shapes, types, lengths or values; an unknown engine.
         NoTreeError: a sentence, named by its index, has no tree without forbidden arcs.
-    Cost: O(n^3) time; O(n^2) memory a sentence in native code, in torch O(n^3) where gradients are
-    kept.
+    Cost: O(n^3) time; O(n^2) memory per sentence in native code, in torch O(n^3) where gradients
+    are kept.
     Source: Eisner 1996 with sums (inside algorithm); spec of the charts as `eisner`.
     """
     engine = choose_engine(engine, device_of(arc_scores))
@@ -78,7 +78,7 @@ def eisner_sibling_log_partition(
             the torch form; "native" has none.
     Returns: float64 (B,), 0 for a sentence without words; differentiable in the torch form.
     Raises: ScoreError, NoTreeError: as `eisner_sibling`.
-    Cost: O(n^3) time; native code takes O(n^2) memory a sentence beside the scores.
+    Cost: O(n^3) time; native code takes O(n^2) memory per sentence beside the scores.
     Source: McDonald & Pereira 2006, section 2.2, with sums for maxima; differs: as
     `eisner_sibling`.
     """
@@ -97,7 +97,7 @@ def eisner_marginals(
         Differentiable in the torch form.
     Raises: as `eisner_log_partition`; ScoreError for a log-partition beyond 1e15, whose rounding
         would leave no digits.
-    Cost: O(n^3) time; O(n^2) memory a sentence in native code, O(n^3) in torch.
+    Cost: O(n^3) time; O(n^2) memory per sentence in native code, O(n^3) in torch.
     Source: inside-outside; in torch the outside part is the derivative of the inside part (Eisner
     2016, "Inside-outside and forward-backward algorithms are just backprop").
     """
@@ -132,8 +132,8 @@ def eisner_entropy(
     """Entropy of the distribution over projective trees, in nats.
 
     It is the sum over all spans of the probability of the span times the entropy of the choice
-    among its splits, collected with the inside sums: nothing cancels, whatever the size of the
-    scores. Rounding of the sums of scores remains: about 1e-16 of the largest sum, relatively.
+    among its splits, collected with the inside sums: nothing cancels, for scores of any
+    size. Rounding of the sums of scores remains: about 1e-16 of the largest sum, relatively.
 
     Args:
         as `eisner_log_partition`. In native code it comes from the marginals where that loses
@@ -198,7 +198,7 @@ def eisner_sample(
     Returns:
         heads int64 (B, n_samples, N), -1 at position 0 and in padding, on the device of the scores.
     Raises: as `eisner_log_partition`; ScoreError for a negative number of samples.
-    Cost: O(n^3) once and O(n^2) a sample; in native code and main memory, whatever the device.
+    Cost: O(n^3) once and O(n^2) per sample; in native code and main memory for every device.
     Source: top-down through the inside chart (forward filtering, backward sampling).
     """
     require_sample_count(n_samples)

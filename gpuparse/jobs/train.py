@@ -224,7 +224,7 @@ def _trainer(
         plan = replace(plan, device=device)
         trainer = _new_trainer(plan, treebank, guides)
     threads = plural(plan.threads, "thread")
-    roots = "one root a tree" if trainer.single_root else "any number of roots"
+    roots = "one root per tree" if trainer.single_root else "any number of roots"
     tell(f"{config.decoder}, {roots}, {threads}, parsing on {plan.device}")
     if trainer.n_unreachable and plan.graphs:
         arcs = plural(

@@ -43,7 +43,7 @@ class TrainingPlan:
         facts: what is known of the treebank, for the card.
         threads: of native code, or of torch.
         device: where trees are found, if its self-test agrees.
-        pretrained: the encoder that is learned on from; None: the parser has templates.
+        pretrained: the encoder that is trained further; None: the parser has templates.
         group: the processes that learn together; None: this one learns alone.
         tell: writes a line for the user.
     """
@@ -123,7 +123,7 @@ def learning_of_encoders() -> ModuleType:
 
 
 def _pretrained(config: RunConfig, tell: Callable[[str], None]) -> Any:
-    """The pretrained encoder that is learned on from; None: the parser has templates."""
+    """The pretrained encoder that is trained further; None: the parser has templates."""
     name = config.encoder.model
     if not config.has_encoder or not config.parser or name is None:
         return None

@@ -271,7 +271,7 @@ class DeviceLearner:
         batch: all sentences, in main memory.
         gold: (T,) int64 heads by place, -1 for what is no word and where gold says nothing.
         plan, features: the compiled templates and a hashed map.
-        weights: of one number a row; they change when the epoch is finished.
+        weights: of one number per row; they change when the epoch is finished.
         config: of the run; its decoder is eisner, chu_liu_edmonds or eisner_sibling.
         single_root: whether every tree has exactly one modifier of the root.
         device: where the work is done.

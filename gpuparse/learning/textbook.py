@@ -80,7 +80,7 @@ def learn(
         start: the weights before the first sentence; a name that is missing has the weight 0.
         batch_size: sentences whose structures are found with the same weights before any of them
             is learned from; 1 is the algorithm of the paper.
-    Cost: O(names) a sentence, beside that of `task`.
+    Cost: O(names) per sentence, beside that of `task`.
     """
     weights: NamedWeights = dict(start or {})
     v: NamedWeights = dict.fromkeys(weights, 0.0)

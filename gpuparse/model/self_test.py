@@ -68,7 +68,7 @@ def device_difference(
         found = parser.search(
             batch, known=known, batch_size=len(batch), device=device, engine=engine
         )
-    except Exception as error:  # whatever a driver or a compiler raises
+    except Exception as error:  # a driver or a compiler may raise anything
         return one_line(f"{type(error).__name__}: {error}")
     wanted = parser.search(batch, known=known, batch_size=len(batch))
     if not parser.is_exact and _share_of_words(batch, found, wanted) <= MOST_DIFFERING:
@@ -143,7 +143,7 @@ def native_difference(decoder: str) -> str:
         wanted, *_ = textbook(*parts.values(), single_root=single_root)
         try:
             heads = _native_tree(decoder, parts, single_root=single_root)
-        except Exception as error:  # whatever goes wrong is what the test is for
+        except Exception as error:  # the test is for any error
             return one_line(f"{type(error).__name__}: {error}")
         if heads != list(wanted):
             return f"sentence {number + 1}: heads {heads[1:]}, expected {list(wanted)[1:]}"

@@ -122,7 +122,7 @@ class ServedModel:
 
     @cached_property
     def _seconds(self) -> tuple[float, np.ndarray]:
-        """Seconds of a word, and of a search by number of words; 1 ns a cell, n^3 / 4 of arcs."""
+        """Seconds of a word, and of a search by number of words; 1 ns per cell, n^3 / 4 of arcs."""
         n, scorers = np.arange(MOST_COUNTED + 1), self.base.parser.scorers
         cells = cells_of(scorers, n)
         of_search = 1e-9 * (np.where(cells > MAX_CELLS, 0, cells) + n**3 / 4)

@@ -67,7 +67,7 @@ def lines_of_their_own(text: str) -> int:
     begins with a capital letter, a digit or a bullet. In wrapped prose lines are full: the first
     word of the next one does not fit. Scripts without capital letters have bullets and digits.
 
-    Cost: 2 us a line.
+    Cost: 2 us per line.
     """
     lines = (line.strip() for line in _LINE_ENDS.split(text.replace(chr(PARAGRAPH), "\n\n")))
     n_lines = n_breaks = n_own = n_items = 0

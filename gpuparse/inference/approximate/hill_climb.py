@@ -200,7 +200,7 @@ def primary_heads(arcs: Tensor) -> Tensor:
 
     Args: arcs: bool (B, N, N), [b, h, m], False in padding.
     Returns: heads int64 (B, N), -1 at position 0, in padding, and for a word without a head.
-    Cost: O(n^2) a sentence.
+    Cost: O(n^2) per sentence.
     """
     nodes = torch.arange(arcs.shape[1], device=arcs.device)
     gap = nodes.unsqueeze(1) - nodes

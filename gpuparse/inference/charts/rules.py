@@ -1,6 +1,6 @@
 """The language in which the pages of this folder state their charts.
 
-A chart is a list of rules, one a line:
+A chart is a list of rules, one per line:
 
     C_R(i,j) = I_R(i,r) C_R(r,j)   for i < r <= j
     C_R(i,i) = 1

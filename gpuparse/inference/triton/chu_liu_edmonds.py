@@ -1,4 +1,4 @@
-"""Chu-Liu/Edmonds in Triton, in the path-growing form: one sentence a program, to its end.
+"""Chu-Liu/Edmonds in Triton, in the path-growing form: one sentence per program, to its end.
 
 `textbook/spanning_trees.py` explains the algorithm and its choices. A lane stands for a word, and
 for a super-node, numbered from LANES on in the order of making; what is known of each stays in

@@ -1,4 +1,4 @@
-"""Eisner's algorithm in Triton, of the first order and with sibling parts: one sentence a program.
+"""Eisner's algorithm in Triton, first order and sibling parts: one sentence per program.
 
 All starts of one width are computed at once. The charts are stored by diagonal, `[width, plane,
 start]`, so that every operand of every split is contiguous over `start`. One loop over the splits

@@ -98,7 +98,7 @@ def chart_scratch(
 def add_in_order(
     parts: tl.tensor, n: tl.tensor, PARTS: tl.constexpr = 1, STRIDE: tl.constexpr = 0
 ) -> tl.tensor:
-    """The parts of words 1, 2, ..., n, added from the left in float64, whatever their type.
+    """The parts of words 1, 2, ..., n, added from the left in float64, from any type.
 
     parts: of word m, parts[m], parts[STRIDE + m], ...
     """

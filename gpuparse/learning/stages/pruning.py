@@ -127,7 +127,7 @@ class PruningStage(Stage):
         )
 
     def learn(self, order: np.ndarray, seen: int) -> Iterator[EpochCounts]:
-        """Learn the next parser, whatever the order.
+        """Learn the next parser, in any order.
 
         The last counts come when all that was learned from the parser is kept.
         """

@@ -27,7 +27,7 @@ def arc_label_scores(
 
     Each arc is scored for itself. What templates see there is the tree of the primary arcs, and
     `o` for an arc that is not primary; so the scores at the only head of a word are the same
-    whatever heads other words have.
+    for all heads of other words.
 
     Args:
         batch: B sentences of at most N - 1 words.
@@ -125,7 +125,7 @@ def _last_true(mask: Tensor) -> Tensor:
 def all_label_scores(
     batch: TensorBatch, plan: ArcPlan, weights: Weights, *, rows_at_once: int | None = None
 ) -> Tensor:
-    """The scores of all labels of every arc, whatever tree it may be in, by operations of torch.
+    """The scores of all labels of every arc, in any tree, by operations of torch.
 
     Args:
         batch: B sentences of at most N - 1 words, on the device that is to do the work.
@@ -134,7 +134,7 @@ def all_label_scores(
         rows_at_once: feature rows held at a time, or those of one head.
     Returns: (B, N, N, L), in the type of `arc_scores`. Column 0, the diagonal and padding hold
         nothing of use.
-    Cost: O(templates * labels) an arc.
+    Cost: O(templates * labels) per arc.
     Source: Carreras (2007), section 2: the best label of each dependency is chosen as its part is
         scored.
     """

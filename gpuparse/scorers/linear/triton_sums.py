@@ -87,7 +87,7 @@ class PairSums:
     """Sums of the weights of two nodes of a batch.
 
     Args:
-        batch, plan, features, weights, lone_root: as of `gpuparse.scorers.linear.arcs.TorchSums`.
+        batch, plan, features, weights, lone_root: see `gpuparse.scorers.linear.arcs.TorchSums`.
         most: features of a part: where 32 bits hold the sums of whole numbers, they have the type
             int32, else int64.
     """

@@ -288,8 +288,8 @@ def add_between(scores: Tensor, values: Tensor, of_heads: Tensor, of_modifiers: 
         values: (B, N) numbers of values, -1 for none.
         of_heads, of_modifiers: (B, N, 2 OCCURRENCES T), what each combination adds to the score of
             an arc with that head, or that modifier: first those of arcs to the right.
-    Cost: B N^2. One end of an arc sees the words in between one after the other, whatever the other
-        end is; so what they add are the sums of words from that end on.
+    Cost: B N^2. One end of an arc sees the words in between one after the other, for every other
+        end; so they add the sums of words from that end on.
     """
     n_nodes, n_values = scores.shape[1], of_heads.shape[2] // (2 * OCCURRENCES)
     is_value = values.unsqueeze(2) == torch.arange(n_values, device=scores.device)

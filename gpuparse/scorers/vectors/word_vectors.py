@@ -77,7 +77,7 @@ _PERCENTILE = 99.9  # of the numbers at nodes; larger ones are cut to the end of
 
 
 class VectorWeights(NamedTuple):
-    """Word vectors as learned, float32: R rows, H hidden numbers a role, Q numbers a vector.
+    """Word vectors as learned, float32: R rows, H hidden numbers per role, Q numbers per vector.
 
     Of Q the first P score arcs, PS siblings, PG grandparents, PL labels: in the order of KINDS.
     H = 0: no hidden layer, and the width W of a row is 2 Q instead of 2 H; its first half is of the

@@ -94,7 +94,7 @@ class TagNetwork:
         Args:
             values: (F, fields) uint32, those of `fields`.
             lowers: the forms in lower case, a line each.
-        Cost: some microseconds a form.
+        Cost: some microseconds per form.
         """
         owners, keys = keys_of(values, lowers, self.fields, self.ngrams)
         rows = np.searchsorted(self.keys, keys)

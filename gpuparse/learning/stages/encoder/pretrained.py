@@ -147,7 +147,7 @@ def _weights_of(name: str) -> list[str]:
 
 
 def _of_model(folder: Path) -> Pretrained:
-    """The encoder of a model folder, which is learned on with new heads.
+    """The encoder of a model folder, which is trained further with new heads.
 
     Raises: ConfigError: its weights are of 8 bits. ModelError: it cannot be read.
     """

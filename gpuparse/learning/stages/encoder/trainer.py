@@ -48,7 +48,7 @@ class EncoderTrainer(StagesTrainer):
     Args:
         treebank: gold trees, checked.
         config: the keys of the run; those of templates are not read.
-        pretrained: what is learned on from.
+        pretrained: the encoder that is trained further.
         tell: writes a line for the user.
         device: where it is learned.
         group: of the processes that learn together.
