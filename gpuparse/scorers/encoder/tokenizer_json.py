@@ -53,7 +53,7 @@ _CHARSMAP = "precompiled_charsmap"
 _MOST_PARTS = 16  # of each of `_PARTS`, those of sequences included
 _MOST_ITEMS = 1_000  # of a list or table in a part
 _MOST_ADDED = 20_000
-_MOST_PIECES = 1 << 21
+MOST_PIECES = 1 << 21
 _LONGEST = 500  # characters of a piece, a pattern or another text
 _LONGEST_CHANGED = 100  # bytes that a character map makes of a character
 _LONGEST_WORD = 200  # characters of a word that WordPiece splits, in the cube of this time
@@ -180,8 +180,8 @@ def _check_charsmap(text: Any) -> None:
 def _check_model(model: Any) -> None:
     _type("model", model, _MODELS)
     vocabulary, merges = model["vocab"], model.get("merges") or []
-    _require(len(vocabulary) <= _MOST_PIECES and len(merges) <= _MOST_PIECES,
-             f"model: more than {_MOST_PIECES:,} pieces")  # fmt: skip
+    _require(len(vocabulary) <= MOST_PIECES and len(merges) <= MOST_PIECES,
+             f"model: more than {MOST_PIECES:,} pieces")  # fmt: skip
     if not isinstance(vocabulary, dict):
         _require(all(abs(score) <= _LARGEST_SCORE for _, score in vocabulary),
                  f"model: a score is at most {_LARGEST_SCORE:,.0f}")  # fmt: skip

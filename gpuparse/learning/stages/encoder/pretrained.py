@@ -26,6 +26,7 @@ from gpuparse.scorers.encoder.network import (
 from gpuparse.scorers.encoder.pieces import Splitter, faults_as, of_words
 from gpuparse.scorers.encoder.scorer import EncoderScorer
 from gpuparse.scorers.encoder.stored import LICENCE, plain_config, window_of
+from gpuparse.scorers.encoder.tokenizer_json import MOST_PIECES
 
 _CARD, _LARGEST_CARD = "README.md", 1 << 20  # characters
 _FIELD = re.compile(rf"^{LICENCE}:[ \t]*(.*)\n((?:[ \t]*- .*\n)*)", re.MULTILINE)
@@ -95,6 +96,9 @@ def read_pretrained(name: str) -> Pretrained:
         config.pop(LICENCE, None)
         if (licence := licence_of(_card(name))) is not None:
             config[LICENCE] = licence
+        # The package counts from 0 to the largest number when it writes the tokeniser.
+        if (most := max(tokenizer.get_vocab().values(), default=0)) >= MOST_PIECES:
+            raise ConfigError(f"{what}: the tokenizer has piece {most}; the limit is {MOST_PIECES}")
         text = of_words(tokenizer.backend_tokenizer.to_str())
         splitter = Splitter(text, window_of(config), config["vocab_size"])
 
