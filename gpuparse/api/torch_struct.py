@@ -46,12 +46,9 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from gpuparse.errors import ScoreError
-from gpuparse.inference import (
-    NonProjectiveTrees,
-    ProjectiveTrees,
-    arc_scores_of_labels,
-    label_marginals,
-)
+from gpuparse.inference import LabelledTrees, NonProjectiveTrees, ProjectiveTrees
+from gpuparse.inference.distributions import TreeDistribution
+from gpuparse.inference.labelled import BestLabelled
 
 
 def _kept(function: Callable[[Any], Tensor]) -> Any:
@@ -109,21 +106,14 @@ class _TreeDistribution(Distribution):
     @_kept
     def entropy(self) -> Tensor:
         """In nats, (B,)."""
-        trees = self._trees()
-        total = trees.entropy
-        if self._has_labels:
-            of_arcs = _their_layout(trees.marginals)
-            total = total + _label_entropy(of_arcs, self.log_potentials)
-        return total
+        return self._trees().entropy
 
     @_kept
     def argmax(self) -> Tensor:
         """The best tree as ones among zeros, (B, *event_shape)."""
-        arcs = _arcs_of_heads(self._trees(self._best_arc_scores()).best().heads)
-        if self._has_labels:
-            label = self.log_potentials.detach().argmax(3)
-            arcs = arcs[..., None] * torch.nn.functional.one_hot(label, self._n_labels)
-        return self._typed(arcs)
+        best = self._trees().best()
+        labels = best.labels if isinstance(best, BestLabelled) else None
+        return self._typed(self._events(best.heads, labels))
 
     @property
     def mode(self) -> Tensor:
@@ -140,8 +130,7 @@ class _TreeDistribution(Distribution):
         """The number of trees with a score above -inf, (B,); exact up to 2^53."""
         allowed = torch.zeros_like(self.log_potentials, dtype=torch.float64)
         allowed = allowed.masked_fill(self.log_potentials.detach() == -torch.inf, -torch.inf)
-        scores = arc_scores_of_labels(allowed) if self._has_labels else allowed
-        return self._trees(_our_layout(scores)).log_partition.exp().round()
+        return self._trees(allowed).log_partition.exp().round()
 
     def topk(self, k: int) -> Tensor:
         """The k best trees, best first, (k, B, *event_shape); zeros where there are no more."""
@@ -160,11 +149,10 @@ class _TreeDistribution(Distribution):
         """Independent trees, (*sample_shape, B, *event_shape), by torch's own random numbers."""
         with torch.no_grad():
             n_samples = math.prod(sample_shape)
-            heads = self._trees().sample(n_samples)
-            arcs = _arcs_of_heads(heads).transpose(0, 1)
-            if self._has_labels:
-                arcs = arcs[..., None] * self._random_labels(n_samples)
-            return self._typed(arcs.reshape(*sample_shape, *self.batch_shape, *self.event_shape))
+            drawn = self._trees().sample(n_samples)
+            events = self._events(*drawn) if isinstance(drawn, tuple) else self._events(drawn)
+            events = events.transpose(0, 1)
+            return self._typed(events.reshape(*sample_shape, *self.batch_shape, *self.event_shape))
 
     def cross_entropy(self, other: "_TreeDistribution") -> Tensor:
         """Minus the expected log-probability of our trees under another distribution, (B,)."""
@@ -190,11 +178,12 @@ class _TreeDistribution(Distribution):
         words = torch.as_tensor(words, device=sequence.device)
         is_word = torch.arange(sequence.shape[1], device=sequence.device) < words[:, None]
         heads = torch.where(is_word, sequence, -1)
-        arcs = _arcs_of_heads(torch.nn.functional.pad(heads, (1, 0), value=-1))
-        if extra is None:
-            return arcs
-        labels = torch.where(is_word, extra, 0)
-        return arcs[..., None] * torch.nn.functional.one_hot(labels, self._n_labels)[:, None]
+        padded = (
+            torch.nn.functional.pad(given, (1, 0), value=-1)
+            for given in (heads, extra)
+            if given is not None
+        )
+        return self._events(*padded)
 
     def from_event(self, event: Tensor) -> tuple[Tensor, Tensor | None]:
         """Heads (B, n), 0 for the root (and in padding), of an event; and labels (B, n) or None."""
@@ -216,24 +205,27 @@ class _TreeDistribution(Distribution):
         is_float = self.log_potentials.is_floating_point()
         return result.to(self.log_potentials.dtype if is_float else torch.float64)
 
-    def _trees(self, arcs: Tensor | None = None) -> ProjectiveTrees | NonProjectiveTrees:
-        """The distribution in our layout, under other arc scores if they are given."""
-        arcs = self._arc_scores() if arcs is None else arcs
-        return self._kind(arcs, self._words, single_root=not self.multiroot)
+    def _trees(self, potentials: Tensor | None = None) -> TreeDistribution | LabelledTrees:
+        """The distribution in our layout, under other potentials if they are given."""
+        scores = _our_layout(self.log_potentials if potentials is None else potentials)
+        arcs = scores.new_zeros(scores.shape[:3]) if self._has_labels else scores
+        words = self._words.to(scores.device)
+        trees = self._kind(arcs, words, single_root=not self.multiroot)
+        return LabelledTrees(trees, scores) if self._has_labels else trees
 
-    def _arc_scores(self) -> Tensor:
-        """Scores under which a tree weighs as much as all its labellings, in our layout."""
-        scores = self.log_potentials
-        return _our_layout(arc_scores_of_labels(scores) if self._has_labels else scores)
-
-    def _best_arc_scores(self) -> Tensor:
-        """Scores with the best label of every arc, in our layout."""
-        scores = self.log_potentials.detach()
-        return _our_layout(scores.amax(3) if self._has_labels else scores)
+    def _events(self, heads: Tensor, labels: Tensor | None = None) -> Tensor:
+        """Events (..., *event_shape) of heads and labels (..., n + 1) in our layout."""
+        arcs = _arcs_of_heads(heads)
+        if labels is None:
+            return arcs
+        of_words = torch.nn.functional.one_hot(labels[..., 1:].clamp(min=0), self._n_labels)
+        return arcs[..., None] * of_words[..., None, :, :]
 
     def _marginals(self) -> Tensor:
-        marginals = _their_layout(self._trees().marginals)
-        return label_marginals(marginals, self.log_potentials) if self._has_labels else marginals
+        trees = self._trees()
+        if isinstance(trees, LabelledTrees):
+            return _their_layout(trees.label_marginals.movedim(3, 1)).movedim(1, 3)
+        return _their_layout(trees.marginals)
 
     def _score(self, events: Tensor) -> Tensor:
         """Scores of events (*sample_shape, B, *event_shape)."""
@@ -248,27 +240,10 @@ class _TreeDistribution(Distribution):
 
     def _topk(self, k: int) -> tuple[Tensor, Tensor]:
         """The k best events, and which of them there are, bool (k, B)."""
-        arcs, words = self._best_arc_scores(), self._words
-        in_memory = self._kind(arcs.cpu(), words.cpu(), single_root=not self.multiroot)
-        heads, scores = in_memory.k_best(k)
-        heads, scores = heads.to(arcs.device), scores.to(arcs.device)
-        events = _arcs_of_heads(heads)
-        if self._has_labels:
-            labels = self.log_potentials.detach().double()
-            events, scores = _best_labellings(heads, scores, labels, k)
+        trees = self._trees(self.log_potentials.detach().cpu())
+        heads, *labels, scores = (x.to(self.log_potentials.device) for x in trees.k_best(k))
+        events = self._events(heads, *labels)
         return self._typed(events.transpose(0, 1)), (scores > -torch.inf).T
-
-    def _random_labels(self, n_samples: int) -> Tensor:
-        """A label for every arc, as ones (n_samples, B, n, n, L)."""
-        scores = self.log_potentials.to(torch.float64).nan_to_num(-torch.inf, neginf=-torch.inf)
-        # Where no label is possible no tree has the arc, and any label will do.
-        is_possible = (scores > -torch.inf).any(3, keepdim=True)
-        probabilities = torch.where(is_possible, scores, 0.0).softmax(3).flatten(0, 2)
-        if not len(probabilities):
-            return probabilities.reshape(n_samples, *scores.shape)
-        drawn = torch.multinomial(probabilities, max(n_samples, 1), replacement=True)[:, :n_samples]
-        labels = drawn.T.reshape(n_samples, *scores.shape[:3])
-        return torch.nn.functional.one_hot(labels, self._n_labels)
 
 
 class DependencyCRF(_TreeDistribution):
@@ -296,9 +271,10 @@ class NonProjectiveDependencyCRF(_TreeDistribution):
 
 
 def _our_layout(scores: Tensor) -> Tensor:
-    """Scores (B, n, n) with the root on the diagonal as (B, n + 1, n + 1) with the root at 0."""
-    of_root = scores.diagonal(dim1=1, dim2=2)[:, None]
-    return torch.nn.functional.pad(torch.cat([of_root, scores], 1), (1, 0))
+    """Scores (B, n, n) or (B, n, n, L) with the root on the diagonal, with the root at 0."""
+    of_root = scores.diagonal(dim1=1, dim2=2).movedim(-1, 1)[:, None]
+    after = (0, 0) * (scores.dim() - 3)  # no padding of labels
+    return torch.nn.functional.pad(torch.cat([of_root, scores], 1), (*after, 1, 0))
 
 
 def _their_layout(arcs: Tensor) -> Tensor:
@@ -312,46 +288,3 @@ def _arcs_of_heads(heads: Tensor) -> Tensor:
     arcs = heads.new_zeros((*heads.shape, heads.shape[-1]))
     index = heads.clamp(min=0)[..., None, :]
     return _their_layout(arcs.scatter(-2, index, (heads >= 0).to(arcs.dtype)[..., None, :]))
-
-
-def _label_entropy(arc_marginals: Tensor, label_scores: Tensor) -> Tensor:
-    """Entropy of the labels given the tree, (B,)."""
-    is_possible = (arc_marginals != 0)[..., None]
-    logs = torch.where(is_possible, label_scores.to(torch.float64), 0.0).log_softmax(3)
-    is_allowed = logs > -torch.inf
-    logs = torch.where(is_allowed, logs, 0.0)
-    of_arcs = -torch.where(is_allowed, logs.exp() * logs, 0.0).sum(3)
-    return (arc_marginals * of_arcs).sum((1, 2))
-
-
-def _best_labellings(
-    heads: Tensor, scores: Tensor, label_scores: Tensor, k: int
-) -> tuple[Tensor, Tensor]:
-    """The k best trees with labels, from the k best trees, scored by their best labels.
-
-    No other tree can be among them: k trees with their best labels are at least as good. Word by
-    word the k best labellings of every tree are extended; then the k best of all trees are taken.
-
-    Args: heads: (B, k, n + 1), -1 for none; scores: (B, k); label_scores: float64 (B, n, n, L).
-    Returns: events int64 (B, k, n, n, L), 0 where there are no more; scores (B, k), -inf there.
-    """
-    n_batch, _, n_nodes = heads.shape
-    sentence = torch.arange(n_batch, device=heads.device)[:, None]
-    n_labels = label_scores.shape[3]
-    value = torch.where(scores > -torch.inf, 0.0, -torch.inf)[..., None].double()
-    labels = heads.new_zeros((n_batch, k, 1, 0))  # sentence, tree, labelling, word
-    for m in range(1, n_nodes):
-        h = heads[:, :, m]
-        of_word = label_scores[sentence, torch.where(h > 0, h - 1, m - 1).clamp(min=0), m - 1]
-        nothing = torch.where(torch.arange(n_labels, device=h.device) == 0, 0.0, -torch.inf)
-        of_word = torch.where((h >= 0)[..., None], of_word, nothing.double())
-        grown = (value[..., None] + of_word[:, :, None]).flatten(2)
-        value, index = grown.topk(min(k, grown.shape[2]), 2)
-        before, label = index // n_labels, index % n_labels
-        before = before[..., None].expand(-1, -1, -1, labels.shape[3])
-        labels = torch.cat([labels.gather(2, before), label[..., None]], 3)
-    value, index = value.flatten(1).topk(min(k, value.shape[1] * value.shape[2]), 1)
-    tree, labels = index // (labels.shape[2]), labels.flatten(1, 2)[sentence, index]
-    heads = heads[sentence, tree].masked_fill((value == -torch.inf)[..., None], -1)
-    of_words = torch.nn.functional.one_hot(labels, n_labels)
-    return _arcs_of_heads(heads)[..., None] * of_words[:, :, None], value

@@ -25,18 +25,15 @@ if TYPE_CHECKING:
     )
     from gpuparse.inference.constraints import constrain
     from gpuparse.inference.decoders import DECODERS, Decoder, with_quantity
-    from gpuparse.inference.distributions import (
-        NonProjectiveTrees,
-        ProjectiveTrees,
-        conditional_loss,
-        hinge_loss,
-    )
+    from gpuparse.inference.distributions import NonProjectiveTrees, ProjectiveTrees
     from gpuparse.inference.higher_order import (
         eisner_grand_sibling,
         eisner_grandchild,
         eisner_grandchild_labelled,
         eisner_tri_sibling,
     )
+    from gpuparse.inference.labelled import LabelledTrees
+    from gpuparse.inference.losses import conditional_loss, hinge_loss, local_loss, risk_loss
     from gpuparse.inference.marginals import (
         arc_scores_of_labels,
         label_marginals,
@@ -65,6 +62,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DECODERS",
     "Decoder",
+    "LabelledTrees",
     "NonProjectiveTrees",
     "Parse",
     "ProjectiveTrees",
@@ -96,6 +94,7 @@ __all__ = [
     "hill_climb",
     "hinge_loss",
     "label_marginals",
+    "local_loss",
     "matrix_tree_entropy",
     "matrix_tree_log_partition",
     "matrix_tree_marginals",
@@ -103,13 +102,14 @@ __all__ = [
     "minimum_bayes_risk",
     "multi_parent",
     "projectivise",
+    "risk_loss",
     "with_quantity",
 ]
 
 _MODULES = (
     "decoders", "scores", "searches", "best_trees", "projective_sums", "matrix_tree", "marginals",
-    "constraints", "higher_order", "distributions", "approximate.dual_decomposition",
-    "approximate.hill_climb", "support",
+    "constraints", "higher_order", "distributions", "labelled", "losses",
+    "approximate.dual_decomposition", "approximate.hill_climb", "support",
 )  # fmt: skip
 """Where public names are looked for, in this order."""
 

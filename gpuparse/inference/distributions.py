@@ -14,7 +14,7 @@ torch.compile(fullgraph=True) and transformed by torch.func; values are not chec
 
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
@@ -38,6 +38,8 @@ from gpuparse.inference.searches import FUNCTIONS, parts_for
 from gpuparse.inference.support import TreeKind, Unreachable, as_heads
 from gpuparse.inference.tree_parts import find_parts, scores_of_words
 
+Result = TypeVar("Result")
+
 _OTHER_PARTS = tuple(f.name for f in fields(Scores) if f.name not in ("arc", "lengths"))
 
 
@@ -53,7 +55,54 @@ class Best(NamedTuple):
     certified: Tensor | None = None
 
 
-class TreeDistribution:
+class Kept:
+    """Scores of a batch, and quantities that are computed of them once."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, bool], Any] = {}
+        self._kept_of: tuple[int, ...] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles: the scores; quantities are computed again."""
+        if any(part.grad_fn is not None for part in self._parts):
+            raise ScoreError(
+                "the scores are results of other tensors, which cannot be copied or pickled: make"
+                " a distribution of scores.detach()"
+            )
+        return {**vars(self), "_kept": {}, "_kept_of": ()}
+
+    @property
+    def lengths(self) -> Tensor:
+        """Words of each sentence, int64 (B,)."""
+        raise NotImplementedError
+
+    @property
+    def _parts(self) -> list[Tensor]:
+        """All scores."""
+        raise NotImplementedError
+
+    def _needs_gradient(self) -> bool:
+        return torch.is_grad_enabled() and any(part.requires_grad for part in self._parts)
+
+    def _keep(self, name: str, compute: Callable[[], Result]) -> Result:
+        """A quantity that is computed once, and once more where gradients are wanted.
+
+        Torch counts the changes of a tensor in place, but not of one made in inference mode.
+        """
+        if is_traced():
+            return compute()
+        tensors = (*self._parts, self.lengths)
+        versions = tuple(0 if part.is_inference() else part._version for part in tensors)
+        if versions != self._kept_of:
+            self._kept, self._kept_of = {}, versions
+        key = name, torch.is_grad_enabled()
+        if key not in self._kept:
+            self._kept[key] = compute()
+        found: Result = self._kept[key]
+        return found
+
+
+class TreeDistribution(Kept):
     """Trees of one kind with probabilities proportional to exp(score).
 
     Args:
@@ -100,23 +149,13 @@ class TreeDistribution:
         self.single_root = single_root
         self.engine = engine
         self.decoder = _decoder_of(self.kind, self.scores)
-        self._kept: dict[tuple[str, bool], Tensor] = {}
-        self._kept_of: tuple[int, ...] = ()
+        super().__init__()
 
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(sentences={len(self.scores.arc)},"
             f" decoder={self.decoder.name!r}, single_root={self.single_root})"
         )
-
-    def __getstate__(self) -> dict[str, Any]:
-        """For copies and pickles: the scores; quantities are computed again."""
-        if any(part.grad_fn is not None for part in self._parts):
-            raise ScoreError(
-                "the scores are results of other tensors, which cannot be copied or pickled: make"
-                " a distribution of scores.detach()"
-            )
-        return {**vars(self), "_kept": {}, "_kept_of": ()}
 
     @property
     def lengths(self) -> Tensor:
@@ -136,7 +175,7 @@ class TreeDistribution:
             return Best(heads, self._score_of(heads))
         heads, values, *rest = self._call("best")
         if self._needs_gradient():
-            values = _with_gradient_of(values, self._score_of(heads))
+            values = with_gradient_of(values, self._score_of(heads))
         return Best(heads, values, rest[0] if self.decoder.certifies else None)
 
     def k_best(self, k: int) -> tuple[Tensor, Tensor]:
@@ -150,7 +189,7 @@ class TreeDistribution:
         heads, values = self._call("k_best", k)
         if self._needs_gradient():
             own = self._score_of(heads).masked_fill(values == -torch.inf, 0.0)
-            values = _with_gradient_of(values, own)
+            values = with_gradient_of(values, own)
         return heads, values
 
     @property
@@ -177,12 +216,8 @@ class TreeDistribution:
             count: trees of each sentence.
             seed: of a generator of its own; or generator: on the CPU; neither: torch's own.
         """
-        if seed is not None:
-            if generator is not None:
-                raise ScoreError("a seed and a generator are given, expected one of them")
-            generator = _generator_of(seed)
         with torch.no_grad():
-            drawn: Tensor = self._call("samples", count, generator)
+            drawn: Tensor = self._call("samples", count, generator_of(seed, generator))
         return drawn
 
     def mbr(self) -> tuple[Tensor, Tensor]:
@@ -270,7 +305,7 @@ class TreeDistribution:
         kind.require(gold_heads, is_partial=True)
         position = torch.arange(arcs.shape[1], device=arcs.device)
         is_wrong = (gold_heads[:, None] != position[:, None]) & (gold_heads >= 0)[:, None]
-        extra = _as_cost(cost, arcs).masked_fill(~is_wrong, 0.0)
+        extra = as_cost(cost, arcs).masked_fill(~is_wrong, 0.0)
         return self._with_arcs(arcs.double() + extra)
 
     def constrained(self, known_heads: Tensor) -> Self:
@@ -304,25 +339,6 @@ class TreeDistribution:
     @property
     def _parts(self) -> list[Tensor]:
         return [self.scores.arc, *_given(self.scores).values()]
-
-    def _needs_gradient(self) -> bool:
-        return torch.is_grad_enabled() and any(part.requires_grad for part in self._parts)
-
-    def _keep(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
-        """A quantity that is computed once, and once more where gradients are wanted.
-
-        Torch counts the changes of a tensor in place, but not of one made in inference mode.
-        """
-        if is_traced():
-            return compute()
-        tensors = (*self._parts, self.lengths)
-        versions = tuple(0 if part.is_inference() else part._version for part in tensors)
-        if versions != self._kept_of:
-            self._kept, self._kept_of = {}, versions
-        key = name, torch.is_grad_enabled()
-        if key not in self._kept:
-            self._kept[key] = compute()
-        return self._kept[key]
 
     def _find_marginals(self) -> Tensor:
         if not is_traced():
@@ -407,73 +423,17 @@ def _(
     return torch.stack(found), 0
 
 
-def hinge_loss(
-    trees: TreeDistribution, gold_heads: Tensor, cost: float | Tensor = 1.0, *,
-    unreachable: Unreachable = "error",
-) -> Tensor:  # fmt: skip
-    """Structured hinge loss: by how much the margin of the gold trees is missed.
-
-    max over trees of (score + cost of its wrong heads), minus the score of the gold tree.
-
-    Args:
-        trees: a distribution whose scores are learned.
-        gold_heads: heads of the gold trees, integers (B, N).
-        cost: as `TreeDistribution.augmented`.
-        unreachable: see `conditional_loss`.
-    Returns:
-        float64 (B,), at least 0; its subgradient is the parts of the best tree less those of the
-        gold tree.
-    Raises: ScoreError: a gold tree that the distribution does not have. ScoreError, NoTreeError:
-        from the decoder.
-    Cost: that of the decoder.
-    Source: Taskar, Guestrin & Koller 2003; McDonald, Crammer & Pereira 2005, section 2.3.
-    """
-    gold_heads, skipped = trees.reachable(gold_heads, unreachable)
-    harder = trees.augmented(gold_heads, cost)
-    with torch.no_grad():
-        found = harder.best().heads
-    # Of a tree that is the gold tree but for rounding, nothing is left.
-    missed = (harder._score_of(found) - trees._score_of(gold_heads)).clamp(min=0.0)
-    return missed if skipped is None else missed.masked_fill(skipped, 0.0)
-
-
-def conditional_loss(
-    trees: TreeDistribution, gold_heads: Tensor, *, unreachable: Unreachable = "error"
-) -> Tensor:
-    """Negative conditional log-likelihood of the gold heads, that of a conditional random field.
-
-    Args:
-        trees: a distribution whose scores are learned.
-        gold_heads: integers (B, N), -1 for words whose heads are not known: then all trees with the
-            known heads count as right. Traced code takes all heads for known.
-        unreachable: what is done about a gold tree that the distribution does not have, such as one
-            with crossing arcs under `ProjectiveTrees`, or two words at the root under
-            `single_root`: "error"; "skip": its loss is 0, without a gradient; "projectivise": the
-            nearest projective tree is learned, as `projectivise` finds it. Traced code checks
-            nothing.
-    Returns: float64 (B,), in nats.
-    Raises:
-        ScoreError: a gold tree that the distribution does not have; it names sentence and word.
-        ScoreError, NoTreeError: from the sums; NoTreeError too where no tree has the known heads.
-    Cost: that of the log-partition; twice that where heads are not known.
-    Source: Lafferty, McCallum & Pereira 2001; for projective trees Eisner 1996, for all trees Koo,
-    Globerson, Carreras & Collins 2007; partial annotation: Li, Zhang, Zhang & Liu 2014.
-    """
-    is_partial = not is_traced() and _has_unknown(trees.lengths, gold_heads)
-    gold_heads, skipped = trees.reachable(gold_heads, unreachable, is_partial=is_partial)
-    if is_partial:
-        loss = trees.log_partition - trees.constrained(gold_heads).log_partition
-    else:
-        loss = trees.log_partition - trees._score_of(gold_heads)
-    return loss if skipped is None else loss.masked_fill(skipped, 0.0)
-
-
-def _with_gradient_of(values: Tensor, like: Tensor) -> Tensor:
+def with_gradient_of(values: Tensor, like: Tensor) -> Tensor:
     """Values of a search with the gradient of finite ones that differ by rounding at most."""
     return values + (like - like.detach())
 
 
-def _generator_of(seed: object) -> torch.Generator:
+def generator_of(seed: object, generator: torch.Generator | None) -> torch.Generator | None:
+    """The generator that is given, or one with that seed, or None; ScoreError for both."""
+    if seed is None:
+        return generator
+    if generator is not None:
+        raise ScoreError("a seed and a generator are given, expected one of them")
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
         raise ScoreError(f"seed is {seed!r}, expected an integer")
     try:
@@ -482,7 +442,7 @@ def _generator_of(seed: object) -> torch.Generator:
         raise ScoreError(f"seed is {seed}, expected an integer of 64 bits") from None
 
 
-def _as_cost(cost: object, arc_scores: Tensor) -> Tensor:
+def as_cost(cost: object, arc_scores: Tensor) -> Tensor:
     """Costs as float64 (B, N, N) on the device of the scores; ScoreError for others."""
     shape = tuple(arc_scores.shape)
     if isinstance(cost, Tensor):
@@ -498,13 +458,6 @@ def _as_cost(cost: object, arc_scores: Tensor) -> Tensor:
     if not isinstance(cost, (int, float, np.number)):
         raise ScoreError(f"cost is {cost!r}, expected a number or a tensor")
     return torch.full(shape, float(cost), dtype=torch.float64, device=arc_scores.device)
-
-
-def _has_unknown(lengths: Tensor, heads: object) -> bool:
-    """True if a word has the head -1; it waits for the device."""
-    if not isinstance(heads, Tensor) or heads.dim() != 2 or len(heads) != len(lengths):
-        return False  # refused later
-    return bool((word_mask(lengths, heads.shape[1]) & (heads == NO_HEAD)).any())
 
 
 def _decoder_of(kind: str, scores: Scores) -> Decoder:

@@ -119,22 +119,24 @@ class TreeKind:
         return hint
 
 
-def as_heads(heads: object, lengths: Tensor, n_nodes: int, *, several: bool = False) -> Tensor:
-    """Given heads as int64 on the device of the lengths, their values unchecked.
+def as_heads(
+    heads: object, lengths: Tensor, n_nodes: int, *, several: bool = False, name: str = "heads"
+) -> Tensor:
+    """Given heads, or labels, as int64 on the device of the lengths, their values unchecked.
 
-    Args: heads: integers (B, N) or, if `several`, also (B, K, N).
+    Args: heads: integers (B, N) or, if `several`, also (B, K, N). name: in messages.
     Raises: ScoreError: another type or shape.
     """
-    require_tensor(heads, "heads")
+    require_tensor(heads, name)
     assert isinstance(heads, Tensor)
     if heads.is_floating_point() or heads.is_complex() or heads.dtype == torch.bool:
-        raise ScoreError(f"heads has type {heads.dtype}, expected integers")
+        raise ScoreError(f"{name} has type {heads.dtype}, expected integers")
     shape, batch = tuple(heads.shape), len(lengths)
     fits = len(shape) in ((2, 3) if several else (2,))
     if not fits or shape[0] != batch or shape[-1] != n_nodes:
         more = f", or ({batch}, K, {n_nodes})" if several else ""
         raise ScoreError(
-            f"heads has shape {shape}, expected ({batch}, {n_nodes}){more}: a head for each"
+            f"{name} has shape {shape}, expected ({batch}, {n_nodes}){more}: one for each"
             " position of arc_scores, the root's first"
         )
     return heads.to(lengths.device, torch.int64).contiguous()

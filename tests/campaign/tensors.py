@@ -46,14 +46,15 @@ def losses(
         trees = made(arc_scores, lengths, single_root=single_root)
         heads, scores, _ = trees.best()
         wide = made(arc_scores.detach().double(), lengths, single_root=single_root)
-        of_losses = [
+        pairs = [
             (trees.score_of(heads), wide.score_of(heads)),
             (trees.log_prob(heads), wide.log_prob(heads)),
-            (inference.conditional_loss(trees, heads), inference.conditional_loss(wide, heads)),
-            (inference.hinge_loss(trees, heads, 0.3), inference.hinge_loss(wide, heads, 0.3)),
-        ]
-        of_searches = [(scores, wide.best().scores), (trees.k_best(3)[1], wide.k_best(3)[1])]
-        for found, expected in of_losses + of_searches:
+            (scores, wide.best().scores), (trees.k_best(3)[1], wide.k_best(3)[1]),
+        ]  # fmt: skip
+        for name in ("conditional_loss", "hinge_loss", "local_loss", "risk_loss"):
+            of_narrow, of_wide = (getattr(inference, name)(each, heads) for each in (trees, wide))
+            pairs.append((of_narrow.double(), of_wide))
+        for found, expected in pairs:
             if found.dtype != torch.float64 or not torch.allclose(found, expected, rtol=1e-5):
                 raise Failure(f"{found.tolist()} of {arc_scores.dtype}, not {expected.tolist()}")
             every.append(found.detach())

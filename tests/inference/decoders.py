@@ -121,6 +121,7 @@ OTHERS = {
     "Decoder": "test_ladder:test_every_decoder_has_a_textbook_form",
     "Parse": "test_scores:test_decode_by_name",
     "Scores": "test_scores:test_decode_by_name",
+    "LabelledTrees": "test_labelled:test_labelled_trees_are_those_of_enumeration",
     "NonProjectiveTrees": "test_distributions:test_sums",
     "ProjectiveTrees": "test_distributions:test_sums",
     "arc_scores_of_labels": (
@@ -137,6 +138,8 @@ OTHERS = {
     ),
     "hinge_loss": "test_distributions:test_costs_and_hinge_losses",
     "label_marginals": "test_minimum_bayes_risk:test_label_marginals_are_those_of_enumeration",
+    "local_loss": "test_labelled:test_local_losses",
+    "risk_loss": "test_labelled:test_losses_are_those_of_enumeration",
     "projectivise": "test_support:test_projectivise_is_the_form_of_training",
     "minimum_bayes_risk": "test_minimum_bayes_risk:test_the_least_risk_of_all_trees",
     "with_quantity": "test_ladder:test_every_quantity_is_tested_for_every_decoder",

@@ -12,7 +12,9 @@ from gpuparse.inference import (
     ProjectiveTrees,
     conditional_loss,
     hinge_loss,
+    local_loss,
     projectivise,
+    risk_loss,
     support,
 )
 from gpuparse.inference.nearest_trees import nearest_projective
@@ -135,14 +137,13 @@ def test_skipping_forbidden_arcs_gives_no_nan():
     assert gradient.nan_to_num(7.0).abs().sum() == 0
 
 
-def test_heads_that_are_not_known_are_no_fault_of_the_conditional_loss():
+def test_heads_that_are_not_known_are_no_fault():
     trees = ProjectiveTrees(torch.randn(1, 5, 5, dtype=torch.float64))
     partial = torch.tensor([[-1, 2, 0, -1, -1]])
-    assert conditional_loss(trees, partial).item() >= 0
-    with pytest.raises(ScoreError, match="word 3 has no head: its head is -1"):
-        hinge_loss(trees, partial)
-    with pytest.raises(ScoreError, match="word 1 is on a cycle"):
-        conditional_loss(trees, torch.tensor([[-1, 2, 1, -1, -1]]))
+    for loss_of in (conditional_loss, hinge_loss, local_loss, risk_loss):
+        assert loss_of(trees, partial).item() >= 0
+        with pytest.raises(ScoreError, match="word 1 is on a cycle"):
+            loss_of(trees, torch.tensor([[-1, 2, 1, -1, -1]]))
 
 
 @pytest.mark.parametrize("single_root", [False, True])
@@ -177,6 +178,7 @@ def test_heads_of_a_wrong_kind_are_told(heads, said):
     trees = NonProjectiveTrees(torch.zeros(2, 4, 4))
     for work in (
         lambda: conditional_loss(trees, heads), lambda: hinge_loss(trees, heads),
+        lambda: local_loss(trees, heads), lambda: risk_loss(trees, heads),
         lambda: trees.log_prob(heads), lambda: trees.score_of(heads),
     ):  # fmt: skip
         with pytest.raises(ScoreError, match=said):

@@ -14,12 +14,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from gpuparse.config.schema import EncoderConfig
 from gpuparse.data.batch import ranges
 from gpuparse.errors import ModelError
-from gpuparse.inference.distributions import (
-    NonProjectiveTrees,
-    ProjectiveTrees,
-    conditional_loss,
-    hinge_loss,
-)
+from gpuparse.inference.distributions import NonProjectiveTrees, ProjectiveTrees
+from gpuparse.inference.losses import conditional_loss, hinge_loss, smoothed_cross_entropy
 from gpuparse.inference.scores import read_cells
 from gpuparse.learning.events import EpochCounts
 from gpuparse.learning.stages.encoder.processes import Processes
@@ -322,8 +318,7 @@ class EncoderStage(Stage):
         nodes = torch.arange(scores.shape[1], device=scores.device)
         no_head = nodes[None, :, None] > lengths[:, None, None]
         no_head = no_head | (nodes[:, None] == nodes)
-        forbidden = scores.masked_fill(no_head, _FORBIDDEN)
-        of_words = forbidden[b, :, m]
+        of_words = scores.masked_fill(no_head, -torch.inf)[b, :, m]
         heads = sent_to(self._device, gold_heads)
         missed = ((of_words.detach().argmax(1) != heads) & (heads >= 0)).sum()
         if self._config.loss == "local" or not (gold_heads >= 0).any():
@@ -461,13 +456,7 @@ def cross_entropy(scores: Tensor, gold: np.ndarray, smoothing: float) -> Tensor:
     """
     known = np.flatnonzero(gold >= 0)
     places, values = (sent_to(scores.device, each) for each in (known, gold[known]))
-    logs = scores[places].log_softmax(-1)
-    found = (smoothing - 1.0) * logs.gather(1, values.unsqueeze(1)).sum()
-    if not smoothing:
-        return found
-    is_open = logs > _FORBIDDEN / 2
-    means = logs.masked_fill(~is_open, 0.0).sum(-1) / is_open.sum(-1)
-    return found - smoothing * means.sum()
+    return smoothed_cross_entropy(scores[places], values, smoothing).sum()
 
 
 def loss_of_graphs(
