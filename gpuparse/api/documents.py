@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -49,19 +49,25 @@ def read(source: str | bytes | os.PathLike[str]) -> Parsed:
     >>> sentence.root
     <Token 1 No: root>
     """
-    treebank = _treebank_of(source, "read()", _TEXT)
+    return _parsed(_treebank_of(source, "read()", _TEXT))
+
+
+def _parsed(treebank: Treebank) -> Parsed:
     result = Result(treebank=treebank, found=None, names=[], decoder="")
     return Parsed(result, np.diff(treebank.word_starts))
 
 
 def evaluate(
-    gold: Given, system: Given, *, graphs: str | None = None, ignore_punct: bool = False,
-    punct_tags: Collection[str] | None = None,
+    gold: Given, system: Given | None = None, *, heads: Sequence[Any] | None = None,
+    deprels: Sequence[Sequence[str]] | None = None, graphs: str | None = None,
+    ignore_punct: bool = False, punct_tags: Collection[str] | None = None,
 ) -> Evaluation:  # fmt: skip
     """Score parsed sentences against gold ones, as the command `evaluate` does.
 
     Args:
         gold, system: paths, CoNLL-U text, or sentences that a parser or `read` returned.
+        heads, deprels: or, in place of a system, trees of the gold sentences, see
+            `Parsed.with_heads`; without deprels, measures of relations are None.
         graphs: "deps" or "heads": where the system's graphs are; None: score trees.
         ignore_punct: whether to leave out words whose characters are all punctuation.
         punct_tags: or words with one of these tags in the gold file.
@@ -76,8 +82,16 @@ def evaluate(
     """
     if graphs is not None and graphs not in GRAPHS:
         raise ConfigError(f"graphs: expected {' or '.join(GRAPHS)}, not {graphs!r}")
+    gold_treebank = _treebank_of(gold, "evaluate()", "gold")
+    if heads is not None:
+        if system is not None:
+            raise ConfigError("evaluate() takes a system or heads, and not both")
+        sentences = gold if isinstance(gold, Parsed) else _parsed(gold_treebank)
+        system = sentences.with_heads(heads, deprels)
+    elif deprels is not None:
+        raise ConfigError("evaluate() takes deprels together with heads")
     found = scored(
-        _treebank_of(gold, "evaluate()", "gold"), _treebank_of(system, "evaluate()", "system"),
+        gold_treebank, _treebank_of(system, "evaluate()", "system"),
         cast("GraphColumn | None", graphs), _punctuation(ignore_punct, punct_tags),
     )  # fmt: skip
     return _told(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate, islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
@@ -29,7 +30,9 @@ from gpuparse.data.svg import svg_graph
 from gpuparse.data.tag_columns import unrewritten
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import DataError, plural, require
+from gpuparse.jobs.given_trees import given_trees
 from gpuparse.jobs.predictions import (
+    EMPTY,
     FoundArrays,
     Result,
     WordColumns,
@@ -158,6 +161,33 @@ class Parsed(Sequence["ParsedSentence"]):
     def sentences(self) -> list[ParsedSentence]:
         """All sentences."""
         return list(self)
+
+    def with_heads(
+        self, heads: Sequence[Any], deprels: Sequence[Sequence[str]] | None = None
+    ) -> Parsed:
+        """The same sentences with other trees, as another parser would return them.
+
+        Args:
+            heads: for each sentence a list, array or tensor with the head of each word, 0 for the
+                root; or with the row (N,) of `gpuparse.inference`, -1 at position 0 and in padding,
+                such as the rows of `trees.best().heads`.
+            deprels: for each sentence a list with the relation of each word; None: all are `_`.
+        Returns: new sentences, with the other columns, comments, multiword tokens and empty nodes
+            of these; probabilities and graphs are left out.
+        Raises: DataError: heads are no tree, or the numbers of sentences or words differ; names the
+            sentence.
+        Cost: 1 µs per word.
+
+        >>> she = {"form": ["She", "sings"], "upos": ["PRON", "VERB"], "xpos": ["PRP", "VBZ"]}
+        >>> parser.parse([she]).with_heads([[0, 1]], [["root", "dep"]])[0].heads
+        [0, 1]
+        """
+        counts = np.diff(self._starts)
+        found, names = given_trees(self._treebank, counts, heads, deprels)
+        result = replace(self._result, found=found, names=names, decoder="", kept=None, deps=EMPTY)
+        return Parsed(
+            result, counts, self._table, self._documents, is_text=self._is_text, firsts=self._firsts
+        )
 
     @property
     def documents(self) -> dict[str, list[ParsedSentence]]:

@@ -18,7 +18,7 @@ from gpuparse.evaluation.reliability import (
     measure_reliability,
     misc_probabilities,
 )
-from gpuparse.evaluation.treebanks import check_parsed, column_numbers
+from gpuparse.evaluation.treebanks import can_score_relations, check_parsed, column_numbers
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,7 @@ class Judged:
     """The relations of two files as indices into names, (W,) each, and which words are right.
 
     las: the head and the relation up to its first ":". both: the head and the whole relation.
+    is_labelled: see `can_score_relations`.
     """
 
     names: list[str]
@@ -100,6 +101,7 @@ class Judged:
     label: np.ndarray
     las: np.ndarray
     both: np.ndarray
+    is_labelled: bool
 
 
 def judge(gold: Treebank, system: Treebank) -> Judged:
@@ -111,7 +113,8 @@ def judge(gold: Treebank, system: Treebank) -> Judged:
     (ours, theirs), names = column_numbers(DEPREL, gold, system)
     head, label, universal = gold.heads == system.heads, ours == theirs, universal_parts(names)
     las = head & (universal[ours] == universal[theirs])
-    return Judged(names, ours, theirs, head, label, las, head & label)
+    is_labelled = can_score_relations(gold, system)
+    return Judged(names, ours, theirs, head, label, las, head & label, is_labelled)
 
 
 def kept_words(gold: Treebank, ignored: np.ndarray | None) -> np.ndarray:
@@ -124,7 +127,8 @@ def score_treebanks(
 ) -> TreeScores:
     """Score a parsed file against the gold file.
 
-    docs/evaluating.md defines the measures; sentences without scored words are not counted. In
+    docs/evaluating.md defines the measures; sentences without scored words are not counted.
+    Measures of relations are 0 of 0 if the system has no relations. In
     `nonprojective`, recall is the share of the non-projective gold arcs that the system has, and
     precision the share of the system's non-projective arcs that gold has. `relations` are by
     descending gold count.
@@ -140,20 +144,24 @@ def score_treebanks(
         table 2, for complete and root. differs: the script refuses files with several roots.
     """
     judged, keep, starts = judge(gold, system), kept_words(gold, ignored), gold.word_starts
+    labelled = keep & judged.is_labelled
     trees = gold.heads, system.heads
     roots = [(heads == 0) & keep for heads in trees]
     crossing = [nonprojective_arcs(heads, starts) & keep for heads in trees]
     return TreeScores(
         uas=_share(judged.head, keep),
-        las=_share(judged.las, keep),
-        las_full=_share(judged.both, keep),
-        label_accuracy=_share(judged.label, keep),
+        las=_share(judged.las, labelled),
+        las_full=_share(judged.both, labelled),
+        label_accuracy=_share(judged.label, labelled),
         complete=complete_sentences(judged.head, keep, starts),
-        complete_labelled=complete_sentences(judged.both, keep, starts),
+        complete_labelled=complete_sentences(judged.both, labelled, starts),
         root=arc_counts(*(judged.head[words] for words in roots)),
         nonprojective=arc_counts(*(judged.head[words] for words in crossing)),
         relations=relation_counts(
-            judged.names, judged.gold[keep], judged.system[keep], judged.gold[keep & judged.both]
+            judged.names,
+            judged.gold[labelled],
+            judged.system[labelled],
+            judged.gold[labelled & judged.both],
         ),
     )
 

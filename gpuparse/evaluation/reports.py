@@ -88,7 +88,7 @@ def scores_as_text(scores: _Scores, *, labelled: bool = True) -> str:
     lines += [_arc_line(title, arcs, width) for title, arcs in sets.items()]
     if isinstance(scores, TreeScores) and scores.nonprojective.found != scores.nonprojective.right:
         lines.append(PROJECTIVE_TOO)
-    if labelled:
+    if relations:
         lines += ["", "relations, labelled"]
         lines += [_arc_line(title, arcs, width) for title, arcs in relations.items()]
     return "\n".join(lines) + "\n"

@@ -180,7 +180,8 @@ def compare_treebanks(
 ) -> Comparison:
     """Test whether two parsed files differ in how well they agree with the gold file.
 
-    - `disagreements`, `bootstrap`: for `uas`, `las` and `las_full`, see `score_treebanks`.
+    - `disagreements`, `bootstrap`: for `uas`, and for `las` and `las_full` if both systems have
+      relations, see `score_treebanks`.
     - `lengths`: the words with the right head, of either system, by the distance from the word to
       its gold head: `root`, `1`, `2`, `3-6`, `7-`.
 
@@ -202,14 +203,11 @@ def compare_treebanks(
     if not keep.any():
         raise DataError(f"{gold.source}: no word to compare the systems on; give a longer text")
     both = [judge(gold, system) for system in (first, second)]
-    right = {
-        name: [words & keep for words in pair]
-        for name, pair in {
-            "uas": [judged.head for judged in both],
-            "las": [judged.las for judged in both],
-            "las_full": [judged.both for judged in both],
-        }.items()
-    }
+    measures = {"uas": [judged.head for judged in both]}
+    if all(judged.is_labelled for judged in both):
+        measures["las"] = [judged.las for judged in both]
+        measures["las_full"] = [judged.both for judged in both]
+    right = {name: [words & keep for words in pair] for name, pair in measures.items()}
     words = by_sentence(keep, starts)
     counts = [
         [words, by_sentence(a, starts), words, by_sentence(b, starts), words]

@@ -3,10 +3,10 @@
 import numpy as np
 
 from gpuparse import native
-from gpuparse.data.columns import FORM
+from gpuparse.data.columns import DEPREL, FORM
 from gpuparse.data.treebank import Treebank, word_place
 from gpuparse.data.trees import check_trees
-from gpuparse.data.vocabulary import Interner
+from gpuparse.data.vocabulary import Interner, column_ids
 from gpuparse.errors import DataError, plural
 
 
@@ -23,6 +23,16 @@ def check_parsed(gold: Treebank, *systems: Treebank) -> None:
         check_same_words(gold, system)
     for treebank in (gold, *systems):
         require_none(check_trees(treebank))
+
+
+def has_relations(treebank: Treebank) -> bool:
+    """False if every word has `_` in DEPREL."""
+    return column_ids(treebank, DEPREL)[1] != ["_"]
+
+
+def can_score_relations(gold: Treebank, system: Treebank) -> bool:
+    """False if the system has no relation, as a parser of heads, where the gold file has some."""
+    return has_relations(system) or not has_relations(gold)
 
 
 def column_numbers(column: int, *treebanks: Treebank) -> tuple[list[np.ndarray], list[str]]:

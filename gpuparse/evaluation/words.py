@@ -20,7 +20,7 @@ from gpuparse.data.trees import check_trees
 from gpuparse.errors import DataError, plural
 from gpuparse.evaluation.metrics import ArcCounts, Share, universal_parts
 from gpuparse.evaluation.significance import Comparison, disagreement, paired_bootstrap
-from gpuparse.evaluation.treebanks import column_numbers, require_none
+from gpuparse.evaluation.treebanks import can_score_relations, column_numbers, require_none
 
 # The script's sets; a relation in neither, such as punct, counts in neither way.
 CONTENT = {
@@ -97,7 +97,8 @@ def score_words(gold: Treebank, system: Treebank, *, same_words: bool = False) -
     either file has a multiword token, the words of both there are aligned by a longest common
     subsequence of their lower-cased forms. `_` for a gold lemma is right with any.
 
-    Without any head in one of the files, the measures of arcs are left out. `elas` and `eulas` are
+    Without any head in one of the files, the measures of arcs are left out, and without any
+    relation in the system those of relations. `elas` and `eulas` are
     there if both files `has_graphs`. Their items are the arcs of `enhanced_arcs`: one is right if
     the other file has the arc between the same two words (or from the root) with the same relation,
     for `eulas` with the same relation up to its first ":", which leaves out prepositions and other
@@ -182,9 +183,11 @@ def score_words(gold: Treebank, system: Treebank, *, same_words: bool = False) -
         for parent, is_one in zip(parents, functional, strict=True)
     )
     modifiers = (wanted[g] == found[s]) & (wanted[g] == same[g])
-    hits |= {"uas": of_words(uas), "las": of_words(las), "clas": of_content(las)}
-    hits["mlas"] = of_content(las & upos & ufeats & modifiers)
-    hits["blex"] = of_content(las & lemmas)
+    hits["uas"] = of_words(uas)
+    if can_score_relations(gold, system):
+        hits |= {"las": of_words(las), "clas": of_content(las)}
+        hits["mlas"] = of_content(las & upos & ufeats & modifiers)
+        hits["blex"] = of_content(las & lemmas)
     if has_graphs(gold) and has_graphs(system):
         hits |= _enhanced_hits(gold, system, back, (of_gold, of_system))
     return hits

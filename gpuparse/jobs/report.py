@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from gpuparse.data.arc_layout import Arc
-from gpuparse.data.columns import DEPREL
 from gpuparse.data.conll import read_part, read_treebank, treebank_from_bytes
 from gpuparse.data.draw import printable
 from gpuparse.data.graphs import missing_graphs
@@ -26,6 +25,7 @@ from gpuparse.evaluation.errors import Errors, Group, find_errors
 from gpuparse.evaluation.metrics import measure_reliability_of_treebanks, score_treebanks
 from gpuparse.evaluation.reliability import HEAD, Reliability, misc_probabilities
 from gpuparse.evaluation.reports import percent_text, reliability_as_text, scores_as_text
+from gpuparse.evaluation.treebanks import has_relations
 from gpuparse.files import STANDARD
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.drawing import KINDS, compared, legend, page_head
@@ -139,7 +139,7 @@ def system_of(
     else:
         parsed = read_treebank(run)
         has_probabilities = True
-        labelled = any(parsed.column(w, DEPREL) != "_" for w in range(parsed.n_words))
+        labelled = has_relations(parsed)
     ignored = punctuation.words_of(gold)
     errors = find_errors(gold, parsed, ignored=ignored)
     reliability = {}

@@ -219,7 +219,10 @@ def _other_hits(gold: Treebank, systems: Sequence[Treebank]) -> list[dict[str, H
     if not names:
         return []
     found = [score_words(gold, system, same_words=True) for system in systems]
-    return [{name: hits[name] for name in names} for hits in found]
+    return [
+        {name: hits[name] for name in names if all(name in others for others in found)}
+        for hits in found
+    ]
 
 
 def _title_of(hits: Mapping[str, Hits]) -> str:
@@ -271,9 +274,11 @@ def _trees_as_text(
     lines += [*_letters(names), "", *_side_by_side(scores)]
     for k, comparison in enumerate(comparisons, 1):
         letter = ascii_uppercase[k]
-        lines += ["", f"{letter} against A", "", *_tests(comparison, _TESTED, letter, drawn)]
+        tested = [of for of in _TESTED if of[1] in comparison.bootstrap]
+        lines += ["", f"{letter} against A", "", *_tests(comparison, tested, letter, drawn)]
         lines += ["", *_by_length(comparison, letter)]
-        lines += ["", *_by_relation(scores[0].relations, scores[k].relations, letter)]
+        if scores[0].relations and scores[k].relations:
+            lines += ["", *_by_relation(scores[0].relations, scores[k].relations, letter)]
     return lines
 
 

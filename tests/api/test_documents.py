@@ -1,14 +1,18 @@
 """Files as documents, scores as the commands print them, drawings, objects of other packages."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 import gpuparse
 from gpuparse.commands import compare, draw, evaluate
 from gpuparse.errors import ConfigError, DataError
+from tests.api.conftest import COMMENTED
 from tests.graphs_by_place import deps_of_heads
 from tests.multiword_texts import raw_text
 from tests.synthetic import generate
@@ -101,6 +105,106 @@ def test_comparisons_are_those_of_the_command(files, capsys):
     assert str(found) == capsys.readouterr().out
 
 
+def padded(rows, make) -> list:
+    """Rows of -1 at position 0 and in padding, of different lengths; make: of each."""
+    return [make([-1, *row, *[-1] * (s % 3)]) for s, row in enumerate(rows)]
+
+
+def rectangle(rows) -> torch.Tensor:
+    width = max(map(len, rows))
+    return torch.tensor([[-1, *row, *[-1] * (width - len(row))] for row in rows])
+
+
+LAYOUTS = {
+    "lists": lambda rows: rows,
+    "arrays": lambda rows: [np.array(row, np.int32) for row in rows],
+    "tensors": lambda rows: [torch.tensor(row, dtype=torch.int64) for row in rows],
+    "padded lists": lambda rows: padded(rows, list),
+    "padded tensors": lambda rows: padded(rows, torch.tensor),
+    "a tensor": rectangle,
+    "an array": lambda rows: rectangle(rows).numpy(),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_given_heads_are_as_those_of_a_parser(parser, files, layout):
+    text = TEXT + COMMENTED.encode()
+    gold, expected = gpuparse.read(text), gpuparse.read(parser.parse(text).to_conllu())
+    heads = LAYOUTS[layout]([sentence.heads for sentence in expected])
+    deprels = [sentence.deprels for sentence in expected]
+    given = gold.with_heads(heads, deprels)
+    assert given.to_conllu() == expected.to_conllu()
+    assert given.to_arrow().equals(expected.to_arrow())
+    assert [s.to_dict() for s in given] == [s.to_dict() for s in expected]
+    assert given[3].draw().svg == expected[3].draw().svg
+    several = parser.parse(text, probabilities=True, kbest=2)
+    assert several.with_heads(heads, deprels).to_conllu() == expected.to_conllu()
+    system = parser.parse(TEXT)
+    for gold in (files["gold"], gpuparse.read(TEXT)):
+        found = gpuparse.evaluate(gold, heads=heads[: len(system)], deprels=deprels[: len(system)])
+        assert found == gpuparse.evaluate(gold, system)
+        assert str(found) == str(gpuparse.evaluate(gold, system))
+
+
+def test_heads_without_relations_are_not_scored_for_them(files):
+    gold, system = gpuparse.read(files["gold"]), gpuparse.read(files["first"])
+    heads = [sentence.heads for sentence in system]
+    assert gold.with_heads(heads).to_conllu() == re.sub(
+        r"^(\d+\t(?:[^\t]*\t){6})[^\t]*", r"\1_", system.to_conllu(), flags=re.MULTILINE
+    )
+    found, whole = gpuparse.evaluate(gold, heads=heads), gpuparse.evaluate(gold, system)
+    of_relations = {"las", "las_full", "label_accuracy", "complete_labelled"}
+    for measure in of_relations:
+        assert found[measure] == {"percent": None, "correct": 0, "total": 0}
+    assert found["relations"] == {}
+    rest = whole.keys() - of_relations - {"relations"}
+    assert [found[measure] for measure in rest] == [whole[measure] for measure in rest]
+    assert re.search(r"^LAS +- +0 of 0 ", str(found), re.MULTILINE)
+    assert "relations, labelled" not in str(found)
+    compared = gpuparse.compare(gold, system, gold.with_heads(heads), resamples=9)
+    for tests in ("bootstrap", "mcnemar"):
+        assert compared["comparisons"][0][tests].keys() == {"uas"}
+    assert re.search(r"^LAS +\S+ +- +-$", str(compared), re.MULTILINE)
+    tagged = gold.with_heads(heads).to_conllu().replace("\tNOUN\t", "\tX\t")
+    assert {"upos", "clas"} & gpuparse.evaluate(gold, tagged)["conll18"].keys() == {"upos"}
+
+
+def test_sentences_without_words_have_no_heads(text_parser):
+    parsed = text_parser.parse([["She", "sings"], [], ["No"]])
+    for heads in ([[0, 1], [], [0]], torch.tensor([[-1, 0, 1], [-1, -1, -1], [-1, 0, -1]])):
+        given = parsed.with_heads(heads)
+        assert [s.heads for s in given] == [[0, 1], [], [0]]
+        assert gpuparse.evaluate(given, heads=heads)["uas"]["percent"] == 100
+
+
+def test_heads_that_are_no_trees_are_named():
+    document = gpuparse.read(COMMENTED)
+    heads, names = [[2, 0, 2], [0]], [["a", "b", "c"], ["d"]]
+    cases = [
+        ([[2, 0, 2]], names, "heads: given for 1 sentence, but there are 2"),
+        (3, names, "heads: expected a list, an array or a tensor, not 3"),
+        ([2, 0], names, "text:3: sent_id first: heads: expected a list, an array or a tensor"),
+        ([[2, 0], [0]], names, "text:3: sent_id first: 2 heads for 3 words; give one for each"),
+        ([[-1, 2, 0, 2, 0], [0]], names, "text:3: sent_id first: 5 heads for 3 words"),
+        ([[2, 0, 2.0], [0]], names, r"heads must be whole numbers, but are \[2, 0, 2.0\]"),
+        ([[2, 0, 4], [0]], names, r"text:6: .*HEAD of word 3 \(c\) is 4; the sentence has 3 words"),
+        ([[2, 0, 10**30], [0]], names, r"HEAD of word 3 \(c\) is \d+; the sentence has 3 words"),
+        ([[2, -1, 2], [0]], names, r"no HEAD for word 2 \(b\)"),
+        ([[2, 2, 2], [0]], names, r"word 2 \(b\) is its own head"),
+        ([[2, 0, 2], [1]], names, r"text:9: sent_id second: word 1 \(d\) is its own head"),
+        ([[2, 1, 0], [0]], names, r"words 1 \(a\) and 2 \(b\) form a cycle"),
+        (heads, [["a", "b", "c"]], "deprels: given for 1 sentence, but there are 2"),
+        (heads, [["a", "b"], ["d"]], "sent_id first: 2 relations for 3 words"),
+        (heads, [["a", "b", 3], ["d"]], "expected the name of a relation, not 3"),
+        (heads, [["a", "b", "c\td"], ["d"]], "expected the name of a relation, not 'c.td'"),
+    ]
+    for given, deprels, said in cases:
+        with pytest.raises(DataError, match=said):
+            document.with_heads(given, deprels)
+        with pytest.raises(DataError, match=said.replace("text:", "gold:")):
+            gpuparse.evaluate(COMMENTED, heads=given, deprels=deprels)
+
+
 def test_wrong_arguments_of_scores_are_named(files, parser):
     gold, first = files["gold"], files["first"]
     cases = [
@@ -110,6 +214,8 @@ def test_wrong_arguments_of_scores_are_named(files, parser):
             lambda: gpuparse.evaluate(gold, first, punct_tags=["X"], ignore_punct=True),
             "exclude each other",
         ),
+        (lambda: gpuparse.evaluate(gold, first, heads=[]), "a system or heads, and not both"),
+        (lambda: gpuparse.evaluate(gold, first, deprels=[]), "deprels together with heads"),
         (lambda: gpuparse.compare(gold, first), "two parsers or more"),
         (lambda: gpuparse.compare(gold, first, first, resamples=0), "resamples: expected a whole"),
         (lambda: gpuparse.compare(gold, *[first] * 27), "at most 26"),
