@@ -62,7 +62,7 @@ def given_trees(
 def _rows(
     treebank: Treebank, counts: np.ndarray, name: str, values: Any
 ) -> Iterable[tuple[int, str, list[Any]]]:
-    """Of each sentence its number of words, the beginning of messages about it, and its values."""
+    """Number of words, beginning of messages, and values of each sentence."""
     rows = _listed(values, name)
     if len(rows) != len(counts):
         raise DataError(

@@ -1,0 +1,36 @@
+"""Learn from samples of trees: python examples/reinforce.py TRAIN TEST
+
+The score-function gradient of an expected cost (REINFORCE, Williams 1992) is for costs that are no
+sum over arcs: here the number of wrong heads, and 1 more if any is wrong. A parser that knows
+nothing learns slowly from a cost alone, so it learns from gold trees first.
+"""
+
+import argparse
+
+from biaffine import Parser, label_loss, relations, train
+
+import gpuparse
+
+
+def reinforce_loss(model, batch, samples=8):
+    """Per word; its gradient is that of the expected cost, and its value has no meaning."""
+    trees, gold, scores = model(batch.words, batch.heads)
+    drawn = trees.sample(samples)  # (B, K, N)
+    wrong = (drawn != gold[:, None]) & batch.mask.to(gold.device)[:, None]
+    cost = wrong.sum(2) + wrong.any(2).double()  # (B, K)
+    others = (cost.sum(1, keepdim=True) - cost) / (samples - 1)  # mean cost of the other samples
+    of_arcs = ((cost - others) * trees.log_prob(drawn)).mean(1).sum()
+    return (of_arcs + label_loss(scores, batch)) / batch.lengths.sum()
+
+
+if __name__ == "__main__":
+    arguments = argparse.ArgumentParser(description=__doc__)
+    for name in ("train", "test"):
+        arguments.add_argument(name)
+    given = arguments.parse_args()
+    document, test = gpuparse.read(given.train), gpuparse.read(given.test)
+    model = Parser(relations(document))
+    train(model, document, epochs=3, rate=2e-3)
+    print(gpuparse.evaluate(test, model.parse(test)))
+    train(model, document, epochs=3, rate=5e-4, loss_of=reinforce_loss)
+    print(gpuparse.evaluate(test, model.parse(test)))

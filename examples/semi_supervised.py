@@ -1,0 +1,36 @@
+"""Learn from sentences without trees, too: python examples/semi_supervised.py TRAIN RAW TEST
+
+Entropy regularisation (Grandvalet & Bengio 2004): besides the likelihood of gold trees, the entropy
+of the trees of raw sentences is made small. RAW is CoNLL-U whose heads are not read.
+"""
+
+import argparse
+from itertools import cycle
+
+from biaffine import Parser, loss_of, relations, train
+from treebank_batches import batches_of
+
+import gpuparse
+
+
+def semi_supervised_loss(raw, weight=0.1):
+    """The loss of `train` with the entropy of sentences of another document, both per word."""
+    batches = cycle(batches_of(raw, [], shuffle=True))
+
+    def loss(model, batch):
+        others = next(batches)
+        trees, _, _ = model(others.words, others.heads)  # the heads are for label scores alone
+        return loss_of(model, batch) + weight * trees.entropy.sum() / others.lengths.sum()
+
+    return loss
+
+
+if __name__ == "__main__":
+    arguments = argparse.ArgumentParser(description=__doc__)
+    for name in ("train", "raw", "test"):
+        arguments.add_argument(name)
+    given = arguments.parse_args()
+    document, raw, test = map(gpuparse.read, (given.train, given.raw, given.test))
+    model = Parser(relations(document))
+    train(model, document, epochs=10, rate=2e-3, loss_of=semi_supervised_loss(raw))
+    print(gpuparse.evaluate(test, model.parse(test)))
