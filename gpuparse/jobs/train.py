@@ -199,7 +199,8 @@ def _learn_all(
     _learn(plan, trainer, clock, watch, states, metrics, scores, log)
     bits = _bits(plan, trainer, scores)
     model = trainer.model(bits, config.recorded().to_yaml())
-    model = _calibrated(plan, model, treebank, guides, scores, origin, log)
+    second = _with_epochs_of(plan, trainer)
+    model = _calibrated(second, model, treebank, guides, scores, origin, log)
     _write(output, stages, model)
     scores.write(
         trainer, model, bits, seconds=time.monotonic() - started, learning_seconds=clock.seconds
@@ -374,6 +375,19 @@ def _bits(plan: TrainingPlan, trainer: StagesTrainer, scores: RunScores) -> int:
         f" {fine[0]:.2f}, {fine[1]:.2f} with 16"
     )
     return 8 if holds else 16
+
+
+def _with_epochs_of(plan: TrainingPlan, trainer: StagesTrainer) -> TrainingPlan:
+    """The plan with the epochs of an encoder that has been learned.
+
+    `encoder.epochs: auto` would give the smaller part of the treebank, from which calibration
+    learns, more of them.
+    """
+    epochs = trainer.epochs_done.get("encoder")
+    if epochs is None:
+        return plan
+    encoder = replace(plan.config.encoder, epochs=epochs)
+    return replace(plan, config=replace(plan.config, encoder=encoder))
 
 
 def _calibrated(

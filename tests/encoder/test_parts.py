@@ -61,6 +61,25 @@ def test_epochs_of_small_treebanks(pieces, epochs):
     assert epochs_of(EncoderConfig(epochs=3), pieces) == 3
 
 
+def test_calibration_learns_for_as_many_epochs(models, tmp_path, monkeypatch):
+    from gpuparse.learning.stages.encoder import stage
+
+    made = []
+    learn = stage.EncoderStage.learn
+
+    def learned(self, order, seen):
+        made.append((len(order), self.epochs))
+        return learn(self, order, seen)
+
+    monkeypatch.setattr(stage.EncoderStage, "learn", learned)
+    monkeypatch.setattr(stage, "EPOCHS", 1)
+    monkeypatch.setattr(stage, "MOST_EPOCHS", 4)
+    monkeypatch.setattr(stage, "STEPS", 8)  # two epochs of 40 sentences, more of 12
+    keys = {"encoder__epochs": "auto", "data__dev": None, "calibration": "held-out"}
+    gpuparse.train("encoder", models.keys("bert", tmp_path / "model", **keys), quiet=True)
+    assert {(size, epochs) for size, epochs in made} == {(40, 2), (12, 2)}
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
 def test_label_smoothing(smoothing):
     import torch
