@@ -1,4 +1,4 @@
-// Sums over projective trees: log-partition, marginals of arcs and random trees of one sentence.
+// Sums over projective trees: log-partition, marginals of parts and random trees of one sentence.
 //
 // Sums are first made of plain numbers. Every column of arc scores is shifted so that its largest is
 // log(4/27), the inverse growth of the number of trees by word: then no sum is larger than the exp of
@@ -16,6 +16,17 @@ constexpr double LOG_TREES = 1.9095425048844386;  // log(27 / 4): at most (27 / 
 // Numbers below exp(-708) underflow: with this margin it is lost among the rounding errors.
 constexpr double LEAST_LOG = -672.0;
 constexpr double LARGEST_LOG = 600.0;
+
+// Where the marginals of parts go, as scores are read: arcs [h, m], siblings [h, m, s] and ends [h, m].
+// Only cells of parts are written; where data is NULL nothing is.
+struct PartMarginals {
+    View2<double> arcs;
+    View3<double> siblings{};
+    View2<double> ends{};
+    PartMarginals(View2<double> of_arcs) : arcs(of_arcs) {}
+    PartMarginals(View2<double> of_arcs, View3<double> of_siblings, View2<double> of_ends)
+        : arcs(of_arcs), siblings(of_siblings), ends(of_ends) {}
+};
 
 // A chart of sums and its outside values.
 template <class S, class Provider>
@@ -62,8 +73,8 @@ struct EisnerSums {
         return bound <= LARGEST_LOG && S::log_of(total) > LEAST_LOG + 3 * log(chart.n + 1.0) + bound;
     }
 
-    // Write the marginals of all arcs; the total is not 0.
-    void fill_marginals(View2<double> marginals) {
+    // Write the marginals; the total is not 0.
+    void fill_marginals(const PartMarginals& marginals) {
         const int64_t n = chart.n;
         s.fill_zero(chart.outside, Chart::OUTSIDE_PLANES * (chart.plane + chart.stride));
         for (int64_t x = 0; x < 5; x++) {
@@ -76,7 +87,9 @@ struct EisnerSums {
                 const Value before = chart.get(chart.c_l, 1, m), after = chart.get(chart.c_r, m, n);
                 s.put(out[OF_SPLIT] + chart.at(1, m), S::times(of_root, after));
                 s.put(out[OF_C_R] + chart.at(m, n), S::times(of_root, before));
-                marginals(0, m) = S::ratio(S::times(of_root, S::times(before, after)), total);
+                const double share = S::ratio(S::times(of_root, S::times(before, after)), total);
+                marginals.arcs(0, m) = share;
+                if (marginals.siblings.data) marginals.siblings(0, m, 0) = marginals.ends(0, m) = share;
             }
         else
             s.put(out[OF_C_R] + chart.at(0, n), S::one);
@@ -178,7 +191,7 @@ private:
     };
 
     // Outside values of the items that begin at i, from the last end to the first.
-    void fill_outside(int64_t i, View2<double> marginals) {
+    void fill_outside(int64_t i, const PartMarginals& marginals) {
         const int64_t n = chart.n, stride = chart.stride, row = i * stride;
         s.fill_zero(outer[0], Chart::OUTSIDE_PLANES * stride);
         if constexpr (SIBLINGS) spread_parts(chart, i);
@@ -194,11 +207,15 @@ private:
             Value i_r = S::plus(of_row[OF_C_R], c_r);
             Value i_l = S::plus(s.get(out[OF_C_L] + cell), c_l);
             if constexpr (SIBLINGS) {
+                if (marginals.ends.data) {
+                    marginals.ends(i, k) = S::ratio(S::times(i_r, s.get(chart.e_r + cell)), total);
+                    if (i > 0) marginals.ends(k, i) = S::ratio(S::times(i_l, s.get(chart.e_l + cell)), total);
+                }
                 i_r = S::plus(S::times(i_r, s.get(chart.ends_r + cell)), of_row[OF_I_R]);
                 i_l = S::plus(S::times(i_l, s.get(chart.ends_l + cell)), s.get(out[OF_I_L] + cell));
             }
-            marginals(i, k) = S::ratio(S::times(i_r, s.get(chart.i_r + cell)), total);
-            if (i > 0) marginals(k, i) = S::ratio(S::times(i_l, s.get(chart.i_l + cell)), total);
+            marginals.arcs(i, k) = S::ratio(S::times(i_r, s.get(chart.i_r + cell)), total);
+            if (i > 0) marginals.arcs(k, i) = S::ratio(S::times(i_l, s.get(chart.i_l + cell)), total);
             i_r = S::times(i_r, s.get(chart.arcs_r + cell));
             i_l = S::times(i_l, s.get(chart.arcs_l + cell));
             Value split = S::plus(i_r, i_l);
@@ -215,6 +232,31 @@ private:
         }
         for (int64_t j = i / COUNT * COUNT; j <= n; j += COUNT)  // S(i,j) -> C_R(i,i) C_L(i+1,j)
             add(out[OF_SPLIT] + row + stride + j, s.load(outer[OF_SPLIT] + j));
+        if constexpr (SIBLINGS)
+            if (marginals.siblings.data) write_siblings(i, marginals.siblings);
+    }
+
+    // The marginals of the sibling parts of the items that begin at i, from their outside values and the
+    // parts of three words of the start i.
+    void write_siblings(int64_t i, View3<double> marginals) const {
+        for (int64_t j = i + 1; j <= chart.n; j++) {
+            const int64_t cell = i * chart.stride + j;
+            const Value to_right = s.get(outer[OF_I_R] + j), to_left = s.get(outer[OF_I_L] + j);
+            const auto write = [&](int64_t h, int64_t m, int64_t k, const Value& outside, Value a, Value b,
+                                   const F* part) {
+                const Value inside = S::times(S::times(a, b), s.get(part));
+                marginals(h, m, k) = S::ratio(S::times(outside, inside), total);
+            };
+            write(i, j, i, to_right, S::one, chart.get(chart.c_l, i + 1, j), chart.first_r + cell);
+            for (int64_t k = i + 1; k < j; k++)
+                write(i, j, k, to_right, chart.get(chart.i_r, i, k), chart.get(chart.s_r, k, j),
+                      chart.right + k * chart.stride + j);
+            if (i == 0) continue;  // the root modifies nothing
+            write(j, i, j, to_left, S::one, chart.get(chart.c_r, i, j - 1), chart.first_l + cell);
+            for (int64_t k = i + 1; k < j; k++)
+                write(j, i, k, to_left, chart.get(chart.s_r, i, k), chart.get(chart.i_l, k, j),
+                      chart.left + k * chart.stride + j);
+        }
     }
 
     void add(F* cell, const V& value) const { s.store(cell, S::plus(s.load(cell), value)); }
@@ -277,19 +319,18 @@ inline bool with_sums(View2<const double> arc_scores, const Provider& siblings, 
     return true;
 }
 
-// The log-partition of n >= 1 words with the scores times `scale` > 0, and the marginals of all arcs
-// [h, m], 0 elsewhere; no marginals where data is NULL. Without a tree -inf and zeros; NaN if memory
-// ran out.
+// The log-partition of n >= 1 words with the scores times `scale` > 0, and the marginals; those of arcs
+// are 0 where there is no arc. Without a tree -inf and zeros; NaN if memory ran out.
 template <class Siblings>
 inline double eisner_sums_sentence(View2<const double> arc_scores, const Siblings& siblings, int64_t n,
                                    bool single_root, double scale, Arena& arena,
-                                   View2<double> marginals) {
+                                   const PartMarginals& marginals) {
     double log_partition = __builtin_nan("");
-    for (int64_t h = 0; marginals.data && h <= n; h++)
-        for (int64_t m = 0; m <= n; m++) marginals(h, m) = 0;
+    for (int64_t h = 0; marginals.arcs.data && h <= n; h++)
+        for (int64_t m = 0; m <= n; m++) marginals.arcs(h, m) = 0;
     with_sums(arc_scores, siblings, n, single_root, scale, arena, [&](auto& sums) {
         log_partition = sums.log_partition();
-        if (marginals.data && log_partition > -__builtin_inf()) sums.fill_marginals(marginals);
+        if (marginals.arcs.data && log_partition > -__builtin_inf()) sums.fill_marginals(marginals);
     });
     return log_partition;
 }

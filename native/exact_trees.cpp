@@ -80,19 +80,34 @@ GPUPARSE(int64_t) find_trees_batch(int64_t decoder, any_3 arc, any_3 sibling, an
 }
 
 GPUPARSE(int64_t) sum_trees_batch(int64_t decoder, f64_3 arc, f64_3 sibling, f64_3 end, i64_1 lengths,
-                                  bool single_root, out_f64_3 marginals, out_f64_1 log_partitions) {
+                                  bool single_root, out_f64_3 marginals, out_f64_4 of_siblings,
+                                  out_f64_3 of_ends, out_f64_1 log_partitions) {
     const int64_t nodes = arc.n1, cells = nodes * nodes;
+    const auto is_like_arcs = [&](const out_f64_3& array) {
+        return array.n0 == arc.n0 && array.n1 == nodes && array.n2 == nodes;
+    };
     if (!fits(decoder, arc, sibling, end, lengths) || log_partitions.n0 != arc.n0 ||
-        (marginals.data &&
-         (marginals.n0 != arc.n0 || marginals.n1 != nodes || marginals.n2 != nodes)))
+        (marginals.data && !is_like_arcs(marginals)))
+        return BAD_SHAPE;
+    if (of_siblings.data &&
+        (decoder != BY_EISNER_SIBLING || !marginals.data || !of_ends.data || !is_like_arcs(of_ends) ||
+         of_siblings.n0 != arc.n0 || of_siblings.n1 != nodes || of_siblings.n2 != nodes ||
+         of_siblings.n3 != nodes))
         return BAD_SHAPE;
     return first_without_tree(lengths, [&](int64_t b, int64_t n, Arena& arena) {
         double* const of_arcs = marginals.data ? marginals.data + b * cells : nullptr;
         if (of_arcs) memset(of_arcs, 0, (size_t)cells * sizeof(double));
+        PartMarginals found({of_arcs, nodes});
+        if (of_siblings.data) {
+            found.siblings = view3(of_siblings.data + b * cells * nodes, nodes, nodes);
+            found.ends = view2(of_ends.data + b * cells, nodes);
+            memset(found.siblings.data, 0, (size_t)(cells * nodes) * sizeof(double));
+            memset(found.ends.data, 0, (size_t)cells * sizeof(double));
+        }
         log_partitions.data[b] =
             n == 0 ? 0.0
                    : trees_of<double>(decoder, arc, sibling, end, b, n, single_root)
-                         .sum(1.0, arena, {of_arcs, nodes});
+                         .sum(1.0, arena, found);
         return log_partitions.data[b] > -(double)INFINITY;
     });
 }

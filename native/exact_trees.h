@@ -48,10 +48,10 @@ struct ExactTrees {
     }
 
     // The log-partition under scores times `scale`, -inf without a tree, and the marginals of all arcs
-    // (0..n, 1..n); no marginals where data is NULL.
-    double sum(double scale, Arena& arena, View2<double> marginals) const {
+    // (0..n, 1..n) and of other parts; none where data is NULL.
+    double sum(double scale, Arena& arena, const PartMarginals& marginals) const {
         if (decoder == BY_CHU_LIU_EDMONDS)
-            return matrix_tree_sentence(arcs, n, single_root, scale, marginals, arena);
+            return matrix_tree_sentence(arcs, n, single_root, scale, marginals.arcs, arena);
         return with_provider([&](const auto& provider) {
             return eisner_sums_sentence(arcs, provider, n, single_root, scale, arena, marginals);
         });

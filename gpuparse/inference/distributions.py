@@ -7,9 +7,8 @@
 The probability of a tree is proportional to exp of its score, the sum of the scores of its parts.
 Which parts there are decides the order of the model; which quantities exist for that order says the
 table in decoders.py. All numbers are float64, for scores of any type, and
-differentiable in them. With engine
-"torch", log-partitions, marginals, entropies, scores of trees and losses are traced whole by
-torch.compile(fullgraph=True) and transformed by torch.func; values are not checked then.
+differentiable in them. All of it is traced whole by torch.compile(fullgraph=True) and transformed
+by torch.func; values are not checked then.
 """
 
 from collections.abc import Callable
@@ -200,7 +199,7 @@ class TreeDistribution(Kept):
     @property
     def marginals(self) -> Tensor:
         """Probability of every arc, float64 (B, N, N); 0 where no score is read."""
-        return self._keep("marginals", self._find_marginals)
+        return self._keep("marginals", lambda: self._call("marginals"))
 
     @property
     def entropy(self) -> Tensor:
@@ -339,15 +338,6 @@ class TreeDistribution(Kept):
     @property
     def _parts(self) -> list[Tensor]:
         return [self.scores.arc, *_given(self.scores).values()]
-
-    def _find_marginals(self) -> Tensor:
-        if not is_traced():
-            found: Tensor = self._call("marginals")
-            return found
-        # A derivative that torch.compile and torch.func can go through.
-        arcs = self.scores.arc.double()
-        gradient: Tensor = torch.func.grad(lambda x: self._with_arcs(x).log_partition.sum())(arcs)
-        return gradient
 
     def _call(self, quantity: Quantity, *more: Any) -> Any:
         """The result of the public function of a quantity; more: arguments after the lengths."""

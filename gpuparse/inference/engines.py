@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import torch
+from torch.autograd import forward_ad
 
 from gpuparse.errors import ScoreError
 from gpuparse.inference.decoders import ENGINES, Engine
@@ -25,19 +26,29 @@ def is_traced() -> bool:
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
+def _has_torch_forms_alone() -> bool:
+    """True where operations have no derivatives, and torch.compile silently makes them 0.
+
+    Those are transforms of torch.func inside torch.compile, and derivatives in forward mode.
+    """
+    if torch.compiler.is_compiling():
+        return bool(torch._C._are_functorch_transforms_active())
+    return forward_ad._current_level >= 0
+
+
 def choose_engine(engine: str, device: torch.device, *, has_kernels: bool = False) -> Engine:
     """The engine that runs.
 
     Args:
-        engine: one of `ENGINES`, or "auto": "native" for tensors in main memory, if the code is
-            not traced (`is_traced`); for any other device "triton" where there are kernels and
-            Triton is installed; and else "torch".
+        engine: one of `ENGINES`, or "auto": "torch" for derivatives in forward mode and transforms
+            of torch.func inside torch.compile; "native" for tensors in main memory; for any other
+            device "triton" where there are kernels and Triton is installed; and else "torch".
         device: where the scores are.
         has_kernels: whether the algorithm has Triton kernels.
     Raises: ScoreError: an unknown engine, or one that cannot read these tensors or run here.
     """
     if engine == "auto":
-        if is_traced():
+        if _has_torch_forms_alone():
             return "torch"
         if device.type == "cpu":
             return "native"
@@ -51,8 +62,11 @@ def choose_engine(engine: str, device: torch.device, *, has_kernels: bool = Fals
     if engine == "native":
         if device.type != "cpu":
             raise ScoreError(f"engine 'native' reads tensors in main memory, these are on {device}")
-        if is_traced():
-            raise ScoreError("engine 'native' cannot be traced or transformed; use 'torch'")
+        if _has_torch_forms_alone():
+            raise ScoreError(
+                "engine 'native' has no derivatives in forward mode, and none of torch.func inside"
+                " torch.compile; use 'torch'"
+            )
     if engine == "triton":
         _require_triton(device, has_kernels)
     return ENGINES[ENGINES.index(engine)]

@@ -16,6 +16,7 @@ from gpuparse import native
 from gpuparse.errors import ScoreError
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.inference.engines import WORTH_A_THREAD, run_in_threads
+from gpuparse.inference.operators import operation
 from gpuparse.inference.scores import require_usable_arcs, rows_of_parts, without_tree
 
 MAX_TREES, MAX_SAMPLES = (1 << 20) - 1, (1 << 31) - 1
@@ -83,8 +84,8 @@ def find_best(
     decoder: str, lengths: Tensor, *parts: Tensor, single_root: bool
 ) -> tuple[Tensor, Tensor]:
     """Heads (B, N) and scores (B,) of the best trees."""
-    heads, scores = _find(NativeScores(decoder, lengths, parts), decoder, 1, single_root)
-    return torch.from_numpy(heads[:, 0]), torch.from_numpy(scores[:, 0])
+    heads, scores = best_native_trees(decoder, single_root, lengths, list(parts), 1)
+    return heads[:, 0], scores[:, 0]
 
 
 def find_k_best(
@@ -93,64 +94,54 @@ def find_k_best(
     """Heads (B, k, N) and scores (B, k) of the k best trees, -1 and -inf where there are fewer."""
     if not (_is_integer(k) and 1 <= k <= MAX_TREES):
         raise ScoreError(f"k is {k!r}, expected a number of trees from 1 to {MAX_TREES}")
-    heads, scores = _find(NativeScores(decoder, lengths, parts), decoder, k, single_root)
-    return torch.from_numpy(heads), torch.from_numpy(scores)
+    heads, scores = best_native_trees(decoder, single_root, lengths, list(parts), k)
+    return heads, scores
 
 
-def _find(
-    batch: NativeScores, decoder: str, k: int, single_root: bool
-) -> tuple[np.ndarray, np.ndarray]:
+def _new_trees(lengths: Tensor, arcs: Tensor, count: int) -> Tensor:
+    return lengths.new_empty((len(arcs), count, arcs.shape[1]))
+
+
+@operation(lambda decoder, root, lengths, parts, k: [
+    _new_trees(lengths, parts[0], k), parts[0].new_empty((len(lengths), k), dtype=torch.float64)
+])  # fmt: skip
+def best_native_trees(
+    decoder: str, single_root: bool, lengths: Tensor, parts: list[Tensor], k: int
+) -> list[Tensor]:
+    """Heads (B, k, N) and scores (B, k)."""
+    batch = NativeScores(decoder, lengths, tuple(parts))
     n_batch, n_nodes = batch.shape
     heads = np.empty((n_batch, k, n_nodes), np.int64)
     scores = np.empty((n_batch, k))
     (power, steps), more_steps, _ = _COSTS[decoder]
     cost = power, steps + (k - 1) * more_steps
     batch.run("find_trees_batch", single_root, cost, heads, scores)
-    return heads, scores
+    return [torch.from_numpy(heads), torch.from_numpy(scores)]
 
 
 def sum_trees(
-    decoder: str, lengths: Tensor, *parts: Tensor, single_root: bool, with_marginals: bool = True
-) -> tuple[Tensor, Tensor | None]:
-    """Log-partitions (B,) and marginals of arcs (B, N, N) of float64 scores."""
+    decoder: str, lengths: Tensor, *parts: Tensor, single_root: bool, n_marginals: int
+) -> list[Tensor]:
+    """Log-partitions (B,) of float64 scores, and marginals of the first parts, like their scores.
+
+    Args: n_marginals: 0, 1 for those of arcs, or the number of parts.
+    """
     batch = NativeScores(decoder, lengths, parts)
     log_partitions = np.empty(batch.shape[0])
-    marginals = np.empty(batch.arcs.shape) if with_marginals else None
-    batch.run("sum_trees_batch", single_root, _COSTS[decoder].sums, marginals, log_partitions)
-    return (
-        torch.from_numpy(log_partitions),
-        None if marginals is None else torch.from_numpy(marginals),
-    )
+    found: list[np.ndarray | None] = [np.empty(part.shape) for part in parts[:n_marginals]]
+    missing = [None] * (3 - n_marginals)
+    cost = _COSTS[decoder].sums
+    batch.run("sum_trees_batch", single_root, cost, *found, *missing, log_partitions)
+    return [torch.from_numpy(array) for array in (log_partitions, *found)]
 
 
-class LogPartition(torch.autograd.Function):
-    """Log-partitions (B,) of float64 scores of arcs, with the native marginals as their gradient.
-
-    Its arguments are the scores, lengths, decoder, single_root, and the function of scores, lengths
-    and single_root that finds marginals which can be differentiated in their turn.
-    """
-
-    @staticmethod
-    def forward(ctx, scores, lengths, decoder, single_root, find_marginals):  # type: ignore[no-untyped-def]
-        sums, marginals = sum_trees(
-            decoder, lengths, scores,
-            single_root=single_root, with_marginals=ctx.needs_input_grad[0],
-        )  # fmt: skip
-        ctx.save_for_backward(scores, lengths, marginals)
-        ctx.single_root, ctx.find_marginals = single_root, find_marginals
-        return sums
-
-    @staticmethod
-    def backward(ctx, grad):  # type: ignore[no-untyped-def]
-        scores, lengths, marginals = ctx.saved_tensors
-        if torch.is_grad_enabled():  # the gradient will be differentiated in turn
-            marginals = ctx.find_marginals(scores, lengths, ctx.single_root)
-        return grad[:, None, None] * marginals, None, None, None, None
-
-
-def draw_trees(
-    decoder: str, lengths: Tensor, *parts: Tensor, n_samples: int, seeds: Tensor, single_root: bool
-) -> Tensor:
+@operation(lambda decoder, root, lengths, parts, seeds, n_samples: [
+    _new_trees(lengths, parts[0], n_samples)
+])  # fmt: skip
+def draw_native_trees(
+    decoder: str, single_root: bool, lengths: Tensor, parts: list[Tensor], seeds: Tensor,
+    n_samples: int,
+) -> list[Tensor]:  # fmt: skip
     """Heads (B, n_samples, N) of random trees under float64 scores, which may be on any device.
 
     Args: seeds: int64 (B,), in main memory.
@@ -160,7 +151,7 @@ def draw_trees(
     heads = np.empty((n_batch, n_samples, n_nodes), np.int64)
     cost, log_partitions = _COSTS[decoder].sums, np.empty(n_batch)
     batch.run("draw_trees_batch", single_root, cost, seeds.numpy(), heads, log_partitions)
-    return torch.from_numpy(heads).to(lengths.device)
+    return [torch.from_numpy(heads).to(lengths.device)]
 
 
 def require_sample_count(n_samples: int) -> None:

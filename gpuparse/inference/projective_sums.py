@@ -1,31 +1,19 @@
 """Sums over projective trees of the first and second order, and random trees."""
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
 from gpuparse.errors import ScoreError
-from gpuparse.inference.charts import eisner as first_order
-from gpuparse.inference.charts import eisner_sibling as second_order
 from gpuparse.inference.decoders import Engine
 from gpuparse.inference.engines import choose_engine, is_traced
-from gpuparse.inference.native_trees import (
-    LogPartition,
-    draw_trees,
-    require_sample_count,
-    sum_trees,
+from gpuparse.inference.native_trees import draw_native_trees, require_sample_count
+from gpuparse.inference.scores import Lengths, check_arcs, check_sibling_scores, device_of
+from gpuparse.inference.tree_sums import (
+    SummedTrees,
+    find_entropies,
+    find_log_partitions,
+    find_marginals,
 )
-from gpuparse.inference.scores import (
-    Lengths,
-    check_arcs,
-    check_sibling_scores,
-    device_of,
-    read_cells,
-    read_part_cells,
-    require_trees,
-)
-from gpuparse.inference.torch.charts import differentiate, log_sums
 
 LARGEST_SUM = 1e15  # a log-partition with some digits behind the point
 
@@ -48,13 +36,8 @@ def eisner_log_partition(
     Source: Eisner 1996 with sums (inside algorithm); spec of the charts as `eisner`.
     """
     engine = choose_engine(engine, device_of(arc_scores))
-    given = _checked(arc_scores, None, lengths, None)
-    if engine == "native" and torch.is_grad_enabled() and arc_scores.requires_grad:
-        log_partition: Tensor = LogPartition.apply(
-            given.arc, given.lengths, "eisner", single_root, _differentiable_marginals
-        )
-        return log_partition
-    return _log_partition(given, single_root, engine)
+    trees = _checked(arc_scores, None, lengths, None, single_root)
+    return find_log_partitions(trees, engine)
 
 
 def eisner_sibling_log_partition(
@@ -74,17 +57,17 @@ def eisner_sibling_log_partition(
 
     Args:
         arc_scores, sibling_scores, lengths, end_scores, single_root: as `eisner_sibling`.
-        engine: "auto", "torch" or "native". Where a gradient is asked for, "auto" takes
-            the torch form; "native" has none.
-    Returns: float64 (B,), 0 for a sentence without words; differentiable in the torch form.
+        engine: as `eisner_log_partition`.
+    Returns: float64 (B,), 0 for a sentence without words; differentiable.
     Raises: ScoreError, NoTreeError: as `eisner_sibling`.
-    Cost: O(n^3) time; native code takes O(n^2) memory per sentence beside the scores.
+    Cost: O(n^3) time; native code takes O(n^2) memory per sentence beside the scores and their
+    gradients.
     Source: McDonald & Pereira 2006, section 2.2, with sums for maxima; differs: as
     `eisner_sibling`.
     """
-    engine = _choose(engine, arc_scores, sibling_scores, end_scores)
-    given = _checked(arc_scores, sibling_scores, lengths, end_scores)
-    return _log_partition(given, single_root, engine)
+    engine = choose_engine(engine, device_of(arc_scores))
+    trees = _checked(arc_scores, sibling_scores, lengths, end_scores, single_root)
+    return find_log_partitions(trees, engine)
 
 
 def eisner_marginals(
@@ -92,17 +75,17 @@ def eisner_marginals(
 ) -> Tensor:
     """Probability of every arc, trees having probabilities proportional to exp(score).
 
-    Args: as `eisner_log_partition`. Where a gradient is asked for, "auto" takes the torch form.
+    Args: as `eisner_log_partition`.
     Returns: float64 (B, N, N): each word's column sums to 1; 0 where scores are not read.
-        Differentiable in the torch form.
+        Differentiable.
     Raises: as `eisner_log_partition`; ScoreError for a log-partition beyond 1e15, whose rounding
         would leave no digits.
     Cost: O(n^3) time; O(n^2) memory per sentence in native code, O(n^3) in torch.
     Source: inside-outside; in torch the outside part is the derivative of the inside part (Eisner
     2016, "Inside-outside and forward-backward algorithms are just backprop").
     """
-    engine = _choose(engine, arc_scores)
-    return _marginals(_checked(arc_scores, None, lengths, None), single_root, engine)
+    engine = choose_engine(engine, device_of(arc_scores))
+    return _marginals(_checked(arc_scores, None, lengths, None, single_root), engine, 1)[0]
 
 
 def eisner_sibling_marginals(
@@ -121,9 +104,24 @@ def eisner_sibling_marginals(
     Raises: as `eisner_sibling_log_partition`; ScoreError as `eisner_marginals`.
     Cost, source: as `eisner_marginals`.
     """
-    engine = _choose(engine, arc_scores, sibling_scores, end_scores)
-    given = _checked(arc_scores, sibling_scores, lengths, end_scores)
-    return _marginals(given, single_root, engine)
+    engine = choose_engine(engine, device_of(arc_scores))
+    trees = _checked(arc_scores, sibling_scores, lengths, end_scores, single_root)
+    return _marginals(trees, engine, 1)[0]
+
+
+def eisner_sibling_part_marginals(
+    arc_scores: Tensor,
+    sibling_scores: Tensor,
+    lengths: Lengths,
+    *,
+    end_scores: Tensor | None = None,
+    single_root: bool = False,
+    engine: str = "auto",
+) -> tuple[Tensor, ...]:
+    """`eisner_sibling_marginals` of arcs, siblings and ends, shaped as their scores."""
+    engine = choose_engine(engine, device_of(arc_scores))
+    trees = _checked(arc_scores, sibling_scores, lengths, end_scores, single_root)
+    return _marginals(trees, engine, 3)
 
 
 def eisner_entropy(
@@ -137,25 +135,15 @@ def eisner_entropy(
 
     Args:
         as `eisner_log_partition`. In native code it comes from the marginals where that loses
-        no digits, else from the torch form, as wherever a gradient is asked for.
+        no digits, else from the torch form, as its gradient.
     Returns: float64 (B,), 0 for a sentence without words; differentiable.
     Raises: as `eisner_log_partition`.
     Cost: as `eisner_log_partition`, about twice.
     Source: the expectation semiring of Li & Eisner 2009; differs: expectations of the surprise at
     each split, so that all terms are positive.
     """
-    engine = _choose(engine, arc_scores)
-    given = _checked(arc_scores, None, lengths, None)
-    if engine != "native":
-        return _entropy(given, single_root)
-    log_partition, marginals = sum_trees(*given.native, single_root=single_root)
-    entropy, is_sharp = _entropy_of_marginals(log_partition, marginals, given)
-    rest = (~is_sharp).nonzero()[:, 0]
-    if len(rest):
-        entropy[rest] = _entropy(
-            _CheckedScores({"arc": given.arc.detach()[rest]}, given.lengths[rest]), single_root
-        )
-    return entropy
+    engine = choose_engine(engine, device_of(arc_scores))
+    return find_entropies(_checked(arc_scores, None, lengths, None, single_root), engine)
 
 
 def eisner_sibling_entropy(
@@ -165,8 +153,9 @@ def eisner_sibling_entropy(
     *,
     end_scores: Tensor | None = None,
     single_root: bool = False,
+    engine: str = "auto",
 ) -> Tensor:
-    """`eisner_entropy` under scores of arcs and siblings, always in torch.
+    """`eisner_entropy` under scores of arcs and siblings.
 
     Args: as `eisner_sibling_log_partition`.
     Returns: float64 (B,), 0 for a sentence without words; differentiable.
@@ -174,7 +163,9 @@ def eisner_sibling_entropy(
     Cost: O(n^3) time and memory.
     Source: as `eisner_entropy`.
     """
-    return _entropy(_checked(arc_scores, sibling_scores, lengths, end_scores), single_root)
+    engine = choose_engine(engine, device_of(arc_scores))
+    trees = _checked(arc_scores, sibling_scores, lengths, end_scores, single_root)
+    return find_entropies(trees, engine)
 
 
 def eisner_sample(
@@ -202,7 +193,8 @@ def eisner_sample(
     Source: top-down through the inside chart (forward filtering, backward sampling).
     """
     require_sample_count(n_samples)
-    return _sample(_checked(arc_scores, None, lengths, None), n_samples, generator, single_root)
+    trees = _checked(arc_scores, None, lengths, None, single_root)
+    return _sample(trees, n_samples, generator)
 
 
 def eisner_sibling_sample(
@@ -225,93 +217,34 @@ def eisner_sibling_sample(
     Cost, source: as `eisner_sample`.
     """
     require_sample_count(n_samples)
-    given = _checked(arc_scores, sibling_scores, lengths, end_scores)
-    return _sample(given, n_samples, generator, single_root)
-
-
-class _CheckedScores(NamedTuple):
-    """Checked scores as float64, by their names in the chart, still attached; lengths int64."""
-
-    scores: dict[str, Tensor]
-    lengths: Tensor
-
-    @property
-    def arc(self) -> Tensor:
-        return self.scores["arc"]
-
-    @property
-    def has_siblings(self) -> bool:
-        return "sib" in self.scores
-
-    @property
-    def native(self) -> tuple[str, Tensor, *tuple[Tensor, ...]]:
-        """For native code, which reads no other cells than those of parts."""
-        decoder = "eisner_sibling" if self.has_siblings else "eisner"
-        return decoder, self.lengths, *self.scores.values()
-
-    def readable(self) -> "_CheckedScores":
-        """0 where nothing is to be read."""
-        n_nodes = self.arc.shape[1]
-        read = {name: read_cells(self.lengths, n_nodes) for name in self.scores}
-        if self.has_siblings:
-            read["sib"] = read_part_cells(self.lengths, n_nodes, "sibling")
-        scores = {name: torch.where(read[name], part, 0.0) for name, part in self.scores.items()}
-        return _CheckedScores(scores, self.lengths)
-
-    def log_sums(self, single_root: bool, with_entropy: bool) -> Tensor:
-        """Log-partition and, if asked for, entropy in torch: (1 or 2, B); of `readable`."""
-        chart = (second_order if self.has_siblings else first_order).CHART
-        return log_sums(
-            chart, self.scores, self.lengths, single_root=single_root, with_entropy=with_entropy
-        )
+    trees = _checked(arc_scores, sibling_scores, lengths, end_scores, single_root)
+    return _sample(trees, n_samples, generator)
 
 
 def _checked(
-    arc_scores: Tensor, sibling_scores: Tensor | None, lengths: Lengths, end_scores: Tensor | None
-) -> _CheckedScores:
+    arc_scores: Tensor,
+    sibling_scores: Tensor | None,
+    lengths: Lengths,
+    end_scores: Tensor | None,
+    single_root: bool,
+) -> SummedTrees:
     """The scores of a batch; no siblings: those of the first order."""
+    parts: tuple[Tensor, ...]
     if sibling_scores is None:
-        words, parts = check_arcs(arc_scores, lengths)[1], {"arc": arc_scores}
+        decoder, words, parts = "eisner", check_arcs(arc_scores, lengths)[1], (arc_scores,)
     else:
         *_, words = check_sibling_scores(arc_scores, sibling_scores, lengths, end_scores)
         ends = torch.zeros_like(arc_scores) if end_scores is None else end_scores
-        parts = {"arc": arc_scores, "sib": sibling_scores, "end": ends}
-    return _CheckedScores({name: part.to(torch.float64) for name, part in parts.items()}, words)
+        decoder, parts = "eisner_sibling", (arc_scores, sibling_scores, ends)
+    wide = tuple(part.to(torch.float64) for part in parts)
+    return SummedTrees(decoder, single_root, words, wide)
 
 
-def _needs_gradient(*scores: Tensor | None) -> bool:
-    return torch.is_grad_enabled() and any(
-        isinstance(part, Tensor) and part.requires_grad for part in scores
-    )
-
-
-def _choose(engine: str, arcs: Tensor, *others: Tensor | None) -> Engine:
-    """The engine; where a gradient is asked for, "auto" is the torch form."""
-    if engine == "auto" and _needs_gradient(arcs, *others):
-        return "torch"
-    return choose_engine(engine, device_of(arcs))
-
-
-def _log_partition(given: _CheckedScores, single_root: bool, engine: Engine) -> Tensor:
-    if engine == "native":
-        return sum_trees(*given.native, single_root=single_root, with_marginals=False)[0]
-    log_partition = given.readable().log_sums(single_root, with_entropy=False)[0]
-    require_trees(log_partition)
-    return log_partition
-
-
-def _marginals(given: _CheckedScores, single_root: bool, engine: Engine) -> Tensor:
-    if engine == "native":
-        log_partition, marginals = sum_trees(*given.native, single_root=single_root)
-        assert marginals is not None
-        _require_digits(log_partition)
-        return marginals
-    needs_gradient = _needs_gradient(*given.scores.values())
-    log_partition, marginals = _marginals_torch(given, single_root, needs_gradient)
-    require_trees(log_partition)
+def _marginals(trees: SummedTrees, engine: Engine, count: int) -> tuple[Tensor, ...]:
+    log_partition, *marginals = find_marginals(trees, engine, count)
     if not is_traced():
-        _require_digits(log_partition.detach())
-    return marginals
+        _require_digits(log_partition)
+    return tuple(marginals)
 
 
 def _require_digits(log_partition: Tensor) -> None:
@@ -325,17 +258,9 @@ def _require_digits(log_partition: Tensor) -> None:
         )
 
 
-def _entropy(given: _CheckedScores, single_root: bool) -> Tensor:
-    log_partition, entropy = given.readable().log_sums(single_root, with_entropy=True)
-    require_trees(log_partition)
-    return entropy
-
-
-def _sample(
-    given: _CheckedScores, n_samples: int, generator: torch.Generator | None, single_root: bool
-) -> Tensor:
-    seeds = _draw_seeds(len(given.lengths), generator)
-    return draw_trees(*given.native, n_samples=n_samples, seeds=seeds, single_root=single_root)
+def _sample(trees: SummedTrees, n_samples: int, generator: torch.Generator | None) -> Tensor:
+    seeds = _draw_seeds(len(trees.lengths), generator)
+    return draw_native_trees(*trees[:3], list(trees.parts), seeds, n_samples)[0]
 
 
 def _draw_seeds(n_batch: int, generator: torch.Generator | None) -> Tensor:
@@ -345,41 +270,3 @@ def _draw_seeds(n_batch: int, generator: torch.Generator | None) -> Tensor:
         torch.randint(2**63 - 1, (1,), generator=generator, device=device) for _ in range(n_batch)
     ]
     return torch.cat([*seeds, torch.empty(0, dtype=torch.int64, device=device)]).cpu()
-
-
-def _entropy_of_marginals(
-    log_partition: Tensor, marginals: Tensor | None, given: _CheckedScores
-) -> tuple[Tensor, Tensor]:
-    """log Z - <marginals, scores>, and whether no more than three digits cancel; both (B,)."""
-    assert marginals is not None
-    arcs = given.arc.detach()
-    # The largest score into each word, 0 where there is no finite one.
-    top = arcs.masked_fill(~read_cells(given.lengths, arcs.shape[1]), -torch.inf).amax(1)
-    top = top.masked_fill(top == -torch.inf, 0.0)
-    # 0 * -inf = 0: forbidden arcs have no probability.
-    shifted = torch.where(marginals > 0, arcs - top[:, None], 0.0)
-    expected = (marginals * shifted).flatten(1).sum(1)
-    is_sharp = (expected > -1e3) & (top.abs().sum(1) < 1e5)
-    return (log_partition - top.sum(1) - expected).clamp(min=0.0), is_sharp
-
-
-def _marginals_torch(
-    given: _CheckedScores, single_root: bool, needs_gradient: bool
-) -> tuple[Tensor, Tensor]:
-    """Log-partition (B,) and arc marginals (B, N, N) by differentiation."""
-    given = given.readable()
-    with torch.inference_mode(False):  # autograd refuses tensors that were made in inference mode
-        lengths, scores = given.lengths.clone(), given.scores
-        if not needs_gradient:
-            scores = {name: part.detach().clone() for name, part in scores.items()}
-
-    def log_partitions(arcs: Tensor) -> Tensor:
-        parts = _CheckedScores({**scores, "arc": arcs}, lengths)
-        return parts.log_sums(single_root, with_entropy=False)[0]
-
-    return differentiate(log_partitions, scores["arc"], keep_gradients=needs_gradient)
-
-
-def _differentiable_marginals(arcs: Tensor, lengths: Tensor, single_root: bool) -> Tensor:
-    given = _CheckedScores({"arc": arcs}, lengths)
-    return _marginals_torch(given, single_root, needs_gradient=True)[1]

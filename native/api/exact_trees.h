@@ -17,9 +17,11 @@ GPUPARSE(int64_t) find_trees_batch(int64_t decoder, any_3 arc, any_3 sibling, an
     bool single_root, out_i64_3 heads, out_f64_2 totals);
 
 // Log-partitions (B,) in nats, -inf for a sentence without a tree, and marginals (B, N, N) of arcs;
-// empty: only log-partitions.
+// empty: only log-partitions. By BY_EISNER_SIBLING also those of siblings (B, N, N, N) and ends
+// (B, N, N), both or none, laid out as their scores.
 GPUPARSE(int64_t) sum_trees_batch(int64_t decoder, f64_3 arc, f64_3 sibling, f64_3 end, i64_1 lengths,
-    bool single_root, out_f64_3 marginals, out_f64_1 log_partitions);
+    bool single_root, out_f64_3 marginals, out_f64_4 of_siblings, out_f64_3 of_ends,
+    out_f64_1 log_partitions);
 
 // Random trees: heads (B, samples, N), -1 where no word is, and log-partitions (B,). Tree t of a
 // sentence depends on its scores, its seed and t alone.

@@ -210,9 +210,10 @@ def test_gradients(name):
 
 
 @every_sum
-def test_torch_func(name):
+@pytest.mark.parametrize("engine", ["auto", "torch"])
+def test_torch_func(name, engine):
     """Everything that is a number, and both losses."""
-    trees = make(name, lengths=[2, 1], engine="torch")
+    trees = make(name, lengths=[2, 1], engine=engine)
     gold = make(name, seed=6, lengths=[2, 1]).best().heads
     arcs = trees.scores.arc
     moved = torch.stack([arcs, arcs.roll(1, 0) * 0.5])
@@ -227,19 +228,54 @@ def test_torch_func(name):
         expected = function(arcs)
         torch.testing.assert_close(torch.func.vmap(function)(moved)[0], expected)
         leaf = arcs.clone().requires_grad_()
-        (gradient,) = torch.autograd.grad(function(leaf).sum(), leaf)
-        found = torch.func.grad(lambda x, function=function: function(x).sum())(arcs)
-        torch.testing.assert_close(found, gradient)
+        (gradient,) = torch.autograd.grad(function(leaf).sin().sum(), leaf)
+        found = torch.func.grad(lambda x, function=function: function(x).sin().sum())
+        torch.testing.assert_close(found(arcs), gradient)
+        torch.testing.assert_close(torch.func.vmap(found)(moved)[0], gradient)
+    hessian = torch.func.hessian(lambda x: trees._with_arcs(x).log_partition.sum())(arcs)
+    expected = torch.func.jacrev(lambda x: trees._with_arcs(x).marginals)(arcs)
+    torch.testing.assert_close(hessian, expected)
+
+
+@every_sum
+def test_samples_and_k_best_trees_are_traced(name):
+    trees = make(name)
+    heads, scores = torch.compile(lambda: trees.k_best(3), fullgraph=True, backend="eager")()
+    assert heads.equal(trees.k_best(3)[0])
+    assert scores.equal(trees.k_best(3)[1])
+    torch.manual_seed(1)
+    expected = trees.sample(4)
+    torch.manual_seed(1)
+    drawn = torch.compile(lambda: trees.sample(4), fullgraph=True, backend="eager")()
+    assert drawn.equal(expected)
+
+
+@every_sum
+def test_log_partitions_are_exported(name):
+    trees = make(name)
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return trees._with_arcs(x).log_partition
+
+    exported = torch.export.export(Model(), (trees.scores.arc,))
+    assert exported.module()(trees.scores.arc).equal(trees.log_partition)
 
 
 # Tracing a chart takes seconds.
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(x, marks=[pytest.mark.slow] * DECODERS[x].is_projective) for x in SUMMED],
+    ("name", "engine"),
+    [
+        *[(name, "auto") for name in SUMMED],
+        *[
+            pytest.param(x, "torch", marks=[pytest.mark.slow] * DECODERS[x].is_projective)
+            for x in SUMMED
+        ],
+    ],
 )
-def test_torch_compile(name):
+def test_torch_compile(name, engine):
     """In one graph what is computed from the other quantities."""
-    trees = make(name, lengths=[2, 1], engine="torch")
+    trees = make(name, lengths=[2, 1], engine=engine)
     gold = make(name, seed=6, lengths=[2, 1]).best().heads
     arcs = trees.scores.arc
 

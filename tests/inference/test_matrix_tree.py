@@ -244,3 +244,27 @@ def test_sentences_of_one_batch_share_no_memory(single_root):
         found = matrix_tree_marginals(*alone, single_root=single_root)[0]
         assert found[:, 1:].equal(marginals[b, : n + 1, 1 : n + 1])
         assert marginals[b].sum().item() == pytest.approx(n, rel=1e-12)
+
+
+@every_root
+@pytest.mark.parametrize("quantity", [matrix_tree_marginals, matrix_tree_entropy])
+def test_derivatives_of_near_singular_laplacians_are_those_of_the_elimination(
+    single_root, quantity
+):
+    """Also where others of the batch come from an inverse; first and second derivatives."""
+    of_names = nearly_singular(np.random.default_rng(5))
+    arcs = torch.from_numpy(np.stack([np.full((4, 4), 0.5), *of_names.values()]))
+    lengths = torch.full((len(arcs),), 3)
+    sizes = torch.randn(arcs.shape, generator=torch.Generator().manual_seed(1)).double()
+    found = {}
+    for engine in ("native", "torch"):
+        leaf = arcs.clone().requires_grad_()
+        value = quantity(leaf, lengths, single_root=single_root, engine=engine)
+        total = (value * sizes[:, :1, 0].view(-1, *[1] * (value.dim() - 1))).sum()
+        if value.dim() == 3:
+            total = (value * sizes).sum()
+        (first,) = torch.autograd.grad(total, leaf, create_graph=True)
+        (second,) = torch.autograd.grad((first * sizes).sum(), leaf)
+        found[engine] = first.detach(), second
+    for native, in_torch in zip(found["native"], found["torch"], strict=True):
+        torch.testing.assert_close(native, in_torch, rtol=1e-7, atol=1e-6)

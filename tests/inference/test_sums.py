@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from torch._dynamo.backends.common import aot_autograd
 from torch.autograd import gradcheck as every_gradcheck
 from torch.autograd import gradgradcheck as every_gradgradcheck
 
@@ -186,8 +187,6 @@ def test_the_gradient_of_the_log_partition_is_the_marginals(name, single_root, e
     parts, values, trees = draw_enumerated(name, rng, 30, n, single_root, forbidden=0.2)
     tensors = {f: torch.from_numpy(part).requires_grad_() for f, part in parts.items()}
     lengths, factors = [n] * len(values), torch.linspace(-1, 2, len(values)).double()
-    if len(parts) > 1:  # in torch alone
-        engine = "torch" if engine == "torch" else "auto"
     how = {"single_root": single_root, "engine": engine}
     (call("log_partition", name, tensors, lengths, **how) * factors).sum().backward()
     marginals = call("marginals", name, parts, lengths, **how)
@@ -211,9 +210,6 @@ def test_the_gradient_of_the_log_partition_is_the_marginals(name, single_root, e
 @pytest.mark.parametrize("quantity", QUANTITIES)
 def test_derivatives_are_right(name, single_root, engine, quantity):
     """By differences; forbidden parts and padding included."""
-    is_native = engine == "native"
-    if is_native and (name == "eisner_sibling" or (name, quantity) in NO_NATIVE_DERIVATIVES):
-        pytest.skip("derivatives come from torch")
     rng = np.random.default_rng(7)
     parts = {f: torch.from_numpy(p) for f, p in draw_parts(name, rng, 3, 4).items()}
     forbidden = {f: torch.from_numpy(rng.random(part.shape) < 0.12) for f, part in parts.items()}
@@ -230,7 +226,7 @@ def test_derivatives_are_right(name, single_root, engine, quantity):
 
     leaves = tuple(part.requires_grad_() for part in parts.values())
     assert gradcheck(of_allowed, leaves)
-    if name == "chu_liu_edmonds" or (name == "eisner" and quantity == "log_partition"):
+    if name == "chu_liu_edmonds" or quantity == "log_partition":
         assert gradgradcheck(of_allowed, leaves)
     # Gradients may be asked for with respect to other parts than the arcs alone.
     for k in range(1, len(leaves)):
@@ -238,9 +234,6 @@ def test_derivatives_are_right(name, single_root, engine, quantity):
         assert gradcheck(
             lambda x, k=k, rest=rest: of_allowed(*rest[:k], x, *rest[k + 1 :]), leaves[k]
         )
-
-
-NO_NATIVE_DERIVATIVES = {("eisner", "marginals"), ("eisner", "entropy")}
 
 
 @every_decoder
@@ -328,20 +321,36 @@ def test_long_sentences_and_large_scores_have_the_sums_of_torch(name, spread):
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-9 if name == "eisner" else 1e-7)
 
 
-@pytest.mark.slow
-def test_sums_are_traced_whole_whatever_the_engine():
-    """For the sums of all decoders in torch see test_distributions.py."""
-    words = torch.tensor([2, 1])
-    arcs = torch.from_numpy(draw(np.random.default_rng(25), 2, 3, 3))
+@every_decoder
+def test_native_quantities_are_one_operation_of_traced_code(name):
+    """Forward and backward; what is compiled gives the same bits."""
+    parts = [
+        torch.from_numpy(p) for p in draw_parts(name, np.random.default_rng(25), 2, 3).values()
+    ]
+    names, calls = list(draw_parts(name, np.random.default_rng(25), 1, 1)), []
 
-    def sums(arcs):
-        functions = (eisner_log_partition, eisner_marginals, eisner_entropy)
-        return torch.stack([function(arcs, words).sum() for function in functions])
+    def backend(graph, _inputs):
+        calls.append([str(node.target) for node in graph.graph.nodes if node.op == "call_function"])
+        return graph.forward
 
-    traced = torch.compile(sums, fullgraph=True, backend="eager")
-    torch.testing.assert_close(traced(arcs), sums(arcs))
-    gradient = torch.func.grad(lambda arcs: eisner_log_partition(arcs, words).sum())(arcs)
-    torch.testing.assert_close(gradient, eisner_marginals(arcs, words))
+    for quantity in QUANTITIES:
+
+        def function(*given, quantity=quantity):
+            return call(quantity, name, dict(zip(names, given, strict=True)), [3, 1]).sin().sum()
+
+        torch.compiler.reset()
+        leaves = [part.clone().requires_grad_() for part in parts]
+        expected = function(*leaves)
+        gradients = torch.autograd.grad(expected, leaves)
+        compiled = torch.compile(
+            function, fullgraph=True, backend=aot_autograd(fw_compiler=backend)
+        )
+        found = compiled(*leaves)
+        assert found.item() == expected.item()
+        for one, other in zip(torch.autograd.grad(found, leaves), gradients, strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+    own = [[target for target in graph if target.startswith("gpuparse")] for graph in calls]
+    assert [len(targets) for targets in own] == [1, 0, 1, 1, 1, 1]
 
 
 @every_decoder

@@ -370,13 +370,14 @@ def best_arcs(
         moved = {**scores, chart.arc: arc}
         return Inside(chart, moved, lengths, single_root, Maximum()).total()
 
-    return differentiate(best, scores[chart.arc], keep_gradients=False)
+    values, (arcs,) = differentiate(best, (scores[chart.arc],), keep_gradients=False)
+    return values, arcs
 
 
 def differentiate(
-    log_partitions: Callable[[Tensor], Tensor], scores: Tensor, *, keep_gradients: bool
-) -> tuple[Tensor, Tensor]:
-    """Log-partitions (B,) and their gradient: the marginals of the parts with these scores.
+    log_partitions: Callable[..., Tensor], scores: tuple[Tensor, ...], *, keep_gradients: bool
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Log-partitions (B,) and their gradients: the marginals of the parts with these scores.
 
     Args:
         log_partitions: of the scores; -inf without a tree, where marginals are 0.
@@ -384,18 +385,25 @@ def differentiate(
     Source: Eisner 2016, "Inside-outside and forward-backward algorithms are just backprop".
     """
 
-    def total(scores: Tensor) -> tuple[Tensor, Tensor]:
-        values = log_partitions(scores)
+    def total(*scores: Tensor) -> tuple[Tensor, Tensor]:
+        values = log_partitions(*scores)
         return values.masked_fill(values == -torch.inf, 0.0).sum(), values
 
     if is_traced():
-        marginals, values = torch.func.grad(total, has_aux=True)(scores)
+        of_all = tuple(range(len(scores)))
+        marginals, values = torch.func.grad(total, of_all, has_aux=True)(*scores)
         return values, marginals
     with torch.inference_mode(False), torch.enable_grad():
-        if not (keep_gradients and scores.requires_grad):
-            scores = scores.detach().clone().requires_grad_()
-        whole, values = total(scores)
-        (marginals,) = torch.autograd.grad(whole, scores, create_graph=keep_gradients)
+        scores = tuple(
+            part
+            if keep_gradients and part.requires_grad
+            else part.detach().clone().requires_grad_()
+            for part in scores
+        )
+        whole, values = total(*scores)
+        marginals = torch.autograd.grad(
+            whole, scores, create_graph=keep_gradients, materialize_grads=True
+        )
     return values, marginals
 
 

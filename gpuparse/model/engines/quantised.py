@@ -228,7 +228,7 @@ class Quantised:
         marginals, sums = np.empty(nats.shape), np.empty(len(nats))
         failed = native.call(
             "sum_trees_batch", self._decoder, nats, None, None, scored.lengths,
-            self._task.single_root, marginals, sums,
+            self._task.single_root, marginals, None, None, sums,
         )  # fmt: skip
         _require_tree(failed, scored)
         return marginals, sums
