@@ -8,7 +8,7 @@ from docs import reference
 from gpuparse.config import known_keys
 from gpuparse.config.schema import Key, default_values, yaml_word
 from gpuparse.data.svg import svg_graph
-from gpuparse.inference.decoders import DECODERS, Quantity
+from gpuparse.inference.decoders import DECODERS, DERIVED, Quantity
 
 PAGES = Path(__file__).parent
 UNBOUNDED = 2**31 - 1  # a greatest value that the table of keys does not name
@@ -44,7 +44,7 @@ def accepted(key: Key) -> str:
 
 def quantities_table() -> str:
     """The quantities of each decoder and their engines, as a Markdown table."""
-    quantities = get_args(Quantity)
+    quantities = {name: name for name in get_args(Quantity)} | dict(DERIVED)
     rows = [
         f"| decoder | {' | '.join(name.replace('_', ' ') for name in quantities)} |",
         "| --- " * (len(quantities) + 1) + "|",
@@ -52,7 +52,7 @@ def quantities_table() -> str:
     for name, decoder in DECODERS.items():
         cells = [
             ", ".join(decoder.engines[quantity]) if decoder.has(quantity) else ""
-            for quantity in quantities
+            for quantity in quantities.values()
         ]
         rows.append(f"| `{name}` | {' | '.join(cells)} |")
     return "\n".join(rows) + "\n"

@@ -113,6 +113,10 @@ class Decoder:
         return "eisner" if self.is_projective else "chu_liu_edmonds"
 
 
+DERIVED: Mapping[str, Quantity] = {"expected cost": "marginals", "KL": "marginals"}
+"""What distributions compute from a quantity, wherever that exists."""
+
+
 def _row(name: str) -> Decoder:
     return DECODERS[name]
 

@@ -11,7 +11,7 @@ differentiable in them. All of it is traced whole by torch.compile(fullgraph=Tru
 by torch.func; values are not checked then.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
@@ -24,6 +24,7 @@ from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decoders import DECODERS, Decoder, Quantity, with_quantity
 from gpuparse.inference.engines import is_traced
 from gpuparse.inference.marginals import minimum_bayes_risk
+from gpuparse.inference.projective_sums import eisner_sibling_part_marginals
 from gpuparse.inference.scores import (
     Lengths,
     Scores,
@@ -161,6 +162,40 @@ class TreeDistribution(Kept):
         """Words of each sentence, int64 (B,)."""
         return self.scores.lengths
 
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, which: Any) -> Self:
+        """The distribution of some sentences.
+
+        Args: which: an index, a slice, or a tensor or list of indices or of bools.
+        Raises: IndexError: an index beyond the sentences. ScoreError: more than one axis.
+        """
+        if isinstance(which, (int, np.integer)):
+            index = range(len(self))[which]
+            which = slice(index, index + 1)
+        elif not isinstance(which, slice):
+            which = torch.as_tensor(which, device=self.lengths.device)
+            if which.dim() != 1:
+                raise ScoreError(f"the index has shape {tuple(which.shape)}, expected one axis")
+        return self._with_parts(lambda part: part[which])
+
+    def to(self, device: torch.device | str) -> Self:
+        """The distribution on a device."""
+        return self._with_parts(lambda part: part.to(device))
+
+    def detach(self) -> Self:
+        """The distribution without a graph."""
+        return self._with_parts(Tensor.detach)
+
+    def _with_parts(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """The distribution with all scores, and the lengths, changed alike."""
+        parts: Any = {f"{name}_scores": change(part) for name, part in _given(self.scores).items()}
+        return type(self)(
+            change(self.scores.arc), change(self.lengths), single_root=self.single_root,
+            engine=self.engine, **parts,
+        )  # fmt: skip
+
     def best(self) -> Best:
         """The tree with the highest score of every sentence; scores are differentiable.
 
@@ -205,6 +240,47 @@ class TreeDistribution(Kept):
     def entropy(self) -> Tensor:
         """In nats, float64 (B,)."""
         return self._keep("entropy", lambda: self._call("entropy"))
+
+    def expected_cost(self, gold_heads: Tensor | None = None, cost: float | Tensor = 1.0) -> Tensor:
+        """The cost that a random tree has on average, its Bayes risk, float64 (B,).
+
+        Args: gold_heads: as `augmented`: only arcs that are not in the gold tree cost anything.
+            None: all arcs do. cost: of an arc, as `augmented`.
+        Raises: ScoreError: as `augmented`; no marginals exist for these parts.
+        """
+        costs = self._costs(gold_heads, cost)
+        return _expectation([self.marginals], [costs])
+
+    def cross_entropy(self, other: Self) -> Tensor:
+        """Minus the expected log-probability of our trees under another distribution, float64 (B,).
+
+        Args: other: of the same sentences, trees and parts; infinite where it forbids a part that
+            our trees have.
+        Raises: ScoreError: another kind of distribution; no marginals exist for these parts.
+        """
+        self._require_alike(other)
+        return other.log_partition - _expectation(self._part_marginals(), other._summed_parts())
+
+    def kl(self, other: Self) -> Tensor:
+        """Kullback-Leibler divergence from another distribution, float64 (B,), at least 0.
+
+        Args, raises: as `cross_entropy`.
+        """
+        self._require_alike(other)
+        pairs = zip(self._summed_parts(), other._summed_parts(), strict=True)
+        gains = [ours.double() - theirs.double() for ours, theirs in pairs]
+        total = other.log_partition - self.log_partition
+        return (total + _expectation(self._part_marginals(), gains)).clamp(min=0.0)
+
+    def as_distribution(self) -> "torch.distributions.Distribution":
+        """The same as a `torch.distributions.Distribution` over heads.
+
+        It is another object, since torch has methods where this one has properties, samples along
+        the first axes and not the second, and shapes of samples in place of numbers.
+        """
+        from gpuparse.inference.tree_events import TreeEvents
+
+        return TreeEvents(self)
 
     def sample(
         self, count: int, *, seed: int | None = None, generator: torch.Generator | None = None
@@ -298,14 +374,20 @@ class TreeDistribution(Kept):
         Raises: ScoreError: another type or shape; heads that are no word of the sentence, or on a
             cycle.
         """
+        return self._with_arcs(self.scores.arc.double() + self._costs(gold_heads, cost))
+
+    def _costs(self, gold_heads: Tensor | None, cost: float | Tensor) -> Tensor:
+        """Costs (B, N, N) of all arcs, those of the gold tree 0; arguments as `expected_cost`."""
         arcs = self.scores.arc
+        costs = as_cost(cost, arcs)
+        if gold_heads is None:
+            return costs
         gold_heads = as_heads(gold_heads, self.lengths, arcs.shape[1])
         kind = TreeKind(self.lengths, is_projective=False, single_root=False)
         kind.require(gold_heads, is_partial=True)
         position = torch.arange(arcs.shape[1], device=arcs.device)
         is_wrong = (gold_heads[:, None] != position[:, None]) & (gold_heads >= 0)[:, None]
-        extra = as_cost(cost, arcs).masked_fill(~is_wrong, 0.0)
-        return self._with_arcs(arcs.double() + extra)
+        return costs.masked_fill(~is_wrong, 0.0)
 
     def constrained(self, known_heads: Tensor) -> Self:
         """The distribution over the trees that have all known heads.
@@ -339,17 +421,49 @@ class TreeDistribution(Kept):
     def _parts(self) -> list[Tensor]:
         return [self.scores.arc, *_given(self.scores).values()]
 
+    def _require_alike(self, other: "TreeDistribution") -> None:
+        alike = type(self) is type(other) and self.decoder is other.decoder
+        if not (alike and self.single_root == other.single_root):
+            raise ScoreError(f"{self!r} and {other!r} have other trees or parts")
+        if self.scores.arc.shape != other.scores.arc.shape or not (
+            is_traced() or self.lengths.equal(other.lengths)
+        ):
+            raise ScoreError("the two distributions have sentences of other lengths")
+
+    def _part_marginals(self) -> tuple[Tensor, ...]:
+        """Marginals of `_summed_parts`."""
+        if self.decoder.order == 1 or not self.decoder.has("marginals"):
+            return (self.marginals,)
+        arcs, siblings, ends = self._summed_parts()
+        return eisner_sibling_part_marginals(
+            arcs, siblings, self.lengths, end_scores=ends, single_root=self.single_root,
+            engine=self.engine,
+        )  # fmt: skip
+
+    def _summed_parts(self) -> tuple[Tensor, ...]:
+        """The scores that sums read: of arcs, and for siblings of siblings and ends, all there."""
+        scores = self._with_siblings()
+        if self.decoder.order == 1 or scores.sibling is None:
+            return (scores.arc,)
+        ends = torch.zeros_like(scores.arc) if scores.end is None else scores.end
+        return scores.arc, scores.sibling, ends
+
+    def _with_siblings(self) -> Scores:
+        """The scores, with those of siblings where the functions of the decoder want them."""
+        scores = self.scores
+        if self.decoder.order != 2 or scores.sibling is not None:
+            return scores
+        shape = *scores.arc.shape, scores.arc.shape[1]
+        return replace(scores, sibling=scores.arc.new_zeros(shape))
+
     def _call(self, quantity: Quantity, *more: Any) -> Any:
         """The result of the public function of a quantity; more: arguments after the lengths."""
-        decoder, scores = self.decoder, self.scores
+        decoder, scores = self.decoder, self._with_siblings()
         if not decoder.has(quantity):
             names = ", ".join(with_quantity(quantity))
             raise ScoreError(
                 f"{decoder.name} has no {quantity}: reduce the parts to those of {names}"
             )
-        if decoder.order == 2 and scores.sibling is None:
-            n_nodes = scores.arc.shape[1]
-            scores = replace(scores, sibling=scores.arc.new_zeros((*scores.arc.shape, n_nodes)))
         tensors, parts = parts_for(decoder.name, scores)
         options: dict[str, Any] = {**parts, "single_root": self.single_root}
         engines = decoder.engines[quantity]
@@ -411,6 +525,16 @@ def _(
         for i in range(info.batch_size)
     ]  # fmt: skip
     return torch.stack(found), 0
+
+
+def _expectation(marginals: Sequence[Tensor], values: Sequence[Tensor]) -> Tensor:
+    """The sum of the values of the parts of a random tree, on average: float64 (B,)."""
+    pairs = zip(marginals, values, strict=True)
+    # 0 * -inf = 0: what never happens counts nothing.
+    terms = [
+        (share * torch.where(share != 0, value, 0.0)).flatten(1).sum(1) for share, value in pairs
+    ]
+    return sum(terms[1:], terms[0])
 
 
 def with_gradient_of(values: Tensor, like: Tensor) -> Tensor:

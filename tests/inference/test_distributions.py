@@ -487,3 +487,98 @@ def test_copies_and_pickles(name, copied):
     attached = type(trees)(torch.zeros(1, 3, 3, requires_grad=True) * 2)
     with pytest.raises(ScoreError, match="detach"):
         copied(attached)
+
+
+@every_sum
+@every_root
+def test_divergences_and_expected_costs(name, single_root):
+    trees, others = make(name, single_root), make(name, single_root, seed=8)
+    gold = make(name, single_root, seed=9).best().heads
+    costs = torch.rand(len(LENGTHS), N, N, generator=torch.Generator().manual_seed(3))
+    found = {
+        "kl": trees.kl(others), "cross_entropy": trees.cross_entropy(others),
+        "wrong": trees.expected_cost(gold), "cost": trees.expected_cost(cost=costs),
+    }  # fmt: skip
+    for b, ((of_sentence, values), (_, other_values)) in enumerate(
+        zip(enumerated(trees), enumerated(others), strict=True)
+    ):
+        log_probs, other_log_probs = (v - np.log(np.exp(v).sum()) for v in (values, other_values))
+        shares, words = np.exp(log_probs), np.arange(1, LENGTHS[b] + 1)
+        wrong = (of_sentence[:, words] != gold[b, words].numpy()).sum(1)
+        cost = costs[b].double().numpy()[of_sentence[:, words], words].sum(1)
+        expected = {
+            "kl": (shares * (log_probs - other_log_probs)).sum(),
+            "cross_entropy": -(shares * other_log_probs).sum(),
+            "wrong": (shares * wrong).sum(), "cost": (shares * cost).sum(),
+        }  # fmt: skip
+        for quantity, value in expected.items():
+            assert found[quantity][b].item() == pytest.approx(value, abs=1e-12), quantity
+    same_numbers(trees.kl(trees), torch.zeros(4).double())
+    as_torch = trees.as_distribution(), others.as_distribution()
+    same_numbers(torch.distributions.kl_divergence(*as_torch), found["kl"])
+
+
+@every_sum
+def test_divergences_with_forbidden_arcs_and_gradients(name):
+    trees, others = make(name), make(name, seed=8)
+    forbidden = trees.scores.arc.clone()
+    forbidden[0, 1, 2] = -torch.inf
+    fewer = trees._with_arcs(forbidden)
+    assert fewer.kl(trees).isfinite().all()
+    assert trees.kl(fewer)[0] == trees.cross_entropy(fewer)[0] == torch.inf
+    leaf = forbidden.clone().requires_grad_()
+    trees._with_arcs(leaf).kl(others).sum().backward()
+    assert leaf.grad.isfinite().all()
+    point = trees.scores.arc.clone().requires_grad_()
+
+    def divergence(x):
+        moved = trees._with_arcs(x)
+        return moved.kl(others) + others.kl(moved) + moved.expected_cost(cost=forbidden.exp())
+
+    assert torch.autograd.gradcheck(divergence, point, fast_mode=True)
+
+
+@every_sum
+def test_distributions_of_other_trees_have_no_divergence(name):
+    trees = make(name)
+    for other in (make(name, single_root=True), make(name, lengths=[4, 2, 1, 3]), make(name)[1:]):
+        with pytest.raises(ScoreError, match=r"have other trees|of other lengths"):
+            trees.kl(other)
+
+
+@every_decoder
+def test_some_sentences(name):
+    trees = make(name)
+    assert len(trees) == 4
+    scores = trees.best().scores
+    for which, expected in [
+        (0, [0]), (-1, [3]), (slice(1, None), [1, 2, 3]), (torch.tensor([3, 0, 3]), [3, 0, 3]),
+        ([1, 2], [1, 2]), (scores > scores.median(), (scores > scores.median()).nonzero()[:, 0]),
+    ]:  # fmt: skip
+        some = trees[which]
+        assert some.decoder is trees.decoder
+        same_numbers(some.best().scores, scores[expected])
+    assert [each.lengths.item() for each in trees] == LENGTHS
+    with pytest.raises(IndexError):
+        trees[4]
+    with pytest.raises(ScoreError, match="expected one axis"):
+        trees[torch.zeros(2, 2, dtype=torch.int64)]
+    moved = trees.to("cpu")
+    same_numbers(moved.best().scores, scores)
+    attached = trees._with_arcs(trees.scores.arc.clone().requires_grad_() * 1)
+    assert not attached.detach().best().scores.requires_grad
+
+
+@every_sum
+def test_the_interface_of_torch_distributions(name):
+    trees = make(name)
+    events = trees.as_distribution()
+    assert (events.batch_shape, events.event_shape) == ((4,), (N,))
+    assert events.mode.equal(trees.best().heads)
+    same_numbers(events.entropy(), trees.entropy)
+    assert events.sample().shape == (4, N)
+    drawn = events.sample((2, 3))
+    assert drawn.shape == (2, 3, 4, N)
+    for one in (events.mode, drawn):
+        expected = [trees.log_prob(heads).tolist() for heads in one.reshape(-1, 4, N)]
+        assert events.log_prob(one).reshape(-1, 4).tolist() == expected
