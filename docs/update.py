@@ -43,13 +43,15 @@ def accepted(key: Key) -> str:
 
 
 def quantities_table() -> str:
-    """The quantities of each decoder and their engines, as a Markdown table."""
+    """The quantities of decoders that have several, and their engines, as a Markdown table."""
     quantities = {name: name for name in get_args(Quantity)} | dict(DERIVED)
     rows = [
         f"| decoder | {' | '.join(name.replace('_', ' ') for name in quantities)} |",
         "| --- " * (len(quantities) + 1) + "|",
     ]
     for name, decoder in DECODERS.items():
+        if len(decoder.engines) == 1:
+            continue
         cells = [
             ", ".join(decoder.engines[quantity]) if decoder.has(quantity) else ""
             for quantity in quantities.values()

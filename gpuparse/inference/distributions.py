@@ -24,6 +24,7 @@ from gpuparse.inference.constraints import constrain
 from gpuparse.inference.decoders import DECODERS, Decoder, Quantity, with_quantity
 from gpuparse.inference.engines import is_traced
 from gpuparse.inference.marginals import minimum_bayes_risk
+from gpuparse.inference.operators import operation
 from gpuparse.inference.projective_sums import eisner_sibling_part_marginals
 from gpuparse.inference.scores import (
     Lengths,
@@ -188,13 +189,15 @@ class TreeDistribution(Kept):
         """The distribution without a graph."""
         return self._with_parts(Tensor.detach)
 
-    def _with_parts(self, change: Callable[[Tensor], Tensor]) -> Self:
-        """The distribution with all scores, and the lengths, changed alike."""
+    def _with_parts(
+        self, change: Callable[[Tensor], Tensor], arc_scores: Tensor | None = None
+    ) -> Self:
+        """The distribution with all scores, and the lengths, changed alike, or with other arcs."""
         parts: Any = {f"{name}_scores": change(part) for name, part in _given(self.scores).items()}
+        arcs = change(self.scores.arc) if arc_scores is None else arc_scores
         return type(self)(
-            change(self.scores.arc), change(self.lengths), single_root=self.single_root,
-            engine=self.engine, **parts,
-        )  # fmt: skip
+            arcs, change(self.lengths), single_root=self.single_root, engine=self.engine, **parts
+        )
 
     def best(self) -> Best:
         """The tree with the highest score of every sentence; scores are differentiable.
@@ -205,7 +208,10 @@ class TreeDistribution(Kept):
         Cost: that of the decoder.
         """
         if is_traced():
-            heads = self._find_heads_traced()
+            names, parts = ",".join(_given(self.scores)), [part.detach() for part in self._parts]
+            (heads,) = find_heads(
+                self.kind, names, parts, self.lengths, self.single_root, self.engine
+            )
             return Best(heads, self._score_of(heads))
         heads, values, *rest = self._call("best")
         if self._needs_gradient():
@@ -404,18 +410,7 @@ class TreeDistribution(Kept):
         return self._with_arcs(constrain(arcs, self.lengths, required=required))
 
     def _with_arcs(self, arc_scores: Tensor) -> Self:
-        others: Any = {f"{field}_scores": value for field, value in _given(self.scores).items()}
-        return type(self)(
-            arc_scores, self.lengths, single_root=self.single_root, engine=self.engine, **others
-        )
-
-    def _find_heads_traced(self) -> Tensor:
-        names = ",".join(_given(self.scores))
-        parts = [tensor.detach() for tensor in self._parts]
-        heads: Tensor = _find_heads(
-            self.kind, names, parts, self.lengths, self.single_root, self.engine
-        )
-        return heads
+        return self._with_parts(lambda part: part, arc_scores)
 
     @property
     def _parts(self) -> list[Tensor]:
@@ -489,42 +484,18 @@ class NonProjectiveTrees(TreeDistribution):
     kind = "all"
 
 
-@torch.library.custom_op("gpuparse::find_heads", mutates_args=())
-def _find_heads(
+@operation(lambda kind, fields, parts, lengths, *_: [
+    lengths.new_empty(parts[0].shape[:2])
+])  # fmt: skip
+def find_heads(
     kind: str, fields: str, parts: list[Tensor], lengths: Tensor, single_root: bool, engine: str
-) -> Tensor:
+) -> list[Tensor]:
     """The heads of `TreeDistribution.best`; fields: names of parts[1:], with commas between."""
     names = [f"{field}_scores" for field in fields.split(",") if field]
     others: dict[str, Any] = dict(zip(names, parts[1:], strict=True))
     made = ProjectiveTrees if kind == "projective" else NonProjectiveTrees
     trees = made(parts[0], lengths, single_root=single_root, engine=engine, **others)
-    return trees.best().heads
-
-
-@_find_heads.register_fake
-def _(
-    kind: str, fields: str, parts: list[Tensor], lengths: Tensor, single_root: bool, engine: str
-) -> Tensor:
-    return parts[0].new_empty(parts[0].shape[:2], dtype=torch.int64)
-
-
-@_find_heads.register_vmap
-def _(
-    info: Any, in_dims: Any, kind: str, fields: str, parts: Any, lengths: Tensor, *rest: Any
-) -> Any:
-    """Each element of the mapped dimension is a batch."""
-
-    def of(tensor: Tensor, dim: int | None, i: int) -> Tensor:
-        return tensor if dim is None else tensor.select(dim, i)
-
-    found = [
-        _find_heads(
-            kind, fields, [of(*pair, i) for pair in zip(parts, in_dims[2], strict=True)],
-            of(lengths, in_dims[3], i), *rest,
-        )
-        for i in range(info.batch_size)
-    ]  # fmt: skip
-    return torch.stack(found), 0
+    return [trees.best().heads.contiguous()]
 
 
 def _expectation(marginals: Sequence[Tensor], values: Sequence[Tensor]) -> Tensor:
