@@ -12,14 +12,14 @@ ROWS = 1 << 16  # of the table of words and characters
 
 @cache
 def rows_of(word: str) -> Tensor:
-    """The rows of a word, and of its sequences of up to 4 characters."""
+    """The row of a word, and those of its sequences of up to 4 characters."""
     spelt = f"^{word}$"
     spans = [spelt[i : i + n] for n in range(1, 5) for i in range(len(spelt) - n + 1)]
-    return torch.tensor([crc32(span.encode()) % ROWS for span in (*spans, spelt)])
+    return torch.tensor([crc32(span.encode()) % ROWS for span in (spelt, *spans)])
 
 
 class Words(nn.Module):
-    """A BiLSTM over the means of the rows of words and their characters.
+    """A BiLSTM over a row of each word and the mean of the rows of its characters.
 
     It takes a list of words for each sentence, and returns states (B, N, size): the root at
     position 0, then the words, then padding.
@@ -27,13 +27,17 @@ class Words(nn.Module):
 
     def __init__(self, width: int = 200) -> None:
         super().__init__()
-        self.words, self.drop = nn.EmbeddingBag(ROWS + 1, 100, padding_idx=ROWS), nn.Dropout(0.33)
-        self.lstm = nn.LSTM(100, width, 2, bidirectional=True, dropout=0.33)
-        self.size = 2 * width
+        self.words = nn.Embedding(ROWS, 100)
+        self.characters = nn.EmbeddingBag(ROWS + 1, 100, padding_idx=ROWS)
+        for table in (self.words, self.characters):
+            nn.init.zeros_(table.weight)  # so that what training lacks adds nothing
+        self.lstm = nn.LSTM(200, width, 2, bidirectional=True, dropout=0.33)
+        self.drop, self.size = nn.Dropout(0.33), 2 * width
 
     def forward(self, sentences: list[list[str]]) -> Tensor:
         rows = pad_sequence([rows_of(word) for s in sentences for word in ("", *s)], True, ROWS)
-        vectors = self.drop(self.words(rows.to(self.words.weight.device)))
+        rows = rows.to(self.words.weight.device)
+        vectors = self.drop(torch.cat([self.words(rows[:, 0]), self.characters(rows)], 1))
         packed = pack_sequence(vectors.split([1 + len(s) for s in sentences]), False)
         return self.drop(pad_packed_sequence(self.lstm(packed)[0], True)[0])
 
