@@ -56,7 +56,7 @@ class Best(NamedTuple):
     certified: Tensor | None = None
 
 
-class Kept:
+class KeptQuantities:
     """Scores of a batch, and quantities that are computed of them once."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class Kept:
         return found
 
 
-class TreeDistribution(Kept):
+class TreeDistribution(KeptQuantities):
     """Trees of one kind with probabilities proportional to exp(score).
 
     Args:

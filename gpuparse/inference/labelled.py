@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from gpuparse.errors import ScoreError
 from gpuparse.inference.distributions import (
-    Kept,
+    KeptQuantities,
     TreeDistribution,
     as_cost,
     generator_of,
@@ -45,7 +45,7 @@ class BestLabelled(NamedTuple):
     certified: Tensor | None = None
 
 
-class LabelledTrees(Kept):
+class LabelledTrees(KeptQuantities):
     """Trees with labels, with probabilities proportional to exp(score).
 
     A class around a distribution over trees and not an option of it: results have labels beside
