@@ -160,10 +160,16 @@ def test_trees_have_the_numbers_of_supar(structs, name, multiroot):
     is_second = name == "Dependency2oCRF"
     kind = NonProjectiveTrees if name == "MatrixTree" else ProjectiveTrees
 
-    given = (arcs, siblings) if is_second else arcs
-    peer = getattr(structs, name)(given, LENGTHS, multiroot=multiroot)
-    own = {"sibling_scores": siblings.transpose(1, 2)} if is_second else {}
-    ours = kind(arcs.mT, LENGTHS, single_root=not multiroot, **own)
+    def pair(scores: Tensor) -> tuple:
+        given = (scores, siblings) if is_second else scores
+        peer = getattr(structs, name)(given, LENGTHS, multiroot=multiroot)
+        own = {"sibling_scores": siblings.transpose(1, 2)} if is_second else {}
+        return peer, kind(scores.mT, LENGTHS, single_root=not multiroot, **own)
+
+    peer, ours = pair(arcs)
+    other_peer, other = pair(draw(7, 3, n_nodes, n_nodes))
+    close(ours.kl(other), peer.kl(other_peer))
+    close(ours.cross_entropy(other), peer.cross_entropy(other_peer))
     close(ours.log_partition, peer.log_partition)
     close(ours.entropy, peer.entropy)
     close(ours.best().scores, peer.max)
