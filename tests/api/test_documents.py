@@ -216,7 +216,7 @@ def test_wrong_arguments_of_scores_are_named(files, parser):
         ),
         (lambda: gpuparse.evaluate(gold, first, heads=[]), "a system or heads, and not both"),
         (lambda: gpuparse.evaluate(gold, first, deprels=[]), "deprels together with heads"),
-        (lambda: gpuparse.compare(gold, first), "two parsers or more"),
+        (lambda: gpuparse.compare(gold, first), "two or more parsers"),
         (lambda: gpuparse.compare(gold, first, first, resamples=0), "resamples: expected a whole"),
         (lambda: gpuparse.compare(gold, *[first] * 27), "at most 26"),
     ]
