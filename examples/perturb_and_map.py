@@ -6,10 +6,9 @@ whose gradient is a perceptron's: the arcs of these trees less the gold arcs (Be
 It needs no sums over trees, so any decoder will do.
 """
 
-import argparse
-
 import torch
 from biaffine import Parser, label_loss, relations, train
+from treebank_batches import documents_of
 
 import gpuparse
 from gpuparse.inference import NonProjectiveTrees
@@ -32,11 +31,7 @@ def perturbed_loss(model, batch, samples=4):
 
 
 if __name__ == "__main__":
-    arguments = argparse.ArgumentParser(description=__doc__)
-    for name in ("train", "test"):
-        arguments.add_argument(name)
-    given = arguments.parse_args()
-    document, test = gpuparse.read(given.train), gpuparse.read(given.test)
+    document, test = documents_of(__doc__, "train", "test")
     model = Parser(relations(document))
     train(model, document, epochs=10, rate=2e-3, loss_of=perturbed_loss)
     print(gpuparse.evaluate(test, model.parse(test)))

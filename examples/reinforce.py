@@ -5,9 +5,8 @@ sum over arcs: here the number of wrong heads, and 1 more if any is wrong. A par
 nothing learns slowly from a cost alone, so it learns from gold trees first.
 """
 
-import argparse
-
 from biaffine import Parser, label_loss, relations, train
+from treebank_batches import documents_of
 
 import gpuparse
 
@@ -24,11 +23,7 @@ def reinforce_loss(model, batch, samples=8):
 
 
 if __name__ == "__main__":
-    arguments = argparse.ArgumentParser(description=__doc__)
-    for name in ("train", "test"):
-        arguments.add_argument(name)
-    given = arguments.parse_args()
-    document, test = gpuparse.read(given.train), gpuparse.read(given.test)
+    document, test = documents_of(__doc__, "train", "test")
     model = Parser(relations(document))
     train(model, document, epochs=3, rate=2e-3)
     print(gpuparse.evaluate(test, model.parse(test)))

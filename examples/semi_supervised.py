@@ -4,11 +4,10 @@ Entropy regularisation (Grandvalet & Bengio 2004): besides the likelihood of gol
 of the trees of raw sentences is made small. RAW is CoNLL-U whose heads are not read.
 """
 
-import argparse
 from itertools import cycle
 
 from biaffine import Parser, loss_of, relations, train
-from treebank_batches import batches_of
+from treebank_batches import batches_of, documents_of
 
 import gpuparse
 
@@ -26,11 +25,7 @@ def semi_supervised_loss(raw, weight=0.1):
 
 
 if __name__ == "__main__":
-    arguments = argparse.ArgumentParser(description=__doc__)
-    for name in ("train", "raw", "test"):
-        arguments.add_argument(name)
-    given = arguments.parse_args()
-    document, raw, test = map(gpuparse.read, (given.train, given.raw, given.test))
+    document, raw, test = documents_of(__doc__, "train", "raw", "test")
     model = Parser(relations(document))
     train(model, document, epochs=10, rate=2e-3, loss_of=semi_supervised_loss(raw))
     print(gpuparse.evaluate(test, model.parse(test)))

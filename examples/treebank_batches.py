@@ -1,5 +1,6 @@
 """A treebank as batches of PyTorch: sentences of similar length, gold trees, lengths and masks."""
 
+import argparse
 import random
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -9,6 +10,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+import gpuparse
 from gpuparse import Parsed
 
 
@@ -39,7 +41,7 @@ class Trees(Dataset):
 
 
 class Buckets(Sampler):
-    """Numbers of sentences, by length, of at most so many positions in each batch."""
+    """Numbers of sentences, by length, with at most `positions` positions in each batch."""
 
     def __init__(self, document: Parsed, positions: int, *, shuffle: bool) -> None:
         order = sorted(range(len(document)), key=lambda s: len(document[s]))
@@ -63,6 +65,15 @@ def collate(items: list[tuple[int, list[str], Tensor, Tensor]]) -> Batch:
     place = torch.arange(heads.shape[1])
     mask = (place > 0) & (place <= lengths[:, None])
     return Batch(list(numbers), list(words), lengths, mask, heads, labels)
+
+
+def documents_of(description: str, *names: str) -> list[Parsed]:
+    """The documents whose files the command line has, one for each name."""
+    arguments = argparse.ArgumentParser(description=description)
+    for name in names:
+        arguments.add_argument(name)
+    given = vars(arguments.parse_args())
+    return [gpuparse.read(given[name]) for name in names]
 
 
 def batches_of(
