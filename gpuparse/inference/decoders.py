@@ -114,7 +114,7 @@ class Decoder:
 
 
 DERIVED: Mapping[str, Quantity] = {"expected cost": "marginals", "KL": "marginals"}
-"""What distributions compute from a quantity, wherever that exists."""
+"""Quantities that distributions compute from another one, and that one."""
 
 
 def _row(name: str) -> Decoder:

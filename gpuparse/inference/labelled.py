@@ -6,7 +6,7 @@
 
 Given the tree, the labels of its arcs are independent. So sums are those over trees under arc
 scores with the logarithm of the sum of exp over labels added, and the best tree is the one under
-arc scores with the largest label score added, whatever other parts the trees have.
+arc scores with the largest label score added, for trees with any other parts.
 """
 
 from collections.abc import Callable
@@ -121,7 +121,7 @@ class LabelledTrees(KeptQuantities):
         with torch.no_grad():
             heads, found = self._with_added(_best_of_labels).k_best(k)
             of_trees = self.trees._score_of(heads).masked_fill(found == -torch.inf, -torch.inf)
-            of_labels = self._labels.map(lambda scores, _: scores, heads)
+            of_labels = self._labels.of_arcs(heads)
             heads, labels, scores = _best_labellings(heads, of_trees, of_labels)
         if self._needs_gradient():
             own = self._score_of(heads, labels).masked_fill(scores == -torch.inf, 0.0)
@@ -135,7 +135,7 @@ class LabelledTrees(KeptQuantities):
 
     @property
     def marginals(self) -> Tensor:
-        """Probability of every arc, whatever its label, float64 (B, N, N)."""
+        """Probability of every arc, with any label, float64 (B, N, N)."""
         return self.without_labels.marginals
 
     @property
@@ -197,7 +197,7 @@ class LabelledTrees(KeptQuantities):
         """Scores of given labelled trees; as `TreeDistribution.score_of`.
 
         Args: heads, labels: integers (B, N) or (B, K, N); labels are read at arcs alone.
-        Raises: ScoreError: as there; a label that there is not.
+        Raises: ScoreError: as `TreeDistribution.score_of`; a label that does not exist.
         """
         of_trees = self.trees.score_of(heads)  # checks the heads
         return of_trees + self._score_of_labels(heads, self._as_labels(labels, heads))
@@ -289,7 +289,7 @@ class LabelledTrees(KeptQuantities):
 
     def _scores_of_arcs(self, heads: Tensor) -> Tensor:
         """Scores of all labels of the arcs of trees (B, N), float64 (B, N, L)."""
-        return self._labels.map(lambda scores, _: scores, heads[:, None])[:, 0]
+        return self._labels.of_arcs(heads[:, None])[:, 0]
 
     def _is_other(self, labels: Tensor) -> Tensor:
         """Bool (B, N, L): labels other than the given ones; none where these are -1."""
@@ -361,6 +361,10 @@ class _LabelScores:
             for words in pieces
         ]
         return found[0] if len(found) == 1 else torch.cat(found, 2)
+
+    def of_arcs(self, heads: Tensor) -> Tensor:
+        """The scores of all labels of the arcs of trees (B, K, N), float64 (B, K, N, L)."""
+        return self.map(lambda scores, _: scores, heads)
 
     def _scores(self, heads: Tensor | None, words: slice) -> Tensor:
         """The scores of some words, as the function of `map` takes them."""

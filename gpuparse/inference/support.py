@@ -15,7 +15,6 @@ from gpuparse.inference.search import NO_HEAD
 
 Unreachable = Literal["error", "skip", "projectivise"]
 UNREACHABLE = ("error", "skip", "projectivise")
-CROSSING = 7
 # By the number of the fault, as native/trees.h has them.
 _FAULTS = (
     "", "has no head", "has a head below 0", "has a head beyond the words of the sentence",

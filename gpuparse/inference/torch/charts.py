@@ -19,7 +19,7 @@ from gpuparse.inference.charts.rules import Chart, Factor, Index, Product, Rule,
 from gpuparse.inference.engines import is_traced
 from gpuparse.inference.scores import read_cells
 
-ABSENT = -1e300  # the logarithm of no tree: -inf would make gradients NaN
+ABSENT = -1e300  # the logarithm of no tree, no weight: -inf would make gradients NaN
 
 Scores = Mapping[str, Tensor]
 """By the name of the score, (..., B, N, N) or more positions: what is added for a part."""

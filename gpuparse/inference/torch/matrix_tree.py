@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from gpuparse.inference.scores import read_cells, word_mask
-
-ABSENT = -1e300  # the logarithm of no weight: -inf would make gradients NaN
+from gpuparse.inference.torch.charts import ABSENT
 
 
 def read_scores(scores: Tensor, lengths: Tensor) -> Tensor:
