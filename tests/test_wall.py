@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 # Distributions and their losses of gold trees, for users' models; no decoder imports them.
-LOSSES = ("distributions", "labelled", "losses", "tree_events")
+LOSSES = ("distributions", "labelled", "losses")
 DECODERS = sorted(
     path for path in (ROOT / "gpuparse" / "inference").rglob("*.py") if path.stem not in LOSSES
 )

@@ -47,7 +47,7 @@ from torch.distributions import Distribution
 
 from gpuparse.errors import ScoreError
 from gpuparse.inference import LabelledTrees, NonProjectiveTrees, ProjectiveTrees
-from gpuparse.inference.distributions import TreeDistribution
+from gpuparse.inference.distributions import TreeDistribution, expectation
 from gpuparse.inference.labelled import BestLabelled
 
 
@@ -156,10 +156,7 @@ class _TreeDistribution(Distribution):
 
     def cross_entropy(self, other: "_TreeDistribution") -> Tensor:
         """Minus the expected log-probability of our trees under another distribution, (B,)."""
-        shares = self._marginals()
-        # 0 * -inf = 0: what never happens costs nothing.
-        expected = torch.where(shares != 0, shares * other.log_potentials, 0.0)
-        return other.partition - expected.flatten(1).sum(1)
+        return other.partition - expectation([self._marginals()], [other.log_potentials])
 
     def kl(self, other: "_TreeDistribution") -> Tensor:
         """Divergence from another distribution, (B,)."""

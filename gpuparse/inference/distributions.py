@@ -13,11 +13,12 @@ by torch.func; values are not checked then.
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from typing import Any, Literal, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.distributions import Distribution, register_kl
 
 from gpuparse.errors import ScoreError
 from gpuparse.inference.constraints import constrain
@@ -255,7 +256,7 @@ class TreeDistribution(KeptQuantities):
         Raises: ScoreError: as `augmented`; no marginals exist for these parts.
         """
         costs = self._costs(gold_heads, cost)
-        return _expectation([self.marginals], [costs])
+        return expectation([self.marginals], [costs])
 
     def cross_entropy(self, other: Self) -> Tensor:
         """Minus the expected log-probability of our trees under another distribution, float64 (B,).
@@ -265,7 +266,7 @@ class TreeDistribution(KeptQuantities):
         Raises: ScoreError: another kind of distribution; no marginals exist for these parts.
         """
         self._require_alike(other)
-        return other.log_partition - _expectation(self._part_marginals(), other._summed_parts())
+        return other.log_partition - expectation(self._part_marginals(), other._summed_parts())
 
     def kl(self, other: Self) -> Tensor:
         """Kullback-Leibler divergence from another distribution, float64 (B,), at least 0.
@@ -276,16 +277,14 @@ class TreeDistribution(KeptQuantities):
         pairs = zip(self._summed_parts(), other._summed_parts(), strict=True)
         gains = [ours.double() - theirs.double() for ours, theirs in pairs]
         total = other.log_partition - self.log_partition
-        return (total + _expectation(self._part_marginals(), gains)).clamp(min=0.0)
+        return (total + expectation(self._part_marginals(), gains)).clamp(min=0.0)
 
-    def as_distribution(self) -> "torch.distributions.Distribution":
+    def as_distribution(self) -> "TreeEvents":
         """The same as a `torch.distributions.Distribution` over heads.
 
         It is another object, since torch has methods where this one has properties, samples along
         the first axes and not the second, and shapes of samples in place of numbers.
         """
-        from gpuparse.inference.tree_events import TreeEvents
-
         return TreeEvents(self)
 
     def sample(
@@ -484,6 +483,46 @@ class NonProjectiveTrees(TreeDistribution):
     kind = "all"
 
 
+class TreeEvents(Distribution):
+    """The interface of `torch.distributions`; events are heads (N,), -1 at the root and in padding.
+
+    Args: trees: the distribution, with all quantities.
+    """
+
+    arg_constraints: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, trees: TreeDistribution) -> None:
+        self.trees = trees
+        shape = trees.scores.arc.shape
+        super().__init__(shape[:1], shape[1:2], validate_args=False)
+
+    @property
+    def mode(self) -> Tensor:
+        """The best trees, (B, N)."""
+        return self.trees.best().heads
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Independent trees, (*sample_shape, B, N), by torch's own random numbers."""
+        shape = torch.Size(sample_shape)
+        drawn = self.trees.sample(shape.numel())
+        return drawn.transpose(0, 1).reshape(self._extended_shape(shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Logarithms of the probabilities of trees (*sample_shape, B, N), (*sample_shape, B)."""
+        shape = value.shape[:-1]
+        several = value.reshape(-1, *self.batch_shape, *self.event_shape).transpose(0, 1)
+        return self.trees.log_prob(several).T.reshape(shape)
+
+    def entropy(self) -> Tensor:
+        """In nats, (B,)."""
+        return self.trees.entropy
+
+
+@register_kl(TreeEvents, TreeEvents)
+def _kl(ours: TreeEvents, theirs: TreeEvents) -> Tensor:
+    return ours.trees.kl(theirs.trees)
+
+
 @operation(lambda kind, fields, parts, lengths, *_: [
     lengths.new_empty(parts[0].shape[:2])
 ])  # fmt: skip
@@ -498,7 +537,7 @@ def find_heads(
     return [trees.best().heads.contiguous()]
 
 
-def _expectation(marginals: Sequence[Tensor], values: Sequence[Tensor]) -> Tensor:
+def expectation(marginals: Sequence[Tensor], values: Sequence[Tensor]) -> Tensor:
     """The sum of the values of the parts of a random tree, on average: float64 (B,)."""
     pairs = zip(marginals, values, strict=True)
     # 0 * -inf = 0: what never happens counts nothing.
