@@ -41,6 +41,7 @@ from gpuparse.inference.support import TreeKind, Unreachable, as_heads
 from gpuparse.inference.tree_parts import find_parts, scores_of_words
 
 Result = TypeVar("Result")
+Change = Callable[[Tensor], Tensor]
 
 _OTHER_PARTS = tuple(f.name for f in fields(Scores) if f.name not in ("arc", "lengths"))
 
@@ -81,6 +82,39 @@ class KeptQuantities:
     @property
     def _parts(self) -> list[Tensor]:
         """All scores."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, which: Any) -> Self:
+        """The distribution of some sentences.
+
+        Args: which: an index, a slice, or a tensor or list of indices or of bools.
+        Raises: IndexError: an index beyond the sentences. ScoreError: more than one axis.
+        """
+        if isinstance(which, (int, np.integer)):
+            index = range(len(self))[which]
+            which = slice(index, index + 1)
+        elif not isinstance(which, slice):
+            which = torch.as_tensor(which, device=self.lengths.device)
+            if which.dim() != 1:
+                raise ScoreError(f"the index has shape {tuple(which.shape)}, expected one axis")
+        return self._changed(lambda part: part[which], shared=lambda part: part)
+
+    def to(self, device: torch.device | str) -> Self:
+        """The distribution on a device."""
+        return self._changed(lambda part: part.to(device))
+
+    def detach(self) -> Self:
+        """The distribution without a graph."""
+        return self._changed(Tensor.detach)
+
+    def _changed(self, change: Change, shared: Change | None = None) -> Self:
+        """The distribution with all scores, and the lengths, changed alike.
+
+        shared: changes scores without an axis of sentences; None: as `change`.
+        """
         raise NotImplementedError
 
     def _needs_gradient(self) -> bool:
@@ -164,36 +198,9 @@ class TreeDistribution(KeptQuantities):
         """Words of each sentence, int64 (B,)."""
         return self.scores.lengths
 
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def __getitem__(self, which: Any) -> Self:
-        """The distribution of some sentences.
-
-        Args: which: an index, a slice, or a tensor or list of indices or of bools.
-        Raises: IndexError: an index beyond the sentences. ScoreError: more than one axis.
-        """
-        if isinstance(which, (int, np.integer)):
-            index = range(len(self))[which]
-            which = slice(index, index + 1)
-        elif not isinstance(which, slice):
-            which = torch.as_tensor(which, device=self.lengths.device)
-            if which.dim() != 1:
-                raise ScoreError(f"the index has shape {tuple(which.shape)}, expected one axis")
-        return self._with_parts(lambda part: part[which])
-
-    def to(self, device: torch.device | str) -> Self:
-        """The distribution on a device."""
-        return self._with_parts(lambda part: part.to(device))
-
-    def detach(self) -> Self:
-        """The distribution without a graph."""
-        return self._with_parts(Tensor.detach)
-
-    def _with_parts(
-        self, change: Callable[[Tensor], Tensor], arc_scores: Tensor | None = None
+    def _changed(
+        self, change: Change, shared: Change | None = None, arc_scores: Tensor | None = None
     ) -> Self:
-        """The distribution with all scores, and the lengths, changed alike, or with other arcs."""
         parts: Any = {f"{name}_scores": change(part) for name, part in _given(self.scores).items()}
         arcs = change(self.scores.arc) if arc_scores is None else arc_scores
         return type(self)(
@@ -409,7 +416,7 @@ class TreeDistribution(KeptQuantities):
         return self._with_arcs(constrain(arcs, self.lengths, required=required))
 
     def _with_arcs(self, arc_scores: Tensor) -> Self:
-        return self._with_parts(lambda part: part, arc_scores)
+        return self._changed(lambda part: part, arc_scores=arc_scores)
 
     @property
     def _parts(self) -> list[Tensor]:

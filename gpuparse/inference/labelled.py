@@ -20,9 +20,11 @@ from torch.utils.checkpoint import checkpoint
 
 from gpuparse.errors import ScoreError
 from gpuparse.inference.distributions import (
+    Change,
     KeptQuantities,
     TreeDistribution,
     as_cost,
+    expectation,
     generator_of,
     with_gradient_of,
 )
@@ -150,12 +152,50 @@ class LabelledTrees(KeptQuantities):
         arcs = self.marginals
 
         def of_words(scores: Tensor, words: slice) -> Tensor:
-            return arcs[:, :, words] * _entropies(scores, arcs[:, :, words] != 0)
+            logs = _log_shares(scores, arcs[:, :, words] != 0)
+            return -arcs[:, :, words] * _expected(logs, logs)
 
         def compute() -> Tensor:
             return self.without_labels.entropy + self._labels.map(of_words).sum((1, 2))
 
         return self._keep("entropy", compute)
+
+    def expected_cost(
+        self, gold_heads: Tensor | None = None, gold_labels: Tensor | None = None,
+        cost: float | Tensor = 1.0,
+    ) -> Tensor:  # fmt: skip
+        """The cost that a random labelled tree has on average, its Bayes risk, float64 (B,).
+
+        Args: gold_heads, cost: as `TreeDistribution.expected_cost`. gold_labels: as `augmented`;
+            None: labels cost nothing.
+        """
+        found = self.without_labels.expected_cost(gold_heads, cost)
+        if gold_heads is None or gold_labels is None:
+            return found
+        heads, _, costs = self._costs_of_labels(gold_heads, gold_labels, cost)
+        of_arcs = self.marginals.gather(1, heads.clamp(min=0)[:, None])
+        shares = label_marginals(of_arcs, self._labels.of_arcs(heads[:, None]))[:, 0]
+        return found + expectation([shares], [costs])
+
+    def cross_entropy(self, other: "LabelledTrees") -> Tensor:
+        """As `TreeDistribution.cross_entropy`, of labelled trees with as many labels."""
+        return self.entropy + self.kl(other)
+
+    def kl(self, other: "LabelledTrees") -> Tensor:
+        """As `TreeDistribution.kl`, of labelled trees with as many labels."""
+        if not isinstance(other, LabelledTrees) or self._labels.count != other._labels.count:
+            raise ScoreError(f"{self!r} and {other!r} have other trees or labels")
+        of_trees = self.without_labels.kl(other.without_labels)
+        arcs = self.marginals
+
+        def of_words(scores: Tensor, words: slice) -> Tensor:
+            theirs = other._labels.scores_of(None, words)
+            # Where these forbid all labels of an arc, that of the trees is infinite already.
+            is_there = (arcs[:, :, words] != 0) & (theirs > -torch.inf).any(3)
+            logs, their_logs = (_log_shares(each, is_there) for each in (scores, theirs))
+            return arcs[:, :, words] * _expected(logs, logs - their_logs)
+
+        return of_trees + self._labels.map(of_words).sum((1, 2))
 
     def sample(
         self, count: int, *, seed: int | None = None, generator: torch.Generator | None = None
@@ -217,12 +257,7 @@ class LabelledTrees(KeptQuantities):
             for words without wrong labels.
         """
         trees = self.trees.augmented(gold_heads, cost)
-        gold_heads = gold_heads.to(self.lengths.device, torch.int64)
-        gold_labels = self._as_labels(gold_labels, gold_heads, is_partial=True)
-        costs = as_cost(cost, trees.scores.arc)
-        costs = costs.gather(1, gold_heads.clamp(min=0)[:, None])[:, 0]
-        extra = torch.where(self._is_other(gold_labels), costs[..., None], 0.0)
-        return self._with(trees, gold_heads, gold_labels, extra)
+        return self._with(trees, *self._costs_of_labels(gold_heads, gold_labels, cost))
 
     def constrained(self, known_heads: Tensor, known_labels: Tensor | None = None) -> Self:
         """The distribution over the labelled trees that have all known heads and labels.
@@ -235,6 +270,17 @@ class LabelledTrees(KeptQuantities):
         known_labels = self._as_labels(known_labels, known_heads, is_partial=True)
         extra = torch.where(self._is_other(known_labels), -torch.inf, 0.0)
         return self._with(trees, known_heads, known_labels, extra)
+
+    def _costs_of_labels(
+        self, gold_heads: Tensor, gold_labels: Tensor, cost: float | Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Gold heads and labels, int64, and costs of labels of the gold arcs, (B, N, L)."""
+        gold_heads = gold_heads.to(self.lengths.device, torch.int64)
+        gold_labels = self._as_labels(gold_labels, gold_heads, is_partial=True)
+        costs = as_cost(cost, self.trees.scores.arc)
+        costs = costs.gather(1, gold_heads.clamp(min=0)[:, None])[:, 0]
+        costs = torch.where(self._is_other(gold_labels), costs[..., None], 0.0)
+        return gold_heads, gold_labels, costs
 
     def _as_labels(
         self, labels: Tensor | None, heads: Tensor, *, is_partial: bool = False
@@ -299,8 +345,15 @@ class LabelledTrees(KeptQuantities):
     def _with(self, trees: TreeDistribution, heads: Tensor, labels: Tensor, extra: Tensor) -> Self:
         """Other trees, and more for each label (B, N, L) of the arcs with known labels."""
         heads = heads.masked_fill(labels == NO_LABEL, NO_HEAD)
-        made = type(self)(trees, self._labels.given)
-        made._labels = replace(self._labels, extra=(*self._labels.extra, (heads, extra)))
+        labels_of = replace(self._labels, extra=(*self._labels.extra, (heads, extra)))
+        return self._made(trees, labels_of)
+
+    def _changed(self, change: Change, shared: Change | None = None) -> Self:
+        return self._made(self.trees._changed(change), self._labels.changed(change, shared))
+
+    def _made(self, trees: TreeDistribution, labels: "_LabelScores") -> Self:
+        made = type(self)(trees, labels.given)
+        made._labels = labels
         return made
 
     def _with_added(self, of_labels: Callable[[Tensor], Tensor]) -> TreeDistribution:
@@ -330,6 +383,15 @@ class _LabelScores:
         """The number of labels."""
         return self.given[0].shape[3] if len(self.given) == 1 else len(self.given[2])
 
+    def changed(self, change: Change, shared: Change | None) -> "_LabelScores":
+        """The scores, and the lengths, changed; weights by `shared`, if it is given."""
+        weights = map(shared or change, self.given[2:])
+        return _LabelScores(
+            (*map(change, self.given[:2]), *weights),
+            change(self.lengths),
+            tuple((change(heads), change(added)) for heads, added in self.extra),
+        )
+
     def map(
         self, function: Callable[[Tensor, slice], Tensor], heads: Tensor | None = None
     ) -> Tensor:
@@ -351,7 +413,7 @@ class _LabelScores:
         is_recomputed = step < n_nodes and torch.is_grad_enabled() and needs_gradient
 
         def compute(words: slice) -> Tensor:
-            return function(self._scores(heads, words), words)
+            return function(self.scores_of(heads, words), words)
 
         pieces = [slice(start, start + step) for start in range(0, n_nodes, step)]
         found = [
@@ -366,7 +428,7 @@ class _LabelScores:
         """The scores of all labels of the arcs of trees (B, K, N), float64 (B, K, N, L)."""
         return self.map(lambda scores, _: scores, heads)
 
-    def _scores(self, heads: Tensor | None, words: slice) -> Tensor:
+    def scores_of(self, heads: Tensor | None, words: slice) -> Tensor:
         """The scores of some words, as the function of `map` takes them."""
         n_batch, n_nodes = self.given[0].shape[:2]
         position = torch.arange(n_nodes, device=self.lengths.device)
@@ -437,12 +499,15 @@ def _shares(arc_marginals: Tensor, label_scores: Tensor, words: slice) -> Tensor
     return label_marginals(arc_marginals[:, :, words], label_scores)
 
 
-def _entropies(label_scores: Tensor, is_possible: Tensor) -> Tensor:
-    """Entropies of the labels of arcs (B, N, M), in nats; anything where no arc is possible."""
-    logs = torch.where(is_possible[..., None], label_scores, 0.0).log_softmax(3)
+def _log_shares(label_scores: Tensor, is_possible: Tensor) -> Tensor:
+    """Logarithms of the probabilities of labels, given the arc; anything for impossible arcs."""
+    return torch.where(is_possible[..., None], label_scores, 0.0).log_softmax(3)
+
+
+def _expected(logs: Tensor, values: Tensor) -> Tensor:
+    """Values expected of labels with these logarithms of probabilities; 0 * -inf = 0."""
     is_allowed = logs > -torch.inf
-    logs = torch.where(is_allowed, logs, 0.0)
-    return -torch.where(is_allowed, logs.exp() * logs, 0.0).sum(3)
+    return torch.where(is_allowed, logs, 0.0).exp().mul(torch.where(is_allowed, values, 0.0)).sum(3)
 
 
 def _best_labellings(

@@ -136,12 +136,7 @@ def risk_loss(trees: Trees, gold_heads: Tensor, *, gold_labels: Tensor | None = 
     Source: Smith & Eisner 2006.
     """
     gold = _arcs_of(trees, gold_heads, gold_labels)
-    is_known = gold[0] >= 0
-    right = trees.marginals.gather(1, gold[0].clamp(min=0)[:, None])[:, 0]
-    if isinstance(trees, LabelledTrees):
-        surprise = smoothed_cross_entropy(trees._scores_of_arcs(gold[0]), gold[1], 0.0)
-        right = right * (-surprise).exp()
-    return _typed((1.0 - right).masked_fill(~is_known, 0.0).sum(1), trees)
+    return _typed(trees.expected_cost(*gold), trees)
 
 
 def smoothed_cross_entropy(scores: Tensor, gold: Tensor, smoothing: float) -> Tensor:

@@ -1,5 +1,7 @@
 """Labelled trees against all trees with all labellings, and losses against their definitions."""
 
+import copy
+import pickle
 from itertools import product
 
 import numpy as np
@@ -22,8 +24,8 @@ from gpuparse.inference.distributions import Best
 from tests.inference.test_distributions import value_of
 from tests.oracles.brute_force import all_trees
 
-LENGTHS = [3, 1, 0, 2]
-N, LABELS, WIDTH = 4, 3, 2
+LENGTHS = [4, 1, 0, 3]
+N, LABELS, WIDTH = 5, 2, 2
 KINDS = {
     "projective": (ProjectiveTrees, ()),
     "all": (NonProjectiveTrees, ()),
@@ -240,13 +242,15 @@ def leaves_of(trees):
 def test_derivatives(kind, scores, cells, monkeypatch):
     monkeypatch.setattr(labelled, "CELLS", cells)
     leaves, of = leaves_of(make(kind, scores))
-    heads, labels, *_ = make(kind, scores, seed=5).best()
+    others = make(kind, scores, seed=5)
+    heads, labels, *_ = others.best()
     functions = {
         "log_partition": lambda trees: trees.log_partition,
         "label_marginals": lambda trees: trees.label_marginals,
         "entropy": lambda trees: trees.entropy,
         "conditional": lambda trees: conditional_loss(trees, heads, gold_labels=labels),
         "risk": lambda trees: risk_loss(trees, heads, gold_labels=labels),
+        "kl": lambda trees: trees.kl(others) + others.kl(trees),
         "local": lambda trees: local_loss(trees, heads, gold_labels=labels, label_smoothing=0.1),
     }
     for name, function in functions.items():
@@ -324,6 +328,82 @@ def test_samples_have_the_probabilities_of_enumeration():
         assert sum(away) / 2 < 0.1
     with pytest.raises(ScoreError, match="a seed and a generator"):
         trees.sample(1, seed=1, generator=torch.Generator())
+
+
+@every_kind
+@every_score
+def test_divergences_and_costs_are_those_of_enumeration(kind, scores):
+    trees, others = make(kind, scores), make(kind, scores, seed=7)
+    heads, labels, *_ = make(kind, scores, seed=5).best()
+    labels[0, 1], heads[3, 2] = -1, -1
+    costs = torch.rand(4, N, N, generator=torch.Generator().manual_seed(3))
+    found = {
+        "kl": trees.kl(others), "cross entropy": trees.cross_entropy(others),
+        "cost": trees.expected_cost(heads, labels, costs), "heads": trees.expected_cost(heads),
+    }  # fmt: skip
+    both = zip(enumerated(trees), enumerated(others), strict=True)
+    for (b, every, labellings, values), (*_, their_values) in both:
+        logs, their_logs = values - log_sum(values), their_values - log_sum(their_values)
+        is_there = values > -np.inf
+        shares, of_there = np.exp(logs), np.exp(logs[is_there])
+        cost, wrong = np.zeros_like(values), np.zeros_like(values)
+        for m in (m for m in range(1, LENGTHS[b] + 1) if heads[b, m] >= 0):
+            h, label = heads[b, m].item(), labels[b, m].item()
+            has_other = (every[:, m] != h)[:, None]
+            wrong += has_other
+            has_other = has_other | ((labellings[:, m] != label) & (label >= 0))
+            cost += np.where(has_other, costs[b, every[:, m], m].numpy()[:, None], 0.0)
+        expected = {
+            "kl": (of_there * (logs[is_there] - their_logs[is_there])).sum(),
+            "cross entropy": -(of_there * their_logs[is_there]).sum(),
+            "cost": (shares * cost).sum(), "heads": (shares * wrong).sum(),
+        }  # fmt: skip
+        for name, value in expected.items():
+            assert found[name][b].item() == pytest.approx(value, abs=1e-12), (name, b)
+    assert (trees.kl(trees) == 0).all()
+
+
+def test_labelled_trees_of_other_labels_have_no_divergence():
+    trees = make()
+    fewer = LabelledTrees(trees.trees, torch.zeros(4, N, N, 1))
+    for other in (fewer, trees.trees, make("all"), trees[1:]):
+        with pytest.raises(ScoreError, match=r"have other trees|of other lengths"):
+            trees.kl(other)
+    with pytest.raises(ScoreError, match="have other trees"):
+        trees.trees.kl(trees)
+
+
+@pytest.mark.parametrize("scores", ["normal", "biaffine", "diagonal"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_some_sentences_copies_and_gradients(kind, scores):
+    """Known labels go along with the scores."""
+    trees = make(kind, scores)
+    known = torch.full((4, N), -1)
+    known[:, 1] = 1
+    trees = trees.constrained(torch.where(known >= 0, 0, -1)[:2].repeat(2, 1), known)
+    found = trees.best()
+    assert (found.labels[found.heads[:, 1] == 0, 1] == 1).all()
+    assert len(trees) == 4
+    assert [each.lengths.item() for each in trees] == LENGTHS
+    is_long = torch.tensor([True, False, False, True])
+    for which, rows in ((0, [0]), (slice(1, None),) * 2, ([3, 0, 3],) * 2, (is_long,) * 2):
+        some = trees[which]
+        for mine, all_of in zip(some.best()[:3], found, strict=False):
+            assert mine.equal(all_of[rows])
+        assert some.entropy.equal(trees.entropy[rows])
+    again = (copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)))  # noqa: S301
+    for change in (*again, lambda x: x.to("cpu"), lambda x: x.detach()):
+        other = change(trees)
+        assert repr(other) == repr(trees)
+        assert all(a.equal(b) for a, b in zip(other.best()[:3], found, strict=False))
+    leaves, of = leaves_of(make(kind, scores))
+    attached = of(*(leaf * 1 for leaf in leaves))
+    assert not attached.detach().entropy.requires_grad
+    with pytest.raises(ScoreError, match="detach"):
+        copy.deepcopy(attached)
+    attached[1:].log_partition.sum().backward()
+    assert all(leaf.grad.any() for leaf in leaves)
+    assert not leaves[0].grad[0].any()
 
 
 @every_score
