@@ -107,11 +107,11 @@ def rewrite(folder: Path, facts: dict | str, arrays: Arrays, *, form: Any = FORM
 def bounded(seconds: float, megabytes: int) -> Iterator[None]:
     """AssertionError if what is done takes more CPU time or memory; a hang ends with a signal."""
     before, began = _reset_peak(), time.process_time()
-    signal.alarm(PATIENCE)
+    signal.setitimer(signal.ITIMER_PROF, PATIENCE)
     try:
         yield
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     spent, grown = time.process_time() - began, _peak() - before
     if "libasan" not in os.environ.get("LD_PRELOAD", ""):  # whose own cost is neither
         assert spent < seconds, f"{spent:.1f} s"

@@ -28,7 +28,15 @@ from gpuparse.files import write_file
 from gpuparse.inference.decoders import DECODERS
 from gpuparse.jobs.receipts import flat
 from gpuparse.jobs.version import described_version
-from gpuparse.model.pipeline import LEMMATIZER, PARSER, STAGES, files_of, stages_of, sum_of_stages
+from gpuparse.model.pipeline import (
+    LEMMATIZER,
+    PARSER,
+    STAGES,
+    TAGGER,
+    files_of,
+    stages_of,
+    sum_of_stages,
+)
 from gpuparse.scorers.encoder.stored import LICENCE
 
 if TYPE_CHECKING:
@@ -250,6 +258,12 @@ def _measures(scores: Mapping[str, Any]) -> dict[str, float | None]:
     return found | {f"graphs: {t}": graphs[key]["f"] for t, key in GRAPH_ARC_SETS if key in graphs}
 
 
+def stages_in(card: Mapping[str, Any]) -> list[str]:
+    """The stages that a model has; the parser of an encoder is its tagger too."""
+    has_tags = "UPOS" in card["fills"] or "XPOS" in card["fills"]
+    return [name for name in STAGES if name in card["stages"] or (name == TAGGER and has_tags)]
+
+
 def markdown(card: Mapping[str, Any]) -> str:
     """README.md of a card of `card_of` or `read_card`."""
     package = card["package"]
@@ -261,7 +275,7 @@ def markdown(card: Mapping[str, Any]) -> str:
         lines += _fenced(f"gpuparse parse {model} {source} > output.conllu")
     rows = [["Version", package["version"]], ["Licence", package["licence"]]] if package else []
     rows += [[title, card[key]] for key, title in _TITLES.items() if card[key] is not None]
-    rows.append(["Stages", ", ".join(STAGES[stage].title for stage in card["stages"])])
+    rows.append(["Stages", ", ".join(STAGES[stage].title for stage in stages_in(card))])
     rows += [["Decoder", card["decoder"]]] if card["decoder"] else []
     rows += [["Columns it needs", ", ".join(card["needs"])]] if card["needs"] else []
     rows.append(["Columns it fills", ", ".join(card["fills"])])

@@ -11,7 +11,7 @@ import gpuparse
 from gpuparse.commands import parse, train
 from gpuparse.commands.console import run
 from gpuparse.errors import ModelError
-from gpuparse.jobs.card import CARD, README, markdown, read_card, write_card
+from gpuparse.jobs.card import CARD, README, markdown, read_card, stages_in, write_card
 from gpuparse.model.pipeline import sum_of_stages
 from tests.runs import model_files
 from tests.synthetic import generate
@@ -289,3 +289,10 @@ def test_markdown_keeps_what_a_stranger_wrote_as_text(card, tmp_path):
     assert text == (tmp_path / README).read_text()
     assert text.startswith("# a\\|b \\<i\\>\\`c\\`\n")
     assert "\n````sh\n```\u2026\n````\n" in text
+
+
+def test_a_parser_that_fills_tags_is_a_tagger(card):
+    assert "UPOS" in card["fills"]
+    of_encoder = card | {"stages": ["tokenizer", "lemmatizer", "parser"]}
+    assert stages_in(of_encoder) == ["tokenizer", "tagger", "lemmatizer", "parser"]
+    assert stages_in(of_encoder | {"fills": ["HEAD", "DEPREL"]}) == of_encoder["stages"]
