@@ -24,6 +24,7 @@ from tests.test_model import (
     TEST,
     TRAIN,
     assert_saved_whole,
+    every_place,
     of_decoder,
     of_kind,
     same,
@@ -179,6 +180,24 @@ def test_no_tree_has_more_heads_that_are_expected_to_be_right_than_that_of_least
     assert risk.head_probabilities.sum() > best.head_probabilities.sum()
     assert not np.array_equal(risk.heads, best.heads)
     assert np.array_equal(parse_with_confidence(model, TEST, least_risk=True).labels, risk.labels)
+
+
+@every_place
+def test_every_engine_gives_the_same_trees_and_probabilities(model, device, engine):
+    place = {"device": device, "engine": engine}
+    treebank = treebank_of(SHORT)
+    for search in (
+        partial(parse_with_confidence, model, treebank, probabilities=True),
+        partial(parse_with_confidence, model, treebank, probabilities=True, least_risk=True),
+        partial(find_k_best_trees, model, treebank, 4, probabilities=True),
+    ):
+        ours, theirs = search(**place), search()
+        assert np.array_equal(ours.heads, theirs.heads)
+        assert np.array_equal(ours.labels, theirs.labels)
+        for name in ("scores", "probabilities", "head_probabilities", "label_probabilities"):
+            if hasattr(ours, name):
+                found, expected = getattr(ours, name), getattr(theirs, name)
+                np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_nothing_depends_on_threads_and_batches(model):

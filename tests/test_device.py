@@ -106,6 +106,16 @@ def test_case_31_a_sentence_that_no_device_has_memory_for_is_parsed_in_main_memo
     assert sum(sentences for sentences, _ in scarce.batches) == len(SENTENCES) - too_long
 
 
+def test_case_31_as_are_the_trees_of_one_with_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = of_kind("second order")
+    expected = find_k_best_trees(model, TEST, 3, probabilities=True)
+    Scarce(monkeypatch, cells_of(model, 7))
+    found = find_k_best_trees(model, TEST, 3, probabilities=True, engine="torch")
+    assert np.array_equal(found.heads, expected.heads)
+    assert np.array_equal(found.scores, expected.scores)
+    np.testing.assert_allclose(found.probabilities, expected.probabilities, rtol=1e-9)
+
+
 def test_case_31_without_memory_for_any_sentence_all_are_parsed_in_main_memory(
     model: Parser, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -156,7 +156,7 @@ class SentenceParser:
         self._model, self._name, self._options = model, name, options or LoadOptions()
         self._threads = thread_count(self._options.threads)
         self._device, self._is_native = device_of_parsing(
-            model, _PLAIN, self._options.device, self._options.engine, silent
+            model, self._options.device, self._options.engine, silent
         )
         self._warned: set[str] = set()
         self._jobs: dict[tuple[ParseOptions, bool], Job] = {}
@@ -598,11 +598,6 @@ class SentenceParser:
     def _made_job(self, options: ParseOptions, may_pass_over: bool) -> Job:
         options = replace(options, allow_missing=self._options.allow_missing)
         notes = options.check(self._model, self._stages, self._name)
-        if options.needs_sums and not self._is_native:
-            raise ConfigError(
-                "probabilities, mbr and kbest are computed by native code on the CPU: load the"
-                ' model with device="cpu" and engine="auto"'
-            )
         for note in notes:
             if note not in self._warned:
                 self._warned.add(note)

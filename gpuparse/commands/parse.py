@@ -106,7 +106,7 @@ def main(arguments: Sequence[str]) -> int:
         model = _with_decoder(folder, options, tell)
         stages = stages.filled_by(model)
         notes = asked.check(model, stages, options.model)
-        device, is_native = device_of_parsing(model, asked, options.device, options.engine, tell)
+        device, is_native = device_of_parsing(model, options.device, options.engine, tell)
         needs_no_torch = model.fused is not None or model.quantised is not None
         limit_torch_threads(threads, is_native=is_native and needs_no_torch)
         notes += [TOY] if is_toy(model.config) else []

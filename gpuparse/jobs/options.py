@@ -57,11 +57,6 @@ class ParseOptions:
     allow_missing: bool = False
     encoding: str | None = None
 
-    @property
-    def needs_sums(self) -> bool:
-        """True if more is asked for than best trees: what native code on the CPU computes."""
-        return self.probabilities or self.mbr or self.kbest is not None
-
     def of_bytes(self, kind: str) -> dict[str, object]:
         """The options that change bytes of the output of an input of a format, by name."""
         facts = asdict(self)
@@ -216,27 +211,21 @@ def _asked_for(asked: dict[str, Any]) -> list[str]:
 
 
 def device_of_parsing(
-    model: Parser,
-    options: ParseOptions,
-    device: str,
-    engine: str,
-    tell: Callable[[str], None],
+    model: Parser, device: str, engine: str, tell: Callable[[str], None]
 ) -> tuple[str, bool]:
     """The device that parses, after its self-test, and whether native code does.
 
     Args: device, engine: what was asked for. tell: see `choose_device`.
-    Raises: ConfigError: they do not exist, or do not fit one another, the decoder or the options.
+    Raises: ConfigError: they do not exist, or do not fit one another or the decoder.
         SelfTestError: the device fails, and was asked for.
     """
-    asked = {option(name): getattr(options, name) for name in ("probabilities", "mbr", "kbest")}
     decoder = DECODERS[model.search_decoder]
-    asked[f"decoder {model.search_decoder}"] = decoder.is_higher_order
     # Other scores differ a little between devices anyway.
-    native_alone = _asked_for(asked) if model.is_exact else []
+    native_alone = model.is_exact and decoder.is_higher_order
     if native_alone and (device == "cuda" or engine in ("torch", "triton")):
         raise ConfigError(
-            f"{native_alone[0]} is computed by native code on the CPU, so that its output is the"
-            f" same everywhere; use {option('device', 'auto', 'cpu')} and"
+            f"decoder {decoder.name} is computed by native code on the CPU, so that its output is"
+            f" the same everywhere; use {option('device', 'auto', 'cpu')} and"
             f" {option('engine', 'auto', 'native')}"
         )
     if engine == "native" and device == "cuda":

@@ -148,12 +148,15 @@ class Job:
 
         Args: form: the format of the output.
 
-        The device and what computes there are part of it unless the model's scores are exact.
+        The device and what computes there are part of it unless the model's scores are exact and no
+        sums are asked for.
         """
         found, model = self.options.of_bytes(kind) | {"format": form}, self.model
         if model is not None:
             found |= {"decoder": model.search_decoder, "single_root": model.single_root}
-        if model is not None and not model.is_exact:
+        # Sums are rounded in the last digits, which decide between trees of equal risk.
+        is_rounded = self.options.probabilities or self.options.mbr
+        if model is not None and (is_rounded or not model.is_exact):
             found |= {"device": self.device, "engine": self.engine}
         return found
 
@@ -558,29 +561,28 @@ class Job:
 
         Args:
             kept: heads and relations to keep. guides: (W,) heads by another parser.
-            batch, sent: the chunk, encoded, and on the device, if it is there already; of best
-                trees the chunk itself is not read then.
+            batch, sent: the chunk, encoded, and on the device, if it is there already; the chunk
+                itself is not read then.
         """
         asked = self.options
+        given: Any = chunk if batch is None else batch
         search: Callable[..., Predictions | KBest]
         if asked.kbest is not None:
-            assert chunk is not None
             search = partial(
-                find_k_best_trees, self.parser, chunk, k=asked.kbest,
+                find_k_best_trees, self.parser, given, k=asked.kbest,
                 probabilities=asked.probabilities,
             )  # fmt: skip
         elif asked.probabilities or asked.mbr:
-            assert chunk is not None
             search = partial(
-                parse_with_confidence, self.parser, chunk, probabilities=asked.probabilities,
+                parse_with_confidence, self.parser, given, probabilities=asked.probabilities,
                 least_risk=asked.mbr,
             )  # fmt: skip
         else:
-            search = partial(self.parser.parse, chunk, batch=batch, sent=sent)
+            search = partial(self.parser.parse, chunk, batch=batch)
         return search(
             guides=guides, known=None if kept is None else kept.heads,
             batch_size=self.batch_size, threads=self.threads, device=self.device,
-            engine=self.engine,
+            engine=self.engine, sent=sent,
         )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -39,7 +39,7 @@ class KBest:
 
 def parse_with_confidence(
     parser: Parser,
-    treebank: Treebank,
+    treebank: Treebank | Encoded,
     *,
     probabilities: bool = True,
     least_risk: bool = False,
@@ -49,11 +49,13 @@ def parse_with_confidence(
     threads: int = 1,
     device: str = "cpu",
     engine: str = "auto",
+    sent: Any = None,
     progress: Callable[[int], None] = lambda sentences: None,
 ) -> Predictions:
     """`Parser.parse` with probabilities, or for minimum Bayes risk trees.
 
     Args:
+        treebank: or its batch, encoded with guides, whose values `sent` has on the device.
         probabilities: whether to compute those of heads and labels, given the known heads.
         least_risk: whether the trees shall be those with the most heads expected to be right
             (minimum Bayes risk), instead of the best ones; projective if those are.
@@ -62,10 +64,10 @@ def parse_with_confidence(
     Cost: as `Parser.parse`, and the sums over all trees.
     """
     require_sums(parser)
-    batch = parser.encode(treebank, guides)
+    batch = _encoded(parser, treebank, guides)
     given = by_token(batch, known)
     options = BatchOptions(
-        batch_size, threads, None, progress, probabilities=probabilities, least_risk=least_risk
+        batch_size, threads, sent, progress, probabilities=probabilities, least_risk=least_risk
     )
 
     def find(of_order: Parser, some: Encoded) -> SearchResult:
@@ -101,7 +103,7 @@ def find_marginals(
 
 def find_k_best_trees(
     parser: Parser,
-    treebank: Treebank,
+    treebank: Treebank | Encoded,
     k: int,
     *,
     guides: np.ndarray | None = None,
@@ -111,6 +113,7 @@ def find_k_best_trees(
     threads: int = 1,
     device: str = "cpu",
     engine: str = "auto",
+    sent: Any = None,
 ) -> KBest:
     """The k best trees of every sentence and the best labels of each of them.
 
@@ -127,32 +130,23 @@ def find_k_best_trees(
     _require_k_best(parser, k)
     if probabilities:
         require_sums(parser)
-    batch = parser.encode(treebank, guides)
+    batch = _encoded(parser, treebank, guides)
     given = by_token(batch, known)
     trees = BestTrees.empty(k, batch)
-    options = BatchOptions(batch_size, threads, probabilities=probabilities)
+    options = BatchOptions(batch_size, threads, sent, probabilities=probabilities)
     orders = parser.orders(batch)
     for of_order, order in ((parser, OWN), (parser.lower_order(), LOWER)):
         which = np.flatnonzero(orders == order)
         if len(which):
             some = batch.select(which)
             searcher = of_order.searcher(device, engine)
-            found = searcher.k_best(some, given, k, options)
-            _copy(trees, found, which, some)
+            trees.copy_sentences(which, some, searcher.k_best(some, given, k, options))
     _add_chains(parser, batch, given, np.flatnonzero(orders == CHAIN), trees)
     return _by_word(parser, batch, orders, trees, probabilities=probabilities)
 
 
-def _copy(trees: BestTrees, found: BestTrees, which: np.ndarray, some: Encoded) -> None:
-    """Take over the trees of some sentences, of the given numbers (K,)."""
-    tokens = word_places(some)
-    trees.scores[:, which] = found.scores
-    trees.log_partitions[which] = found.log_partitions
-    for mine, its in (
-        (trees.heads, found.heads), (trees.labels, found.labels),
-        *zip(trees.marginals, found.marginals, strict=True),
-    ):  # fmt: skip
-        mine[:, tokens] = its[:, tokens]
+def _encoded(parser: Parser, treebank: Treebank | Encoded, guides: np.ndarray | None) -> Encoded:
+    return parser.encode(treebank, guides) if isinstance(treebank, Treebank) else treebank
 
 
 def _add_chains(

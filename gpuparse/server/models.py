@@ -73,7 +73,6 @@ class ServedModel:
     def described(self) -> dict[str, object]:
         """The entry of the model in /api/models."""
         decoder, parser = DECODERS[self.base.parser.search_decoder], self.parser
-        sums = self.base.is_native
         card = self.card or {}
         package = card.get("package") or {}
         licence = package.get("licence") or card.get("licence")
@@ -85,8 +84,8 @@ class ServedModel:
             "relations": parser.labels, "decoder": parser.decoder, "graphs": decoder.gives_graphs,
             "can": {
                 "text": self.base.stages.tokenizer is not None,
-                "probabilities": sums and decoder.has("marginals", "native"),
-                "kbest": sums and decoder.has("k_best", "native"),
+                "probabilities": decoder.has("marginals"),
+                "kbest": decoder.has("k_best"),
                 "keep_heads": not decoder.gives_graphs,
                 "explain": not decoder.gives_graphs,
             },
@@ -100,11 +99,6 @@ class ServedModel:
         """
         model = None if depth == TAGS else self.base.model
         options.check(model, self.base.stages, self.name)
-        if options.needs_sums and not self.base.is_native:
-            raise ConfigError(
-                "probabilities, mbr and kbest are computed on the CPU, and this server computes"
-                " on a GPU"
-            )
         return replace(self.base, model=model, options=options)
 
     def seconds(self, lengths: np.ndarray, options: ParseOptions, depth: str) -> np.ndarray:

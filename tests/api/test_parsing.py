@@ -219,7 +219,6 @@ def test_a_file_is_never_lost_or_half_written(parser, kinds, tmp_path):
 @pytest.mark.filterwarnings("ignore:.*not calibrated")
 def test_options_that_do_not_fit_are_refused(parser, kinds, tmp_path):
     higher = gpuparse.load(kinds.run("third order").folder)
-    in_torch = gpuparse.load(kinds.run("fast").folder, engine="torch")
     text = kinds.text("default")
     for used, options, said in (
         (parser, {"mbr": True, "kbest": 2}, "mbr and kbest cannot be combined"),
@@ -228,7 +227,6 @@ def test_options_that_do_not_fit_are_refused(parser, kinds, tmp_path):
         (parser, {"guide": "file"}, "guide: expected misc:KEY"),
         (parser, {"guide": "misc:Guide"}, "the model has no guide features"),
         (higher, {"probabilities": True}, "decoder dual_decomposition has no exact sums"),
-        (in_torch, {"probabilities": True}, "computed by native code"),
         (higher, {"kbest": 2}, "decoder dual_decomposition finds one tree only"),
     ):
         with pytest.raises((ConfigError, DataError), match=said):
@@ -248,6 +246,17 @@ def test_options_that_do_not_fit_are_refused(parser, kinds, tmp_path):
     (tmp_path / "in.conllu").write_bytes(text)
     with pytest.raises(ConfigError, match=r"nodir/x: the folder is missing; make it first"):
         parser.parse_file(tmp_path / "in.conllu", tmp_path / "nodir" / "x")
+
+
+@pytest.mark.filterwarnings("ignore:.*not calibrated")
+def test_torch_finds_the_same_probabilities_and_trees(kinds):
+    folder, text = kinds.run("fast").folder, kinds.text("default")
+    for options in ({"probabilities": True}, {"mbr": True}, {"kbest": 3}):
+        found, expected = (
+            gpuparse.load(folder, engine=engine).parse(text, **options)
+            for engine in ("torch", "auto")
+        )
+        assert found.to_conllu() == expected.to_conllu()
 
 
 def test_the_home_folder_is_found(kinds, monkeypatch):

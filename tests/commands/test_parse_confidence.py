@@ -14,10 +14,11 @@ from gpuparse.data.treebank import repeated
 from gpuparse.evaluation.reliability import HEAD, LABEL, misc_probabilities
 from gpuparse.learning.temperatures import fit_temperatures
 from gpuparse.model.confidence import find_k_best_trees, parse_with_confidence
+from gpuparse.model.engines.dense import Dense
 from gpuparse.model.folder import load_parser, save_parser
 from gpuparse.model.parser import Parser
 from tests import test_model
-from tests.commands.conftest import columns
+from tests.commands.conftest import columns, program
 from tests.hostile_files import facts_of
 from tests.runs import model_files
 from tests.synthetic import generate, treebank_file
@@ -270,7 +271,7 @@ def test_several_roots_where_one_is_allowed(parse_run, tmp_path):
     assert [row[6] for row in columns(out) if len(row) > 6].count(b"0") == 1
 
 
-def test_what_decoders_and_devices_cannot(trained, parse_run, tmp_path):
+def test_what_decoders_cannot(trained, parse_run, tmp_path):
     for name in ("hill_climb", "multi_parent"):
         (tmp_path / name).mkdir()
         save_parser(test_model.trained(decoder=name), tmp_path / name)
@@ -288,11 +289,42 @@ def test_what_decoders_and_devices_cannot(trained, parse_run, tmp_path):
     )  # fmt: skip
     assert code == 0
     assert columns(out)[1][6] == b"2"
-    for words in (["--probabilities"], ["--mbr"], ["--kbest", 2]):
-        for how in (["--engine", "torch"], ["--device", "cuda"]):
-            code, out, lines = parse_run(*words, *how, trained.test)
-            assert (code, out) == (2, b"")
-            assert f"{words[0]} is computed by native code on the CPU" in lines[-1]
+
+
+ASKED = [["--probabilities"], ["--mbr"], ["--kbest", 3], ["--kbest", 2, "--probabilities"]]
+
+
+@pytest.mark.parametrize("words", ASKED, ids=str)
+def test_devices_write_the_same_bytes(trained, parse_run, monkeypatch, words):
+    """Main memory takes the place of a GPU's, for which everything is done but Triton's kernels."""
+    expected = parse_run(*words, trained.test)
+    monkeypatch.setattr("gpuparse.jobs.resources.cuda_trouble", lambda: "")
+    monkeypatch.setattr("gpuparse.jobs.options.device_difference", lambda *_, **__: "")
+    made = []
+
+    def searcher(parser: Parser, device: str, engine: str) -> Dense:
+        made.append((device, engine))
+        return Dense(parser.scorers, parser.task, "cpu", "torch")
+
+    monkeypatch.setattr(Parser, "_dense_searcher", searcher)
+    for device in ("cuda", "auto"):
+        assert parse_run(*words, "--device", device, trained.test)[:2] == expected[:2]
+        assert {given for given, _ in made} == {"cuda"}
+        made.clear()
+
+
+def test_workers_and_one_device_between_them(trained, tmp_path):
+    """The trees come from the batches that workers make, without the sentences."""
+    large = tmp_path / "large.conllu"
+    large.write_bytes(trained.test.read_bytes() * 2)
+    words = "-m", "gpuparse", "parse", trained.model, large, "--probabilities", "--quiet"
+    for more in ([], ["--kbest", 2]):
+        expected, found = (
+            program(*words, *more, "--engine", engine, "--threads", 2)
+            for engine in ("native", "torch")
+        )
+        assert (found.stderr, found.returncode) == (b"", 0)
+        assert found.stdout == expected.stdout != b""
 
 
 def test_training_calibrates_on_dev(trained, model):

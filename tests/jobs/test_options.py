@@ -140,16 +140,24 @@ def test_texts_with_options_are_found():
     assert literals(source) == [": give --force"]
 
 
+@pytest.mark.parametrize("asked", [{}, {"kbest": 2}, {"probabilities": True}, {"mbr": True}])
 @pytest.mark.parametrize("is_exact", [True, False])
-def test_the_device_is_in_the_recipe_where_scores_are_not_exact(is_exact):
+def test_the_device_is_in_the_recipe_where_scores_or_sums_are_not_exact(is_exact, asked):
     parser = dense_parser("eisner")
     if is_exact:
         object.__setattr__(parser, "scorers", ())
     jobs = [
-        Job(model=parser, stages=NO_STAGES, options=ParseOptions(), device=device, engine=engine)
+        Job(
+            model=parser,
+            stages=NO_STAGES,
+            options=ParseOptions(**asked),
+            device=device,
+            engine=engine,
+        )
         for device, engine in (("cpu", "torch"), ("cuda", "torch"), ("cuda", "triton"))
     ]
     recipes = [job.recipe(CONLLU, CONLLU) for job in jobs]
+    is_exact = is_exact and not asked.keys() & {"probabilities", "mbr"}
     assert recipes[0]["decoder"] == "eisner"
     assert ("device" in recipes[0], "engine" in recipes[0]) == (not is_exact, not is_exact)
     assert all((one == other) is is_exact for one, other in pairwise(recipes))

@@ -19,7 +19,7 @@ from gpuparse.data.batch import Encoded, incomplete, word_places
 from gpuparse.errors import NoTreeError, ResourceError, ScoreError, plural
 from gpuparse.inference.approximate.hill_climb import primary_heads
 from gpuparse.inference.constraints import constrain
-from gpuparse.inference.decoders import DECODERS, Engine
+from gpuparse.inference.decoders import DECODERS, Engine, Quantity
 from gpuparse.inference.engines import MOST_NODES
 from gpuparse.inference.marginals import minimum_bayes_risk
 from gpuparse.inference.scores import Scores, as_arcs, unusable_arcs, word_mask
@@ -143,12 +143,12 @@ class Dense:
 
         def work(sent: Any, some: Encoded) -> bool:
             scored = self._scored(sent, some, known)
-            marginals = self._marginals(scored)[0]
+            marginals = self._sums(scored, "marginals")
             if options.least_risk:
                 risks = marginals.masked_fill(scored.scores.arc == -torch.inf, -torch.inf)
                 trees, _ = minimum_bayes_risk(
                     risks, scored.scores.lengths, decoder=self._decoder.of_arcs,
-                    single_root=self._task.single_root,
+                    single_root=self._task.single_root, engine=self._engine,
                 )  # fmt: skip
             else:
                 trees = self._searched(scored).heads
@@ -196,12 +196,17 @@ class Dense:
                 if labels is not None:
                     trees.labels[j, places] = labels.cpu().numpy()
             if options.probabilities:
-                marginals, sums = self._marginals(scored)
-                trees.log_partitions[numbers] = sums.cpu().numpy()
+                log_partitions = self._sums(scored, "log_partition")
+                trees.log_partitions[numbers] = log_partitions.cpu().numpy()
+                marginals = self._sums(scored, "marginals")
                 self._fill(scored, marginals, trees.heads, trees.labels, trees.marginals)
             return True
 
-        self._refuse(batch, self._run(work, batch, options))
+        left = self._run(work, batch, options)
+        if len(left):
+            some = batch.select(left)
+            rest = self._other(some).k_best(some, known, k, replace(options, sent=None))
+            trees.copy_sentences(left, some, rest)
         return trees
 
     def probabilities_of(
@@ -220,7 +225,7 @@ class Dense:
             scored = self._scored(sent, some, _NONE)
             marginals = None
             if which != "labels" or self._is_joint:
-                marginals = self._marginals(scored)[0]
+                marginals = self._sums(scored, "marginals")
             given = of_words if which != "heads" or self._is_joint else np.full_like(labels, -1)
             self._fill(scored, marginals, heads[None], given[None], found)
             return True
@@ -398,21 +403,19 @@ class Dense:
         order = torch.argsort(tokens, stable=True)
         return GraphArcs(*(x[order].cpu().numpy() for x in (tokens, h, labels)))
 
-    def _marginals(self, scored: _Scored) -> tuple[Tensor, Tensor]:
-        """(B, N, N) the probabilities of all arcs, and (B,) logarithms of the sums, in nats."""
-        scale, scores = self._task.scales.arc, scored.scores
-        arcs, parts = parts_for(self._decoder.name, scores)
-        in_nats = [arc.double() * scale for arc in arcs]
+    def _sums(self, scored: _Scored, quantity: Quantity) -> Tensor:
+        """The probabilities of all arcs (B, N, N), or log-partitions (B,), under scores in nats."""
+        scale, decoder = self._task.scales.arc, self._decoder
+        arcs, parts = parts_for(decoder.name, scored.scores)
         named = {
             name: None if part is None else part.double() * scale for name, part in parts.items()
         }
-        marginals, sums = (
-            self._decoder.function(quantity)(
-                *in_nats, scores.lengths, single_root=self._task.single_root, **named
-            )
-            for quantity in ("marginals", "log_partition")
-        )
-        return marginals, sums
+        found: Tensor = decoder.function(quantity)(
+            *(arc.double() * scale for arc in arcs), scored.scores.lengths,
+            single_root=self._task.single_root,
+            engine=self._engine if decoder.has(quantity, self._engine) else "auto", **named,
+        )  # fmt: skip
+        return found
 
     def _fill(
         self,

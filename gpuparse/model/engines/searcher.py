@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from gpuparse.data.batch import Encoded
+from gpuparse.data.batch import Encoded, word_places
 from gpuparse.errors import ScoreError, require
 from gpuparse.inference.decoders import DECODERS, Engine
 from gpuparse.model.engines.results import GraphArcs, LabelLimits, SearchResult
@@ -95,6 +95,17 @@ class BestTrees(NamedTuple):
         scores = np.full((k, len(batch)), -np.inf)
         marginals = empty_marginals(k, batch.n_tokens)
         return cls(heads, labels, scores, np.zeros(len(batch)), marginals)
+
+    def copy_sentences(self, which: np.ndarray, some: Encoded, found: "BestTrees") -> None:
+        """Take over the trees of some sentences, of the given numbers (S,)."""
+        tokens = word_places(some)
+        self.scores[:, which] = found.scores
+        self.log_partitions[which] = found.log_partitions
+        for mine, its in (
+            (self.heads, found.heads), (self.labels, found.labels),
+            *zip(self.marginals, found.marginals, strict=True),
+        ):  # fmt: skip
+            mine[:, tokens] = its[:, tokens]
 
 
 class Searcher(Protocol):
