@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from gpuparse.api.results import Parsed
+from gpuparse.api.results import Parsed, ParsedSentence
 from gpuparse.data.conll import read_treebank, treebank_from_bytes
 from gpuparse.data.treebank import Treebank
 from gpuparse.errors import ConfigError, DataError
@@ -19,7 +19,7 @@ from gpuparse.jobs.predictions import Result
 from gpuparse.jobs.scoring import RESAMPLES, Punctuation, Scored, compared, scored
 
 _TEXT = "text"  # the name of CoNLL-U text in messages
-Given = str | bytes | os.PathLike[str] | Parsed
+Given = str | bytes | os.PathLike[str] | Parsed | list[ParsedSentence]
 
 
 class Evaluation(dict[str, Any]):
@@ -34,12 +34,12 @@ class Evaluation(dict[str, Any]):
         return self._text
 
 
-def read(source: str | bytes | os.PathLike[str]) -> Parsed:
+def read(source: Given) -> Parsed:
     r"""Read the sentences of a CoNLL-U or CoNLL-X file, with the trees of the file.
 
     Args:
         source: the path of a file; or the text itself, as bytes, or as a str with a tab or a line
-            end in it.
+            end in it; or sentences, such as `document[:-100]`.
     Returns: sentences as a parser returns them; `deps` has the graphs if the file has some in DEPS.
         Heads are not checked.
     Raises: DataError: the file cannot be read, or is malformed; names its line.
@@ -65,7 +65,8 @@ def evaluate(
     """Score parsed sentences against gold ones, as the command `evaluate` does.
 
     Args:
-        gold, system: paths, CoNLL-U text, or sentences that a parser or `read` returned.
+        gold, system: paths, CoNLL-U text, or sentences that a parser or `read` returned, all or
+            a list of some.
         heads, deprels: or, in place of a system, trees of the gold sentences, see
             `Parsed.with_heads`; without deprels, measures of relations are None.
         graphs: "deps" or "heads": where the system's graphs are; None: score trees.
@@ -139,11 +140,13 @@ def compare(
 
 def _treebank_of(given: Any, function: str, name: str) -> Treebank:
     """The sentences of a path, of text or of a document; name: what messages call text."""
-    if isinstance(given, Parsed):
-        if given._result.found is None:
-            return given._treebank
-        if given._found.scores is not None:
+    if isinstance(given, Parsed) and given._result.found is None:
+        return given._treebank
+    if isinstance(given, Parsed) or _are_sentences(given):
+        if any(sentence._parsed._found.scores is not None for sentence in given):
             raise DataError(f"{name}: has several trees of each sentence; parse them without kbest")
+        if isinstance(given, list):
+            return treebank_from_bytes("".join(s.to_conllu() for s in given).encode(), name)
         return treebank_from_bytes(given._result.text, name)
     if isinstance(given, str) and ("\t" in given or "\n" in given):
         try:
@@ -153,11 +156,15 @@ def _treebank_of(given: Any, function: str, name: str) -> Treebank:
     if isinstance(given, bytes):
         return treebank_from_bytes(given, name)
     if not isinstance(given, (str, os.PathLike)) or not os.fspath(given):
-        kinds = "the path of a file or CoNLL-U text" + (
-            "" if function == "read()" else ", or what a parser or read() returned"
+        raise DataError(
+            f"{function} takes the path of a file or CoNLL-U text, or what a parser or read()"
+            f" returned, and not {type(given).__name__} {given!r:.60}"
         )
-        raise DataError(f"{function} takes {kinds}, and not {type(given).__name__} {given!r:.60}")
     return read_treebank(os.fspath(given))
+
+
+def _are_sentences(given: Any) -> bool:
+    return isinstance(given, list) and all(isinstance(each, ParsedSentence) for each in given)
 
 
 def _punctuation(ignored: bool, tags: Collection[str] | None) -> Punctuation:

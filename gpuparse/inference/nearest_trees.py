@@ -37,13 +37,20 @@ def nearest_projective(heads: np.ndarray, *, single_root: bool = False) -> np.nd
 
 def best_projective(scores: np.ndarray, single_root: bool) -> tuple[np.ndarray, float]:
     """The heads (n,) of the best projective tree under scores (n + 1, n + 1), and its score."""
-    heads, total = np.zeros((1, 1, len(scores)), np.int64), np.empty((1, 1))
-    decoder, lengths = DECODERS["eisner"].number, np.array([len(scores) - 1])
+    heads, totals = _best_of_each(scores[np.newaxis], np.array([len(scores) - 1]), single_root)
+    return heads[0, 1:], float(totals[0])
+
+
+def _best_of_each(
+    scores: np.ndarray, lengths: np.ndarray, single_root: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    count, n_nodes, _ = scores.shape
+    heads, totals = np.zeros((count, 1, n_nodes), np.int64), np.empty((count, 1))
     native.call(
-        "find_trees_batch", decoder, scores[np.newaxis], None, None, lengths, single_root, heads,
-        total,
+        "find_trees_batch", DECODERS["eisner"].number, scores, None, None, lengths, single_root,
+        heads, totals,
     )  # fmt: skip
-    return heads[0, 0, 1:], float(total[0, 0])
+    return heads[:, 0], totals[:, 0]
 
 
 def unkeepable(heads: np.ndarray, *, single_root: bool = False) -> list[int]:
@@ -72,9 +79,17 @@ def unkeepable(heads: np.ndarray, *, single_root: bool = False) -> list[int]:
 
 
 def _has_projective(heads: np.ndarray, single_root: bool) -> bool:
-    n = len(heads)
-    scores = np.zeros((n + 1, n + 1))
-    for m in np.flatnonzero(heads >= 0) + 1:
-        scores[:, m] = -np.inf
-        scores[heads[m - 1], m] = 0.0
-    return best_projective(scores, single_root)[1] > -np.inf
+    row = np.append(0, heads)[np.newaxis]
+    return bool(have_projective(row, np.array([len(heads)]), single_root=single_root)[0])
+
+
+def have_projective(heads: np.ndarray, lengths: np.ndarray, *, single_root: bool) -> np.ndarray:
+    """True where a projective tree has all known heads: bool (B,).
+
+    Args: heads: (B, N) as in `gpuparse.inference`, -1 for words whose head is not known. lengths:
+        (B,) words. single_root: as in `nearest_projective`.
+    Cost: O(n^3) a sentence.
+    """
+    is_other = heads[:, None] != np.arange(heads.shape[1])[:, None]
+    scores = np.where(is_other & (heads >= 0)[:, None], -np.inf, 0.0)
+    return _best_of_each(scores, lengths, single_root)[1] > -np.inf

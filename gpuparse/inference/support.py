@@ -9,7 +9,7 @@ from torch import Tensor
 from gpuparse import native
 from gpuparse.errors import ConfigError, ScoreError
 from gpuparse.inference.engines import is_traced
-from gpuparse.inference.nearest_trees import nearest_projective
+from gpuparse.inference.nearest_trees import have_projective, nearest_projective, unkeepable
 from gpuparse.inference.scores import Lengths, as_lengths, require_tensor, word_mask
 from gpuparse.inference.search import NO_HEAD
 
@@ -19,8 +19,9 @@ UNREACHABLE = ("error", "skip", "projectivise")
 _FAULTS = (
     "", "has no head", "has a head below 0", "has a head beyond the words of the sentence",
     "is its own head", "is on a cycle", "", "has an arc that crosses another one",
+    "has an arc that no tree has with the other known ones",
 )  # fmt: skip
-_CROSSING = 7
+_CROSSING, _TOGETHER = 7, 8
 
 
 class TreeKind:
@@ -37,15 +38,16 @@ class TreeKind:
         """Make sure that all trees are of the kind; nothing is checked where code is traced.
 
         Args: heads: as `as_heads` returns them. is_partial: whether -1 says that a head is not
-            known; arcs of such trees may cross.
+            known; then some tree has to have the known ones.
         Raises: ScoreError: names the first sentence with another tree, and what is wrong. On
-            devices but the CPU nothing waits for the result: torch reports a failed assertion
-            when the device is next waited for.
-        Cost: of a tree about the sum of the lengths of its arcs; on devices O(N^2).
+            devices but the CPU nothing waits for the result, but of partial projective trees: torch
+            reports a failed assertion when the device is next waited for.
+        Cost: of a tree about the sum of the lengths of its arcs; on devices O(N^2). Of a projective
+            tree with heads that are not known O(n^3), on the CPU.
         """
         if is_traced():
             return
-        if heads.device.type != "cpu":
+        if self._is_of_device(heads, is_partial=is_partial):
             is_wrong = self.find_wrong(heads, is_partial=is_partial)
             torch._assert_async(~is_wrong.any(), f"given trees: {self._hint(None, is_loss)}")
             return
@@ -55,9 +57,9 @@ class TreeKind:
 
     def find_wrong(self, heads: Tensor, *, is_partial: bool = False) -> Tensor:
         """Bool (B,) or (B, K): which trees are not of the kind; as `require`, on any device."""
-        if heads.device.type == "cpu" and not is_traced():
+        if not (is_traced() or self._is_of_device(heads, is_partial=is_partial)):
             faults, _ = self._faults(heads, is_partial=is_partial)
-            return torch.from_numpy(faults != 0).reshape(heads.shape[:-1])
+            return torch.from_numpy(faults != 0).reshape(heads.shape[:-1]).to(heads.device)
         of_trees = heads if heads.dim() == 3 else heads[:, None]
         is_wrong = _find_wrong(of_trees, self, is_partial=is_partial)
         return is_wrong if heads.dim() == 3 else is_wrong[:, 0]
@@ -84,17 +86,29 @@ class TreeKind:
         position = torch.arange(heads.shape[1], device=heads.device)
         return torch.where(is_wrong[:, None], position - 1, heads), is_wrong
 
+    def _is_of_device(self, heads: Tensor, *, is_partial: bool) -> bool:
+        """True if operations of torch check the trees; a search for known heads is on the CPU."""
+        return heads.device.type != "cpu" and not (is_partial and self.is_projective)
+
     def _faults(self, heads: Tensor, *, is_partial: bool) -> tuple[np.ndarray, np.ndarray]:
         """(R,) faults of all trees, and the words that have them."""
-        rows = heads.reshape(-1, heads.shape[-1])
-        lengths = self.lengths
+        rows = heads.reshape(-1, heads.shape[-1]).cpu().numpy()
+        lengths = self.lengths.cpu().numpy()
         if heads.dim() == 3:
-            lengths = lengths.repeat_interleave(heads.shape[1])
+            lengths = lengths.repeat(heads.shape[1])
         faults, words = np.zeros(len(rows), np.int32), np.zeros(len(rows), np.int32)
         native.call(
-            "find_tree_faults", rows.numpy(), lengths.numpy(), self.single_root,
-            self.is_projective, is_partial, faults, words,
+            "find_tree_faults", rows, lengths, self.single_root, self.is_projective, is_partial,
+            faults, words,
         )  # fmt: skip
+        if is_partial and self.is_projective:
+            is_word = np.arange(rows.shape[1]) <= lengths[:, None]
+            is_open = (faults == 0) & ((rows < 0) & is_word)[:, 1:].any(1)
+            found = have_projective(rows[is_open], lengths[is_open], single_root=self.single_root)
+            for r in np.flatnonzero(is_open)[~found]:
+                known = rows[r, 1 : lengths[r] + 1]
+                words[r] = unkeepable(known, single_root=self.single_root)[0]
+                faults[r] = _TOGETHER
         return faults, words
 
     def _message(self, heads: Tensor, faults: np.ndarray, words: np.ndarray, is_loss: bool) -> str:
@@ -113,7 +127,7 @@ class TreeKind:
         hint = f"expected {kind}{' with one word at the root' if self.single_root else ''}"
         if is_loss:
             hint += '; a loss leaves out other sentences with unreachable="skip"'
-        if is_loss and fault in (None, _CROSSING):
+        if is_loss and fault in (None, _CROSSING, _TOGETHER):
             hint += ', and learns from the nearest projective tree with unreachable="projectivise"'
         return hint
 
@@ -153,7 +167,8 @@ def projectivise(heads: Tensor, lengths: Lengths = None, *, single_root: bool = 
         lengths: words of each sentence, integers (B,); None: N-1 of each.
         single_root: whether exactly one word is attached to the root.
     Returns: int64 (B, N) on the same device, -1 at the root and in padding; projective trees stay
-        as they are, and so do sentences with a head that is not known.
+        as they are. In a sentence with a head that is not known, neither are heads that the
+        projective tree with most of the known ones does not have.
     Raises: ScoreError: a wrong type or shape; heads out of range, or on a cycle.
     Cost: linear for projective trees, O(N^3) for others, on the CPU.
     Source: Carreras 2007, footnote 2; see `nearest_projective`.
@@ -172,20 +187,25 @@ def projectivise(heads: Tensor, lengths: Lengths = None, *, single_root: bool = 
     kind = TreeKind(n_words, is_projective=True, single_root=single_root)
     for b in kind.find_wrong(found, is_partial=True).nonzero()[:, 0].tolist():
         tree = slice(1, int(n_words[b]) + 1)
-        nearest = nearest_projective(found[b, tree].numpy(), single_root=single_root)
-        found[b, tree] = torch.from_numpy(nearest)
+        nearest = torch.from_numpy(
+            nearest_projective(found[b, tree].numpy(), single_root=single_root)
+        )
+        is_whole = bool((found[b, tree] >= 0).all())
+        found[b, tree] = nearest if is_whole else nearest.where(nearest == found[b, tree], NO_HEAD)
     return found.to(heads.device)
 
 
 def _find_wrong(heads: Tensor, kind: TreeKind, *, is_partial: bool) -> Tensor:
-    """Bool (B, K): `TreeKind.find_wrong` by operations of torch, which wait for no device."""
+    """Bool (B, K): `TreeKind.find_wrong` by operations of torch, which wait for no device.
+
+    Of projective trees all heads are known.
+    """
     lengths, n_nodes = kind.lengths, heads.shape[-1]
     position = torch.arange(n_nodes, device=heads.device)
     is_word = word_mask(lengths, n_nodes)[:, None]
     least = -1 if is_partial else 0
     out = (heads < least) | (heads > lengths[:, None, None]) | (heads == position)
     is_wrong = (out & is_word).any(-1)
-    is_open = ((heads < 0) & is_word).any(-1)
     above = heads.masked_fill(out | ~is_word, 0).clamp(min=0)
     top = above
     for _ in range(max(1, n_nodes - 1).bit_length()):  # twice as far up each time
@@ -199,7 +219,5 @@ def _find_wrong(heads: Tensor, kind: TreeKind, *, is_partial: bool) -> Tensor:
         begins = (first[..., :, None] < first[..., None, :]) & (
             first[..., None, :] < last[..., :, None]
         )
-        is_wrong |= (begins & (last[..., :, None] < last[..., None, :])).flatten(-2).any(-1) & (
-            ~is_open
-        )
+        is_wrong |= (begins & (last[..., :, None] < last[..., None, :])).flatten(-2).any(-1)
     return is_wrong

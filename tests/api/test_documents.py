@@ -40,6 +40,16 @@ def files(parsed, tmp_path_factory) -> dict[str, str]:
     return {name: str(folder / name) for name in texts}
 
 
+def test_some_sentences_are_a_document(parsed):
+    gold = gpuparse.read(TEXT)
+    some = gpuparse.read(gold[3:9][::-1])
+    assert some.to_conllu() == "".join(sentence.to_conllu() for sentence in gold[3:9][::-1])
+    found = gpuparse.evaluate(gold[3:9], parsed[3:9])
+    assert found == gpuparse.evaluate(gold[3:9], heads=[s.heads for s in parsed[3:9]],
+                                      deprels=[s.deprels for s in parsed[3:9]])  # fmt: skip
+    assert found["las"]["total"] == sum(map(len, gold[3:9]))
+
+
 def test_paths_and_texts_are_read_alike(files):
     documents = [
         gpuparse.read(source)
@@ -223,8 +233,10 @@ def test_wrong_arguments_of_scores_are_named(files, parser):
     for call, said in cases:
         with pytest.raises(ConfigError, match=said):
             call()
-    with pytest.raises(DataError, match="system: has several trees of each sentence"):
-        gpuparse.evaluate(gold, parser.parse(TEXT, kbest=2))
+    several = parser.parse(TEXT, kbest=2)
+    for system in (several, several[:]):
+        with pytest.raises(DataError, match="system: has several trees of each sentence"):
+            gpuparse.evaluate(gold, system)
     with pytest.raises(DataError, match=r"evaluate\(\) takes .*what a parser or read\(\) returned"):
         gpuparse.evaluate(gold, None)
 

@@ -50,9 +50,12 @@ def test_all_forms_find_the_trees_that_are_enumerated(kind, single_root, n):
     ]
     in_torch = support._find_wrong(rows[:, None], trees, is_partial=False)[:, 0]
     assert in_torch.tolist() == expected
-    partial = trees.find_wrong(rows, is_partial=True)
-    in_torch = support._find_wrong(rows[:, None], trees, is_partial=True)[:, 0]
-    assert in_torch.tolist() == partial.tolist()
+    known = [[(m, h) for m, h in enumerate(row[1 : n + 1]) if h != -1] for row in rows.tolist()]
+    expected = [not any(all(tree[m] == h for m, h in row) for tree in of_kind) for row in known]
+    assert trees.find_wrong(rows, is_partial=True).tolist() == expected
+    if not is_projective:
+        in_torch = support._find_wrong(rows[:, None], trees, is_partial=True)[:, 0]
+        assert in_torch.tolist() == expected
 
 
 @every_root
@@ -125,6 +128,26 @@ def test_what_cannot_be_reached_is_skipped_or_replaced(loss_of, single_root):
     assert nearest[:2].tolist() == [NEAREST, gold[1].tolist()]
     with pytest.raises(ConfigError, match="unreachable: expected error, skip, projectivise"):
         loss_of(trees, gold, unreachable="none")
+
+
+@every_loss
+@every_root
+def test_known_heads_that_fit_no_tree_are_skipped_or_left_out(loss_of, single_root):
+    crossing, fitting = [-1, 3, -1, 2, 1], [-1, -1, 1, 1, -1]  # 2 -> 3 -> 1: no head of 2 is left
+    gold = torch.tensor([crossing, fitting, crossing])
+    scores = torch.randn(3, 5, 5, dtype=torch.float64)
+    trees = ProjectiveTrees(scores, single_root=single_root)
+    for work in (lambda: loss_of(trees, gold), lambda: trees.constrained(gold)):
+        with pytest.raises(ScoreError, match=r"sentence 0: word \d has an arc that no tree has"):
+            work()
+    skipped = loss_of(trees, gold, unreachable="skip")
+    alone = loss_of(trees[1:2], gold[1:2])
+    assert skipped.tolist() == [0.0, alone.item(), 0.0]
+    kept = projectivise(gold, single_root=single_root)
+    assert kept[1].equal(gold[1])
+    assert ((kept == gold) | (kept == -1)).all()
+    assert (kept[0] != gold[0]).sum() == 1
+    assert loss_of(trees, gold, unreachable="projectivise").equal(loss_of(trees, kept))
 
 
 def test_skipping_forbidden_arcs_gives_no_nan():
